@@ -1,0 +1,650 @@
+/* SPDX-License-Identifier: MIT-0
+ *
+ * Cannery vector vocabulary, four lanes in ARM NEON registers: ARMv7 and
+ * AArch64. The words are documented in vec_scalar.h. ARMv7 NEON flushes
+ * subnormals to zero, also in comparisons.
+ */
+#ifndef CANNERY_VEC_NEON_H
+#define CANNERY_VEC_NEON_H
+
+#include "vec_scalar.h"
+
+#if !defined(__ARM_NEON)
+#error "cannery: vec_neon.h needs NEON; on ARMv7 compile with -mfpu=neon and a hard or softfp ABI"
+#endif
+
+#include <arm_neon.h>
+
+typedef float32x4_t f32x4;
+typedef int32x4_t i32x4;
+typedef uint32x4_t m32x4; /* all bits of a lane set or none */
+typedef int16x8_t s16x8;
+
+#define CANNERY_HAS_LANE_FMA 1
+
+/* ---- memory ------------------------------------------------------------ */
+
+CANNERY_INLINE f32x4 f32x4_zero(void)
+{
+    return vdupq_n_f32(0.0f);
+}
+
+CANNERY_INLINE f32x4 f32x4_set1(float x)
+{
+    return vdupq_n_f32(x);
+}
+
+CANNERY_INLINE f32x4 f32x4_load(const float *p)
+{
+    return vld1q_f32(p);
+}
+
+CANNERY_INLINE void f32x4_store(float *p, f32x4 v)
+{
+    vst1q_f32(p, v);
+}
+
+CANNERY_INLINE f32x4 f32x4_load1(const float *p)
+{
+    return vld1q_dup_f32(p);
+}
+
+CANNERY_INLINE f32x4 f32x4_load_n(const float *p, int n)
+{
+    const float32x4_t zero = vdupq_n_f32(0.0f);
+    switch (n) {
+    case 0:
+        return zero;
+    case 1:
+        return vld1q_lane_f32(p, zero, 0);
+    case 2:
+        return vcombine_f32(vld1_f32(p), vget_low_f32(zero));
+    case 3:
+        return vcombine_f32(vld1_f32(p), vld1_lane_f32(p + 2, vget_low_f32(zero), 0));
+    default:
+        return vld1q_f32(p);
+    }
+}
+
+CANNERY_INLINE void f32x4_store_n(float *p, f32x4 v, int n)
+{
+    switch (n) {
+    case 0:
+        break;
+    case 1:
+        vst1q_lane_f32(p, v, 0);
+        break;
+    case 2:
+        vst1_f32(p, vget_low_f32(v));
+        break;
+    case 3:
+        vst1_f32(p, vget_low_f32(v));
+        vst1q_lane_f32(p + 2, v, 2);
+        break;
+    default:
+        vst1q_f32(p, v);
+        break;
+    }
+}
+
+CANNERY_INLINE void f32x4_load2(const float *p, f32x4 *even, f32x4 *odd)
+{
+    const float32x4x2_t pair = vld2q_f32(p);
+    *even = pair.val[0];
+    *odd = pair.val[1];
+}
+
+CANNERY_INLINE void f32x4_store2(float *p, f32x4 even, f32x4 odd)
+{
+    float32x4x2_t pair;
+    pair.val[0] = even;
+    pair.val[1] = odd;
+    vst2q_f32(p, pair);
+}
+
+CANNERY_INLINE f32x4 f32x4_load_stride(const float *p, ptrdiff_t stride)
+{
+    float32x4_t v = vdupq_n_f32(p[0]);
+    v = vld1q_lane_f32(p + stride, v, 1);
+    v = vld1q_lane_f32(p + 2 * stride, v, 2);
+    return vld1q_lane_f32(p + 3 * stride, v, 3);
+}
+
+CANNERY_INLINE void f32x4_store_stride(float *p, ptrdiff_t stride, f32x4 v)
+{
+    vst1q_lane_f32(p, v, 0);
+    vst1q_lane_f32(p + stride, v, 1);
+    vst1q_lane_f32(p + 2 * stride, v, 2);
+    vst1q_lane_f32(p + 3 * stride, v, 3);
+}
+
+CANNERY_INLINE f32x4 f32x4_lookup(const float *table, i32x4 k)
+{
+    float32x4_t v = vdupq_n_f32(table[vgetq_lane_s32(k, 0)]);
+    v = vld1q_lane_f32(table + vgetq_lane_s32(k, 1), v, 1);
+    v = vld1q_lane_f32(table + vgetq_lane_s32(k, 2), v, 2);
+    return vld1q_lane_f32(table + vgetq_lane_s32(k, 3), v, 3);
+}
+
+/* ---- integers ---------------------------------------------------------- */
+
+CANNERY_INLINE i32x4 i32x4_load(const int32_t *p)
+{
+    return vld1q_s32(p);
+}
+
+CANNERY_INLINE void i32x4_store(int32_t *p, i32x4 v)
+{
+    vst1q_s32(p, v);
+}
+
+CANNERY_INLINE i32x4 i32x4_set1(int32_t x)
+{
+    return vdupq_n_s32(x);
+}
+
+CANNERY_INLINE i32x4 i32x4_add(i32x4 a, i32x4 b)
+{
+    return vaddq_s32(a, b);
+}
+
+CANNERY_INLINE i32x4 i32x4_sub(i32x4 a, i32x4 b)
+{
+    return vsubq_s32(a, b);
+}
+
+CANNERY_INLINE i32x4 i32x4_and(i32x4 a, i32x4 b)
+{
+    return vandq_s32(a, b);
+}
+
+CANNERY_INLINE i32x4 i32x4_or(i32x4 a, i32x4 b)
+{
+    return vorrq_s32(a, b);
+}
+
+CANNERY_INLINE i32x4 i32x4_xor(i32x4 a, i32x4 b)
+{
+    return veorq_s32(a, b);
+}
+
+CANNERY_INLINE i32x4 i32x4_min(i32x4 a, i32x4 b)
+{
+    return vminq_s32(a, b);
+}
+
+CANNERY_INLINE i32x4 i32x4_max(i32x4 a, i32x4 b)
+{
+    return vmaxq_s32(a, b);
+}
+
+CANNERY_INLINE i32x4 i32x4_shl23(i32x4 a)
+{
+    return vshlq_n_s32(a, 23);
+}
+
+CANNERY_INLINE i32x4 i32x4_shr23(i32x4 a)
+{
+    return vreinterpretq_s32_u32(vshrq_n_u32(vreinterpretq_u32_s32(a), 23));
+}
+
+CANNERY_INLINE i32x4 i32x4_sra23(i32x4 a)
+{
+    return vshrq_n_s32(a, 23);
+}
+
+CANNERY_INLINE f32x4 i32x4_as_f32(i32x4 k)
+{
+    return vreinterpretq_f32_s32(k);
+}
+
+CANNERY_INLINE i32x4 f32x4_as_i32(f32x4 v)
+{
+    return vreinterpretq_s32_f32(v);
+}
+
+CANNERY_INLINE i32x4 f32x4_to_i32(f32x4 v)
+{
+    return vcvtq_s32_f32(v);
+}
+
+CANNERY_INLINE f32x4 f32x4_from_i32(i32x4 k)
+{
+    return vcvtq_f32_s32(k);
+}
+
+CANNERY_INLINE f32x4 f32x4_pow2i(i32x4 k)
+{
+    return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(k, vdupq_n_s32(127)), 23));
+}
+
+/* ---- arithmetic -------------------------------------------------------- */
+
+CANNERY_INLINE f32x4 f32x4_add(f32x4 a, f32x4 b)
+{
+    return vaddq_f32(a, b);
+}
+
+CANNERY_INLINE f32x4 f32x4_sub(f32x4 a, f32x4 b)
+{
+    return vsubq_f32(a, b);
+}
+
+CANNERY_INLINE f32x4 f32x4_mul(f32x4 a, f32x4 b)
+{
+    return vmulq_f32(a, b);
+}
+
+/* ARMv7 NEON cannot divide or take roots: the VFP does it lane by lane. */
+CANNERY_INLINE f32x4 f32x4_div(f32x4 a, f32x4 b)
+{
+#if defined(__aarch64__)
+    return vdivq_f32(a, b);
+#else
+    float32x4_t v = vdupq_n_f32(vgetq_lane_f32(a, 0) / vgetq_lane_f32(b, 0));
+    v = vsetq_lane_f32(vgetq_lane_f32(a, 1) / vgetq_lane_f32(b, 1), v, 1);
+    v = vsetq_lane_f32(vgetq_lane_f32(a, 2) / vgetq_lane_f32(b, 2), v, 2);
+    return vsetq_lane_f32(vgetq_lane_f32(a, 3) / vgetq_lane_f32(b, 3), v, 3);
+#endif
+}
+
+CANNERY_INLINE f32x4 f32x4_sqrt(f32x4 x)
+{
+#if defined(__aarch64__)
+    return vsqrtq_f32(x);
+#else
+    float32x4_t v = vdupq_n_f32(f32x1_sqrt(vgetq_lane_f32(x, 0)));
+    v = vsetq_lane_f32(f32x1_sqrt(vgetq_lane_f32(x, 1)), v, 1);
+    v = vsetq_lane_f32(f32x1_sqrt(vgetq_lane_f32(x, 2)), v, 2);
+    return vsetq_lane_f32(f32x1_sqrt(vgetq_lane_f32(x, 3)), v, 3);
+#endif
+}
+
+CANNERY_INLINE f32x4 f32x4_fma(f32x4 a, f32x4 b, f32x4 c)
+{
+#ifdef CANNERY_HAS_FMA
+    return vfmaq_f32(c, a, b);
+#else
+    return vmlaq_f32(c, a, b);
+#endif
+}
+
+CANNERY_INLINE f32x4 f32x4_fnma(f32x4 a, f32x4 b, f32x4 c)
+{
+#ifdef CANNERY_HAS_FMA
+    return vfmsq_f32(c, a, b);
+#else
+    return vmlsq_f32(c, a, b);
+#endif
+}
+
+/* Eight bits from the CPU, two Newton steps. */
+CANNERY_INLINE f32x4 f32x4_recip_fast(f32x4 x)
+{
+    float32x4_t r = vrecpeq_f32(x);
+    r = vmulq_f32(r, vrecpsq_f32(x, r));
+    return vmulq_f32(r, vrecpsq_f32(x, r));
+}
+
+CANNERY_INLINE f32x4 f32x4_min(f32x4 a, f32x4 b)
+{
+    return vminq_f32(a, b);
+}
+
+CANNERY_INLINE f32x4 f32x4_max(f32x4 a, f32x4 b)
+{
+    return vmaxq_f32(a, b);
+}
+
+CANNERY_INLINE f32x4 f32x4_abs(f32x4 v)
+{
+    return vabsq_f32(v);
+}
+
+CANNERY_INLINE f32x4 f32x4_neg(f32x4 v)
+{
+    return vnegq_f32(v);
+}
+
+CANNERY_INLINE f32x4 f32x4_copysign(f32x4 magnitude, f32x4 sign)
+{
+    return vbslq_f32(vdupq_n_u32(0x80000000u), sign, magnitude);
+}
+
+CANNERY_INLINE m32x4 f32x4_lt(f32x4 a, f32x4 b)
+{
+    return vcltq_f32(a, b);
+}
+
+CANNERY_INLINE m32x4 f32x4_le(f32x4 a, f32x4 b)
+{
+    return vcleq_f32(a, b);
+}
+
+CANNERY_INLINE m32x4 f32x4_gt(f32x4 a, f32x4 b)
+{
+    return vcgtq_f32(a, b);
+}
+
+CANNERY_INLINE m32x4 f32x4_ge(f32x4 a, f32x4 b)
+{
+    return vcgeq_f32(a, b);
+}
+
+CANNERY_INLINE m32x4 f32x4_eq(f32x4 a, f32x4 b)
+{
+    return vceqq_f32(a, b);
+}
+
+CANNERY_INLINE m32x4 m32x4_and(m32x4 a, m32x4 b)
+{
+    return vandq_u32(a, b);
+}
+
+CANNERY_INLINE m32x4 m32x4_or(m32x4 a, m32x4 b)
+{
+    return vorrq_u32(a, b);
+}
+
+CANNERY_INLINE m32x4 m32x4_not(m32x4 a)
+{
+    return vmvnq_u32(a);
+}
+
+CANNERY_INLINE f32x4 f32x4_select(m32x4 m, f32x4 a, f32x4 b)
+{
+    return vbslq_f32(m, a, b);
+}
+
+/* ---- lane_fma ---------------------------------------------------------- */
+
+#if defined(__aarch64__)
+CANNERY_INLINE f32x4 f32x4_fma_lane0(f32x4 a, f32x4 b, f32x4 c)
+{
+    return vfmaq_laneq_f32(c, a, b, 0);
+}
+
+CANNERY_INLINE f32x4 f32x4_fma_lane1(f32x4 a, f32x4 b, f32x4 c)
+{
+    return vfmaq_laneq_f32(c, a, b, 1);
+}
+
+CANNERY_INLINE f32x4 f32x4_fma_lane2(f32x4 a, f32x4 b, f32x4 c)
+{
+    return vfmaq_laneq_f32(c, a, b, 2);
+}
+
+CANNERY_INLINE f32x4 f32x4_fma_lane3(f32x4 a, f32x4 b, f32x4 c)
+{
+    return vfmaq_laneq_f32(c, a, b, 3);
+}
+#elif defined(CANNERY_HAS_FMA)
+/* VFPv4 has no fused form with a lane operand. */
+CANNERY_INLINE f32x4 f32x4_fma_lane0(f32x4 a, f32x4 b, f32x4 c)
+{
+    return vfmaq_f32(c, a, vdupq_lane_f32(vget_low_f32(b), 0));
+}
+
+CANNERY_INLINE f32x4 f32x4_fma_lane1(f32x4 a, f32x4 b, f32x4 c)
+{
+    return vfmaq_f32(c, a, vdupq_lane_f32(vget_low_f32(b), 1));
+}
+
+CANNERY_INLINE f32x4 f32x4_fma_lane2(f32x4 a, f32x4 b, f32x4 c)
+{
+    return vfmaq_f32(c, a, vdupq_lane_f32(vget_high_f32(b), 0));
+}
+
+CANNERY_INLINE f32x4 f32x4_fma_lane3(f32x4 a, f32x4 b, f32x4 c)
+{
+    return vfmaq_f32(c, a, vdupq_lane_f32(vget_high_f32(b), 1));
+}
+#else
+CANNERY_INLINE f32x4 f32x4_fma_lane0(f32x4 a, f32x4 b, f32x4 c)
+{
+    return vmlaq_lane_f32(c, a, vget_low_f32(b), 0);
+}
+
+CANNERY_INLINE f32x4 f32x4_fma_lane1(f32x4 a, f32x4 b, f32x4 c)
+{
+    return vmlaq_lane_f32(c, a, vget_low_f32(b), 1);
+}
+
+CANNERY_INLINE f32x4 f32x4_fma_lane2(f32x4 a, f32x4 b, f32x4 c)
+{
+    return vmlaq_lane_f32(c, a, vget_high_f32(b), 0);
+}
+
+CANNERY_INLINE f32x4 f32x4_fma_lane3(f32x4 a, f32x4 b, f32x4 c)
+{
+    return vmlaq_lane_f32(c, a, vget_high_f32(b), 1);
+}
+#endif
+
+/* ---- rounding ---------------------------------------------------------- */
+
+#if defined(__aarch64__)
+CANNERY_INLINE f32x4 f32x4_round(f32x4 v)
+{
+    return vrndnq_f32(v);
+}
+
+CANNERY_INLINE f32x4 f32x4_floor(f32x4 v)
+{
+    return vrndmq_f32(v);
+}
+
+CANNERY_INLINE f32x4 f32x4_ceil(f32x4 v)
+{
+    return vrndpq_f32(v);
+}
+
+CANNERY_INLINE f32x4 f32x4_trunc(f32x4 v)
+{
+    return vrndq_f32(v);
+}
+
+CANNERY_INLINE i32x4 f32x4_to_i32_round(f32x4 v)
+{
+    return vcvtnq_s32_f32(v);
+}
+#else
+/* `integral` where |v| < 2^23, with the sign of v; else v, which is an integer,
+ * an infinity or NaN. */
+CANNERY_INLINE f32x4 f32x4_integral_or_self(f32x4 integral, f32x4 v)
+{
+    const uint32x4_t small = vcltq_f32(vabsq_f32(v), vdupq_n_f32(8388608.0f));
+    return vbslq_f32(small, f32x4_copysign(integral, v), v);
+}
+
+/* 2^23 pushes the fraction out, to the nearest even: NEON always rounds so. */
+CANNERY_INLINE f32x4 f32x4_round(f32x4 v)
+{
+    const float32x4_t big = vdupq_n_f32(8388608.0f);
+    return f32x4_integral_or_self(vsubq_f32(vaddq_f32(vabsq_f32(v), big), big), v);
+}
+
+CANNERY_INLINE f32x4 f32x4_trunc(f32x4 v)
+{
+    return f32x4_integral_or_self(vcvtq_f32_s32(vcvtq_s32_f32(v)), v);
+}
+
+CANNERY_INLINE f32x4 f32x4_floor(f32x4 v)
+{
+    const float32x4_t t = f32x4_trunc(v);
+    const uint32x4_t one = vreinterpretq_u32_f32(vdupq_n_f32(1.0f));
+    return vsubq_f32(t, vreinterpretq_f32_u32(vandq_u32(vcgtq_f32(t, v), one)));
+}
+
+CANNERY_INLINE f32x4 f32x4_ceil(f32x4 v)
+{
+    return vnegq_f32(f32x4_floor(vnegq_f32(v)));
+}
+
+CANNERY_INLINE i32x4 f32x4_to_i32_round(f32x4 v)
+{
+    return vcvtq_s32_f32(f32x4_round(v));
+}
+#endif
+
+/* ---- across lanes ------------------------------------------------------ */
+
+CANNERY_INLINE float f32x4_hsum(f32x4 v)
+{
+    const float32x2_t pair = vadd_f32(vget_low_f32(v), vget_high_f32(v));
+    return vget_lane_f32(vpadd_f32(pair, pair), 0);
+}
+
+CANNERY_INLINE float f32x4_hmax(f32x4 v)
+{
+    const float32x2_t pair = vmax_f32(vget_low_f32(v), vget_high_f32(v));
+    return vget_lane_f32(vpmax_f32(pair, pair), 0);
+}
+
+CANNERY_INLINE float f32x4_hmin(f32x4 v)
+{
+    const float32x2_t pair = vmin_f32(vget_low_f32(v), vget_high_f32(v));
+    return vget_lane_f32(vpmin_f32(pair, pair), 0);
+}
+
+CANNERY_INLINE f32x4 f32x4_rotate1(f32x4 v)
+{
+    return vextq_f32(v, v, 1);
+}
+
+CANNERY_INLINE f32x4 f32x4_rotate2(f32x4 v)
+{
+    return vextq_f32(v, v, 2);
+}
+
+CANNERY_INLINE f32x4 f32x4_rotate3(f32x4 v)
+{
+    return vextq_f32(v, v, 3);
+}
+
+CANNERY_INLINE f32x4 f32x4_lane0(f32x4 v)
+{
+    return vdupq_lane_f32(vget_low_f32(v), 0);
+}
+
+CANNERY_INLINE f32x4 f32x4_lane1(f32x4 v)
+{
+    return vdupq_lane_f32(vget_low_f32(v), 1);
+}
+
+CANNERY_INLINE f32x4 f32x4_lane2(f32x4 v)
+{
+    return vdupq_lane_f32(vget_high_f32(v), 0);
+}
+
+CANNERY_INLINE f32x4 f32x4_lane3(f32x4 v)
+{
+    return vdupq_lane_f32(vget_high_f32(v), 1);
+}
+
+CANNERY_INLINE void f32x4_transpose4(f32x4 *a, f32x4 *b, f32x4 *c, f32x4 *d)
+{
+    const float32x4x2_t ab = vtrnq_f32(*a, *b);
+    const float32x4x2_t cd = vtrnq_f32(*c, *d);
+    *a = vcombine_f32(vget_low_f32(ab.val[0]), vget_low_f32(cd.val[0]));
+    *b = vcombine_f32(vget_low_f32(ab.val[1]), vget_low_f32(cd.val[1]));
+    *c = vcombine_f32(vget_high_f32(ab.val[0]), vget_high_f32(cd.val[0]));
+    *d = vcombine_f32(vget_high_f32(ab.val[1]), vget_high_f32(cd.val[1]));
+}
+
+/* ---- bytes ------------------------------------------------------------- */
+
+CANNERY_INLINE f32x4 f32x4_load_u8(const uint8_t *p)
+{
+    uint32_t bytes;
+    uint16x8_t words;
+    memcpy(&bytes, p, sizeof bytes);
+    words = vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(bytes)));
+    return vcvtq_f32_u32(vmovl_u16(vget_low_u16(words)));
+}
+
+CANNERY_INLINE f32x4 f32x4_load_i8(const int8_t *p)
+{
+    uint32_t bytes;
+    int16x8_t words;
+    memcpy(&bytes, p, sizeof bytes);
+    words = vmovl_s8(vreinterpret_s8_u32(vdup_n_u32(bytes)));
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(words)));
+}
+
+CANNERY_INLINE f32x4 f32x4_load_u8_n(const uint8_t *p, int n)
+{
+    uint8_t bytes[4] = {0, 0, 0, 0};
+    memcpy(bytes, p, (size_t)n);
+    return f32x4_load_u8(bytes);
+}
+
+CANNERY_INLINE f32x4 f32x4_load_i8_n(const int8_t *p, int n)
+{
+    int8_t bytes[4] = {0, 0, 0, 0};
+    memcpy(bytes, p, (size_t)n);
+    return f32x4_load_i8(bytes);
+}
+
+/* Conversions and narrowing saturate, and make NaN 0, by themselves. */
+CANNERY_INLINE void f32x4_store_u8(uint8_t *p, f32x4 v)
+{
+    const uint16x4_t words = vqmovun_s32(f32x4_to_i32_round(v));
+    const uint8x8_t narrow = vqmovn_u16(vcombine_u16(words, words));
+    const uint32_t bytes = vget_lane_u32(vreinterpret_u32_u8(narrow), 0);
+    memcpy(p, &bytes, sizeof bytes);
+}
+
+CANNERY_INLINE void f32x4_store_i8(int8_t *p, f32x4 v)
+{
+    const int16x4_t words = vqmovn_s32(f32x4_to_i32_round(v));
+    const int8x8_t narrow = vqmovn_s16(vcombine_s16(words, words));
+    const uint32_t bytes = vget_lane_u32(vreinterpret_u32_s8(narrow), 0);
+    memcpy(p, &bytes, sizeof bytes);
+}
+
+CANNERY_INLINE void f32x4_store_u8_n(uint8_t *p, f32x4 v, int n)
+{
+    uint8_t bytes[4];
+    f32x4_store_u8(bytes, v);
+    memcpy(p, bytes, (size_t)n);
+}
+
+CANNERY_INLINE void f32x4_store_i8_n(int8_t *p, f32x4 v, int n)
+{
+    int8_t bytes[4];
+    f32x4_store_i8(bytes, v);
+    memcpy(p, bytes, (size_t)n);
+}
+
+/* ---- int16 ------------------------------------------------------------- */
+
+CANNERY_INLINE s16x8 s16x8_load(const int16_t *p)
+{
+    return vld1q_s16(p);
+}
+
+CANNERY_INLINE void s16x8_store(int16_t *p, s16x8 v)
+{
+    vst1q_s16(p, v);
+}
+
+CANNERY_INLINE s16x8 s16x8_add_sat(s16x8 a, s16x8 b)
+{
+    return vqaddq_s16(a, b);
+}
+
+CANNERY_INLINE i32x4 i32x4_dot2_s16(s16x8 a, s16x8 b, i32x4 acc)
+{
+    const int32x4_t lo = vmull_s16(vget_low_s16(a), vget_low_s16(b));
+    const int32x4_t hi = vmull_s16(vget_high_s16(a), vget_high_s16(b));
+#if defined(__aarch64__)
+    return vaddq_s32(acc, vpaddq_s32(lo, hi));
+#else
+    const int32x2_t sum_lo = vpadd_s32(vget_low_s32(lo), vget_high_s32(lo));
+    const int32x2_t sum_hi = vpadd_s32(vget_low_s32(hi), vget_high_s32(hi));
+    return vaddq_s32(acc, vcombine_s32(sum_lo, sum_hi));
+#endif
+}
+
+#endif

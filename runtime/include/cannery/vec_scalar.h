@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: MIT-0
+ *
+ * Cannery vector vocabulary: portable macros and the one-lane words.
+ *
+ * Kernels are written once over a small set of words; a header per register
+ * family defines them. This header is the reference: each word is documented
+ * here once, and its one-lane form below is its meaning.
+ *
+ *   header          lanes L        included by
+ *   vec_scalar.h    1              everything (plain C, every CPU)
+ *   vec_x86_128.h   4              SSE2, SSSE3, SSE4.1 (and wider x86 headers)
+ *   vec_x86_256.h   8              AVX2 (FMA if the compiler has it on)
+ *   vec_x86_512.h   16             AVX-512 F+BW+DQ+VL
+ *   vec_neon.h      4              ARMv7 NEON and AArch64
+ *
+ * Types: T = f32xL (floats), I = i32xL (int32), M = m32xL (lane mask, opaque).
+ * Every word is `static inline`, none takes an immediate, all pointers may be
+ * unaligned, no word reads or writes an element that its row does not name.
+ *
+ * Memory (lane i of T is written v[i])
+ *   T_load(p)               v[i] = p[i]
+ *   T_store(p, v)           p[i] = v[i]
+ *   T_load_n(p, n)          as load for i < n, other lanes 0; 0 <= n <= L
+ *   T_store_n(p, v, n)      as store for i < n; nothing else is touched
+ *   T_load1(p)              v[i] = p[0]
+ *   T_load2(p, &e, &o)      e[i] = p[2i], o[i] = p[2i+1]        (2L floats)
+ *   T_store2(p, e, o)       p[2i] = e[i], p[2i+1] = o[i]        (2L floats)
+ *   T_load_stride(p, s)     v[i] = p[i*s]; s in floats, any sign
+ *   T_store_stride(p, s, v) p[i*s] = v[i], in order of i
+ *   T_lookup(table, I k)    v[i] = table[k[i]]
+ *   T_load_u8(p), T_load_i8(p)            v[i] = (float)p[i]
+ *   T_load_u8_n(p, n), T_load_i8_n(p, n)  likewise for i < n, other lanes 0
+ *   T_store_u8(p, v), T_store_i8(p, v)    round to nearest even, saturate; NaN
+ *                                         stores 0; also _n(p, v, n)
+ *   T_zero(), T_set1(x)
+ *
+ * Arithmetic, per lane (IEEE single, round to nearest even)
+ *   T_add, T_sub, T_mul, T_div, T_sqrt    correctly rounded
+ *   T_fma(a, b, c)          a*b + c: fused if CANNERY_HAS_FMA, else mul then add
+ *   T_fnma(a, b, c)         c - a*b, likewise
+ *   T_recip_fast(x)         1/x within 4 ulp; x and 1/x finite and normal
+ *   T_min(a, b), T_max(a, b)  x86 and scalar: `a < b ? a : b`, `a > b ? a : b`,
+ *                           so the second operand if either is NaN or both are
+ *                           zeros; NEON: NaN if either is NaN, -0 < +0. Hence
+ *                           T_max(zero, x) is NaN for a NaN x everywhere.
+ *   T_abs, T_neg, T_copysign(magnitude, sign)     bit operations
+ *   T_round (nearest even), T_floor, T_ceil, T_trunc   for every x; sign of zero
+ *                           kept, NaN and infinities pass
+ *   T_lt, T_le, T_gt, T_ge, T_eq(a, b) -> M       ordered: false for NaN
+ *   M_and(a, b), M_or(a, b), M_not(a)
+ *   T_select(m, a, b)       m[i] ? a[i] : b[i]
+ *
+ * Across lanes, in a fixed order: halves are folded onto each other (lane i with
+ * lane i + L/2) until one is left, so L alone determines the result's bits.
+ *   T_hsum, T_hmax, T_hmin -> float               hmax, hmin: lanes not NaN
+ *
+ * Integers
+ *   T_to_i32(v) truncates, T_to_i32_round(v) to nearest even; outside int32 the
+ *                           value is unspecified (never undefined behaviour)
+ *   T_from_i32(k)           nearest float
+ *   T_as_i32(v), I_as_f32(k)  the same bits
+ *   I_load, I_store, I_set1, I_add, I_sub (wrap), I_and, I_or, I_xor, I_min, I_max
+ *   I_shl23, I_shr23 (zeros come in), I_sra23 (sign comes in)
+ *   T_pow2i(k)              2^k for -126 <= k <= 127; 0 for k = -127
+ *
+ * Four lanes only
+ *   f32x4_transpose4(&a, &b, &c, &d)      rows become columns, in place
+ *   f32x4_rotate1, 2, 3(v)  lane i = v[(i + k) % 4]
+ *   f32x4_lane0 .. 3(v)     every lane = v[k]
+ *   f32x4_fma_lane0 .. 3(a, b, c)  c + a*b[k]; only if CANNERY_HAS_LANE_FMA
+ *   s16x8 (eight int16): s16x8_load, s16x8_store, s16x8_add_sat
+ *   i32x4_dot2_s16(a, b, acc)  acc[i] + a[2i]*b[2i] + a[2i+1]*b[2i+1], wrapping
+ * Eight and sixteen lanes
+ *   f32x8_lo, f32x8_hi -> f32x4; f32x8_join(lo, hi); f32x16 likewise of f32x8
+ *   f32x8_broadcast4(p), f32x16_broadcast4(p)     v[i] = p[i % 4]
+ *   f32x8_transpose8(r)     r[0..7], rows become columns, in place
+ *
+ * Capabilities: CANNERY_HAS_FMA (fma rounds once), CANNERY_HAS_LANE_FMA,
+ * CANNERY_HAS_MASKS (load_n and store_n cost one instruction).
+ *
+ * Subnormals: ARMv7 NEON arithmetic flushes them to zero; all else keeps them.
+ * Needs float evaluation in float: on 32-bit x86 compile with -mfpmath=sse.
+ */
+#ifndef CANNERY_VEC_SCALAR_H
+#define CANNERY_VEC_SCALAR_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ == 2
+#error "cannery: float arithmetic has excess precision (x87); compile with -msse2 -mfpmath=sse"
+#endif
+
+/* ---- cannery_macros ---------------------------------------------------- */
+
+#if defined(__GNUC__)
+#define CANNERY_UNUSED __attribute__((unused))
+#define CANNERY_INLINE static inline __attribute__((always_inline, unused))
+#define CANNERY_ALIGN(n) __attribute__((aligned(n)))
+#define CANNERY_RESTRICT __restrict
+/* Hides where p comes from: stops the compiler from hoisting address
+ * computations and reloaded values out of a block. */
+#define CANNERY_OPAQUE_PTR(p) __asm__("" : "+r"(p))
+#define CANNERY_ASSUME_ALIGNED(p, n) __builtin_assume_aligned((p), (n))
+#elif defined(_MSC_VER)
+#define CANNERY_UNUSED
+#define CANNERY_INLINE static __forceinline
+#define CANNERY_ALIGN(n) __declspec(align(n))
+#define CANNERY_RESTRICT __restrict
+#define CANNERY_OPAQUE_PTR(p) ((void)(p))
+#define CANNERY_ASSUME_ALIGNED(p, n) (p)
+#else
+#define CANNERY_UNUSED
+#define CANNERY_INLINE static inline
+#define CANNERY_ALIGN(n)
+#ifdef __cplusplus
+#define CANNERY_RESTRICT
+#else
+#define CANNERY_RESTRICT restrict
+#endif
+#define CANNERY_OPAQUE_PTR(p) ((void)(p))
+#define CANNERY_ASSUME_ALIGNED(p, n) (p)
+#endif
+
+#if defined(__GNUC__) && (defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__))
+#define CANNERY_HAS_FMA 1
+#endif
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+/* ---- one lane ---------------------------------------------------------- */
+
+typedef float f32x1;
+typedef int32_t i32x1;
+typedef int m32x1;
+
+CANNERY_INLINE f32x1 f32x1_load(const float *p)
+{
+    return p[0];
+}
+
+CANNERY_INLINE void f32x1_store(float *p, f32x1 v)
+{
+    p[0] = v;
+}
+
+CANNERY_INLINE f32x1 f32x1_load_n(const float *p, int n)
+{
+    return n > 0 ? p[0] : 0.0f;
+}
+
+CANNERY_INLINE void f32x1_store_n(float *p, f32x1 v, int n)
+{
+    if (n > 0) {
+        p[0] = v;
+    }
+}
+
+CANNERY_INLINE f32x1 f32x1_zero(void)
+{
+    return 0.0f;
+}
+
+CANNERY_INLINE f32x1 f32x1_set1(float x)
+{
+    return x;
+}
+
+CANNERY_INLINE f32x1 f32x1_load1(const float *p)
+{
+    return p[0];
+}
+
+CANNERY_INLINE void f32x1_load2(const float *p, f32x1 *even, f32x1 *odd)
+{
+    *even = p[0];
+    *odd = p[1];
+}
+
+CANNERY_INLINE void f32x1_store2(float *p, f32x1 even, f32x1 odd)
+{
+    p[0] = even;
+    p[1] = odd;
+}
+
+CANNERY_INLINE f32x1 f32x1_load_stride(const float *p, ptrdiff_t stride)
+{
+    (void)stride;
+    return p[0];
+}
+
+CANNERY_INLINE void f32x1_store_stride(float *p, ptrdiff_t stride, f32x1 v)
+{
+    (void)stride;
+    p[0] = v;
+}
+
+CANNERY_INLINE f32x1 f32x1_lookup(const float *table, i32x1 k)
+{
+    return table[k];
+}
+
+/* Integers: unsigned arithmetic, so that overflow wraps. */
+
+CANNERY_INLINE i32x1 i32x1_load(const int32_t *p)
+{
+    return p[0];
+}
+
+CANNERY_INLINE void i32x1_store(int32_t *p, i32x1 v)
+{
+    p[0] = v;
+}
+
+CANNERY_INLINE i32x1 i32x1_set1(int32_t x)
+{
+    return x;
+}
+
+CANNERY_INLINE i32x1 i32x1_add(i32x1 a, i32x1 b)
+{
+    return (int32_t)((uint32_t)a + (uint32_t)b);
+}
+
+CANNERY_INLINE i32x1 i32x1_sub(i32x1 a, i32x1 b)
+{
+    return (int32_t)((uint32_t)a - (uint32_t)b);
+}
+
+CANNERY_INLINE i32x1 i32x1_and(i32x1 a, i32x1 b)
+{
+    return (int32_t)((uint32_t)a & (uint32_t)b);
+}
+
+CANNERY_INLINE i32x1 i32x1_or(i32x1 a, i32x1 b)
+{
+    return (int32_t)((uint32_t)a | (uint32_t)b);
+}
+
+CANNERY_INLINE i32x1 i32x1_xor(i32x1 a, i32x1 b)
+{
+    return (int32_t)((uint32_t)a ^ (uint32_t)b);
+}
+
+CANNERY_INLINE i32x1 i32x1_min(i32x1 a, i32x1 b)
+{
+    return a < b ? a : b;
+}
+
+CANNERY_INLINE i32x1 i32x1_max(i32x1 a, i32x1 b)
+{
+    return a > b ? a : b;
+}
+
+CANNERY_INLINE i32x1 i32x1_shl23(i32x1 a)
+{
+    return (int32_t)((uint32_t)a << 23);
+}
+
+CANNERY_INLINE i32x1 i32x1_shr23(i32x1 a)
+{
+    return (int32_t)((uint32_t)a >> 23);
+}
+
+CANNERY_INLINE i32x1 i32x1_sra23(i32x1 a)
+{
+    return a >> 23;
+}
+
+CANNERY_INLINE f32x1 i32x1_as_f32(i32x1 k)
+{
+    float v;
+    memcpy(&v, &k, sizeof v);
+    return v;
+}
+
+CANNERY_INLINE i32x1 f32x1_as_i32(f32x1 v)
+{
+    int32_t k;
+    memcpy(&k, &v, sizeof k);
+    return k;
+}
+
+CANNERY_INLINE f32x1 f32x1_from_i32(i32x1 k)
+{
+    return (float)k;
+}
+
+CANNERY_INLINE f32x1 f32x1_pow2i(i32x1 k)
+{
+    return i32x1_as_f32(i32x1_shl23(i32x1_add(k, 127)));
+}
+
+/* Floats. */
+
+CANNERY_INLINE f32x1 f32x1_add(f32x1 a, f32x1 b)
+{
+    return a + b;
+}
+
+CANNERY_INLINE f32x1 f32x1_sub(f32x1 a, f32x1 b)
+{
+    return a - b;
+}
+
+CANNERY_INLINE f32x1 f32x1_mul(f32x1 a, f32x1 b)
+{
+    return a * b;
+}
+
+CANNERY_INLINE f32x1 f32x1_div(f32x1 a, f32x1 b)
+{
+    return a / b;
+}
+
+CANNERY_INLINE f32x1 f32x1_recip_fast(f32x1 x)
+{
+    return 1.0f / x;
+}
+
+CANNERY_INLINE f32x1 f32x1_fma(f32x1 a, f32x1 b, f32x1 c)
+{
+#ifdef CANNERY_HAS_FMA
+    return __builtin_fmaf(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+CANNERY_INLINE f32x1 f32x1_fnma(f32x1 a, f32x1 b, f32x1 c)
+{
+#ifdef CANNERY_HAS_FMA
+    return __builtin_fmaf(-a, b, c);
+#else
+    return c - a * b;
+#endif
+}
+
+CANNERY_INLINE f32x1 f32x1_min(f32x1 a, f32x1 b)
+{
+    return a < b ? a : b;
+}
+
+CANNERY_INLINE f32x1 f32x1_max(f32x1 a, f32x1 b)
+{
+    return a > b ? a : b;
+}
+
+CANNERY_INLINE f32x1 f32x1_abs(f32x1 v)
+{
+    return i32x1_as_f32(i32x1_and(f32x1_as_i32(v), INT32_MAX));
+}
+
+CANNERY_INLINE f32x1 f32x1_neg(f32x1 v)
+{
+    return -v;
+}
+
+CANNERY_INLINE f32x1 f32x1_copysign(f32x1 magnitude, f32x1 sign)
+{
+    const uint32_t bits = (uint32_t)f32x1_as_i32(sign) & 0x80000000u;
+    return i32x1_as_f32((int32_t)((uint32_t)f32x1_as_i32(f32x1_abs(magnitude)) | bits));
+}
+
+CANNERY_INLINE m32x1 f32x1_lt(f32x1 a, f32x1 b)
+{
+    return a < b;
+}
+
+CANNERY_INLINE m32x1 f32x1_le(f32x1 a, f32x1 b)
+{
+    return a <= b;
+}
+
+CANNERY_INLINE m32x1 f32x1_gt(f32x1 a, f32x1 b)
+{
+    return a > b;
+}
+
+CANNERY_INLINE m32x1 f32x1_ge(f32x1 a, f32x1 b)
+{
+    return a >= b;
+}
+
+CANNERY_INLINE m32x1 f32x1_eq(f32x1 a, f32x1 b)
+{
+    return a == b;
+}
+
+CANNERY_INLINE m32x1 m32x1_and(m32x1 a, m32x1 b)
+{
+    return a & b;
+}
+
+CANNERY_INLINE m32x1 m32x1_or(m32x1 a, m32x1 b)
+{
+    return a | b;
+}
+
+CANNERY_INLINE m32x1 m32x1_not(m32x1 a)
+{
+    return !a;
+}
+
+CANNERY_INLINE f32x1 f32x1_select(m32x1 m, f32x1 a, f32x1 b)
+{
+    return m ? a : b;
+}
+
+/* Correctly rounded square root: the CPU's instruction where there is one
+ * (sqrtf() would be a libm call for the sake of errno), else digit by digit. */
+CANNERY_INLINE f32x1 f32x1_sqrt(f32x1 v)
+{
+#if defined(__SSE2__)
+    return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(v)));
+#elif defined(__GNUC__) && defined(__aarch64__)
+    float root;
+    __asm__("fsqrt %s0, %s1" : "=w"(root) : "w"(v));
+    return root;
+#elif defined(__GNUC__) && defined(__ARM_FP) && (__ARM_FP & 4)
+    float root;
+    __asm__("vsqrt.f32 %0, %1" : "=t"(root) : "t"(v));
+    return root;
+#else
+    uint32_t bits, m, root = 0, rest = 0;
+    int32_t e;
+    int i;
+    if (!(v > 0.0f)) {
+        return v == 0.0f ? v : (v - v) / (v - v);
+    }
+    if (v - v != 0.0f) {
+        return v; /* +infinity */
+    }
+    bits = (uint32_t)f32x1_as_i32(v);
+    e = (int32_t)(bits >> 23);
+    m = bits & 0x7fffffu;
+    if (e == 0) {
+        e = 1;
+    } else {
+        m |= 0x800000u;
+    }
+    while (m < 0x800000u) {
+        m <<= 1;
+        e -= 1;
+    }
+    /* v = m * 2^(e - 150), an even exponent: 25 root bits, the last one rounds. */
+    if ((e & 1) == 0) {
+        m <<= 1;
+        e -= 1;
+    }
+    for (i = 0; i < 25; ++i) {
+        rest = (rest << 2) | ((m >> 23) & 3u);
+        m <<= 2;
+        root <<= 1;
+        if (rest >= 2u * root + 1u) {
+            rest -= 2u * root + 1u;
+            root += 1u;
+        }
+    }
+    /* A tie is impossible: the square of an odd 25-bit root has too many bits. */
+    root = (root + 1u) >> 1;
+    return i32x1_as_f32((int32_t)(root + ((uint32_t)(((e - 127) >> 1) + 126) << 23)));
+#endif
+}
+
+CANNERY_INLINE i32x1 f32x1_to_i32(f32x1 v)
+{
+    return v >= -2147483648.0f && v < 2147483648.0f ? (int32_t)v : INT32_MIN;
+}
+
+/* Floats of at least 2^23 are integers; the range test is false for NaN. */
+CANNERY_INLINE f32x1 f32x1_trunc(f32x1 v)
+{
+    const float a = f32x1_abs(v);
+    return a < 8388608.0f ? f32x1_copysign((float)(int32_t)a, v) : v;
+}
+
+CANNERY_INLINE f32x1 f32x1_floor(f32x1 v)
+{
+    const float t = f32x1_trunc(v);
+    return t > v ? t - 1.0f : t;
+}
+
+CANNERY_INLINE f32x1 f32x1_ceil(f32x1 v)
+{
+    return -f32x1_floor(-v);
+}
+
+CANNERY_INLINE f32x1 f32x1_round(f32x1 v)
+{
+    const float a = f32x1_abs(v);
+    int32_t k;
+    float rest;
+    if (!(a < 8388608.0f)) {
+        return v;
+    }
+    k = (int32_t)a;
+    rest = a - (float)k; /* exact */
+    k += rest > 0.5f || (rest == 0.5f && (k & 1) != 0);
+    return f32x1_copysign((float)k, v);
+}
+
+CANNERY_INLINE i32x1 f32x1_to_i32_round(f32x1 v)
+{
+    return f32x1_to_i32(f32x1_round(v));
+}
+
+CANNERY_INLINE float f32x1_hsum(f32x1 v)
+{
+    return v;
+}
+
+CANNERY_INLINE float f32x1_hmax(f32x1 v)
+{
+    return v;
+}
+
+CANNERY_INLINE float f32x1_hmin(f32x1 v)
+{
+    return v;
+}
+
+/* Bytes. */
+
+CANNERY_INLINE f32x1 f32x1_load_u8(const uint8_t *p)
+{
+    return (float)p[0];
+}
+
+CANNERY_INLINE f32x1 f32x1_load_u8_n(const uint8_t *p, int n)
+{
+    return n > 0 ? (float)p[0] : 0.0f;
+}
+
+CANNERY_INLINE f32x1 f32x1_load_i8(const int8_t *p)
+{
+    return (float)p[0];
+}
+
+CANNERY_INLINE f32x1 f32x1_load_i8_n(const int8_t *p, int n)
+{
+    return n > 0 ? (float)p[0] : 0.0f;
+}
+
+/* Value in [low, high]; low for a value below, and 0 for NaN. */
+CANNERY_INLINE float f32x1_saturate(float v, float low, float high)
+{
+    const float x = v == v ? v : 0.0f;
+    return x < low ? low : (x > high ? high : x);
+}
+
+CANNERY_INLINE void f32x1_store_u8(uint8_t *p, f32x1 v)
+{
+    p[0] = (uint8_t)f32x1_to_i32_round(f32x1_saturate(v, 0.0f, 255.0f));
+}
+
+CANNERY_INLINE void f32x1_store_u8_n(uint8_t *p, f32x1 v, int n)
+{
+    if (n > 0) {
+        f32x1_store_u8(p, v);
+    }
+}
+
+CANNERY_INLINE void f32x1_store_i8(int8_t *p, f32x1 v)
+{
+    p[0] = (int8_t)f32x1_to_i32_round(f32x1_saturate(v, -128.0f, 127.0f));
+}
+
+CANNERY_INLINE void f32x1_store_i8_n(int8_t *p, f32x1 v, int n)
+{
+    if (n > 0) {
+        f32x1_store_i8(p, v);
+    }
+}
+
+#endif

@@ -1,0 +1,601 @@
+/* SPDX-License-Identifier: MIT-0
+ *
+ * Cannery vector vocabulary, four lanes in x86 SSE registers. The words are
+ * documented in vec_scalar.h. SSE2 is enough; SSSE3, SSE4.1, FMA and AVX-512VL
+ * are used where the compiler was told that they exist.
+ */
+#ifndef CANNERY_VEC_X86_128_H
+#define CANNERY_VEC_X86_128_H
+
+#include "vec_scalar.h"
+
+#if !defined(__SSE2__)
+#error "cannery: vec_x86_128.h needs SSE2; compile with -msse2 or more"
+#endif
+
+#include <immintrin.h>
+
+typedef __m128 f32x4;
+typedef __m128i i32x4;
+typedef __m128 m32x4; /* all bits of a lane set or none */
+typedef __m128i s16x8;
+
+#if defined(__AVX512VL__)
+#define CANNERY_HAS_MASKS 1
+#endif
+
+/* ---- memory ------------------------------------------------------------ */
+
+CANNERY_INLINE f32x4 f32x4_zero(void)
+{
+    return _mm_setzero_ps();
+}
+
+CANNERY_INLINE f32x4 f32x4_set1(float x)
+{
+    return _mm_set1_ps(x);
+}
+
+CANNERY_INLINE f32x4 f32x4_load(const float *p)
+{
+    return _mm_loadu_ps(p);
+}
+
+CANNERY_INLINE void f32x4_store(float *p, f32x4 v)
+{
+    _mm_storeu_ps(p, v);
+}
+
+CANNERY_INLINE f32x4 f32x4_load1(const float *p)
+{
+    return _mm_set1_ps(p[0]);
+}
+
+#if defined(__AVX512VL__)
+CANNERY_INLINE f32x4 f32x4_load_n(const float *p, int n)
+{
+    return _mm_maskz_loadu_ps((__mmask8)((1u << n) - 1u), p);
+}
+
+CANNERY_INLINE void f32x4_store_n(float *p, f32x4 v, int n)
+{
+    _mm_mask_storeu_ps(p, (__mmask8)((1u << n) - 1u), v);
+}
+#else
+/* Branches: n is a literal in most kernels, and vmaskmov stores are slow. */
+CANNERY_INLINE f32x4 f32x4_load_n(const float *p, int n)
+{
+    const __m128 zero = _mm_setzero_ps();
+    switch (n) {
+    case 0:
+        return zero;
+    case 1:
+        return _mm_load_ss(p);
+    case 2:
+        return _mm_loadl_pi(zero, (const __m64 *)(const void *)p);
+    case 3:
+        return _mm_movelh_ps(_mm_loadl_pi(zero, (const __m64 *)(const void *)p),
+                             _mm_load_ss(p + 2));
+    default:
+        return _mm_loadu_ps(p);
+    }
+}
+
+CANNERY_INLINE void f32x4_store_n(float *p, f32x4 v, int n)
+{
+    switch (n) {
+    case 0:
+        break;
+    case 1:
+        _mm_store_ss(p, v);
+        break;
+    case 2:
+        _mm_storel_pi((__m64 *)(void *)p, v);
+        break;
+    case 3:
+        _mm_storel_pi((__m64 *)(void *)p, v);
+        _mm_store_ss(p + 2, _mm_movehl_ps(v, v));
+        break;
+    default:
+        _mm_storeu_ps(p, v);
+        break;
+    }
+}
+#endif
+
+CANNERY_INLINE void f32x4_load2(const float *p, f32x4 *even, f32x4 *odd)
+{
+    const __m128 a = _mm_loadu_ps(p);
+    const __m128 b = _mm_loadu_ps(p + 4);
+    *even = _mm_shuffle_ps(a, b, 0x88);
+    *odd = _mm_shuffle_ps(a, b, 0xdd);
+}
+
+CANNERY_INLINE void f32x4_store2(float *p, f32x4 even, f32x4 odd)
+{
+    _mm_storeu_ps(p, _mm_unpacklo_ps(even, odd));
+    _mm_storeu_ps(p + 4, _mm_unpackhi_ps(even, odd));
+}
+
+CANNERY_INLINE f32x4 f32x4_load_stride(const float *p, ptrdiff_t stride)
+{
+    return _mm_setr_ps(p[0], p[stride], p[2 * stride], p[3 * stride]);
+}
+
+CANNERY_INLINE void f32x4_store_stride(float *p, ptrdiff_t stride, f32x4 v)
+{
+    _mm_store_ss(p, v);
+    _mm_store_ss(p + stride, _mm_shuffle_ps(v, v, 0x55));
+    _mm_store_ss(p + 2 * stride, _mm_movehl_ps(v, v));
+    _mm_store_ss(p + 3 * stride, _mm_shuffle_ps(v, v, 0xff));
+}
+
+CANNERY_INLINE i32x4 i32x4_load(const int32_t *p)
+{
+    return _mm_loadu_si128((const __m128i *)(const void *)p);
+}
+
+CANNERY_INLINE void i32x4_store(int32_t *p, i32x4 v)
+{
+    _mm_storeu_si128((__m128i *)(void *)p, v);
+}
+
+CANNERY_INLINE f32x4 f32x4_lookup(const float *table, i32x4 k)
+{
+    int32_t index[4];
+    i32x4_store(index, k);
+    return _mm_setr_ps(table[index[0]], table[index[1]], table[index[2]], table[index[3]]);
+}
+
+/* ---- integers ---------------------------------------------------------- */
+
+CANNERY_INLINE i32x4 i32x4_set1(int32_t x)
+{
+    return _mm_set1_epi32(x);
+}
+
+CANNERY_INLINE i32x4 i32x4_add(i32x4 a, i32x4 b)
+{
+    return _mm_add_epi32(a, b);
+}
+
+CANNERY_INLINE i32x4 i32x4_sub(i32x4 a, i32x4 b)
+{
+    return _mm_sub_epi32(a, b);
+}
+
+CANNERY_INLINE i32x4 i32x4_and(i32x4 a, i32x4 b)
+{
+    return _mm_and_si128(a, b);
+}
+
+CANNERY_INLINE i32x4 i32x4_or(i32x4 a, i32x4 b)
+{
+    return _mm_or_si128(a, b);
+}
+
+CANNERY_INLINE i32x4 i32x4_xor(i32x4 a, i32x4 b)
+{
+    return _mm_xor_si128(a, b);
+}
+
+CANNERY_INLINE i32x4 i32x4_min(i32x4 a, i32x4 b)
+{
+#if defined(__SSE4_1__)
+    return _mm_min_epi32(a, b);
+#else
+    const __m128i less = _mm_cmpgt_epi32(b, a);
+    return _mm_or_si128(_mm_and_si128(less, a), _mm_andnot_si128(less, b));
+#endif
+}
+
+CANNERY_INLINE i32x4 i32x4_max(i32x4 a, i32x4 b)
+{
+#if defined(__SSE4_1__)
+    return _mm_max_epi32(a, b);
+#else
+    const __m128i greater = _mm_cmpgt_epi32(a, b);
+    return _mm_or_si128(_mm_and_si128(greater, a), _mm_andnot_si128(greater, b));
+#endif
+}
+
+CANNERY_INLINE i32x4 i32x4_shl23(i32x4 a)
+{
+    return _mm_slli_epi32(a, 23);
+}
+
+CANNERY_INLINE i32x4 i32x4_shr23(i32x4 a)
+{
+    return _mm_srli_epi32(a, 23);
+}
+
+CANNERY_INLINE i32x4 i32x4_sra23(i32x4 a)
+{
+    return _mm_srai_epi32(a, 23);
+}
+
+CANNERY_INLINE f32x4 i32x4_as_f32(i32x4 k)
+{
+    return _mm_castsi128_ps(k);
+}
+
+CANNERY_INLINE i32x4 f32x4_as_i32(f32x4 v)
+{
+    return _mm_castps_si128(v);
+}
+
+CANNERY_INLINE i32x4 f32x4_to_i32(f32x4 v)
+{
+    return _mm_cvttps_epi32(v);
+}
+
+CANNERY_INLINE i32x4 f32x4_to_i32_round(f32x4 v)
+{
+    return _mm_cvtps_epi32(v);
+}
+
+CANNERY_INLINE f32x4 f32x4_from_i32(i32x4 k)
+{
+    return _mm_cvtepi32_ps(k);
+}
+
+CANNERY_INLINE f32x4 f32x4_pow2i(i32x4 k)
+{
+    return _mm_castsi128_ps(_mm_slli_epi32(_mm_add_epi32(k, _mm_set1_epi32(127)), 23));
+}
+
+/* ---- arithmetic -------------------------------------------------------- */
+
+CANNERY_INLINE f32x4 f32x4_add(f32x4 a, f32x4 b)
+{
+    return _mm_add_ps(a, b);
+}
+
+CANNERY_INLINE f32x4 f32x4_sub(f32x4 a, f32x4 b)
+{
+    return _mm_sub_ps(a, b);
+}
+
+CANNERY_INLINE f32x4 f32x4_mul(f32x4 a, f32x4 b)
+{
+    return _mm_mul_ps(a, b);
+}
+
+CANNERY_INLINE f32x4 f32x4_div(f32x4 a, f32x4 b)
+{
+    return _mm_div_ps(a, b);
+}
+
+CANNERY_INLINE f32x4 f32x4_sqrt(f32x4 v)
+{
+    return _mm_sqrt_ps(v);
+}
+
+CANNERY_INLINE f32x4 f32x4_fma(f32x4 a, f32x4 b, f32x4 c)
+{
+#ifdef CANNERY_HAS_FMA
+    return _mm_fmadd_ps(a, b, c);
+#else
+    return _mm_add_ps(_mm_mul_ps(a, b), c);
+#endif
+}
+
+CANNERY_INLINE f32x4 f32x4_fnma(f32x4 a, f32x4 b, f32x4 c)
+{
+#ifdef CANNERY_HAS_FMA
+    return _mm_fnmadd_ps(a, b, c);
+#else
+    return _mm_sub_ps(c, _mm_mul_ps(a, b));
+#endif
+}
+
+/* Twelve bits from the CPU, one Newton step: r + r*(1 - x*r). */
+CANNERY_INLINE f32x4 f32x4_recip_fast(f32x4 x)
+{
+    const __m128 r = _mm_rcp_ps(x);
+    return f32x4_fma(r, f32x4_fnma(x, r, _mm_set1_ps(1.0f)), r);
+}
+
+CANNERY_INLINE f32x4 f32x4_min(f32x4 a, f32x4 b)
+{
+    return _mm_min_ps(a, b);
+}
+
+CANNERY_INLINE f32x4 f32x4_max(f32x4 a, f32x4 b)
+{
+    return _mm_max_ps(a, b);
+}
+
+CANNERY_INLINE f32x4 f32x4_abs(f32x4 v)
+{
+    return _mm_andnot_ps(_mm_set1_ps(-0.0f), v);
+}
+
+CANNERY_INLINE f32x4 f32x4_neg(f32x4 v)
+{
+    return _mm_xor_ps(_mm_set1_ps(-0.0f), v);
+}
+
+CANNERY_INLINE f32x4 f32x4_copysign(f32x4 magnitude, f32x4 sign)
+{
+    const __m128 bit = _mm_set1_ps(-0.0f);
+    return _mm_or_ps(_mm_andnot_ps(bit, magnitude), _mm_and_ps(bit, sign));
+}
+
+CANNERY_INLINE m32x4 f32x4_lt(f32x4 a, f32x4 b)
+{
+    return _mm_cmplt_ps(a, b);
+}
+
+CANNERY_INLINE m32x4 f32x4_le(f32x4 a, f32x4 b)
+{
+    return _mm_cmple_ps(a, b);
+}
+
+CANNERY_INLINE m32x4 f32x4_gt(f32x4 a, f32x4 b)
+{
+    return _mm_cmpgt_ps(a, b);
+}
+
+CANNERY_INLINE m32x4 f32x4_ge(f32x4 a, f32x4 b)
+{
+    return _mm_cmpge_ps(a, b);
+}
+
+CANNERY_INLINE m32x4 f32x4_eq(f32x4 a, f32x4 b)
+{
+    return _mm_cmpeq_ps(a, b);
+}
+
+CANNERY_INLINE m32x4 m32x4_and(m32x4 a, m32x4 b)
+{
+    return _mm_and_ps(a, b);
+}
+
+CANNERY_INLINE m32x4 m32x4_or(m32x4 a, m32x4 b)
+{
+    return _mm_or_ps(a, b);
+}
+
+CANNERY_INLINE m32x4 m32x4_not(m32x4 a)
+{
+    return _mm_castsi128_ps(_mm_xor_si128(_mm_castps_si128(a), _mm_set1_epi32(-1)));
+}
+
+CANNERY_INLINE f32x4 f32x4_select(m32x4 m, f32x4 a, f32x4 b)
+{
+#if defined(__SSE4_1__)
+    return _mm_blendv_ps(b, a, m);
+#else
+    return _mm_or_ps(_mm_and_ps(m, a), _mm_andnot_ps(m, b));
+#endif
+}
+
+/* ---- rounding ---------------------------------------------------------- */
+
+#if defined(__SSE4_1__)
+CANNERY_INLINE f32x4 f32x4_round(f32x4 v)
+{
+    return _mm_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+CANNERY_INLINE f32x4 f32x4_floor(f32x4 v)
+{
+    return _mm_round_ps(v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+}
+
+CANNERY_INLINE f32x4 f32x4_ceil(f32x4 v)
+{
+    return _mm_round_ps(v, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
+}
+
+CANNERY_INLINE f32x4 f32x4_trunc(f32x4 v)
+{
+    return _mm_round_ps(v, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+}
+#else
+/* `integral` where |v| < 2^23, with the sign of v; else v, which is an integer,
+ * an infinity or NaN. */
+CANNERY_INLINE f32x4 f32x4_integral_or_self(f32x4 integral, f32x4 v)
+{
+    const __m128 small = _mm_cmplt_ps(f32x4_abs(v), _mm_set1_ps(8388608.0f));
+    const __m128 sign = _mm_and_ps(_mm_set1_ps(-0.0f), v);
+    return f32x4_select(small, _mm_or_ps(integral, sign), v);
+}
+
+CANNERY_INLINE f32x4 f32x4_round(f32x4 v)
+{
+    return f32x4_integral_or_self(_mm_cvtepi32_ps(_mm_cvtps_epi32(v)), v);
+}
+
+CANNERY_INLINE f32x4 f32x4_trunc(f32x4 v)
+{
+    return f32x4_integral_or_self(_mm_cvtepi32_ps(_mm_cvttps_epi32(v)), v);
+}
+
+CANNERY_INLINE f32x4 f32x4_floor(f32x4 v)
+{
+    const __m128 t = f32x4_trunc(v);
+    return _mm_sub_ps(t, _mm_and_ps(_mm_cmpgt_ps(t, v), _mm_set1_ps(1.0f)));
+}
+
+CANNERY_INLINE f32x4 f32x4_ceil(f32x4 v)
+{
+    return f32x4_neg(f32x4_floor(f32x4_neg(v)));
+}
+#endif
+
+/* ---- across lanes ------------------------------------------------------ */
+
+CANNERY_INLINE float f32x4_hsum(f32x4 v)
+{
+    const __m128 pair = _mm_add_ps(v, _mm_movehl_ps(v, v));
+    return _mm_cvtss_f32(_mm_add_ss(pair, _mm_shuffle_ps(pair, pair, 0x55)));
+}
+
+CANNERY_INLINE float f32x4_hmax(f32x4 v)
+{
+    const __m128 pair = _mm_max_ps(v, _mm_movehl_ps(v, v));
+    return _mm_cvtss_f32(_mm_max_ss(pair, _mm_shuffle_ps(pair, pair, 0x55)));
+}
+
+CANNERY_INLINE float f32x4_hmin(f32x4 v)
+{
+    const __m128 pair = _mm_min_ps(v, _mm_movehl_ps(v, v));
+    return _mm_cvtss_f32(_mm_min_ss(pair, _mm_shuffle_ps(pair, pair, 0x55)));
+}
+
+CANNERY_INLINE f32x4 f32x4_rotate1(f32x4 v)
+{
+    return _mm_shuffle_ps(v, v, 0x39);
+}
+
+CANNERY_INLINE f32x4 f32x4_rotate2(f32x4 v)
+{
+    return _mm_shuffle_ps(v, v, 0x4e);
+}
+
+CANNERY_INLINE f32x4 f32x4_rotate3(f32x4 v)
+{
+    return _mm_shuffle_ps(v, v, 0x93);
+}
+
+CANNERY_INLINE f32x4 f32x4_lane0(f32x4 v)
+{
+    return _mm_shuffle_ps(v, v, 0x00);
+}
+
+CANNERY_INLINE f32x4 f32x4_lane1(f32x4 v)
+{
+    return _mm_shuffle_ps(v, v, 0x55);
+}
+
+CANNERY_INLINE f32x4 f32x4_lane2(f32x4 v)
+{
+    return _mm_shuffle_ps(v, v, 0xaa);
+}
+
+CANNERY_INLINE f32x4 f32x4_lane3(f32x4 v)
+{
+    return _mm_shuffle_ps(v, v, 0xff);
+}
+
+CANNERY_INLINE void f32x4_transpose4(f32x4 *a, f32x4 *b, f32x4 *c, f32x4 *d)
+{
+    const __m128 ab_lo = _mm_unpacklo_ps(*a, *b);
+    const __m128 ab_hi = _mm_unpackhi_ps(*a, *b);
+    const __m128 cd_lo = _mm_unpacklo_ps(*c, *d);
+    const __m128 cd_hi = _mm_unpackhi_ps(*c, *d);
+    *a = _mm_movelh_ps(ab_lo, cd_lo);
+    *b = _mm_movehl_ps(cd_lo, ab_lo);
+    *c = _mm_movelh_ps(ab_hi, cd_hi);
+    *d = _mm_movehl_ps(cd_hi, ab_hi);
+}
+
+/* ---- bytes ------------------------------------------------------------- */
+
+CANNERY_INLINE f32x4 f32x4_load_u8(const uint8_t *p)
+{
+    int32_t bytes;
+    __m128i v;
+    memcpy(&bytes, p, sizeof bytes);
+    v = _mm_cvtsi32_si128(bytes);
+#if defined(__SSE4_1__)
+    v = _mm_cvtepu8_epi32(v);
+#else
+    v = _mm_unpacklo_epi8(v, _mm_setzero_si128());
+    v = _mm_unpacklo_epi16(v, _mm_setzero_si128());
+#endif
+    return _mm_cvtepi32_ps(v);
+}
+
+CANNERY_INLINE f32x4 f32x4_load_i8(const int8_t *p)
+{
+    int32_t bytes;
+    __m128i v;
+    memcpy(&bytes, p, sizeof bytes);
+    v = _mm_cvtsi32_si128(bytes);
+#if defined(__SSE4_1__)
+    v = _mm_cvtepi8_epi32(v);
+#else
+    v = _mm_unpacklo_epi8(v, v); /* the byte on top of its lane, then sign shift */
+    v = _mm_srai_epi32(_mm_unpacklo_epi16(v, v), 24);
+#endif
+    return _mm_cvtepi32_ps(v);
+}
+
+CANNERY_INLINE f32x4 f32x4_load_u8_n(const uint8_t *p, int n)
+{
+    uint8_t bytes[4] = {0, 0, 0, 0};
+    memcpy(bytes, p, (size_t)n);
+    return f32x4_load_u8(bytes);
+}
+
+CANNERY_INLINE f32x4 f32x4_load_i8_n(const int8_t *p, int n)
+{
+    int8_t bytes[4] = {0, 0, 0, 0};
+    memcpy(bytes, p, (size_t)n);
+    return f32x4_load_i8(bytes);
+}
+
+/* Bounded before the conversion, where 2^31 and more would wrap. NaN becomes 0:
+ * it compares unordered to itself. */
+CANNERY_INLINE i32x4 f32x4_to_i32_saturate(f32x4 v, float low, float high)
+{
+    const __m128 x = _mm_and_ps(v, _mm_cmpeq_ps(v, v));
+    return _mm_cvtps_epi32(_mm_min_ps(_mm_max_ps(x, _mm_set1_ps(low)), _mm_set1_ps(high)));
+}
+
+CANNERY_INLINE void f32x4_store_u8(uint8_t *p, f32x4 v)
+{
+    const __m128i k = f32x4_to_i32_saturate(v, 0.0f, 255.0f);
+    const __m128i words = _mm_packs_epi32(k, k);
+    const int32_t bytes = _mm_cvtsi128_si32(_mm_packus_epi16(words, words));
+    memcpy(p, &bytes, sizeof bytes);
+}
+
+CANNERY_INLINE void f32x4_store_i8(int8_t *p, f32x4 v)
+{
+    const __m128i k = f32x4_to_i32_saturate(v, -128.0f, 127.0f);
+    const __m128i words = _mm_packs_epi32(k, k);
+    const int32_t bytes = _mm_cvtsi128_si32(_mm_packs_epi16(words, words));
+    memcpy(p, &bytes, sizeof bytes);
+}
+
+CANNERY_INLINE void f32x4_store_u8_n(uint8_t *p, f32x4 v, int n)
+{
+    uint8_t bytes[4];
+    f32x4_store_u8(bytes, v);
+    memcpy(p, bytes, (size_t)n);
+}
+
+CANNERY_INLINE void f32x4_store_i8_n(int8_t *p, f32x4 v, int n)
+{
+    int8_t bytes[4];
+    f32x4_store_i8(bytes, v);
+    memcpy(p, bytes, (size_t)n);
+}
+
+/* ---- int16 ------------------------------------------------------------- */
+
+CANNERY_INLINE s16x8 s16x8_load(const int16_t *p)
+{
+    return _mm_loadu_si128((const __m128i *)(const void *)p);
+}
+
+CANNERY_INLINE void s16x8_store(int16_t *p, s16x8 v)
+{
+    _mm_storeu_si128((__m128i *)(void *)p, v);
+}
+
+CANNERY_INLINE s16x8 s16x8_add_sat(s16x8 a, s16x8 b)
+{
+    return _mm_adds_epi16(a, b);
+}
+
+CANNERY_INLINE i32x4 i32x4_dot2_s16(s16x8 a, s16x8 b, i32x4 acc)
+{
+    return _mm_add_epi32(acc, _mm_madd_epi16(a, b));
+}
+
+#endif
