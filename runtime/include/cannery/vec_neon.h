@@ -44,6 +44,16 @@ CANNERY_INLINE void f32x4_store(float *p, f32x4 v)
     vst1q_f32(p, v);
 }
 
+CANNERY_INLINE f32x4 f32x4_load_aligned(const float *p)
+{
+    return vld1q_f32((const float *)CANNERY_ASSUME_ALIGNED(p, 16));
+}
+
+CANNERY_INLINE void f32x4_store_aligned(float *p, f32x4 v)
+{
+    vst1q_f32((float *)CANNERY_ASSUME_ALIGNED(p, 16), v);
+}
+
 CANNERY_INLINE f32x4 f32x4_load1(const float *p)
 {
     return vld1q_dup_f32(p);

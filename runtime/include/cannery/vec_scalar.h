@@ -14,12 +14,15 @@
  *   vec_neon.h      4              ARMv7 NEON and AArch64
  *
  * Types: T = f32xL (floats), I = i32xL (int32), M = m32xL (lane mask, opaque).
- * Every word is `static inline`, none takes an immediate, all pointers may be
+ * Every word is `static inline`, none takes an immediate, pointers may be
  * unaligned, no word reads or writes an element that its row does not name.
  *
  * Memory (lane i of T is written v[i])
  *   T_load(p)               v[i] = p[i]
  *   T_store(p, v)           p[i] = v[i]
+ *   T_load_aligned(p), T_store_aligned(p, v)  the same, p a multiple of 4L bytes:
+ *                           before AVX the way to memory operands and, on an
+ *                           Atom, to undivided loads
  *   T_load_n(p, n)          as load for i < n, other lanes 0; 0 <= n <= L
  *   T_store_n(p, v, n)      as store for i < n; nothing else is touched
  *   T_load1(p)              v[i] = p[0]
@@ -143,6 +146,16 @@ CANNERY_INLINE f32x1 f32x1_load(const float *p)
 }
 
 CANNERY_INLINE void f32x1_store(float *p, f32x1 v)
+{
+    p[0] = v;
+}
+
+CANNERY_INLINE f32x1 f32x1_load_aligned(const float *p)
+{
+    return p[0];
+}
+
+CANNERY_INLINE void f32x1_store_aligned(float *p, f32x1 v)
 {
     p[0] = v;
 }

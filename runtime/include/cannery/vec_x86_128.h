@@ -46,6 +46,16 @@ CANNERY_INLINE void f32x4_store(float *p, f32x4 v)
     _mm_storeu_ps(p, v);
 }
 
+CANNERY_INLINE f32x4 f32x4_load_aligned(const float *p)
+{
+    return _mm_load_ps(p);
+}
+
+CANNERY_INLINE void f32x4_store_aligned(float *p, f32x4 v)
+{
+    _mm_store_ps(p, v);
+}
+
 CANNERY_INLINE f32x4 f32x4_load1(const float *p)
 {
     return _mm_set1_ps(p[0]);

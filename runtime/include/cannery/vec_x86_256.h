@@ -55,6 +55,16 @@ CANNERY_INLINE void f32x8_store(float *p, f32x8 v)
     _mm256_storeu_ps(p, v);
 }
 
+CANNERY_INLINE f32x8 f32x8_load_aligned(const float *p)
+{
+    return _mm256_load_ps(p);
+}
+
+CANNERY_INLINE void f32x8_store_aligned(float *p, f32x8 v)
+{
+    _mm256_store_ps(p, v);
+}
+
 CANNERY_INLINE f32x8 f32x8_load1(const float *p)
 {
     return _mm256_broadcast_ss(p);

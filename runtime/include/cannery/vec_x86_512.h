@@ -62,6 +62,16 @@ CANNERY_INLINE void f32x16_store(float *p, f32x16 v)
     _mm512_storeu_ps(p, v);
 }
 
+CANNERY_INLINE f32x16 f32x16_load_aligned(const float *p)
+{
+    return _mm512_load_ps(p);
+}
+
+CANNERY_INLINE void f32x16_store_aligned(float *p, f32x16 v)
+{
+    _mm512_store_ps(p, v);
+}
+
 CANNERY_INLINE f32x16 f32x16_load1(const float *p)
 {
     return _mm512_set1_ps(p[0]);
