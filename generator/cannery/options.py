@@ -1,0 +1,231 @@
+"""Every option that changes the generated code, defined once.
+
+The command line (`cannery.cli`) and CMake (`cmake/CanneryOptions.cmake`) are rendered from `SPECS`;
+a test compares. `Options` is what the pipeline receives: parsed, checked, immutable.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from cannery.errors import OptionError
+from cannery.ir.tensor import MAX_ELEMENTS, DType
+from cannery.names import check_model_name, check_tensor_name, make_identifier
+
+IO_LAYOUTS = ("model", "nhwc", "nchw")
+_INPUT_DTYPES = (DType.FLOAT32, DType.UINT8)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to generate from a model, for what. Construct with `make_options`, which checks.
+
+    `target` names a row of `cannery.target.targets`; `isa` overrides its instruction set. `name` is
+    the C identifier before every symbol. `tuning` is a record or a folder of records (None: beside
+    the model); `locked` makes an entry missing there an error. `max_error` bounds
+    max|y - ref| / max|ref| per output. `dims` fixes named dimensions; `io_layout` is the order of
+    image tensors at the interface. `input_dtype`, by tensor: a uint8 input is read as
+    `scale * value + offset`. `rename` maps tensor names of the model to names in C. `outputs` cuts
+    the network there. `macros` is what the compiler prints for `-dM -E` under the flags in use: the
+    code keeps to what it proves. `cc` to `runner` say how to build and run what is measured.
+    """
+
+    model: Path
+    name: str
+    target: str = "native"
+    isa: tuple[str, ...] = ()
+    tuning: Path | None = None
+    locked: bool = False
+    max_error: float = 1e-4
+    batch: int = 1
+    dims: Mapping[str, int] = field(default_factory=dict)
+    io_layout: str = "model"
+    input_dtype: Mapping[str, DType] = field(default_factory=dict)
+    scale: float | None = None
+    offset: float | None = None
+    rename: Mapping[str, str] = field(default_factory=dict)
+    outputs: tuple[str, ...] = ()
+    macros: Path | None = None
+    cc: str | None = None
+    cflags: tuple[str, ...] = ()
+    ldflags: tuple[str, ...] = ()
+    runner: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("dims", "input_dtype", "rename"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+
+class Kind(Enum):
+    """How often and with what an option is given; CMake's three kinds of keywords."""
+
+    FLAG = "no value"
+    ONE = "one value"
+    MANY = "any number of values"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One option. `parse` takes the text (MANY: all the texts) and raises OptionError.
+
+    `name` is the field of Options; `--max-error` and MAX_ERROR follow from `keyword`.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    parse: Callable[[Any], Any] = bool
+    metavar: str = ""
+    keyword: str = ""
+    cmake: bool = True
+    is_path: bool = False
+
+    @property
+    def flag(self) -> str:
+        """The option of the command line."""
+        return "--" + (self.keyword or self.name).replace("_", "-")
+
+    @property
+    def cmake_keyword(self) -> str:
+        """The keyword of add_nn_model()."""
+        return (self.keyword or self.name).upper()
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise OptionError(f"{text!r} is not a finite number")
+    return value
+
+
+def _positive(text: str) -> float:
+    value = _number(text)
+    if value <= 0:
+        raise OptionError(f"{text!r} must be greater than 0", cure="1e-4 is the default")
+    return value
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_ELEMENTS):
+        raise OptionError(f"{text!r} is not a whole number from 1 to 2^31-1")
+    return int(text)
+
+
+def _pairs(texts: Sequence[str]) -> dict[str, str]:
+    result: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.rpartition("=")
+        if not (key and equals and value):
+            raise OptionError(f"{text!r} is not of the form name=value")
+        if key in result:
+            raise OptionError(f"{key!r} is given twice")
+        result[key] = value
+    return result
+
+
+def _dims(texts: Sequence[str]) -> dict[str, int]:
+    return {name: _count(value) for name, value in _pairs(texts).items()}
+
+
+def _dtypes(texts: Sequence[str]) -> dict[str, DType]:
+    known = {d.value: d for d in _INPUT_DTYPES}
+    pairs = _pairs(texts)
+    for value in pairs.values():
+        if value not in known:
+            raise OptionError(f"unknown element type {value!r}", cure=f"one of: {', '.join(known)}")
+    return {name: known[value] for name, value in pairs.items()}
+
+
+def _renames(texts: Sequence[str]) -> dict[str, str]:
+    pairs = _pairs(texts)
+    for name in pairs.values():
+        check_tensor_name(name)
+    if len(set(pairs.values())) != len(pairs):
+        raise OptionError("two tensors get the same name")
+    return pairs
+
+
+def _io_layout(text: str) -> str:
+    if text not in IO_LAYOUTS:
+        raise OptionError(f"unknown layout {text!r}", cure=f"one of: {', '.join(IO_LAYOUTS)}")
+    return text
+
+
+def _isas(texts: Sequence[str]) -> tuple[str, ...]:
+    names = tuple(name for text in texts for name in text.split(",") if name)
+    if len(names) > 1:
+        raise OptionError(
+            f"a choice at run time between {' and '.join(names)} is not implemented",
+            cure="give one instruction set",
+        )
+    return names
+
+
+def _words(texts: Sequence[str]) -> tuple[str, ...]:
+    try:
+        return tuple(word for text in texts for word in shlex.split(text))
+    except ValueError as error:
+        raise OptionError(f"{error} in {' '.join(texts)!r}") from None
+
+
+_ONE, _MANY, _FLAG = Kind.ONE, Kind.MANY, Kind.FLAG
+
+SPECS: tuple[Spec, ...] = (
+    Spec("name", _ONE, "C identifier that begins every symbol (default: from the file's name).",
+         check_model_name, "ID"),
+    Spec("target", _ONE, "Processor to generate for, see `cannery targets`.", str, "NAME"),
+    Spec("isa", _MANY, "Instruction set to use instead of the target's.", _isas, "NAME"),
+    Spec("tuning", _ONE, "Tuning record, or a folder of them (default: beside the model).",
+         Path, "PATH", is_path=True),
+    Spec("locked", _FLAG, "Fail where the tuning record has no usable entry."),
+    Spec("max_error", _ONE, "Bound of max|y - ref| / max|ref| per output (default: 1e-4).",
+         _positive, "E"),
+    Spec("batch", _ONE, "Samples per run (default: 1).", _count, "N"),
+    Spec("dims", _MANY, "Size of a dimension that the model leaves open.",
+         _dims, "NAME=N", keyword="dim"),
+    Spec("io_layout", _ONE, "Order of image tensors at the interface: model, nhwc or nchw.",
+         _io_layout, "ORDER"),
+    Spec("input_dtype", _MANY, "Element type of an input: uint8 or float32.",
+         _dtypes, "TENSOR=TYPE"),
+    Spec("scale", _ONE, "A uint8 input means scale * value + offset (default: 1).", _number, "S"),
+    Spec("offset", _ONE, "See --scale (default: 0).", _number, "O"),
+    Spec("rename", _MANY, "Name of a tensor in C.", _renames, "TENSOR=NAME"),
+    Spec("outputs", _MANY, "Tensors to return instead of the model's outputs.", tuple, "TENSOR"),
+    Spec("macros", _ONE, "Listing of the compiler's macros (`-dM -E`): use what it proves.",
+         Path, "FILE", cmake=False),
+    Spec("cc", _ONE, "Compiler.", str, "COMMAND", cmake=False),
+    Spec("cflags", _MANY, "Flags for the compiler.", _words, "FLAGS", cmake=False),
+    Spec("ldflags", _MANY, "Flags for linking.", _words, "FLAGS", cmake=False),
+    Spec("runner", _MANY, "Command that runs a program of the target: `CMD program args...`.",
+         tuple, "CMD", cmake=False),
+)  # fmt: skip
+
+
+def _parse(spec: Spec, raw: Any) -> Any:
+    try:
+        return spec.parse(raw)
+    except OptionError as error:
+        error.where = error.where or spec.flag
+        raise
+
+
+def make_options(model: Path, raw: Mapping[str, Any]) -> Options:
+    """Options from texts by field name, as the command line gives them; None and () mean absent.
+
+    Raises OptionError, which names the option, for what is malformed or contradictory.
+    """
+    values = {s.name: _parse(s, raw[s.name]) for s in SPECS if raw.get(s.name) not in (None, ())}
+    values.setdefault("name", make_identifier(model.stem))
+    if "macros" in values:
+        values.setdefault("target", "any")
+    return Options(model=model, **values)

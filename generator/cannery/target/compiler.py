@@ -1,0 +1,159 @@
+"""C compilers: finding one, asking what it can do, compiling and linking with it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from cannery.errors import ToolchainError
+from cannery.target.isa import Isa
+
+#: Debian's names of the packages that hold a cross compiler with its C library.
+PACKAGES = {
+    "i686-linux-gnu": "gcc-i686-linux-gnu libc6-dev-i386-cross",
+    "x86_64-linux-gnu": "gcc-x86-64-linux-gnu libc6-dev-amd64-cross",
+    "arm-linux-gnueabihf": "gcc-arm-linux-gnueabihf libc6-dev-armhf-cross",
+    "aarch64-linux-gnu": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
+    "arm-none-eabi": "gcc-arm-none-eabi libnewlib-arm-none-eabi",
+    "": "gcc libc6-dev",
+}
+_TIMEOUT = 1800.0
+_MACRO = re.compile(r"^#define (\w+)(?:\([^)]*\))? ?(.*)$", re.MULTILINE)
+
+
+def private_flags(kind: str, isa: Isa) -> tuple[str, ...]:
+    """How generated code is compiled in every configuration; CMake's table says the same.
+
+    Contraction and reassociation are the schedules' own business. `-fno-tree-ter` keeps gcc from
+    joining independent accumulators; x87 arithmetic would round differently.
+    """
+    flags = ["-O2", "-fno-fast-math", "-ffp-contract=off"]
+    if kind == "gcc":
+        flags.append("-fno-tree-ter")
+    if isa.family == "x86" and isa.bits == 32:
+        flags.append("-mfpmath=sse")
+    return tuple(flags)
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C compiler that works: the command, `gcc` or `clang`, and its version for people."""
+
+    command: tuple[str, ...]
+    kind: str
+    version: str
+
+    def macros(self, flags: Sequence[str] = ()) -> dict[str, str]:
+        """The macros that are predefined under `flags`. Raises ToolchainError."""
+        return parse_macros(_run([*self.command, *flags, "-dM", "-E", "-x", "c", os.devnull]))
+
+    def compile(
+        self, source: Path, output: Path, flags: Sequence[str] = (), includes: Sequence[Path] = ()
+    ) -> None:
+        """Compile one file to an object. Raises ToolchainError with the compiler's first error."""
+        paths = [f"-I{path}" for path in includes]
+        _run([*self.command, *flags, *paths, "-c", str(source), "-o", str(output)])
+
+    def link(self, objects: Sequence[Path], output: Path, flags: Sequence[str] = ()) -> None:
+        """Link an executable (or, with -shared, a library); `flags` follow the objects."""
+        _run([*self.command, *map(str, objects), "-o", str(output), *flags])
+
+
+def parse_macros(text: str) -> dict[str, str]:
+    """The macros of a `-dM -E` listing, by name; raises ToolchainError if it is none."""
+    macros = dict(_MACRO.findall(text))
+    if not macros:
+        raise ToolchainError("the compiler lists no predefined macros")
+    return macros
+
+
+def _run(command: Sequence[str]) -> str:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT, check=False
+        )
+    except OSError as error:
+        raise ToolchainError(
+            f"cannot start the compiler: {error.strerror}", where=command[0]
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise ToolchainError(
+            f"the compiler took more than {_TIMEOUT:.0f} s", where=shlex.join(command)
+        ) from None
+    if done.returncode != 0:
+        raise ToolchainError(
+            first_error(done.stderr) or f"failed with exit code {done.returncode}",
+            where=shlex.join(command),
+        )
+    return done.stdout
+
+
+def first_error(text: str) -> str:
+    """The line of a compiler's output that says what went wrong."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    wrong = (line for line in lines if re.search(r"error|undefined|cannot|fatal", line, re.I))
+    return next(wrong, lines[-1] if lines else "")
+
+
+@cache
+def probe_compiler(command: tuple[str, ...]) -> Compiler:
+    """What `command` is; ToolchainError if it is missing, fails, or is neither gcc nor clang."""
+    if shutil.which(command[0]) is None:
+        raise ToolchainError(f"compiler {command[0]!r} not found", cure="install it, or give --cc")
+    macros = Compiler(command, "", "").macros()
+    if "__GNUC__" not in macros:
+        raise ToolchainError("neither gcc nor clang", where=command[0], cure="give another --cc")
+    kind = "clang" if "__clang__" in macros else "gcc"
+    version = macros.get("__VERSION__", "").strip('"')
+    return Compiler(command, kind, version if kind == "clang" else f"gcc {version}")
+
+
+def _is_host(triple: str) -> bool:
+    machine = platform.machine()
+    return not triple or (triple.startswith(f"{machine}-linux-gnu") and os.name == "posix")
+
+
+def _candidates(triple: str) -> list[tuple[str, ...]]:
+    if _is_host(triple):
+        return [("cc",), ("gcc",), ("clang",)]
+    found: list[tuple[str, ...]] = [(f"{triple}-gcc",)]
+    if triple == "i686-linux-gnu" and platform.machine() == "x86_64":
+        found.append(("gcc", "-m32"))
+    return found
+
+
+@cache
+def find_compiler(triple: str) -> Compiler:
+    """The compiler for a GNU triple ("" : the host), or ToolchainError with the package to install.
+
+    For the host, $CC goes first.
+    """
+    host = _is_host(triple)
+    if host and os.environ.get("CC"):
+        return probe_compiler(tuple(shlex.split(os.environ["CC"])))
+    for command in _candidates(triple):
+        if shutil.which(command[0]) and _links(command):
+            return probe_compiler(command)
+    name = "C compiler" if host else f"C compiler for {triple}"
+    package = PACKAGES["" if host else triple]
+    raise ToolchainError(f"no {name} found", cure=f"apt install {package}, or give --cc")
+
+
+def _links(command: tuple[str, ...]) -> bool:
+    """Whether the C library is there: `gcc -m32` starts everywhere and works rarely."""
+    if len(command) == 1:
+        return True
+    program = "#include <stdio.h>\nint main(void) { return 0; }\n"
+    done = subprocess.run(
+        [*command, "-x", "c", "-", "-o", os.devnull],
+        input=program, text=True, capture_output=True, check=False,
+    )  # fmt: skip
+    return done.returncode == 0

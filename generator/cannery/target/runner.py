@@ -1,0 +1,202 @@
+"""Running programs of a target: here, under an emulator, or on a device.
+
+The contract: `CMD executable args...` with one self-contained executable, which prints JSON lines.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from cannery.errors import ToolchainError
+from cannery.target.targets import NATIVE, Target
+
+
+class Origin(str, Enum):
+    """Where a time comes from, best first. A choice is never made by emulated times."""
+
+    DEVICE = "device"  # the processor that it is meant for
+    HOST = "host"  # another processor that runs the same code
+    ESTIMATED = "estimated"  # the cost model
+    EMULATED = "emulated"
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A way to run executables. `command` goes before the executable; `timeout` is in seconds.
+
+    A system emulator takes the program's arguments as one word after `-append` (`append`).
+    """
+
+    command: tuple[str, ...]
+    origin: Origin
+    timeout: float = 900.0
+    append: bool = False
+
+    def with_timeout(self, seconds: float) -> Runner:
+        """The same runner with another limit."""
+        return replace(self, timeout=seconds)
+
+    def command_line(self, executable: Path, args: Sequence[str] = ()) -> list[str]:
+        """The full command that runs `executable`."""
+        tail = ["-append", shlex.join([executable.name, *args])] if self.append else list(args)
+        return [*self.command, str(executable.resolve()), *tail]
+
+    def run(self, executable: Path, args: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """The JSON objects that the program prints, one per line; other lines are passed over.
+
+        Raises ToolchainError if it cannot start, crashes, fails, takes too long, or prints a
+        damaged line.
+        """
+        return parse_json_lines(self.run_text(executable, args), where=executable.name)
+
+    def run_text(self, executable: Path, args: Sequence[str] = ()) -> str:
+        """What the program prints. Raises ToolchainError as `run` does."""
+        command = self.command_line(executable, args)
+        where = shlex.join([*self.command, executable.name])
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, errors="replace",
+                timeout=self.timeout, stdin=subprocess.DEVNULL, check=False,
+            )  # fmt: skip
+        except OSError as error:
+            raise ToolchainError(f"cannot start: {error.strerror}", where=where) from None
+        except subprocess.TimeoutExpired:
+            raise ToolchainError(f"no end after {self.timeout:.0f} s", where=where) from None
+        if done.returncode != 0:
+            raise ToolchainError(_failure(done), where=where)
+        return done.stdout
+
+
+def _failure(done: subprocess.CompletedProcess[str]) -> str:
+    code = done.returncode
+    # A shell, ssh and most emulators report a death by signal n as 128 + n.
+    number = -code if code < 0 else code - 128
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    detail = f": {lines[-1]}" if lines else ""
+    try:
+        return f"crashed ({signal.Signals(number).name}){detail}"
+    except ValueError:
+        return f"failed with exit code {code}{detail}"
+
+
+def parse_json_lines(text: str, *, where: str) -> list[dict[str, Any]]:
+    """The objects in the lines that begin with a brace; raises ToolchainError for a damaged one."""
+    found = []
+    for line in text.splitlines():
+        if line.startswith("{"):
+            try:
+                found.append(json.loads(line))
+            except json.JSONDecodeError:
+                raise ToolchainError(f"damaged output line {line[:80]!r}", where=where) from None
+    return found
+
+
+@cache
+def host_cpu_flags() -> frozenset[str]:
+    """What /proc/cpuinfo lists as flags (x86) or Features (Arm); empty where there is none."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return frozenset()
+    found = (line.partition(":") for line in lines)
+    values = (value for key, _, value in found if key.strip() in ("flags", "Features"))
+    return frozenset(next(values, "").split())
+
+
+@cache
+def host_cpu_name() -> str:
+    """The processor of this machine, for people and for provenance."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.machine())
+
+
+#: The smallest 32-bit x86 program: exit(0).
+_EXIT_386 = bytes.fromhex(
+    "7f454c4601010100000000000000000002000300010000005480040834000000"
+    "000000000000000034002000010000000000000001000000000000000080040800800408"
+    "5d0000005d0000000500000000100000b80100000031dbcd80"
+)
+
+
+@cache
+def host_runs_i386() -> bool:
+    """Whether the kernel of an x86 machine starts 32-bit programs."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "exit"
+        program.write_bytes(_EXIT_386)
+        program.chmod(0o755)
+        try:
+            return subprocess.run([program], check=False).returncode == 0
+        except OSError:
+            return False
+
+
+def why_not_here(target: Target) -> str:
+    """Why this machine cannot run the target's programs itself; empty if it can."""
+    machine = platform.machine()
+    machines = {
+        "x86_64-linux-gnu": ("x86_64",),
+        "i686-linux-gnu": ("x86_64", "i686"),
+        "aarch64-linux-gnu": ("aarch64",),
+        "arm-linux-gnueabihf": ("armv7l", "armv8l"),
+        "": (machine,),
+    }
+    if machine not in machines.get(target.triple, ()) or os.name != "posix":
+        return f"this machine is {machine}"
+    missing = [flag for flag in target.cpu_flags if flag not in host_cpu_flags()]
+    if missing:
+        return f"this processor has no {', '.join(missing)}"
+    if target.triple == "i686-linux-gnu" and not host_runs_i386():
+        return "this kernel starts no 32-bit programs"
+    return ""
+
+
+def _emulated(target: Target) -> Runner:
+    program = target.emulator[0]
+    if shutil.which(program) is None:
+        package = "qemu-system-arm" if program.startswith("qemu-system") else "qemu-user"
+        raise ToolchainError(
+            f"{program} not found, and {why_not_here(target) or 'it was asked for'}",
+            where=f"target {target.name}", cure=f"apt install {package}, or give --runner",
+        )  # fmt: skip
+    return Runner(target.emulator, Origin.EMULATED, append=program.startswith("qemu-system"))
+
+
+def find_runner(target: Target, command: str = "", *, strict: bool = False) -> Runner:
+    """How to run the target's programs: `command`, else directly, else emulated.
+
+    `strict` prefers the emulator, which has no more than the target's instructions. Raises
+    ToolchainError where there is no way.
+    """
+    if command:
+        words = tuple(shlex.split(command))
+        emulated = Path(words[0]).name.startswith("qemu")
+        return Runner(words, Origin.EMULATED if emulated else Origin.DEVICE)
+    reason = why_not_here(target)
+    if strict and target.emulator and (reason or shutil.which(target.emulator[0])):
+        return _emulated(target)
+    if not reason:
+        return Runner((), Origin.DEVICE if target.name == NATIVE else Origin.HOST)
+    if not target.emulator:
+        raise ToolchainError(
+            f"{reason}, and no emulator knows {target.isa.name}",
+            where=f"target {target.name}", cure="give --runner",
+        )  # fmt: skip
+    return _emulated(target)

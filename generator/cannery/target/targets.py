@@ -1,0 +1,164 @@
+"""Targets: instruction set, processor, compiler flags and a way to run programs; one row each.
+
+`native` (what the compiler makes of this machine) and `any` (what a listing of its macros proves)
+are no rows, see `toolchain.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from cannery.errors import OptionError
+from cannery.target.isa import ISAS, Isa
+from cannery.target.isa import isa as isa_row
+
+NATIVE = "native"
+ANY = "any"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What code is generated for.
+
+    `triple` names the GNU toolchain ("" : the host's own). `flags` select the processor, `ldflags`
+    make a self-contained executable. `emulator` is the strictest emulation there is: a CPU without
+    the instructions that the target lacks. `cpu_flags` are the words of /proc/cpuinfo that a host
+    needs to run such programs itself. `board` names files in toolchains/ that every program links.
+    """
+
+    name: str
+    cpu: str
+    isa: Isa
+    triple: str
+    flags: tuple[str, ...] = ()
+    ldflags: tuple[str, ...] = ("-static",)
+    emulator: tuple[str, ...] = ()
+    cpu_flags: tuple[str, ...] = ()
+    board: tuple[str, ...] = ()
+
+
+_X86, _I686 = "x86_64-linux-gnu", "i686-linux-gnu"
+_ARM, _AARCH64, _BARE = "arm-linux-gnueabihf", "aarch64-linux-gnu", "arm-none-eabi"
+_FPMATH = "-mfpmath=sse"
+
+#: What /proc/cpuinfo must list.
+_CPU_FLAGS = {
+    "generic": "",
+    "sse2": "sse2",
+    "ssse3": "ssse3",
+    "sse42": "sse4_2 popcnt",
+    "avx2": "avx2 fma",
+    "avx512": "avx2 fma avx512f avx512vl avx512bw avx512dq",
+    "avx512vnni": "avx2 fma avx512f avx512vl avx512bw avx512dq avx512_vnni",
+    "neon32": "neon",
+    "neon64": "asimd",
+    "neon64dot": "asimd asimddp",
+}
+
+#: Emulated CPUs that have no more than the instruction set; none knows AVX-512.
+_EMULATORS = {
+    "sse2": "qemu-x86_64 -cpu qemu64",
+    "ssse3": "qemu-x86_64 -cpu Conroe",
+    "sse42": "qemu-x86_64 -cpu Nehalem",
+    "avx2": "qemu-x86_64 -cpu Haswell",
+    "neon32": "qemu-arm -cpu cortex-a9",
+    "neon64": "qemu-aarch64 -cpu cortex-a53",
+    "neon64dot": "qemu-aarch64 -cpu max",
+}
+_EMULATOR_32 = "qemu-i386 -cpu n270"
+
+
+def _triple(isa: Isa) -> str:
+    if isa.family == "arm":
+        return _ARM if isa.bits == 32 else _AARCH64
+    if isa.family == "x86":
+        return _I686 if isa.bits == 32 else _X86
+    return ""
+
+
+def _plain(isa: Isa) -> Target:
+    """The target that is nothing but an instruction set, for tests and for --isa."""
+    flags = isa.flags
+    x86_32 = isa.family == "x86" and isa.bits == 32
+    emulator = _EMULATORS.get(isa.name, "")
+    if x86_32:
+        flags = (*flags, _FPMATH)
+        emulator = _EMULATOR_32 if isa.name in ("sse2", "ssse3") else ""
+    name = f"{isa.name}-32" if x86_32 else isa.name
+    return Target(
+        name, f"any with {isa.name}", isa, _triple(isa), flags,
+        emulator=tuple(emulator.split()), cpu_flags=tuple(_CPU_FLAGS[isa.name].split()),
+    )  # fmt: skip
+
+
+def _cpu(
+    name: str, cpu: str, isa: str, bits: int, flags: str, emulator: str, cpu_flags: str = ""
+) -> Target:
+    row = isa_row(isa).with_bits(bits)
+    needed = tuple(f"{_CPU_FLAGS[isa]} {cpu_flags}".split())
+    return Target(
+        name, cpu, row, _triple(row), tuple(flags.split()),
+        emulator=tuple(emulator.split()), cpu_flags=needed,
+    )  # fmt: skip
+
+
+_CORTEX_M7 = Target(
+    "cortex-m7", "Arm Cortex-M7, bare metal", isa_row("generic").with_bits(32), _BARE,
+    ("-mcpu=cortex-m7", "-mthumb", "-mfpu=fpv5-sp-d16", "-mfloat-abi=hard"),
+    ("-specs=rdimon.specs",),
+    ("qemu-system-arm", "-M", "mps2-an500", "-display", "none", "-monitor", "none",
+     "-serial", "none", "-semihosting-config", "enable=on,target=native", "-kernel"),
+    ("none",), ("mps2-an500.ld", "mps2-an500.S"),
+)  # fmt: skip
+
+_CPUS = (
+    _cpu("atom32", "Intel Atom Bonnell, 32 bit (NAO V5)", "ssse3", 32,
+         f"-march=bonnell {_FPMATH}", _EMULATOR_32, "movbe"),
+    _cpu("silvermont", "Intel Atom Silvermont (NAO V6)", "sse42", 64, "-march=silvermont",
+         "qemu-x86_64 -cpu Westmere,+movbe,+rdrand,+3dnowprefetch", "movbe rdrand 3dnowprefetch"),
+    _cpu("armv7-a9", "Arm Cortex-A9 with NEON", "neon32", 32,
+         "-mcpu=cortex-a9 -mfpu=neon -mfloat-abi=hard", "qemu-arm -cpu cortex-a9"),
+    _cpu("aarch64-a53", "Arm Cortex-A53", "neon64", 64, "-mcpu=cortex-a53",
+         "qemu-aarch64 -cpu cortex-a53"),
+    _cpu("aarch64-a72", "Arm Cortex-A72", "neon64", 64, "-mcpu=cortex-a72",
+         "qemu-aarch64 -cpu cortex-a72"),
+    _cpu("aarch64-a78", "Arm Cortex-A78", "neon64dot", 64, "-mcpu=cortex-a78",
+         "qemu-aarch64 -cpu max"),
+    _CORTEX_M7,
+)  # fmt: skip
+
+_PLAIN = tuple(_plain(row) for row in ISAS.values())
+_PLAIN_32 = tuple(_plain(row.with_bits(32)) for row in ISAS.values() if row.family == "x86")
+
+#: Every target by name, `native` excepted.
+TARGETS = {row.name: row for row in (*_CPUS, *_PLAIN, *_PLAIN_32)}
+
+
+def find_target(name: str) -> Target:
+    """The row called `name`; raises OptionError for an unknown one."""
+    try:
+        return TARGETS[name]
+    except KeyError:
+        known = ", ".join([NATIVE, *(t.name for t in _CPUS), *(t.name for t in _PLAIN)])
+        raise OptionError(f"unknown target {name!r}", cure=f"one of: {known}") from None
+
+
+def parse_isa(text: str) -> Isa:
+    """The instruction set called `avx2`, or `ssse3-32` for 32-bit x86; OptionError if unknown."""
+    return TARGETS[text].isa if text.endswith("-32") and text in TARGETS else isa_row(text)
+
+
+def isa_from_macros(macros: Mapping[str, str]) -> Isa:
+    """The richest instruction set whose macros a compiler has all predefined."""
+    family = "x86" if {"__x86_64__", "__i386__"} & set(macros) else "arm"
+    rows = [
+        r for r in ISAS.values() if r.family in ("any", family) and set(r.macros) <= set(macros)
+    ]
+    return rows[-1].with_bits(8 * int(macros.get("__SIZEOF_POINTER__", "8")))
+
+
+def plain_target(isa: Isa) -> Target:
+    """The row that is nothing but `isa`, with its pointer width."""
+    suffix = "-32" if isa.family == "x86" and isa.bits == 32 else ""
+    return replace(TARGETS[isa.name + suffix], isa=isa)

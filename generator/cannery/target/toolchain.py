@@ -1,0 +1,134 @@
+"""From options to what is needed to generate, build and run: Target, Compiler and Runner."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cannery.errors import OptionError, ToolchainError
+from cannery.options import Options
+from cannery.resources import toolchains_dir
+from cannery.target.compiler import (
+    Compiler,
+    find_compiler,
+    parse_macros,
+    private_flags,
+    probe_compiler,
+)
+from cannery.target.runner import Runner, find_runner
+from cannery.target.targets import (
+    ANY,
+    NATIVE,
+    Target,
+    find_target,
+    isa_from_macros,
+    parse_isa,
+    plain_target,
+)
+
+
+def native_flags() -> tuple[str, ...]:
+    """The flag by which compilers use everything that this machine has."""
+    x86 = platform.machine() in ("x86_64", "i686", "i386", "AMD64")
+    return ("-march=native",) if x86 else ("-mcpu=native",)
+
+
+def _compiler(options: Options, triple: str) -> Compiler:
+    return probe_compiler(tuple(shlex.split(options.cc))) if options.cc else find_compiler(triple)
+
+
+def resolve_target(options: Options) -> Target:
+    """What to generate for. Only `native` without an ISA and a listing has to ask a compiler.
+
+    With `options.macros` the ISA is what the listing proves (targets `native` and `any`), or it is
+    checked against the listing. Raises OptionError for unknown names, ToolchainError where the
+    compiler is missing, fails, or does not provide what the target needs.
+    """
+    listing = _listing(options)
+    if options.isa and options.target in (NATIVE, ANY):
+        target = plain_target(parse_isa(options.isa[0]))
+    elif options.target == ANY:
+        return plain_target(isa_from_macros(listing))
+    elif options.target == NATIVE:
+        macros = listing or _compiler(options, "").macros([*native_flags(), *options.cflags])
+        isa = isa_from_macros(macros)
+        return Target(NATIVE, "this machine", isa, "", native_flags(), ldflags=())
+    else:
+        target = find_target(options.target)
+        if options.isa:
+            target = replace(target, isa=parse_isa(options.isa[0]))
+    if not listing:
+        return target
+    _check(target, listing, where=str(options.macros))
+    return replace(target, isa=target.isa.with_bits(isa_from_macros(listing).bits))
+
+
+def _listing(options: Options) -> dict[str, str]:
+    if options.macros is None:
+        if options.target == ANY and not options.isa:
+            raise OptionError("target 'any' needs --macros", where="--target")
+        return {}
+    try:
+        text = options.macros.read_text(errors="replace")
+    except OSError as error:
+        raise OptionError(f"{options.macros}: {error.strerror}", where="--macros") from None
+    return parse_macros(text)
+
+
+def _check(target: Target, macros: Mapping[str, str], *, where: str) -> None:
+    missing = [macro for macro in target.isa.macros if macro not in macros]
+    if missing:
+        raise ToolchainError(
+            f"{target.isa.name} needs {' '.join(missing)}, which the compiler does not define",
+            where=f"target {target.name}, {where}",
+            cure="use the target's toolchain file or flags, or another target or ISA",
+        )
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """What builds and runs programs for `target`; `cflags` include Cannery's private ones."""
+
+    target: Target
+    compiler: Compiler
+    cflags: tuple[str, ...]
+    ldflags: tuple[str, ...]
+    runner_commands: tuple[str, ...] = ()
+
+    def runners(self) -> tuple[Runner, ...]:
+        """The devices given, else the one way this machine has. Raises ToolchainError if none."""
+        if not self.runner_commands:
+            return (find_runner(self.target),)
+        return tuple(find_runner(self.target, command) for command in self.runner_commands)
+
+    def build(self, sources: Sequence[Path], output: Path, includes: Sequence[Path] = ()) -> None:
+        """Compile and link an executable; objects are put beside the sources."""
+        objects = []
+        for source in sources:
+            objects.append(source.with_suffix(".o"))
+            self.compiler.compile(source, objects[-1], self.cflags, includes)
+        self.compiler.link(objects, output, [*self.cflags, *self.ldflags, "-lm"])
+
+
+def find_toolchain(options: Options) -> Toolchain:
+    """The toolchain for `options`. Raises ToolchainError where the compiler is missing or unfit."""
+    target = resolve_target(options)
+    compiler = _compiler(options, target.triple)
+    cflags = (*target.flags, *options.cflags, *private_flags(compiler.kind, target.isa))
+    _check(target, compiler.macros(cflags), where=compiler.version)
+    return Toolchain(target, compiler, cflags, _ldflags(target, options), options.runner)
+
+
+def _ldflags(target: Target, options: Options) -> tuple[str, ...]:
+    if options.ldflags:
+        return options.ldflags
+    board = (toolchains_dir() / name for name in target.board)
+    return (*target.ldflags, *(f"-T{p}" if p.suffix == ".ld" else str(p) for p in board))
+
+
+def toolchain_for(name: str) -> Toolchain:
+    """The toolchain of a target by name, with every default: for tests."""
+    return find_toolchain(Options(model=Path(), name="net", target=name))
