@@ -1,0 +1,21 @@
+"""C literals that denote exactly the float32 they are made from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def c_float(value: float) -> str:
+    """`value`, rounded to float32, as a C literal that reads back to the same bits.
+
+    The shortest decimal that round-trips, as C99 and C++11 share it: C++ has hexadecimal floats
+    only since C++17. What has no literal is a constant expression of literals, so that no
+    header is needed; it works in static initialisers, too. The sign of a NaN is lost.
+    """
+    with np.errstate(over="ignore"):
+        single = np.float32(value)
+    if np.isnan(single):
+        return "(0.0f / 0.0f)"
+    if np.isinf(single):
+        return "(1.0f / 0.0f)" if single > 0 else "(-1.0f / 0.0f)"
+    return f"{single}f"

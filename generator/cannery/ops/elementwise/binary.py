@@ -1,0 +1,132 @@
+"""Arithmetic of two tensors, broadcast as in numpy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from cannery.emit.words import Words
+from cannery.errors import ModelError
+from cannery.ops.elementwise.base import Binary
+from cannery.ops.functions import power
+from cannery.ops.numeric import Numeric, f64
+from cannery.ops.registry import register
+
+
+@register
+@dataclass(frozen=True)
+class Add(Binary):
+    """a + b; integers wrap."""
+
+    integers: ClassVar[bool] = True
+
+    def value(self, a: Numeric, b: Numeric) -> Numeric:
+        """`a + b`."""
+        return np.asarray(a + b)
+
+    def expression(self, w: Words, a: str, b: str) -> str:
+        """Correctly rounded."""
+        return w.add(a, b)
+
+
+@register
+@dataclass(frozen=True)
+class Sub(Binary):
+    """a - b; integers wrap."""
+
+    integers: ClassVar[bool] = True
+
+    def value(self, a: Numeric, b: Numeric) -> Numeric:
+        """`a - b`."""
+        return np.asarray(a - b)
+
+    def expression(self, w: Words, a: str, b: str) -> str:
+        """Correctly rounded."""
+        return w.sub(a, b)
+
+
+@register
+@dataclass(frozen=True)
+class Mul(Binary):
+    """a * b; integers wrap."""
+
+    integers: ClassVar[bool] = True
+
+    def value(self, a: Numeric, b: Numeric) -> Numeric:
+        """`a * b`."""
+        return np.asarray(a * b)
+
+    def expression(self, w: Words, a: str, b: str) -> str:
+        """Correctly rounded."""
+        return w.mul(a, b)
+
+
+@register
+@dataclass(frozen=True)
+class Div(Binary):
+    """a / b; integers truncate as in C."""
+
+    integers: ClassVar[bool] = True
+
+    def value(self, a: Numeric, b: Numeric) -> Numeric:
+        """`a / b`; raises ModelError where an integer is divided by 0."""
+        if a.dtype.kind == "f":
+            return np.asarray(a / b)
+        if not b.all():
+            raise ModelError("Div: an integer is divided by 0")
+        quotient, rest = np.divmod(a, b)
+        return np.asarray(quotient + ((rest != 0) & ((a < 0) != (b < 0))).astype(a.dtype))
+
+    def expression(self, w: Words, a: str, b: str) -> str:
+        """Correctly rounded."""
+        return w.div(a, b)
+
+
+@register
+@dataclass(frozen=True)
+class Max(Binary):
+    """The greater of both; NaN if either is."""
+
+    integers: ClassVar[bool] = True
+
+    def value(self, a: Numeric, b: Numeric) -> Numeric:
+        """maximum(a, b)."""
+        return np.asarray(np.maximum(a, b))
+
+    def expression(self, w: Words, a: str, b: str) -> str:
+        """The word max yields b where a is NaN, so then a is taken."""
+        return w.select(w.eq(a, a), w.max(a, b), a)
+
+
+@register
+@dataclass(frozen=True)
+class Min(Binary):
+    """The lesser of both; NaN if either is."""
+
+    integers: ClassVar[bool] = True
+
+    def value(self, a: Numeric, b: Numeric) -> Numeric:
+        """minimum(a, b)."""
+        return np.asarray(np.minimum(a, b))
+
+    def expression(self, w: Words, a: str, b: str) -> str:
+        """The word min yields b where a is NaN, so then a is taken."""
+        return w.select(w.eq(a, a), w.min(a, b), a)
+
+
+@register
+@dataclass(frozen=True)
+class Pow(Binary):
+    """a to the power of b. A negative a needs an integer b, else the result is NaN."""
+
+    needs_math: ClassVar[bool] = True
+
+    def value(self, a: Numeric, b: Numeric) -> Numeric:
+        """`a ** b`."""
+        return power(f64(a), f64(b))
+
+    def expression(self, w: Words, a: str, b: str) -> str:
+        """exp(b * log|a|) with the sign of an odd power; relative error up to |b log a| ulp."""
+        return w.pow(a, b)

@@ -1,0 +1,89 @@
+"""Float64 arithmetic whose bytes do not depend on the machine.
+
+No BLAS, no einsum, no numpy reduction: their order of summation is theirs. Everything here is
+built from elementwise IEEE operations in an order that follows from the shapes alone, so that
+constants folded by the references are identical everywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+F64 = NDArray[np.float64]
+
+#: Arrays of numbers: float64 where the tensor is float, its integer dtype otherwise.
+Numeric = NDArray[Any]
+
+#: Elements of an accumulator block: with its product it stays in a second-level cache.
+_BLOCK = 16384
+
+
+def f64(array: Numeric) -> F64:
+    """The array in float64, the same one if it already is."""
+    return np.asarray(array, dtype=np.float64)
+
+
+def f32(value: float) -> float:
+    """An attribute as the float32 that models store and generated code compares with."""
+    return float(np.float32(value))
+
+
+def accumulate_product(acc: F64, a: F64, b: F64) -> None:
+    """acc[M,N] += a[M,K] @ b[K,N], each element over ascending k, multiply and add rounded apart.
+
+    `acc` may be a strided view. Blocking and orientation do not touch the order.
+    """
+    if acc.shape[1] < acc.shape[0]:  # numpy's inner loop runs over the last axis: make it long
+        acc, a, b = acc.T, b.T, a.T
+    rows, columns = acc.shape
+    if not rows or not columns:
+        return
+    width = min(columns, _BLOCK)
+    height = max(1, _BLOCK // width)
+    for top in range(0, rows, height):
+        left = np.ascontiguousarray(a[top : top + height])
+        for start in range(0, columns, width):
+            right = np.ascontiguousarray(b[:, start : start + width])
+            block = np.ascontiguousarray(acc[top : top + height, start : start + width])
+            product = np.empty_like(block)
+            for k in range(right.shape[0]):
+                np.multiply(left[:, k : k + 1], right[k], out=product)
+                np.add(block, product, out=block)
+            acc[top : top + height, start : start + width] = block
+
+
+def _axes_first(x: F64, axes: tuple[int, ...]) -> F64:
+    """[product of the axes, *the others]."""
+    others = [i for i in range(x.ndim) if i not in axes]
+    moved = x.transpose(*axes, *others)
+    count = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+    return np.reshape(moved, (count, *(x.shape[i] for i in others)))
+
+
+def keep_axes(x: F64, reduced: F64, axes: tuple[int, ...]) -> F64:
+    """`reduced` with the reduced axes of `x` put back as ones."""
+    return reduced.reshape([1 if i in axes else d for i, d in enumerate(x.shape)])
+
+
+def tree_sum(x: F64, axes: tuple[int, ...]) -> F64:
+    """Sum over `axes`, removed: halves are added elementwise until one row is left.
+
+    An empty sum is 0. Rounding error grows with the logarithm of the count.
+    """
+    rows = _axes_first(x, axes)
+    if not rows.shape[0]:
+        return np.zeros(rows.shape[1:])
+    while rows.shape[0] > 1:
+        half = rows.shape[0] // 2
+        added = rows[:half] + rows[half : 2 * half]
+        rows = np.concatenate([added, rows[2 * half :]]) if rows.shape[0] % 2 else added
+    return np.asarray(rows[0])
+
+
+def tree_mean(x: F64, axes: tuple[int, ...]) -> F64:
+    """Mean over `axes`, removed; summed as `tree_sum` does."""
+    count = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+    return tree_sum(x, axes) / count

@@ -1,0 +1,134 @@
+"""Resampling of the spatial axes; upsampling of Keras, Resize and Upsample of ONNX."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor, isfinite
+from typing import NamedTuple
+
+import numpy as np
+
+from cannery.errors import UnsupportedError
+from cannery.ir.tensor import TensorType
+from cannery.ops.checks import operands, require, require_float
+from cannery.ops.numeric import F64, f64
+from cannery.ops.registry import Op, RefArray, register
+
+MODES = ("nearest", "linear")
+COORDINATES = (
+    "half_pixel",
+    "half_pixel_symmetric",
+    "pytorch_half_pixel",
+    "asymmetric",
+    "align_corners",
+)
+ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+
+
+class Sample(NamedTuple):
+    """One output index of one axis: (1 - weight) * x[low] + weight * x[high]."""
+
+    low: int
+    high: int
+    weight: float
+
+
+@register
+@dataclass(frozen=True)
+class Resize(Op):
+    """x[N,*S,C] -> y[N,*sizes,C], separably per spatial axis.
+
+    `coordinate` maps output to input positions as ONNX Resize names it, `rounding` is for
+    "nearest". `scales` (output over input, per axis) enters the coordinates where the model
+    gives it; by default it is the ratio of the sizes. Positions outside are clamped to the edge.
+    """
+
+    mode: str
+    sizes: tuple[int, ...]
+    coordinate: str = "half_pixel"
+    rounding: str = "round_prefer_floor"
+    scales: tuple[float, ...] = ()
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        """The type of y; raises UnsupportedError for an unknown mode, ModelError for bad sizes."""
+        (x,), _ = operands(self, inputs, 1)
+        require_float(self, x)
+        for name, value, known in (
+            ("mode", self.mode, MODES),
+            ("coordinate", self.coordinate, COORDINATES),
+            ("rounding", self.rounding, ROUNDINGS),
+        ):
+            if value not in known:
+                raise UnsupportedError(f"Resize: {name} {value!r} is none of {', '.join(known)}")
+        rank = x.rank - 2
+        require(rank >= 1, self, f"input has rank {x.rank}, expected batch, space and channels")
+        require(len(self.sizes) == rank, self, f"sizes {self.sizes} must have {rank} entries")
+        require(min(self.sizes) >= 1, self, f"sizes {self.sizes} must be positive")
+        require(min(x.shape[1:-1]) >= 1, self, f"shape {x.shape} has an empty spatial axis")
+        sound = len(self.scales) in (0, rank) and all(isfinite(s) and s > 0 for s in self.scales)
+        require(sound, self, f"scales {self.scales} must be {rank} positive numbers or none")
+        return (TensorType((x.shape[0], *self.sizes, x.shape[-1])),)
+
+    def samples(self, axis: int, size: int) -> tuple[Sample, ...]:
+        """What each output index of spatial axis `axis` reads of its `size` inputs; exact."""
+        positions = (self._position(axis, size, o) for o in range(self.sizes[axis]))
+        if self.mode == "nearest":
+            nearest = (min(max(self._round(p), 0), size - 1) for p in positions)
+            return tuple(Sample(i, i, 0.0) for i in nearest)
+        return tuple(_linear(p, size) for p in positions)
+
+    def _scale(self, axis: int, size: int) -> Fraction:
+        """Output over input; a stored float32 stands for the ratio of sizes that rounds to it."""
+        ratio = Fraction(self.sizes[axis], size)
+        if not self.scales or np.float32(self.scales[axis]) == np.float32(float(ratio)):
+            return ratio
+        return Fraction(self.scales[axis])
+
+    def _position(self, axis: int, size: int, o: int) -> Fraction:
+        """The input position of output index `o`, before clamping."""
+        scale, out, half = self._scale(axis, size), self.sizes[axis], Fraction(1, 2)
+        if self.coordinate == "align_corners":
+            return Fraction(o * (size - 1), out - 1) if out > 1 else Fraction(0)
+        if self.coordinate == "asymmetric":
+            return o / scale
+        if self.coordinate == "pytorch_half_pixel" and out == 1:
+            return Fraction(0)
+        position = (o + half) / scale - half
+        if self.coordinate == "half_pixel_symmetric":
+            position += Fraction(size, 2) * (1 - out / (scale * size))
+        return position
+
+    def _round(self, position: Fraction) -> int:
+        if self.rounding == "floor":
+            return floor(position)
+        if self.rounding == "ceil":
+            return ceil(position)
+        half = Fraction(1, 2)
+        if self.rounding == "round_prefer_floor":
+            return ceil(position - half)
+        return floor(position + half)
+
+    def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
+        """Axis by axis; the weights are exact rationals rounded once."""
+        (x_in,), _ = operands(self, inputs, 1)
+        y: F64 = f64(x_in)
+        for axis in range(len(self.sizes)):
+            samples = self.samples(axis, y.shape[axis + 1])
+            low = y.take([s.low for s in samples], axis + 1)
+            if self.mode == "nearest":
+                y = low
+                continue
+            high = y.take([s.high for s in samples], axis + 1)
+            shape = [1] * y.ndim
+            shape[axis + 1] = len(samples)
+            weight = np.array([s.weight for s in samples]).reshape(shape)
+            y = low * (1.0 - weight) + high * weight
+        return (y,)
+
+
+def _linear(position: Fraction, size: int) -> Sample:
+    """The two neighbours of a position clamped to 0..size-1."""
+    clamped = min(max(position, Fraction(0)), Fraction(size - 1))
+    low = floor(clamped)
+    return Sample(low, min(low + 1, size - 1), float(clamped - low))

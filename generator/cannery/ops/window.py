@@ -1,0 +1,103 @@
+"""Arithmetic of sliding windows, shared by convolutions and pools.
+
+Per spatial axis, tap k of output o reads input  o * stride + k * dilation - pad_begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from cannery.ops.checks import require
+from cannery.ops.registry import Op
+
+#: ((begin, end), ...) per spatial axis.
+Pads = tuple[tuple[int, int], ...]
+
+
+def extent(kernel: int, dilation: int) -> int:
+    """Input elements from the first to the last tap of a window."""
+    return dilation * (kernel - 1) + 1
+
+
+def check_attributes(
+    op: Op,
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    pads: Pads,
+    dilations: tuple[int, ...],
+) -> None:
+    """Raises ModelError unless all are given once per spatial axis, and positive (pads: >= 0)."""
+    rank = len(kernel)
+    require(rank >= 1, op, "needs at least one spatial axis")
+    for name, values in (("strides", strides), ("pads", pads), ("dilations", dilations)):
+        require(len(values) == rank, op, f"{name} {values} must have one entry per axis ({rank})")
+    for name, sizes in (("kernel", kernel), ("strides", strides), ("dilations", dilations)):
+        require(all(s >= 1 for s in sizes), op, f"{name} {sizes} must be positive")
+    sound = all(len(pair) == 2 and min(pair) >= 0 for pair in pads)
+    require(sound, op, f"pads {pads} must be pairs (begin, end), none negative")
+
+
+def output_sizes(
+    op: Op,
+    spatial: tuple[int, ...],
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    pads: Pads,
+    dilations: tuple[int, ...],
+) -> tuple[int, ...]:
+    """Spatial output sizes of a window that slides over the padded input, rounded down.
+
+    Raises ModelError for bad attributes and where the window does not fit even once.
+    """
+    check_attributes(op, kernel, strides, pads, dilations)
+    require(
+        len(spatial) == len(kernel), op, f"input has {len(spatial)} spatial axes, not {len(kernel)}"
+    )
+    sizes = []
+    for axis, (size, k, s, (begin, end), d) in enumerate(
+        zip(spatial, kernel, strides, pads, dilations, strict=True)
+    ):
+        padded = begin + size + end
+        fits = extent(k, d) <= padded
+        what = (
+            f"kernel {k} (dilation {d}) spans {extent(k, d)}, more than the padded input {padded}"
+        )
+        require(fits, op, f"{what} on spatial axis {axis}")
+        sizes.append((padded - extent(k, d)) // s + 1)
+    return tuple(sizes)
+
+
+def tap_slices(
+    kernel: tuple[int, ...],
+    out: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
+    """Every tap in row-major order, with the index into x[N,*S,C], padded, that it reads."""
+    for tap in product(*map(range, kernel)):
+        slices = tuple(
+            slice(k * d, k * d + (o - 1) * s + 1, s)
+            for k, o, s, d in zip(tap, out, strides, dilations, strict=True)
+        )
+        yield tap, (slice(None), *slices)
+
+
+def require_no_empty_window(
+    op: Op,
+    spatial: tuple[int, ...],
+    out: tuple[int, ...],
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    pads: Pads,
+    dilations: tuple[int, ...],
+) -> None:
+    """Raises ModelError if some window reads nothing but padding."""
+    for axis, (size, count, k, s, (begin, _), d) in enumerate(
+        zip(spatial, out, kernel, strides, pads, dilations, strict=True)
+    ):
+        for o in range(count):
+            seen = any(0 <= o * s + tap * d - begin < size for tap in range(k))
+            require(
+                seen, op, f"window {o} on spatial axis {axis} lies wholly in the padding {pads}"
+            )
