@@ -1,0 +1,87 @@
+"""The command line: `cannery <command>`, one module per command, imported when it is called.
+
+Results go to stdout, everything else to stderr. Exit code 0: done; 1: a check failed; 2: bad input
+or environment, told in one line.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+from cannery import __version__
+from cannery.cli.output import print_error
+from cannery.errors import CanneryError
+
+#: The commands in the order of `--help`; `cannery foo-bar` is `command` of `foo_bar.py`.
+COMMANDS = {
+    "compile": "Turn a model into C files.",
+    "inspect": "Show what is in a model, and what is unsupported.",
+    "targets": "List the targets and how their programs can be built and run here.",
+    "list": "List operators, schedules, layouts and instruction sets.",
+    "doctor": "Find compilers and emulators; say what is missing and how to get it.",
+    "cmake-dir": "Print the folder for -DCannery_DIR=.",
+}
+
+
+class _Lazy(click.Group):
+    """Imports a command's module only when it is needed; `--help` needs none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"cannery.cli.{cmd_name.replace('-', '_')}")
+        command = module.command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="cannery")
+def cli() -> None:
+    """Turn trained neural networks into C static libraries, each made for one processor."""
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; never raises for what a user can cause."""
+    try:
+        result = cli.main(args=arguments, prog_name="cannery", standalone_mode=False)
+    except CanneryError as error:
+        return print_error(str(error))
+    except click.ClickException as error:
+        return print_error(error.format_message())
+    except (click.Abort, KeyboardInterrupt):
+        return print_error("interrupted", code=130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 141
+    except OSError as error:
+        return _os_error(error)
+    return result if isinstance(result, int) else 0
+
+
+def _os_error(error: OSError) -> int:
+    """Full disks and unreadable files are the user's to cure; any other OSError is our defect."""
+    if error.errno not in (
+        errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT,
+        errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EMFILE, errno.EIO,
+    ):  # fmt: skip
+        raise error
+    place = f"{error.filename}: " if error.filename else ""
+    return print_error(f"{place}{error.strerror}")
+
+
+def main() -> None:
+    """The entry point of the program."""
+    sys.exit(run())

@@ -1,0 +1,50 @@
+"""`cannery compile`: a model becomes C files and a manifest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cannery.cli.arguments import generating_options
+from cannery.cli.files import imported_modules, write_depfile, write_files
+from cannery.cli.output import json_option, note, print_json
+from cannery.options import make_options
+
+
+@click.command("compile")
+@generating_options
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="Folder for the files; made if it is not there.",
+)
+@click.option(
+    "--depfile",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write what the result depends on, as a Make rule.",
+)
+@json_option
+def command(
+    model: Path, folder: Path, depfile: Path | None, as_json: bool, **raw: Any
+) -> None:  # fmt: skip
+    """Turn MODEL into C files in DIR. Only files that change are written."""
+    from cannery.pipeline import compile_model
+
+    options = make_options(model, raw)
+    compiled = compile_model(options)
+    changed = write_files(folder, compiled.files)
+    if depfile is not None:
+        output = folder / f"{options.name}.h"
+        write_depfile(depfile, output, [*compiled.dependencies, *imported_modules()])
+    if as_json:
+        names = {path.relative_to(folder).as_posix() for path in changed}
+        print_json({"files": sorted(compiled.files), "changed": sorted(names)})
+    else:
+        note(f"{folder}: {len(compiled.files)} files, {len(changed)} changed")

@@ -1,0 +1,86 @@
+"""`cannery doctor`: what is installed, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+import shutil
+import sys
+from dataclasses import dataclass
+
+import click
+
+from cannery import __version__
+from cannery.cli.output import json_option, print_json, print_table
+from cannery.errors import CanneryError
+from cannery.target.compiler import PACKAGES, find_compiler
+from cannery.target.runner import host_cpu_name
+from cannery.target.toolchain import toolchain_for
+
+_EMULATORS = {
+    "qemu-i386": "qemu-user",
+    "qemu-x86_64": "qemu-user",
+    "qemu-arm": "qemu-user",
+    "qemu-aarch64": "qemu-user",
+    "qemu-system-arm": "qemu-system-arm",
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line: `found` is empty if it is missing, `cure` then says what to do."""
+
+    what: str
+    found: str
+    cure: str = ""
+    required: bool = False
+
+
+def _compiler(triple: str) -> Check:
+    what = f"compiler {triple or 'for this machine'}"
+    try:
+        compiler = find_compiler(triple)
+    except CanneryError as error:
+        return Check(what, "", error.cure or str(error), required=not triple)
+    return Check(what, f"{compiler.command[0]}, {compiler.version}", required=not triple)
+
+
+def _native() -> Check:
+    try:
+        isa = toolchain_for("native").target.isa
+    except CanneryError as error:
+        return Check("native instruction set", "", str(error), required=True)
+    return Check("native instruction set", f"{isa.name}, {isa.bits} bit", required=True)
+
+
+def _program(name: str, package: str, extra: str = "") -> Check:
+    return Check(f"program {name}", shutil.which(name) or "", f"apt install {package}{extra}")
+
+
+def checks() -> list[Check]:
+    """Everything that is looked for."""
+    onnx = "found" if importlib.util.find_spec("onnx") else ""
+    return [
+        Check("cannery", f"{__version__}, Python {platform.python_version()} ({sys.executable})"),
+        Check("processor", host_cpu_name()),
+        *(_compiler(triple) for triple in ("", *sorted(filter(None, PACKAGES)))),
+        _native(),
+        *(_program(name, package) for name, package in _EMULATORS.items()),
+        _program("cmake", "cmake", ", or pip install cmake"),
+        _program("ninja", "ninja-build", ", or pip install ninja"),
+        Check("onnx for .onnx models", onnx, "pip install cannery[onnx]"),
+    ]
+
+
+@click.command("doctor")
+@json_option
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> int:
+    """Show compilers, emulators and tools. Exit code 1 if something indispensable is missing."""
+    found = checks()
+    if as_json:
+        print_json([vars(check) for check in found])
+    else:
+        rows = [[c.what, c.found or f"missing: {c.cure}"] for c in found]
+        print_table(["what", "found"], rows)
+    return int(any(check.required and not check.found for check in found))

@@ -1,0 +1,59 @@
+"""Writing results: nothing half-written, nothing touched that did not change."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import cannery
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
+    """Write `files` (relative path -> content) into `folder`; returns those that changed.
+
+    All contents are on the disk before the first file is replaced, so an error, such as a full
+    disk, leaves an earlier result as it was. Raises OSError.
+    """
+    changed = [folder / name for name, data in files.items() if not _holds(folder / name, data)]
+    staged: list[tuple[Path, Path]] = []
+    try:
+        for path in changed:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+            staged.append((temporary, path))
+            temporary.write_bytes(files[path.relative_to(folder).as_posix()])
+        for temporary, path in staged:
+            temporary.replace(path)
+    finally:
+        for temporary, _ in staged:
+            temporary.unlink(missing_ok=True)
+    return changed
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    try:
+        return path.stat().st_size == len(data) and path.read_bytes() == data
+    except OSError:
+        return False
+
+
+def imported_modules() -> list[Path]:
+    """The source files of Cannery that this process has imported."""
+    root = Path(cannery.__file__).parent
+    files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    found = {Path(file) for file in files if file}
+    return sorted(path for path in found if root in path.parents and path.suffix == ".py")
+
+
+def write_depfile(path: Path, output: Path, dependencies: Iterable[Path]) -> None:
+    """Write a Make rule `output: dependencies` for the build tool. Raises OSError."""
+    inputs = sorted({dependency.resolve() for dependency in dependencies})
+    lines = [f"{_escape(output)}:", *(f"  {_escape(dependency)}" for dependency in inputs)]
+    write_files(path.parent, {path.name: (" \\\n".join(lines) + "\n").encode()})
+
+
+def _escape(path: Path) -> str:
+    text = str(path).replace("\\", "\\\\")
+    return text.replace("$", "$$").replace("#", "\\#").replace(" ", "\\ ")

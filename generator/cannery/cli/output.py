@@ -1,0 +1,69 @@
+"""What the command line prints: results on stdout, notes on stderr, quiet off a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _colour() -> bool:
+    return sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+
+
+def print_error(message: str, code: int = 2) -> int:
+    """Print `cannery: error: ...` as one line; returns the exit code."""
+    line = " ".join(message.split())
+    prefix = click.style("cannery: error:", fg="red") if _colour() else "cannery: error:"
+    click.echo(f"{prefix} {line}", err=True)
+    return code
+
+
+def warn(message: str) -> None:
+    """Print a warning on stderr, on a terminal or not."""
+    click.echo(f"cannery: warning: {' '.join(message.split())}", err=True)
+
+
+def note(message: str) -> None:
+    """Tell on stderr what is going on; nothing off a terminal."""
+    if sys.stderr.isatty():
+        click.echo(message, err=True)
+
+
+def print_json(value: object) -> None:
+    """Print one JSON value on stdout."""
+    click.echo(json.dumps(value, indent=2))
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print aligned columns on stdout; numbers to the right."""
+    cells = [list(header), *([_cell(value) for value in row] for row in rows)]
+    widths = [max(len(row[k]) for row in cells) for k in range(len(header))]
+    right = [
+        bool(rows) and all(isinstance(row[k], int | float) for row in rows)
+        for k in range(len(header))
+    ]
+    for row in cells:
+        padded = (
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(row, widths, right, strict=True)
+        )
+        click.echo("  ".join(padded).rstrip())
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}".replace(",", "'") if isinstance(value, int) else str(value)
+
+
+def json_option(function: F) -> F:
+    """Add `--json`, passed as `as_json`."""
+    decorate = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+    return decorate(function)
