@@ -18,4 +18,4 @@ def c_float(value: float) -> str:
         return "(0.0f / 0.0f)"
     if np.isinf(single):
         return "(1.0f / 0.0f)" if single > 0 else "(-1.0f / 0.0f)"
-    return f"{single}f"
+    return f"{single!s}f"

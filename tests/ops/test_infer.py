@@ -1,0 +1,320 @@
+"""Types and errors of every operator: what comes out, and what is refused, in which words."""
+
+from __future__ import annotations
+
+import pytest
+
+from cannery.errors import ModelError, UnsupportedError
+from cannery.ir.tensor import DType, TensorType
+from cannery.ops.average_pool.op import AveragePool
+from cannery.ops.concat.op import Concat
+from cannery.ops.conv.op import Conv
+from cannery.ops.conv_transpose.op import ConvTranspose
+from cannery.ops.elementwise import (
+    Abs,
+    Add,
+    Celu,
+    Clip,
+    Div,
+    Elu,
+    HardSigmoid,
+    LeakyRelu,
+    Pow,
+    PRelu,
+    Relu,
+    ReluGeneral,
+    Selu,
+    ThresholdedRelu,
+)
+from cannery.ops.matmul.op import MatMul
+from cannery.ops.max_pool.op import MaxPool
+from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Slice, Transpose
+from cannery.ops.normalization.op import BatchNormalization, GroupNormalization, LayerNormalization
+from cannery.ops.reduce.op import (
+    ReduceL1,
+    ReduceL2,
+    ReduceLogSumExp,
+    ReduceMax,
+    ReduceMean,
+    ReduceMin,
+    ReduceProd,
+    ReduceSum,
+    ReduceSumSquare,
+)
+from cannery.ops.registry import Elementwise, Op, all_ops
+from cannery.ops.resize.op import Resize
+from cannery.ops.softmax.op import LogSoftmax, Softmax
+
+INT64, UINT8, BOOL = DType.INT64, DType.UINT8, DType.BOOL
+
+
+def t(*shape: int, dtype: DType = DType.FLOAT32) -> TensorType:
+    return TensorType(shape, dtype)
+
+
+def conv(stride: int = 1, pad: int = 0, dilation: int = 1, group: int = 1, rank: int = 2) -> Conv:
+    return Conv((stride,) * rank, ((pad, pad),) * rank, (dilation,) * rank, group)
+
+
+def deconv(stride: int = 1, pad: int = 0, extra: int = 0, group: int = 1) -> ConvTranspose:
+    return ConvTranspose((stride,) * 2, ((pad, pad),) * 2, (1, 1), (extra,) * 2, group)
+
+
+def pool(
+    kind: type[MaxPool] | type[AveragePool], k: int = 2, s: int = 2, pad: int = 0, d: int = 1
+) -> Op:
+    return kind((k, k), (s, s), ((pad, pad),) * 2, (d, d))
+
+
+X = t(1, 8, 10, 6)
+SHAPES: list[tuple[Op, list[TensorType | None], TensorType]] = [
+    (conv(), [X, t(3, 3, 6, 5), t(5)], t(1, 6, 8, 5)),
+    (conv(), [X, t(3, 3, 6, 5), None], t(1, 6, 8, 5)),
+    (conv(), [X, t(3, 3, 6, 5)], t(1, 6, 8, 5)),
+    (conv(stride=2, pad=1), [X, t(3, 3, 6, 5)], t(1, 4, 5, 5)),
+    (conv(dilation=3), [X, t(3, 3, 6, 5)], t(1, 2, 4, 5)),
+    (conv(group=6), [X, t(3, 3, 1, 12)], t(1, 6, 8, 12)),
+    (conv(group=2), [X, t(1, 1, 3, 4)], t(1, 8, 10, 4)),
+    (conv(rank=1), [t(2, 9, 4), t(9, 4, 7)], t(2, 1, 7)),
+    (conv(rank=3), [t(1, 4, 5, 6, 2), t(2, 2, 2, 2, 3)], t(1, 3, 4, 5, 3)),
+    (
+        Conv((2, 1), ((0, 1), (2, 0)), (1, 1)),
+        [t(1, 6, 5, 1), t(3, 4, 1, 1)],
+        t(1, 3, 4, 1),
+    ),
+    (deconv(stride=2), [X, t(3, 3, 5, 6), t(5)], t(1, 17, 21, 5)),
+    (deconv(stride=2, pad=1, extra=1), [X, t(3, 3, 5, 6)], t(1, 16, 20, 5)),
+    (deconv(group=2), [X, t(1, 1, 5, 6), t(10)], t(1, 8, 10, 10)),
+    (MatMul(), [t(3, 4), t(4, 5)], t(3, 5)),
+    (MatMul(), [t(2, 3, 4), t(4, 5), t(5)], t(2, 3, 5)),
+    (MatMul(), [t(7, 1, 3, 4), t(2, 4, 5)], t(7, 2, 3, 5)),
+    (MatMul(transpose_a=True), [t(4, 3), t(4, 5)], t(3, 5)),
+    (MatMul(transpose_b=True), [t(2, 3, 4), t(5, 4), t(5)], t(2, 3, 5)),
+    (pool(MaxPool), [X], t(1, 4, 5, 6)),
+    (pool(AveragePool, k=3, s=2, pad=1), [X], t(1, 4, 5, 6)),
+    (pool(MaxPool, k=3, s=1, d=2), [X], t(1, 4, 6, 6)),
+    (Softmax(3), [X], X),
+    (LogSoftmax(0), [X], X),
+    (ReduceMean((1, 2)), [X], t(1, 6)),
+    (ReduceMax((1, 2), keepdims=True), [X], t(1, 1, 1, 6)),
+    (ReduceMax((0,)), [t(3, 2, dtype=INT64)], t(2, dtype=INT64)),
+    *((kind((1, 2)), [X], t(1, 6)) for kind in (ReduceMin, ReduceProd, ReduceL1)),
+    *((kind((3,), True), [X], t(1, 8, 10, 1)) for kind in (ReduceL2, ReduceSumSquare)),
+    (ReduceSum(()), [X], X),
+    (ReduceSum((0, 1)), [t(0, 4)], t()),
+    (BatchNormalization(3, 1e-3), [X, t(6), t(6), t(6), t(6)], X),
+    (BatchNormalization(1, 0.0), [X, t(8), t(8), t(8), t(8)], X),
+    (LayerNormalization((2, 3), 1e-5), [X, t(10, 6), None], X),
+    (LayerNormalization((3,), 1e-5), [X], X),
+    (GroupNormalization(3, 3, 1e-5), [X, t(6), t(6)], X),
+    (Resize("nearest", (16, 5)), [X], t(1, 16, 5, 6)),
+    (Resize("linear", (4,), scales=(2.0,)), [t(1, 2, 3)], t(1, 4, 3)),
+    (Concat(2), [X, t(1, 8, 1, 6), X], t(1, 8, 21, 6)),
+    (Concat(0), [t(2, dtype=INT64), t(1, dtype=INT64)], t(3, dtype=INT64)),
+    (Reshape((4, 120)), [X], t(4, 120)),
+    (Reshape(()), [t(1, 1)], t()),
+    (Transpose((0, 3, 1, 2)), [X], t(1, 6, 8, 10)),
+    (Pad(((0, 0), (1, 2), (0, 3), (0, 0))), [X], t(1, 11, 13, 6)),
+    (Pad(((3, 3),), mode="reflect"), [t(4)], t(10)),
+    (Pad(((9, 0),), mode="edge"), [t(4)], t(13)),
+    (Pad(((1, 1),), 255.0), [t(4, dtype=UINT8)], t(6, dtype=UINT8)),
+    (Slice((0, 1), (2, 8), (1, 3)), [t(2, 9)], t(2, 3)),
+    (Slice((8,), (-1,), (-2,)), [t(9)], t(5)),
+    (Slice((3,), (3,), (1,)), [t(9)], t(0)),
+    (Expand((3, 2, 4)), [t(2, 1)], t(3, 2, 4)),
+    (Cast(DType.FLOAT32), [t(2, dtype=UINT8)], t(2)),
+    (Cast(BOOL), [t(2)], t(2, dtype=BOOL)),
+    (Identity(), [t(2, dtype=UINT8)], t(2, dtype=UINT8)),
+    (Relu(), [X], X),
+    (Add(), [t(4, 1, 3), t(5, 1)], t(4, 5, 3)),
+    (Add(), [t(2, dtype=INT64), t(1, dtype=INT64)], t(2, dtype=INT64)),
+    (Abs(), [t(2, dtype=INT64)], t(2, dtype=INT64)),
+    (PRelu(), [X, t(1, 1, 6)], X),
+]
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "expected"),
+    SHAPES,
+    ids=[f"{o.kind}-{i}" for i, (o, _, _) in enumerate(SHAPES)],
+)
+def test_shapes(op: Op, inputs: list[TensorType | None], expected: TensorType) -> None:
+    assert op.infer(*inputs) == (expected,)
+
+
+ERRORS: list[tuple[Op, list[TensorType | None], str]] = [
+    (conv(), [X], "takes 2 to 3 inputs, not 1"),
+    (conv(), [None, t(3, 3, 6, 5), t(5)], "takes 2 to 3 inputs, not 2"),
+    (conv(), [X, t(3, 3, 6, 5), t(5), t(5)], "takes 2 to 3 inputs, not 4"),
+    (conv(), [t(1, 8, 6), t(3, 3, 6, 5)], "input has rank 3, expected 4"),
+    (conv(), [X, t(3, 6, 5)], "kernel has rank 3, expected 4"),
+    (conv(), [X, t(3, 3, 5, 5)], "kernel reads 5 channels per group, but the input has 6"),
+    (conv(group=4), [X, t(3, 3, 1, 4)], "group 4 does not divide 6 inputs"),
+    (conv(group=3), [X, t(3, 3, 2, 4)], "group 3 does not divide 4 outputs"),
+    (conv(group=0), [X, t(3, 3, 2, 4)], "group 0 must be positive"),
+    (conv(stride=0), [X, t(3, 3, 6, 5)], r"strides \(0, 0\) must be positive"),
+    (conv(dilation=-1), [X, t(3, 3, 6, 5)], r"dilations \(-1, -1\) must be positive"),
+    (conv(pad=-1), [X, t(3, 3, 6, 5)], r"pads .* none negative"),
+    (conv(), [X, t(3, 0, 6, 5)], r"kernel \(3, 0\) must be positive"),
+    (conv(), [X, t(9, 3, 6, 5)], "kernel 9 .* spans 9, more than the padded input 8 on .* axis 0"),
+    (conv(dilation=5), [X, t(3, 3, 6, 5)], r"kernel 3 \(dilation 5\) spans 11"),
+    (conv(), [X, t(3, 3, 6, 5), t(4)], r"bias has shape \(4,\), expected \(5,\)"),
+    (conv(), [t(1, 8, 10, 0), t(3, 3, 0, 5)], "needs channels"),
+    (conv(), [t(1, 8, 10, 6, dtype=UINT8), t(3, 3, 6, 5)], "works on float32, not on uint8"),
+    (Conv((1, 1), ((0, 0),), (1, 1)), [X, t(3, 3, 6, 5)], "pads .* one entry per axis"),
+    (Conv((), (), ()), [t(1, 6), t(6, 5)], "at least one spatial axis"),
+    (deconv(), [X, t(3, 3, 5, 4)], "kernel reads 4 channels, but the input has 6"),
+    (deconv(extra=1), [X, t(3, 3, 5, 6)], r"output_padding 1 is outside 0\.\.0"),
+    (deconv(group=4), [X, t(3, 3, 5, 6)], "group 4 does not divide 6 inputs"),
+    (deconv(pad=5), [t(1, 2, 2, 6), t(3, 3, 5, 6)], "leave no output"),
+    (deconv(), [X, t(3, 3, 5, 6), t(6)], r"bias has shape \(6,\), expected \(5,\)"),
+    (
+        ConvTranspose((1, 1), ((0, 0),) * 2, (1, 1), (0,)),
+        [X, t(3, 3, 5, 6)],
+        r"output_padding \(0,\) must have one entry per axis",
+    ),
+    (MatMul(), [t(4), t(4, 5)], "needs rank 2 or more, has 1 and 2"),
+    (MatMul(), [t(3, 4), t(5, 4)], "inner dimensions 4 and 5 differ"),
+    (MatMul(), [t(2, 3, 4), t(3, 4, 5)], r"shapes \(2,\) and \(3,\) do not broadcast"),
+    (MatMul(), [t(3, 4), t(4, 5), t(3)], r"bias has shape \(3,\), expected \(5,\)"),
+    (pool(MaxPool, k=11), [X], "spans 11, more than the padded input 8"),
+    (pool(MaxPool, k=2, s=2, pad=2), [X], "window 0 on spatial axis 0 lies wholly in the padding"),
+    (pool(AveragePool, k=2, s=2, pad=2), [X], "lies wholly in the padding"),
+    (pool(MaxPool), [t(3, 4)], "input has rank 2, expected batch, space and channels"),
+    (MaxPool((2,), (1,), ((0, 0),), (1,)), [X], "2 spatial axes, not 1"),
+    (pool(MaxPool, s=0), [X], "strides .* must be positive"),
+    (Softmax(4), [X], r"axis 4 is outside 0\.\.3"),
+    (Softmax(-1), [X], r"axis -1 is outside 0\.\.3"),
+    (Softmax(0), [t(0, 3)], "axis 0 is empty"),
+    (ReduceMean((1, 1)), [X], "must ascend without repetition"),
+    (ReduceMean((2, 1)), [X], "must ascend without repetition"),
+    (ReduceMean((0,)), [t(0, 2)], "hold no element"),
+    (ReduceMean((0,)), [t(3, dtype=INT64)], "works on float32, not on int64"),
+    (ReduceMax((0,)), [t(3, dtype=BOOL)], "does not work on bool"),
+    (ReduceLogSumExp((0,)), [t(0)], "hold no element"),
+    (BatchNormalization(3, 1e-3), [X, t(6), t(6), t(6)], "takes 5 inputs, not 4"),
+    (BatchNormalization(3, 1e-3), [X, t(6), t(6), t(5), t(6)], r"mean has shape \(5,\)"),
+    (BatchNormalization(3, -1.0), [X, t(6), t(6), t(6), t(6)], "epsilon -1.0 must be"),
+    (LayerNormalization((), 1e-5), [X], "at least one axis"),
+    (LayerNormalization((3,), 1e-5), [X, t(10, 6)], r"scale has shape \(10, 6\), expected \(6,\)"),
+    (LayerNormalization((3,), float("nan")), [X], "epsilon nan must be"),
+    (GroupNormalization(4, 3, 1e-5), [X], "groups 4 does not divide 6 channels"),
+    (GroupNormalization(0, 3, 1e-5), [X], "groups 0 must be positive"),
+    (GroupNormalization(1, 0, 1e-5), [X], "axis 0 is the batch"),
+    (GroupNormalization(1, 3, 1e-5), [X, t(3)], r"scale has shape \(3,\), expected \(6,\)"),
+    (Resize("linear", (1,)), [X], r"sizes \(1,\) must have 2 entries"),
+    (Resize("linear", (0, 1)), [X], "must be positive"),
+    (Resize("linear", (2, 2), scales=(1.0,)), [X], "must be 2 positive numbers or none"),
+    (Resize("linear", (2, 2), scales=(1.0, 0.0)), [X], "must be 2 positive numbers or none"),
+    (Concat(0), [], "at least one input"),
+    (Concat(4), [X], r"axis 4 is outside 0\.\.3"),
+    (Concat(1), [X, t(1, 8, 9, 6)], "differ off axis 1"),
+    (Concat(0), [t(2), t(2, 2)], "differ off axis 0"),
+    (Concat(0), [t(2), t(2, dtype=UINT8)], "joins float32 and uint8"),
+    (Reshape((4, 121)), [X], "has 480 elements"),
+    (Reshape((4, -1)), [X], "is not resolved"),
+    (Transpose((0, 1, 2)), [X], "is no permutation of 4 axes"),
+    (Transpose((0, 1, 1, 2)), [X], "is no permutation of 4 axes"),
+    (Pad(((0, 0),)), [X], "must have 4 pairs"),
+    (Pad(((-1, 0),)), [t(4)], "none negative"),
+    (Pad(((4, 0),), mode="reflect"), [t(4)], "more than an axis of 4 can reflect"),
+    (Pad(((1, 0),), mode="edge"), [t(0)], "more than an axis of 0 can edge"),
+    (Pad(((1, 1),), 256.0), [t(4, dtype=UINT8)], "value 256.0 is no uint8"),
+    (Pad(((1, 1),), 0.5), [t(4, dtype=UINT8)], "value 0.5 is no uint8"),
+    (Pad(((1, 1),), float("inf")), [t(4, dtype=UINT8)], "value inf is no uint8"),
+    (Slice((0,), (10,), (1,)), [t(9)], "0:10:1 is outside an axis of 9"),
+    (Slice((-1,), (9,), (1,)), [t(9)], "is outside an axis of 9"),
+    (Slice((9,), (0,), (-1,)), [t(9)], "is outside an axis of 9"),
+    (Slice((0,), (9,), (0,)), [t(9)], "must not hold 0"),
+    (Slice((0,), (9,), (1, 1)), [t(9)], "must have 1 entries"),
+    (Expand((2, 3)), [t(2, 2)], "do not broadcast"),
+    (Expand((1, 2)), [t(2, 2)], "does not broadcast to"),
+    (Add(), [t(2), t(3)], "do not broadcast"),
+    (Add(), [t(2), t(2, dtype=INT64)], "different dtypes"),
+    (Add(), [t(2, dtype=BOOL), t(2, dtype=BOOL)], "does not work on bool"),
+    (Add(), [t(2)], "takes 2 inputs, not 1"),
+    (Pow(), [t(2, dtype=INT64), t(2, dtype=INT64)], "works on float32"),
+    (Relu(), [t(2, dtype=UINT8)], "works on float32, not on uint8"),
+    (PRelu(), [t(2, 1), t(2, 3)], r"slope of shape \(2, 3\) does not broadcast to \(2, 1\)"),
+    (LeakyRelu(float("nan")), [X], "alpha nan must be finite"),
+    (Elu(float("inf")), [X], "alpha inf must be finite"),
+    (Celu(0.0), [X], "alpha 0.0 must not be 0"),
+    (Selu(1.0, float("nan")), [X], "gamma nan must be finite"),
+    (HardSigmoid(1.0, float("nan")), [X], "beta nan must be finite"),
+    (ThresholdedRelu(float("nan")), [X], "alpha nan must be finite"),
+    (Clip(float("nan"), 1.0), [X], "minimum must be a number"),
+    (ReluGeneral(0.0, -1.0), [X], "threshold -1.0 must not be negative"),
+    (ReluGeneral(0.0, 0.0, -1.0), [X], "max_value -1.0 must not be negative"),
+    (ReluGeneral(float("inf")), [X], "negative_slope inf must be finite"),
+]
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "message"), ERRORS, ids=[f"{o.kind}-{i}" for i, (o, _, _) in enumerate(ERRORS)]
+)
+def test_errors(op: Op, inputs: list[TensorType | None], message: str) -> None:
+    with pytest.raises(ModelError, match=message) as caught:
+        op.infer(*inputs)
+    assert str(caught.value).startswith(op.kind)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        Resize("cubic", (2, 2)),
+        Resize("linear", (2, 2), "tf_crop_and_resize"),
+        Resize("nearest", (2, 2), "asymmetric", "up"),
+        Pad(((0, 0),) * 4, mode="wrap"),
+    ],
+)
+def test_unknown_modes_are_unsupported(op: Op) -> None:
+    with pytest.raises(UnsupportedError, match="is none of"):
+        op.infer(X)
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs"),
+    [
+        (Expand((1 << 16, 1 << 15)), [t(1)]),
+        (Pad(((1 << 31, 0),)), [t(1)]),
+        (Concat(0), [t((1 << 31) - 1), t(1)]),
+        (Resize("nearest", (1 << 16, 1 << 16)), [t(1, 1, 1, 1)]),
+        (MatMul(), [t(1 << 16, 1), t(1, 1 << 16)]),
+        (Add(), [t(1 << 16, 1), t(1, 1 << 16)]),
+        (deconv(stride=1 << 16), [t(1, 2, 2, 1), t(1, 1, 1, 1)]),
+        (conv(pad=1 << 16), [t(1, 1, 1, 1), t(1, 1, 1, 1)]),
+    ],
+)
+def test_overflow(op: Op, inputs: list[TensorType | None]) -> None:
+    with pytest.raises(ModelError, match="more than 2"):
+        op.infer(*inputs)
+
+
+def test_average_pool_may_count_padding_alone() -> None:
+    op = AveragePool((1,), (1,), ((1, 1),), (1,), count_include_pad=True)
+    assert op.infer(t(1, 2, 1)) == (t(1, 4, 1),)
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "macs"),
+    [
+        (conv(), [X, t(3, 3, 6, 5)], 6 * 8 * 5 * 9 * 6),
+        (conv(group=6), [X, t(3, 3, 1, 12)], 6 * 8 * 12 * 9),
+        (deconv(stride=2), [X, t(3, 3, 5, 6)], 8 * 10 * 6 * 9 * 5),
+        (deconv(group=2), [X, t(1, 1, 5, 6)], 8 * 10 * 6 * 5),
+        (MatMul(), [t(2, 3, 4), t(4, 5)], 2 * 3 * 4 * 5),
+        (MatMul(transpose_a=True), [t(4, 3), t(4, 5)], 3 * 4 * 5),
+        (Relu(), [X], 0),
+    ],
+)
+def test_macs(op: Op, inputs: list[TensorType | None], macs: int) -> None:
+    assert op.macs(tuple(inputs), op.infer(*inputs)) == macs
+
+
+def test_registry_names_every_class_once() -> None:
+    ops = all_ops()
+    assert list(ops) == sorted(ops)
+    assert all(name == cls.__name__ for name, cls in ops.items())
+    tested = {type(op).__name__ for op, *_ in [*SHAPES, *ERRORS]}
+    untested = {n for n, c in ops.items() if n not in tested and not issubclass(c, Elementwise)}
+    assert not untested
