@@ -203,6 +203,11 @@ CANNERY_INLINE i32x4 i32x4_sra23(i32x4 a)
     return vshrq_n_s32(a, 23);
 }
 
+CANNERY_INLINE i32x4 i32x4_sra1(i32x4 a)
+{
+    return vshrq_n_s32(a, 1);
+}
+
 CANNERY_INLINE f32x4 i32x4_as_f32(i32x4 k)
 {
     return vreinterpretq_f32_s32(k);

@@ -63,7 +63,7 @@
  *   T_from_i32(k)           nearest float
  *   T_as_i32(v), I_as_f32(k)  the same bits
  *   I_load, I_store, I_set1, I_add, I_sub (wrap), I_and, I_or, I_xor, I_min, I_max
- *   I_shl23, I_shr23 (zeros come in), I_sra23 (sign comes in)
+ *   I_shl23, I_shr23 (zeros come in), I_sra23, I_sra1 (sign comes in)
  *   T_pow2i(k)              2^k for -126 <= k <= 127; 0 for k = -127
  *
  * Four lanes only
@@ -283,6 +283,11 @@ CANNERY_INLINE i32x1 i32x1_sra23(i32x1 a)
     return a >> 23;
 }
 
+CANNERY_INLINE i32x1 i32x1_sra1(i32x1 a)
+{
+    return a >> 1;
+}
+
 CANNERY_INLINE f32x1 i32x1_as_f32(i32x1 k)
 {
     float v;
@@ -423,22 +428,13 @@ CANNERY_INLINE f32x1 f32x1_select(m32x1 m, f32x1 a, f32x1 b)
     return m ? a : b;
 }
 
-/* Correctly rounded square root: the CPU's instruction where there is one
- * (sqrtf() would be a libm call for the sake of errno), else digit by digit. */
-CANNERY_INLINE f32x1 f32x1_sqrt(f32x1 v)
+/* Correctly rounded square root by integers, digit by digit: for a CPU without
+ * the instruction. v = m * 2^(e - 150) with e odd and 25 bits for m give 25 root
+ * bits, the last of which rounds. A tie cannot be: an odd 25-bit root has a square
+ * with more bits than v. */
+CANNERY_INLINE f32x1 f32x1_sqrt_digits(f32x1 v)
 {
-#if defined(__SSE2__)
-    return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(v)));
-#elif defined(__GNUC__) && defined(__aarch64__)
-    float root;
-    __asm__("fsqrt %s0, %s1" : "=w"(root) : "w"(v));
-    return root;
-#elif defined(__GNUC__) && defined(__ARM_FP) && (__ARM_FP & 4)
-    float root;
-    __asm__("vsqrt.f32 %0, %1" : "=t"(root) : "t"(v));
-    return root;
-#else
-    uint32_t bits, m, root = 0, rest = 0;
+    uint32_t m, root = 0, rest = 0;
     int32_t e;
     int i;
     if (!(v > 0.0f)) {
@@ -447,9 +443,8 @@ CANNERY_INLINE f32x1 f32x1_sqrt(f32x1 v)
     if (v - v != 0.0f) {
         return v; /* +infinity */
     }
-    bits = (uint32_t)f32x1_as_i32(v);
-    e = (int32_t)(bits >> 23);
-    m = bits & 0x7fffffu;
+    e = f32x1_as_i32(v) >> 23;
+    m = (uint32_t)f32x1_as_i32(v) & 0x7fffffu;
     if (e == 0) {
         e = 1;
     } else {
@@ -459,7 +454,6 @@ CANNERY_INLINE f32x1 f32x1_sqrt(f32x1 v)
         m <<= 1;
         e -= 1;
     }
-    /* v = m * 2^(e - 150), an even exponent: 25 root bits, the last one rounds. */
     if ((e & 1) == 0) {
         m <<= 1;
         e -= 1;
@@ -473,9 +467,25 @@ CANNERY_INLINE f32x1 f32x1_sqrt(f32x1 v)
             root += 1u;
         }
     }
-    /* A tie is impossible: the square of an odd 25-bit root has too many bits. */
     root = (root + 1u) >> 1;
-    return i32x1_as_f32((int32_t)(root + ((uint32_t)(((e - 127) >> 1) + 126) << 23)));
+    return i32x1_as_f32((int32_t)(root + ((uint32_t)((e + 125) / 2) << 23)));
+}
+
+/* By the CPU where it can; sqrtf() would be a libm call for the sake of errno. */
+CANNERY_INLINE f32x1 f32x1_sqrt(f32x1 v)
+{
+#if defined(__SSE2__)
+    return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(v)));
+#elif defined(__GNUC__) && defined(__aarch64__)
+    float root;
+    __asm__("fsqrt %s0, %s1" : "=w"(root) : "w"(v));
+    return root;
+#elif defined(__GNUC__) && defined(__ARM_FP) && (__ARM_FP & 4)
+    float root;
+    __asm__("vsqrt.f32 %0, %1" : "=t"(root) : "t"(v));
+    return root;
+#else
+    return f32x1_sqrt_digits(v);
 #endif
 }
 

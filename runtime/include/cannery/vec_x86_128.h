@@ -224,6 +224,11 @@ CANNERY_INLINE i32x4 i32x4_sra23(i32x4 a)
     return _mm_srai_epi32(a, 23);
 }
 
+CANNERY_INLINE i32x4 i32x4_sra1(i32x4 a)
+{
+    return _mm_srai_epi32(a, 1);
+}
+
 CANNERY_INLINE f32x4 i32x4_as_f32(i32x4 k)
 {
     return _mm_castsi128_ps(k);

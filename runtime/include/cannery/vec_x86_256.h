@@ -211,6 +211,11 @@ CANNERY_INLINE i32x8 i32x8_sra23(i32x8 a)
     return _mm256_srai_epi32(a, 23);
 }
 
+CANNERY_INLINE i32x8 i32x8_sra1(i32x8 a)
+{
+    return _mm256_srai_epi32(a, 1);
+}
+
 CANNERY_INLINE f32x8 i32x8_as_f32(i32x8 k)
 {
     return _mm256_castsi256_ps(k);

@@ -189,6 +189,11 @@ CANNERY_INLINE i32x16 i32x16_sra23(i32x16 a)
     return _mm512_srai_epi32(a, 23);
 }
 
+CANNERY_INLINE i32x16 i32x16_sra1(i32x16 a)
+{
+    return _mm512_srai_epi32(a, 1);
+}
+
 CANNERY_INLINE f32x16 i32x16_as_f32(i32x16 k)
 {
     return _mm512_castsi512_ps(k);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT-0
+ *
+ * The contract between a generated model and the tools that load it. Append-only: a reader checks
+ * abi_version, and uses no member that lies beyond struct_bytes.
+ */
+#ifndef CANNERY_H
+#define CANNERY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CANNERY_ABI_VERSION 1u
+
+/* Element types of tensors. */
+enum {
+    CANNERY_FLOAT32 = 0,
+    CANNERY_UINT8 = 1,
+    CANNERY_INT8 = 2,
+    CANNERY_INT16 = 3,
+    CANNERY_INT32 = 4,
+    CANNERY_INT64 = 5,
+    CANNERY_BOOL = 6
+};
+
+/* An input or output: dense, channels last unless the model's header says otherwise. */
+typedef struct cannery_tensor {
+    const char *name;
+    int32_t dtype;
+    int32_t rank;
+    const int32_t *dims;
+    size_t bytes;
+    float scale; /* value = scale * (q - zero_point); 0 if not quantised */
+    int32_t zero_point;
+} cannery_tensor;
+
+/* A model. The workspace is zero-filled once by the caller before its first use. */
+typedef struct cannery_model {
+    uint32_t abi_version;
+    uint32_t struct_bytes;
+    const char *name;
+    const char *model_hash;
+    const char *cannery_version;
+    int32_t input_count;
+    int32_t output_count;
+    const cannery_tensor *inputs;
+    const cannery_tensor *outputs;
+    size_t workspace_bytes;
+    size_t workspace_align;
+    size_t state_bytes;
+    void (*run)(void *workspace, const void *const *inputs, void *const *outputs);
+    void (*reset)(void *state);
+    void (*step)(void *workspace, void *state, const void *const *inputs, void *const *outputs);
+} cannery_model;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT-0
+ *
+ * The functions of vec_math.h for one width. vec_math.h includes this file once
+ * per width, with CANNERY_LANES set; hence no include guard. CANNERY_F(word) is
+ * the word (or the function) of that width.
+ */
+
+#define CANNERY_F(word) CANNERY_PASTE(f32x, CANNERY_LANES, _, word)
+#define CANNERY_I(word) CANNERY_PASTE(i32x, CANNERY_LANES, _, word)
+#define CANNERY_M(word) CANNERY_PASTE(m32x, CANNERY_LANES, _, word)
+#define CANNERY_FT CANNERY_PASTE(f32x, CANNERY_LANES, , )
+#define CANNERY_IT CANNERY_PASTE(i32x, CANNERY_LANES, , )
+#define CANNERY_MT CANNERY_PASTE(m32x, CANNERY_LANES, , )
+
+/* One step of Horner's scheme: sum*x + c. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(horner)(CANNERY_FT sum, CANNERY_FT x, float c)
+{
+    return CANNERY_F(fma)(sum, x, CANNERY_F(set1)(c));
+}
+
+/* ---- exp, expm1 -------------------------------------------------------- */
+
+/* x = k*ln2 + r, |r| <= ln2/2 (a hair more): returns e^r - 1, relative error of
+ * the polynomial 1.4e-8. Adding 1.5*2^23 rounds to an integer, which then sits
+ * in the low bits. ln2 in two parts: k times the first, nine bits long, is exact. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(exp_reduced)(CANNERY_FT x, CANNERY_IT *k, CANNERY_FT *k_float)
+{
+    const CANNERY_FT shift = CANNERY_F(set1)(12582912.0f);
+    const CANNERY_FT shifted = CANNERY_F(fma)(x, CANNERY_F(set1)(1.44269504f), shift);
+    const CANNERY_FT kf = CANNERY_F(sub)(shifted, shift);
+    CANNERY_FT r = CANNERY_F(fnma)(kf, CANNERY_F(set1)(0.693359375f), x);
+    CANNERY_FT p;
+    r = CANNERY_F(fnma)(kf, CANNERY_F(set1)(-2.12194440e-4f), r);
+    p = CANNERY_F(horner)(CANNERY_F(set1)(1.39406571e-3f), r, 8.36640596e-3f);
+    p = CANNERY_F(horner)(p, r, 4.16664034e-2f);
+    p = CANNERY_F(horner)(p, r, 1.66665450e-1f);
+    p = CANNERY_F(horner)(p, r, 0.5f);
+    *k = CANNERY_I(sub)(CANNERY_F(as_i32)(shifted), CANNERY_F(as_i32)(shift));
+    *k_float = kf;
+    return CANNERY_F(fma)(CANNERY_F(mul)(r, r), p, r);
+}
+
+/* 2^k in two factors, so that subnormal results round once and the largest
+ * finite ones do not overflow on the way. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(exp)(CANNERY_FT x)
+{
+    const CANNERY_FT bounded =
+        CANNERY_F(min)(CANNERY_F(set1)(89.0f), CANNERY_F(max)(CANNERY_F(set1)(-104.0f), x));
+    CANNERY_IT k, half;
+    CANNERY_FT kf;
+    const CANNERY_FT em1 = CANNERY_F(exp_reduced)(bounded, &k, &kf);
+    const CANNERY_FT y = CANNERY_F(add)(em1, CANNERY_F(set1)(1.0f));
+    half = CANNERY_I(sra1)(k);
+    return CANNERY_F(mul)(CANNERY_F(mul)(y, CANNERY_F(pow2i)(half)),
+                          CANNERY_F(pow2i)(CANNERY_I(sub)(k, half)));
+}
+
+/* 2^k * (e^r - 1) + (2^k - 1), computed with 2^(k-1) and doubled because 2^128
+ * is no float; without scaling where k = 0, to keep small results exact. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(expm1)(CANNERY_FT x)
+{
+    const CANNERY_FT bounded =
+        CANNERY_F(min)(CANNERY_F(set1)(89.0f), CANNERY_F(max)(CANNERY_F(set1)(-20.0f), x));
+    CANNERY_IT k;
+    CANNERY_FT kf, scale, half, y;
+    const CANNERY_FT em1 = CANNERY_F(exp_reduced)(bounded, &k, &kf);
+    scale = CANNERY_F(pow2i)(CANNERY_I(sub)(k, CANNERY_I(set1)(1)));
+    half = CANNERY_F(fma)(scale, em1, CANNERY_F(sub)(scale, CANNERY_F(set1)(0.5f)));
+    y = CANNERY_F(select)(CANNERY_F(eq)(kf, CANNERY_F(zero)()), em1, CANNERY_F(add)(half, half));
+    return CANNERY_F(copysign)(y, x); /* -0 */
+}
+
+/* ---- log, log1p -------------------------------------------------------- */
+
+/* x = 2^k * m, sqrt(1/2) <= m < sqrt(2), for normal positive x. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(mantissa)(CANNERY_FT x, CANNERY_IT *k)
+{
+    const CANNERY_IT bits =
+        CANNERY_I(add)(CANNERY_F(as_i32)(x), CANNERY_I(set1)(0x3f800000 - 0x3f3504f3));
+    const CANNERY_IT fraction = CANNERY_I(and)(bits, CANNERY_I(set1)(0x007fffff));
+    *k = CANNERY_I(sub)(CANNERY_I(sra23)(bits), CANNERY_I(set1)(127));
+    return CANNERY_I(as_f32)(CANNERY_I(add)(fraction, CANNERY_I(set1)(0x3f3504f3)));
+}
+
+/* k*ln2 + log(1 + f), sqrt(1/2) - 1 <= f < sqrt(2) - 1: f - f^2/2 + f^3 P(f),
+ * relative error of the polynomial 3.2e-8. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(log_sum)(CANNERY_FT k, CANNERY_FT f)
+{
+    const CANNERY_FT square = CANNERY_F(mul)(f, f);
+    CANNERY_FT p = CANNERY_F(set1)(8.69929716e-2f);
+    p = CANNERY_F(horner)(p, f, -1.42680854e-1f);
+    p = CANNERY_F(horner)(p, f, 1.49154678e-1f);
+    p = CANNERY_F(horner)(p, f, -1.65775687e-1f);
+    p = CANNERY_F(horner)(p, f, 1.99629962e-1f);
+    p = CANNERY_F(horner)(p, f, -2.50013351e-1f);
+    p = CANNERY_F(horner)(p, f, 3.33339125e-1f);
+    p = CANNERY_F(mul)(CANNERY_F(mul)(square, f), p);
+    p = CANNERY_F(fma)(k, CANNERY_F(set1)(-2.12194440e-4f), p);
+    p = CANNERY_F(fnma)(CANNERY_F(set1)(0.5f), square, p);
+    return CANNERY_F(fma)(k, CANNERY_F(set1)(0.693359375f), CANNERY_F(add)(f, p));
+}
+
+/* y for pole < x < infinity; -infinity at the pole, NaN below it, else x. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(log_edges)(CANNERY_FT y, CANNERY_FT x, CANNERY_FT pole)
+{
+    const CANNERY_FT infinity = CANNERY_I(as_f32)(CANNERY_I(set1)(0x7f800000));
+    const CANNERY_FT not_a_number = CANNERY_I(as_f32)(CANNERY_I(set1)(0x7fc00000));
+    const CANNERY_MT inside = CANNERY_M(and)(CANNERY_F(gt)(x, pole), CANNERY_F(lt)(x, infinity));
+    CANNERY_FT edge = CANNERY_F(select)(CANNERY_F(eq)(x, pole), CANNERY_F(neg)(infinity), x);
+    edge = CANNERY_F(select)(CANNERY_F(lt)(x, pole), not_a_number, edge);
+    return CANNERY_F(select)(inside, y, edge);
+}
+
+/* Subnormals are scaled into the normal range first. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(log)(CANNERY_FT x)
+{
+    const CANNERY_MT tiny = CANNERY_F(lt)(x, CANNERY_F(set1)(1.17549435e-38f));
+    const CANNERY_FT scaled = CANNERY_F(mul)(x, CANNERY_F(set1)(8388608.0f));
+    const CANNERY_FT correction =
+        CANNERY_F(select)(tiny, CANNERY_F(set1)(-23.0f), CANNERY_F(zero)());
+    CANNERY_IT k;
+    const CANNERY_FT m = CANNERY_F(mantissa)(CANNERY_F(select)(tiny, scaled, x), &k);
+    const CANNERY_FT kf = CANNERY_F(add)(CANNERY_F(from_i32)(k), correction);
+    const CANNERY_FT y = CANNERY_F(log_sum)(kf, CANNERY_F(sub)(m, CANNERY_F(set1)(1.0f)));
+    return CANNERY_F(log_edges)(y, x, CANNERY_F(zero)());
+}
+
+/* For x > -1, finite (or NaN). u = 1 + x is rounded; what it lost (two-sum) is
+ * added to the reduced mantissa again. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(log1p_inside)(CANNERY_FT x)
+{
+    const CANNERY_FT one = CANNERY_F(set1)(1.0f);
+    const CANNERY_FT u = CANNERY_F(add)(one, x);
+    const CANNERY_FT x_part = CANNERY_F(sub)(u, one);
+    const CANNERY_FT one_lost = CANNERY_F(sub)(one, CANNERY_F(sub)(u, x_part));
+    const CANNERY_FT lost = CANNERY_F(add)(one_lost, CANNERY_F(sub)(x, x_part));
+    CANNERY_IT k;
+    const CANNERY_FT m = CANNERY_F(mantissa)(u, &k);
+    const CANNERY_FT scale = CANNERY_F(pow2i)(CANNERY_I(sub)(CANNERY_I(set1)(0), k));
+    const CANNERY_FT f = CANNERY_F(fma)(lost, scale, CANNERY_F(sub)(m, one));
+    return CANNERY_F(log_sum)(CANNERY_F(from_i32)(k), f);
+}
+
+CANNERY_INLINE CANNERY_FT CANNERY_F(log1p)(CANNERY_FT x)
+{
+    const CANNERY_FT y = CANNERY_F(log1p_inside)(x);
+    return CANNERY_F(copysign)(CANNERY_F(log_edges)(y, x, CANNERY_F(set1)(-1.0f)), x); /* -0 */
+}
+
+/* ---- tanh, erf: odd rational functions --------------------------------- */
+
+/* min(|x| * num / den, 1) with the sign of x. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(odd_ratio)(CANNERY_FT a, CANNERY_FT num, CANNERY_FT den,
+                                               CANNERY_FT x)
+{
+    const CANNERY_FT y = CANNERY_F(div)(CANNERY_F(mul)(a, num), den);
+    return CANNERY_F(copysign)(CANNERY_F(min)(CANNERY_F(set1)(1.0f), y), x);
+}
+
+/* x P(x^2) / Q(x^2), degrees 4 and 4; relative error of the ratio 2.7e-8 up to
+ * 9.05, from where on tanh is 1 in float. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(tanh)(CANNERY_FT x)
+{
+    const CANNERY_FT a = CANNERY_F(min)(CANNERY_F(set1)(9.05f), CANNERY_F(abs)(x));
+    const CANNERY_FT s = CANNERY_F(mul)(a, a);
+    CANNERY_FT num = CANNERY_F(set1)(1.33529623e-08f);
+    CANNERY_FT den = CANNERY_F(set1)(7.77525372e-07f);
+    num = CANNERY_F(horner)(num, s, 2.06056429e-05f);
+    den = CANNERY_F(horner)(den, s, 3.28519411e-04f);
+    num = CANNERY_F(horner)(num, s, 3.49527737e-03f);
+    den = CANNERY_F(horner)(den, s, 2.58757267e-02f);
+    num = CANNERY_F(horner)(num, s, 1.33807451e-01f);
+    den = CANNERY_F(horner)(den, s, 4.67140645e-01f);
+    num = CANNERY_F(horner)(num, s, 1.0f);
+    den = CANNERY_F(horner)(den, s, 1.0f);
+    return CANNERY_F(odd_ratio)(a, num, den, x);
+}
+
+/* x P(x^2) / Q(x^2), degrees 5 and 5; relative error of the ratio 5.6e-8 up to
+ * 3.95, from where on erf is 1 in float. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(erf)(CANNERY_FT x)
+{
+    const CANNERY_FT a = CANNERY_F(min)(CANNERY_F(set1)(3.95f), CANNERY_F(abs)(x));
+    const CANNERY_FT s = CANNERY_F(mul)(a, a);
+    CANNERY_FT num = CANNERY_F(set1)(2.18491141e-06f);
+    CANNERY_FT den = CANNERY_F(set1)(3.89374291e-05f);
+    num = CANNERY_F(horner)(num, s, 2.74100719e-04f);
+    den = CANNERY_F(horner)(den, s, 1.02499616e-03f);
+    num = CANNERY_F(horner)(num, s, 3.17685818e-03f);
+    den = CANNERY_F(horner)(den, s, 1.37780104e-02f);
+    num = CANNERY_F(horner)(num, s, 5.09124845e-02f);
+    den = CANNERY_F(horner)(den, s, 1.08320579e-01f);
+    num = CANNERY_F(horner)(num, s, 1.76345721e-01f);
+    den = CANNERY_F(horner)(den, s, 4.89616930e-01f);
+    num = CANNERY_F(horner)(num, s, 1.12837923f);
+    den = CANNERY_F(horner)(den, s, 1.0f);
+    return CANNERY_F(odd_ratio)(a, num, den, x);
+}
+
+/* ---- sigmoid and compositions ------------------------------------------ */
+
+/* 1 / (1 + e) or e / (1 + e), e = exp(-|x|): no cancellation on either side. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(sigmoid)(CANNERY_FT x)
+{
+    const CANNERY_FT one = CANNERY_F(set1)(1.0f);
+    const CANNERY_FT e = CANNERY_F(exp)(CANNERY_F(neg)(CANNERY_F(abs)(x)));
+    const CANNERY_FT num = CANNERY_F(select)(CANNERY_F(ge)(x, CANNERY_F(zero)()), one, e);
+    return CANNERY_F(div)(num, CANNERY_F(add)(one, e));
+}
+
+/* log(1 + e^x) = max(x, 0) + log1p(e^-|x|). */
+CANNERY_INLINE CANNERY_FT CANNERY_F(softplus)(CANNERY_FT x)
+{
+    const CANNERY_FT e = CANNERY_F(exp)(CANNERY_F(neg)(CANNERY_F(abs)(x)));
+    return CANNERY_F(add)(CANNERY_F(max)(CANNERY_F(zero)(), x), CANNERY_F(log1p_inside)(e));
+}
+
+/* x for x > 0, else alpha * (e^x - 1). */
+CANNERY_INLINE CANNERY_FT CANNERY_F(elu)(CANNERY_FT x, float alpha)
+{
+    const CANNERY_FT y = CANNERY_F(mul)(CANNERY_F(set1)(alpha), CANNERY_F(expm1)(x));
+    return CANNERY_F(select)(CANNERY_F(gt)(x, CANNERY_F(zero)()), x, y);
+}
+
+/* x/2 * (1 + erf(x / sqrt(2))); below -10 it is 0, also for -infinity. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(gelu_erf)(CANNERY_FT x)
+{
+    const CANNERY_FT z = CANNERY_F(max)(CANNERY_F(set1)(-10.0f), x);
+    const CANNERY_FT half = CANNERY_F(mul)(CANNERY_F(set1)(0.5f), z);
+    const CANNERY_FT e = CANNERY_F(erf)(CANNERY_F(mul)(CANNERY_F(set1)(0.707106781f), z));
+    return CANNERY_F(mul)(half, CANNERY_F(add)(CANNERY_F(set1)(1.0f), e));
+}
+
+/* x/2 * (1 + tanh(u)) = x * sigmoid(2u), u = sqrt(2/pi) * (x + 0.044715 x^3). */
+CANNERY_INLINE CANNERY_FT CANNERY_F(gelu_tanh)(CANNERY_FT x)
+{
+    const CANNERY_FT z = CANNERY_F(max)(CANNERY_F(set1)(-30.0f), x);
+    const CANNERY_FT square = CANNERY_F(mul)(z, z);
+    const CANNERY_FT factor = CANNERY_F(horner)(square, CANNERY_F(set1)(0.0713548163f), 1.59576912f);
+    return CANNERY_F(mul)(z, CANNERY_F(sigmoid)(CANNERY_F(mul)(z, factor)));
+}
+
+/* x * sigmoid(x); below -110 it is 0, also for -infinity. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(silu)(CANNERY_FT x)
+{
+    const CANNERY_FT z = CANNERY_F(max)(CANNERY_F(set1)(-110.0f), x);
+    return CANNERY_F(mul)(z, CANNERY_F(sigmoid)(z));
+}
+
+/* x * tanh(softplus(x)) = x * n / (n + 2), n = e^x * (e^x + 2). */
+CANNERY_INLINE CANNERY_FT CANNERY_F(mish)(CANNERY_FT x)
+{
+    const CANNERY_FT two = CANNERY_F(set1)(2.0f);
+    const CANNERY_FT z = CANNERY_F(max)(CANNERY_F(set1)(-110.0f), x);
+    const CANNERY_FT e = CANNERY_F(exp)(CANNERY_F(min)(CANNERY_F(set1)(20.0f), z));
+    const CANNERY_FT n = CANNERY_F(mul)(e, CANNERY_F(add)(e, two));
+    return CANNERY_F(mul)(z, CANNERY_F(div)(n, CANNERY_F(add)(n, two)));
+}
+
+/* x / (1 + |x|); bounded where it is 1 in float, to bear infinities. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(softsign)(CANNERY_FT x)
+{
+    const CANNERY_FT a = CANNERY_F(min)(CANNERY_F(set1)(1073741824.0f), CANNERY_F(abs)(x));
+    return CANNERY_F(div)(CANNERY_F(copysign)(a, x), CANNERY_F(add)(CANNERY_F(set1)(1.0f), a));
+}
+
+/* ---- approximations ---------------------------------------------------- */
+
+/* Lambert's continued fraction for tanh, cut at its seventh partial quotient:
+ * eq. 5 of Thielke and Hasselbring, "A JIT Compiler for Neural Network
+ * Inference", 2019. It peaks at 5.697, where the argument is bounded here. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(tanh_rational)(CANNERY_FT x)
+{
+    const CANNERY_FT a = CANNERY_F(min)(CANNERY_F(set1)(5.697f), CANNERY_F(abs)(x));
+    const CANNERY_FT s = CANNERY_F(mul)(a, a);
+    CANNERY_FT num = CANNERY_F(set1)(36.0f);
+    CANNERY_FT den = CANNERY_F(add)(s, CANNERY_F(set1)(630.0f));
+    num = CANNERY_F(horner)(num, s, 6930.0f);
+    den = CANNERY_F(horner)(den, s, 51975.0f);
+    num = CANNERY_F(horner)(num, s, 270270.0f);
+    den = CANNERY_F(horner)(den, s, 945945.0f);
+    num = CANNERY_F(horner)(num, s, 2027025.0f);
+    den = CANNERY_F(horner)(den, s, 2027025.0f);
+    num = CANNERY_F(mul)(CANNERY_F(copysign)(a, x), num);
+    return CANNERY_F(mul)(num, CANNERY_F(recip_fast)(den));
+}
+
+/* 1/2 + tanh(x/2)/2 by tanh_rational. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(sigmoid_rational)(CANNERY_FT x)
+{
+    const CANNERY_FT half = CANNERY_F(set1)(0.5f);
+    return CANNERY_F(fma)(half, CANNERY_F(tanh_rational)(CANNERY_F(mul)(half, x)), half);
+}
+
+/* The number x*log2(e) + 127, written as an integer in units of 2^-23, has the
+ * bits of a float near e^x: Schraudolph, "A Fast, Compact Approximation of the
+ * Exponential Function", 1999. The offset 0.0437*2^23 balances the relative
+ * error, which lies between 0 and 6.15 percent without it. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(exp_schraudolph)(CANNERY_FT x)
+{
+    const CANNERY_FT bounded =
+        CANNERY_F(min)(CANNERY_F(set1)(88.7f), CANNERY_F(max)(CANNERY_F(set1)(-87.3f), x));
+    const CANNERY_FT bits = CANNERY_F(fma)(bounded, CANNERY_F(set1)(12102203.2f),
+                                           CANNERY_F(set1)(1064986752.0f));
+    const CANNERY_FT y = CANNERY_I(as_f32)(CANNERY_F(to_i32)(bits));
+    return CANNERY_F(select)(CANNERY_F(eq)(x, x), y, x);
+}
+
+/* Taylor series of second order about the nearest of 257 points on [0, 8]:
+ * t + d (1 - t^2) (1 - d t), |d| <= 1/64. NaN must not become an index. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(tanh_table)(CANNERY_FT x)
+{
+    const CANNERY_FT one = CANNERY_F(set1)(1.0f);
+    const CANNERY_FT a = CANNERY_F(min)(CANNERY_F(abs)(x), CANNERY_F(set1)(8.0f));
+    const CANNERY_IT k = CANNERY_F(to_i32_round)(CANNERY_F(mul)(a, CANNERY_F(set1)(32.0f)));
+    const CANNERY_FT d = CANNERY_F(fnma)(CANNERY_F(from_i32)(k), CANNERY_F(set1)(0.03125f), a);
+    const CANNERY_FT t = CANNERY_F(lookup)(cannery_tanh_table, k);
+    const CANNERY_FT slope = CANNERY_F(mul)(d, CANNERY_F(fnma)(t, t, one));
+    const CANNERY_FT y = CANNERY_F(fma)(slope, CANNERY_F(fnma)(d, t, one), t);
+    return CANNERY_F(select)(CANNERY_F(eq)(x, x), CANNERY_F(copysign)(y, x), x);
+}
+
+#undef CANNERY_F
+#undef CANNERY_I
+#undef CANNERY_M
+#undef CANNERY_FT
+#undef CANNERY_IT
+#undef CANNERY_MT
