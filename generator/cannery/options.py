@@ -19,7 +19,6 @@ from cannery.errors import OptionError
 from cannery.ir.tensor import MAX_ELEMENTS, DType
 from cannery.names import check_model_name, check_tensor_name, make_identifier
 
-IO_LAYOUTS = ("model", "nhwc", "nchw")
 _INPUT_DTYPES = (DType.FLOAT32, DType.UINT8)
 
 
@@ -30,9 +29,8 @@ class Options:
     `target` names a row of `cannery.target.targets`; `isa` overrides its instruction set. `name` is
     the C identifier before every symbol. `tuning` is a record or a folder of records (None: beside
     the model); `locked` makes an entry missing there an error. `max_error` bounds
-    max|y - ref| / max|ref| per output. `dims` fixes named dimensions; `io_layout` is the order of
-    image tensors at the interface. `input_dtype`, by tensor: a uint8 input is read as
-    `scale * value + offset`. `rename` maps tensor names of the model to names in C. `outputs` cuts
+    max|y - ref| / max|ref| per output. `dims` fixes dimensions that the model leaves open.
+    `input_dtype`, by tensor: a uint8 input is read as `scale * value + offset`. `rename` maps tensor names of the model to names in C. `outputs` cuts
     the network there. `macros` is what the compiler prints for `-dM -E` under the flags in use: the
     code keeps to what it proves. `cc` to `runner` say how to build and run what is measured.
     """
@@ -46,7 +44,6 @@ class Options:
     max_error: float = 1e-4
     batch: int = 1
     dims: Mapping[str, int] = field(default_factory=dict)
-    io_layout: str = "model"
     input_dtype: Mapping[str, DType] = field(default_factory=dict)
     scale: float | None = None
     offset: float | None = None
@@ -155,12 +152,6 @@ def _renames(texts: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
-def _io_layout(text: str) -> str:
-    if text not in IO_LAYOUTS:
-        raise OptionError(f"unknown layout {text!r}", cure=f"one of: {', '.join(IO_LAYOUTS)}")
-    return text
-
-
 def _isas(texts: Sequence[str]) -> tuple[str, ...]:
     names = tuple(name for text in texts for name in text.split(",") if name)
     if len(names) > 1:
@@ -193,8 +184,6 @@ SPECS: tuple[Spec, ...] = (
     Spec("batch", _ONE, "Samples per run (default: 1).", _count, "N"),
     Spec("dims", _MANY, "Size of a dimension that the model leaves open.",
          _dims, "NAME=N", keyword="dim"),
-    Spec("io_layout", _ONE, "Order of image tensors at the interface: model, nhwc or nchw.",
-         _io_layout, "ORDER"),
     Spec("input_dtype", _MANY, "Element type of an input: uint8 or float32.",
          _dtypes, "TENSOR=TYPE"),
     Spec("scale", _ONE, "A uint8 input means scale * value + offset (default: 1).", _number, "S"),

@@ -12,8 +12,8 @@ from cannery.emit.literals import c_float
 class Words:
     """`Words("f32x8").max(0.0, "x")` is "f32x8_max(f32x8_zero(), x)".
 
-    Any attribute is a word of the vocabulary; a number becomes a vector that holds it in every
-    lane. `scalar` renders arguments that the word wants as plain floats.
+    Any attribute is a word of the vocabulary. A number becomes a vector that holds it in every
+    lane; where a word wants a plain float, pass its literal.
     """
 
     vec: str

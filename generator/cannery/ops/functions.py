@@ -94,14 +94,17 @@ def erf(x: F64) -> F64:
 
 
 def power(a: F64, b: F64) -> F64:
-    """a^b: repeated multiplication for integers up to 64, exp(b log|a|) otherwise."""
+    """a^b: repeated multiplication for integers up to 64, exp(b log|a|) otherwise.
+
+    NaN for every negative a and fractional b; C's pow makes an exception of -infinity.
+    """
     a, b = np.broadcast_arrays(a, b)
     with np.errstate(all="ignore"):
         whole = np.floor(b) == b
         odd = whole & (np.floor(b / 2) * 2 != b)
         y = exp(b * log(np.abs(a)))
         y = np.where(odd, np.copysign(y, a), y)
-        y = np.where((a < 0) & (a > -np.inf) & ~whole, np.nan, y)
+        y = np.where((a < 0) & ~whole, np.nan, y)
         y = np.where((a == 1) | ((a == -1) & np.isinf(b)), 1.0, y)
         small = whole & (np.abs(b) <= 64)
         return np.where(small, _integer_power(a, np.where(small, b, 0.0)), y)

@@ -29,18 +29,24 @@ _TIMEOUT = 1800.0
 _MACRO = re.compile(r"^#define (\w+)(?:\([^)]*\))? ?(.*)$", re.MULTILINE)
 
 
-def private_flags(kind: str, isa: Isa) -> tuple[str, ...]:
-    """How generated code is compiled in every configuration; CMake's table says the same.
+#: How generated code is compiled in every configuration; CMake gets the same table. Contraction and
+#: reassociation are the schedules' own business; `-fno-tree-ter` keeps gcc from joining independent
+#: accumulators; x87 arithmetic would round differently.
+PRIVATE_FLAGS = {
+    "all": ("-O2", "-fno-fast-math", "-ffp-contract=off"),
+    "gcc": ("-fno-tree-ter",),
+    "x86_32": ("-mfpmath=sse",),
+}
 
-    Contraction and reassociation are the schedules' own business. `-fno-tree-ter` keeps gcc from
-    joining independent accumulators; x87 arithmetic would round differently.
-    """
-    flags = ["-O2", "-fno-fast-math", "-ffp-contract=off"]
+
+def private_flags(kind: str, isa: Isa) -> tuple[str, ...]:
+    """The flags of PRIVATE_FLAGS that apply to a compiler (`gcc`, `clang`) and instruction set."""
+    flags = PRIVATE_FLAGS["all"]
     if kind == "gcc":
-        flags.append("-fno-tree-ter")
+        flags += PRIVATE_FLAGS["gcc"]
     if isa.family == "x86" and isa.bits == 32:
-        flags.append("-mfpmath=sse")
-    return tuple(flags)
+        flags += PRIVATE_FLAGS["x86_32"]
+    return flags
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,8 @@
-"""Activations. Thresholds compare as float32, as the frameworks and the generated code do."""
+"""Activations.
+
+Thresholds compare as float32, as in the frameworks and in the generated code. At infinity the
+smooth ones take their limit, where the frameworks' formulas give NaN (0 * infinity).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from cannery.emit.literals import c_float
 from cannery.emit.words import Words
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require
@@ -58,9 +63,9 @@ class LeakyRelu(Unary):
         return np.where(x < 0, f32(self.alpha) * x, x)
 
     def expression(self, w: Words, x: str, form: str) -> str:
-        """One rounding; where 0 <= alpha <= 1, x >= alpha * x tells the sign of x."""
+        """One rounding; where 0 < alpha <= 1, x >= alpha * x tells the sign of x."""
         scaled = w.mul(self.alpha, x)
-        if 0.0 <= f32(self.alpha) <= 1.0:
+        if 0.0 < f32(self.alpha) <= 1.0:
             return w.max(scaled, x)
         return w.select(w.lt(x, 0.0), scaled, x)
 
@@ -189,7 +194,7 @@ class Elu(Unary):
 
     def expression(self, w: Words, x: str, form: str) -> str:
         """By expm1."""
-        return w.elu(x, self.alpha)
+        return w.elu(x, c_float(self.alpha))
 
 
 @register
@@ -213,7 +218,7 @@ class Selu(Unary):
 
     def expression(self, w: Words, x: str, form: str) -> str:
         """Elu, scaled."""
-        return w.mul(self.gamma, w.elu(x, self.alpha))
+        return w.mul(self.gamma, w.elu(x, c_float(self.alpha)))
 
 
 @register
@@ -238,7 +243,7 @@ class Celu(Unary):
     def expression(self, w: Words, x: str, form: str) -> str:
         """By expm1."""
         inner = x if f32(self.alpha) == 1.0 else w.mul(1.0 / f32(self.alpha), x)
-        return w.select(w.lt(x, 0.0), w.elu(inner, self.alpha), x)
+        return w.select(w.lt(x, 0.0), w.mul(self.alpha, w.expm1(inner)), x)
 
 
 @register
@@ -255,7 +260,7 @@ class Gelu(Unary):
 
     def value(self, x: Numeric) -> Numeric:
         """As written above."""
-        x = f64(x)
+        x = np.maximum(x, -1e3)
         if self.approximate:
             return 0.5 * x * (1.0 + tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x * x * x)))
         return 0.5 * x * (1.0 + erf(x / np.sqrt(2.0)))
@@ -288,15 +293,15 @@ class Tanh(Unary):
     """Hyperbolic tangent."""
 
     needs_math: ClassVar[bool] = True
-    approximations: ClassVar[tuple[str, ...]] = ("rational",)
+    approximations: ClassVar[tuple[str, ...]] = ("rational", "table")
 
     def value(self, x: Numeric) -> Numeric:
         """tanh(x)."""
         return tanh(f64(x))
 
     def expression(self, w: Words, x: str, form: str) -> str:
-        """Within 4 ulp, or rational."""
-        return w.tanh_rational(x) if form else w.tanh(x)
+        """Within 4 ulp, or by a fraction of polynomials, or by a table."""
+        return {"": w.tanh, "rational": w.tanh_rational, "table": w.tanh_table}[form](x)
 
 
 @register
@@ -326,15 +331,15 @@ class Silu(Unary):
     """x * sigmoid(x); swish."""
 
     needs_math: ClassVar[bool] = True
-    approximations: ClassVar[tuple[str, ...]] = ("rational",)
 
     def value(self, x: Numeric) -> Numeric:
         """As written above."""
-        return x * _sigmoid(f64(x))
+        x = np.maximum(x, -1e3)
+        return x * _sigmoid(x)
 
     def expression(self, w: Words, x: str, form: str) -> str:
-        """By sigmoid, or by the rational one."""
-        return w.mul(x, w.sigmoid_rational(x)) if form else w.silu(x)
+        """By sigmoid. No approximation: x times an absolute error knows no bound."""
+        return w.silu(x)
 
 
 @register
@@ -360,7 +365,8 @@ class Mish(Unary):
 
     def value(self, x: Numeric) -> Numeric:
         """As written above."""
-        return x * tanh(_softplus(f64(x)))
+        x = np.maximum(x, -1e3)
+        return x * tanh(_softplus(x))
 
     def expression(self, w: Words, x: str, form: str) -> str:
         """By one exponential."""
@@ -388,10 +394,13 @@ class Softplus(Unary):
 class Softsign(Unary):
     """x / (1 + |x|)."""
 
+    needs_math: ClassVar[bool] = True
+
     def value(self, x: Numeric) -> Numeric:
         """As written above."""
-        return f64(x) / (1.0 + np.abs(x))
+        x = np.clip(x, -1e300, 1e300)
+        return x / (1.0 + np.abs(x))
 
     def expression(self, w: Words, x: str, form: str) -> str:
-        """Three roundings."""
-        return w.div(x, w.add(1.0, w.abs(x)))
+        """Two roundings, and none beyond 2^30."""
+        return w.softsign(x)

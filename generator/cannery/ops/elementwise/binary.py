@@ -128,5 +128,14 @@ class Pow(Binary):
         return power(f64(a), f64(b))
 
     def expression(self, w: Words, a: str, b: str) -> str:
-        """exp(b * log|a|) with the sign of an odd power; relative error up to |b log a| ulp."""
-        return w.pow(a, b)
+        """`exp(b log|a|)` with the sign of an odd power: relative error about |b log a| * 2^-23.
+
+        log(a), not |a|, where b is no integer: NaN for a negative a. 1^b and a^0 are 1 even
+        where the product is NaN, except for (-1)^infinity.
+        """
+        whole = w.eq(w.floor(b), b)
+        size = w.exp(w.mul(b, w.log(w.select(whole, w.abs(a), a))))
+        half = w.mul(0.5, b)
+        odd = w.eq(w.sub(half, w.floor(half)), 0.5)
+        signed = w.mul(size, w.select(odd, w.copysign(1.0, a), 1.0))
+        return w.select(w.eq(b, 0.0), 1.0, w.select(w.eq(a, 1.0), 1.0, signed))

@@ -1,0 +1,55 @@
+"""The Jinja environment of all templates: strict, and with line statements (`%%`)."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import jinja2
+
+from cannery.emit.literals import c_float
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """Templates are found relative to the package: `ops/conv/direct_oc.c.j2`."""
+    root = Path(__file__).resolve().parent.parent
+    env = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(str(root)),
+        undefined=jinja2.StrictUndefined,
+        line_statement_prefix="%%",
+        line_comment_prefix="%#",
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    env.filters["c_float"] = c_float
+    env.filters["c_string"] = c_string
+    env.filters["c_comment"] = c_comment
+    env.globals["offset"] = offset
+    env.globals["zip"] = zip
+    return env
+
+
+def c_string(text: str) -> str:
+    """Any text inside C quotes; what is not printable ASCII becomes a question mark."""
+    plain = "".join(ch if " " <= ch <= "~" else "?" for ch in text)
+    return plain.replace("\\", "\\\\").replace('"', '\\"').replace("??", "?\\?")
+
+
+def c_comment(text: str) -> str:
+    """Any text inside a C comment or quotes within one."""
+    return c_string(text).replace("*/", "* /").replace("/*", "/ *").replace("\\", "|")
+
+
+def offset(elements: int) -> str:
+    """` + 12`, ` - 3` or nothing: an offset behind a pointer."""
+    if elements == 0:
+        return ""
+    return f" + {elements}" if elements > 0 else f" - {-elements}"
+
+
+def render(template: str, **context: object) -> str:
+    """The text of a template; an undefined name is an error."""
+    return environment().get_template(template).render(**context)

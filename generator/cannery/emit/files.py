@@ -1,0 +1,96 @@
+"""The output files of a model, by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cannery.emit.environment import render
+from cannery.emit.selftest import render_selftest
+from cannery.emit.source import Call, Source, render_model
+
+RUNTIME_HEADERS_ALWAYS = ("cannery.h", "vec_scalar.h")
+_INCLUDES = {
+    "vec_scalar.h": (),
+    "vec_x86_128.h": (),
+    "vec_x86_256.h": ("vec_x86_128.h",),
+    "vec_x86_512.h": ("vec_x86_128.h", "vec_x86_256.h"),
+    "vec_neon.h": (),
+}
+
+
+def runtime_folder() -> Path:
+    """Where the runtime headers are: beside the installed package, or in the checkout."""
+    package = Path(__file__).resolve().parent.parent
+    for folder in (package / "runtime", package.parent.parent / "runtime"):
+        if (folder / "include" / "cannery" / "cannery.h").is_file():
+            return folder / "include" / "cannery"
+    raise FileNotFoundError("the runtime headers of Cannery are missing from this installation")
+
+
+def output_files(source: Source, command: str) -> dict[str, bytes]:
+    """Everything that goes into the output folder: relative path -> content."""
+    up = source.name.upper()
+    texts = {
+        f"{source.name}.h": render("emit/header.h.j2", s=source, up=up),
+        f"{source.name}.hpp": render("emit/header.hpp.j2", s=source, up=up),
+        f"{source.name}.c": render_model(source, command),
+        f"{source.name}_static.c": render("emit/static.c.j2", s=source, up=up),
+        f"{source.name}_weights.c": render("emit/weights.c.j2", s=source, up=up),
+        f"{source.name}_selftest.c": render_selftest(source),
+        f"{source.name}.json": json.dumps(manifest(source), indent=2, sort_keys=True) + "\n",
+    }
+    files = {path: text.encode() for path, text in texts.items()}
+    if source.blob.data:
+        files[f"{source.name}_weights.bin"] = source.blob.data
+    for header in headers(source):
+        files[f"cannery/{header}"] = (runtime_folder() / header).read_bytes()
+    return files
+
+
+def headers(source: Source) -> list[str]:
+    """The runtime headers that the generated files include, directly or not."""
+    found = {*RUNTIME_HEADERS_ALWAYS, source.isa.header, *_INCLUDES[source.isa.header]}
+    if source.needs_math:
+        found |= {h.name for h in runtime_folder().glob("vec_math*.h")}
+    return sorted(found)
+
+
+def manifest(source: Source) -> dict[str, Any]:
+    """What `<name>.json` holds, for tools."""
+    return {
+        "cannery": source.version,
+        "model_hash": source.hash,
+        "isa": source.isa.name,
+        "bits": source.isa.bits,
+        "workspace_bytes": source.workspace.bytes,
+        "workspace_lower_bound": source.workspace.lower_bound,
+        "inputs": [_tensor(t.name, t.source, t.type) for t in source.inputs],
+        "outputs": [_tensor(t.name, t.source, t.type) for t in source.outputs],
+        "steps": [_step(source, call) for call in source.calls],
+    }
+
+
+def _tensor(name: str, source: str, type_: Any) -> dict[str, Any]:
+    return {
+        "name": name, "tensor": source, "shape": list(type_.shape), "dtype": type_.dtype.value,
+    }  # fmt: skip
+
+
+def _step(source: Source, call: Call) -> Mapping[str, Any]:
+    planned = call.planned
+    buffers = source.program.buffers
+    return {
+        "symbol": call.symbol,
+        "nodes": [node.name for node in planned.step.nodes],
+        "schedule": planned.choice.schedule.label(planned.choice.params),
+        "origin": planned.choice.origin,
+        "reads": [str(buffers[n].layout) for n in planned.reads],
+        "writes": [str(buffers[n].layout) for n in planned.writes],
+        "macs": planned.step.macs(source.graph),
+        "constant_bytes": sum(int(c.values.nbytes) for c in call.kernel.constants),
+        "scratch_bytes": call.kernel.scratch_bytes,
+    }
+

@@ -1,0 +1,44 @@
+"""The errors that a user can cause and cure.
+
+Every message says what is wrong, where (file, layer, attribute, option), and what to do about it.
+The command line prints it as one line and exits with code 2.
+"""
+
+from __future__ import annotations
+
+
+class CanneryError(Exception):
+    """Base of all errors caused by input or environment, never by a defect of Cannery.
+
+    `what` is the problem, `where` the place (file, layer, attribute, option), `cure` what to do.
+    """
+
+    def __init__(self, what: str, *, where: str = "", cure: str = "") -> None:
+        self.what = what
+        self.where = where
+        self.cure = cure
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.what}" if self.where else self.what
+        return f"{text} ({self.cure})" if self.cure else text
+
+
+class ModelError(CanneryError):
+    """The model file is damaged, inconsistent or not a model."""
+
+
+class UnsupportedError(ModelError):
+    """The model is sound, but uses an operator or attribute that Cannery does not implement."""
+
+
+class OptionError(CanneryError):
+    """An option is unknown, malformed or contradicts another one."""
+
+
+class ToolchainError(CanneryError):
+    """A compiler, linker, emulator or device is missing or failed."""
+
+
+class RecordError(CanneryError):
+    """A tuning record is damaged or does not fit the model."""

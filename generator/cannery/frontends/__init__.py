@@ -1,0 +1,78 @@
+"""Readers of model files: a file in, a Graph out.
+
+The format is recognised by content, never by suffix. Each reader is a module with `FORMAT`,
+`recognises` and `load`; to add one, add it to `_READERS`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol, cast
+
+from cannery.errors import ModelError
+from cannery.frontends.options import ImportOptions
+from cannery.ir.graph import Graph
+from cannery.ir.verify import verify
+
+__all__ = ["ImportOptions", "load_graph"]
+
+#: Bytes of a file that a reader may judge it by.
+_HEAD_BYTES = 4096
+
+#: Modules, asked in this order; imported only when a model is loaded.
+_READERS = ("cannery.frontends.keras_hdf5", "cannery.frontends.keras_v3")
+
+_LFS_POINTER = b"version https://git-lfs"
+
+
+class _Reader(Protocol):
+    #: What the format is called, as in "Keras archive (.keras)".
+    FORMAT: str
+
+    def recognises(self, head: bytes) -> bool: ...
+
+    def load(self, path: Path, options: ImportOptions) -> Graph: ...
+
+
+def load_graph(path: Path, options: ImportOptions | None = None) -> Graph:
+    """The network in the file `path`: channels last, every shape known, verified.
+
+    Inputs are named as the model names them, outputs after the layers that return them.
+
+    Raises ModelError if the file is missing, damaged or no model, UnsupportedError (listing all
+    layers at once) if it uses what Cannery does not implement, and OptionError for options that do
+    not fit the model.
+    """
+    head = _head(path)
+    readers = [cast(_Reader, import_module(name)) for name in _READERS]
+    for reader in readers:
+        if reader.recognises(head):
+            graph = reader.load(path, options or ImportOptions())
+            verify(graph, after="import")
+            return graph
+    known = ", ".join(reader.FORMAT for reader in readers)
+    raise ModelError("not a model file", where=str(path), cure=f"readable are: {known}")
+
+
+def _head(path: Path) -> bytes:
+    """The first bytes of a file; ModelError with a cure for what is no file of a model at all."""
+    where = str(path)
+    if path.is_dir():
+        if (path / "saved_model.pb").exists():
+            raise ModelError(
+                "a TensorFlow SavedModel",
+                where=where,
+                cure="save the Keras model as .keras or .h5",
+            )
+        raise ModelError("a folder, not a model file", where=where)
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except OSError as error:
+        raise ModelError(f"cannot be read: {error.strerror}", where=where) from None
+    if not head:
+        raise ModelError("the file is empty", where=where, cure="save the model again")
+    if head.startswith(_LFS_POINTER):
+        raise ModelError("a Git LFS pointer, not the model", where=where, cure="run git lfs pull")
+    return head

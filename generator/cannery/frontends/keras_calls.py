@@ -1,0 +1,168 @@
+"""How layers are called: `inbound_nodes` of Keras 2 (lists) and of Keras 3 (args and kwargs).
+
+A call's tensors keep their structure: a reference, a tuple, or a mapping by name. The structures of
+a model's `input_layers` and `output_layers` are read by the same rules. Flat, a mapping's values
+come in the order of its sorted keys, as in Keras.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, TypeAlias, Union
+
+from cannery.errors import ModelError, UnsupportedError
+
+#: Deeper structures are not tensors of a network, but an attempt to exhaust the stack.
+_MAX_DEPTH = 32
+
+_CONSTANT = "_CONSTANT_VALUE"
+
+
+class TensorRef(NamedTuple):
+    """Output `tensor` of call `node` of the layer called `layer`."""
+
+    layer: str
+    node: int
+    tensor: int
+
+
+Structure: TypeAlias = Union[TensorRef, tuple["Structure", ...], Mapping[str, "Structure"]]
+
+
+def flatten(structure: Structure) -> tuple[TensorRef, ...]:
+    """The references of a structure, mappings in the order of their keys."""
+    if isinstance(structure, TensorRef):
+        return (structure,)
+    if isinstance(structure, tuple):
+        return tuple(ref for part in structure for ref in flatten(part))
+    return tuple(ref for key in sorted(structure) for ref in flatten(structure[key]))
+
+
+def parse_structure(value: object, what: str, depth: int = 0) -> Structure:
+    """Tensors written as in Keras 2, `[layer, node, tensor]`, and as `input_layers` in both.
+
+    Raises ModelError naming `what` for anything else.
+    """
+    if depth > _MAX_DEPTH:
+        raise ModelError(f"{what} is nested too deeply")
+    ref = _list_ref(value)
+    if ref is not None:
+        return ref
+    if isinstance(value, list):
+        return tuple(parse_structure(v, what, depth + 1) for v in value)
+    if isinstance(value, dict):
+        return {str(k): parse_structure(v, what, depth + 1) for k, v in value.items()}
+    raise ModelError(f"{what} holds {value!r:.40} where a tensor is expected")
+
+
+def _list_ref(value: object) -> TensorRef | None:
+    """`[layer, node, tensor]` or `[layer, node, tensor, kwargs]`."""
+    if not isinstance(value, list) or len(value) not in (3, 4):
+        return None
+    name, node, tensor = value[:3]
+    if not isinstance(name, str) or not _index(node) or not _index(tensor):
+        return None
+    return TensorRef(name, node, tensor)
+
+
+def _index(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def parse_call(node: object) -> Structure:
+    """The tensors of one inbound node.
+
+    Raises UnsupportedError for calls with more than tensors (masks, training=True, constants), and
+    ModelError for what is no call.
+    """
+    if isinstance(node, dict) and "args" in node:
+        return _parse_call_3(node)
+    _check_kwargs_2(node)
+    return parse_structure(node, "inbound_nodes")
+
+
+def _parse_call_3(node: Mapping[str, object]) -> Structure:
+    args, kwargs = node.get("args"), node.get("kwargs", {})
+    if not isinstance(args, list) or not isinstance(kwargs, dict):
+        raise ModelError("inbound_nodes are malformed: args and kwargs expected")
+    rest = dict(kwargs)
+    first, more = (args[0], args[1:]) if args else (rest.pop("inputs", None), [])
+    if any(value is not None for value in more):
+        raise UnsupportedError("it is called with more than its inputs", cure=_CALL_CURE)
+    _check_kwargs(rest)
+    return _structure_3(first, 0)
+
+
+def _structure_3(value: object, depth: int) -> Structure:
+    if depth > _MAX_DEPTH:
+        raise ModelError("inbound_nodes are nested too deeply")
+    ref = _tensor_ref_3(value)
+    if ref is not None:
+        return ref
+    if isinstance(value, list):
+        return tuple(_structure_3(v, depth + 1) for v in value)
+    if isinstance(value, dict) and "class_name" not in value:
+        return {str(k): _structure_3(v, depth + 1) for k, v in value.items()}
+    raise UnsupportedError("it is called with a constant", cure=_CALL_CURE)
+
+
+def _tensor_ref_3(value: object) -> TensorRef | None:
+    """The reference in `{"class_name": "__keras_tensor__", "config": {"keras_history": ...}}`."""
+    if not isinstance(value, dict) or value.get("class_name") != "__keras_tensor__":
+        return None
+    config = value.get("config")
+    ref = _list_ref(config.get("keras_history")) if isinstance(config, dict) else None
+    if ref is None:
+        raise ModelError("inbound_nodes are malformed: keras_history expected")
+    return ref
+
+
+_CALL_CURE = "call the layer with tensors only, or use a layer in place of the operation"
+_KWARG_CURES = {
+    "training": "build the network without training=True",
+    "mask": "remove the Masking or Embedding layer that makes the mask",
+}
+
+
+def _check_kwargs(kwargs: Mapping[str, object]) -> None:
+    for key, value in kwargs.items():
+        if value is None or (key in ("training", "name") and not value):
+            continue
+        raise UnsupportedError(
+            f"it is called with the argument {key}", cure=_KWARG_CURES.get(key, _CALL_CURE)
+        )
+
+
+def _check_kwargs_2(node: object) -> None:
+    for part in _walk(node, 0):
+        if not isinstance(part, list) or not part or not isinstance(part[0], str):
+            continue
+        if part[0] == _CONSTANT:
+            raise UnsupportedError("it is called with a constant", cure=_CALL_CURE)
+        if len(part) == 4 and isinstance(part[3], dict):
+            _check_kwargs(part[3])
+
+
+def scan_refs(node: object) -> tuple[TensorRef, ...]:
+    """All tensors that occur anywhere in a call: what an unsupported layer depends on."""
+    found: dict[TensorRef, None] = {}
+    for part in _walk(node, 0):
+        try:
+            ref = _list_ref(part) or _tensor_ref_3(part)
+        except ModelError:
+            continue
+        if ref is not None and ref.layer != _CONSTANT:
+            found[ref] = None
+    return tuple(found)
+
+
+def _walk(value: object, depth: int) -> Iterator[object]:
+    if depth > 2 * _MAX_DEPTH:
+        raise ModelError("inbound_nodes are nested too deeply")
+    yield value
+    if isinstance(value, list):
+        for part in value:
+            yield from _walk(part, depth + 1)
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from _walk(part, depth + 1)

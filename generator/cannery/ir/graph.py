@@ -1,0 +1,144 @@
+"""The graph: nodes in topological order over named values; every shape is known.
+
+Channels are last (NHWC) everywhere. Operators are instances of the frozen dataclasses in
+`cannery.ops`, so a node's attributes are typed fields: `node.op.strides`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannery.errors import CanneryError, ModelError
+from cannery.ir.tensor import DType, TensorType
+
+if TYPE_CHECKING:
+    from cannery.ops.registry import Op
+
+#: A constant of the graph.
+Array = NDArray[np.generic]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One application of an operator. An absent optional input is the empty string."""
+
+    op: Op
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @property
+    def output(self) -> str:
+        """The only output; most operators have one."""
+        (value,) = self.outputs
+        return value
+
+
+@dataclass(frozen=True)
+class Graph:
+    """An immutable network. `types` covers inputs, constants and every node's outputs."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    types: Mapping[str, TensorType]
+    constants: Mapping[str, Array]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "types", MappingProxyType(dict(self.types)))
+        object.__setattr__(self, "constants", MappingProxyType(dict(self.constants)))
+
+    def producer(self, value: str) -> Node | None:
+        """The node that computes `value`; None for inputs and constants."""
+        return next((n for n in self.nodes if value in n.outputs), None)
+
+    def consumers(self, value: str) -> tuple[Node, ...]:
+        """The nodes that read `value`, in topological order."""
+        return tuple(n for n in self.nodes if value in n.inputs)
+
+    def with_nodes(self, nodes: Sequence[Node]) -> Graph:
+        """The same graph with other nodes; types are kept."""
+        return replace(self, nodes=tuple(nodes))
+
+
+class GraphBuilder:
+    """Builds a Graph node by node; shapes are inferred, and errors name the layer, at once."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.types: dict[str, TensorType] = {}
+        self.constants: dict[str, Array] = {}
+        self._nodes: list[Node] = []
+        self._inputs: list[str] = []
+        self._outputs: list[str] = []
+
+    def unique(self, hint: str) -> str:
+        """`hint`, or `hint.1`, `hint.2` ... where it is taken."""
+        name, k = hint, 0
+        while name in self.types:
+            k += 1
+            name = f"{hint}.{k}"
+        return name
+
+    def input(self, name: str, shape: Sequence[int], dtype: DType = DType.FLOAT32) -> str:
+        """Declare the next input of the model; its name must be free."""
+        if name in self.types:
+            raise ModelError(f"two tensors are named {name!r}")
+        self.types[name] = TensorType(tuple(shape), dtype)
+        self._inputs.append(name)
+        return name
+
+    def constant(self, hint: str, array: Array) -> str:
+        """Add a constant; float64 and float16 become float32."""
+        if array.dtype.kind == "f":
+            array = array.astype(np.float32)
+        name = self.unique(hint)
+        self.types[name] = TensorType(array.shape, DType(array.dtype.name))
+        self.constants[name] = array
+        return name
+
+    def node(self, op: Op, inputs: Sequence[str], *, name: str) -> str:
+        """Append a node with one output, named after the node; returns the output."""
+        return self.nodes(op, inputs, name=name)[0]
+
+    def nodes(self, op: Op, inputs: Sequence[str], *, name: str) -> tuple[str, ...]:
+        """Append a node with any number of outputs; returns their names.
+
+        Raises ModelError or UnsupportedError, with the layer's name, where the types do not fit.
+        """
+        try:
+            types = op.infer(*(self.types[i] if i else None for i in inputs))
+        except CanneryError as error:
+            error.where = error.where or f"layer {name!r}"
+            raise
+        outputs = []
+        for type_ in types:
+            output = self.unique(name)
+            self.types[output] = type_
+            outputs.append(output)
+        self._nodes.append(Node(op, name, tuple(inputs), tuple(outputs)))
+        return tuple(outputs)
+
+    def output(self, value: str) -> None:
+        """Declare the next output of the model."""
+        self._outputs.append(value)
+
+    def build(self) -> Graph:
+        """The finished graph; raises ModelError if it has no outputs."""
+        if not self._outputs:
+            raise ModelError("the model has no outputs", where=self.name)
+        return Graph(
+            self.name,
+            tuple(self._nodes),
+            tuple(self._inputs),
+            tuple(self._outputs),
+            self.types,
+            self.constants,
+        )

@@ -1,0 +1,71 @@
+"""Types of the values that flow through a graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from math import prod
+
+import numpy as np
+
+from cannery.errors import ModelError
+
+#: No tensor may have more elements: every index in generated C fits into int32_t.
+MAX_ELEMENTS = 2**31 - 1
+
+
+class DType(str, Enum):
+    """Element types, named as numpy names them."""
+
+    FLOAT32 = "float32"
+    UINT8 = "uint8"
+    INT8 = "int8"
+    INT16 = "int16"
+    INT32 = "int32"
+    INT64 = "int64"
+    BOOL = "bool"
+
+    @property
+    def bytes(self) -> int:
+        return int(np.dtype(self.value).itemsize)
+
+    @property
+    def numpy(self) -> np.dtype[np.generic]:
+        return np.dtype(self.value)
+
+    @property
+    def c_name(self) -> str:
+        """The C type of one element."""
+        return {"float32": "float", "bool": "uint8_t"}.get(self.value, f"{self.value}_t")
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Shape (batch included, channels last) and element type of a value.
+
+    Raises ModelError for a negative dimension or more than MAX_ELEMENTS elements.
+    """
+
+    shape: tuple[int, ...]
+    dtype: DType = DType.FLOAT32
+
+    def __post_init__(self) -> None:
+        if any(d < 0 for d in self.shape):
+            raise ModelError(f"shape {self.shape} has a negative dimension")
+        if self.elements > MAX_ELEMENTS:
+            raise ModelError(f"shape {self.shape} has more than 2^31-1 elements")
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def elements(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        return self.elements * self.dtype.bytes
+
+    def __str__(self) -> str:
+        return f"{self.dtype.value}[{'x'.join(map(str, self.shape))}]"

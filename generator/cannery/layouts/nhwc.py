@@ -1,0 +1,49 @@
+"""Channels last: float[H][W][C], with optional halo, channel pitch and slack."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannery.ir.tensor import DType
+from cannery.layouts.layout import Halo, Layout
+
+ORDER = "nhwc"
+
+
+def make(
+    shape: tuple[int, int, int],
+    halo: Halo = Halo(),  # noqa: B008 (frozen)
+    *,
+    slack: int = 0,
+    pitch: int = 0,
+    dtype: DType = DType.FLOAT32,
+) -> Layout:
+    """A layout for an image (H, W, C); `pitch` is the distance of neighbouring pixels (0: C)."""
+    h, w, c = shape
+    col = pitch or c
+    row = (w + max(halo.left, halo.right)) * col
+    origin = halo.top * row + halo.left * col
+    rows = halo.top + h + halo.bottom
+    tail = min(halo.left, halo.right) * col
+    elements = rows * row + tail + slack
+    return Layout(ORDER, shape, row, col, 1, origin, elements, halo, slack, 0, dtype)
+
+
+def pack(image: NDArray[np.generic], layout: Layout) -> NDArray[np.generic]:
+    """The image (H, W, C) as it lies in memory; gaps are zero."""
+    flat = np.zeros(layout.elements, image.dtype)
+    view(flat, layout)[...] = image
+    return flat
+
+
+def unpack(flat: NDArray[np.generic], layout: Layout) -> NDArray[np.generic]:
+    """The image (H, W, C) from its memory."""
+    return view(flat, layout).copy()
+
+
+def view(flat: NDArray[np.generic], layout: Layout) -> NDArray[np.generic]:
+    """The pixels of an affine layout as a (H, W, C) view of its memory."""
+    item = flat.itemsize
+    strides = (layout.row * item, layout.col * item, layout.channel * item)
+    return np.lib.stride_tricks.as_strided(flat[layout.origin :], layout.shape, strides)

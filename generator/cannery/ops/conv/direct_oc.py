@@ -1,0 +1,241 @@
+"""Direct convolution with output channels in the lanes, channels last in and out.
+
+A tile of MR pixels x NR vectors of output channels stays in registers while the window is walked;
+each weight vector serves MR pixels, each broadcast input NR vectors. `unroll` says which loops are
+left: none (kh, kw, ic), ic (kh, kw), kw (kh), kh (all in line); these are the levels of
+Urbann et al., "A C Code Generator for Fast Inference and Simple Deployment of CNNs" (NNCG, 2020).
+`broadcast` is how an input reaches all lanes: set1 (from memory), rotate (four channels loaded
+once, rotated against weights stored in rotated order: Thielke & Hasselbring, "A JIT Compiler for
+Neural Network Inference", 2019, eq. 3) or lane (NEON multiply by lane).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannery.emit.environment import render
+from cannery.ir.graph import Graph
+from cannery.layouts import Want
+from cannery.ops.conv.geometry import ConvShape, conv_shape
+from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared.function import describe, residual_pointer, signature
+from cannery.ops.shared.lanes import Vec, split_lanes
+from cannery.schedule.cost import tile_cycles
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+#: Tiles (MR pixels, NR vectors) by the number of vector registers.
+TILES = {
+    8: ((1, 3), (2, 2), (1, 4), (3, 1), (4, 1), (6, 1), (1, 6)),
+    16: ((2, 3), (2, 4), (6, 2), (4, 2), (3, 3), (4, 3), (8, 1), (12, 1), (1, 8)),
+    32: (
+        (12, 2),
+        (8, 2),
+        (14, 2),
+        (5, 4),
+        (4, 4),
+        (6, 4),
+        (4, 6),
+        (16, 1),
+        (8, 1),
+        (24, 1),
+        (8, 3),
+    ),
+}
+
+#: No candidate whose straight-line multiply-accumulates exceed this is tried (about 20 KB of code).
+MAX_UNROLLED = 3000
+
+
+@dataclass(frozen=True)
+class Block:
+    """`count` neighbouring groups of vectors of the same shape; a loop over them if count > 1."""
+
+    vecs: tuple[Vec, ...]
+    channel: int
+    width: int
+    weight: int
+    count: int
+
+
+@schedule
+@dataclass(frozen=True)
+class ConvDirectOc(Schedule):
+    """See the module's text."""
+
+    id = "conv.direct_oc"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        shape = conv_shape(graph, step)
+        if shape is None:
+            return "not a 2D convolution with constant weights"
+        if shape.group != 1:
+            return "grouped"
+        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        shape = _shape(graph, step)
+        found: list[dict[str, int | str | bool]] = []
+        for lanes in _widths(shape.oc, isa):
+            vectors = len(split_lanes(shape.oc, isa, lanes))
+            for mr, nr in TILES.get(isa.registers, TILES[16]):
+                tile = (min(mr, shape.ow), min(nr, vectors))
+                for unroll in ("none", "ic", "kw", "kh"):
+                    for broadcast in _broadcasts(shape, isa, lanes):
+                        found.append(
+                            dict(
+                                lanes=lanes,
+                                mr=tile[0],
+                                nr=tile[1],
+                                unroll=unroll,
+                                broadcast=broadcast,
+                            )
+                        )
+        distinct = {self.label(p): p for p in found if _unrolled(shape, p, isa) <= MAX_UNROLLED}
+        return list(distinct.values())
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        halo = _shape(graph, step).halo
+        return (Want("nhwc", halo), *(Want("nhwc") for _ in step.inputs[1:]))
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want("nhwc"),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        shape = _shape(graph, step)
+        mr, nr = int(params["mr"]), int(params["nr"])
+        vectors = split_lanes(shape.oc, isa, int(params["lanes"]))
+        k = shape.taps * shape.ic
+        loads = 1.0 if params["broadcast"] == "set1" else 0.5
+        cycles = 0.0
+        for pixels, tiles in _tiles(shape.ow, mr):
+            for start in range(0, len(vectors), nr):
+                n = len(vectors[start : start + nr])
+                cycles += tiles * (tile_cycles(isa, pixels, n, pixels * loads + n, k) + 6.0)
+        loops = {"none": k / 4, "ic": shape.taps, "kw": shape.kh, "kh": 0}[str(params["unroll"])]
+        tiles_total = -(-shape.ow // mr) * -(-len(vectors) // nr)
+        code = _unrolled(shape, params, isa) * 6.5
+        return Estimate(shape.oh * (cycles + tiles_total * loops * 2.0), code)
+
+    def kernel(self, job: Job) -> Kernel:
+        shape = _shape(job.graph, job.step)
+        ep = epilogues.build(job, job.step.anchor.output)
+        blocks = _blocks(shape, job.params, job.isa)
+        weights, bias = pack_weights(job, shape, blocks)
+        context: dict[str, Any] = {
+            "s": shape,
+            "p": job.params,
+            "x": job.inputs[0],
+            "y": job.output,
+            "blocks": blocks,
+            "tiles": _tiles(shape.ow, int(job.params["mr"])),
+            "ep": ep,
+            "residual": {k: job.inputs[k] for k in ep.tensors},
+            "residual_at": residual_pointer(job),
+            "symbol": job.symbol,
+            "signature": signature(job, band=True),
+            "describe": describe(job),
+        }
+        code = render("ops/conv/direct_oc.c.j2", **context)
+        return Kernel(code, (weights, bias, *ep.constants), band=1, needs_math=ep.needs_math)
+
+
+def _shape(graph: Graph, step: Step) -> ConvShape:
+    shape = conv_shape(graph, step)
+    assert shape is not None
+    return shape
+
+
+def _widths(channels: int, isa: Isa) -> list[int]:
+    """The widest vectors to try: all that are not wider than twice the channels."""
+    widths = [w for w in isa.lanes if w == 1 or w < 2 * channels]
+    return widths[-2:][::-1] if widths[-1] > 4 else widths[-1:]
+
+
+def _broadcasts(shape: ConvShape, isa: Isa, lanes: int) -> list[str]:
+    found = ["set1"]
+    if lanes == 4 and shape.ic >= 4:
+        found += ["rotate"] if isa.has("rotate") else []
+        found += ["lane"] if isa.has("lane_fma") else []
+    return found
+
+
+def _unrolled(shape: ConvShape, params: Params, isa: Isa) -> int:
+    """Vector multiply-accumulates in the straight-line body."""
+    vectors = min(int(params["nr"]), len(split_lanes(shape.oc, isa, int(params["lanes"]))))
+    tile = int(params["mr"]) * vectors
+    ic_step = min(shape.ic, 4)
+    body = {"none": ic_step, "ic": shape.ic, "kw": shape.ic * shape.kw, "kh": shape.ic * shape.taps}
+    groups = len(_blocks(shape, params, isa)) * len(_tiles(shape.ow, int(params["mr"])))
+    return tile * body[str(params["unroll"])] * groups
+
+
+def _tiles(width: int, mr: int) -> list[tuple[int, int]]:
+    """(pixels, count): the full tiles of a row, then the rest."""
+    full, rest = divmod(width, mr)
+    return ([(mr, full)] if full else []) + ([(rest, 1)] if rest else [])
+
+
+def _blocks(shape: ConvShape, params: Params, isa: Isa) -> list[Block]:
+    """Groups of NR vectors; neighbouring groups of the same shape become one loop."""
+    vectors = split_lanes(shape.oc, isa, int(params["lanes"]))
+    nr = int(params["nr"])
+    blocks: list[Block] = []
+    weight = 0
+    for at in range(0, len(vectors), nr):
+        group = vectors[at : at + nr]
+        first = group[0]
+        vecs = tuple(
+            Vec(v.start - first.start, v.lanes, v.valid, v.packed - first.packed) for v in group
+        )
+        width = sum(v.lanes for v in group)
+        if blocks and blocks[-1].vecs == vecs and all(v.full for v in vecs):
+            last = blocks[-1]
+            blocks[-1] = Block(vecs, last.channel, width, last.weight, last.count + 1)
+        else:
+            blocks.append(Block(vecs, first.start, width, weight, 1))
+        weight += width * shape.ic * shape.taps
+    return blocks
+
+
+def pack_weights(
+    job: Job, shape: ConvShape, blocks: Sequence[Block]
+) -> tuple[ConstArray, ConstArray]:
+    """Weights as [block][kh][kw][ic][lanes of the block], biases as [channel], zero-padded.
+
+    With rotated inputs, the weight of lane l at channel 4g+r is that of channel 4g+(l+r)%4.
+    """
+    w = job.constant(shape.weight)
+    panels: list[NDArray[np.float32]] = []
+    for block in blocks:
+        for k in range(block.count):
+            channel = block.channel + k * sum(v.valid for v in block.vecs)
+            panel = np.zeros((shape.kh, shape.kw, shape.ic, block.width), np.float32)
+            for v in block.vecs:
+                source = w[..., channel + v.start : channel + v.start + v.valid]
+                panel[..., v.packed : v.packed + v.valid] = source
+            if job.params["broadcast"] == "rotate":
+                panel = _rotate(panel)
+            panels.append(panel.reshape(-1))
+    bias = np.zeros(shape.oc + epilogues.CHANNEL_PADDING, np.float32)
+    if shape.bias:
+        bias[: shape.oc] = job.constant(shape.bias)
+    return (
+        ConstArray(f"{job.symbol}_w", np.concatenate(panels), "weights [block][kh][kw][ic][lanes]"),
+        ConstArray(f"{job.symbol}_b", bias, "bias [oc], padded"),
+    )
+
+
+def _rotate(panel: NDArray[np.float32]) -> NDArray[np.float32]:
+    rotated = panel.copy()
+    lane = np.arange(panel.shape[-1])
+    for group in range(0, panel.shape[2] // 4 * 4, 4):
+        for r in range(4):
+            rotated[:, :, group + r, :] = panel[:, :, group + (lane + r) % 4, lane]
+    return rotated

@@ -1,0 +1,68 @@
+"""The numbers of a 2D convolution step that every schedule needs, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cannery.ir.graph import Graph
+from cannery.layouts import Halo, image_dims
+from cannery.ops.conv.op import Conv
+from cannery.schedule.program import Step
+
+
+@dataclass(frozen=True)
+class ConvShape:
+    """Sizes of one image's convolution. ih, iw, ic: input; oh, ow, oc: output; kh, kw: kernel."""
+
+    ih: int
+    iw: int
+    ic: int
+    oh: int
+    ow: int
+    oc: int
+    kh: int
+    kw: int
+    sh: int
+    sw: int
+    dh: int
+    dw: int
+    top: int
+    left: int
+    group: int
+    weight: str
+    bias: str
+
+    @property
+    def depthwise(self) -> bool:
+        """Whether every input channel has filters of its own."""
+        return self.group == self.ic and self.group > 1
+
+    @property
+    def halo(self) -> Halo:
+        """What the windows read around the image."""
+        below = (self.oh - 1) * self.sh + (self.kh - 1) * self.dh - self.top - (self.ih - 1)
+        right = (self.ow - 1) * self.sw + (self.kw - 1) * self.dw - self.left - (self.iw - 1)
+        return Halo(self.top, max(below, 0), self.left, max(right, 0))
+
+    @property
+    def taps(self) -> int:
+        return self.kh * self.kw
+
+
+def conv_shape(graph: Graph, step: Step) -> ConvShape | None:
+    """The sizes, if the step's only anchor is a 2D Conv with constant weights."""
+    node = step.anchor
+    op = node.op
+    if len(step.anchors) != 1 or not isinstance(op, Conv) or len(op.strides) != 2:
+        return None
+    weight = node.inputs[1]
+    bias = node.inputs[2] if len(node.inputs) > 2 else ""
+    if weight not in graph.constants or (bias and bias not in graph.constants):
+        return None
+    _, ih, iw, ic = image_dims(graph.types[node.inputs[0]])
+    _, oh, ow, oc = image_dims(graph.types[node.output])
+    kh, kw = graph.types[weight].shape[:2]
+    return ConvShape(
+        ih, iw, ic, oh, ow, oc, kh, kw, *op.strides, *op.dilations,
+        op.pads[0][0], op.pads[1][0], op.group, weight, bias,
+    )  # fmt: skip

@@ -1,0 +1,187 @@
+"""The epilogue: what happens to an output between the accumulator and memory.
+
+Scale and shift per channel, activations, residuals: every elementwise node that the step took in,
+rendered over vectors. Written once here; every schedule calls `apply` on its accumulators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cannery.emit.literals import c_float
+from cannery.ir.graph import Graph, Node
+from cannery.ops.registry import Elementwise
+from cannery.ops.shared.lanes import Vec
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import ConstArray, Job
+
+#: Per-channel arrays are padded so that a vector may be loaded at any channel.
+CHANNEL_PADDING = 16
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One argument of a stage. `kind`: self (the running value), scalar, channel or tensor.
+
+    `text` is the literal of a scalar, or the symbol of a channel array; `index` the step's input.
+    """
+
+    kind: str
+    text: str = ""
+    index: int = -1
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One elementwise node."""
+
+    op: Elementwise
+    operands: tuple[Operand, ...]
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """The stages in order, their constants, and the inputs that they read as tensors."""
+
+    stages: tuple[Stage, ...]
+    constants: tuple[ConstArray, ...]
+    tensors: tuple[int, ...]
+    form: str = ""
+
+    @property
+    def needs_math(self) -> bool:
+        return any(stage.op.needs_math for stage in self.stages)
+
+    def apply(
+        self,
+        vec: Vec,
+        value: str,
+        channel: str,
+        tensor: Callable[[int], str] | None = None,
+        *,
+        across: bool = True,
+    ) -> list[str]:
+        """Statements that turn the vector variable `value` into its final value.
+
+        `channel` is the C expression of its first channel, `tensor` the pointer into an input at
+        the same place. `across` tells that lanes are channels; else they are pixels of one channel.
+        """
+        lines = []
+        for stage in self.stages:
+            arguments: list[str] = []
+            before: list[str] = []
+            for k, operand in enumerate(stage.operands):
+                text = _operand(operand, vec, value, channel, tensor, across=across)
+                if operand.kind == "self":
+                    arguments.append(text)
+                else:
+                    before.append(f"const {vec.t} e{k} = {text};")
+                    arguments.append(f"e{k}")
+            expression = stage.op.c(vec.t, *arguments, form=self.form)
+            statement = f"{value} = {expression};"
+            lines.append(f"{{ {' '.join(before)} {statement} }}" if before else statement)
+        return lines
+
+
+def _operand(
+    operand: Operand,
+    vec: Vec,
+    value: str,
+    channel: str,
+    tensor: Callable[[int], str] | None,
+    *,
+    across: bool,
+) -> str:
+    if operand.kind == "self":
+        return value
+    if operand.kind == "scalar":
+        return f"{vec.t}_set1({operand.text})"
+    if operand.kind == "channel":
+        word = "load" if across else "load1"
+        return f"{vec.t}_{word}({operand.text} + {channel})"
+    if tensor is None:
+        raise ValueError("this schedule cannot read tensors in its epilogue")
+    return vec.load(tensor(operand.index))
+
+
+def constant_kind(graph: Graph, value: str, shape: tuple[int, ...]) -> str:
+    """How a constant broadcasts over a value of `shape`: scalar, channel, or empty if otherwise."""
+    array = graph.constants.get(value)
+    if array is None or array.ndim > len(shape):
+        return ""
+    if array.size == 1:
+        return "scalar"
+    leading = array.shape[:-1]
+    if array.shape[-1] == shape[-1] and all(d == 1 for d in leading):
+        return "channel"
+    return ""
+
+
+def fusible(graph: Graph, node: Node, running: str, available: Sequence[str]) -> bool:
+    """Whether an elementwise node can follow `running` in an epilogue.
+
+    Its other operands must be per-channel or scalar constants, or values of the same shape that
+    are `available` before the step.
+    """
+    if not isinstance(node.op, Elementwise) or len(node.outputs) != 1:
+        return False
+    shape = graph.types[running].shape
+    if graph.types[node.output] != graph.types[running]:
+        return False
+    for value in node.inputs:
+        if value == running or constant_kind(graph, value, shape):
+            continue
+        if value not in available or graph.types[value] != graph.types[running]:
+            return False
+    return True
+
+
+def residuals(graph: Graph, nodes: Sequence[Node], running: str) -> tuple[str, ...]:
+    """The activations that a chain of epilogue nodes reads beside the running value."""
+    found: list[str] = []
+    for node in nodes:
+        for value in node.inputs:
+            if value != running and value not in graph.constants and value not in found:
+                found.append(value)
+        running = node.output
+    return tuple(found)
+
+
+def build(job: Job, running: str, nodes: Sequence[Node] | None = None) -> Epilogue:
+    """The epilogue of a job behind the value `running`; `nodes` if not those of the step."""
+    stages, constants = [], []
+    tensors: list[int] = []
+    for number, node in enumerate(job.step.epilogue if nodes is None else nodes):
+        assert isinstance(node.op, Elementwise)
+        operands = []
+        for k, value in enumerate(node.inputs):
+            if value == running:
+                operands.append(Operand("self"))
+                continue
+            kind = constant_kind(job.graph, value, job.type(running).shape)
+            if kind == "scalar":
+                number_ = float(job.constant(value).reshape(-1)[0])
+                operands.append(Operand("scalar", c_float(number_)))
+            elif kind == "channel":
+                symbol = f"{job.symbol}_e{number}_{k}"
+                padded = np.zeros(job.type(running).shape[-1] + CHANNEL_PADDING, np.float32)
+                padded[: -CHANNEL_PADDING] = job.constant(value).reshape(-1)
+                constants.append(ConstArray(symbol, padded, f"{node.name}: per channel"))
+                operands.append(Operand("channel", symbol))
+            else:
+                index = job.step.inputs.index(value)
+                if index not in tensors:
+                    tensors.append(index)
+                operands.append(Operand("tensor", "", index))
+        stages.append(Stage(node.op, tuple(operands)))
+        running = node.output
+    form = str(job.params.get("math", ""))
+    return Epilogue(tuple(stages), tuple(constants), tuple(tensors), form)
+
+
+def step_supports(step: Step) -> bool:
+    """Whether all of a step's epilogue is elementwise (all that `apply` renders)."""
+    return all(isinstance(node.op, Elementwise) for node in step.epilogue)

@@ -1,0 +1,64 @@
+"""Channels (or pixels) cut into vectors: full ones first, then ever narrower ones, then a tail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cannery.target.isa import Isa
+
+
+@dataclass(frozen=True)
+class Vec:
+    """`lanes` elements from `start` on, of which the first `valid` exist; `packed` is its place
+    in arrays that are padded to whole vectors."""
+
+    start: int
+    lanes: int
+    valid: int
+    packed: int
+
+    @property
+    def t(self) -> str:
+        """Type and word prefix: `f32x8`."""
+        return f"f32x{self.lanes}"
+
+    @property
+    def full(self) -> bool:
+        return self.valid == self.lanes
+
+    def load(self, pointer: str) -> str:
+        """A load that never touches what lies behind the valid elements."""
+        if self.full:
+            return f"{self.t}_load({pointer})"
+        return f"{self.t}_load_n({pointer}, {self.valid})"
+
+    def store(self, pointer: str, value: str) -> str:
+        """A store statement that never touches what lies behind the valid elements."""
+        if self.full:
+            return f"{self.t}_store({pointer}, {value});"
+        return f"{self.t}_store_n({pointer}, {value}, {self.valid});"
+
+
+def split_lanes(
+    count: int, isa: Isa, widest: int = 0, *, partial: bool = True
+) -> tuple[Vec, ...]:
+    """Cut `count` elements into vectors of the ISA's widths, none wider than `widest` (0: any).
+
+    A rest that fills more than half of a width is one partial vector of that width; without
+    `partial`, all vectors are full and a rest goes element by element.
+    """
+    widths = sorted((w for w in isa.lanes if w <= (widest or isa.widest)), reverse=True)
+    vectors: list[Vec] = []
+    start = packed = 0
+    while start < count:
+        left = count - start
+        lanes = next((w for w in widths if w <= left), widths[-1])
+        wider = next((w for w in reversed(widths) if w >= left), 0)
+        if partial and wider and lanes < left and wider < 2 * left and wider <= widths[0]:
+            lanes = wider
+        if partial and lanes == 1 and widths[0] >= 4:
+            lanes = 4
+        valid = min(lanes, left)
+        vectors.append(Vec(start, lanes, valid, packed))
+        start, packed = start + valid, packed + lanes
+    return tuple(vectors)

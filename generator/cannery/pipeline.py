@@ -1,0 +1,70 @@
+"""The whole way of a model, from file to C text. Each stage is one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cannery import __version__
+from cannery.emit.files import output_files
+from cannery.emit.source import Source, make_source
+from cannery.frontends import ImportOptions, load_graph
+from cannery.ir.graph import Graph
+from cannery.ir.verify import verify
+from cannery.options import Options
+from cannery.passes import run_passes
+from cannery.schedule.assign import assign
+from cannery.schedule.lower import cut
+from cannery.schedule.program import Choice, Program, Step
+from cannery.target.isa import Isa
+from cannery.target.toolchain import resolve_target
+from cannery.tune.defaults import estimated_options
+from cannery.tune.plan import Option, plan
+
+#: Tells a stage's name and its text form.
+Dump = Callable[[str, str], None]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Generated files (relative path -> content), what they were made from, and the source."""
+
+    files: Mapping[str, bytes]
+    dependencies: tuple[Path, ...]
+    source: Source
+
+
+def import_graph(options: Options) -> Graph:
+    """The model's graph, simplified. Raises ModelError or UnsupportedError."""
+    graph = load_graph(options.model, ImportOptions.from_options(options))
+    verify(graph, after="import")
+    return run_passes(graph)
+
+
+def choose(graph: Graph, isa: Isa, options: Options) -> tuple[tuple[Step, ...], tuple[Choice, ...]]:
+    """The cut and one choice per step: from the record where there is one, else estimated."""
+    steps = cut(graph)
+    found: list[Sequence[Option]] = [estimated_options(graph, step, isa) for step in steps]
+    return steps, plan(graph, steps, found)
+
+
+def make_program(graph: Graph, isa: Isa, options: Options) -> Program:
+    """Steps, schedules and layouts for one instruction set."""
+    steps, choices = choose(graph, isa, options)
+    return assign(graph, steps, choices, isa)
+
+
+def generate(graph: Graph, isa: Isa, options: Options) -> Source:
+    """Kernels and memory plan for an imported graph."""
+    program = make_program(graph, isa, options)
+    return make_source(program, isa, options.name, options.rename)
+
+
+def compile_model(options: Options) -> Compiled:
+    """From a model file to the content of the output folder."""
+    graph = import_graph(options)
+    target = resolve_target(options)
+    source = generate(graph, target.isa, options)
+    command = f"cannery {__version__} compile {options.model.name} --isa {target.isa.name}"
+    return Compiled(output_files(source, command), (options.model,), source)

@@ -1,0 +1,243 @@
+"""Gives every value its buffers: which layouts exist, who shares whose memory, what is copied.
+
+From steps and choices to a Program. A value has one buffer in the order its producer writes, with
+the halo that its readers need; a reader that needs something else gets a reorder before it.
+Concatenation and reshaping become views where that is possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from cannery.ir.graph import Graph, Node
+from cannery.ir.tensor import TensorType
+from cannery.layouts import Halo, Layout, Want, image_dims, nhwc, phase_split, planar
+from cannery.ops.concat.op import Concat
+from cannery.ops.movement.op import Identity, Reshape
+from cannery.schedule.program import Buffer, Choice, PlannedStep, Program, Step
+from cannery.schedule.schedule import all_schedules
+from cannery.target.isa import Isa
+
+
+def make_layout(type_: TensorType, want: Want) -> Layout:
+    """The plainest layout of a value that meets `want`."""
+    _, h, w, c = image_dims(type_)
+    shape = (h, w, c)
+    if want.order == planar.ORDER:
+        return planar.make(shape, want.halo, slack=want.slack, dtype=type_.dtype)
+    if want.order == phase_split.ORDER:
+        return phase_split.make(shape, slack=want.slack, dtype=type_.dtype)
+    return nhwc.make(shape, want.halo, slack=want.slack, dtype=type_.dtype)
+
+
+@dataclass
+class _Assigner:
+    """State of one assignment; `out` collects what has to run, in order."""
+
+    graph: Graph
+    steps: Sequence[Step]
+    choices: Sequence[Choice]
+    isa: Isa
+    wants: dict[str, list[Want]] = field(default_factory=dict)
+    gives: dict[str, Want] = field(default_factory=dict)
+    parents: dict[str, tuple[str, tuple[int, int, int]]] = field(default_factory=dict)
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+    of_value: dict[str, list[str]] = field(default_factory=dict)
+    out: list[PlannedStep] = field(default_factory=list)
+
+    def run(self) -> Program:
+        for value in self.graph.inputs:
+            layout = make_layout(self.graph.types[value], Want())
+            self.add(value, value, layout, value, "input")
+        self.collect()
+        for step, choice in zip(self.steps, self.choices, strict=True):
+            if isinstance(step.anchor.op, Reshape):
+                self.reshape(step)
+            elif isinstance(step.anchor.op, Concat):
+                self.concat(step)
+            else:
+                self.compute(step, choice)
+        for number, value in enumerate(self.graph.outputs):
+            self.export(value, number)
+        return Program(self.graph, tuple(self.out), self.buffers)
+
+    def collect(self) -> None:
+        """Note what every reader wants, what every producer gives, and who is part of a concat."""
+        for step, choice in zip(self.steps, self.choices, strict=True):
+            wants = choice.schedule.reads(self.graph, step, choice.params, self.isa)
+            gives = choice.schedule.writes(self.graph, step, choice.params, self.isa)
+            for value, want in zip(step.inputs, wants, strict=True):
+                self.wants.setdefault(value, []).append(want)
+            self.gives.update(zip(step.outputs, gives, strict=True))
+        for step in self.steps:
+            if isinstance(step.anchor.op, Concat):
+                self.note_parts(step)
+
+    def note_parts(self, step: Step) -> None:
+        """The parts of a concatenation that their producers can write where they belong."""
+        order = self.gives[step.output].order
+        producers = {o: s for s in self.steps for o in s.outputs}
+        at = 0
+        axis = concat_axis(self.graph, step)
+        for value in step.anchor.inputs:
+            start = [0, 0, 0]
+            size = image_dims(self.graph.types[value])[1 + axis] if axis >= 0 else 0
+            start[max(axis, 0)] = at
+            at += size
+            producer = producers.get(value)
+            movable = producer and not isinstance(producer.anchor.op, Reshape)
+            gives = self.gives.get(value)
+            if axis < 0 or not movable or not gives or gives.order != order or gives.slack:
+                continue
+            if value not in self.parents and step.anchor.inputs.count(value) == 1:
+                self.parents[value] = (step.output, (start[0], start[1], start[2]))
+
+    def add(
+        self, name: str, value: str, layout: Layout, root: str, storage: str = "arena"
+    ) -> Buffer:
+        buffer = Buffer(name, value, self.graph.types[value], layout, root, storage)
+        self.buffers[name] = buffer
+        self.of_value.setdefault(value, []).append(name)
+        return buffer
+
+    def place(self, value: str) -> Buffer:
+        """The buffer that the producer of a value writes, inside its concatenation if it has one."""
+        if value in self.of_value:
+            return self.buffers[self.of_value[value][0]]
+        if value in self.parents:
+            return self.place_part(value, value, *self.parents[value])
+        gives = self.gives[value]
+        parts = [v for v, (parent, _) in self.parents.items() if parent == value]
+        readers = [w for v in (value, *parts) for w in self.wants.get(v, [])]
+        merged = merge_wants(readers, gives.order)
+        slack = max(merged.slack, gives.slack)
+        layout = make_layout(self.graph.types[value], replace(merged, slack=slack))
+        return self.add(value, value, layout, value)
+
+    def place_part(
+        self, name: str, value: str, whole: str, start: tuple[int, int, int]
+    ) -> Buffer:
+        """A buffer for a value that is a box of a larger one."""
+        parent = self.place(whole)
+        _, h, w, c = image_dims(self.graph.types[value])
+        layout = parent.layout.part(start, (h, w, c))
+        if (h, w) == parent.layout.shape[:2]:
+            layout = replace(layout, halo=parent.layout.halo, slack=0)
+        return self.add(name, value, layout, parent.root)
+
+    def find(self, value: str, want: Want) -> str:
+        """A buffer of the value that meets `want`, made by a reorder if there is none yet."""
+        for name in self.of_value[value]:
+            if want.met_by(self.buffers[name].layout):
+                return name
+        readers = [want, *self.wants.get(value, [])]
+        merged = want if want.dense else merge_wants(readers, want.order)
+        layout = make_layout(self.graph.types[value], merged)
+        name = f"{value}@{len(self.of_value[value])}"
+        self.add(name, value, layout, name)
+        self.copy(self.of_value[value][0], name)
+        return name
+
+    def copy(self, source: str, target: str) -> None:
+        """Append a reorder from one buffer to another of the same value."""
+        a, b = self.buffers[source], self.buffers[target]
+        node = Node(Identity(), f"{a.value}/reorder", (a.value,), (a.value,))
+        step = Step((node,), (), (a.value,), (a.value,))
+        choice = reorder_choice(a.layout, b.layout)
+        self.out.append(PlannedStep(step, choice, (source,), (target,)))
+
+    def compute(self, step: Step, choice: Choice) -> None:
+        wants = choice.schedule.reads(self.graph, step, choice.params, self.isa)
+        reads = tuple(self.find(v, w) for v, w in zip(step.inputs, wants, strict=True))
+        writes = tuple(self.place(v).name for v in step.outputs)
+        self.out.append(PlannedStep(step, choice, reads, writes))
+
+    def reshape(self, step: Step) -> None:
+        """A reshape is another view of the dense buffer of its input."""
+        source = self.buffers[self.find(step.inputs[0], Want(dense=True))]
+        layout = make_layout(self.graph.types[step.output], Want())
+        self.add(step.output, step.output, layout, source.root)
+
+    def concat(self, step: Step) -> None:
+        """Copies those parts of a concatenation that were not written in place."""
+        axis = concat_axis(self.graph, step)
+        whole = self.place(step.output)
+        at = 0
+        for k, value in enumerate(step.anchor.inputs):
+            start = [0, 0, 0]
+            start[axis] = at
+            at += image_dims(self.graph.types[value])[1 + axis]
+            if self.parents.get(value, ("",))[0] == step.output:
+                continue
+            name = f"{step.output}@part{k}"
+            self.place_part(name, value, whole.value, (start[0], start[1], start[2]))
+            self.of_value[value].remove(name)
+            self.copy(self.of_value[value][0], name)
+
+    def export(self, value: str, number: int) -> None:
+        """Let an output live in the caller's memory, or copy it there."""
+        storage = f"output{number}"
+        for name in self.of_value[value]:
+            root = self.buffers[self.buffers[name].root]
+            if self.buffers[name].layout.dense and root.layout.dense and root.storage == "arena":
+                if root.layout.elements == self.buffers[name].layout.elements:
+                    self.buffers[root.name] = replace(root, storage=storage)
+                    return
+        name = f"{value}@{storage}"
+        self.add(name, value, make_layout(self.graph.types[value], Want()), name, storage)
+        self.copy(self.of_value[value][0], name)
+
+
+def concat_axis(graph: Graph, step: Step) -> int:
+    """The image axis (0: H, 1: W, 2: C) of a concatenation; -1 where images have no such axis."""
+    assert isinstance(step.anchor.op, Concat)
+    rank = graph.types[step.output].rank
+    axis = step.anchor.op.axis % rank
+    if axis == rank - 1:
+        return 2
+    by_rank = {4: {1: 0, 2: 1}, 3: {1: 1}}
+    return by_rank.get(rank, {}).get(axis, -1)
+
+
+def reorder_choice(source: Layout, target: Layout) -> Choice:
+    """The schedule that moves a value between two layouts."""
+    orders = {source.order, target.order}
+    id_ = "movement.phase" if phase_split.ORDER in orders else "movement.strided"
+    return Choice(all_schedules()[id_], {"from": source.order, "to": target.order})
+
+
+def merge_wants(wants: Sequence[Want], order: str) -> Want:
+    """One want that serves all those of an order that accept gaps; dense if there is none."""
+    halo = Halo()
+    matching = [w for w in wants if w.order == order and not w.dense]
+    for want in matching:
+        halo = halo.union(want.halo)
+    return Want(order, halo, max((w.slack for w in matching), default=0))
+
+
+def assign(graph: Graph, steps: Sequence[Step], choices: Sequence[Choice], isa: Isa) -> Program:
+    """The program: layouts, views and reorders, for the chosen schedules."""
+    return share_in_place(_Assigner(graph, steps, choices, isa).run())
+
+
+def share_in_place(program: Program) -> Program:
+    """Let outputs take over the memory of inputs that nothing reads later, where legal."""
+    buffers = dict(program.buffers)
+    last = {
+        buffers[name].root: k
+        for k, step in enumerate(program.steps)
+        for name in (*step.reads, *step.writes)
+    }
+    for k, step in enumerate(program.steps):
+        for index in step.choice.schedule.in_place:
+            source, target = buffers[step.reads[index]], buffers[step.writes[0]]
+            free = source.root == source.name and last[source.root] == k
+            whole = target.root == target.name and target.storage == source.storage == "arena"
+            if free and whole and source.layout == target.layout and source.root != target.root:
+                last[source.root] = last[target.root]
+                for name, buffer in buffers.items():
+                    if buffer.root == target.name:
+                        buffers[name] = replace(buffer, root=source.name)
+                break
+    return replace(program, buffers=buffers)

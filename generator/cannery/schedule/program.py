@@ -1,0 +1,118 @@
+"""The program: the graph cut into Steps, each with a Schedule, and a Layout for every value.
+
+A Step is prologue (views of its input), anchor and epilogue. A Schedule is one way to compute a
+kind of Step; its Candidates are the points of its tunable space that are worth trying.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cannery.ir.graph import Graph, Node
+from cannery.ir.tensor import TensorType
+from cannery.layouts import Layout
+from cannery.schedule.schedule import Params, Schedule
+
+
+@dataclass(frozen=True)
+class Step:
+    """Nodes that one generated function computes together.
+
+    `inputs` are the activations it reads, the anchors' first, then those of the epilogue in the
+    order in which it needs them; `outputs` what other steps read. Constants are not listed.
+    """
+
+    anchors: tuple[Node, ...]
+    epilogue: tuple[Node, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @property
+    def anchor(self) -> Node:
+        """The first anchor; the step is named after it."""
+        return self.anchors[0]
+
+    @property
+    def name(self) -> str:
+        return self.anchor.name
+
+    @property
+    def output(self) -> str:
+        """The only output."""
+        (value,) = self.outputs
+        return value
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes of the step, in topological order."""
+        return (*self.anchors, *self.epilogue)
+
+    @property
+    def kind(self) -> str:
+        """The anchors' operators joined by +, e.g. `Conv` or `Conv+Conv`."""
+        return "+".join(node.op.kind for node in self.anchors)
+
+    def macs(self, graph: Graph) -> int:
+        """Multiply-accumulates of the direct form."""
+        return sum(
+            node.op.macs(
+                tuple(graph.types[i] if i else None for i in node.inputs),
+                tuple(graph.types[o] for o in node.outputs),
+            )
+            for node in self.nodes
+        )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The schedule and its parameters for one step, and where the choice came from.
+
+    `origin` is one of device, host, estimated, emulated, record; `us` the time it was given, if any.
+    """
+
+    schedule: Schedule
+    params: Params
+    origin: str = "estimated"
+    us: float | None = None
+
+    def __str__(self) -> str:
+        return self.schedule.label(self.params)
+
+
+@dataclass(frozen=True)
+class PlannedStep:
+    """A Step with its choice and the layouts of everything that it reads and writes.
+
+    `reads` and `writes` name the buffers of the step's inputs and outputs: a value can have
+    several buffers (one per layout), and several values can share memory (concatenation).
+    """
+
+    step: Step
+    choice: Choice
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """One value in one layout. `root` is the buffer whose memory it lies in (itself mostly).
+
+    `storage` is input, arena or output<k>, and only that of the root counts.
+    """
+
+    name: str
+    value: str
+    type: TensorType
+    layout: Layout
+    root: str
+    storage: str
+
+
+@dataclass(frozen=True)
+class Program:
+    """Everything that emission needs, except offsets."""
+
+    graph: Graph
+    steps: tuple[PlannedStep, ...]
+    buffers: Mapping[str, Buffer]

@@ -1,0 +1,177 @@
+"""The interface of a schedule: one way to compute a Step, with its tunables.
+
+A schedule is discovered by its class (a module in `cannery.ops.<op>`), stateless, and asked in
+this order: `why_not` (legality), `candidates` (its tunable space for a step), `reads`/`writes`
+(layouts), `cost` (estimated), and, when it is chosen or tried, `kernel`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannery.ir.graph import Graph
+from cannery.ir.tensor import TensorType
+from cannery.layouts import Layout, Want
+from cannery.target.isa import Isa
+
+if TYPE_CHECKING:
+    from cannery.schedule.program import Step
+
+#: Tunables of a candidate, e.g. {"mr": 2, "nr": 3, "unroll": "ic"}.
+Params = Mapping[str, int | str | bool]
+
+
+@dataclass(frozen=True)
+class ConstArray:
+    """A constant that a kernel reads: weights in packed order, masks, tables."""
+
+    name: str
+    values: NDArray[np.generic]
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Generated code of one step.
+
+    `code` defines the static function named by the job's symbol, helpers first. Its parameters are
+    the inputs, the outputs, `float *scratch` if `scratch_bytes`, and `int y0, int y1` if `band`:
+    a band function computes output rows y0 <= y < y1 of one image, y0 a multiple of `band`. It
+    computes one image, or, if `whole`, all images of the batch in one call.
+    """
+
+    code: str
+    constants: tuple[ConstArray, ...] = ()
+    scratch_bytes: int = 0
+    band: int = 0
+    needs_math: bool = False
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that a schedule needs to generate a kernel.
+
+    `inputs` and `outputs` are layouts in the order of the step's. `in_place` lists the inputs that
+    share memory with the first output.
+    """
+
+    graph: Graph
+    step: Step
+    isa: Isa
+    params: Params
+    symbol: str
+    inputs: tuple[Layout, ...]
+    outputs: tuple[Layout, ...]
+    in_place: frozenset[int] = frozenset()
+
+    @property
+    def output(self) -> Layout:
+        """The layout of the first output."""
+        return self.outputs[0]
+
+    def type(self, value: str) -> TensorType:
+        """The type of a value of the graph."""
+        return self.graph.types[value]
+
+    def constant(self, name: str) -> NDArray[np.float32]:
+        """A float constant of the graph."""
+        return np.asarray(self.graph.constants[name], dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What the cost model says: cycles of one image, and bytes of hot code."""
+
+    cycles: float
+    code_bytes: float = 0.0
+
+
+@dataclass(frozen=True)
+class Schedule(ABC):
+    """One way to compute a step. Stateless; all knowledge about a node comes by argument."""
+
+    #: `<op>.<name>`, the name of its module; stable, it stands in tuning records.
+    id: ClassVar[str]
+    #: Raised whenever the meaning of its parameters, or its code, changes.
+    version: ClassVar[int] = 1
+    #: Whether results differ from the direct form by more than rounding (needs MAX_ERROR).
+    inexact: ClassVar[bool] = False
+    #: Inputs (by index) that may share memory with the output.
+    in_place: ClassVar[tuple[int, ...]] = ()
+
+    @abstractmethod
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        """Why the step cannot be computed this way; empty if it can."""
+
+    @abstractmethod
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        """Parameters worth trying for a legal step, in a fixed order; never empty."""
+
+    @abstractmethod
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        """What it asks of the layout of each input."""
+
+    @abstractmethod
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        """The order it writes each output in, and the slack it overwrites."""
+
+    @abstractmethod
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        """What the cost model expects."""
+
+    @abstractmethod
+    def kernel(self, job: Job) -> Kernel:
+        """The code."""
+
+    def label(self, params: Params) -> str:
+        """`conv.direct_oc{mr=2,nr=3}`: stands in records, comments and tables."""
+        text = ",".join(f"{k}={_text(v)}" for k, v in sorted(params.items()))
+        return f"{self.id}{{{text}}}"
+
+
+def _text(value: int | str | bool) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+@dataclass(frozen=True)
+class _Registry:
+    by_id: dict[str, Schedule] = field(default_factory=dict)
+
+
+_REGISTRY = _Registry()
+
+
+def schedule(cls: type[Schedule]) -> type[Schedule]:
+    """Class decorator that makes a schedule known by its id."""
+    if cls.id in _REGISTRY.by_id:
+        raise TypeError(f"schedule {cls.id} is registered twice")
+    _REGISTRY.by_id[cls.id] = cls()
+    return cls
+
+
+@cache
+def _discover() -> None:
+    package = importlib.import_module("cannery.ops")
+    for found in sorted(pkgutil.walk_packages(package.__path__, "cannery.ops."), key=str):
+        importlib.import_module(found.name)
+
+
+def all_schedules() -> dict[str, Schedule]:
+    """Every schedule by id, sorted."""
+    _discover()
+    return dict(sorted(_REGISTRY.by_id.items()))
+
+
+def legal(graph: Graph, step: Step, isa: Isa) -> list[Schedule]:
+    """The schedules that can compute a step, in the order of their ids."""
+    return [s for s in all_schedules().values() if not s.why_not(graph, step, isa)]

@@ -1,0 +1,95 @@
+"""Instruction sets: what compiler macros prove, one row each.
+
+A row says which vector widths, headers and capabilities generated code may use. Kernels see an
+`Isa` only; which CPU, compiler and flags stand behind it is the business of `targets.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass, replace
+
+from cannery.errors import OptionError
+
+
+@dataclass(frozen=True)
+class Isa:
+    """One instruction set.
+
+    `lanes` are the float32 vector widths, ascending; 1 is always there. `registers` counts the
+    architectural vector registers. `macros` must all be defined by the compiler; `flags` make gcc
+    and clang define them. `capabilities`: fma, lane_fma, rotate, masks, gather, dot2_s16, dot4_u8s8.
+    """
+
+    name: str
+    family: str
+    bits: int
+    lanes: tuple[int, ...]
+    registers: int
+    header: str
+    macros: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    capabilities: frozenset[str] = frozenset()
+
+    def has(self, *capabilities: str) -> bool:
+        """Whether all the named capabilities are there."""
+        return set(capabilities) <= self.capabilities
+
+    @property
+    def widest(self) -> int:
+        return self.lanes[-1]
+
+    def vec(self, lanes: int) -> str:
+        """The vocabulary's prefix and type for a width: `f32x8`."""
+        return f"f32x{lanes}"
+
+    def with_bits(self, bits: int) -> Isa:
+        """The same instruction set with another pointer width; 32-bit x86 has 8 registers."""
+        registers = 8 if self.family == "x86" and bits == 32 and self.widest > 1 else self.registers
+        return replace(self, bits=bits, registers=registers)
+
+
+def _x86(
+    name: str, lanes: tuple[int, ...], header: str, macros: str, flags: str, caps: Set[str]
+) -> Isa:
+    registers = 32 if 16 in lanes else 16
+    return Isa(
+        name, "x86", 64, lanes, registers, header,
+        tuple(f"__{m}__" for m in macros.split()), tuple(flags.split()), frozenset(caps),
+    )  # fmt: skip
+
+
+_512 = "AVX2 FMA AVX512F AVX512VL AVX512BW AVX512DQ"
+_512_FLAGS = "-mavx2 -mfma -mavx512f -mavx512vl -mavx512bw -mavx512dq"
+_512_CAPS = {"fma", "rotate", "masks", "gather", "dot2_s16"}
+
+_ROWS = (
+    Isa("generic", "any", 64, (1,), 16, "vec_scalar.h"),
+    _x86("sse2", (1, 4), "vec_x86_128.h", "SSE2", "-msse2", {"rotate"}),
+    _x86("ssse3", (1, 4), "vec_x86_128.h", "SSSE3", "-mssse3", {"rotate", "dot2_s16"}),
+    _x86("sse42", (1, 4), "vec_x86_128.h", "SSE4_2", "-msse4.2", {"rotate", "dot2_s16"}),
+    _x86("avx2", (1, 4, 8), "vec_x86_256.h", "AVX2 FMA", "-mavx2 -mfma",
+         {"fma", "rotate", "gather", "dot2_s16"}),
+    _x86("avx512", (1, 4, 8, 16), "vec_x86_512.h", _512, _512_FLAGS, _512_CAPS),
+    _x86("avx512vnni", (1, 4, 8, 16), "vec_x86_512.h", _512 + " AVX512VNNI",
+         _512_FLAGS + " -mavx512vnni", {*_512_CAPS, "dot4_u8s8"}),
+    Isa("neon32", "arm", 32, (1, 4), 16, "vec_neon.h", ("__ARM_NEON",),
+        ("-mfpu=neon", "-mfloat-abi=hard"), frozenset({"lane_fma"})),
+    Isa("neon64", "arm", 64, (1, 4), 32, "vec_neon.h", ("__ARM_NEON", "__aarch64__"), (),
+        frozenset({"fma", "lane_fma"})),
+    Isa("neon64dot", "arm", 64, (1, 4), 32, "vec_neon.h",
+        ("__ARM_NEON", "__aarch64__", "__ARM_FEATURE_DOTPROD"), ("-march=armv8.2-a+dotprod",),
+        frozenset({"fma", "lane_fma", "dot4_u8s8"})),
+)  # fmt: skip
+
+#: Every instruction set by name, from the plainest to the richest within a family.
+ISAS = {row.name: row for row in _ROWS}
+
+
+def isa(name: str) -> Isa:
+    """The row called `name`; raises OptionError for an unknown one."""
+    try:
+        return ISAS[name]
+    except KeyError:
+        known = ", ".join(ISAS)
+        raise OptionError(f"unknown instruction set {name!r}", cure=f"one of: {known}") from None

@@ -1,0 +1,30 @@
+"""What to choose where nothing was measured: every candidate, ranked by the cost model."""
+
+from __future__ import annotations
+
+from cannery.ir.graph import Graph
+from cannery.schedule.program import Choice, Step
+from cannery.schedule.schedule import Estimate, legal
+from cannery.target.isa import Isa
+from cannery.tune.plan import Option, make_option
+
+#: Straight-line code beyond this does not stay in the first-level instruction cache.
+HOT_CODE_BYTES = 16 * 1024
+
+
+def penalty(estimate: Estimate) -> float:
+    """Estimated cycles, raised where the hot code outgrows the instruction cache."""
+    excess = max(estimate.code_bytes / HOT_CODE_BYTES - 1.0, 0.0)
+    return estimate.cycles * (1.0 + min(excess, 4.0))
+
+
+def estimated_options(graph: Graph, step: Step, isa: Isa) -> list[Option]:
+    """All exact candidates of a step with their estimated cost, cheapest first."""
+    options = []
+    for schedule in legal(graph, step, isa):
+        if schedule.inexact:
+            continue
+        for params in schedule.candidates(graph, step, isa):
+            cost = penalty(schedule.cost(graph, step, params, isa))
+            options.append(make_option(graph, step, Choice(schedule, params), isa, cost))
+    return sorted(options, key=lambda option: option.cost)
