@@ -106,9 +106,9 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(log_edges)(CANNERY_FT y, CANNERY_FT x, CANNE
     const CANNERY_FT infinity = CANNERY_I(as_f32)(CANNERY_I(set1)(0x7f800000));
     const CANNERY_FT not_a_number = CANNERY_I(as_f32)(CANNERY_I(set1)(0x7fc00000));
     const CANNERY_MT inside = CANNERY_M(and)(CANNERY_F(gt)(x, pole), CANNERY_F(lt)(x, infinity));
-    CANNERY_FT edge = CANNERY_F(select)(CANNERY_F(eq)(x, pole), CANNERY_F(neg)(infinity), x);
-    edge = CANNERY_F(select)(CANNERY_F(lt)(x, pole), not_a_number, edge);
-    return CANNERY_F(select)(inside, y, edge);
+    CANNERY_FT result = CANNERY_F(select)(CANNERY_F(lt)(x, pole), not_a_number, x);
+    result = CANNERY_F(select)(inside, y, result);
+    return CANNERY_F(select)(CANNERY_F(eq)(x, pole), CANNERY_F(neg)(infinity), result);
 }
 
 /* Subnormals are scaled into the normal range first. */
@@ -126,7 +126,8 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(log)(CANNERY_FT x)
 }
 
 /* For x > -1, finite (or NaN). u = 1 + x is rounded; what it lost (two-sum) is
- * added to the reduced mantissa again. */
+ * added to the reduced mantissa again: lost * 2^-k as lost/2 * 2^(1-k), since k may
+ * be 128. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(log1p_inside)(CANNERY_FT x)
 {
     const CANNERY_FT one = CANNERY_F(set1)(1.0f);
@@ -136,8 +137,9 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(log1p_inside)(CANNERY_FT x)
     const CANNERY_FT lost = CANNERY_F(add)(one_lost, CANNERY_F(sub)(x, x_part));
     CANNERY_IT k;
     const CANNERY_FT m = CANNERY_F(mantissa)(u, &k);
-    const CANNERY_FT scale = CANNERY_F(pow2i)(CANNERY_I(sub)(CANNERY_I(set1)(0), k));
-    const CANNERY_FT f = CANNERY_F(fma)(lost, scale, CANNERY_F(sub)(m, one));
+    const CANNERY_FT scale = CANNERY_F(pow2i)(CANNERY_I(sub)(CANNERY_I(set1)(1), k));
+    const CANNERY_FT half = CANNERY_F(mul)(CANNERY_F(set1)(0.5f), lost);
+    const CANNERY_FT f = CANNERY_F(fma)(half, scale, CANNERY_F(sub)(m, one));
     return CANNERY_F(log_sum)(CANNERY_F(from_i32)(k), f);
 }
 
@@ -147,54 +149,47 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(log1p)(CANNERY_FT x)
     return CANNERY_F(copysign)(CANNERY_F(log_edges)(y, x, CANNERY_F(set1)(-1.0f)), x); /* -0 */
 }
 
-/* ---- tanh, erf: odd rational functions --------------------------------- */
+/* ---- tanh, erf --------------------------------------------------------- */
 
-/* min(|x| * num / den, 1) with the sign of x. */
-CANNERY_INLINE CANNERY_FT CANNERY_F(odd_ratio)(CANNERY_FT a, CANNERY_FT num, CANNERY_FT den,
-                                               CANNERY_FT x)
-{
-    const CANNERY_FT y = CANNERY_F(div)(CANNERY_F(mul)(a, num), den);
-    return CANNERY_F(copysign)(CANNERY_F(min)(CANNERY_F(set1)(1.0f), y), x);
-}
-
-/* x P(x^2) / Q(x^2), degrees 4 and 4; relative error of the ratio 2.7e-8 up to
- * 9.05, from where on tanh is 1 in float. */
+/* t / (t + 2), t = e^(2|x|) - 1; from 9.05 on tanh is 1 in float. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(tanh)(CANNERY_FT x)
 {
     const CANNERY_FT a = CANNERY_F(min)(CANNERY_F(set1)(9.05f), CANNERY_F(abs)(x));
-    const CANNERY_FT s = CANNERY_F(mul)(a, a);
-    CANNERY_FT num = CANNERY_F(set1)(1.33529623e-08f);
-    CANNERY_FT den = CANNERY_F(set1)(7.77525372e-07f);
-    num = CANNERY_F(horner)(num, s, 2.06056429e-05f);
-    den = CANNERY_F(horner)(den, s, 3.28519411e-04f);
-    num = CANNERY_F(horner)(num, s, 3.49527737e-03f);
-    den = CANNERY_F(horner)(den, s, 2.58757267e-02f);
-    num = CANNERY_F(horner)(num, s, 1.33807451e-01f);
-    den = CANNERY_F(horner)(den, s, 4.67140645e-01f);
-    num = CANNERY_F(horner)(num, s, 1.0f);
-    den = CANNERY_F(horner)(den, s, 1.0f);
-    return CANNERY_F(odd_ratio)(a, num, den, x);
+    CANNERY_IT k;
+    CANNERY_FT kf, scale, t;
+    const CANNERY_FT em1 = CANNERY_F(exp_reduced)(CANNERY_F(add)(a, a), &k, &kf);
+    scale = CANNERY_F(pow2i)(k);
+    t = CANNERY_F(fma)(scale, em1, CANNERY_F(sub)(scale, CANNERY_F(set1)(1.0f)));
+    t = CANNERY_F(div)(t, CANNERY_F(add)(t, CANNERY_F(set1)(2.0f)));
+    return CANNERY_F(copysign)(t, x);
 }
 
-/* x P(x^2) / Q(x^2), degrees 5 and 5; relative error of the ratio 5.6e-8 up to
- * 3.95, from where on erf is 1 in float. */
+/* |x| < 1: |x| + |x| P(x^2), relative error of the polynomial 4.1e-8. Beyond:
+ * 1 - e^Q(|x|), which errs by 1.7e-8; from 3.93 on erf is 1 in float. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(erf)(CANNERY_FT x)
 {
-    const CANNERY_FT a = CANNERY_F(min)(CANNERY_F(set1)(3.95f), CANNERY_F(abs)(x));
+    const CANNERY_FT one = CANNERY_F(set1)(1.0f);
+    const CANNERY_FT a = CANNERY_F(min)(CANNERY_F(set1)(3.93f), CANNERY_F(abs)(x));
     const CANNERY_FT s = CANNERY_F(mul)(a, a);
-    CANNERY_FT num = CANNERY_F(set1)(2.18491141e-06f);
-    CANNERY_FT den = CANNERY_F(set1)(3.89374291e-05f);
-    num = CANNERY_F(horner)(num, s, 2.74100719e-04f);
-    den = CANNERY_F(horner)(den, s, 1.02499616e-03f);
-    num = CANNERY_F(horner)(num, s, 3.17685818e-03f);
-    den = CANNERY_F(horner)(den, s, 1.37780104e-02f);
-    num = CANNERY_F(horner)(num, s, 5.09124845e-02f);
-    den = CANNERY_F(horner)(den, s, 1.08320579e-01f);
-    num = CANNERY_F(horner)(num, s, 1.76345721e-01f);
-    den = CANNERY_F(horner)(den, s, 4.89616930e-01f);
-    num = CANNERY_F(horner)(num, s, 1.12837923f);
-    den = CANNERY_F(horner)(den, s, 1.0f);
-    return CANNERY_F(odd_ratio)(a, num, den, x);
+    CANNERY_FT p = CANNERY_F(set1)(-5.61996421e-4f);
+    CANNERY_FT q = CANNERY_F(set1)(-1.15825341e-3f);
+    CANNERY_IT k;
+    CANNERY_FT kf, em1, scale;
+    p = CANNERY_F(horner)(p, s, 4.91491565e-3f);
+    q = CANNERY_F(horner)(q, a, 1.48401344e-2f);
+    p = CANNERY_F(horner)(p, s, -2.67092176e-2f);
+    q = CANNERY_F(horner)(q, a, -8.88257921e-2f);
+    p = CANNERY_F(horner)(p, s, 1.12801135e-1f);
+    q = CANNERY_F(horner)(q, a, -6.54199898e-1f);
+    p = CANNERY_F(horner)(p, s, -3.76123190e-1f);
+    q = CANNERY_F(horner)(q, a, -1.11765158f);
+    p = CANNERY_F(horner)(p, s, 1.28379121e-1f);
+    q = CANNERY_F(horner)(q, a, -2.61019752e-3f);
+    em1 = CANNERY_F(exp_reduced)(q, &k, &kf);
+    scale = CANNERY_F(pow2i)(k);
+    q = CANNERY_F(sub)(one, CANNERY_F(fma)(scale, em1, scale));
+    p = CANNERY_F(fma)(a, p, a);
+    return CANNERY_F(copysign)(CANNERY_F(select)(CANNERY_F(lt)(a, one), p, q), x);
 }
 
 /* ---- sigmoid and compositions ------------------------------------------ */
