@@ -162,6 +162,15 @@ def _isas(texts: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
+def _command(text: str) -> str:
+    if not text.startswith("@"):
+        return text
+    try:
+        return Path(text[1:]).read_text().strip()
+    except OSError as error:
+        raise OptionError(f"{text[1:]}: {error.strerror}") from None
+
+
 def _words(texts: Sequence[str]) -> tuple[str, ...]:
     try:
         return tuple(word for text in texts for word in shlex.split(text))
@@ -192,7 +201,8 @@ SPECS: tuple[Spec, ...] = (
     Spec("outputs", _MANY, "Tensors to return instead of the model's outputs.", tuple, "TENSOR"),
     Spec("macros", _ONE, "Listing of the compiler's macros (`-dM -E`): use what it proves.",
          Path, "FILE", cmake=False),
-    Spec("cc", _ONE, "Compiler.", str, "COMMAND", cmake=False),
+    Spec("cc", _ONE, "Compiler, flags included if need be; @FILE reads the command from a file.",
+         _command, "COMMAND", cmake=False),
     Spec("cflags", _MANY, "Flags for the compiler.", _words, "FLAGS", cmake=False),
     Spec("ldflags", _MANY, "Flags for linking.", _words, "FLAGS", cmake=False),
     Spec("runner", _MANY, "Command that runs a program of the target: `CMD program args...`.",

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from cannery.cli.arguments import generating_options
-from cannery.cli.files import imported_modules, write_depfile, write_files
+from cannery.cli.files import own_files, write_depfile, write_files
 from cannery.cli.output import json_option, note, print_json
 from cannery.options import make_options
 
@@ -42,7 +42,7 @@ def command(
     changed = write_files(folder, compiled.files)
     if depfile is not None:
         output = folder / f"{options.name}.h"
-        write_depfile(depfile, output, [*compiled.dependencies, *imported_modules()])
+        write_depfile(depfile, output, [*compiled.dependencies, *own_files()])
     if as_json:
         names = {path.relative_to(folder).as_posix() for path in changed}
         print_json({"files": sorted(compiled.files), "changed": sorted(names)})

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import cannery
+from cannery.resources import runtime_include_dir
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
@@ -39,12 +40,13 @@ def _holds(path: Path, data: bytes) -> bool:
         return False
 
 
-def imported_modules() -> list[Path]:
-    """The source files of Cannery that this process has imported."""
+def own_files() -> list[Path]:
+    """What of Cannery itself a result depends on: imported modules, all templates and C headers."""
     root = Path(cannery.__file__).parent
     files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
-    found = {Path(file) for file in files if file}
-    return sorted(path for path in found if root in path.parents and path.suffix == ".py")
+    modules = (Path(file) for file in files if file)
+    found = {path for path in modules if root in path.parents and path.suffix == ".py"}
+    return sorted({*found, *root.rglob("*.j2"), *runtime_include_dir().rglob("*.h")})
 
 
 def write_depfile(path: Path, output: Path, dependencies: Iterable[Path]) -> None:

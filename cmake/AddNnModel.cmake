@@ -1,0 +1,374 @@
+# add_nn_model(<target> MODEL <file>
+#              [NAME <c identifier>] [TARGET <name> | ISA <isa>] [TUNING <record or folder>] [LOCKED]
+#              [MAX_ERROR <e>] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
+#              [SCALE <s>] [OFFSET <o>] [RENAME <tensor>=<name> ...] [OUTPUTS <tensor>...]
+#              [FLAGS_FROM <target>...])
+#
+#   Makes a static library <target>, alias cannery::<target>, of the network in <file>, with its
+#   headers <name>.h and <name>.hpp. NAME defaults to <target>, made an identifier. Also makes the
+#   targets <target>_autotune and <target>_verify.
+#
+#   Without TARGET and ISA the variable CANNERY_TARGET counts, which toolchain files set. Without
+#   that, the library uses what the compiler allows under the flags really in use: those of the
+#   configuration, of the directory, and of the targets in FLAGS_FROM.
+#
+# install_nn_model(<target>... [EXPORT <export set>] [INCLUDES <folder>])
+#
+#   Installs libraries of add_nn_model and their headers, the latter into INCLUDES or include.
+#
+# CANNERY_PYTHON is the Python that runs Cannery; it is searched for and probed.
+
+include("${CMAKE_CURRENT_LIST_DIR}/CanneryPython.cmake")
+
+cmake_policy(PUSH)
+cmake_policy(VERSION 3.21...3.31)
+
+function(add_nn_model target)
+  include("${CMAKE_CURRENT_FUNCTION_LIST_DIR}/CanneryOptions.cmake")
+  cmake_parse_arguments(PARSE_ARGV 1 ARG
+    "${_CANNERY_FLAG_OPTIONS}" "MODEL;${_CANNERY_ONE_OPTIONS}"
+    "FLAGS_FROM;${_CANNERY_MANY_OPTIONS}")
+  _cannery_check_arguments()
+  _cannery_language(language)
+  set(suffix_C c)
+  set(suffix_CXX cpp)
+  _cannery_choose_target(flags target_options)
+  _cannery_generating_options(options)
+  list(PREPEND options ${target_options} --name "${ARG_NAME}")
+
+  # Configurations differ in flags, so they may differ in instruction sets.
+  set(base "${CMAKE_CURRENT_BINARY_DIR}/cannery")
+  file(MAKE_DIRECTORY "${base}")
+  set(folder "${base}/${target}")
+  set(folders "${folder}")
+  get_property(multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
+  if(multi_config)
+    set(folders "${CMAKE_CONFIGURATION_TYPES}")
+    list(TRANSFORM folders PREPEND "${folder}/")
+    string(APPEND folder "/$<CONFIG>")
+  endif()
+
+  _cannery_python_command(python_command)
+  set(probe "${target}_cannery_probe")
+  set(macros "$<TARGET_OBJECTS:${probe}>")
+  _cannery_add_probe()
+  _cannery_add_generation()
+  _cannery_add_library()
+  _cannery_add_tool_targets()
+endfunction()
+
+# Checks ARG_*; sets ARG_MODEL to a full path and ARG_NAME.
+macro(_cannery_check_arguments)
+  set(problem)
+  if(ARG_UNPARSED_ARGUMENTS)
+    set(problem "unknown arguments: ${ARG_UNPARSED_ARGUMENTS}")
+  elseif(ARG_KEYWORDS_MISSING_VALUES)
+    set(problem "no value after ${ARG_KEYWORDS_MISSING_VALUES}")
+  elseif(NOT ARG_MODEL)
+    set(problem "MODEL <file> is missing")
+  elseif(DEFINED ARG_TARGET AND DEFINED ARG_ISA)
+    set(problem "give TARGET or ISA, not both")
+  elseif(TARGET ${target})
+    set(problem "there is a target of that name already")
+  endif()
+  if(NOT problem)
+    get_filename_component(ARG_MODEL "${ARG_MODEL}" ABSOLUTE)
+    if(NOT EXISTS "${ARG_MODEL}" OR IS_DIRECTORY "${ARG_MODEL}")
+      set(problem "there is no model file ${ARG_MODEL}")
+    endif()
+  endif()
+  if(NOT problem AND NOT DEFINED ARG_NAME)
+    string(REGEX REPLACE "[^A-Za-z0-9]+" "_" ARG_NAME "${target}")
+    string(REGEX REPLACE "^_+|_+$" "" ARG_NAME "${ARG_NAME}")
+    if(ARG_NAME MATCHES "^[0-9]|^$")
+      string(PREPEND ARG_NAME "net_")
+    endif()
+  endif()
+  # The generator checks more; this much keeps file names and commands sound.
+  if(NOT problem AND NOT ARG_NAME MATCHES "^[A-Za-z][A-Za-z0-9_]*$")
+    set(problem "NAME ${ARG_NAME} is no C identifier")
+  endif()
+  foreach(other IN LISTS ARG_FLAGS_FROM)
+    if(NOT problem AND NOT TARGET ${other})
+      set(problem "FLAGS_FROM ${other} is no target (yet)")
+    endif()
+  endforeach()
+  if(problem)
+    message(FATAL_ERROR "add_nn_model(${target}): ${problem}")
+  endif()
+endmacro()
+
+# The language that generated sources are compiled as: no project has to enable C for them.
+function(_cannery_language out)
+  get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+  foreach(language C CXX)
+    if(language IN_LIST languages)
+      if(NOT CMAKE_${language}_COMPILER_ID MATCHES "GNU|Clang")
+        message(FATAL_ERROR "Cannery: the compiler has to be gcc or clang, "
+          "this is ${CMAKE_${language}_COMPILER_ID}: ${CMAKE_${language}_COMPILER}")
+      endif()
+      set(${out} ${language} PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+  message(FATAL_ERROR "Cannery: the project has neither C nor C++: project(... LANGUAGES C)")
+endfunction()
+
+# What TARGET, ISA and CANNERY_TARGET mean: compiler flags, and options of the generator.
+function(_cannery_choose_target out_flags out_options)
+  set(options)
+  set(key)
+  if(DEFINED ARG_ISA)
+    list(LENGTH ARG_ISA count)
+    if(count GREATER 1)
+      message(FATAL_ERROR "add_nn_model(${target}): a choice at run time between several "
+        "instruction sets is not implemented; give one ISA")
+    endif()
+    set(key "${ARG_ISA}")
+    set(options --isa "${key}")
+  elseif(DEFINED ARG_TARGET)
+    set(key "${ARG_TARGET}")
+  elseif(CANNERY_TARGET)
+    set(key "${CANNERY_TARGET}")
+  endif()
+  set(flags)
+  if(key STREQUAL "native" AND NOT DEFINED ARG_ISA)
+    if(CMAKE_CROSSCOMPILING)
+      message(FATAL_ERROR "add_nn_model(${target}): TARGET native makes no sense in a cross build")
+    endif()
+    set(options --target native)
+    set(flags "-mcpu=native")
+    if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|i[3-6]86)$")
+      set(flags "-march=native")
+    endif()
+  elseif(key)
+    if(NOT key IN_LIST _CANNERY_TARGETS)
+      list(JOIN _CANNERY_TARGETS ", " known)
+      message(FATAL_ERROR "add_nn_model(${target}): unknown target or instruction set '${key}'; "
+        "known are native, ${known}")
+    endif()
+    if(NOT options)
+      set(options --target "${key}")
+    endif()
+    set(flags ${_CANNERY_FLAGS_${key}})
+  endif()
+  set(${out_flags} "${flags}" PARENT_SCOPE)
+  set(${out_options} "${options}" PARENT_SCOPE)
+endfunction()
+
+# The command line for every option that was given, except those that name or select.
+function(_cannery_generating_options out)
+  set(result)
+  foreach(keyword IN LISTS _CANNERY_FLAG_OPTIONS _CANNERY_ONE_OPTIONS _CANNERY_MANY_OPTIONS)
+    if(keyword MATCHES "^(NAME|TARGET|ISA)$" OR NOT DEFINED ARG_${keyword})
+      continue()
+    endif()
+    string(TOLOWER "--${keyword}" flag)
+    string(REPLACE "_" "-" flag "${flag}")
+    if(keyword IN_LIST _CANNERY_FLAG_OPTIONS)
+      if(ARG_${keyword})
+        list(APPEND result "${flag}")
+      endif()
+      continue()
+    endif()
+    foreach(value IN LISTS ARG_${keyword})
+      if(keyword IN_LIST _CANNERY_PATH_OPTIONS)
+        get_filename_component(value "${value}" ABSOLUTE)
+      endif()
+      # One word, so that a value which begins with a dash stays a value.
+      list(APPEND result "${flag}=${value}")
+    endforeach()
+  endforeach()
+  set(${out} "${result}" PARENT_SCOPE)
+endfunction()
+
+# Gives `compiled` (a target) the flags that generated code is compiled with, last so that they win.
+function(_cannery_set_flags compiled)
+  foreach(other IN LISTS ARG_FLAGS_FROM)
+    get_target_property(type ${other} TYPE)
+    get_target_property(imported ${other} IMPORTED)
+    set(property COMPILE_OPTIONS)
+    if(type STREQUAL "INTERFACE_LIBRARY" OR imported)
+      set(property INTERFACE_COMPILE_OPTIONS)
+    endif()
+    target_compile_options(${compiled} PRIVATE "$<TARGET_PROPERTY:${other},${property}>")
+  endforeach()
+  set(own ${flags} ${_CANNERY_PRIVATE_FLAGS_all})
+  if(CMAKE_${language}_COMPILER_ID STREQUAL "GNU")
+    list(APPEND own ${_CANNERY_PRIVATE_FLAGS_gcc})
+  endif()
+  _cannery_is_x86_32(is_x86_32)
+  if(is_x86_32)
+    list(APPEND own ${_CANNERY_PRIVATE_FLAGS_x86_32})
+  endif()
+  # Nobody can mend a warning in generated code.
+  target_compile_options(${compiled} PRIVATE ${own} -w)
+  if(language STREQUAL "C")
+    target_compile_features(${compiled} PRIVATE c_std_99)
+  else()
+    target_compile_features(${compiled} PRIVATE cxx_std_11)
+  endif()
+  set_target_properties(${compiled} PROPERTIES
+    UNITY_BUILD OFF
+    DISABLE_PRECOMPILE_HEADERS ON
+    ${language}_CLANG_TIDY ""
+    ${language}_CPPCHECK ""
+    ${language}_CPPLINT ""
+    ${language}_INCLUDE_WHAT_YOU_USE "")
+endfunction()
+
+# Whether the compiler makes 32-bit x86 code with SSE: -mfpmath=sse is an error elsewhere.
+function(_cannery_is_x86_32 out)
+  get_directory_property(options COMPILE_OPTIONS)
+  string(GENEX_STRIP "${options}" options)
+  list(APPEND options ${flags})
+  string(MD5 key "${CMAKE_${language}_COMPILER} ${CMAKE_${language}_FLAGS} ${options}")
+  set(result _CANNERY_X86_32_${language}_${key})
+  if(NOT DEFINED ${result})
+    set(source "${CMAKE_BINARY_DIR}/CMakeFiles/cannery_x86_32.${suffix_${language}}")
+    file(WRITE "${source}" "#if !(defined(__i386__) && defined(__SSE__))\n#error\n#endif\n")
+    set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+    try_compile(${result} "${CMAKE_BINARY_DIR}/CMakeFiles/cannery_x86_32" "${source}"
+      COMPILE_DEFINITIONS ${options})
+  endif()
+  set(${out} "${${result}}" PARENT_SCOPE)
+endfunction()
+
+# An object library whose only object is the listing of the compiler's macros under the very flags
+# that the generated code gets; capture_compiler.py also keeps the command, in <object>.command.
+function(_cannery_add_probe)
+  set(source "${base}/probe.${suffix_${language}}")
+  file(CONFIGURE OUTPUT "${source}" CONTENT "")
+  add_library(${probe} OBJECT EXCLUDE_FROM_ALL "${source}")
+  _cannery_set_flags(${probe})
+  set(launcher "${CANNERY_PYTHON}" "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/capture_compiler.py"
+    ${CMAKE_${language}_COMPILER_LAUNCHER})
+  set_target_properties(${probe} PROPERTIES
+    EXPORT_COMPILE_COMMANDS OFF
+    ${language}_COMPILER_LAUNCHER "${launcher}")
+endfunction()
+
+# The custom command that runs the generator.
+function(_cannery_add_generation)
+  set(outputs)
+  foreach(suffix .h .hpp .c _static.c _weights.c _selftest.c .json)
+    list(APPEND outputs "${folder}/${ARG_NAME}${suffix}")
+  endforeach()
+  # Only changed files are written. Ninja looks at the results again; Make would run the command in
+  # every build if the files stayed older than the model.
+  set(touch)
+  if(CMAKE_GENERATOR MATCHES "Makefiles")
+    set(touch COMMAND "${CMAKE_COMMAND}" -E touch_nocreate ${outputs})
+  endif()
+  _cannery_records(records)
+  add_custom_command(
+    OUTPUT ${outputs}
+    COMMAND ${python_command} -m cannery compile "${ARG_MODEL}" -o "${folder}" ${options}
+      "--macros=${macros}" --depfile "${folder}/${ARG_NAME}.d"
+    ${touch}
+    DEPENDS "${ARG_MODEL}" ${records} "${macros}" ${probe}
+    DEPFILE "${folder}/${ARG_NAME}.d"
+    WORKING_DIRECTORY "${base}"
+    COMMENT "Generating the network ${ARG_NAME}"
+    VERBATIM)
+endfunction()
+
+# The tuning records that the generator may read. A record that appears later makes CMake run again.
+function(_cannery_records out)
+  set(place "${ARG_MODEL}")
+  if(DEFINED ARG_TUNING)
+    get_filename_component(place "${ARG_TUNING}" ABSOLUTE)
+  endif()
+  if(DEFINED ARG_TUNING AND NOT IS_DIRECTORY "${place}")
+    set(${out} "${place}" PARENT_SCOPE)
+    return()
+  endif()
+  get_filename_component(stem "${ARG_MODEL}" NAME_WLE)
+  set(record_folder "${place}")
+  if(NOT DEFINED ARG_TUNING)
+    get_filename_component(record_folder "${place}" DIRECTORY)
+  endif()
+  string(REGEX REPLACE "([][*?])" "[\\1]" pattern "${record_folder}/${stem}")
+  file(GLOB found CONFIGURE_DEPENDS "${pattern}.*tuning.json")
+  set(${out} "${found}" PARENT_SCOPE)
+endfunction()
+
+function(_cannery_add_library)
+  set(units .c _static.c _weights.c _selftest.c)
+  list(TRANSFORM units PREPEND "${folder}/${ARG_NAME}" OUTPUT_VARIABLE sources)
+  add_library(${target} STATIC ${sources} "${folder}/${ARG_NAME}.h" "${folder}/${ARG_NAME}.hpp"
+    "${folder}/${ARG_NAME}.json")
+  add_library(cannery::${target} ALIAS ${target})
+  add_dependencies(${target} ${probe})
+  string(TOUPPER "${ARG_NAME}" upper)
+  foreach(place IN LISTS folders)
+    list(TRANSFORM units PREPEND "${place}/${ARG_NAME}" OUTPUT_VARIABLE sources)
+    set_source_files_properties(${sources} PROPERTIES LANGUAGE ${language})
+    # Large weights are assembled from a file, which no compiler lists as a dependency; the manifest
+    # changes with them.
+    set_source_files_properties("${place}/${ARG_NAME}_weights.c" PROPERTIES
+      COMPILE_DEFINITIONS "${upper}_WEIGHTS_FILE=\"${place}/${ARG_NAME}_weights.bin\""
+      OBJECT_DEPENDS "${place}/${ARG_NAME}.json")
+  endforeach()
+  _cannery_set_flags(${target})
+  target_include_directories(${target} PUBLIC
+    "$<BUILD_INTERFACE:${folder}>" "$<INSTALL_INTERFACE:include>")
+  target_link_libraries(${target} PRIVATE m)
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE ${language} CANNERY_FOLDER "${folder}")
+endfunction()
+
+# <target>_autotune and <target>_verify: the command line with the compiler, the flags and the
+# emulator that CMake itself uses.
+function(_cannery_add_tool_targets)
+  set(tool_options ${options} "--macros=${macros}" "--cc=@${macros}.command")
+  foreach(variable CMAKE_EXE_LINKER_FLAGS "CMAKE_EXE_LINKER_FLAGS_$<UPPER_CASE:$<CONFIG>>")
+    if(${variable})
+      list(APPEND tool_options "--ldflags=${${variable}}")
+    endif()
+  endforeach()
+  if(CMAKE_CROSSCOMPILING_EMULATOR)
+    set(words)
+    foreach(word IN LISTS CMAKE_CROSSCOMPILING_EMULATOR)
+      list(APPEND words "'${word}'")
+    endforeach()
+    list(JOIN words " " words)
+    list(APPEND tool_options "--runner=${words}")
+  endif()
+  foreach(tool autotune verify)
+    add_custom_target(${target}_${tool}
+      COMMAND ${python_command} -m cannery ${tool} "${ARG_MODEL}" ${tool_options}
+      DEPENDS "${macros}"
+      WORKING_DIRECTORY "${base}"
+      USES_TERMINAL
+      VERBATIM)
+    add_dependencies(${target}_${tool} ${probe})
+  endforeach()
+endfunction()
+
+function(install_nn_model)
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "EXPORT;INCLUDES" "")
+  if(NOT ARG_INCLUDES)
+    set(ARG_INCLUDES include)
+  endif()
+  if(ARG_KEYWORDS_MISSING_VALUES OR NOT ARG_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "install_nn_model(<target>... [EXPORT <set>] [INCLUDES <folder>])")
+  endif()
+  foreach(target IN LISTS ARG_UNPARSED_ARGUMENTS)
+    if(TARGET ${target})
+      get_target_property(folder ${target} CANNERY_FOLDER)
+    endif()
+    if(NOT folder)
+      message(FATAL_ERROR "install_nn_model: ${target} was not made by add_nn_model")
+    endif()
+    set(export)
+    if(ARG_EXPORT)
+      set(export EXPORT "${ARG_EXPORT}")
+    endif()
+    install(TARGETS ${target} ${export} INCLUDES DESTINATION "${ARG_INCLUDES}")
+    install(DIRECTORY "${folder}/" DESTINATION "${ARG_INCLUDES}"
+      FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+    unset(folder)
+  endforeach()
+endfunction()
+
+cmake_policy(POP)

@@ -1,0 +1,32 @@
+# Static on purpose: it does not look at the pointer size, because Cannery is a Python program that
+# serves any target. A minor version is compatible with older ones of the same major version.
+
+set(PACKAGE_VERSION "0.1.0")
+
+if(PACKAGE_FIND_VERSION_RANGE)
+  set(_cannery_low "${PACKAGE_FIND_VERSION_MIN}")
+  if(PACKAGE_FIND_VERSION_RANGE_MAX STREQUAL "INCLUDE")
+    set(_cannery_over VERSION_GREATER)
+  else()
+    set(_cannery_over VERSION_GREATER_EQUAL)
+  endif()
+  if(PACKAGE_VERSION ${_cannery_over} PACKAGE_FIND_VERSION_MAX)
+    set(PACKAGE_VERSION_UNSUITABLE TRUE)
+  endif()
+  unset(_cannery_over)
+else()
+  set(_cannery_low "${PACKAGE_FIND_VERSION}")
+  string(REGEX MATCH "^[0-9]+" _cannery_major "${PACKAGE_VERSION}")
+  if(PACKAGE_FIND_VERSION AND NOT PACKAGE_FIND_VERSION_MAJOR STREQUAL _cannery_major)
+    set(PACKAGE_VERSION_UNSUITABLE TRUE)
+  endif()
+  unset(_cannery_major)
+endif()
+
+if(NOT PACKAGE_VERSION_UNSUITABLE AND NOT PACKAGE_VERSION VERSION_LESS _cannery_low)
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+  if(PACKAGE_VERSION VERSION_EQUAL PACKAGE_FIND_VERSION)
+    set(PACKAGE_VERSION_EXACT TRUE)
+  endif()
+endif()
+unset(_cannery_low)

@@ -1,0 +1,39 @@
+# Rendered from cannery/options.py and cannery/target/ by
+#   python -m cannery.options_cmake > cmake/CanneryOptions.cmake
+# Do not edit.
+
+set(_CANNERY_FLAG_OPTIONS "LOCKED")
+set(_CANNERY_ONE_OPTIONS "NAME;TARGET;TUNING;MAX_ERROR;BATCH;SCALE;OFFSET")
+set(_CANNERY_MANY_OPTIONS "ISA;DIM;INPUT_DTYPE;RENAME;OUTPUTS")
+set(_CANNERY_PATH_OPTIONS "TUNING")
+
+# Flags that make compilers produce code for a target or an instruction set.
+set(_CANNERY_TARGETS "atom32;silvermont;armv7-a9;aarch64-a53;aarch64-a72;aarch64-a78;cortex-m7;generic;sse2;ssse3;sse42;avx2;avx512;avx512vnni;neon32;neon64;neon64dot;sse2-32;ssse3-32;sse42-32;avx2-32;avx512-32;avx512vnni-32")
+set(_CANNERY_FLAGS_atom32 "-march=bonnell;-mfpmath=sse")
+set(_CANNERY_FLAGS_silvermont "-march=silvermont")
+set(_CANNERY_FLAGS_armv7-a9 "-mcpu=cortex-a9;-mfpu=neon;-mfloat-abi=hard")
+set(_CANNERY_FLAGS_aarch64-a53 "-mcpu=cortex-a53")
+set(_CANNERY_FLAGS_aarch64-a72 "-mcpu=cortex-a72")
+set(_CANNERY_FLAGS_aarch64-a78 "-mcpu=cortex-a78")
+set(_CANNERY_FLAGS_cortex-m7 "-mcpu=cortex-m7;-mthumb;-mfpu=fpv5-sp-d16;-mfloat-abi=hard")
+set(_CANNERY_FLAGS_generic "")
+set(_CANNERY_FLAGS_sse2 "-msse2")
+set(_CANNERY_FLAGS_ssse3 "-mssse3")
+set(_CANNERY_FLAGS_sse42 "-msse4.2")
+set(_CANNERY_FLAGS_avx2 "-mavx2;-mfma")
+set(_CANNERY_FLAGS_avx512 "-mavx2;-mfma;-mavx512f;-mavx512vl;-mavx512bw;-mavx512dq")
+set(_CANNERY_FLAGS_avx512vnni "-mavx2;-mfma;-mavx512f;-mavx512vl;-mavx512bw;-mavx512dq;-mavx512vnni")
+set(_CANNERY_FLAGS_neon32 "-mfpu=neon;-mfloat-abi=hard")
+set(_CANNERY_FLAGS_neon64 "")
+set(_CANNERY_FLAGS_neon64dot "-march=armv8.2-a+dotprod")
+set(_CANNERY_FLAGS_sse2-32 "-msse2;-mfpmath=sse")
+set(_CANNERY_FLAGS_ssse3-32 "-mssse3;-mfpmath=sse")
+set(_CANNERY_FLAGS_sse42-32 "-msse4.2;-mfpmath=sse")
+set(_CANNERY_FLAGS_avx2-32 "-mavx2;-mfma;-mfpmath=sse")
+set(_CANNERY_FLAGS_avx512-32 "-mavx2;-mfma;-mavx512f;-mavx512vl;-mavx512bw;-mavx512dq;-mfpmath=sse")
+set(_CANNERY_FLAGS_avx512vnni-32 "-mavx2;-mfma;-mavx512f;-mavx512vl;-mavx512bw;-mavx512dq;-mavx512vnni;-mfpmath=sse")
+
+# How generated code is compiled in every configuration.
+set(_CANNERY_PRIVATE_FLAGS_all "-O2;-fno-fast-math;-ffp-contract=off")
+set(_CANNERY_PRIVATE_FLAGS_gcc "-fno-tree-ter")
+set(_CANNERY_PRIVATE_FLAGS_x86_32 "-mfpmath=sse")

@@ -1,0 +1,70 @@
+# The Python that runs Cannery. It is a program of the build machine, so FindPython (which looks for
+# the target's) is of no use, and a toolchain file's root path does not apply.
+
+# _cannery_python_command(<out>): the command that runs Python with this very Cannery. Searches and
+# probes once per configure run; CANNERY_PYTHON is a cache variable that the user may set.
+function(_cannery_python_command out)
+  get_property(command GLOBAL PROPERTY _CANNERY_PYTHON_COMMAND)
+  if(NOT command)
+    get_filename_component(checkout "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../generator" ABSOLUTE)
+    set(environment)
+    if(EXISTS "${checkout}/cannery/__init__.py")
+      set(environment "${CMAKE_COMMAND}" -E env "PYTHONPATH=${checkout}")
+    endif()
+    _cannery_find_python("${environment}")
+    set(command ${environment} "${CANNERY_PYTHON}")
+    set_property(GLOBAL PROPERTY _CANNERY_PYTHON_COMMAND "${command}")
+  endif()
+  set(${out} "${command}" PARENT_SCOPE)
+endfunction()
+
+# _cannery_find_python(<environment>): sets CANNERY_PYTHON to the first Python that passes the probe.
+function(_cannery_find_python environment)
+  set(candidates "${CANNERY_PYTHON}")
+  if(NOT CANNERY_PYTHON)
+    # The environment that owns the wheel: <prefix>/lib/python3.x/site-packages/cannery/cmake.
+    get_filename_component(prefix "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../../../../.." ABSOLUTE)
+    set(candidates "${prefix}/bin/python3" "${prefix}/bin/python")
+    foreach(variable VIRTUAL_ENV CONDA_PREFIX)
+      if(DEFINED ENV{${variable}})
+        list(APPEND candidates "$ENV{${variable}}/bin/python3")
+      endif()
+    endforeach()
+    foreach(name python3 python3.14 python3.13 python3.12 python3.11 python3.10 python)
+      find_program(_cannery_program ${name} NO_CACHE NO_CMAKE_FIND_ROOT_PATH)
+      if(_cannery_program)
+        list(APPEND candidates "${_cannery_program}")
+      endif()
+      unset(_cannery_program)
+    endforeach()
+    list(REMOVE_DUPLICATES candidates)
+  endif()
+
+  set(reasons)
+  foreach(candidate IN LISTS candidates)
+    if(NOT EXISTS "${candidate}" AND NOT CANNERY_PYTHON)
+      continue()
+    endif()
+    execute_process(
+      COMMAND ${environment} "${candidate}" "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/probe_python.py"
+      RESULT_VARIABLE result OUTPUT_VARIABLE version ERROR_VARIABLE reason
+      OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_STRIP_TRAILING_WHITESPACE)
+    if(result EQUAL 0)
+      if(NOT CANNERY_PYTHON)
+        message(STATUS "Cannery ${version}, run by ${candidate}")
+      endif()
+      set(CANNERY_PYTHON "${candidate}" CACHE FILEPATH "Python that runs Cannery")
+      return()
+    endif()
+    if(NOT reason)
+      set(reason "${result}")
+    endif()
+    list(APPEND reasons "  ${candidate}: ${reason}")
+  endforeach()
+  list(JOIN reasons "\n" reasons)
+  message(FATAL_ERROR
+    "Cannery: found no Python that can run it.\n${reasons}\n"
+    "Make one and name it:\n"
+    "  python3 -m venv .venv && .venv/bin/pip install cannery\n"
+    "  cmake -DCANNERY_PYTHON=$PWD/.venv/bin/python ...")
+endfunction()
