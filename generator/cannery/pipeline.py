@@ -37,9 +37,20 @@ class Compiled:
 
 def import_graph(options: Options) -> Graph:
     """The model's graph, simplified. Raises ModelError or UnsupportedError."""
-    graph = load_graph(options.model, ImportOptions.from_options(options))
+    graph = load_graph(options.model, _import_options(options))
     verify(graph, after="import")
     return run_passes(graph)
+
+
+def _import_options(options: Options) -> ImportOptions:
+    return ImportOptions(
+        batch=options.batch,
+        outputs=options.outputs,
+        input_dtypes=options.input_dtype,
+        scale=options.scale,
+        offset=options.offset,
+        dims=options.dims,
+    )
 
 
 def choose(graph: Graph, isa: Isa, options: Options) -> tuple[tuple[Step, ...], tuple[Choice, ...]]:

@@ -40,7 +40,9 @@ def array_type(array: NDArray[np.generic]) -> str:
 def format_array(constant: ConstArray) -> str:
     """`static const float name[n] CANNERY_ALIGN(64) = {...};`, eight elements a line."""
     values = constant.values.reshape(-1)
-    text = [c_float(float(v)) for v in values] if values.dtype.kind == "f" else list(map(str, values))
+    text = (
+        [c_float(float(v)) for v in values] if values.dtype.kind == "f" else list(map(str, values))
+    )
     lines = ["    " + ", ".join(text[k : k + 8]) for k in range(0, len(text), 8)]
     comment = f"/* {constant.comment} */\n" if constant.comment else ""
     head = f"static const {array_type(values)} {constant.name}[{max(len(text), 1)}]"

@@ -93,4 +93,3 @@ def _step(source: Source, call: Call) -> Mapping[str, Any]:
         "constant_bytes": sum(int(c.values.nbytes) for c in call.kernel.constants),
         "scratch_bytes": call.kernel.scratch_bytes,
     }
-

@@ -125,9 +125,7 @@ def make_job(program: Program, planned: PlannedStep, isa: Isa, symbol: str) -> J
     )
 
 
-def make_source(
-    program: Program, isa: Isa, name: str, rename: Mapping[str, str]
-) -> Source:
+def make_source(program: Program, isa: Isa, name: str, rename: Mapping[str, str]) -> Source:
     """Generate all kernels and lay out the workspace."""
     symbols = [step_symbol(name, k, p) for k, p in enumerate(program.steps)]
     kernels = [
@@ -138,7 +136,9 @@ def make_source(
     inputs, outputs = interface(program.graph, rename)
     kernels, blob = split_constants(name, kernels)
     calls = []
-    for k, (planned, symbol, kernel) in enumerate(zip(program.steps, symbols, kernels, strict=True)):
+    for k, (planned, symbol, kernel) in enumerate(
+        zip(program.steps, symbols, kernels, strict=True)
+    ):
         clears = tuple(n for n, first in workspace.zeroed.items() if first == k)
         arguments = _arguments(program, planned, kernel, workspace, k)
         images = 1 if kernel.whole else image_dims(program.buffers[planned.writes[0]].type)[0]

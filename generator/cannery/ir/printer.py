@@ -16,7 +16,7 @@ def format_attributes(node: Node) -> str:
 
 
 def format_graph(graph: Graph, *, weights: bool = False) -> str:
-    """One line per input, constant, node and output; `weights` adds each constant's mean and norm."""
+    """One line per input, constant, node and output; `weights` adds constants' mean, norm."""
     lines = [f"graph {graph.name}"]
     lines += [f"input {v}: {graph.types[v]}" for v in graph.inputs]
     for name in sorted(graph.constants):

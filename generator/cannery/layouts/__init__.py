@@ -18,9 +18,9 @@ _MODULES = {module.ORDER: module for module in (nhwc, planar, phase_split)}
 
 def pack(image: NDArray[np.generic], layout: Layout) -> NDArray[np.generic]:
     """The image (H, W, C) as it lies in memory under any layout; gaps are zero."""
-    return _MODULES[layout.order].pack(image, layout)
+    return np.asarray(_MODULES[layout.order].pack(image, layout))
 
 
 def unpack(flat: NDArray[np.generic], layout: Layout) -> NDArray[np.generic]:
     """The image (H, W, C) from its memory under any layout."""
-    return _MODULES[layout.order].unpack(flat, layout)
+    return np.asarray(_MODULES[layout.order].unpack(flat, layout))

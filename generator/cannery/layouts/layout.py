@@ -121,7 +121,7 @@ class Want:
 
 
 def image_dims(type_: TensorType) -> tuple[int, int, int, int]:
-    """(N, H, W, C) of any value: [N,L,C] is one row, [N,C] one pixel, more dimensions fold into W."""
+    """(N, H, W, C) of any value: [N,L,C] is a row, [N,C] a pixel, more dimensions fold into W."""
     shape = type_.shape
     if len(shape) == 4:
         return shape[0], shape[1], shape[2], shape[3]

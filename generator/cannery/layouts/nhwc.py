@@ -46,4 +46,5 @@ def view(flat: NDArray[np.generic], layout: Layout) -> NDArray[np.generic]:
     """The pixels of an affine layout as a (H, W, C) view of its memory."""
     item = flat.itemsize
     strides = (layout.row * item, layout.col * item, layout.channel * item)
-    return np.lib.stride_tricks.as_strided(flat[layout.origin :], layout.shape, strides)
+    first = flat[layout.origin :]
+    return np.asarray(np.lib.stride_tricks.as_strided(first, layout.shape, strides))

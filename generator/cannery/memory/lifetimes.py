@@ -42,13 +42,9 @@ def plan_workspace(program: Program, scratch_bytes: Sequence[int]) -> Workspace:
         if size:
             blocks.append(Block(f"scratch {index}", size, index, index))
     plan = plan_memory(blocks)
-    scratch = {
-        k: plan.offsets[f"scratch {k}"] for k, size in enumerate(scratch_bytes) if size
-    }
+    scratch = {k: plan.offsets[f"scratch {k}"] for k, size in enumerate(scratch_bytes) if size}
     zeroed = {n: first[n] for n in halos if n not in pinned}
-    return Workspace(
-        plan.offsets, scratch, zeroed, plan.bytes, plan.lower_bound, frozenset(pinned)
-    )
+    return Workspace(plan.offsets, scratch, zeroed, plan.bytes, plan.lower_bound, frozenset(pinned))
 
 
 def buffer_bytes(program: Program, name: str) -> int:

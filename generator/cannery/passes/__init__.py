@@ -6,9 +6,29 @@ from collections.abc import Callable
 
 from cannery.ir.graph import Graph
 from cannery.ir.verify import verify
+from cannery.passes.eliminate_common import eliminate_common
+from cannery.passes.eliminate_dead import eliminate_dead
+from cannery.passes.fold_constants import fold_constants
+from cannery.passes.fold_scale_shift import fold_scale_shift
+from cannery.passes.lift_1d import lift_1d
+from cannery.passes.lower_batch_norm import lower_batch_norm
+from cannery.passes.pad_into_window import pad_into_window
+from cannery.passes.simplify_movement import simplify_movement
 
 #: (name, pass), in order.
-PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = ()
+PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
+    ("eliminate_dead", eliminate_dead),
+    ("fold_constants", fold_constants),
+    ("lower_batch_norm", lower_batch_norm),
+    ("simplify_movement", simplify_movement),
+    ("pad_into_window", pad_into_window),
+    ("fold_scale_shift", fold_scale_shift),
+    ("lift_1d", lift_1d),
+    ("simplify_movement", simplify_movement),
+    ("eliminate_common", eliminate_common),
+    ("fold_constants", fold_constants),
+    ("eliminate_dead", eliminate_dead),
+)
 
 
 def run_passes(graph: Graph, dump: Callable[[str, Graph], None] | None = None) -> Graph:

@@ -102,7 +102,7 @@ class _Assigner:
         return buffer
 
     def place(self, value: str) -> Buffer:
-        """The buffer that the producer of a value writes, inside its concatenation if it has one."""
+        """The buffer that the producer of a value writes, maybe inside its concatenation."""
         if value in self.of_value:
             return self.buffers[self.of_value[value][0]]
         if value in self.parents:
@@ -115,9 +115,7 @@ class _Assigner:
         layout = make_layout(self.graph.types[value], replace(merged, slack=slack))
         return self.add(value, value, layout, value)
 
-    def place_part(
-        self, name: str, value: str, whole: str, start: tuple[int, int, int]
-    ) -> Buffer:
+    def place_part(self, name: str, value: str, whole: str, start: tuple[int, int, int]) -> Buffer:
         """A buffer for a value that is a box of a larger one."""
         parent = self.place(whole)
         _, h, w, c = image_dims(self.graph.types[value])
@@ -180,10 +178,11 @@ class _Assigner:
         storage = f"output{number}"
         for name in self.of_value[value]:
             root = self.buffers[self.buffers[name].root]
-            if self.buffers[name].layout.dense and root.layout.dense and root.storage == "arena":
-                if root.layout.elements == self.buffers[name].layout.elements:
-                    self.buffers[root.name] = replace(root, storage=storage)
-                    return
+            layout = self.buffers[name].layout
+            same = layout.dense and root.layout.dense and root.layout.elements == layout.elements
+            if same and root.storage == "arena":
+                self.buffers[root.name] = replace(root, storage=storage)
+                return
         name = f"{value}@{storage}"
         self.add(name, value, make_layout(self.graph.types[value], Want()), name, storage)
         self.copy(self.of_value[value][0], name)

@@ -54,5 +54,8 @@ def stream_cycles(isa: Isa, elements: float, loads: float, stores: float, work: 
     """Cycles of a pass over `elements` with so many loads, stores and operations per vector."""
     vectors = elements / isa.widest
     return vectors * max(
-        loads / CORE.loads, stores / CORE.stores, work / CORE.arithmetic, (loads + stores + work) / 4
+        loads / CORE.loads,
+        stores / CORE.stores,
+        work / CORE.arithmetic,
+        (loads + stores + work) / 4,
     )

@@ -34,9 +34,9 @@ def make_step(graph: Graph, anchors: tuple[Node, ...], epilogue_nodes: tuple[Nod
     inputs: list[str] = []
     for node in anchors:
         for value in node.inputs:
-            if value and value not in graph.constants and value not in inner:
-                if value not in inputs:
-                    inputs.append(value)
+            known = not value or value in graph.constants or value in inner or value in inputs
+            if not known:
+                inputs.append(value)
     running = anchors[-1].outputs[0]
     for value in epilogue.residuals(graph, epilogue_nodes, running):
         if value not in inputs:

@@ -68,7 +68,7 @@ class Step:
 class Choice:
     """The schedule and its parameters for one step, and where the choice came from.
 
-    `origin` is one of device, host, estimated, emulated, record; `us` the time it was given, if any.
+    `origin` is one of device, host, estimated, emulated, record; `us` the time it took, if known.
     """
 
     schedule: Schedule

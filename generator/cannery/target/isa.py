@@ -18,7 +18,8 @@ class Isa:
 
     `lanes` are the float32 vector widths, ascending; 1 is always there. `registers` counts the
     architectural vector registers. `macros` must all be defined by the compiler; `flags` make gcc
-    and clang define them. `capabilities`: fma, lane_fma, rotate, masks, gather, dot2_s16, dot4_u8s8.
+    and clang define them. `capabilities`: fma, lane_fma, rotate, masks, gather, dot2_s16,
+    dot4_u8s8.
     """
 
     name: str

@@ -89,13 +89,13 @@ class ConvDirectOc(Schedule):
                 for unroll in ("none", "ic", "kw", "kh"):
                     for broadcast in _broadcasts(shape, isa, lanes):
                         found.append(
-                            dict(
-                                lanes=lanes,
-                                mr=tile[0],
-                                nr=tile[1],
-                                unroll=unroll,
-                                broadcast=broadcast,
-                            )
+                            {
+                                "lanes": lanes,
+                                "mr": tile[0],
+                                "nr": tile[1],
+                                "unroll": unroll,
+                                "broadcast": broadcast,
+                            }
                         )
         distinct = {self.label(p): p for p in found if _unrolled(shape, p, isa) <= MAX_UNROLLED}
         return list(distinct.values())

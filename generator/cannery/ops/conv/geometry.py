@@ -62,7 +62,8 @@ def conv_shape(graph: Graph, step: Step) -> ConvShape | None:
     _, ih, iw, ic = image_dims(graph.types[node.inputs[0]])
     _, oh, ow, oc = image_dims(graph.types[node.output])
     kh, kw = graph.types[weight].shape[:2]
+    (sh, sw), (dh, dw) = op.strides, op.dilations
     return ConvShape(
-        ih, iw, ic, oh, ow, oc, kh, kw, *op.strides, *op.dilations,
+        ih, iw, ic, oh, ow, oc, kh, kw, sh, sw, dh, dw,
         op.pads[0][0], op.pads[1][0], op.group, weight, bias,
     )  # fmt: skip

@@ -168,7 +168,7 @@ def build(job: Job, running: str, nodes: Sequence[Node] | None = None) -> Epilog
             elif kind == "channel":
                 symbol = f"{job.symbol}_e{number}_{k}"
                 padded = np.zeros(job.type(running).shape[-1] + CHANNEL_PADDING, np.float32)
-                padded[: -CHANNEL_PADDING] = job.constant(value).reshape(-1)
+                padded[:-CHANNEL_PADDING] = job.constant(value).reshape(-1)
                 constants.append(ConstArray(symbol, padded, f"{node.name}: per channel"))
                 operands.append(Operand("channel", symbol))
             else:

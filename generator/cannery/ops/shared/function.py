@@ -51,7 +51,7 @@ def describe(job: Job) -> str:
     params = ", ".join(f"{k}={v}" for k, v in sorted(job.params.items()))
     name = c_comment(step.name)
     return (
-        f"/* {step.kind} \"{name}\"{epilogue}: {sources} -> {target}\n"
+        f'/* {step.kind} "{name}"{epilogue}: {sources} -> {target}\n'
         f" * {step.macs(job.graph)} multiply-accumulates. Tunables: {params or 'none'}. */"
     )
 

@@ -10,7 +10,8 @@ from cannery.target.isa import Isa
 @dataclass(frozen=True)
 class Vec:
     """`lanes` elements from `start` on, of which the first `valid` exist; `packed` is its place
-    in arrays that are padded to whole vectors."""
+    in arrays that are padded to whole vectors.
+    """
 
     start: int
     lanes: int
@@ -39,9 +40,7 @@ class Vec:
         return f"{self.t}_store_n({pointer}, {value}, {self.valid});"
 
 
-def split_lanes(
-    count: int, isa: Isa, widest: int = 0, *, partial: bool = True
-) -> tuple[Vec, ...]:
+def split_lanes(count: int, isa: Isa, widest: int = 0, *, partial: bool = True) -> tuple[Vec, ...]:
     """Cut `count` elements into vectors of the ISA's widths, none wider than `widest` (0: any).
 
     A rest that fills more than half of a width is one partial vector of that width; without
