@@ -30,9 +30,10 @@ class Options:
     the C identifier before every symbol. `tuning` is a record or a folder of records (None: beside
     the model); `locked` makes an entry missing there an error. `max_error` bounds
     max|y - ref| / max|ref| per output. `dims` fixes dimensions that the model leaves open.
-    `input_dtype`, by tensor: a uint8 input is read as `scale * value + offset`. `rename` maps tensor names of the model to names in C. `outputs` cuts
-    the network there. `macros` is what the compiler prints for `-dM -E` under the flags in use: the
-    code keeps to what it proves. `cc` to `runner` say how to build and run what is measured.
+    `input_dtype`, by tensor: a uint8 input is read as `scale * value + offset`. `rename` maps
+    tensor names of the model to names in C. `outputs` cuts the network there. `macros` is what the
+    compiler prints for `-dM -E` under the flags in use: the code keeps to what it proves. `cc` to
+    `runner` say how to build and run what is measured.
     """
 
     model: Path

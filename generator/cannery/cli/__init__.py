@@ -72,7 +72,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _os_error(error: OSError) -> int:
-    """Full disks and unreadable files are the user's to cure; any other OSError is our defect."""
+    """Full disks and unreadable files are the user's to cure; any other OSError is a defect."""
     if error.errno not in (
         errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT,
         errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EMFILE, errno.EIO,

@@ -22,8 +22,20 @@ def _option(spec: Spec) -> Callable[[F], F]:
     )
 
 
-def generating_options(function: F) -> F:
-    """Add MODEL and every option of `SPECS`; they arrive as keyword arguments by field name."""
-    for spec in reversed(SPECS):
-        function = _option(spec)(function)
-    return click.argument("model", type=click.Path(path_type=Path))(function)
+def generating_options(*, several: bool = False) -> Callable[[F], F]:
+    """Add every option of `SPECS`, and MODEL as `model` (or MODEL... as `models`).
+
+    The options arrive as keyword arguments by field name, as texts.
+    """
+
+    def decorate(function: F) -> F:
+        for spec in reversed(SPECS):
+            function = _option(spec)(function)
+        path = click.Path(path_type=Path)
+        if several:
+            return click.argument("models", metavar="MODEL...", nargs=-1, required=True, type=path)(
+                function
+            )
+        return click.argument("model", type=path)(function)
+
+    return decorate

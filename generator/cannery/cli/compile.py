@@ -9,12 +9,13 @@ import click
 
 from cannery.cli.arguments import generating_options
 from cannery.cli.files import own_files, write_depfile, write_files
-from cannery.cli.output import json_option, note, print_json
+from cannery.cli.output import json_option, note, print_json, remark
 from cannery.options import make_options
+from cannery.target.targets import ANY
 
 
 @click.command("compile")
-@generating_options
+@generating_options()
 @click.option(
     "-o",
     "--output",
@@ -43,6 +44,11 @@ def command(
     if depfile is not None:
         output = folder / f"{options.name}.h"
         write_depfile(depfile, output, [*compiled.dependencies, *own_files()])
+    if options.macros and options.target == ANY and compiled.source.isa.name == "sse2":
+        remark(
+            f"{options.name} is limited to SSE2, as the compiler's flags allow no more; "
+            "-march=native, a toolchain file or TARGET make it faster"
+        )
     if as_json:
         names = {path.relative_to(folder).as_posix() for path in changed}
         print_json({"files": sorted(compiled.files), "changed": sorted(names)})

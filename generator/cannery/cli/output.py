@@ -30,6 +30,11 @@ def warn(message: str) -> None:
     click.echo(f"cannery: warning: {' '.join(message.split())}", err=True)
 
 
+def remark(message: str) -> None:
+    """Print something worth knowing on stderr, on a terminal or not."""
+    click.echo(f"cannery: note: {message}", err=True)
+
+
 def note(message: str) -> None:
     """Tell on stderr what is going on; nothing off a terminal."""
     if sys.stderr.isatty():
@@ -60,7 +65,7 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None
 def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
-    return f"{value:,}".replace(",", "'") if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def json_option(function: F) -> F:

@@ -1,0 +1,138 @@
+"""`cannery inspect`: what is in a model, before anything is generated from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cannery.cli.arguments import generating_options
+from cannery.cli.output import json_option, print_error, print_json, print_table
+from cannery.errors import CanneryError
+from cannery.ir.graph import Graph, Node
+from cannery.names import make_identifier
+from cannery.options import Options, make_options
+from cannery.pipeline import import_graph
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One node of the simplified graph."""
+
+    name: str
+    op: str
+    shape: str
+    macs: int
+    parameters: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A model in numbers; `activation_bytes` is the least that its values need at one time."""
+
+    model: str
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+    layers: tuple[Layer, ...]
+    macs: int
+    parameters: int
+    parameter_bytes: int
+    activation_bytes: int
+
+    @property
+    def line(self) -> str:
+        """The model on one line."""
+        ends = " -> ".join(", ".join(tensors.values()) for tensors in (self.inputs, self.outputs))
+        return (
+            f"{self.model}: {ends}, {len(self.layers)} layers, {self.macs:,} MACs, "
+            f"{self.parameters:,} parameters ({_size(self.parameter_bytes)}), "
+            f"activations {_size(self.activation_bytes)}"
+        )
+
+
+def _size(count: int) -> str:
+    for unit, power in (("MB", 20), ("KB", 10)):
+        if count >= 1 << power:
+            return f"{count / (1 << power):.1f} {unit}"
+    return f"{count} B"
+
+
+def _layer(graph: Graph, node: Node) -> Layer:
+    outputs = tuple(graph.types[o] for o in node.outputs)
+    macs = node.op.macs(tuple(graph.types[i] if i else None for i in node.inputs), outputs)
+    parameters = sum(graph.types[i].elements for i in set(node.inputs) if i in graph.constants)
+    return Layer(node.name, node.op.kind, ", ".join(map(str, outputs)), macs, parameters)
+
+
+def _activation_bytes(graph: Graph) -> int:
+    """The largest sum of the values that are alive while one node runs."""
+    last = {value: k for k, node in enumerate(graph.nodes) for value in node.inputs}
+    last.update(dict.fromkeys(graph.outputs, len(graph.nodes)))
+    alive = {name: graph.types[name].bytes for name in graph.inputs}
+    most = sum(alive.values())
+    for k, node in enumerate(graph.nodes):
+        alive.update({value: graph.types[value].bytes for value in node.outputs})
+        most = max(most, sum(alive.values()))
+        alive = {value: size for value, size in alive.items() if last.get(value, -1) > k}
+    return most
+
+
+def summarise(graph: Graph, model: str) -> Summary:
+    """The numbers of a simplified graph."""
+    layers = tuple(_layer(graph, node) for node in graph.nodes)
+    used = {i for node in graph.nodes for i in node.inputs if i in graph.constants}
+    return Summary(
+        model,
+        {name: str(graph.types[name]) for name in graph.inputs},
+        {name: str(graph.types[name]) for name in graph.outputs},
+        layers,
+        sum(layer.macs for layer in layers),
+        sum(graph.types[name].elements for name in used),
+        sum(graph.types[name].bytes for name in used),
+        _activation_bytes(graph),
+    )
+
+
+def _print(summary: Summary, options: Options) -> None:
+    click.echo(f"{summary.line}\n")
+    print_table(
+        ["layer", "operator", "output", "MACs", "parameters"],
+        [list(vars(layer).values()) for layer in summary.layers],
+    )
+    name = options.name
+    tensors = [make_identifier(tensor) for tensor in (*summary.inputs, *summary.outputs)]
+    click.echo(f"\nCMake:  add_nn_model({name} MODEL {options.model.name})")
+    click.echo(f'C:      #include "{name}.h"\n        {name}_run({", ".join(tensors)});')
+
+
+@click.command("inspect")
+@generating_options(several=True)
+@json_option
+def command(models: tuple[Path, ...], as_json: bool, **raw: Any) -> int:
+    """Show layers, shapes, multiply-accumulates, parameters and memory; several: a line each.
+
+    All layers that are not supported are told at once. Exit code 2 if a model cannot be used.
+    """
+    found: list[tuple[Summary, Options]] = []
+    code = 0
+    for model in models:
+        try:
+            options = make_options(model, raw)
+            found.append((summarise(import_graph(options), str(model)), options))
+        except CanneryError as error:
+            code = print_error(str(error))
+    if as_json:
+        print_json([_as_json(summary) for summary, _ in found])
+    elif len(models) == 1:
+        for summary, options in found:
+            _print(summary, options)
+    else:
+        for summary, _ in found:
+            click.echo(summary.line)
+    return code
+
+
+def _as_json(summary: Summary) -> dict[str, Any]:
+    return {**vars(summary), "layers": [vars(layer) for layer in summary.layers]}
