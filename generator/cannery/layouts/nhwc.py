@@ -39,7 +39,7 @@ def pack(image: NDArray[np.generic], layout: Layout) -> NDArray[np.generic]:
 
 def unpack(flat: NDArray[np.generic], layout: Layout) -> NDArray[np.generic]:
     """The image (H, W, C) from its memory."""
-    return view(flat, layout).copy()
+    return np.array(view(flat, layout))
 
 
 def view(flat: NDArray[np.generic], layout: Layout) -> NDArray[np.generic]:

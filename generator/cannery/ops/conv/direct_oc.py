@@ -233,7 +233,7 @@ def pack_weights(
 
 
 def _rotate(panel: NDArray[np.float32]) -> NDArray[np.float32]:
-    rotated = panel.copy()
+    rotated = np.array(panel)
     lane = np.arange(panel.shape[-1])
     for group in range(0, panel.shape[2] // 4 * 4, 4):
         for r in range(4):

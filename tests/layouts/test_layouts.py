@@ -1,0 +1,86 @@
+"""Layouts: every element has one place, pack and unpack are inverse, halos are zero."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cannery.ir.tensor import TensorType
+from cannery.layouts import Halo, Layout, Want, image_dims, nhwc, pack, phase_split, planar, unpack
+
+SHAPES = [(1, 1, 1), (5, 7, 3), (8, 8, 4), (6, 1, 2), (1, 9, 5)]
+HALOS = [Halo(), Halo(1, 1, 1, 1), Halo(0, 1, 0, 2), Halo(2, 0, 3, 1)]
+
+
+def _layouts(shape: tuple[int, int, int]) -> list[Layout]:
+    found = [phase_split.make(shape), phase_split.make(shape, slack=5)]
+    for halo in HALOS:
+        found += [nhwc.make(shape, halo), nhwc.make(shape, halo, slack=3, pitch=shape[2] + 2)]
+        found += [planar.make(shape, halo), planar.make(shape, halo, slack=7)]
+    return found
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_pack_and_unpack_are_inverse(shape: tuple[int, int, int]) -> None:
+    image = 1 + np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    for layout in _layouts(shape):
+        flat = pack(image, layout)
+        assert flat.shape == (layout.elements,)
+        assert np.array_equal(unpack(flat, layout), image), layout
+        assert np.count_nonzero(flat) == image.size, layout
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_at_finds_every_element_and_every_halo_cell(shape: tuple[int, int, int]) -> None:
+    h, w, c = shape
+    image = 1 + np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    for layout in _layouts(shape):
+        flat = pack(image, layout)
+        halo = layout.halo
+        for y in range(-halo.top, h + halo.bottom):
+            for x in range(-halo.left, w + halo.right):
+                for k in range(c):
+                    inside = 0 <= y < h and 0 <= x < w
+                    at = layout.at(y, x, k)
+                    assert 0 <= at < layout.elements, (layout, y, x, k)
+                    assert flat[at] == (image[y, x, k] if inside else 0), (layout, y, x, k)
+
+
+def test_part_is_the_box_within_the_whole() -> None:
+    image = np.arange(4 * 6 * 5, dtype=np.float32).reshape(4, 6, 5)
+    for whole in (nhwc.make((4, 6, 5), Halo(1, 1, 1, 1)), planar.make((4, 6, 5))):
+        flat = pack(image, whole)
+        part = whole.part((1, 2, 3), (2, 3, 2))
+        assert np.array_equal(unpack(flat, part), image[1:3, 2:5, 3:5])
+    with pytest.raises(ValueError, match="affine"):
+        phase_split.make((4, 4, 4)).part((0, 0, 1), (4, 4, 1))
+
+
+def test_dense_means_no_gap_at_all() -> None:
+    assert nhwc.make((3, 4, 5)).dense
+    assert not nhwc.make((3, 4, 5), slack=1).dense
+    assert not nhwc.make((3, 4, 5), Halo(1, 0, 0, 0)).dense
+    assert not planar.make((3, 4, 5)).dense
+    assert not nhwc.make((3, 4, 5), pitch=6).dense
+
+
+def test_want_is_met_by_more_than_was_asked_for() -> None:
+    want = Want("nhwc", Halo(1, 0, 0, 0), slack=2)
+    assert want.met_by(nhwc.make((3, 3, 3), Halo(1, 1, 1, 1), slack=4))
+    assert not want.met_by(nhwc.make((3, 3, 3), Halo(0, 1, 1, 1), slack=4))
+    assert not want.met_by(nhwc.make((3, 3, 3), Halo(1, 1, 1, 1), slack=1))
+    assert not want.met_by(planar.make((3, 3, 3), Halo(1, 1, 1, 1), slack=4))
+    assert not Want(dense=True).met_by(nhwc.make((3, 3, 3), slack=1))
+
+
+def test_values_of_any_rank_are_images() -> None:
+    shapes = {
+        (2, 3, 4, 5): (2, 3, 4, 5),
+        (2, 3, 4): (2, 1, 3, 4),
+        (2, 3): (2, 1, 1, 3),
+        (7,): (1, 1, 1, 7),
+        (): (1, 1, 1, 1),
+        (1, 2, 3, 4, 5): (1, 1, 24, 5),
+    }
+    for shape, dims in shapes.items():
+        assert image_dims(TensorType(shape)) == dims

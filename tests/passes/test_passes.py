@@ -1,0 +1,212 @@
+"""Passes keep the meaning of a graph, and simplify what they promise to simplify."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cannery.ir.evaluate import evaluate
+from cannery.ir.graph import Graph, GraphBuilder
+from cannery.ir.verify import verify
+from cannery.ops.average_pool.op import AveragePool
+from cannery.ops.conv.op import Conv
+from cannery.ops.conv_transpose.op import ConvTranspose
+from cannery.ops.elementwise.activations import Relu
+from cannery.ops.elementwise.binary import Add, Div, Mul, Sub
+from cannery.ops.matmul.op import MatMul
+from cannery.ops.max_pool.op import MaxPool
+from cannery.ops.movement.op import Identity, Pad, Reshape, Transpose
+from cannery.ops.normalization.op import BatchNormalization
+from cannery.ops.registry import Op
+from cannery.passes import run_passes
+
+
+class Net:
+    """A graph under construction with random weights."""
+
+    def __init__(self, *shape: int) -> None:
+        self.rng = np.random.default_rng(0)
+        self.builder = GraphBuilder("net")
+        self.value = self.builder.input("x", shape)
+
+    def weight(self, *shape: int, low: float = -1.0) -> str:
+        return self.builder.constant("c", self.rng.uniform(low, 1.0, shape).astype(np.float32))
+
+    def then(self, op: Op, *others: str, name: str = "") -> Net:
+        self.value = self.builder.node(op, [self.value, *others], name=name or op.kind.lower())
+        return self
+
+    def norm(self, channels: int) -> Net:
+        parameters = [self.weight(channels) for _ in range(3)]
+        op = BatchNormalization(axis=3, epsilon=1e-3)
+        return self.then(op, *parameters, self.weight(channels, low=0.1))
+
+    def graph(self) -> Graph:
+        self.builder.output(self.value)
+        return self.builder.build()
+
+
+def conv(*, pad: int = 0, stride: int = 1, group: int = 1) -> Conv:
+    return Conv((stride, stride), ((pad, pad), (pad, pad)), (1, 1), group)
+
+
+def simplified(graph: Graph) -> Graph:
+    """The graph after all passes, checked to compute the same."""
+    result = run_passes(graph)
+    verify(result, after="all passes")
+    rng = np.random.default_rng(1)
+    inputs = {v: rng.standard_normal(graph.types[v].shape) for v in graph.inputs}
+    before, after = evaluate(graph, inputs), evaluate(result, inputs)
+    assert list(before) == list(after)
+    for name, expected in before.items():
+        scale = float(np.abs(expected).max()) or 1.0
+        assert np.abs(after[name] - expected).max() <= 2e-6 * scale
+    return result
+
+
+def kinds(graph: Graph) -> list[str]:
+    return [node.op.kind for node in graph.nodes]
+
+
+@pytest.mark.parametrize("group", [1, 2, 4])
+def test_batch_norm_behind_a_convolution_vanishes(group: int) -> None:
+    net = Net(1, 6, 6, 4)
+    graph = net.then(conv(group=group), net.weight(3, 3, 4 // group, 8)).norm(8).graph()
+    assert kinds(simplified(graph)) == ["Conv"]
+
+
+@pytest.mark.parametrize("group", [1, 2])
+def test_batch_norm_behind_a_transposed_convolution_vanishes(group: int) -> None:
+    net = Net(1, 4, 4, 4)
+    op = ConvTranspose((2, 2), ((0, 1), (0, 1)), (1, 1), (0, 0), group)
+    graph = net.then(op, net.weight(3, 3, 6 // group, 4)).norm(6).graph()
+    assert kinds(simplified(graph)) == ["ConvTranspose"]
+
+
+@pytest.mark.parametrize("group", [1, 2, 4])
+def test_batch_norm_before_an_unpadded_convolution_vanishes(group: int) -> None:
+    net = Net(1, 6, 6, 4).norm(4)
+    graph = net.then(conv(group=group), net.weight(3, 3, 4 // group, 8), net.weight(8)).graph()
+    assert kinds(simplified(graph)) == ["Conv"]
+
+
+def test_a_shift_before_zero_padding_stays() -> None:
+    net = Net(1, 6, 6, 4).norm(4)
+    graph = net.then(conv(pad=1), net.weight(3, 3, 4, 8)).graph()
+    assert kinds(simplified(graph)) == ["Mul", "Add", "Conv"]
+
+
+def test_a_scale_before_zero_padding_goes() -> None:
+    net = Net(1, 6, 6, 4)
+    net.then(Mul(), net.weight(4))
+    graph = net.then(conv(pad=1), net.weight(3, 3, 4, 8)).graph()
+    assert kinds(simplified(graph)) == ["Conv"]
+
+
+def test_batch_norm_behind_an_activation_stays_for_the_epilogue() -> None:
+    net = Net(1, 6, 6, 4)
+    graph = net.then(conv(), net.weight(3, 3, 4, 8)).then(Relu()).norm(8).graph()
+    assert kinds(simplified(graph)) == ["Conv", "Relu", "Mul", "Add"]
+
+
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_scales_fold_into_a_matrix_product_on_both_sides(transpose_b: bool) -> None:
+    net = Net(2, 5)
+    net.then(Mul(), net.weight(5)).then(Add(), net.weight(1, 5))
+    shape = (7, 5) if transpose_b else (5, 7)
+    net.then(MatMul(transpose_b=transpose_b), net.weight(*shape))
+    net.then(Sub(), net.weight(7)).then(Div(), net.builder.constant("d", np.float32([4.0])))
+    assert kinds(simplified(net.graph())) == ["MatMul"]
+
+
+def test_a_value_with_two_readers_is_not_folded_away() -> None:
+    net = Net(1, 6, 6, 4)
+    net.then(conv(), net.weight(1, 1, 4, 4), name="first")
+    first = net.value
+    net.then(Mul(), net.weight(4))
+    net.then(Add(), first)
+    result = simplified(net.graph())
+    assert kinds(result) == ["Conv", "Mul", "Add"]
+
+
+def test_an_inner_value_that_is_an_output_keeps_its_value() -> None:
+    net = Net(1, 6, 6, 4)
+    net.then(conv(), net.weight(1, 1, 4, 4))
+    net.builder.output(net.value)
+    graph = net.then(Mul(), net.weight(4)).graph()
+    assert len(simplified(graph).outputs) == 2
+
+
+def test_shared_weights_are_scaled_for_one_reader_only() -> None:
+    net = Net(1, 5, 5, 3)
+    weight = net.weight(1, 1, 3, 3)
+    net.then(conv(), weight).then(Mul(), net.weight(3)).then(conv(), weight)
+    assert kinds(simplified(net.graph())) == ["Conv", "Conv"]
+
+
+@pytest.mark.parametrize(
+    ("op", "value"),
+    [
+        (MaxPool((2, 2), (1, 1), ((0, 0), (0, 0)), (1, 1)), float("-inf")),
+        (AveragePool((2, 2), (1, 1), ((0, 0), (0, 0)), (1, 1)), 0.0),
+    ],
+)
+def test_padding_joins_pools(op: Op, value: float) -> None:
+    graph = Net(1, 5, 5, 3).then(Pad(((0, 0), (1, 0), (0, 1), (0, 0)), value)).then(op).graph()
+    assert kinds(simplified(graph)) == [op.kind]
+
+
+def test_padding_joins_convolutions_only_where_it_is_zero() -> None:
+    for value, expected in ((0.0, ["Conv"]), (1.0, ["Pad", "Conv"])):
+        net = Net(1, 5, 5, 3).then(Pad(((0, 0), (1, 2), (0, 1), (0, 0)), value))
+        graph = net.then(conv(pad=1), net.weight(3, 3, 3, 4)).graph()
+        assert kinds(simplified(graph)) == expected
+
+
+def test_zero_padding_does_not_join_a_max_pool() -> None:
+    pool = MaxPool((2, 2), (1, 1), ((0, 0), (0, 0)), (1, 1))
+    graph = Net(1, 5, 5, 3).then(Pad(((0, 0), (1, 1), (1, 1), (0, 0)))).then(pool).graph()
+    assert kinds(simplified(graph)) == ["Pad", "MaxPool"]
+
+
+def test_one_dimension_becomes_two() -> None:
+    net = Net(2, 9, 3)
+    net.then(Conv((2,), ((1, 0),), (1,)), net.weight(3, 3, 4), net.weight(4))
+    net.then(MaxPool((2,), (2,), ((0, 0),), (1,)))
+    result = simplified(net.graph())
+    assert kinds(result) == ["Reshape", "Conv", "MaxPool", "Reshape"]
+
+
+def test_reshapes_and_transposes_merge_and_vanish() -> None:
+    net = Net(1, 4, 6, 2).then(Transpose((0, 2, 1, 3))).then(Identity())
+    net.then(Transpose((0, 2, 1, 3))).then(Reshape((1, 48))).then(Reshape((2, 24)))
+    assert kinds(simplified(net.graph())) == ["Reshape"]
+
+
+def test_equal_nodes_are_computed_once_and_dead_ones_never() -> None:
+    net = Net(1, 8)
+    source = net.value
+    weight = net.weight(8, 8)
+    left = net.builder.node(MatMul(), [source, weight], name="a")
+    right = net.builder.node(MatMul(), [source, weight], name="b")
+    net.builder.node(Relu(), [left], name="unused")
+    net.value = net.builder.node(Add(), [left, right], name="sum")
+    assert kinds(simplified(net.graph())) == ["MatMul", "Add"]
+
+
+def test_what_is_constant_is_computed_at_once() -> None:
+    net = Net(1, 8)
+    scale = net.builder.node(Mul(), [net.weight(8), net.weight(8)], name="scale")
+    net.then(Mul(), scale)
+    result = simplified(net.graph())
+    assert kinds(result) == ["Mul"]
+    assert len(result.constants) == 1
+
+
+def test_passes_leave_the_given_graph_alone_and_are_idempotent() -> None:
+    net = Net(1, 6, 6, 4)
+    graph = net.then(conv(), net.weight(3, 3, 4, 8)).norm(8).graph()
+    once = run_passes(graph)
+    assert kinds(graph) == ["Conv", "BatchNormalization"]
+    twice = run_passes(once)
+    assert kinds(twice) == kinds(once)
