@@ -7,7 +7,7 @@ from cannery.ir.graph import Graph
 
 
 def verify(graph: Graph, *, after: str) -> None:
-    """Raises ModelError if a value is undefined, defined twice, mistyped, or unknown.
+    """Raises ModelError if a value is undefined, defined twice, mistyped, untyped, or unknown.
 
     `after` names the stage that produced the graph. A failure after a pass is a defect of the pass.
     """
@@ -18,7 +18,13 @@ def verify(graph: Graph, *, after: str) -> None:
     defined = {*graph.inputs, *graph.constants}
     if len(set(graph.inputs)) != len(graph.inputs):
         fail("two inputs have the same name")
+    computed = [value for node in graph.nodes for value in node.outputs]
+    for value in (*graph.inputs, *graph.constants, *computed):
+        if value not in graph.types:
+            fail(f"{value!r} has no type")
     for name, array in graph.constants.items():
+        if name in graph.inputs:
+            fail(f"{name!r} is an input and a constant")
         type_ = graph.types[name]
         if array.shape != type_.shape or array.dtype != type_.dtype.numpy:
             fail(f"constant {name!r} is {array.dtype}{array.shape}, its type says {type_}")
@@ -26,7 +32,11 @@ def verify(graph: Graph, *, after: str) -> None:
         for value in node.inputs:
             if value and value not in defined:
                 fail(f"{node.name!r} reads {value!r} before it is defined")
-        inferred = node.op.infer(*(graph.types[i] if i else None for i in node.inputs))
+        try:
+            inferred = node.op.infer(*(graph.types[i] if i else None for i in node.inputs))
+        except ModelError as error:
+            error.where = error.where or f"graph {graph.name!r} after {after}, {node.name!r}"
+            raise
         if inferred != tuple(graph.types[o] for o in node.outputs):
             fail(f"{node.name!r} ({node.op.kind}) has other output types than its inputs imply")
         for value in node.outputs:
