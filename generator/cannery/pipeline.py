@@ -11,11 +11,13 @@ from cannery.emit.files import output_files
 from cannery.emit.source import Source, make_source
 from cannery.frontends import ImportOptions, load_graph
 from cannery.ir.graph import Graph
+from cannery.ir.printer import format_graph
 from cannery.ir.verify import verify
 from cannery.options import Options
 from cannery.passes import run_passes
 from cannery.schedule.assign import assign
 from cannery.schedule.lower import cut
+from cannery.schedule.printer import format_program, format_steps, format_workspace
 from cannery.schedule.program import Choice, Program, Step
 from cannery.target.isa import Isa
 from cannery.target.toolchain import resolve_target
@@ -35,11 +37,13 @@ class Compiled:
     source: Source
 
 
-def import_graph(options: Options) -> Graph:
+def import_graph(options: Options, dump: Dump | None = None) -> Graph:
     """The model's graph, simplified. Raises ModelError or UnsupportedError."""
     graph = load_graph(options.model, _import_options(options))
     verify(graph, after="import")
-    return run_passes(graph)
+    if dump:
+        dump("import", format_graph(graph, weights=True))
+    return run_passes(graph, dump)
 
 
 def _import_options(options: Options) -> ImportOptions:
@@ -60,22 +64,30 @@ def choose(graph: Graph, isa: Isa, options: Options) -> tuple[tuple[Step, ...], 
     return steps, plan(graph, steps, found)
 
 
-def make_program(graph: Graph, isa: Isa, options: Options) -> Program:
+def make_program(
+    graph: Graph, isa: Isa, options: Options, dump: Dump | None = None
+) -> Program:
     """Steps, schedules and layouts for one instruction set."""
     steps, choices = choose(graph, isa, options)
+    if dump:
+        dump("steps", format_steps(graph, steps, choices))
     return assign(graph, steps, choices, isa)
 
 
-def generate(graph: Graph, isa: Isa, options: Options) -> Source:
+def generate(graph: Graph, isa: Isa, options: Options, dump: Dump | None = None) -> Source:
     """Kernels and memory plan for an imported graph."""
-    program = make_program(graph, isa, options)
-    return make_source(program, isa, options.name, options.rename)
+    program = make_program(graph, isa, options, dump)
+    source = make_source(program, isa, options.name, options.rename)
+    if dump:
+        dump("program", format_program(program))
+        dump("workspace", format_workspace(program, source.workspace))
+    return source
 
 
-def compile_model(options: Options) -> Compiled:
-    """From a model file to the content of the output folder."""
-    graph = import_graph(options)
+def compile_model(options: Options, dump: Dump | None = None) -> Compiled:
+    """From a model file to the content of the output folder; `dump` is told every stage."""
     target = resolve_target(options)
-    source = generate(graph, target.isa, options)
+    graph = import_graph(options, dump)
+    source = generate(graph, target.isa, options, dump)
     command = f"cannery {__version__} compile {options.model.name} --isa {target.isa.name}"
     return Compiled(output_files(source, command), (options.model,), source)

@@ -31,15 +31,28 @@ from cannery.target.targets import ANY
     metavar="FILE",
     help="Write what the result depends on, as a Make rule.",
 )
+@click.option(
+    "--dump",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write the text form of every stage into DIR.",
+)
 @json_option
 def command(
-    model: Path, folder: Path, depfile: Path | None, as_json: bool, **raw: Any
+    model: Path, folder: Path, depfile: Path | None, dump: Path | None, as_json: bool, **raw: Any
 ) -> None:  # fmt: skip
     """Turn MODEL into C files in DIR. Only files that change are written."""
     from cannery.pipeline import compile_model
 
     options = make_options(model, raw)
-    compiled = compile_model(options)
+    stages: dict[str, bytes] = {}
+
+    def keep(stage: str, text: str) -> None:
+        stages[f"{len(stages):02d}_{stage}.txt"] = text.encode()
+
+    compiled = compile_model(options, keep)
+    if dump is not None:
+        write_files(dump, stages)
     changed = write_files(folder, compiled.files)
     if depfile is not None:
         output = folder / f"{options.name}.h"

@@ -28,6 +28,8 @@ def environment() -> jinja2.Environment:
     env.filters["c_string"] = c_string
     env.filters["c_comment"] = c_comment
     env.globals["offset"] = offset
+    env.globals["loop_head"] = loop_head
+    env.globals["times"] = times
     env.globals["zip"] = zip
     return env
 
@@ -48,6 +50,16 @@ def offset(elements: int) -> str:
     if elements == 0:
         return ""
     return f" + {elements}" if elements > 0 else f" - {-elements}"
+
+
+def loop_head(variable: str, count: int) -> str:
+    """The head of a loop, nothing where it would run once: a block follows."""
+    return f"for (int {variable} = 0; {variable} < {count}; ++{variable}) " if count > 1 else ""
+
+
+def times(variable: str, count: int, stride: int) -> str:
+    """` + t * 12`: where iteration `variable` of a loop as above is; nothing if it runs once."""
+    return f" + {variable} * {stride}" if count > 1 else ""
 
 
 def render(template: str, **context: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cannery.ir.graph import Graph
+from cannery.ir.printer import format_graph
 from cannery.ir.verify import verify
 from cannery.passes.eliminate_common import eliminate_common
 from cannery.passes.eliminate_dead import eliminate_dead
@@ -31,11 +32,11 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
 )
 
 
-def run_passes(graph: Graph, dump: Callable[[str, Graph], None] | None = None) -> Graph:
-    """All passes in order; `dump` is told every intermediate graph with its stage's name."""
+def run_passes(graph: Graph, dump: Callable[[str, str], None] | None = None) -> Graph:
+    """All passes in order; `dump` is told the name and text of every graph on the way."""
     for name, run in PASSES:
         graph = run(graph)
         verify(graph, after=name)
         if dump:
-            dump(name, graph)
+            dump(name, format_graph(graph, weights=True))
     return graph
