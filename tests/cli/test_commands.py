@@ -1,0 +1,98 @@
+"""The commands that need no model, and how errors end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cannery.cli import COMMANDS
+from cannery.ops.registry import all_ops
+from cannery.resources import cmake_dir
+from cannery.schedule.schedule import all_schedules
+from cannery.target.targets import TARGETS
+
+ROOT = Path(__file__).parents[2]
+
+
+def cannery(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "cannery", *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "generator"), **environment},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def output(*arguments: str) -> str:
+    """The standard output of a run that must succeed and say nothing else."""
+    done = cannery(*arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def parsed(*arguments: str) -> Any:
+    return json.loads(output(*arguments))
+
+
+def test_help_lists_every_command_and_each_has_help() -> None:
+    text = output("--help")
+    for name in COMMANDS:
+        assert name in text
+        assert "--json" in output(name, "--help")
+
+
+def test_cmake_dir() -> None:
+    assert Path(output("cmake-dir").strip()) == cmake_dir()
+    assert (Path(output("cmake-dir", "--toolchains").strip()) / "i686-atom.cmake").is_file()
+
+
+def test_targets() -> None:
+    rows = parsed("targets", "--json")
+    assert [row["name"] for row in rows] == ["native", *TARGETS]
+    assert "atom32" in output("targets")
+
+
+def test_list_shows_the_registries() -> None:
+    found = parsed("list", "--json")
+    assert found["operators"] == sorted(all_ops())
+    assert list(found["schedules"]) == list(all_schedules())
+
+
+def test_doctor_without_any_tool() -> None:
+    done = cannery("doctor", PATH="/nonexistent", CC="")
+    assert done.returncode == 1
+    assert "apt install gcc libc6-dev" in done.stdout
+    assert "apt install qemu-user" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["no-such-command"], "No such command 'no-such-command'"),
+        (["compile"], "Missing argument 'MODEL'"),
+        (["compile", "{dir}/none.h5", "-o", "{dir}/out"], "No such file"),
+        (["compile", "{dir}/junk.h5", "-o", "{dir}/out"], "not a model file"),
+        (["compile", "{dir}", "-o", "{dir}/out"], "a folder"),
+        (["compile", "{dir}/junk.h5", "-o", "{dir}/out", "--name", "int x"], "no C identifier"),
+        (["compile", "{dir}/junk.h5", "-o", "{dir}/out", "--batch", "0"], "--batch: '0' is not"),
+        (["compile", "{dir}/junk.h5", "-o", "{dir}/out", "--bach", "1"], "No such option"),
+        (["inspect", "{dir}/junk.h5"], "not a model file"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    (tmp_path / "junk.h5").write_bytes(b"junk")
+    done = cannery(*(argument.replace("{dir}", str(tmp_path)) for argument in arguments))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("cannery: error: ")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,52 @@
+"""Writing results: only what changed, all or nothing."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from cannery.cli.files import own_files, write_depfile, write_files
+
+FILES = {"a.h": b"one", "cannery/b.h": b"two"}
+
+
+def test_only_changed_files_are_written(tmp_path: Path) -> None:
+    assert sorted(write_files(tmp_path, FILES)) == [tmp_path / "a.h", tmp_path / "cannery" / "b.h"]
+    before = (tmp_path / "a.h").stat().st_mtime_ns
+    assert write_files(tmp_path, {**FILES, "cannery/b.h": b"new"}) == [tmp_path / "cannery" / "b.h"]
+    assert (tmp_path / "a.h").stat().st_mtime_ns == before
+    assert (tmp_path / "cannery" / "b.h").read_bytes() == b"new"
+
+
+def test_a_full_disk_leaves_everything_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(tmp_path, FILES)
+    write = Path.write_bytes
+
+    def full(self: Path, data: bytes) -> int:
+        if data == b"big":
+            write(self, b"b")
+            raise OSError(errno.ENOSPC, "No space left on device", str(self))
+        return write(self, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_files(tmp_path, {"a.h": b"changed", "cannery/b.h": b"big", "c.h": b"more"})
+    found = {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()}
+    assert found == set(FILES)
+    assert (tmp_path / "a.h").read_bytes() == b"one"
+
+
+def test_depfile_escapes(tmp_path: Path) -> None:
+    odd = tmp_path / "a $b #c.h5"
+    write_depfile(tmp_path / "x.d", tmp_path / "out.h", [odd])
+    text = (tmp_path / "x.d").read_text()
+    assert text == f"{tmp_path}/out.h: \\\n  {tmp_path}/a\\ $$b\\ \\#c.h5\n"
+
+
+def test_own_files_hold_modules_templates_and_headers() -> None:
+    names = {path.name for path in own_files()}
+    assert {"files.py", "vec_scalar.h", "header.h.j2"} <= names

@@ -1,0 +1,160 @@
+"""Targets, compilers and runners: tables agree, and failures are told clearly."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from pathlib import Path
+
+import pytest
+from needs import need_runner, need_toolchain
+
+from cannery.errors import OptionError, ToolchainError
+from cannery.options import Options, make_options
+from cannery.target.compiler import first_error, probe_compiler
+from cannery.target.isa import ISAS
+from cannery.target.runner import Origin, Runner, find_runner, parse_json_lines
+from cannery.target.targets import TARGETS, find_target, isa_from_macros, parse_isa
+from cannery.target.toolchain import resolve_target, toolchain_for
+
+PROGRAM = """
+#include <stdio.h>
+int main(void)
+{
+    volatile float x = 1.5f;
+    printf("{\\"x\\": %d}\\n", (int)(x * 2.0f));
+    return 0;
+}
+"""
+
+X86_64 = {"__x86_64__": "1", "__SSE2__": "1", "__SIZEOF_POINTER__": "8"}
+
+
+@pytest.mark.parametrize("name", ["native", *TARGETS])
+def test_programs_build_run_and_prove_their_isa(name: str, tmp_path: Path) -> None:
+    toolchain = need_toolchain(name)
+    isa = isa_from_macros(toolchain.compiler.macros(toolchain.cflags))
+    if name != "generic":
+        assert (isa.name, isa.bits) == (toolchain.target.isa.name, toolchain.target.isa.bits)
+    source = tmp_path / "program.c"
+    source.write_text(PROGRAM)
+    toolchain.build([source], tmp_path / "program")
+    for strict in (False, True):
+        runner = need_runner(toolchain, strict=strict)
+        assert runner.run(tmp_path / "program") == [{"x": 3}]
+
+
+def test_every_isa_is_a_target_and_is_proven_by_its_own_macros() -> None:
+    for isa in ISAS.values():
+        assert TARGETS[isa.name].isa == isa
+        pointer = {"__SIZEOF_POINTER__": str(isa.bits // 8)}
+        x86 = {"__x86_64__": "1"} if isa.family == "x86" else {}
+        assert isa_from_macros({**x86, **pointer, **dict.fromkeys(isa.macros, "1")}) == isa
+
+
+def test_32_bit_x86_has_8_registers() -> None:
+    assert find_target("atom32").isa.registers == parse_isa("ssse3-32").registers == 8
+    assert parse_isa("ssse3").registers == 16
+    macros = {"__i386__": "1", "__SSE2__": "1", "__SIZEOF_POINTER__": "4"}
+    assert isa_from_macros(macros) == parse_isa("sse2-32")
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(OptionError, match=r"unknown target 'pentium'.*native.*atom32"):
+        find_target("pentium")
+    with pytest.raises(OptionError, match="unknown instruction set 'sse9'"):
+        parse_isa("sse9")
+
+
+def _listing(folder: Path, macros: dict[str, str]) -> Path:
+    path = folder / "macros.txt"
+    path.write_text("".join(f"#define {name} {value}\n" for name, value in macros.items()))
+    return path
+
+
+def _options(**raw: object) -> Options:
+    return make_options(Path("net.h5"), {key: str(value) for key, value in raw.items()})
+
+
+def test_a_listing_chooses_the_isa(tmp_path: Path) -> None:
+    listing = _listing(tmp_path, {**X86_64, "__SSSE3__": "1"})
+    assert resolve_target(_options(macros=listing)).name == "ssse3"
+    assert resolve_target(_options(macros=listing, target="native")).isa == ISAS["ssse3"]
+
+
+def test_a_target_must_fit_the_listing(tmp_path: Path) -> None:
+    listing = _listing(tmp_path, X86_64)
+    with pytest.raises(ToolchainError, match=r"target silvermont.*sse42 needs __SSE4_2__"):
+        resolve_target(_options(macros=listing, target="silvermont"))
+    assert resolve_target(_options(macros=listing, target="generic")).isa == ISAS["generic"]
+
+
+def test_a_damaged_listing(tmp_path: Path) -> None:
+    (tmp_path / "macros.txt").write_bytes(b"\x7fELF")
+    with pytest.raises(ToolchainError, match="no predefined macros"):
+        resolve_target(_options(macros=tmp_path / "macros.txt"))
+
+
+def test_missing_and_foreign_compilers(tmp_path: Path) -> None:
+    with pytest.raises(ToolchainError, match="'no-such-cc' not found"):
+        probe_compiler(("no-such-cc",))
+    script = tmp_path / "cc"
+    script.write_text("#!/bin/sh\necho '#define __TINYC__ 1'\n")
+    script.chmod(0o755)
+    with pytest.raises(ToolchainError, match="neither gcc nor clang"):
+        probe_compiler((str(script),))
+
+
+def test_a_failing_compiler_is_quoted(tmp_path: Path) -> None:
+    toolchain = need_toolchain("native")
+    source = tmp_path / "bad.c"
+    source.write_text("int main(void) { return nothing; }\n")
+    with pytest.raises(ToolchainError, match=r"nothing.*undeclared"):
+        toolchain.build([source], tmp_path / "bad")
+
+
+def test_the_first_error_of_a_compiler() -> None:
+    text = "In file included from x.c:1:\nx.h:2:1: error: no\nx.h:3:1: error: never\n"
+    assert first_error(text) == "x.h:2:1: error: no"
+    assert first_error("") == ""
+
+
+def _python_runner(tmp_path: Path, code: str) -> tuple[Runner, Path]:
+    script = tmp_path / "script.py"
+    script.write_text(code)
+    return Runner((sys.executable,), Origin.DEVICE), script
+
+
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        ("import os; os.kill(os.getpid(), 4)", r"crashed \(SIGILL\)"),
+        ("import sys; sys.exit('out of memory')", "exit code 1: out of memory"),
+        ("import sys; sys.exit(139)", r"crashed \(SIGSEGV\)"),
+        ("print('{\"us\": 1')", "damaged output line"),
+        ("import time; time.sleep(60)", "no end after"),
+    ],
+)
+def test_failures_of_programs(tmp_path: Path, code: str, what: str) -> None:
+    runner, script = _python_runner(tmp_path, code)
+    with pytest.raises(ToolchainError, match=what):
+        runner.with_timeout(0.5 if "sleep" in code else 60).run(script)
+
+
+def test_other_lines_are_passed_over() -> None:
+    text = 'Welcome to the robot\n{"us": 1}\n\n{"us": 2}\n'
+    assert parse_json_lines(text, where="x") == [{"us": 1}, {"us": 2}]
+
+
+def test_a_missing_runner(tmp_path: Path) -> None:
+    runner = find_runner(find_target("atom32"), "no-such-emulator -x")
+    with pytest.raises(ToolchainError, match="cannot start"):
+        runner.run(tmp_path)
+
+
+def test_origins() -> None:
+    target = find_target("atom32")
+    assert find_runner(target, "ssh nao").origin is Origin.DEVICE
+    assert find_runner(target, "/usr/bin/qemu-i386 -cpu n270").origin is Origin.EMULATED
+    if platform.machine() == "x86_64":
+        assert toolchain_for("native").runners()[0].origin is Origin.DEVICE

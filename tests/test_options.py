@@ -1,0 +1,102 @@
+"""Options: parsing, limits, and that CMake knows the same ones."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from cannery.errors import OptionError
+from cannery.ir.tensor import DType
+from cannery.names import check_model_name, make_identifier
+from cannery.options import SPECS, Options, make_options
+from cannery.options_cmake import render
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_texts_become_values() -> None:
+    raw = {
+        "name": "ball", "target": "atom32", "isa": (), "tuning": None, "locked": True,
+        "max_error": "1e-3", "batch": "4", "dims": ("n=3",), "scale": "0.5", "offset": "-1",
+        "input_dtype": ("a=b=uint8",), "rename": ("x/y=z",), "outputs": ("o",),
+        "cflags": ("-O1 -DX='a b'", "-g"), "runner": ("ssh robot",),
+    }  # fmt: skip
+    options = make_options(Path("m.h5"), raw)
+    assert options == Options(
+        model=Path("m.h5"), name="ball", target="atom32", locked=True, max_error=1e-3, batch=4,
+        dims={"n": 3}, scale=0.5, offset=-1.0, input_dtype={"a=b": DType.UINT8},
+        rename={"x/y": "z"}, outputs=("o",), cflags=("-O1", "-DX=a b", "-g"),
+        runner=("ssh robot",),
+    )  # fmt: skip
+
+
+def test_nothing_given_means_the_defaults() -> None:
+    raw = dict.fromkeys((spec.name for spec in SPECS), None)
+    assert make_options(Path("my net.h5"), raw) == Options(model=Path("my net.h5"), name="my_net")
+
+
+def test_every_option_has_a_field_and_every_field_an_option() -> None:
+    fields = {field.name for field in dataclasses.fields(Options)} - {"model"}
+    assert {spec.name for spec in SPECS} == fields
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "what"),
+    [
+        ("name", "2nd", "identifier"),
+        ("name", "a b", "identifier"),
+        ("name", "x; int main(void) {}", "identifier"),
+        ("name", "", "identifier"),
+        ("name", "a" * 65, "identifier"),
+        ("name", "a__b", "identifier"),
+        ("name", "größe", "identifier"),
+        ("name", "class", "word of C"),
+        ("name", "math", "math.h"),
+        ("name", "Cannery", "exists already"),
+        ("max_error", "0", "greater than 0"),
+        ("max_error", "nan", "finite"),
+        ("max_error", "small", "finite"),
+        ("batch", "0", "whole number"),
+        ("batch", "-1", "whole number"),
+        ("batch", "2147483648", "whole number"),
+        ("batch", "1.5", "whole number"),
+        ("batch", "٣", "whole number"),
+        ("dims", ("n",), "name=value"),
+        ("dims", ("n=0",), "whole number"),
+        ("dims", ("n=1", "n=2"), "twice"),
+        ("input_dtype", ("image=int4",), "element type"),
+        ("rename", ("a=b c",), "identifier"),
+        ("rename", ("a=x", "b=x"), "same name"),
+        ("rename", ("a=for",), "word of C"),
+        ("scale", "inf", "finite"),
+        ("isa", ("ssse3", "avx2"), "not implemented"),
+        ("cflags", ("-D'",), "quotation"),
+        ("cc", "@/no/such/file", "No such file"),
+    ],
+)
+def test_bad_values_are_refused_by_name(name: str, text: object, what: str) -> None:
+    with pytest.raises(OptionError, match=what) as caught:
+        make_options(Path("m.h5"), {name: text})
+    flag = next(spec.flag for spec in SPECS if spec.name == name)
+    assert str(caught.value).startswith(f"{flag}: ")
+
+
+@pytest.mark.parametrize(
+    "text", ["ball", "my-net", "2nd", "", "...", "for", "math", "a" * 300, "é"]
+)
+def test_any_file_name_becomes_a_legal_model_name(text: str) -> None:
+    assert check_model_name(make_identifier(text))
+
+
+def test_cmake_has_the_same_options_and_flags() -> None:
+    """Update with: python -m cannery.options_cmake > cmake/CanneryOptions.cmake."""
+    assert (ROOT / "cmake" / "CanneryOptions.cmake").read_text() == render()
+
+
+def test_cmake_documents_every_option() -> None:
+    text = (ROOT / "cmake" / "AddNnModel.cmake").read_text()
+    usage = text.partition("include(")[0]
+    absent = [s.cmake_keyword for s in SPECS if s.cmake and f"[{s.cmake_keyword}" not in usage]
+    assert [k for k in absent if f"| {k}" not in usage] == []
