@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import platform
-import shutil
 import subprocess
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,6 +56,9 @@ from cannery.ops.elementwise import (
     ThresholdedRelu,
 )
 from cannery.ops.registry import Elementwise, all_ops
+from cannery.resources import runtime_include_dir
+from cannery.target.isa import ISAS, Isa
+from needs import need_program, need_runner, need_toolchain
 
 F32 = NDArray[np.float32]
 
@@ -111,59 +114,67 @@ BINARY = [
 ]
 
 
-INCLUDE = Path(__file__).resolve().parents[2] / "runtime" / "include" / "cannery"
-CASES = [(case, case in UNARY) for case in [*UNARY, *BINARY]]
-X86 = platform.machine().lower() in ("x86_64", "amd64", "i686")
-#: Width and what it takes; the scalar words are plain C, the others the host's own registers.
-WIDTHS = {
-    "f32x1": ("vec_scalar.h", []),
-    "f32x4": ("vec_x86_128.h", ["-mssse3"]) if X86 else ("vec_neon.h", []),
-}
+CASES = [*UNARY, *BINARY]
+TARGETS = (
+    *("generic", "sse2", "ssse3", "sse42", "avx2", "avx512", "neon32", "neon64"),
+    *("sse2-32", "ssse3-32"),
+)
+HOST_ISA = "ssse3" if platform.machine() == "x86_64" else "neon64"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
 
 
-def compiler(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        if os.environ.get("CANNERY_STRICT") == "1":
-            pytest.fail(f"{name} is not installed")
-        pytest.skip(f"{name} is not installed")
-    return found
-
-
-def function(index: int, case: Case, vec: str, unary: bool) -> str:
-    """`void f<index>(const float *a, const float *b, float *y, int n)`, n a multiple of 4."""
-    arguments = ["a"] if unary else ["a", "b"]
+def function(index: int, case: Case, vec: str) -> str:
+    """`static void f<index>_<lanes>(pa, pb, y, n)`, n a multiple of the lanes."""
+    arguments = ["a", "b"] if case in BINARY else ["a"]
     loads = "".join(f"        const {vec} {x} = {vec}_load(p{x} + i);\n" for x in arguments)
     lanes = int(vec.removeprefix("f32x"))
     return (
-        f"void f{index}(const float *pa, const float *pb, float *y, int n);\n"
-        f"void f{index}(const float *pa, const float *pb, float *y, int n)\n{{\n"
+        f"static void f{index}_{lanes}(const float *pa, const float *pb, float *y, int n)\n{{\n"
         f"    int i;\n    (void)pb;\n    for (i = 0; i < n; i += {lanes}) {{\n{loads}"
         f"        {vec}_store(y + i, {case.op.c(vec, *arguments, form=case.form)});\n    }}\n}}\n"
     )
 
 
-def source(vec: str) -> str:
-    head = f'#include "{WIDTHS[vec][0]}"\n#include "vec_math.h"\n'
-    bodies = (function(i, c, vec, unary) for i, (c, unary) in enumerate(CASES))
-    return head + "\n".join(bodies)
+MAIN = """
+static float a[{most}], b[{most}], y[{most}];
+
+int main(int argc, char **argv)
+{{
+    FILE *in = argc == 3 ? fopen(argv[1], "rb") : NULL;
+    FILE *out = argc == 3 ? fopen(argv[2], "wb") : NULL;
+    size_t moved = 0;
+    if (in == NULL || out == NULL) {{
+        return 1;
+    }}
+{calls}    (void)fclose(in);
+    return fclose(out) == 0 && moved == {moved} ? 0 : 1;
+}}
+"""
 
 
-@pytest.fixture(scope="module", params=list(WIDTHS))
-def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """All expressions of one width, as a shared library."""
-    vec = str(request.param)
-    folder = tmp_path_factory.mktemp(vec)
-    file, built = folder / "ops.c", folder / "ops.so"
-    file.write_text(source(vec))
-    flags = ["-std=c99", "-O2", "-ffp-contract=off", "-fPIC", "-shared", *WARNINGS]
-    command = [compiler("cc"), *flags, *WIDTHS[vec][1], f"-I{INCLUDE}", str(file), "-o", str(built)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    return ctypes.CDLL(str(built))
+def source(isa: Isa) -> str:
+    """A program that reads the samples of UNARY, then of BINARY; writes the results of each case.
+
+    Results come case by case, within a case by width.
+    """
+    text = f'#include "{isa.header}"\n#include "vec_math.h"\n#include <stdio.h>\n'
+    calls, moved = "", 0
+    for index, case in enumerate(CASES):
+        first = case in (UNARY[0], BINARY[0])
+        a, _ = operands_of(case)
+        if first:
+            for array in "ab":
+                calls += f"    moved += fread({array}, sizeof(float), {len(a)}, in);\n"
+                moved += len(a)
+        for lanes in isa.lanes:
+            text += function(index, case, isa.vec(lanes))
+            calls += f"    f{index}_{lanes}(a, b, y, {len(a)});\n"
+            calls += f"    moved += fwrite(y, sizeof(float), {len(a)}, out);\n"
+            moved += len(a)
+    return text + MAIN.format(most=max(len(samples()), len(pairs()[0])), calls=calls, moved=moved)
 
 
+@cache
 def samples() -> F32:
     """Dense around 0, every magnitude, edges, and both sides of every threshold in the cases."""
     dense = np.linspace(-12.0, 12.0, 4801)
@@ -175,9 +186,10 @@ def samples() -> F32:
     thresholds = np.concatenate([bounds, *near])
     parts: list[Any] = [dense, powers, -powers, halves, edges, thresholds, -thresholds]
     values = np.concatenate(parts).astype(np.float32)
-    return np.concatenate([values, np.zeros(-len(values) % 4, np.float32)])
+    return np.concatenate([values, np.zeros(-len(values) % 16, np.float32)])
 
 
+@cache
 def pairs() -> tuple[F32, F32]:
     """A grid of numbers and edges on both sides."""
     edges = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, 2.0, 3.0, 0.5, 7.0, 1e-40, 3e38]
@@ -186,73 +198,97 @@ def pairs() -> tuple[F32, F32]:
     return a.ravel(), b.ravel()
 
 
-def check(case: Case, y: F32, reference: NDArray[np.float64], where: list[F32]) -> None:
-    with np.errstate(over="ignore", under="ignore"):
+def operands_of(case: Case) -> tuple[F32, F32]:
+    return pairs() if case in BINARY else (samples(), samples())
+
+
+def covered(case: Case, a: F32, b: F32) -> NDArray[np.bool_]:
+    """Where a case promises anything."""
+    if case.form == "schraudolph":  # saturates short of infinity
+        return np.asarray(~(a > 88))
+    if case.op.kind == "Pow":
+        return np.asarray(~((a == -1) & np.isinf(b)))
+    return np.ones(a.shape, np.bool_)
+
+
+def flushed(x: F32) -> F32:
+    """Subnormals as zero."""
+    return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), x), x)
+
+
+def failures(case: Case, y: F32, a: F32, b: F32, *, flush: bool) -> str:
+    """What is wrong with the result of a case, in words."""
+    inputs = [x.astype(np.float64) for x in ((a, b) if case in BINARY else (a,))]
+    reference = case.op.reference(*inputs)[0].astype(np.float64)
+    with np.errstate(all="ignore"):
         expected = reference.astype(np.float32)
-    same = (y == expected) | (np.isnan(y) & np.isnan(expected))
-    with np.errstate(invalid="ignore", over="ignore"):
         error = np.abs(y.astype(np.float64) - reference)
         ulp = np.spacing(np.abs(expected)).astype(np.float64)
         allowed = np.maximum(case.ulps * ulp, case.relative * np.abs(reference)) + case.absolute
-    bad = ~same & ~(error <= allowed)
-    first = [f"{[float(w[i]) for w in where]} -> {y[i]}, {reference[i]}" for i in bad.nonzero()[0]]
-    assert not bad.any(), f"{len(first)} values, such as " + "; ".join(first[:6])
+    allowed += 1e-37 if flush else 0.0  # intermediate results, too
+    same = (y == expected) | (np.isnan(y) & np.isnan(expected))
+    bad = (~same & ~(error <= allowed) & covered(case, a, b)).nonzero()[0]
+    shown = [f"{[float(x[i]) for x in inputs]} -> {y[i]}, not {expected[i]}" for i in bad[:4]]
+    return f"{case.op!r} {case.form}: {len(bad)} values: {'; '.join(shown)}" if shown else ""
 
 
-@pytest.mark.parametrize(
-    ("index", "case"), list(enumerate(UNARY)), ids=[f"{c.op!r}{c.form}" for c in UNARY]
-)
-def test_unary(library: Any, index: int, case: Case) -> None:
-    x = samples()
-    if case.form == "schraudolph":  # saturates short of infinity
-        x = np.where(x > 88, np.float32(0), x)
-    y = run(library, index, x, x)
-    (reference,) = case.op.reference(x.astype(np.float64))
-    check(case, y, reference.astype(np.float64), [x])
-
-
-@pytest.mark.parametrize(
-    ("index", "case"), list(enumerate(BINARY, len(UNARY))), ids=[f"{c.op!r}" for c in BINARY]
-)
-def test_binary(library: Any, index: int, case: Case) -> None:
-    a, b = pairs()
-    if case.op.kind == "Pow":  # (-1)^infinity: documented
-        keep = ~((a == -1) & np.isinf(b))
-        a, b = (np.pad(v[keep], (0, int(-keep.sum() % 4))) for v in (a, b))
-    y = run(library, index, a, b)
-    (reference,) = case.op.reference(a.astype(np.float64), b.astype(np.float64))
-    check(case, y, reference.astype(np.float64), [a, b])
-
-
-def run(library: Any, index: int, a: F32, b: F32) -> F32:
-    y = np.full_like(a, 777.0)
-    pointers = (v.ctypes.data_as(ctypes.c_void_p) for v in (a, b, y))
-    library[f"f{index}"](*pointers, len(a))
-    return y
+@pytest.mark.parametrize("name", TARGETS)
+def test_expressions(name: str, tmp_path: Path) -> None:
+    toolchain = need_toolchain(name)
+    isa = toolchain.target.isa
+    file, program = tmp_path / "ops.c", tmp_path / "ops"
+    file.write_text(source(isa))
+    flags = (*toolchain.cflags, "-std=c99", *WARNINGS)
+    replace(toolchain, cflags=flags).build([file], program, [runtime_include_dir() / "cannery"])
+    flush = name == "neon32"  # documented: its vectors know no subnormals
+    given = [flushed(x) if flush else x for x in (samples(), samples(), *pairs())]
+    data, result = tmp_path / "in", tmp_path / "out"
+    data.write_bytes(np.concatenate(given).tobytes())
+    need_runner(toolchain).run_text(program, [str(data), str(result)])
+    results = np.fromfile(result, np.float32)
+    wrong = []
+    for case in CASES:
+        a, b = (given[2], given[3]) if case in BINARY else (given[0], given[1])
+        for lanes in isa.lanes:
+            y, results = results[: len(a)], results[len(a) :]
+            found = failures(case, y, a, b, flush=flush)
+            wrong += [f"f32x{lanes} {found}"] if found else []
+    assert not results.size
+    assert not wrong, "\n".join(wrong)
 
 
 def test_all_operators_and_forms_are_cases() -> None:
-    forms = {(type(c.op), c.form) for c, _ in CASES}
+    forms = {(type(c.op), c.form) for c in CASES}
     ops = [cls for cls in all_ops().values() if issubclass(cls, Elementwise)]
     assert forms == {(cls, form) for cls in ops for form in ("", *cls.approximations)}
 
 
 @pytest.mark.parametrize(("name", "standard"), [("clang", "-std=c99"), ("g++", "-std=c++11")])
-@pytest.mark.parametrize("vec", list(WIDTHS))
-def test_compiles_silently(name: str, standard: str, vec: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "isa", ["generic", "ssse3" if platform.machine() == "x86_64" else "neon64"]
+)
+def test_compiles_silently(name: str, standard: str, isa: str, tmp_path: Path) -> None:
     file = tmp_path / ("ops.c" if standard == "-std=c99" else "ops.cc")
-    file.write_text(source(vec))
-    flags = [standard, *WARNINGS, *WIDTHS[vec][1], f"-I{INCLUDE}", "-fsyntax-only"]
+    row = ISAS[isa]
+    file.write_text(source(row))
+    flags = [
+        standard,
+        *WARNINGS,
+        *row.flags,
+        f"-I{runtime_include_dir() / 'cannery'}",
+        "-fsyntax-only",
+    ]
     result = subprocess.run(
-        [compiler(name), *flags, str(file)], capture_output=True, text=True, check=False
+        [need_program(name), *flags, str(file)], capture_output=True, text=True, check=False
     )
     assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_unknown_form_is_refused() -> None:
-    for case, unary in CASES:
+    for case in CASES:
+        arguments = ["x", "y"] if case in BINARY else ["x"]
         with pytest.raises(ValueError, match="has no form 'exact'"):
-            case.op.c("f32x4", *(["x"] if unary else ["x", "y"]), form="exact")
+            case.op.c("f32x4", *arguments, form="exact")
 
 
 def test_words() -> None:
@@ -289,6 +325,8 @@ def test_literals_read_back_exactly(tmp_path: Path) -> None:
     file, built = tmp_path / "t.c", tmp_path / "t.so"
     file.write_text(f"extern const float table[];\nconst float table[] = {{\n{text}}};\n")
     flags = ["-std=c99", "-fPIC", "-shared", *WARNINGS]
-    subprocess.run([compiler("cc"), *flags, str(file), "-o", str(built)], check=True)
+    subprocess.run(
+        [need_program("cc", "gcc", "clang"), *flags, str(file), "-o", str(built)], check=True
+    )
     table = (ctypes.c_float * len(values)).in_dll(ctypes.CDLL(str(built)), "table")
     assert (np.ctypeslib.as_array(table).view(np.uint32) == values.view(np.uint32)).all()

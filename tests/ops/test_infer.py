@@ -240,6 +240,7 @@ ERRORS: list[tuple[Op, list[TensorType | None], str]] = [
     (PRelu(), [t(2, 1), t(2, 3)], r"slope of shape \(2, 3\) does not broadcast to \(2, 1\)"),
     (LeakyRelu(float("nan")), [X], "alpha nan must be finite"),
     (Elu(float("inf")), [X], "alpha inf must be finite"),
+    (Elu(1e39), [X], r"alpha 1e\+39 must be finite"),
     (Celu(0.0), [X], "alpha 0.0 must not be 0"),
     (Selu(1.0, float("nan")), [X], "gamma nan must be finite"),
     (HardSigmoid(1.0, float("nan")), [X], "beta nan must be finite"),

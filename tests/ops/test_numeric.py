@@ -77,6 +77,7 @@ def test_sum_adds_halves() -> None:
 
 def test_attributes_are_float32() -> None:
     assert f32(0.1) == 0.10000000149011612
+    assert f32(1e39) == np.inf
 
 
 X = np.concatenate([lattice(3001) * s for s in (1e-3, 1.0, 5.0, 40.0)])

@@ -28,7 +28,8 @@ def f64(array: Numeric) -> F64:
 
 def f32(value: float) -> float:
     """An attribute as the float32 that models store and generated code compares with."""
-    return float(np.float32(value))
+    with np.errstate(over="ignore"):
+        return float(np.float32(value))
 
 
 def accumulate_product(acc: F64, a: F64, b: F64) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from cannery.emit.words import Words
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import broadcast_shapes, operands, require, require_float
-from cannery.ops.numeric import Numeric
+from cannery.ops.numeric import Numeric, f32
 from cannery.ops.registry import Elementwise, RefArray
 
 
@@ -31,9 +31,9 @@ class _Pointwise(Elementwise):
         require(first is not DType.BOOL, self, "does not work on bool")
 
     def require_finite(self, **attributes: float) -> None:
-        """Raises ModelError for an attribute that is infinite or not a number."""
+        """Raises ModelError for an attribute that is infinite, in float32, or not a number."""
         for name, value in attributes.items():
-            require(isfinite(value), self, f"{name} {value} must be finite")
+            require(isfinite(f32(value)), self, f"{name} {value} must be finite")
 
     def check_form(self, form: str) -> None:
         """Raises ValueError for a form that the operator does not have."""
