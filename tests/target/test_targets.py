@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from needs import need_runner, need_toolchain
 
 from cannery.errors import OptionError, ToolchainError
 from cannery.options import Options, make_options
@@ -16,6 +15,7 @@ from cannery.target.isa import ISAS
 from cannery.target.runner import Origin, Runner, find_runner, parse_json_lines
 from cannery.target.targets import TARGETS, find_target, isa_from_macros, parse_isa
 from cannery.target.toolchain import resolve_target, toolchain_for
+from needs import need_runner, need_toolchain
 
 PROGRAM = """
 #include <stdio.h>
