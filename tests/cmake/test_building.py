@@ -1,0 +1,150 @@
+"""Projects that use add_nn_model(): generators, languages, rebuilds, installation."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from cmake_project import MAIN_C, MAIN_CPP, Project
+from tiny_models import write_tiny_model
+
+ROOT = Path(__file__).parents[2]
+
+BALL = """
+add_nn_model(ball MODEL ball.h5)
+add_executable(robot main.{suffix})
+target_link_libraries(robot PRIVATE ball)
+add_test(NAME robot COMMAND robot)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A project with a model ball.h5 and both main files; the path has a space in it."""
+    folder = tmp_path / "a project"
+    folder.mkdir()
+    write_tiny_model(folder / "ball.h5")
+    made = Project(folder)
+    made.write("main.c", MAIN_C)
+    made.write("main.cpp", MAIN_CPP)
+    return made
+
+
+def _later(path: Path) -> None:
+    """Give a file a time stamp after that of everything built so far."""
+    now = path.stat().st_mtime
+    os.utime(path, (now + 5, now + 5))
+
+
+@pytest.mark.parametrize("generator", ["Ninja", "Unix Makefiles", "Ninja Multi-Config"])
+def test_generators_and_rebuilds(project: Project, generator: str) -> None:
+    write_tiny_model(project.folder / "goal.h5", seed=2)
+    goal = "add_nn_model(goal MODEL goal.h5)\ntarget_link_libraries(robot PRIVATE goal)\n"
+    project.lists(BALL.format(suffix="c") + goal)
+    project.configure(generator=generator)
+    config = ("--config", "Debug") if "Multi" in generator else ()
+    project.build(*config)
+    assert "right" in project.test(*(("-C", "Debug") if config else ()))
+
+    assert "Generating" not in project.build(*config)
+    assert "Building" not in project.build(*config)
+
+    write_tiny_model(project.folder / "ball.h5", seed=3)
+    _later(project.folder / "ball.h5")
+    changed = project.build(*config)
+    assert "Generating the network ball" in changed
+    assert "ball.c" in changed
+    assert "goal" not in changed.replace("Built target goal", "")
+
+
+def test_a_record_that_appears_or_changes_is_read(project: Project) -> None:
+    project.lists(BALL.format(suffix="c"))
+    project.configure()
+    project.build()
+    record = project.write("ball.sse2.tuning.json", "{}")
+    assert "Generating the network ball" in project.build(ok=None)
+    record.unlink()
+
+
+def test_only_cxx_inside_a_function_with_strict_warnings(project: Project) -> None:
+    project.lists(
+        'add_compile_options(-Wall -Wextra -Wpedantic -Wold-style-cast -Werror)\n'
+        "function(robot)" + BALL.format(suffix="cpp") + "endfunction()\nrobot()\n",
+        languages="CXX",
+    )  # fmt: skip
+    project.configure()
+    project.build()
+    assert "right" in project.test()
+
+
+def test_debug_builds_are_optimised(project: Project) -> None:
+    project.lists(BALL.format(suffix="c"))
+    project.configure("-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O0 -g -ffast-math")
+    lines = [x for x in project.build("--verbose", "--clean-first").splitlines() if "ball.c.o" in x]
+    (line,) = [x for x in lines if " -c " in x and "robot.dir" not in x]
+    assert line.index("-O2") > line.index("-O0")
+    assert line.index("-fno-fast-math") > line.index("-ffast-math")
+
+
+def test_shared_libraries_and_link_time_optimisation(project: Project) -> None:
+    project.write("lib.c", '#include "ball.h"\nvoid f(float *x) { ball_run(x, x + 4096); }\n')
+    project.lists(
+        "set(CMAKE_POSITION_INDEPENDENT_CODE ON)\nset(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)\n"
+        + BALL.format(suffix="c")
+        + "add_library(vision SHARED lib.c)\ntarget_link_libraries(vision PRIVATE cannery::ball)\n"
+    )
+    project.configure()
+    project.build()
+    assert "right" in project.test()
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        f'add_subdirectory("{ROOT}" cannery-build)\n',
+        f'include(FetchContent)\nFetchContent_Declare(cannery SOURCE_DIR "{ROOT}")\n'
+        "FetchContent_MakeAvailable(cannery)\n",
+    ],
+    ids=["add_subdirectory", "FetchContent"],
+)
+def test_without_installing(project: Project, how: str) -> None:
+    project.lists(how + BALL.format(suffix="c"), find=False)
+    project.configure("-UCannery_DIR")
+    project.build()
+    assert "right" in project.test()
+
+
+def test_an_installed_library_is_found_by_others(project: Project) -> None:
+    install = (
+        "install_nn_model(ball EXPORT nets)\n"
+        "install(EXPORT nets DESTINATION lib/cmake/nets NAMESPACE nets:: FILE nets-config.cmake)\n"
+    )
+    project.lists(BALL.format(suffix="c") + install)
+    project.configure()
+    project.build()
+    prefix = project.folder / "prefix"
+    project.run("cmake", "--install", project.tree, "--prefix", prefix)
+
+    user = Project(project.folder / "user")
+    user.write("main.cpp", MAIN_CPP)
+    user.lists(
+        "find_package(nets CONFIG REQUIRED)\nadd_executable(user main.cpp)\n"
+        "target_link_libraries(user PRIVATE nets::ball)\nadd_test(NAME user COMMAND user)\n",
+        languages="C CXX",
+        find=False,
+    )
+    user.configure(f"-DCMAKE_PREFIX_PATH={prefix}")
+    user.build()
+    assert "right" in user.test()
+
+
+def test_the_environment_that_owns_the_wheel_is_found(project: Project) -> None:
+    project.lists(BALL.format(suffix="c"))
+    bin_dir = str(Path(sys.executable).parent)
+    os_path = os.environ["PATH"]
+    assert bin_dir in os_path
+    project.configure("-UCANNERY_PYTHON")
+    project.build()

@@ -1,0 +1,110 @@
+"""Mistakes in CMakeLists.txt and in the environment are told while configuring, or at the build."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cmake_project import Project
+from tiny_models import write_tiny_model
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    write_tiny_model(tmp_path / "ball.h5")
+    return Project(tmp_path)
+
+
+def _told(text: str) -> str:
+    """CMake's output with its line breaks undone."""
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("ball", "MODEL <file> is missing"),
+        ("ball MODEL", "no value after MODEL"),
+        ("ball MODEL none.h5", "there is no model file"),
+        ("ball MODEL ball.h5 QUANTISE int8", "unknown arguments: QUANTISE;int8"),
+        ("ball MODEL ball.h5 MAX_ERROR", "no value after MAX_ERROR"),
+        ("ball MODEL ball.h5 NAME 2nd", "NAME 2nd is no C identifier"),
+        ("ball MODEL ball.h5 NAME [[a; rm -rf /]]", "is no C identifier"),
+        ("ball MODEL ball.h5 TARGET pentium", "unknown target or instruction set 'pentium'"),
+        ("ball MODEL ball.h5 ISA sse9", "unknown target or instruction set 'sse9'"),
+        ("ball MODEL ball.h5 TARGET atom32 ISA sse2", "give TARGET or ISA, not both"),
+        ("ball MODEL ball.h5 ISA sse2 avx2", "not implemented"),
+        ("ball MODEL ball.h5 FLAGS_FROM cpu", "FLAGS_FROM cpu is no target"),
+    ],
+)
+def test_wrong_calls(project: Project, call: str, message: str) -> None:
+    project.lists(f"add_nn_model({call})\n")
+    assert message in _told(project.configure(ok=False))
+
+
+def test_twice_the_same_target(project: Project) -> None:
+    project.lists("add_nn_model(ball MODEL ball.h5)\nadd_nn_model(ball MODEL ball.h5)\n")
+    assert "a target of that name already" in _told(project.configure(ok=False))
+
+
+def test_no_language(project: Project) -> None:
+    project.lists("add_nn_model(ball MODEL ball.h5)\n", languages="NONE")
+    assert "neither C nor C++" in _told(project.configure(ok=False))
+
+
+@pytest.mark.parametrize(
+    ("python", "message"),
+    [("/bin/false", "found no Python"), ("/no/such/python", "No such file or directory")],
+)
+def test_no_python(project: Project, python: str, message: str) -> None:
+    project.lists("add_nn_model(ball MODEL ball.h5)\n")
+    text = _told(project.configure(f"-DCANNERY_PYTHON={python}", ok=False))
+    assert message in text
+    assert "python3 -m venv" in text
+
+
+def test_a_python_without_the_dependencies(project: Project) -> None:
+    fake = project.write("python", '#!/bin/sh\nexec python3 -S "$@"\n')
+    fake.chmod(0o755)
+    project.lists("add_nn_model(ball MODEL ball.h5)\n")
+    text = _told(project.configure(f"-DCANNERY_PYTHON={fake}", ok=False))
+    assert "lacks click" in text
+
+
+def test_versions(project: Project) -> None:
+    project.lists("find_package(Cannery 0.1 CONFIG REQUIRED)\n", languages="NONE", find=False)
+    project.configure()
+    project.lists("find_package(Cannery 99 CONFIG REQUIRED)\n", languages="NONE", find=False)
+    assert "version: 0.1.0" in _told(project.configure(ok=False))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("NAME class", "'class' is a word of C or C++"),
+        ("MAX_ERROR -1", "--max-error"),
+        ("RENAME image=2", "--rename"),
+        ("INPUT_DTYPE nothing=uint8", "nothing"),
+        ("OUTPUTS nothing", "nothing"),
+    ],
+)
+def test_the_generator_tells_the_rest(project: Project, arguments: str, message: str) -> None:
+    project.lists(f"add_nn_model(ball MODEL ball.h5 {arguments})\n")
+    project.configure()
+    text = project.build(ok=False)
+    assert "cannery: error: " in text
+    assert message in text
+
+
+def test_a_bad_model_keeps_the_earlier_result(project: Project) -> None:
+    project.lists("add_nn_model(ball MODEL ball.h5)\n")
+    project.configure()
+    project.build()
+    before = project.manifest()
+    data = (project.folder / "ball.h5").read_bytes()
+    (project.folder / "ball.h5").write_bytes(data[: len(data) // 2])
+    assert "cannery: error: " in project.build(ok=False)
+    assert project.manifest() == before
+    write_tiny_model(project.folder / "ball.h5", unsupported=True)
+    assert "MyLayer" in project.build(ok=False)

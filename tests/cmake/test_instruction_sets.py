@@ -1,0 +1,106 @@
+"""What add_nn_model() uses: what TARGET or ISA says, else what the flags in use allow."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import pytest
+
+from cmake_project import MAIN_C, MAIN_CPP, Project
+from needs import need_program, need_toolchain
+from tiny_models import write_tiny_model
+
+x86_only = pytest.mark.skipif(platform.machine() != "x86_64", reason="flags of x86")
+
+ROBOT = """
+add_executable(robot main.{suffix})
+target_link_libraries(robot PRIVATE ball)
+add_test(NAME robot COMMAND robot)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    write_tiny_model(tmp_path / "ball.h5")
+    made = Project(tmp_path)
+    made.write("main.c", MAIN_C)
+    made.write("main.cpp", MAIN_CPP)
+    return made
+
+
+@x86_only
+@pytest.mark.parametrize(
+    ("before", "arguments", "isa"),
+    [
+        ("", "", "sse2"),
+        ("add_compile_options(-mssse3)", "", "ssse3"),
+        ("add_compile_options($<$<CONFIG:Release>:-msse4.2>)", "", "sse42"),
+        ("string(APPEND CMAKE_C_FLAGS_RELEASE \" -mavx2 -mfma\")", "", "avx2"),
+        ("add_library(cpu INTERFACE)\ntarget_compile_options(cpu INTERFACE -msse4.2)",
+         "FLAGS_FROM cpu", "sse42"),
+        ("", "ISA avx2", "avx2"),
+        ("", "ISA generic", "generic"),
+        ("", "TARGET silvermont", "sse42"),
+        ("set(CANNERY_TARGET ssse3)", "", "ssse3"),
+        ("set(CANNERY_TARGET silvermont)", "ISA sse2", "sse2"),
+    ],
+)  # fmt: skip
+def test_flags_decide(project: Project, before: str, arguments: str, isa: str) -> None:
+    project.lists(f"{before}\nadd_nn_model(ball MODEL ball.h5 {arguments})\n")
+    project.configure("-DCMAKE_BUILD_TYPE=Release")
+    text = project.build()
+    assert project.isa() == isa
+    assert ("limited to SSE2" in text) == (isa == "sse2" and not arguments)
+    assert "limited to SSE2" not in project.build()
+
+
+@x86_only
+def test_configurations_may_differ(project: Project) -> None:
+    project.lists(
+        'string(APPEND CMAKE_C_FLAGS_RELEASE " -mssse3")\nadd_nn_model(ball MODEL ball.h5)'
+    )
+    project.configure(generator="Ninja Multi-Config")
+    for config, isa in (("Debug", "sse2"), ("Release", "ssse3")):
+        project.build("--config", config)
+        assert project.isa(config=config) == isa
+
+
+@x86_only
+def test_a_target_that_the_compiler_contradicts(project: Project) -> None:
+    project.lists("add_nn_model(ball MODEL ball.h5 TARGET neon64)\n")
+    project.configure()
+    assert "neon64 needs __ARM_NEON" in project.build(ok=False)
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_native_with_both_compilers(project: Project, compiler: str) -> None:
+    need_program(compiler)
+    project.lists("add_nn_model(ball MODEL ball.h5 TARGET native)" + ROBOT.format(suffix="c"))
+    project.configure(f"-DCMAKE_C_COMPILER={compiler}")
+    project.build()
+    assert "right" in project.test()
+
+
+@pytest.mark.parametrize(
+    ("toolchain", "target", "isa", "bits"),
+    [
+        ("i686-atom", "atom32", "ssse3", 32),
+        ("x86_64-silvermont", "silvermont", "sse42", 64),
+        ("armv7-neon", "armv7-a9", "neon32", 32),
+        ("aarch64", "aarch64-a53", "neon64", 64),
+        ("arm-none-eabi", "cortex-m7", "generic", 32),
+    ],
+)
+def test_toolchain_files(
+    project: Project, toolchain: str, target: str, isa: str, bits: int
+) -> None:
+    need_program(need_toolchain(target).target.emulator[0])
+    project.lists(
+        "add_nn_model(ball MODEL ball.h5)" + ROBOT.format(suffix="cpp"), languages="C CXX"
+    )
+    project.configure(toolchain=toolchain)
+    project.build()
+    manifest = project.manifest()
+    assert (manifest["isa"], manifest["bits"]) == (isa, bits)
+    assert "right" in project.test()
