@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
-from cannery.errors import ModelError
+from cannery.errors import CanneryError, ModelError, OptionError
 from cannery.frontends.options import ImportOptions
 from cannery.ir.graph import Graph
 from cannery.ir.verify import verify
@@ -48,11 +48,22 @@ def load_graph(path: Path, options: ImportOptions | None = None) -> Graph:
     readers = [cast(_Reader, import_module(name)) for name in _READERS]
     for reader in readers:
         if reader.recognises(head):
-            graph = reader.load(path, options or ImportOptions())
-            verify(graph, after="import")
-            return graph
+            return _load(reader, path, options or ImportOptions())
     known = ", ".join(reader.FORMAT for reader in readers)
     raise ModelError("not a model file", where=str(path), cure=f"readable are: {known}")
+
+
+def _load(reader: _Reader, path: Path, options: ImportOptions) -> Graph:
+    try:
+        graph = reader.load(path, options)
+        verify(graph, after="import")
+    except OptionError:
+        raise
+    except CanneryError as error:
+        if not error.where.startswith(str(path)):
+            error.where = f"{path}: {error.where}" if error.where else str(path)
+        raise
+    return graph
 
 
 def _head(path: Path) -> bytes:

@@ -8,7 +8,8 @@ come in the order of its sorted keys, as in Keras.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple, TypeAlias, Union
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from cannery.errors import ModelError, UnsupportedError
 
@@ -18,7 +19,8 @@ _MAX_DEPTH = 32
 _CONSTANT = "_CONSTANT_VALUE"
 
 
-class TensorRef(NamedTuple):
+@dataclass(frozen=True)
+class TensorRef:
     """Output `tensor` of call `node` of the layer called `layer`."""
 
     layer: str
@@ -26,7 +28,7 @@ class TensorRef(NamedTuple):
     tensor: int
 
 
-Structure: TypeAlias = Union[TensorRef, tuple["Structure", ...], Mapping[str, "Structure"]]
+Structure: TypeAlias = "TensorRef | tuple[Structure, ...] | Mapping[str, Structure]"
 
 
 def flatten(structure: Structure) -> tuple[TensorRef, ...]:

@@ -39,10 +39,19 @@ _FLOAT_POLICIES = frozenset(
 def parse_json(text: str | bytes, what: str) -> object:
     """Decoded JSON; ModelError naming `what` if it is damaged or nested absurdly deep."""
     try:
-        value: object = json.loads(text)
+        value: object = json.loads(text, object_hook=_unwrap)
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise ModelError(f"{what} is damaged: {reason}", cure="save the model again") from None
+    return value
+
+
+def _unwrap(value: dict[str, object]) -> object:
+    """Serialized tuples and shapes as plain lists."""
+    if value.get("class_name") in ("__tuple__", "TensorShape"):
+        config = value.get("config")
+        items = value.get("items", config.get("value") if isinstance(config, dict) else None)
+        return items if isinstance(items, list) else value
     return value
 
 

@@ -17,11 +17,12 @@ _INPUT_DTYPES = (DType.FLOAT32, DType.UINT8)
 class ImportOptions:
     """How to read a model.
 
-    `batch` replaces the batch of the file, fixed or open. `outputs` names layers whose values become
-    the model's outputs, instead of the file's; inputs that these do not need vanish. `rename` maps
-    names of inputs and outputs to others. `input_dtypes`, by input: a uint8 input v is read as
-    scale * v + offset, by nodes `<input>/cast`, `<input>/scale` and `<input>/offset`. `dims` sizes
-    the dimensions that the file leaves open; where they have no name, `<input>.<axis>` is one.
+    `batch` replaces the batch of the file, fixed or open. `outputs` names layers whose values
+    become the model's outputs, instead of the file's; inputs that these do not need vanish.
+    `rename` maps names of inputs and outputs to others. `input_dtypes`, by input: a uint8 input v
+    is read as scale * v + offset, by nodes `<input>/cast`, `<input>/scale` and `<input>/offset`.
+    `dims` sizes the dimensions that the file leaves open; where they have no name,
+    `<input>.<axis>` is one.
 
     Raises OptionError for values that no model could satisfy.
     """

@@ -1,0 +1,130 @@
+"""Names of a graph's inputs and outputs, and inputs of another element type; for every frontend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cannery.errors import OptionError
+from cannery.frontends.options import ImportOptions
+from cannery.ir.graph import Graph, GraphBuilder, Node
+from cannery.ir.tensor import DType
+from cannery.ops.elementwise.binary import Add, Mul
+from cannery.ops.movement.op import Cast, Identity
+
+
+def check_input_dtypes(options: ImportOptions, inputs: Sequence[str]) -> None:
+    """Raises OptionError if `options.input_dtypes` name an input that the model does not have."""
+    for name in options.input_dtypes:
+        if name not in inputs:
+            listed = ", ".join(inputs)
+            raise OptionError(f"no input is called {name!r}", cure=f"inputs: {listed}")
+
+
+def declare_input(
+    builder: GraphBuilder,
+    name: str,
+    shape: Sequence[int],
+    dtype: DType,
+    options: ImportOptions,
+) -> str:
+    """Declare the next input, and return it as the model expects it.
+
+    Where the options make it uint8, that is scale * input + offset in float32, by the nodes
+    `<input>/cast`, `<input>/scale` and `<input>/offset` (the latter two only if given).
+    """
+    chosen = options.input_dtypes.get(name)
+    value = builder.input(name, shape, chosen or dtype)
+    if chosen is not DType.UINT8:
+        return value
+    value = builder.node(Cast(DType.FLOAT32), [value], name=f"{name}/cast")
+    for op, label, number in ((Mul(), "scale", options.scale), (Add(), "offset", options.offset)):
+        if number is not None:
+            factor = np.asarray(number, np.float32)
+            constant = builder.constant(f"{name}/{label}_value", factor)
+            value = builder.node(op, [value, constant], name=f"{name}/{label}")
+    return value
+
+
+def finish(
+    builder: GraphBuilder,
+    inputs: Sequence[str],
+    outputs: Sequence[tuple[str, str]],
+    options: ImportOptions,
+) -> Graph:
+    """The finished graph of `inputs` and `outputs` = (name, value), renamed by `options.rename`.
+
+    An output that is an input, a constant, or another output gets an Identity of its own. Another
+    value that bears an output's name becomes `<name>/pre`. A name that occurs twice gets `.1`.
+
+    Raises ModelError without outputs, OptionError for a rename of nothing, or to a name in use.
+    """
+    taken = {*inputs, *builder.constants}
+    values = []
+    for name, value in outputs:
+        if value in taken:
+            value = builder.node(Identity(), [value], name=builder.unique(name))
+        taken.add(value)
+        values.append(value)
+        builder.output(value)
+    graph = builder.build()
+    names = _distinct([name for name, _ in outputs], set(inputs))
+    graph = _renamed(graph, dict(zip(values, names, strict=True)))
+    return _rename_by_user(graph, options.rename)
+
+
+def _distinct(names: Sequence[str], taken: set[str]) -> list[str]:
+    result: list[str] = []
+    for name in names:
+        free, k = name, 0
+        while free in taken:
+            k += 1
+            free = f"{name}.{k}"
+        taken.add(free)
+        result.append(free)
+    return result
+
+
+def _rename_by_user(graph: Graph, rename: Mapping[str, str]) -> Graph:
+    interface = (*graph.inputs, *graph.outputs)
+    for name in rename:
+        if name not in interface:
+            listed = ", ".join(interface)
+            raise OptionError(
+                f"rename: no input or output is called {name!r}", cure=f"there are: {listed}"
+            )
+    names = [rename.get(name, name) for name in interface]
+    for name in names:
+        if names.count(name) > 1:
+            raise OptionError(f"rename: two inputs or outputs are called {name!r}")
+    return _renamed(graph, dict(rename)) if rename else graph
+
+
+def _renamed(graph: Graph, names: Mapping[str, str]) -> Graph:
+    """The graph with values renamed, all at once; those in the way become `<name>/pre`."""
+    mapping = {old: new for old, new in names.items() if old != new}
+    used = set(graph.types) | set(mapping.values())
+    for value in graph.types:
+        if value in mapping.values() and value not in mapping:
+            (fresh,) = _distinct([f"{value}/pre"], used)
+            mapping[value] = fresh
+    if not mapping:
+        return graph
+
+    def new(value: str) -> str:
+        return mapping.get(value, value)
+
+    nodes = tuple(
+        Node(n.op, n.name, tuple(map(new, n.inputs)), tuple(map(new, n.outputs)))
+        for n in graph.nodes
+    )
+    return replace(
+        graph,
+        nodes=nodes,
+        inputs=tuple(map(new, graph.inputs)),
+        outputs=tuple(map(new, graph.outputs)),
+        types={new(k): v for k, v in graph.types.items()},
+        constants={new(k): v for k, v in graph.constants.items()},
+    )

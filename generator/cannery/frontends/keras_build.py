@@ -1,0 +1,131 @@
+"""From a tree of models to a Graph: flattens, checks what is supported, builds the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedError
+from cannery.frontends.interface import check_input_dtypes, declare_input, finish
+from cannery.frontends.keras_inline import (
+    Application,
+    Network,
+    Value,
+    inline,
+    needed_applications,
+    select_outputs,
+)
+from cannery.frontends.keras_layers.base import Layer, LayerPath, Scope, WeightStore
+from cannery.frontends.keras_model import InputSpec, ModelConfig
+from cannery.frontends.options import ImportOptions
+from cannery.frontends.unsupported import Problem, UnsupportedLayersError
+from cannery.ir.graph import Graph, GraphBuilder
+
+
+def build_graph(model: ModelConfig, store: WeightStore, options: ImportOptions) -> Graph:
+    """The graph of a model.
+
+    Its outputs are called as the top-level layers that return them (a nested model, if it is one),
+    its nodes as layers: `<layer>`, `<layer>/<activation>`, `<layer>/<part>`.
+
+    Raises UnsupportedLayersError listing all layers, ModelError for what does not fit together,
+    OptionError for options that do not fit the model.
+    """
+    network = select_outputs(inline(model), options.outputs)
+    needed = needed_applications(network)
+    targets = (network.applications[n].target for n in needed)
+    problems = [t for t in targets if isinstance(t, Problem)]
+    if problems:
+        raise UnsupportedLayersError(list(dict.fromkeys(problems)))
+    return _Importer(network, needed, store, options).run()
+
+
+class _Importer:
+    """Builds one graph."""
+
+    def __init__(
+        self,
+        network: Network,
+        needed: Sequence[int],
+        store: WeightStore,
+        options: ImportOptions,
+    ) -> None:
+        self._network = network
+        self._needed = needed
+        self._store = store
+        self._options = options
+        self._builder = GraphBuilder(network.name)
+        self._constants: dict[tuple[LayerPath, str], str] = {}
+        self._values: dict[Value, str] = {}
+
+    def run(self) -> Graph:
+        """The finished graph."""
+        needed = set(self._needed)
+        inputs = [n for n in self._network.inputs if n in needed]
+        names = [self._network.applications[n].name for n in inputs]
+        check_input_dtypes(self._options, names)
+        self._check_dims(names)
+        for number in inputs:
+            self._values[Value(number, 0)] = self._input(self._network.applications[number])
+        for number in self._needed:
+            if number not in inputs:
+                self._values[Value(number, 0)] = self._apply(self._network.applications[number])
+        outputs = [(name, self._value(value)) for name, value in self._network.outputs]
+        return finish(self._builder, names, outputs, self._options)
+
+    def _check_dims(self, inputs: Sequence[str]) -> None:
+        open_dims = []
+        for number in self._network.inputs:
+            application = self._network.applications[number]
+            if application.name in inputs and isinstance(application.target, InputSpec):
+                dims = enumerate((application.target.shape or ())[1:], start=1)
+                open_dims += [f"{application.name}.{axis}" for axis, d in dims if d is None]
+        for name in self._options.dims:
+            if name not in open_dims:
+                listed = ", ".join(open_dims) or "none"
+                raise OptionError(f"no open dimension is called {name!r}", cure=f"open: {listed}")
+
+    def _apply(self, application: Application) -> str:
+        layer = application.target
+        if not isinstance(layer, Layer):
+            raise ModelError("is no input of the model", where=f"layer {application.name!r}")
+        scope = Scope(
+            self._builder, self._store, application.name, application.path, self._constants
+        )
+        try:
+            inputs = [self._value(v) for v in application.inputs]
+            return layer.plan.build(scope, inputs)
+        except UnsupportedError as error:
+            problem = Problem(application.name, layer.class_name, error.what, error.cure)
+            raise UnsupportedLayersError([problem]) from error
+        except CanneryError as error:
+            error.where = error.where or f"layer {application.name!r} ({layer.class_name})"
+            raise
+
+    def _value(self, value: Value) -> str:
+        if value not in self._values:
+            raise ModelError(f"reads output {value.output} of a layer that has one output")
+        return self._values[value]
+
+    def _input(self, application: Application) -> str:
+        spec = application.target
+        assert isinstance(spec, InputSpec)
+        name = application.name
+        shape = self._shape(name, spec)
+        try:
+            return declare_input(self._builder, name, shape, spec.dtype, self._options)
+        except CanneryError as error:
+            error.where = error.where or f"input {name!r}"
+            raise
+
+    def _shape(self, name: str, spec: InputSpec) -> tuple[int, ...]:
+        where = f"input {name!r}"
+        if spec.shape is None:
+            raise ModelError("has no shape", where=where, cure="give the model an Input")
+        dims = [self._options.batch]
+        for axis, size in enumerate(spec.shape[1:], start=1):
+            size = self._options.dims.get(f"{name}.{axis}") if size is None else size
+            if size is None:
+                cure = f"fix it to n by --dim {name}.{axis}=n"
+                raise UnsupportedError(f"dimension {axis} is open", where=where, cure=cure)
+            dims.append(size)
+        return tuple(dims)

@@ -1,0 +1,173 @@
+"""Keras models in one HDF5 file (.h5, .hdf5): `model_config`, and weights in `model_weights`.
+
+Every layer of the top level has a group whose attribute `weight_names` lists its weights: those of
+a nested model all together, first the trainable ones, then the others, each in the order of the
+layers. Keras goes by that order, names being historical accidents; so does this reader, but it
+insists that names and order do not contradict each other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.hdf5_reader import MAGIC, Hdf5Reader, open_hdf5
+from cannery.frontends.keras_build import build_graph
+from cannery.frontends.keras_config import parse_json
+from cannery.frontends.keras_layers.base import Layer, LayerPath
+from cannery.frontends.keras_model import ModelConfig, Target, read_model
+from cannery.frontends.keras_version import parse_version
+from cannery.frontends.options import ImportOptions
+from cannery.frontends.unsupported import Problem
+from cannery.ir.graph import Array, Graph
+
+FORMAT = "Keras HDF5 (.h5)"
+
+_WEIGHTS = "model_weights"
+
+#: Other names under which a variable is stored.
+_ALIASES = {"kernel": "depthwise_kernel"}
+
+
+def recognises(head: bytes) -> bool:
+    """Whether a file that begins with `head` is HDF5."""
+    return head.startswith(MAGIC)
+
+
+def load(path: Path, options: ImportOptions) -> Graph:
+    """The graph of a model saved by Keras 2.2 to 3 as HDF5; see `cannery.frontends.load_graph`."""
+    with open_hdf5(path, str(path)) as file:
+        config = file.text("", "model_config")
+        if config is None:
+            raise ModelError(
+                "holds weights only, not the network",
+                where=str(path),
+                cure="save the whole model: model.save(...) instead of model.save_weights(...)",
+            )
+        version = file.text("", "keras_version") or file.text(_WEIGHTS, "keras_version")
+        _check_backend(file)
+        model = read_model(parse_json(config, "model_config"), parse_version(version))
+        return build_graph(model, Hdf5Weights(file, model), options)
+
+
+def _check_backend(file: Hdf5Reader) -> None:
+    backend = file.text("", "backend") or file.text(_WEIGHTS, "backend")
+    if backend in ("theano", "cntk"):
+        raise UnsupportedError(
+            f"weights in the layout of {backend}", cure="load and save the model with TensorFlow"
+        )
+
+
+class _Variable(NamedTuple):
+    """One weight that the model expects."""
+
+    path: LayerPath
+    name: str
+    trainable: bool
+
+
+class Hdf5Weights:
+    """The weights of a model; finds out where they are when the first one of a group is read."""
+
+    def __init__(self, file: Hdf5Reader, model: ModelConfig) -> None:
+        self._file = file
+        self._model = model
+        self._found: dict[str, Mapping[tuple[LayerPath, str], str]] = {}
+
+    def read(self, path: LayerPath, variable: str, shapes: Sequence[tuple[int, ...]]) -> Array:
+        """See WeightStore."""
+        top = path[0]
+        if top not in self._found:
+            self._found[top] = self._locate(top)
+        stored = self._found[top].get((path, variable))
+        if stored is None:
+            raise ModelError(
+                f"weight {variable!r} is not stored", where=f"layer {'/'.join(path)!r}"
+            )
+        try:
+            return self._file.array(stored, shapes)
+        except ModelError as error:
+            error.where = f"layer {'/'.join(path)!r}, weight {variable!r}"
+            raise
+
+    def _locate(self, top: str) -> dict[tuple[LayerPath, str], str]:
+        """Where the variables of a top-level layer are stored."""
+        group = f"{_WEIGHTS}/{top}" if self._file.has_group(_WEIGHTS) else top
+        names = self._file.texts(group, "weight_names")
+        if names is None:
+            raise ModelError("its weights are missing", where=f"layer {top!r}")
+        target = next(e.target for e in self._model.entries if e.name == top)
+        expected = list(_stored_order(list(_variables((top,), target))))
+        matched = _match(expected, names, complete=_is_known(target))
+        if matched is None:
+            wanted = ", ".join(f"{'/'.join(v.path)}/{v.name}" for v in expected)
+            raise ModelError(
+                f"stores the weights {', '.join(names)}, expected {wanted}", where=f"layer {top!r}"
+            )
+        return {key: f"{group}/{name}" for key, name in matched.items()}
+
+
+def _is_known(target: Target) -> bool:
+    """Whether all layers inside are supported, so that all their weights are known."""
+    if isinstance(target, ModelConfig):
+        return all(_is_known(e.target) for e in target.entries)
+    return not isinstance(target, Problem)
+
+
+def _variables(path: LayerPath, target: Target) -> Iterator[_Variable]:
+    """Everything that a layer stores, in the order in which Keras made it."""
+    if isinstance(target, ModelConfig):
+        for entry in target.entries:
+            yield from _variables((*path, entry.name), entry.target)
+    elif isinstance(target, Layer):
+        yield from (_Variable(path, name, target.trainable) for name in target.plan.weights)
+        yield from (_Variable(path, name, False) for name in target.plan.state)
+        for attribute, child in target.children.items():
+            yield from _variables((*path, attribute), child)
+
+
+def _stored_order(variables: Sequence[_Variable]) -> Iterator[_Variable]:
+    """First what is trainable, then the rest."""
+    yield from (v for v in variables if v.trainable)
+    yield from (v for v in variables if not v.trainable)
+
+
+def _match(
+    expected: Sequence[_Variable], names: Sequence[str], *, complete: bool
+) -> dict[tuple[LayerPath, str], str] | None:
+    """Stored name by variable: by order if the names agree, else by names that are unambiguous."""
+    keys = [(v.path, v.name) for v in expected]
+    agree = all(_tail(n) in ("", v.name) for v, n in zip(expected, names, strict=False))
+    if complete and len(names) == len(expected) and agree:
+        return dict(zip(keys, names, strict=True))
+    by_name: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        by_name.setdefault((_owner(name), _tail(name)), []).append(name)
+    found = {key: by_name.get((key[0][-1], key[1]), []) for key in keys}
+    if any(len(matches) != 1 for matches in found.values()):
+        return None
+    return {key: matches[0] for key, matches in found.items()}
+
+
+_COUNTER = re.compile(r"(_\d+)?(:\d+)?$", re.ASCII)
+
+_KNOWN = frozenset(
+    """
+    kernel bias depthwise_kernel pointwise_kernel gamma beta moving_mean moving_variance
+    moving_stddev renorm_mean renorm_stddev alpha mean variance count
+    """.split()
+)
+
+
+def _tail(name: str) -> str:
+    """The variable that a stored name such as `conv2d_1/kernel_2:0` speaks of; "" if unknown."""
+    variable = _COUNTER.sub("", name.rsplit("/", 1)[-1])
+    return variable if variable in _KNOWN else ""
+
+
+def _owner(name: str) -> str:
+    """The layer that a stored name speaks of."""
+    return name.rsplit("/", 2)[-2] if "/" in name else ""

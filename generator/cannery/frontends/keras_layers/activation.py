@@ -1,0 +1,125 @@
+"""Activation layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from cannery.errors import ModelError
+from cannery.frontends.keras_config import LayerConfig
+from cannery.frontends.keras_layers.base import Plan, Scope, layer
+from cannery.frontends.keras_layers.functions import read_activation
+from cannery.ops.elementwise.activations import (
+    Clip,
+    Elu,
+    LeakyRelu,
+    PRelu,
+    Relu,
+    ReluGeneral,
+    ThresholdedRelu,
+)
+from cannery.ops.movement.op import Reshape, Transpose
+from cannery.ops.registry import Op
+from cannery.ops.softmax.op import Softmax
+
+
+def _plan(op: Op) -> Plan:
+    """A layer that is one node without weights."""
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        return scope.node(op, [scope.to_float(scope.single(inputs))])
+
+    return Plan(build)
+
+
+@layer("Activation")
+def activation(config: LayerConfig) -> Plan:
+    """Any activation function."""
+    function = read_activation(config)
+    if function is not None and function.child is not None:
+        return function.child.plan
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        x = scope.single(inputs)
+        return x if function is None else function.apply(scope, scope.to_float(x))
+
+    return Plan(build)
+
+
+@layer("ReLU", activation=True)
+def relu(config: LayerConfig) -> Plan:
+    """With negative slope, threshold and maximum; as the simplest operator that computes it."""
+    slope = config.number("negative_slope", 0.0)
+    threshold = config.number("threshold", 0.0)
+    maximum = config.optional_number("max_value")
+    if maximum is None and threshold == 0:
+        return _plan(LeakyRelu(slope) if slope else Relu())
+    if maximum is not None and threshold == 0 and slope == 0:
+        return _plan(Clip(0.0, maximum))
+    return _plan(ReluGeneral(slope, threshold, maximum))
+
+
+@layer("LeakyReLU", activation=True)
+def leaky_relu(config: LayerConfig) -> Plan:
+    """Keras 2 calls the slope alpha, Keras 3 negative_slope; 0.3 in both unless given."""
+    alpha = config.number("alpha", config.number("negative_slope", 0.3))
+    return _plan(LeakyRelu(alpha))
+
+
+@layer("ThresholdedReLU", activation=True)
+def thresholded_relu(config: LayerConfig) -> Plan:
+    """The input where it is above theta, else 0."""
+    return _plan(ThresholdedRelu(config.number("theta", 1.0)))
+
+
+@layer("ELU", activation=True)
+def elu(config: LayerConfig) -> Plan:
+    """The input x where x > 0, else alpha * (exp(x) - 1)."""
+    return _plan(Elu(config.number("alpha", 1.0)))
+
+
+@layer("PReLU", activation=True)
+def prelu(config: LayerConfig) -> Plan:
+    """A stored slope per element of a sample, equal along `shared_axes`."""
+    shared = config.axes("shared_axes", ())
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        x = scope.to_float(scope.single(inputs))
+        axes = {scope.axis(x, a) for a in shared}
+        shape = scope.shape(x)
+        stored = tuple(1 if a in axes else shape[a] for a in range(1, len(shape)))
+        return scope.node(PRelu(), [x, scope.stored("alpha", stored)])
+
+    return Plan(build, weights=("alpha",))
+
+
+@layer("Softmax", activation=True)
+def softmax(config: LayerConfig) -> Plan:
+    """Along one axis, or along several as if they were one."""
+    axes = config.axes("axis", (-1,))
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        x = scope.to_float(scope.single(inputs))
+        resolved = sorted({scope.axis(x, a) for a in axes})
+        if not resolved:
+            raise ModelError("softmax along no axis")
+        if len(resolved) == 1:
+            return scope.node(Softmax(resolved[0]), [x])
+        return _softmax_over(scope, x, resolved)
+
+    return Plan(build)
+
+
+def _softmax_over(scope: Scope, x: str, axes: list[int]) -> str:
+    """Softmax over several axes: they go last, become one, and go back."""
+    shape = scope.shape(x)
+    kept = [a for a in range(len(shape)) if a not in axes]
+    order = (*kept, *axes)
+    x = scope.transposed(x, "axes_last", order)
+    moved = scope.shape(x)
+    joined = prod(shape[a] for a in axes)
+    flat = scope.node(Reshape((*moved[: len(kept)], joined)), [x], "flat")
+    y = scope.node(Softmax(len(kept)), [flat], "softmax")
+    y = scope.node(Reshape(moved), [y], "unflat")
+    back = tuple(order.index(a) for a in range(len(order)))
+    return scope.node(Transpose(back), [y])

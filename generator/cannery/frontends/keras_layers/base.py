@@ -1,0 +1,244 @@
+"""The registry of Keras layers, and what their functions work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.keras_config import LayerConfig
+from cannery.ir.graph import Array, GraphBuilder
+from cannery.ir.tensor import DType
+from cannery.ops.movement.op import Cast, Transpose
+from cannery.ops.registry import Op
+
+#: Names of a layer from the top of the model, `("outer", "inner")`; where a layer holds another one
+#: as an attribute, the attribute's name, as `("conv", "activation")`.
+LayerPath = tuple[str, ...]
+
+
+class WeightStore(Protocol):
+    """Where the weights of a model are read from."""
+
+    def read(self, path: LayerPath, variable: str, shapes: Sequence[tuple[int, ...]]) -> Array:
+        """A float32 weight; ModelError unless it is stored with one of `shapes`."""
+
+
+class Scope:
+    """One application of a layer: makes its nodes and gives them names.
+
+    `name` names the application, `path` the layer (applications of one layer share its constants).
+    """
+
+    def __init__(
+        self,
+        builder: GraphBuilder,
+        store: WeightStore,
+        name: str,
+        path: LayerPath,
+        constants: dict[tuple[LayerPath, str], str],
+    ) -> None:
+        self.name = name
+        self.path = path
+        self._builder = builder
+        self._store = store
+        self._constants = constants
+
+    def under(self, label: str, *, attribute: str | None = None) -> Scope:
+        """The scope named `<name>/<label>`, of the layer held as `attribute` if that is given."""
+        path = (*self.path, attribute) if attribute else self.path
+        return Scope(self._builder, self._store, f"{self.name}/{label}", path, self._constants)
+
+    def node(self, op: Op, inputs: Sequence[str], label: str = "") -> str:
+        """Append a node called as this application, or `<name>/<label>`; returns its output."""
+        name = f"{self.name}/{label}" if label else self.name
+        return self._builder.node(op, inputs, name=self._builder.unique(name))
+
+    def shape(self, value: str) -> tuple[int, ...]:
+        """The shape of a value, batch included."""
+        return self._builder.types[value].shape
+
+    def rank(self, value: str) -> int:
+        """The number of dimensions of a value, batch included."""
+        return len(self.shape(value))
+
+    def is_float(self, value: str) -> bool:
+        """Whether a value is float32."""
+        return self._builder.types[value].dtype is DType.FLOAT32
+
+    def to_float(self, value: str) -> str:
+        """`value` as float32, by a Cast `<value>/cast` that all its readers share."""
+        if self.is_float(value):
+            return value
+        return self.shared(
+            ("", value),
+            lambda: self._builder.node(
+                Cast(DType.FLOAT32), [value], name=self._builder.unique(f"{value}/cast")
+            ),
+        )
+
+    def shared(self, key: tuple[str, str], make: Callable[[], str]) -> str:
+        """The value made under `key`, made now if it is the first use."""
+        where = ((key[0],), key[1])
+        if where not in self._constants:
+            self._constants[where] = make()
+        return self._constants[where]
+
+    def weight(self, variable: str, *shapes: tuple[int, ...]) -> Array:
+        """A stored weight; ModelError if it has none of `shapes`."""
+        return self._store.read(self.path, variable, shapes)
+
+    def constant(self, label: str, make: Callable[[], NDArray[np.generic]]) -> str:
+        """The constant `<layer>/<label>`; `make` is called for the layer's first application."""
+        key = (self.path, label)
+        if key not in self._constants:
+            hint = "/".join((*self.path, label))
+            self._constants[key] = self._builder.constant(hint, make())
+        return self._constants[key]
+
+    def stored(self, variable: str, shape: tuple[int, ...]) -> str:
+        """The constant that is the stored weight itself."""
+        return self.constant(variable, lambda: self.weight(variable, shape))
+
+    def single(self, inputs: Sequence[str]) -> str:
+        """The only input; ModelError if there are several."""
+        if len(inputs) != 1:
+            raise ModelError(f"takes one input, has {len(inputs)}")
+        return inputs[0]
+
+    def axis(self, value: str, axis: int) -> int:
+        """`axis` counted from the front; the batch and what is out of range are errors."""
+        rank = self.rank(value)
+        if not -rank <= axis < rank:
+            raise ModelError(f"axis {axis} is outside of its input {self.shape(value)}")
+        if axis % rank == 0:
+            raise UnsupportedError(
+                "it works along the batch", cure="choose another axis: samples are independent"
+            )
+        return axis % rank
+
+    def transposed(self, value: str, label: str, axes: tuple[int, ...]) -> str:
+        """`value` with its dimensions permuted, by a node `<name>/<label>`."""
+        return self.node(Transpose(axes), [value], label)
+
+    def channels_last(self, value: str, first: bool) -> str:
+        """`value` with its channels moved from axis 1 to the end, if they are `first`."""
+        if not first:
+            return value
+        return self.transposed(value, "channels_last", (0, *range(2, self.rank(value)), 1))
+
+    def channels_back(self, value: str, first: bool) -> str:
+        """Undoes `channels_last`."""
+        rank = self.rank(value)
+        if not first:
+            return value
+        return self.transposed(value, "channels_first", (0, rank - 1, *range(1, rank - 1)))
+
+
+#: One application: the inputs of a layer (flat) to its output.
+Build = Callable[[Scope, Sequence[str]], str]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a layer does and stores.
+
+    `weights` are its trainable variables and `state` the others, in the order in which Keras makes
+    them. `children` are the layers with weights that it holds as attributes.
+    """
+
+    build: Build
+    weights: tuple[str, ...] = ()
+    state: tuple[str, ...] = ()
+    children: Mapping[str, Layer] | None = None
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer, read and found to be supported."""
+
+    name: str
+    class_name: str
+    trainable: bool
+    plan: Plan
+
+    @property
+    def children(self) -> Mapping[str, Layer]:
+        """Layers with weights that this one holds, by attribute."""
+        return self.plan.children or {}
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether the layer or one that it holds stores anything."""
+        own = bool(self.plan.weights or self.plan.state)
+        return own or any(child.has_weights for child in self.children.values())
+
+
+Read = Callable[[LayerConfig], Plan]
+
+_LAYERS: dict[str, Read] = {}
+_ACTIVATIONS: set[str] = set()
+
+
+def layer(*class_names: str, activation: bool = False) -> Callable[[Read], Read]:
+    """Register a function for layers; `activation`: these may also be another one's activation."""
+
+    def register(read: Read) -> Read:
+        for class_name in class_names:
+            if class_name in _LAYERS:
+                raise TypeError(f"layer {class_name} is registered twice")
+            _LAYERS[class_name] = read
+        if activation:
+            _ACTIVATIONS.update(class_names)
+        return read
+
+    return register
+
+
+@cache
+def _discover() -> None:
+    package = import_module("cannery.frontends.keras_layers")
+    for found in iter_modules(package.__path__, "cannery.frontends.keras_layers."):
+        import_module(found.name)
+
+
+def layer_names() -> tuple[str, ...]:
+    """The class names of all layers that can be imported, sorted."""
+    _discover()
+    return tuple(sorted(_LAYERS))
+
+
+def is_activation(class_name: str) -> bool:
+    """Whether the class may stand as another layer's activation."""
+    _discover()
+    return class_name in _ACTIVATIONS
+
+
+def read_layer(config: LayerConfig) -> Layer:
+    """The layer of a config.
+
+    Raises UnsupportedError for an unknown class or attribute, ModelError for a malformed one.
+    """
+    _discover()
+    read = _LAYERS.get(config.class_name)
+    if read is None:
+        raise UnsupportedError("this class is not supported", cure=_cure(config.class_name))
+    config.check_policy()
+    plan = read(config)
+    config.check_all_read()
+    return Layer(config.name, config.class_name, config.trainable, plan)
+
+
+def _cure(class_name: str) -> str:
+    if class_name == "Lambda":
+        return "it holds Python code, which is never executed: use built-in layers"
+    if class_name in ("TFOpLambda", "TensorFlowOpLayer", "SlicingOpLambda"):
+        return "use a layer in place of the operation, as Add for x + y"
+    return "use built-in layers; `cannery list` names them"

@@ -1,0 +1,214 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cannery.errors import ModelError
+from cannery.frontends.keras_config import LayerConfig
+from cannery.frontends.keras_layers.base import Plan, Scope, layer
+from cannery.frontends.keras_layers.functions import (
+    Activation,
+    apply_activation,
+    children_of,
+    read_activation,
+)
+from cannery.frontends.keras_layers.window import transpose_geometry, window_pads
+from cannery.ops.conv.op import Conv
+from cannery.ops.conv_transpose.op import ConvTranspose
+
+
+@dataclass(frozen=True)
+class _Window:
+    """What all convolutions have in common."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    padding: str
+    channels_first: bool
+    bias: bool
+    activation: Activation | None
+
+    @property
+    def ones(self) -> tuple[int, ...]:
+        """A 1 per spatial axis."""
+        return (1,) * len(self.kernel)
+
+
+def _read_window(config: LayerConfig, rank: int, paddings: Sequence[str]) -> _Window:
+    return _Window(
+        kernel=config.integers("kernel_size", rank),
+        strides=config.integers("strides", rank, (1,) * rank),
+        dilations=config.integers("dilation_rate", rank, (1,) * rank),
+        padding=config.choice("padding", "valid", paddings),
+        channels_first=config.channels_first(),
+        bias=config.flag("use_bias", True),
+        activation=read_activation(config),
+    )
+
+
+def _paddings(rank: int) -> tuple[str, ...]:
+    return ("valid", "same", "causal") if rank == 1 else ("valid", "same")
+
+
+def _enter(scope: Scope, inputs: Sequence[str], window: _Window) -> str:
+    """The input as float32 with its channels last."""
+    x = scope.to_float(scope.single(inputs))
+    if scope.rank(x) != len(window.kernel) + 2:
+        raise ModelError(
+            f"its input has shape {scope.shape(x)}, expected {len(window.kernel)} spatial axes"
+        )
+    return scope.channels_last(x, window.channels_first)
+
+
+def _leave(scope: Scope, y: str, window: _Window) -> str:
+    """The activation, and the channels where the layer has them."""
+    activation = window.activation
+    if activation is not None and not activation.pointwise:
+        y = scope.channels_back(y, window.channels_first)
+        return apply_activation(scope, y, activation)
+    return scope.channels_back(apply_activation(scope, y, activation), window.channels_first)
+
+
+def _biased(scope: Scope, operands: list[str], window: _Window, channels: int) -> list[str]:
+    return [*operands, scope.stored("bias", (channels,))] if window.bias else operands
+
+
+def _conv(window: _Window, scope: Scope, x: str, group: int) -> Conv:
+    spatial = scope.shape(x)[1:-1]
+    pads = window_pads(window.padding, spatial, window.kernel, window.strides, window.dilations)
+    return Conv(window.strides, pads, window.dilations, group)
+
+
+def _plan_conv(config: LayerConfig, rank: int) -> Plan:
+    window = _read_window(config, rank, _paddings(rank))
+    filters, groups = config.integer("filters"), config.integer("groups", 1)
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        x = _enter(scope, inputs, window)
+        channels = scope.shape(x)[-1]
+        if channels % groups or filters % groups:
+            raise ModelError(f"{groups} groups do not divide {channels} inputs, {filters} filters")
+        kernel = scope.stored("kernel", (*window.kernel, channels // groups, filters))
+        operands = _biased(scope, [x, kernel], window, filters)
+        return _leave(scope, scope.node(_conv(window, scope, x, groups), operands), window)
+
+    weights = ("kernel", "bias") if window.bias else ("kernel",)
+    return Plan(build, weights, children=children_of(window.activation))
+
+
+@layer("Conv1D", "Convolution1D")
+def conv_1d(config: LayerConfig) -> Plan:
+    """x[N,S,IC], kernel[K,IC/groups,OC]; padding may be causal."""
+    return _plan_conv(config, 1)
+
+
+@layer("Conv2D", "Convolution2D")
+def conv_2d(config: LayerConfig) -> Plan:
+    """x[N,H,W,IC], kernel[KH,KW,IC/groups,OC]."""
+    return _plan_conv(config, 2)
+
+
+def _depthwise_kernel(scope: Scope, kernel: tuple[int, ...], channels: int, multiplier: int) -> str:
+    """Keras [*K,C,m] as [*K,1,C*m]: output channel c*m+j reads input channel c."""
+    stored, wanted = (*kernel, channels, multiplier), (*kernel, 1, channels * multiplier)
+    label = "depthwise_kernel"
+    return scope.constant(label, lambda: scope.weight(label, stored).reshape(wanted))
+
+
+def _plan_depthwise(config: LayerConfig, rank: int) -> Plan:
+    window = _read_window(config, rank, _paddings(rank))
+    multiplier = config.integer("depth_multiplier", 1)
+    config.ignore("filters", "groups")  # Keras 2 writes what it inherits and does not use
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        x = _enter(scope, inputs, window)
+        channels = scope.shape(x)[-1]
+        kernel = _depthwise_kernel(scope, window.kernel, channels, multiplier)
+        operands = _biased(scope, [x, kernel], window, channels * multiplier)
+        return _leave(scope, scope.node(_conv(window, scope, x, channels), operands), window)
+
+    weights = ("depthwise_kernel", "bias") if window.bias else ("depthwise_kernel",)
+    return Plan(build, weights, children=children_of(window.activation))
+
+
+@layer("DepthwiseConv1D")
+def depthwise_conv_1d(config: LayerConfig) -> Plan:
+    """x[N,S,C], kernel[K,C,m] -> y[N,O,C*m]."""
+    return _plan_depthwise(config, 1)
+
+
+@layer("DepthwiseConv2D")
+def depthwise_conv_2d(config: LayerConfig) -> Plan:
+    """x[N,H,W,C], kernel[KH,KW,C,m] -> y[N,OH,OW,C*m]."""
+    return _plan_depthwise(config, 2)
+
+
+def _plan_separable(config: LayerConfig, rank: int) -> Plan:
+    window = _read_window(config, rank, _paddings(rank))
+    filters, multiplier = config.integer("filters"), config.integer("depth_multiplier", 1)
+    config.ignore("groups")  # Keras 2 writes what it inherits and does not use
+    pointwise = Conv(window.ones, ((0, 0),) * rank, window.ones)
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        x = _enter(scope, inputs, window)
+        channels = scope.shape(x)[-1]
+        kernel = _depthwise_kernel(scope, window.kernel, channels, multiplier)
+        y = scope.node(_conv(window, scope, x, channels), [x, kernel], "depthwise")
+        shape = (*window.ones, channels * multiplier, filters)
+        operands = _biased(scope, [y, scope.stored("pointwise_kernel", shape)], window, filters)
+        return _leave(scope, scope.node(pointwise, operands, "pointwise"), window)
+
+    bias = ("bias",) if window.bias else ()
+    weights = ("depthwise_kernel", "pointwise_kernel", *bias)
+    return Plan(build, weights, children=children_of(window.activation))
+
+
+@layer("SeparableConv1D", "SeparableConvolution1D")
+def separable_conv_1d(config: LayerConfig) -> Plan:
+    """A depthwise Conv `<layer>/depthwise`, then a pointwise one `<layer>/pointwise`."""
+    return _plan_separable(config, 1)
+
+
+@layer("SeparableConv2D", "SeparableConvolution2D")
+def separable_conv_2d(config: LayerConfig) -> Plan:
+    """A depthwise Conv `<layer>/depthwise`, then a pointwise one `<layer>/pointwise`."""
+    return _plan_separable(config, 2)
+
+
+def _plan_transpose(config: LayerConfig, rank: int) -> Plan:
+    window = _read_window(config, rank, ("valid", "same"))
+    filters = config.integer("filters")
+    given = config.raw("output_padding") is not None
+    extra = config.integers("output_padding", rank, minimum=0) if given else None
+    config.ignore("groups")  # Keras 2 writes what it inherits; it has no grouped form
+    if extra is not None and any(e >= s for e, s in zip(extra, window.strides, strict=True)):
+        raise ModelError(f"output_padding {extra} must be less than strides {window.strides}")
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        x = _enter(scope, inputs, window)
+        *spatial, channels = scope.shape(x)[1:]
+        pads, extras = transpose_geometry(
+            window.padding, tuple(spatial), window.kernel, window.strides, window.dilations, extra
+        )
+        kernel = scope.stored("kernel", (*window.kernel, filters, channels))
+        operands = _biased(scope, [x, kernel], window, filters)
+        op = ConvTranspose(window.strides, pads, window.dilations, extras)
+        return _leave(scope, scope.node(op, operands), window)
+
+    weights = ("kernel", "bias") if window.bias else ("kernel",)
+    return Plan(build, weights, children=children_of(window.activation))
+
+
+@layer("Conv1DTranspose", "Convolution1DTranspose")
+def conv_1d_transpose(config: LayerConfig) -> Plan:
+    """x[N,S,IC], kernel[K,OC,IC]."""
+    return _plan_transpose(config, 1)
+
+
+@layer("Conv2DTranspose", "Convolution2DTranspose")
+def conv_2d_transpose(config: LayerConfig) -> Plan:
+    """x[N,H,W,IC], kernel[KH,KW,OC,IC]."""
+    return _plan_transpose(config, 2)

@@ -1,0 +1,162 @@
+"""Normalization layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannery.errors import ModelError
+from cannery.frontends.keras_config import LayerConfig
+from cannery.frontends.keras_layers.base import Plan, Scope, layer
+from cannery.ops.elementwise.binary import Add, Div, Mul, Sub
+from cannery.ops.elementwise.unary import Sqrt, Square
+from cannery.ops.normalization.op import (
+    BatchNormalization,
+    GroupNormalization,
+    LayerNormalization,
+)
+from cannery.ops.reduce.op import ReduceMean
+
+_EPSILON = 1e-3
+
+
+def _affine_names(scale: bool, center: bool) -> tuple[str, ...]:
+    return (*(("gamma",) if scale else ()), *(("beta",) if center else ()))
+
+
+def _epsilon(config: LayerConfig) -> float:
+    return config.number("epsilon", _EPSILON)
+
+
+@layer("BatchNormalization", "BatchNormalizationV1", "BatchNormalizationV2")
+def batch_normalization(config: LayerConfig) -> Plan:
+    """By the moving statistics, along one axis or several."""
+    axes = config.axes("axis", (-1,))
+    scale, center = config.flag("scale", True), config.flag("center", True)
+    epsilon = _epsilon(config)
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        x = scope.to_float(scope.single(inputs))
+        resolved = sorted({scope.axis(x, a) for a in axes})
+        if not resolved:
+            raise ModelError("batch normalization along no axis")
+        shape = tuple(scope.shape(x)[a] for a in resolved)
+        statistics = _Statistics(scope, shape, scale, center)
+        if len(resolved) > 1:
+            return statistics.along_several(x, resolved, epsilon)
+        return scope.node(BatchNormalization(resolved[0], epsilon), [x, *statistics.operands()])
+
+    state = ("moving_mean", "moving_variance")
+    return Plan(build, _affine_names(scale, center), (*state, *_renorm_state(config)))
+
+
+def _renorm_state(config: LayerConfig) -> tuple[str, ...]:
+    """What batch renormalization stores in addition; it acts in training only."""
+    if not config.flag("renorm", False):
+        return ()
+    return ("moving_stddev", "renorm_mean", "renorm_stddev")
+
+
+class _Statistics:
+    """The four vectors of a batch normalization."""
+
+    def __init__(self, scope: Scope, shape: tuple[int, ...], scale: bool, center: bool) -> None:
+        self._scope = scope
+        self._shape = shape
+        self._stored = {"gamma": scale, "beta": center}
+
+    def _read(self, name: str) -> NDArray[np.generic]:
+        if self._stored.get(name, True):
+            return self._scope.weight(name, self._shape)
+        fill = 1.0 if name == "gamma" else 0.0
+        return np.full(self._shape, fill, np.float32)
+
+    def operands(self) -> list[str]:
+        """Constants: scale, bias, mean, variance. Stored ones first: they prove the shape."""
+        values = {
+            name: self._scope.constant(name, lambda name=name: self._read(name))  # type: ignore[misc]
+            for name in ("moving_mean", "moving_variance", "gamma", "beta")
+        }
+        return [values[n] for n in ("gamma", "beta", "moving_mean", "moving_variance")]
+
+    def along_several(self, x: str, axes: Sequence[int], epsilon: float) -> str:
+        """As x * a + b, computed in float64, for statistics with several dimensions."""
+        scope = self._scope
+        mean, variance, gamma, beta = (
+            self._read(n).astype(np.float64)
+            for n in ("moving_mean", "moving_variance", "gamma", "beta")
+        )
+        factor = gamma / np.sqrt(variance + epsilon)
+        term = beta - mean * factor
+        wide = tuple(d if i in axes else 1 for i, d in enumerate(scope.shape(x)))
+        a = scope.constant("factor", lambda: factor.reshape(wide))
+        b = scope.constant("term", lambda: term.reshape(wide))
+        return scope.node(Add(), [scope.node(Mul(), [x, a], "scale"), b])
+
+
+@layer("LayerNormalization")
+def layer_normalization(config: LayerConfig) -> Plan:
+    """Per sample, over one axis or several; Keras 3 has a form without subtraction and bias."""
+    axes = config.axes("axis", (-1,))
+    rms = config.flag("rms_scaling", False)
+    scale = config.flag("scale", True) or rms
+    center = config.flag("center", True) and not rms
+    epsilon = _epsilon(config)
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        x = scope.to_float(scope.single(inputs))
+        given = [scope.axis(x, a) for a in axes]
+        if not given:
+            raise ModelError("layer normalization over no axis")
+        resolved = tuple(sorted(set(given)))
+        shapes = [tuple(scope.shape(x)[a] for a in order) for order in (resolved, given)]
+
+        def stored(name: str) -> str:
+            # Keras orders the stored dimensions as given, but reads them as sorted.
+            return scope.constant(name, lambda: scope.weight(name, *shapes).reshape(shapes[0]))
+
+        if rms:
+            return _rms_scaled(scope, x, resolved, epsilon)
+        affine = [stored("gamma") if scale else "", stored("beta") if center else ""]
+        operands = affine if center else affine[: int(scale)]
+        return scope.node(LayerNormalization(resolved, epsilon), [x, *operands])
+
+    return Plan(build, _affine_names(scale, center))
+
+
+def _rms_scaled(scope: Scope, x: str, axes: tuple[int, ...], epsilon: float) -> str:
+    """As x / sqrt(variance + epsilon) * gamma, where the variance is about the mean."""
+    shape = scope.shape(x)
+    wide = tuple(d if i in axes else 1 for i, d in enumerate(shape))
+    stored = tuple(shape[a] for a in axes)
+    gamma = scope.constant("gamma", lambda: scope.weight("gamma", stored).reshape(wide))
+    small = scope.constant("epsilon", lambda: np.float32(epsilon).reshape(()))
+    mean = scope.node(ReduceMean(axes, keepdims=True), [x], "mean")
+    squares = scope.node(Square(), [scope.node(Sub(), [x, mean], "centred")], "squares")
+    variance = scope.node(ReduceMean(axes, keepdims=True), [squares], "variance")
+    safe = scope.node(Add(), [variance, small], "stabilised")
+    scaled = scope.node(Div(), [x, scope.node(Sqrt(), [safe], "deviation")], "scaled")
+    return scope.node(Mul(), [scaled, gamma])
+
+
+@layer("GroupNormalization")
+def group_normalization(config: LayerConfig) -> Plan:
+    """Per sample and group of channels; -1 groups are as many as channels."""
+    groups = config.integer("groups", 32, minimum=-1)
+    axis = config.integer("axis", -1, minimum=-(2**31))
+    scale, center = config.flag("scale", True), config.flag("center", True)
+    epsilon = _epsilon(config)
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        x = scope.to_float(scope.single(inputs))
+        resolved = scope.axis(x, axis)
+        channels = scope.shape(x)[resolved]
+        affine = [scope.stored("gamma", (channels,)) if scale else ""]
+        affine += [scope.stored("beta", (channels,))] if center else []
+        operands = affine if scale or center else []
+        op = GroupNormalization(channels if groups == -1 else groups, resolved, epsilon)
+        return scope.node(op, [x, *operands])
+
+    return Plan(build, _affine_names(scale, center))

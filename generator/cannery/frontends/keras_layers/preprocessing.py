@@ -1,0 +1,107 @@
+"""Layers that prepare inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannery.errors import ModelError
+from cannery.frontends.keras_config import LayerConfig
+from cannery.frontends.keras_layers.base import Plan, Scope, layer
+from cannery.ops.elementwise.binary import Add, Mul
+
+#: Least standard deviation that Normalization divides by.
+_EPSILON = 1e-7
+
+_Numbers = NDArray[np.float64]
+
+
+def _affine(
+    scope: Scope, x: str, steps: Sequence[tuple[type[Add] | type[Mul], str, _Numbers]]
+) -> str:
+    """`x` through Mul and Add of constants; neutral ones vanish, the last has the layer's name."""
+    needed = [s for s in steps if np.any(s[2] != (1.0 if s[0] is Mul else 0.0))]
+    for i, (op, label, value) in enumerate(needed):
+        _check_broadcast(scope, x, label, value)
+        constant = scope.constant(label, lambda value=value: value)  # type: ignore[misc]
+        x = scope.node(op(), [x, constant], label if i + 1 < len(needed) else "")
+    return x
+
+
+def _check_broadcast(scope: Scope, x: str, label: str, value: _Numbers) -> None:
+    shape = scope.shape(x)
+    try:
+        fits = np.broadcast_shapes(shape, value.shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ModelError(f"{label} of shape {value.shape} does not fit its input {shape}")
+
+
+@layer("Rescaling")
+def rescaling(config: LayerConfig) -> Plan:
+    """As x * scale + offset; both may be arrays that broadcast."""
+    scale, offset = config.array("scale"), config.array("offset", 0.0)
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        x = scope.to_float(scope.single(inputs))
+        return _affine(scope, x, [(Mul, "scale", scale), (Add, "offset", offset)])
+
+    return Plan(build)
+
+
+@layer("Normalization")
+def normalization(config: LayerConfig) -> Plan:
+    """(x - mean) / deviation along the kept axes, or its inverse; from the config or as learnt."""
+    axes = config.axes("axis", ()) if config.has("axis") else (-1,)
+    invert = config.flag("invert", False)
+    given = _given_moments(config)
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        x = scope.to_float(scope.single(inputs))
+        kept = sorted({scope.axis(x, a) for a in axes})
+        shape = scope.shape(x)
+        dims = tuple(shape[a] for a in kept)
+        wide = tuple(d if i in kept else 1 for i, d in enumerate(shape))
+        mean, variance = (_spread(m(scope, dims), dims, wide) for m in given)
+        deviation = np.maximum(np.sqrt(variance), _EPSILON)
+        if invert:
+            return _affine(scope, x, [(Mul, "scale", deviation), (Add, "offset", mean)])
+        return _affine(scope, x, [(Add, "offset", -mean), (Mul, "scale", 1 / deviation)])
+
+    stored = config.raw("mean") is None
+    return Plan(build, state=("mean", "variance", "count") if stored else ())
+
+
+_Moment = Callable[[Scope, tuple[int, ...]], _Numbers]
+
+
+def _given_moments(config: LayerConfig) -> tuple[_Moment, _Moment]:
+    """Mean and variance, from the config if it has them, else from the stored weights."""
+
+    def moment(key: str) -> _Moment:
+        if config.raw(key) is None:
+            return lambda scope, dims: scope.weight(key, dims).astype(np.float64)
+        value = config.array(key)
+        return lambda scope, dims: value
+
+    mean, variance = moment("mean"), moment("variance")
+    if (config.raw("mean") is None) != (config.raw("variance") is None):
+        raise ModelError("mean and variance must come together", where=f"layer {config.name!r}")
+    if config.raw("variance") is not None and np.any(config.array("variance") < 0):
+        raise ModelError("variance is negative", where=f"layer {config.name!r}")
+    return mean, variance
+
+
+def _spread(value: _Numbers, dims: tuple[int, ...], wide: tuple[int, ...]) -> _Numbers:
+    """What broadcasts to the kept dimensions, as a constant that broadcasts to the input."""
+    while value.ndim > len(dims) and value.shape[0] == 1:
+        value = value[0]
+    try:
+        return np.ascontiguousarray(np.broadcast_to(value, dims)).reshape(wide)
+    except ValueError:
+        raise ModelError(
+            f"mean or variance of shape {value.shape} does not fit axes of sizes {dims}"
+        ) from None

@@ -1,0 +1,215 @@
+"""Layers that move data: they take any dtype, and compute nothing (but for interpolation)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.keras_config import LayerConfig
+from cannery.frontends.keras_layers.base import Plan, Scope, layer
+from cannery.frontends.keras_layers.window import check_rank
+from cannery.frontends.keras_version import KerasVersion
+from cannery.ops.movement.op import Expand, Pad, Reshape, Slice, Transpose
+from cannery.ops.resize.op import Resize
+
+
+@layer("Flatten")
+def flatten(config: LayerConfig) -> Plan:
+    """To [N,F], channels last in F also where the data has them first."""
+    first = config.channels_first()
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        x = scope.single(inputs)
+        if scope.rank(x) == 2:
+            return x
+        x = scope.channels_last(x, first and scope.rank(x) > 2)
+        shape = scope.shape(x)
+        return scope.node(Reshape((shape[0], prod(shape[1:]))), [x])
+
+    return Plan(build)
+
+
+@layer("Reshape")
+def reshape(config: LayerConfig) -> Plan:
+    """To `target_shape` per sample; -1 stands for what is left."""
+    target = config.shape("target_shape", minimum=-1)
+    if target.count(-1) > 1:
+        raise ModelError(f"target_shape {target} has several -1")
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        x = scope.single(inputs)
+        batch, *dims = scope.shape(x)
+        known = prod(d for d in target if d != -1)
+        if (prod(dims) % known if known else prod(dims)) or (-1 in target and not known):
+            raise ModelError(f"target_shape {target} does not fit its input {scope.shape(x)}")
+        rest = prod(dims) // known if known else 0
+        return scope.node(Reshape((batch, *(rest if d == -1 else d for d in target))), [x])
+
+    return Plan(build)
+
+
+@layer("Permute")
+def permute(config: LayerConfig) -> Plan:
+    """Output dimension i is input dimension dims[i]; the batch is dimension 0 and stays."""
+    dims = config.shape("dims", minimum=1)
+    if sorted(dims) != list(range(1, len(dims) + 1)):
+        raise ModelError(f"dims {dims} are no permutation of 1 to {len(dims)}")
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        return scope.node(Transpose((0, *dims)), [scope.single(inputs)])
+
+    return Plan(build)
+
+
+@layer("RepeatVector")
+def repeat_vector(config: LayerConfig) -> Plan:
+    """x[N,F] -> y[N,n,F]."""
+    count = config.integer("n")
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        x = scope.single(inputs)
+        if scope.rank(x) != 2:
+            raise ModelError(f"its input has shape {scope.shape(x)}, expected one vector")
+        batch, features = scope.shape(x)
+        row = scope.node(Reshape((batch, 1, features)), [x], "row")
+        return scope.node(Expand((batch, count, features)), [row])
+
+    return Plan(build)
+
+
+_Pairs = tuple[tuple[int, int], ...]
+
+
+def _pairs(config: LayerConfig, key: str, rank: int) -> _Pairs:
+    """(begin, end) per spatial axis; a number stands for both, one for all axes."""
+    value = config.raw(key)
+    if value is None:
+        return ((1, 1),) * rank
+    items = value if isinstance(value, list) and (rank > 1 or _nested(value)) else [value] * rank
+    if len(items) == rank:
+        pairs = [_pair(item) for item in items]
+        result = tuple(p for p in pairs if p is not None)
+        if len(result) == rank:
+            return result
+    raise ModelError(f"{key} {value!r:.60} is malformed", where=f"layer {config.name!r}")
+
+
+def _nested(value: list[object]) -> bool:
+    return len(value) == 1 and isinstance(value[0], list)
+
+
+def _pair(item: object) -> tuple[int, int] | None:
+    begin, end = item if isinstance(item, list) and len(item) == 2 else (item, item)
+    if isinstance(begin, bool) or isinstance(end, bool):
+        return None
+    if not isinstance(begin, int) or not isinstance(end, int) or min(begin, end) < 0:
+        return None
+    return begin, end
+
+
+def _around_space(pairs: _Pairs, first: bool) -> _Pairs:
+    """Pairs for every axis: none for batch and channels."""
+    none = (0, 0)
+    return (none, none, *pairs) if first else (none, *pairs, none)
+
+
+def _plan_padding(config: LayerConfig, rank: int) -> Plan:
+    pairs = _around_space(_pairs(config, "padding", rank), config.channels_first())
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        return scope.node(Pad(pairs), [scope.single(inputs)])
+
+    return Plan(build)
+
+
+@layer("ZeroPadding1D")
+def zero_padding_1d(config: LayerConfig) -> Plan:
+    """Zeros before and after the spatial axis."""
+    return _plan_padding(config, 1)
+
+
+@layer("ZeroPadding2D")
+def zero_padding_2d(config: LayerConfig) -> Plan:
+    """Zeros before and after both spatial axes."""
+    return _plan_padding(config, 2)
+
+
+def _plan_cropping(config: LayerConfig, rank: int) -> Plan:
+    pairs = _around_space(_pairs(config, "cropping", rank), config.channels_first())
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        x = scope.single(inputs)
+        shape = scope.shape(x)
+        if len(shape) != len(pairs):
+            raise ModelError(f"its input has shape {shape}, expected {len(pairs)} dimensions")
+        if any(b + e >= d for d, (b, e) in zip(shape, pairs, strict=True)):
+            raise ModelError(f"cropping {pairs} leaves nothing of its input {shape}")
+        starts = tuple(b for b, _ in pairs)
+        ends = tuple(d - e for d, (_, e) in zip(shape, pairs, strict=True))
+        return scope.node(Slice(starts, ends, (1,) * len(shape)), [x])
+
+    return Plan(build)
+
+
+@layer("Cropping1D")
+def cropping_1d(config: LayerConfig) -> Plan:
+    """Cuts off both ends of the spatial axis."""
+    return _plan_cropping(config, 1)
+
+
+@layer("Cropping2D")
+def cropping_2d(config: LayerConfig) -> Plan:
+    """Cuts off both ends of both spatial axes."""
+    return _plan_cropping(config, 2)
+
+
+def _plan_up_sampling(
+    size: tuple[int, ...], first: bool, mode: str, coordinate: str, rounding: str
+) -> Plan:
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        x = scope.channels_last(scope.to_float(scope.single(inputs)), first)
+        spatial = scope.shape(x)[1:-1]
+        check_rank(spatial, len(size))
+        sizes = tuple(d * k for d, k in zip(spatial, size, strict=True))
+        y = scope.node(Resize(mode, sizes, coordinate, rounding), [x])
+        return scope.channels_back(y, first)
+
+    return Plan(build)
+
+
+@layer("UpSampling1D")
+def up_sampling_1d(config: LayerConfig) -> Plan:
+    """Each element repeated; there is no interpolation."""
+    size = config.integers("size", 1, (2,))
+    return _plan_up_sampling(size, False, "nearest", "asymmetric", "floor")
+
+
+@layer("UpSampling2D")
+def up_sampling_2d(config: LayerConfig) -> Plan:
+    """Each element repeated, or interpolated bilinearly."""
+    size = config.integers("size", 2, (2, 2))
+    first = config.channels_first()
+    mode = config.choice("interpolation", "nearest", ("nearest", "bilinear"))
+    if mode == "nearest":
+        return _plan_up_sampling(size, first, mode, "asymmetric", "floor")
+    coordinate = _bilinear_coordinate(config.version)
+    return _plan_up_sampling(size, first, "linear", coordinate, "floor")
+
+
+def _bilinear_coordinate(version: KerasVersion) -> str:
+    """Where bilinear interpolation samples.
+
+    Keras before 2.4 used the corner-aligned grid of TensorFlow 1; tf.keras changed to pixel centres
+    with TensorFlow 1.15 and 2.0, while it called itself 2.2.4-tf.
+    """
+    if (version.major, version.minor) >= (2, 4):
+        return "half_pixel"
+    if not version.within_tensorflow:
+        return "asymmetric"
+    if (version.major, version.minor) >= (2, 3):
+        return "half_pixel"
+    raise UnsupportedError(
+        f"bilinear interpolation of Keras {version.text} depends on the version of TensorFlow",
+        cure="load the model in the TensorFlow that trained it and check; then save it in Keras 3",
+    )

@@ -1,0 +1,309 @@
+"""The configuration of a Keras model, read into a tree: models of layers and nested models.
+
+Functional and sequential models of any class name become the same: entries with calls. Layers that
+are not supported stay in the tree as Problems, so that all of them can be reported at once, and
+only those that matter for the wanted outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, Union
+
+from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.keras_calls import (
+    Structure,
+    TensorRef,
+    flatten,
+    parse_call,
+    parse_structure,
+    scan_refs,
+)
+from cannery.frontends.keras_config import LayerConfig, mapping, policy_name, sequence, text
+from cannery.frontends.keras_layers.base import Layer, read_layer
+from cannery.frontends.keras_version import KerasVersion
+from cannery.frontends.unsupported import Problem
+from cannery.ir.tensor import DType
+
+_MAX_DEPTH = 24
+
+#: Packages whose layers are Keras' own; those of operations are not layers.
+_BUILTIN_PACKAGES = frozenset("keras keras_core tf_keras tensorflow tensorflow_core".split())
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """An InputLayer. `shape` includes the batch; None where it is open or (shape) not stored."""
+
+    shape: tuple[int | None, ...] | None
+    dtype: DType
+
+
+Target: TypeAlias = Union[InputSpec, Layer, "ModelConfig", Problem]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A layer of a model and its calls. Call k is what others refer to as node `first_node` + k."""
+
+    name: str
+    class_name: str
+    target: Target
+    calls: tuple[Structure, ...]
+    first_node: int = 0
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """A model: its layers in the order of the file, what goes in, what comes out."""
+
+    name: str
+    class_name: str
+    entries: tuple[Entry, ...]
+    inputs: Structure
+    outputs: Structure
+    sequential: bool
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether any layer inside stores anything, as far as is known."""
+        return any(has_weights(e.target) for e in self.entries)
+
+
+def has_weights(target: Target) -> bool:
+    """Whether a layer or nested model stores anything, as far as is known."""
+    return isinstance(target, Layer | ModelConfig) and target.has_weights
+
+
+def read_model(value: object, version: KerasVersion) -> ModelConfig:
+    """The model of a decoded `model_config` or config.json.
+
+    Raises ModelError if it is malformed, UnsupportedError if it is no functional or sequential
+    model. Unsupported layers do not raise, see Problem.
+    """
+    config = mapping(value, "the model's configuration")
+    class_name = text(config.get("class_name"), "the model's class_name")
+    if not _is_model(config):
+        raise UnsupportedError(
+            f"a model of class {class_name!r} without layers in its configuration",
+            cure="build the network with the functional API or as Sequential",
+        )
+    return _read_model(config, class_name, "model", version, 0)
+
+
+def _is_model(config: Mapping[str, object]) -> bool:
+    """Whether an object configures a model: a list of layers, or something with one."""
+    inner = config.get("config")
+    return isinstance(inner, list) or (isinstance(inner, dict) and "layers" in inner)
+
+
+def _read_model(
+    config: Mapping[str, object], class_name: str, fallback: str, version: KerasVersion, depth: int
+) -> ModelConfig:
+    if depth > _MAX_DEPTH:
+        raise ModelError("models are nested too deeply")
+    inner = config["config"]
+    values = inner if isinstance(inner, dict) else {"layers": inner}
+    name = values.get("name") or config.get("name") or fallback
+    layers = [mapping(v, "a layer") for v in sequence(values.get("layers"), "layers")]
+    parts = [_EntryReader(v, version, depth) for v in layers]
+    _check_names(parts)
+    if "output_layers" in values:
+        model = _functional(text(name, "a model's name"), class_name, values, parts)
+    else:
+        model = _sequential(text(name, "a model's name"), class_name, values, parts)
+    _check_refs(model)
+    return model
+
+
+class _EntryReader:
+    """One element of `layers`."""
+
+    def __init__(self, value: Mapping[str, object], version: KerasVersion, depth: int) -> None:
+        self._value = value
+        self._version = version
+        self._depth = depth
+        self.class_name = text(value.get("class_name"), "a layer's class_name")
+        inner = value.get("config")
+        self.values: Mapping[str, object] = inner if isinstance(inner, dict) else {}
+        name = value.get("name") or self.values.get("name")
+        self.name = text(name, f"the name of a layer of class {self.class_name}")
+
+    @property
+    def is_input(self) -> bool:
+        """Whether this is an InputLayer."""
+        return self.class_name == "InputLayer"
+
+    @property
+    def is_model(self) -> bool:
+        """Whether this is a nested model."""
+        return _is_model(self._value)
+
+    def problem(self, error: UnsupportedError) -> Problem:
+        """This layer, as not supported."""
+        return Problem(self.name, self.class_name, error.what, error.cure)
+
+    def target(self) -> Target:
+        """What the element configures."""
+        if self.is_model:
+            return _read_model(
+                self._value, self.class_name, self.name, self._version, self._depth + 1
+            )
+        try:
+            if self.is_input:
+                return _read_input(self.name, self.values)
+            self._check_builtin()
+            config = LayerConfig(self.name, self.class_name, self.values, self._version)
+            return read_layer(config)
+        except UnsupportedError as error:
+            return self.problem(error)
+        except ModelError as error:
+            error.where = error.where or f"layer {self.name!r}"
+            raise
+
+    def _check_builtin(self) -> None:
+        """Raises UnsupportedError for custom layers, and operations that look like layers."""
+        module, registered = self._value.get("module"), self._value.get("registered_name")
+        package = module.split(".")[0] if isinstance(module, str) else "keras"
+        if package not in _BUILTIN_PACKAGES or (registered and registered != self.class_name):
+            raise UnsupportedError("a custom layer", cure="use built-in layers")
+        names_operation = isinstance(module, str) and ".ops" in module
+        if names_operation or (self._version.is_3 and "trainable" not in self.values):
+            raise UnsupportedError(
+                "an operation, not a layer", cure="use a layer in its place, as Add for x + y"
+            )
+
+    def calls(self) -> tuple[tuple[Structure, ...], UnsupportedError | None]:
+        """The calls; with an error, if one of them is not supported, and what they depend on."""
+        nodes = sequence(self._value.get("inbound_nodes", []), "inbound_nodes")
+        try:
+            return tuple(parse_call(n) for n in nodes), None
+        except UnsupportedError as error:
+            return tuple(scan_refs(n) for n in nodes), error
+        except ModelError as error:
+            error.where = error.where or f"layer {self.name!r}"
+            raise
+
+
+def _read_input(name: str, values: Mapping[str, object]) -> InputSpec:
+    dtype = policy_name(values.get("dtype")) or "float32"
+    if dtype not in ("float32", "uint8"):
+        raise UnsupportedError(
+            f"dtype {dtype!r} is not supported", cure="make the input float32 or uint8"
+        )
+    for attribute in ("sparse", "ragged", "optional"):
+        if values.get(attribute):
+            raise UnsupportedError(f"{attribute} inputs are not supported", cure="use a dense one")
+    shape = values.get("batch_shape", values.get("batch_input_shape"))
+    return InputSpec(None if shape is None else _read_shape(name, shape), DType(dtype))
+
+
+def _read_shape(name: str, value: object) -> tuple[int | None, ...]:
+    dims = sequence(value, f"the shape of {name!r}")
+    for d in dims:
+        if d is not None and (not isinstance(d, int) or isinstance(d, bool) or d < 0):
+            raise ModelError(f"shape {value!r:.60} is malformed", where=f"layer {name!r}")
+    if not dims:
+        raise ModelError("shape () has no batch", where=f"layer {name!r}")
+    return tuple(d if isinstance(d, int) else None for d in dims)
+
+
+def _check_names(parts: Sequence[_EntryReader]) -> None:
+    seen: set[str] = set()
+    for part in parts:
+        if part.name in seen:
+            raise ModelError("two layers have this name", where=f"layer {part.name!r}")
+        seen.add(part.name)
+
+
+def _functional(
+    name: str, class_name: str, values: Mapping[str, object], parts: Sequence[_EntryReader]
+) -> ModelConfig:
+    inputs = parse_structure(values.get("input_layers"), "input_layers")
+    outputs = parse_structure(values.get("output_layers"), "output_layers")
+    known = {part.name for part in parts}
+    drafts = []
+    for part in parts:
+        target = part.target()
+        calls, error = part.calls()
+        if error is not None and not isinstance(target, Problem):
+            target = part.problem(error)
+        if isinstance(target, Problem):
+            calls = tuple(tuple(r for r in flatten(c) if r.layer in known) for c in calls)
+        drafts.append(Entry(part.name, part.class_name, target, calls))
+    return ModelConfig(name, class_name, _numbered(drafts, outputs), inputs, outputs, False)
+
+
+def _numbered(entries: Sequence[Entry], outputs: Structure) -> tuple[Entry, ...]:
+    """Sets `first_node`: Keras 2 counts the calls of nested models from 1."""
+    first: dict[str, int] = {}
+    structures = [outputs, *(call for entry in entries for call in entry.calls)]
+    for ref in (ref for structure in structures for ref in flatten(structure)):
+        first[ref.layer] = min(ref.node, first.get(ref.layer, ref.node))
+    return tuple(
+        Entry(e.name, e.class_name, e.target, e.calls, first.get(e.name, 0))
+        if isinstance(e.target, ModelConfig | Problem)
+        else e
+        for e in entries
+    )
+
+
+def _sequential(
+    name: str, class_name: str, values: Mapping[str, object], parts: Sequence[_EntryReader]
+) -> ModelConfig:
+    """A chain; where the file has no InputLayer, one is made as Keras does: `<first>_input`."""
+    if not parts:
+        raise ModelError("has no layers", where=f"model {name!r}")
+    targets = [part.target() for part in parts]
+    entries = [] if parts[0].is_input else [_implied_input(values, parts[0], targets[0])]
+    for part, target in zip(parts, targets, strict=True):
+        calls = (TensorRef(entries[-1].name, 0, 0),) if entries else ()
+        entries.append(Entry(part.name, part.class_name, target, calls))
+    inputs, outputs = TensorRef(entries[0].name, 0, 0), TensorRef(entries[-1].name, 0, 0)
+    return ModelConfig(name, class_name, tuple(entries), inputs, outputs, True)
+
+
+def _implied_input(values: Mapping[str, object], part: _EntryReader, target: Target) -> Entry:
+    name = f"{part.name}_input"
+    spec = _first_input(target)
+    if spec is None:
+        keys = ("batch_shape", "batch_input_shape")
+        first = {k: part.values[k] for k in keys if k in part.values}
+        spec = _read_input(name, {"batch_shape": values.get("build_input_shape"), **first})
+    return Entry(name, "InputLayer", spec, ())
+
+
+def _first_input(target: Target) -> InputSpec | None:
+    """What a nested model that begins a chain expects."""
+    while isinstance(target, ModelConfig):
+        (name, *_) = (ref.layer for ref in flatten(target.inputs))
+        target = next(e.target for e in target.entries if e.name == name)
+        if isinstance(target, InputSpec):
+            return target
+    return None
+
+
+def _check_refs(model: ModelConfig) -> None:
+    """Raises ModelError where a tensor refers to a layer or call that is not there."""
+    entries = {entry.name: entry for entry in model.entries}
+
+    def check(ref: TensorRef, where: str) -> None:
+        entry = entries.get(ref.layer)
+        if entry is None:
+            raise ModelError(f"refers to layer {ref.layer!r}, which is missing", where=where)
+        count = 1 if isinstance(entry.target, InputSpec) else len(entry.calls)
+        if not 0 <= ref.node - entry.first_node < count:
+            what = f"refers to call {ref.node} of {ref.layer!r}, which has {count}"
+            raise ModelError(what, where=where)
+
+    for entry in model.entries:
+        for ref in (ref for call in entry.calls for ref in flatten(call)):
+            check(ref, f"layer {entry.name!r}")
+    for ref in (*flatten(model.inputs), *flatten(model.outputs)):
+        check(ref, f"model {model.name!r}")
+    for ref in flatten(model.inputs):
+        if not isinstance(entries[ref.layer].target, InputSpec | Problem):
+            raise ModelError("is an input, but no InputLayer", where=f"layer {ref.layer!r}")
+    if not flatten(model.outputs):
+        raise ModelError("has no outputs", where=f"model {model.name!r}")
