@@ -1,8 +1,16 @@
 """Sixteen planes per channel, by (y mod 4, x mod 4): tiles of Winograd F(4x4) in the lanes.
 
-Stored coordinates are shifted by the halo (1 above and left), so the 6x6 input tile of output tile
-(ty, tx) reads plane (i%4, j%4) at (ty + i//4, tx + j//4): neighbouring tiles are neighbouring
-elements, and no shuffle is ever needed.
+Plane (i, j) holds pixel (4*ty + i, 4*tx + j) at row ty + 1, column tx, so that neighbouring tiles
+are neighbouring elements across rows too, and neither reading nor writing a tile takes a shuffle:
+
+    plane (1, 2) of a 6 x 8 image     0     0       zero row
+    (ceil(H/4) + 2 rows of            1,2   1,6     tile row 0
+     ceil(W/4) elements):             5,2   5,6     tile row 1
+                                      0     0       zero row
+
+The row above and the row below hold zeros, and so do pixels that make H and W multiples of 4.
+There are no zero columns: a window that reaches over the left or the right border reads a
+neighbouring row, and has to mask it.
 """
 
 from __future__ import annotations
@@ -14,25 +22,28 @@ from cannery.ir.tensor import DType
 from cannery.layouts.layout import Halo, Layout
 
 ORDER = "phase_split"
-HALO = Halo(1, 1, 1, 1)
+
+
+def halo(shape: tuple[int, int, int]) -> Halo:
+    """The zero cells that every phase-split image (H, W, C) has: one row in each plane above and
+    below, and columns up to a multiple of 4."""
+    return Halo(4, 4, 0, -shape[1] % 4)
 
 
 def make(shape: tuple[int, int, int], *, slack: int = 0, dtype: DType = DType.FLOAT32) -> Layout:
-    """A layout for an image (H, W, C) with a halo of one cell on each side.
-
-    A plane has ceil(H/4)+1 rows of ceil(W/4)+1 elements, then `slack`.
-    """
+    """A layout for an image (H, W, C); each plane ends with `slack` elements of its own."""
     h, w, c = shape
-    row = -(-w // 4) + 1
-    plane = (-(-h // 4) + 1) * row + slack
-    return Layout(ORDER, shape, row, 1, 16 * plane, 0, 16 * plane * c, HALO, slack, plane, dtype)
+    row = -(-w // 4)
+    plane = (-(-h // 4) + 2) * row + slack
+    elements = 16 * plane * c
+    return Layout(ORDER, shape, row, 1, 16 * plane, 0, elements, halo(shape), slack, plane, dtype)
 
 
 def _indices(layout: Layout) -> NDArray[np.intp]:
     h, w, c = layout.shape
-    y = np.arange(h)[:, None, None] + 1
-    x = np.arange(w)[None, :, None] + 1
-    plane = (y % 4 * 4 + x % 4) * layout.phase + y // 4 * layout.row + x // 4
+    y = np.arange(h)[:, None, None]
+    x = np.arange(w)[None, :, None]
+    plane = (y % 4 * 4 + x % 4) * layout.phase + (y // 4 + 1) * layout.row + x // 4
     return np.asarray(plane + np.arange(c)[None, None, :] * layout.channel, dtype=np.intp)
 
 
