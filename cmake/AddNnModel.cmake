@@ -1,6 +1,6 @@
 # add_nn_model(<target> MODEL <file>
 #              [NAME <c identifier>] [TARGET <name> | ISA <isa>] [TUNING <record or folder>] [LOCKED]
-#              [MAX_ERROR <e>] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
+#              [MAX_ERROR <e>] [IO_LAYOUT model|nhwc|nchw] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
 #              [SCALE <s>] [OFFSET <o>] [RENAME <tensor>=<name> ...] [OUTPUTS <tensor>...]
 #              [FLAGS_FROM <target>...])
 #

@@ -19,6 +19,8 @@ from cannery.errors import OptionError
 from cannery.ir.tensor import MAX_ELEMENTS, DType
 from cannery.names import check_model_name, check_tensor_name, make_identifier
 
+#: Orders of image tensors at the interface; `model` is the order of the model file.
+IO_LAYOUTS = ("model", "nhwc", "nchw")
 _INPUT_DTYPES = (DType.FLOAT32, DType.UINT8)
 
 
@@ -29,7 +31,8 @@ class Options:
     `target` names a row of `cannery.target.targets`; `isa` overrides its instruction set. `name` is
     the C identifier before every symbol. `tuning` is a record or a folder of records (None: beside
     the model); `locked` makes an entry missing there an error. `max_error` bounds
-    max|y - ref| / max|ref| per output. `dims` fixes dimensions that the model leaves open.
+    max|y - ref| / max|ref| per output. `dims` fixes dimensions that the model leaves open,
+    `io_layout` is the order of image tensors at the interface.
     `input_dtype`, by tensor: a uint8 input is read as `scale * value + offset`. `rename` maps
     tensor names of the model to names in C. `outputs` cuts the network there. `macros` is what the
     compiler prints for `-dM -E` under the flags in use: the code keeps to what it proves. `cc` to
@@ -43,6 +46,7 @@ class Options:
     tuning: Path | None = None
     locked: bool = False
     max_error: float = 1e-4
+    io_layout: str = "model"
     batch: int = 1
     dims: Mapping[str, int] = field(default_factory=dict)
     input_dtype: Mapping[str, DType] = field(default_factory=dict)
@@ -153,6 +157,12 @@ def _renames(texts: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
+def _io_layout(text: str) -> str:
+    if text not in IO_LAYOUTS:
+        raise OptionError(f"unknown layout {text!r}", cure=f"one of: {', '.join(IO_LAYOUTS)}")
+    return text
+
+
 def _isas(texts: Sequence[str]) -> tuple[str, ...]:
     names = tuple(name for text in texts for name in text.split(",") if name)
     if len(names) > 1:
@@ -189,6 +199,8 @@ SPECS: tuple[Spec, ...] = (
     Spec("tuning", _ONE, "Tuning record, or a folder of them (default: beside the model).",
          Path, "PATH", is_path=True),
     Spec("locked", _FLAG, "Fail where the tuning record has no usable entry."),
+    Spec("io_layout", _ONE, "Order of image tensors at the interface: model, nhwc or nchw.",
+         _io_layout, "ORDER"),
     Spec("max_error", _ONE, "Bound of max|y - ref| / max|ref| per output (default: 1e-4).",
          _positive, "E"),
     Spec("batch", _ONE, "Samples per run (default: 1).", _count, "N"),

@@ -13,6 +13,7 @@ from cannery.frontends import ImportOptions, load_graph
 from cannery.ir.graph import Graph
 from cannery.ir.printer import format_graph
 from cannery.ir.verify import verify
+from cannery.layouts import nhwc, planar
 from cannery.options import Options
 from cannery.passes import run_passes
 from cannery.schedule.assign import assign
@@ -57,11 +58,16 @@ def _import_options(options: Options) -> ImportOptions:
     )
 
 
+def _io_order(options: Options) -> str:
+    """The order of images at the interface; models of all formats read so far are NHWC."""
+    return planar.ORDER if options.io_layout == "nchw" else nhwc.ORDER
+
+
 def choose(graph: Graph, isa: Isa, options: Options) -> tuple[tuple[Step, ...], tuple[Choice, ...]]:
     """The cut and one choice per step: from the record where there is one, else estimated."""
     steps = cut(graph)
     found: list[Sequence[Option]] = [estimated_options(graph, step, isa) for step in steps]
-    return steps, plan(graph, steps, found)
+    return steps, plan(graph, steps, found, io_order=_io_order(options))
 
 
 def make_program(
@@ -71,7 +77,7 @@ def make_program(
     steps, choices = choose(graph, isa, options)
     if dump:
         dump("steps", format_steps(graph, steps, choices))
-    return assign(graph, steps, choices, isa)
+    return assign(graph, steps, choices, isa, _io_order(options))
 
 
 def generate(graph: Graph, isa: Isa, options: Options, dump: Dump | None = None) -> Source:

@@ -9,7 +9,7 @@ from typing import Any
 
 from cannery.emit.environment import render
 from cannery.emit.selftest import render_selftest
-from cannery.emit.source import Call, Source, render_model
+from cannery.emit.source import Call, Source, Tensor, render_model
 
 RUNTIME_HEADERS_ALWAYS = ("cannery.h", "vec_scalar.h")
 _INCLUDES = {
@@ -67,16 +67,19 @@ def manifest(source: Source) -> dict[str, Any]:
         "bits": source.isa.bits,
         "workspace_bytes": source.workspace.bytes,
         "workspace_lower_bound": source.workspace.lower_bound,
-        "inputs": [_tensor(t.name, t.source, t.type) for t in source.inputs],
-        "outputs": [_tensor(t.name, t.source, t.type) for t in source.outputs],
+        "inputs": [_tensor(t) for t in source.inputs],
+        "outputs": [_tensor(t) for t in source.outputs],
         "steps": [_step(source, call) for call in source.calls],
     }
 
 
-def _tensor(name: str, source: str, type_: Any) -> dict[str, Any]:
+def _tensor(tensor: Tensor) -> dict[str, Any]:
     return {
-        "name": name, "tensor": source, "shape": list(type_.shape), "dtype": type_.dtype.value,
-    }  # fmt: skip
+        "name": tensor.name,
+        "tensor": tensor.source,
+        "shape": list(tensor.dims),
+        "dtype": tensor.type.dtype.value,
+    }
 
 
 def _step(source: Source, call: Call) -> Mapping[str, Any]:

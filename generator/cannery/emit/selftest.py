@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,7 +12,7 @@ from cannery.emit.environment import render
 from cannery.emit.source import Source
 from cannery.emit.tidy import tidy
 from cannery.ir.evaluate import evaluate
-from cannery.ir.tensor import DType, TensorType
+from cannery.ir.tensor import DType
 from cannery.schedule.schedule import ConstArray
 
 #: Networks with more multiply-accumulates than this are too slow for the reference.
@@ -19,22 +21,22 @@ MAX_MACS = 20_000_000
 TOLERANCE = 1e-3
 
 
-def noise(type_: TensorType, seed: int) -> NDArray[np.generic]:
+def noise(dims: tuple[int, ...], dtype: DType, seed: int) -> NDArray[np.generic]:
     """Elements by a linear congruential generator (Numerical Recipes): floats in [-1, 1).
 
     Each element takes the generator's upper 24 bits, so that C computes exactly the same.
     """
     state = np.uint64(seed)
-    states = np.empty(type_.elements, np.uint64)
-    for k in range(type_.elements):
+    states = np.empty(prod(dims), np.uint64)
+    for k in range(states.size):
         state = (state * np.uint64(1664525) + np.uint64(1013904223)) & np.uint64(0xFFFFFFFF)
         states[k] = state
     top = (states >> np.uint64(8)).astype(np.int64)
-    if type_.dtype == DType.FLOAT32:
+    if dtype == DType.FLOAT32:
         values = (top - (1 << 23)).astype(np.float32) / np.float32(1 << 23)
     else:
-        values = (top >> 16).astype(type_.dtype.numpy)
-    return np.asarray(values.reshape(type_.shape))
+        values = (top >> 16).astype(dtype.numpy)
+    return np.asarray(values.reshape(dims))
 
 
 def render_selftest(source: Source) -> str:
@@ -43,10 +45,14 @@ def render_selftest(source: Source) -> str:
     macs = source.macs
     known = macs <= MAX_MACS
     if known:
-        inputs = {t.source: noise(t.type, 1 + k) for k, t in enumerate(source.inputs)}
+        inputs = {
+            t.source: t.to_graph(noise(t.dims, t.type.dtype, 1 + k))
+            for k, t in enumerate(source.inputs)
+        }
         results = evaluate(source.graph, inputs)
         for k, tensor in enumerate(source.outputs):
-            values = np.asarray(results[tensor.source]).astype(tensor.type.dtype.numpy)
+            result = tensor.from_graph(results[tensor.source])
+            values = np.asarray(result).astype(tensor.type.dtype.numpy)
             arrays.append(format_array(ConstArray(f"expected_{k}", values.reshape(-1))))
     text = render(
         "emit/selftest.c.j2", s=source, up=source.name.upper(), arrays=arrays, known=known,

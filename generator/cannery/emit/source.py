@@ -17,9 +17,11 @@ from cannery.emit.tidy import tidy
 from cannery.ir.graph import Graph
 from cannery.ir.printer import format_graph
 from cannery.ir.tensor import TensorType
-from cannery.layouts import image_dims
+from cannery.layouts import image_dims, nhwc, planar
 from cannery.memory.lifetimes import Workspace, plan_workspace
 from cannery.names import make_identifier
+from cannery.ops.registry import RefArray
+from cannery.schedule.assign import interface_order
 from cannery.schedule.program import Buffer, PlannedStep, Program
 from cannery.schedule.schedule import Job, Kernel
 from cannery.target.isa import Isa
@@ -32,6 +34,29 @@ class Tensor:
     name: str
     source: str
     type: TensorType
+    order: str = nhwc.ORDER
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """Dimensions as they lie in the caller's memory, the last varying fastest."""
+        shape = self.type.shape
+        if self.order == planar.ORDER:
+            return (shape[0], shape[3], shape[1], shape[2])
+        return shape
+
+    def to_graph(self, array: RefArray) -> RefArray:
+        """What the graph sees of an array that lies as the interface says."""
+        return np.moveaxis(array, 1, -1) if self.order == planar.ORDER else array
+
+    def from_graph(self, array: RefArray) -> RefArray:
+        """The inverse of `to_graph`."""
+        return np.moveaxis(array, -1, 1) if self.order == planar.ORDER else array
+
+    @property
+    def text(self) -> str:
+        """`float32[1x3x60x80] (NCHW)`."""
+        note = {4: " (NCHW)" if self.order == planar.ORDER else " (NHWC)"}.get(len(self.dims), "")
+        return f"{self.type.dtype.value}[{'x'.join(map(str, self.dims))}]{note}"
 
     @property
     def macro(self) -> str:
@@ -84,7 +109,9 @@ def model_hash(graph: Graph) -> str:
     return digest.hexdigest()[:16]
 
 
-def interface(graph: Graph, rename: Mapping[str, str]) -> tuple[tuple[Tensor, ...], ...]:
+def interface(
+    graph: Graph, rename: Mapping[str, str], io_order: str
+) -> tuple[tuple[Tensor, ...], ...]:
     """(inputs, outputs) with unique C identifiers made from the tensor names."""
     taken = {"workspace", "state", "pool", "length", "n"}
 
@@ -96,7 +123,7 @@ def interface(graph: Graph, rename: Mapping[str, str]) -> tuple[tuple[Tensor, ..
             k += 1
             unique = f"{name}_{k}"
         taken.add(unique)
-        return Tensor(unique, value, graph.types[value])
+        return Tensor(unique, value, graph.types[value], interface_order(graph, value, io_order))
 
     return tuple(map(tensor, graph.inputs)), tuple(map(tensor, graph.outputs))
 
@@ -133,7 +160,7 @@ def make_source(program: Program, isa: Isa, name: str, rename: Mapping[str, str]
         for p, s in zip(program.steps, symbols, strict=True)
     ]
     workspace = plan_workspace(program, [k.scratch_bytes for k in kernels])
-    inputs, outputs = interface(program.graph, rename)
+    inputs, outputs = interface(program.graph, rename, program.io_order)
     kernels, blob = split_constants(name, kernels)
     calls = []
     for k, (planned, symbol, kernel) in enumerate(

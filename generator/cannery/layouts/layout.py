@@ -73,6 +73,12 @@ class Layout:
         compact = self.channel == 1 and self.col == c and self.row == w * c
         return self.order == "nhwc" and compact and not self.halo and self.elements == h * w * c
 
+    @property
+    def compact(self) -> bool:
+        """Whether there is nothing but pixels: dense in its order."""
+        h, w, c = self.shape
+        return not self.halo and self.elements == h * w * c
+
     def at(self, y: int, x: int, c: int) -> int:
         """Index of an element; y and x may lie in the halo."""
         if self.order == "phase_split":

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from cannery.ir.graph import Graph, Node
 from cannery.ir.tensor import TensorType
 from cannery.layouts import Halo, Layout, Want, image_dims, nhwc, phase_split, planar
-from cannery.ops.concat.op import Concat
-from cannery.ops.movement.op import Identity, Reshape
+from cannery.ops.concat.view import ConcatView, concat_axis
+from cannery.ops.movement.op import Identity
+from cannery.ops.movement.reshape import MovementReshape
 from cannery.schedule.program import Buffer, Choice, PlannedStep, Program, Step
 from cannery.schedule.schedule import all_schedules
 from cannery.target.isa import Isa
@@ -39,6 +40,7 @@ class _Assigner:
     steps: Sequence[Step]
     choices: Sequence[Choice]
     isa: Isa
+    io_order: str = nhwc.ORDER
     wants: dict[str, list[Want]] = field(default_factory=dict)
     gives: dict[str, Want] = field(default_factory=dict)
     parents: dict[str, tuple[str, tuple[int, int, int]]] = field(default_factory=dict)
@@ -48,19 +50,18 @@ class _Assigner:
 
     def run(self) -> Program:
         for value in self.graph.inputs:
-            layout = make_layout(self.graph.types[value], Want())
-            self.add(value, value, layout, value, "input")
+            self.add(value, value, self.port_layout(value), value, "input")
         self.collect()
         for step, choice in zip(self.steps, self.choices, strict=True):
-            if isinstance(step.anchor.op, Reshape):
+            if isinstance(choice.schedule, MovementReshape):
                 self.reshape(step)
-            elif isinstance(step.anchor.op, Concat):
+            elif isinstance(choice.schedule, ConcatView):
                 self.concat(step)
             else:
                 self.compute(step, choice)
         for number, value in enumerate(self.graph.outputs):
             self.export(value, number)
-        return Program(self.graph, tuple(self.out), self.buffers)
+        return Program(self.graph, tuple(self.out), self.buffers, self.io_order)
 
     def collect(self) -> None:
         """Note what every reader wants, what every producer gives, and who is part of a concat."""
@@ -70,25 +71,27 @@ class _Assigner:
             for value, want in zip(step.inputs, wants, strict=True):
                 self.wants.setdefault(value, []).append(want)
             self.gives.update(zip(step.outputs, gives, strict=True))
-        for step in self.steps:
-            if isinstance(step.anchor.op, Concat):
+        for step, choice in zip(self.steps, self.choices, strict=True):
+            if isinstance(choice.schedule, ConcatView):
                 self.note_parts(step)
 
     def note_parts(self, step: Step) -> None:
         """The parts of a concatenation that their producers can write where they belong."""
         order = self.gives[step.output].order
-        producers = {o: s for s in self.steps for o in s.outputs}
+        views = {
+            value
+            for other, choice in zip(self.steps, self.choices, strict=True)
+            if isinstance(choice.schedule, MovementReshape)
+            for value in other.outputs
+        }
         at = 0
         axis = concat_axis(self.graph, step)
         for value in step.anchor.inputs:
             start = [0, 0, 0]
-            size = image_dims(self.graph.types[value])[1 + axis] if axis >= 0 else 0
-            start[max(axis, 0)] = at
-            at += size
-            producer = producers.get(value)
-            movable = producer and not isinstance(producer.anchor.op, Reshape)
+            start[axis] = at
+            at += image_dims(self.graph.types[value])[1 + axis]
             gives = self.gives.get(value)
-            if axis < 0 or not movable or not gives or gives.order != order or gives.slack:
+            if value in views or not gives or gives.order != order or gives.slack:
                 continue
             if value not in self.parents and step.anchor.inputs.count(value) == 1:
                 self.parents[value] = (step.output, (start[0], start[1], start[2]))
@@ -173,30 +176,26 @@ class _Assigner:
             self.of_value[value].remove(name)
             self.copy(self.of_value[value][0], name)
 
+    def port_layout(self, value: str) -> Layout:
+        """The layout of an input or output in the caller's memory: no gaps."""
+        return make_layout(
+            self.graph.types[value], Want(interface_order(self.graph, value, self.io_order))
+        )
+
     def export(self, value: str, number: int) -> None:
         """Let an output live in the caller's memory, or copy it there."""
         storage = f"output{number}"
+        port = self.port_layout(value)
         for name in self.of_value[value]:
             root = self.buffers[self.buffers[name].root]
             layout = self.buffers[name].layout
-            same = layout.dense and root.layout.dense and root.layout.elements == layout.elements
-            if same and root.storage == "arena":
+            whole = root.layout.elements == layout.elements and root.layout.compact
+            if layout == port and whole and root.storage == "arena":
                 self.buffers[root.name] = replace(root, storage=storage)
                 return
         name = f"{value}@{storage}"
-        self.add(name, value, make_layout(self.graph.types[value], Want()), name, storage)
+        self.add(name, value, port, name, storage)
         self.copy(self.of_value[value][0], name)
-
-
-def concat_axis(graph: Graph, step: Step) -> int:
-    """The image axis (0: H, 1: W, 2: C) of a concatenation; -1 where images have no such axis."""
-    assert isinstance(step.anchor.op, Concat)
-    rank = graph.types[step.output].rank
-    axis = step.anchor.op.axis % rank
-    if axis == rank - 1:
-        return 2
-    by_rank = {4: {1: 0, 2: 1}, 3: {1: 1}}
-    return by_rank.get(rank, {}).get(axis, -1)
 
 
 def reorder_choice(source: Layout, target: Layout) -> Choice:
@@ -215,9 +214,23 @@ def merge_wants(wants: Sequence[Want], order: str) -> Want:
     return Want(order, halo, max((w.slack for w in matching), default=0))
 
 
-def assign(graph: Graph, steps: Sequence[Step], choices: Sequence[Choice], isa: Isa) -> Program:
-    """The program: layouts, views and reorders, for the chosen schedules."""
-    return share_in_place(_Assigner(graph, steps, choices, isa).run())
+def interface_order(graph: Graph, value: str, io_order: str) -> str:
+    """The order of an input or output: `io_order` for images, row-major for all else."""
+    return io_order if graph.types[value].rank == 4 else nhwc.ORDER
+
+
+def assign(
+    graph: Graph,
+    steps: Sequence[Step],
+    choices: Sequence[Choice],
+    isa: Isa,
+    io_order: str = nhwc.ORDER,
+) -> Program:
+    """The program: layouts, views and reorders, for the chosen schedules.
+
+    `io_order` is the order of images in the caller's memory: nhwc or planar (NCHW).
+    """
+    return share_in_place(_Assigner(graph, steps, choices, isa, io_order).run())
 
 
 def share_in_place(program: Program) -> Program:

@@ -116,3 +116,4 @@ class Program:
     graph: Graph
     steps: tuple[PlannedStep, ...]
     buffers: Mapping[str, Buffer]
+    io_order: str = "nhwc"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from cannery.errors import UnsupportedError
 from cannery.ir.graph import Graph
 from cannery.layouts import ORDERS
+from cannery.schedule.assign import interface_order
 from cannery.schedule.program import Choice, Step
 from cannery.target.isa import Isa
 
@@ -67,14 +68,16 @@ def plan(
     *,
     reorder_cost: float = REORDER_PER_ELEMENT,
     beam: int = BEAM,
+    io_order: str = ORDERS[0],
 ) -> tuple[Choice, ...]:
     """One choice per step that makes the whole cheapest.
 
-    `reorder_cost` is the cost of moving one element between orders. Raises UnsupportedError for a
-    step without options.
+    `reorder_cost` is the cost of moving one element between orders, `io_order` the order of images
+    at the interface. Raises UnsupportedError for a step without options.
     """
     last = _last_reads(graph, steps)
-    states = [_State(0.0, {v: frozenset({ORDERS[0]}) for v in graph.inputs}, ())]
+    ports = {v: interface_order(graph, v, io_order) for v in (*graph.inputs, *graph.outputs)}
+    states = [_State(0.0, {v: frozenset({ports[v]}) for v in graph.inputs}, ())]
     for index, (step, found) in enumerate(zip(steps, options, strict=True)):
         if not found:
             raise UnsupportedError(
@@ -84,7 +87,7 @@ def plan(
         merged: dict[object, _State] = {}
         for state in states:
             for option in best_per_orders(found):
-                following = _advance(graph, state, step, option, index, last, reorder_cost)
+                following = _advance(graph, state, step, option, index, last, reorder_cost, ports)
                 key = following.key()
                 if key not in merged or following.cost < merged[key].cost:
                     merged[key] = following
@@ -106,6 +109,7 @@ def _advance(
     index: int,
     last: Mapping[str, int],
     reorder_cost: float,
+    ports: Mapping[str, str],
 ) -> _State:
     cost = state.cost + option.cost
     orders = dict(state.orders)
@@ -115,7 +119,7 @@ def _advance(
             orders[value] = orders[value] | {order}
     for value, order in zip(step.outputs, option.writes, strict=True):
         orders[value] = frozenset({order})
-        if value in graph.outputs and order != ORDERS[0]:
+        if value in graph.outputs and order != ports[value]:
             cost += reorder_cost * graph.types[value].elements
     live = {v: o for v, o in orders.items() if last.get(v, -1) > index}
     return _State(cost, live, (*state.chosen, option))
