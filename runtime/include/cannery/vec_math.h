@@ -97,7 +97,8 @@ static CANNERY_UNUSED const float cannery_tanh_table[257] = {
 #undef CANNERY_LANES
 #endif
 
-#if !defined(CANNERY_VEC_MATH_F32X4) && (defined(CANNERY_VEC_X86_128_H) || defined(CANNERY_VEC_NEON_H))
+#if !defined(CANNERY_VEC_MATH_F32X4) &&                                                            \
+    (defined(CANNERY_VEC_X86_128_H) || defined(CANNERY_VEC_NEON_H))
 #define CANNERY_VEC_MATH_F32X4
 #define CANNERY_LANES 4
 #include "vec_math_body.h"

@@ -231,7 +231,8 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(gelu_tanh)(CANNERY_FT x)
 {
     const CANNERY_FT z = CANNERY_F(max)(CANNERY_F(set1)(-30.0f), x);
     const CANNERY_FT square = CANNERY_F(mul)(z, z);
-    const CANNERY_FT factor = CANNERY_F(horner)(square, CANNERY_F(set1)(0.0713548163f), 1.59576912f);
+    const CANNERY_FT factor =
+        CANNERY_F(horner)(square, CANNERY_F(set1)(0.0713548163f), 1.59576912f);
     return CANNERY_F(mul)(z, CANNERY_F(sigmoid)(CANNERY_F(mul)(z, factor)));
 }
 

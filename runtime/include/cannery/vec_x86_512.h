@@ -8,7 +8,7 @@
 
 #include "vec_x86_256.h"
 
-#if !defined(__AVX512F__) || !defined(__AVX512BW__) || !defined(__AVX512DQ__) ||                    \
+#if !defined(__AVX512F__) || !defined(__AVX512BW__) || !defined(__AVX512DQ__) ||                   \
     !defined(__AVX512VL__)
 #error "cannery: vec_x86_512.h needs -mavx512f -mavx512bw -mavx512dq -mavx512vl"
 #endif

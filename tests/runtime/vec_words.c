@@ -1,0 +1,386 @@
+/* Checks every word of the vector vocabulary, on all widths of the ISA that this is
+ * compiled for, against plain C. Memory words work next to inaccessible pages.
+ *
+ * Compile with -DVEC_HEADER="..." and, where NEON flushes subnormals,
+ * -DFLUSHES_SUBNORMALS. Prints the failures; the exit code tells. */
+#define _DEFAULT_SOURCE /* mmap's MAP_ANONYMOUS */
+
+#include VEC_HEADER
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define CANNERY_PASTE_(a, lanes, b, c) a##lanes##b##c
+#define CANNERY_PASTE(a, lanes, b, c) CANNERY_PASTE_(a, lanes, b, c)
+
+static long failures = 0;
+
+static int32_t bits_of(float v)
+{
+    int32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+
+/* The same bits; any NaN will do for a NaN. */
+static void expect_float(const char *word, int lanes, int lane, float got, float expected)
+{
+    if ((isnan(got) && isnan(expected)) || bits_of(got) == bits_of(expected)) {
+        return;
+    }
+    if (++failures <= 20) {
+        printf("f32x%d %s, lane %d: got %a, expected %a\n", lanes, word, lane, (double)got,
+               (double)expected);
+    }
+}
+
+static void expect_int(const char *word, int lanes, int lane, int32_t got, int32_t expected)
+{
+    if (got != expected && ++failures <= 20) {
+        printf("x%d %s, lane %d: got %ld, expected %ld\n", lanes, word, lane, (long)got,
+               (long)expected);
+    }
+}
+
+static void expect_reciprocal(int lanes, float x, float got)
+{
+    const double exact = 1.0 / (double)x;
+    const double size = fabs(exact);
+    if (!(fabsf(x) >= FLT_MIN) || !(size >= (double)FLT_MIN) || !(size <= (double)FLT_MAX)) {
+        return;
+    }
+    if (!(fabs((double)got - exact) <= 4.0 * size * (double)FLT_EPSILON / 2.0)) {
+        if (++failures <= 20) {
+            printf("f32x%d recip_fast(%a): got %a\n", lanes, (double)x, (double)got);
+        }
+    }
+}
+
+/* ---- memory between inaccessible pages --------------------------------- */
+
+static void *fenced[2];
+static int fenced_count = 0;
+
+static void *guarded(size_t bytes, int at_end)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *base = (char *)mmap(NULL, 3 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == (char *)MAP_FAILED || mprotect(base + page, page, PROT_READ | PROT_WRITE) != 0) {
+        perror("mmap");
+        exit(2);
+    }
+    fenced[fenced_count++] = base;
+    return base + page + (at_end ? page - bytes : 0);
+}
+
+static float *guarded_floats(int count, int at_end)
+{
+    return (float *)guarded((size_t)count * sizeof(float), at_end);
+}
+
+static uint8_t *guarded_bytes(int count, int at_end)
+{
+    return (uint8_t *)guarded((size_t)count, at_end);
+}
+
+static void release_guarded(void)
+{
+    while (fenced_count > 0) {
+        (void)munmap(fenced[--fenced_count], 3 * (size_t)sysconf(_SC_PAGESIZE));
+    }
+}
+
+/* ---- plain C counterparts ---------------------------------------------- */
+
+static int32_t wrap(uint32_t v)
+{
+    int32_t k;
+    memcpy(&k, &v, sizeof k);
+    return k;
+}
+
+static int32_t shifted_right(int32_t v, int bits)
+{
+    const int64_t divisor = (int64_t)1 << bits;
+    return (int32_t)((v - (v % divisor + divisor) % divisor) / divisor);
+}
+
+static int fits_i32(float v)
+{
+    return v >= -2147483648.0f && v < 2147483648.0f;
+}
+
+static int32_t saturated(float v, float low, float high)
+{
+    const float x = isnan(v) ? 0.0f : (v < low ? low : (v > high ? high : v));
+    return (int32_t)nearbyintf(x);
+}
+
+/* volatile: rounded on the spot, neither contracted nor folded. */
+static float plus(float a, float b)
+{
+    volatile float r = a + b;
+    return r;
+}
+
+static float times(float a, float b)
+{
+    volatile float r = a * b;
+    return r;
+}
+
+static float quotient(float a, float b)
+{
+    volatile float r = a / b;
+    return r;
+}
+
+static float multiply_add(float a, float b, float c)
+{
+#ifdef CANNERY_HAS_FMA
+    return fmaf(a, b, c);
+#else
+    return plus(times(a, b), c);
+#endif
+}
+
+/* NEON propagates NaN and orders the zeros, but only in its four lanes. */
+static int is_neon(int lanes)
+{
+#ifdef __ARM_NEON
+    return lanes == 4;
+#else
+    (void)lanes;
+    return 0;
+#endif
+}
+
+static float smaller(float a, float b, int lanes)
+{
+    if (is_neon(lanes) && (isnan(a) || isnan(b))) {
+        return NAN;
+    }
+    if (is_neon(lanes) && a == b) {
+        return signbit(a) ? a : b;
+    }
+    return a < b ? a : b;
+}
+
+static float larger(float a, float b, int lanes)
+{
+    if (is_neon(lanes) && (isnan(a) || isnan(b))) {
+        return NAN;
+    }
+    if (is_neon(lanes) && a == b) {
+        return signbit(a) ? b : a;
+    }
+    return a > b ? a : b;
+}
+
+/* ---- inputs ------------------------------------------------------------ */
+
+static const float edges[] = {
+    0.0f,         -0.0f,         0.25f,          -0.3f,         0.5f,          -0.5f,
+    0.49999997f,  -0.50000006f,  1.0f,           -1.0f,         1.5f,          -1.5f,
+    2.5f,         -2.5f,         3.7f,           126.5f,        127.5f,        -128.5f,
+    254.5f,       255.5f,        256.0f,         -129.0f,       1e4f,          -1e4f,
+    4194303.5f,   -4194304.5f,   8388607.5f,     -8388607.5f,   8388608.0f,    8388609.0f,
+    -16777216.0f, 2147483520.0f, -2147483648.0f, 2147483648.0f, -4294967296.0f, 1e10f,
+    -1e20f,       3.40282347e38f, -3.40282347e38f, 1e-37f,        -1e-30f,   1e30f,
+    INFINITY,     -INFINITY,     NAN,            -NAN,          1.17549435e-38f, 1e-40f,
+    -1.4e-45f,
+};
+enum { EDGE_COUNT = sizeof edges / sizeof edges[0], TINY_COUNT = 3 };
+
+/* Without the last, tiny ones where the vectors flush subnormals. */
+static float edge(int i, int lanes)
+{
+    int count = EDGE_COUNT;
+#ifdef FLUSHES_SUBNORMALS
+    count -= lanes > 1 ? TINY_COUNT : 0;
+#else
+    (void)lanes;
+#endif
+    return edges[i % count];
+}
+
+/* Magnitudes around 1, 2^23 or 2^31, by turns; products are never subnormal. */
+static float random_float(uint32_t *state, int turn)
+{
+    const double scales[] = {1.0, 10.0, 1e7, 2.5e9};
+    *state = *state * 1664525u + 1013904223u;
+    return (float)(((double)*state / 2147483648.0 - 1.0) * scales[turn % 4] + 1e-6);
+}
+
+#define LANES 1
+#include "vec_words_body.h"
+#undef LANES
+#if defined(CANNERY_VEC_X86_128_H) || defined(CANNERY_VEC_NEON_H)
+#define LANES 4
+#include "vec_words_body.h"
+#undef LANES
+#define HAS_4 1
+#endif
+#if defined(CANNERY_VEC_X86_256_H)
+#define LANES 8
+#include "vec_words_body.h"
+#undef LANES
+#endif
+#if defined(CANNERY_VEC_X86_512_H)
+#define LANES 16
+#include "vec_words_body.h"
+#undef LANES
+#endif
+
+/* ---- words of one width only ------------------------------------------- */
+
+static void check_sqrt_digits(void)
+{
+    uint32_t state = 99u;
+    int i;
+    for (i = 0; i < EDGE_COUNT; ++i) {
+        expect_float("sqrt_digits", 1, i, f32x1_sqrt_digits(edges[i]), sqrtf(edges[i]));
+    }
+    for (i = 0; i < 20000; ++i) {
+        float v;
+        state = state * 1664525u + 1013904223u;
+        memcpy(&v, &state, sizeof v);
+        expect_float("sqrt_digits", 1, i, f32x1_sqrt_digits(v), sqrtf(v));
+    }
+}
+
+#ifdef HAS_4
+static void expect_lanes(const char *word, f32x4 got, float v0, float v1, float v2, float v3)
+{
+    float v[4];
+    f32x4_store(v, got);
+    expect_float(word, 4, 0, v[0], v0);
+    expect_float(word, 4, 1, v[1], v1);
+    expect_float(word, 4, 2, v[2], v2);
+    expect_float(word, 4, 3, v[3], v3);
+}
+
+static void check_shuffles_4(void)
+{
+    const float p[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+    f32x4 a = f32x4_load(p), b = f32x4_load(p + 4), c = f32x4_load(p + 8), d = f32x4_load(p + 12);
+    expect_lanes("rotate1", f32x4_rotate1(a), 2, 3, 4, 1);
+    expect_lanes("rotate2", f32x4_rotate2(a), 3, 4, 1, 2);
+    expect_lanes("rotate3", f32x4_rotate3(a), 4, 1, 2, 3);
+    expect_lanes("lane0", f32x4_lane0(a), 1, 1, 1, 1);
+    expect_lanes("lane1", f32x4_lane1(a), 2, 2, 2, 2);
+    expect_lanes("lane2", f32x4_lane2(a), 3, 3, 3, 3);
+    expect_lanes("lane3", f32x4_lane3(a), 4, 4, 4, 4);
+#ifdef CANNERY_HAS_LANE_FMA
+    expect_lanes("fma_lane0", f32x4_fma_lane0(a, b, c), 14, 20, 26, 32);
+    expect_lanes("fma_lane1", f32x4_fma_lane1(a, b, c), 15, 22, 29, 36);
+    expect_lanes("fma_lane2", f32x4_fma_lane2(a, b, c), 16, 24, 32, 40);
+    expect_lanes("fma_lane3", f32x4_fma_lane3(a, b, c), 17, 26, 35, 44);
+#endif
+    f32x4_transpose4(&a, &b, &c, &d);
+    expect_lanes("transpose4", a, 1, 5, 9, 13);
+    expect_lanes("transpose4", b, 2, 6, 10, 14);
+    expect_lanes("transpose4", c, 3, 7, 11, 15);
+    expect_lanes("transpose4", d, 4, 8, 12, 16);
+}
+
+static void check_int16(void)
+{
+    const int16_t a[8] = {1, -2, 300, 32767, -32768, -32768, 7, 0};
+    const int16_t b[8] = {5, 6, -700, 32767, -32768, -32768, -1, 9};
+    const int32_t acc[4] = {10, -20, 30, 1000000};
+    int16_t sum[8];
+    int32_t dot[4];
+    int i;
+    s16x8_store(sum, s16x8_add_sat(s16x8_load(a), s16x8_load(b)));
+    i32x4_store(dot, i32x4_dot2_s16(s16x8_load(a), s16x8_load(b), i32x4_load(acc)));
+    for (i = 0; i < 8; ++i) {
+        const int exact = a[i] + b[i];
+        expect_int("add_sat", 8, i, sum[i],
+                   exact > 32767 ? 32767 : (exact < -32768 ? -32768 : exact));
+    }
+    for (i = 0; i < 4; ++i) {
+        const int64_t pair = (int64_t)a[2 * i] * b[2 * i] + (int64_t)a[2 * i + 1] * b[2 * i + 1];
+        expect_int("dot2_s16", 4, i, dot[i], wrap((uint32_t)(uint64_t)(acc[i] + pair)));
+    }
+}
+#endif
+
+#ifdef CANNERY_VEC_X86_256_H
+static void check_shuffles_8(void)
+{
+    float p[64], v[8];
+    f32x8 rows[8];
+    int i, j;
+    for (i = 0; i < 64; ++i) {
+        p[i] = (float)i;
+    }
+    expect_lanes("f32x8_lo", f32x8_lo(f32x8_load(p)), 0, 1, 2, 3);
+    expect_lanes("f32x8_hi", f32x8_hi(f32x8_load(p)), 4, 5, 6, 7);
+    f32x8_store(v, f32x8_join(f32x4_load(p + 9), f32x4_load(p + 20)));
+    for (i = 0; i < 8; ++i) {
+        expect_float("join", 8, i, v[i], i < 4 ? p[9 + i] : p[16 + i]);
+    }
+    f32x8_store(v, f32x8_broadcast4(p + 3));
+    for (i = 0; i < 8; ++i) {
+        expect_float("broadcast4", 8, i, v[i], p[3 + i % 4]);
+        rows[i] = f32x8_load(p + 8 * i);
+    }
+    f32x8_transpose8(rows);
+    for (j = 0; j < 8; ++j) {
+        f32x8_store(v, rows[j]);
+        for (i = 0; i < 8; ++i) {
+            expect_float("transpose8", 8, i, v[i], p[8 * i + j]);
+        }
+    }
+}
+#endif
+
+#ifdef CANNERY_VEC_X86_512_H
+static void check_shuffles_16(void)
+{
+    float p[40], v[16];
+    int i;
+    for (i = 0; i < 40; ++i) {
+        p[i] = (float)i;
+    }
+    f32x8_store(v, f32x16_lo(f32x16_load(p)));
+    f32x8_store(v + 8, f32x16_hi(f32x16_load(p)));
+    for (i = 0; i < 16; ++i) {
+        expect_float("lo, hi", 16, i, v[i], p[i]);
+    }
+    f32x16_store(v, f32x16_join(f32x8_load(p + 9), f32x8_load(p + 31)));
+    for (i = 0; i < 16; ++i) {
+        expect_float("join", 16, i, v[i], i < 8 ? p[9 + i] : p[23 + i]);
+    }
+    f32x16_store(v, f32x16_broadcast4(p + 3));
+    for (i = 0; i < 16; ++i) {
+        expect_float("broadcast4", 16, i, v[i], p[3 + i % 4]);
+    }
+}
+#endif
+
+int main(void)
+{
+    check_1_all();
+    check_sqrt_digits();
+#ifdef HAS_4
+    check_4_all();
+    check_shuffles_4();
+    check_int16();
+#endif
+#ifdef CANNERY_VEC_X86_256_H
+    check_8_all();
+    check_shuffles_8();
+#endif
+#ifdef CANNERY_VEC_X86_512_H
+    check_16_all();
+    check_shuffles_16();
+#endif
+    printf("%ld failures\n", failures);
+    return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,301 @@
+/* The checks of vec_words.c for one width, LANES; F(word), I(word), M(word) and the
+ * types FT, IT are of that width. Included once per width. */
+
+#define F(word) CANNERY_PASTE(f32x, LANES, _, word)
+#define I(word) CANNERY_PASTE(i32x, LANES, _, word)
+#define M(word) CANNERY_PASTE(m32x, LANES, _, word)
+#define FT CANNERY_PASTE(f32x, LANES, , )
+#define IT CANNERY_PASTE(i32x, LANES, , )
+#define CHECKS(name) CANNERY_PASTE(check_, LANES, _, name)
+
+/* Expects lane by lane, from arrays a, b, c, k of the enclosing function. */
+#define EXPECT(word, value, expected)                                                              \
+    do {                                                                                           \
+        int lane_;                                                                                 \
+        float got_[LANES];                                                                         \
+        F(store)(got_, value);                                                                     \
+        for (lane_ = 0; lane_ < LANES; ++lane_) {                                                  \
+            const int i = lane_;                                                                   \
+            expect_float(#word, LANES, i, got_[i], expected);                                      \
+        }                                                                                          \
+    } while (0)
+
+#define EXPECT_INT(word, value, expected)                                                          \
+    do {                                                                                           \
+        int lane_;                                                                                 \
+        int32_t got_[LANES];                                                                       \
+        I(store)(got_, value);                                                                     \
+        for (lane_ = 0; lane_ < LANES; ++lane_) {                                                  \
+            const int i = lane_;                                                                   \
+            expect_int(#word, LANES, i, got_[i], expected);                                        \
+        }                                                                                          \
+    } while (0)
+
+static void CHECKS(memory)(void)
+{
+    float *start = guarded_floats(2 * LANES, 0); /* fence below the first element */
+    float *end = guarded_floats(2 * LANES, 1);   /* fence beyond the last one */
+    float p[2 * LANES + 1];
+    FT even, odd;
+    int n, j;
+    for (j = 0; j < 2 * LANES; ++j) {
+        p[j] = start[j] = end[j] = (float)(j + 1);
+    }
+    EXPECT(load, F(load)(start), p[i]);
+    EXPECT(load, F(load)(end + LANES), p[i + LANES]);
+    EXPECT(load, F(load)(p + 1), p[i + 1]);
+    EXPECT(load_aligned, F(load_aligned)(start), p[i]);
+    EXPECT(zero, F(zero)(), 0.0f);
+    EXPECT(set1, F(set1)(-2.5f), -2.5f);
+    EXPECT(load1, F(load1)(end + 2 * LANES - 1), p[2 * LANES - 1]);
+    F(load2)(start, &even, &odd);
+    EXPECT(load2, even, p[2 * i]);
+    EXPECT(load2, odd, p[2 * i + 1]);
+    F(load2)(end, &even, &odd);
+    F(store2)(end, odd, even);
+    for (j = 0; j < 2 * LANES; ++j) {
+        expect_float("store2", LANES, j, end[j], p[j ^ 1]);
+    }
+    F(store_aligned)(start, F(set1)(9.0f));
+    EXPECT(store_aligned, F(load)(start), 9.0f);
+    for (n = 0; n <= LANES; ++n) {
+        float *last = end + 2 * LANES - n;
+        for (j = 0; j < n; ++j) {
+            last[j] = (float)(j + 10);
+            start[j] = 0.5f;
+        }
+        start[n] = 0.25f;
+        EXPECT(load_n, F(load_n)(last, n), i < n ? (float)(i + 10) : 0.0f);
+        F(store_n)(last, F(set1)(7.0f), n);
+        F(store_n)(start, F(set1)(7.0f), n);
+        for (j = 0; j < n; ++j) {
+            expect_float("store_n", LANES, j, last[j], 7.0f);
+            expect_float("store_n", LANES, j, start[j], 7.0f);
+        }
+        expect_float("store_n", LANES, n, start[n], 0.25f);
+    }
+    release_guarded();
+}
+
+static void CHECKS(strided)(void)
+{
+    float p[3 * LANES];
+    float *end = guarded_floats(2 * LANES - 1, 1); /* stride 2: the last step is not read */
+    int32_t k[LANES];
+    int j;
+    for (j = 0; j < 3 * LANES; ++j) {
+        p[j] = (float)(j * j);
+    }
+    for (j = 0; j < 2 * LANES - 1; ++j) {
+        end[j] = (float)j;
+    }
+    for (j = 0; j < LANES; ++j) {
+        k[j] = (j * 7 + 2) % (3 * LANES);
+    }
+    EXPECT(load_stride, F(load_stride)(end, 2), (float)(2 * i));
+    EXPECT(load_stride, F(load_stride)(p, 3), p[3 * i]);
+    EXPECT(load_stride, F(load_stride)(p + LANES - 1, -1), p[LANES - 1 - i]);
+    EXPECT(lookup, F(lookup)(p, I(load)(k)), p[k[i]]);
+    F(store_stride)(p, 3, F(set1)(-1.0f));
+    F(store_stride)(p + 3 * (LANES - 1) + 1, -3, F(load)(end));
+    for (j = 0; j < LANES; ++j) {
+        expect_float("store_stride", LANES, j, p[3 * j], -1.0f);
+        expect_float("store_stride", LANES, j, p[3 * j + 1], (float)(LANES - 1 - j));
+        expect_float("store_stride", LANES, j, p[3 * j + 2], (float)((3 * j + 2) * (3 * j + 2)));
+    }
+    release_guarded();
+}
+
+static void CHECKS(bytes)(void)
+{
+    uint8_t *u = guarded_bytes(LANES, 1);
+    int8_t s[LANES];
+    uint8_t u_out[LANES + 1];
+    int8_t s_out[LANES + 1];
+    int n, j, first;
+    for (first = 0; first < 256; first += LANES) {
+        for (j = 0; j < LANES; ++j) {
+            u[j] = (uint8_t)(first + j);
+            s[j] = (int8_t)(first + j - 128);
+        }
+        EXPECT(load_u8, F(load_u8)(u), (float)u[i]);
+        EXPECT(load_i8, F(load_i8)(s), (float)s[i]);
+    }
+    for (n = 0; n <= LANES; ++n) {
+        uint8_t *last = u + LANES - n;
+        EXPECT(load_u8_n, F(load_u8_n)(last, n), i < n ? (float)last[i] : 0.0f);
+        EXPECT(load_i8_n, F(load_i8_n)(s, n), i < n ? (float)s[i] : 0.0f);
+        memset(u_out, 99, sizeof u_out);
+        memset(s_out, 99, sizeof s_out);
+        F(store_u8_n)(u_out, F(set1)(3.0f), n);
+        F(store_i8_n)(s_out, F(set1)(-3.0f), n);
+        for (j = 0; j <= LANES; ++j) {
+            expect_int("store_u8_n", LANES, j, u_out[j], j < n ? 3 : 99);
+            expect_int("store_i8_n", LANES, j, s_out[j], j < n ? -3 : 99);
+        }
+    }
+    for (first = 0; first < EDGE_COUNT; ++first) {
+        F(store_u8)(u_out, F(set1)(edges[first]));
+        F(store_i8)(s_out, F(set1)(edges[first]));
+        for (j = 0; j < LANES; ++j) {
+            expect_int("store_u8", LANES, j, u_out[j], saturated(edges[first], 0.0f, 255.0f));
+            expect_int("store_i8", LANES, j, s_out[j], saturated(edges[first], -128.0f, 127.0f));
+        }
+    }
+    release_guarded();
+}
+
+static void CHECKS(integers)(void)
+{
+    const int32_t values[] = {0, 1, -1, 127, -126, 0x7fffff, INT32_MAX, INT32_MIN, 0x3f800000, 77};
+    enum { COUNT = sizeof values / sizeof values[0] };
+    int32_t a[LANES], b[LANES];
+    int turn, j;
+    for (turn = 0; turn < COUNT * COUNT; ++turn) {
+        IT x, y;
+        for (j = 0; j < LANES; ++j) {
+            a[j] = values[(turn + j) % COUNT];
+            b[j] = values[(turn / COUNT + 3 * j) % COUNT];
+        }
+        x = I(load)(a);
+        y = I(load)(b);
+        EXPECT_INT(i32_load, x, a[i]);
+        EXPECT_INT(i32_set1, I(set1)(a[0]), a[0]);
+        EXPECT_INT(i32_add, I(add)(x, y), wrap((uint32_t)a[i] + (uint32_t)b[i]));
+        EXPECT_INT(i32_sub, I(sub)(x, y), wrap((uint32_t)a[i] - (uint32_t)b[i]));
+        EXPECT_INT(i32_and, I(and)(x, y), a[i] & b[i]);
+        EXPECT_INT(i32_or, I(or)(x, y), a[i] | b[i]);
+        EXPECT_INT(i32_xor, I(xor)(x, y), a[i] ^ b[i]);
+        EXPECT_INT(i32_min, I(min)(x, y), a[i] < b[i] ? a[i] : b[i]);
+        EXPECT_INT(i32_max, I(max)(x, y), a[i] > b[i] ? a[i] : b[i]);
+        EXPECT_INT(i32_shl23, I(shl23)(x), wrap((uint32_t)a[i] << 23));
+        EXPECT_INT(i32_shr23, I(shr23)(x), wrap((uint32_t)a[i] >> 23));
+        EXPECT_INT(i32_sra23, I(sra23)(x), shifted_right(a[i], 23));
+        EXPECT_INT(i32_sra1, I(sra1)(x), shifted_right(a[i], 1));
+        EXPECT(from_i32, F(from_i32)(x), (float)a[i]);
+        EXPECT_INT(as_i32, F(as_i32)(I(as_f32)(x)), a[i]);
+    }
+    for (turn = -127; turn <= 127; ++turn) {
+        const float expected = turn == -127 ? 0.0f : (float)ldexp(1.0, turn);
+        EXPECT(pow2i, F(pow2i)(I(set1)(turn)), expected);
+    }
+}
+
+static void CHECKS(unary)(const float *a)
+{
+    const FT x = F(load)(a);
+    EXPECT(abs, F(abs)(x), fabsf(a[i]));
+    EXPECT(neg, F(neg)(x), -a[i]);
+    EXPECT(floor, F(floor)(x), floorf(a[i]));
+    EXPECT(ceil, F(ceil)(x), ceilf(a[i]));
+    EXPECT(trunc, F(trunc)(x), truncf(a[i]));
+    EXPECT(round, F(round)(x), nearbyintf(a[i]));
+    EXPECT(sqrt, F(sqrt)(x), sqrtf(a[i]));
+    EXPECT(as_i32, I(as_f32)(F(as_i32)(x)), a[i]);
+    /* Out of range the words promise nothing: compare with themselves there. */
+    EXPECT_INT(to_i32, F(to_i32)(x), fits_i32(a[i]) ? (int32_t)a[i] : got_[i]);
+    EXPECT_INT(to_i32_round, F(to_i32_round)(x),
+               fits_i32(a[i]) ? (int32_t)nearbyintf(a[i]) : got_[i]);
+    {
+        float got[LANES];
+        int j;
+        F(store)(got, F(recip_fast)(x));
+        for (j = 0; j < LANES; ++j) {
+            expect_reciprocal(LANES, a[j], got[j]);
+        }
+    }
+}
+
+static void CHECKS(binary)(const float *a, const float *b, const float *c)
+{
+    const FT x = F(load)(a);
+    const FT y = F(load)(b);
+    const FT z = F(load)(c);
+    const FT one = F(set1)(1.0f);
+    const FT none = F(zero)();
+    EXPECT(add, F(add)(x, y), plus(a[i], b[i]));
+    EXPECT(sub, F(sub)(x, y), plus(a[i], -b[i]));
+    EXPECT(mul, F(mul)(x, y), times(a[i], b[i]));
+    EXPECT(div, F(div)(x, y), quotient(a[i], b[i]));
+    EXPECT(fma, F(fma)(x, y, z), multiply_add(a[i], b[i], c[i]));
+    EXPECT(fnma, F(fnma)(x, y, z), multiply_add(-a[i], b[i], c[i]));
+    EXPECT(min, F(min)(x, y), smaller(a[i], b[i], LANES));
+    EXPECT(max, F(max)(x, y), larger(a[i], b[i], LANES));
+    EXPECT(max_zero, F(max)(none, x), isnan(a[i]) ? a[i] : larger(0.0f, a[i], LANES));
+    EXPECT(copysign, F(copysign)(x, y), copysignf(a[i], b[i]));
+    EXPECT(lt, F(select)(F(lt)(x, y), one, none), a[i] < b[i] ? 1.0f : 0.0f);
+    EXPECT(le, F(select)(F(le)(x, y), one, none), a[i] <= b[i] ? 1.0f : 0.0f);
+    EXPECT(gt, F(select)(F(gt)(x, y), one, none), a[i] > b[i] ? 1.0f : 0.0f);
+    EXPECT(ge, F(select)(F(ge)(x, y), one, none), a[i] >= b[i] ? 1.0f : 0.0f);
+    EXPECT(eq, F(select)(F(eq)(x, y), one, none), a[i] == b[i] ? 1.0f : 0.0f);
+    EXPECT(select, F(select)(F(lt)(x, y), x, z), a[i] < b[i] ? a[i] : c[i]);
+    EXPECT(mask_and, F(select)(M(and)(F(lt)(x, y), F(lt)(y, z)), one, none),
+           a[i] < b[i] && b[i] < c[i] ? 1.0f : 0.0f);
+    EXPECT(mask_or, F(select)(M(or)(F(lt)(x, y), F(lt)(y, z)), one, none),
+           a[i] < b[i] || b[i] < c[i] ? 1.0f : 0.0f);
+    EXPECT(mask_not, F(select)(M(not)(F(lt)(x, y)), one, none), a[i] < b[i] ? 0.0f : 1.0f);
+}
+
+/* Folds halves onto each other as vec_scalar.h says. */
+static void CHECKS(reductions)(const float *a)
+{
+    float sum[LANES], most[LANES], least[LANES];
+    int half, j;
+    for (j = 0; j < LANES; ++j) {
+        sum[j] = most[j] = least[j] = a[j];
+    }
+    for (half = LANES / 2; half > 0; half /= 2) {
+        for (j = 0; j < half; ++j) {
+            sum[j] = plus(sum[j], sum[j + half]);
+            most[j] = most[j] > most[j + half] ? most[j] : most[j + half];
+            least[j] = least[j] < least[j + half] ? least[j] : least[j + half];
+        }
+    }
+    expect_float("hsum", LANES, 0, F(hsum)(F(load)(a)), sum[0]);
+    expect_float("hmax", LANES, 0, F(hmax)(F(load)(a)), most[0]);
+    expect_float("hmin", LANES, 0, F(hmin)(F(load)(a)), least[0]);
+}
+
+static void CHECKS(arithmetic)(void)
+{
+    uint32_t state = 12345u;
+    float a[LANES], b[LANES], c[LANES];
+    int turn, j;
+    for (turn = 0; turn < EDGE_COUNT * EDGE_COUNT; ++turn) {
+        for (j = 0; j < LANES; ++j) {
+            a[j] = edge(turn + j, LANES);
+            b[j] = edge(turn / EDGE_COUNT + 5 * j, LANES);
+            c[j] = edge(turn / 3 + 11 * j, LANES);
+        }
+        CHECKS(unary)(a);
+        CHECKS(binary)(a, b, c);
+    }
+    for (turn = 0; turn < 2000; ++turn) {
+        for (j = 0; j < LANES; ++j) {
+            a[j] = random_float(&state, turn);
+            b[j] = random_float(&state, turn);
+            c[j] = random_float(&state, turn);
+        }
+        CHECKS(unary)(a);
+        CHECKS(binary)(a, b, c);
+        CHECKS(reductions)(b);
+    }
+}
+
+static void CHECKS(all)(void)
+{
+    CHECKS(memory)();
+    CHECKS(strided)();
+    CHECKS(bytes)();
+    CHECKS(integers)();
+    CHECKS(arithmetic)();
+}
+
+#undef F
+#undef I
+#undef M
+#undef FT
+#undef IT
+#undef CHECKS
+#undef EXPECT
+#undef EXPECT_INT
