@@ -1,0 +1,88 @@
+"""Runs harness programs and reads what they print."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cannery.errors import ToolchainError
+from cannery.target.runner import Runner
+from cannery.tune.build import Built
+
+#: A difference smaller than this is a tie.
+TIE = 0.015
+
+
+@dataclass(frozen=True)
+class Check:
+    """max|y - r| / max|r| of a candidate, and what it did wrong beside that (or nothing)."""
+
+    error: float
+    fault: str = ""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Microseconds of one call (all images): the lower quartile and the median."""
+
+    us: float
+    median_us: float
+    samples: int
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How long to measure.
+
+    Rounds for all, rounds for the best, microseconds of one sample, and about how many seconds one
+    contest may take.
+    """
+
+    first: int = 10
+    more: int = 20
+    sample_us: float = 50.0
+    limit: float = 60.0
+
+    def arguments(self) -> list[str]:
+        """Arguments of the harness."""
+        return [
+            "--rounds", str(self.first), str(self.more), "--sample", f"{self.sample_us:g}",
+            "--limit", f"{self.limit:g}",
+        ]  # fmt: skip
+
+
+def check(built: Built, runner: Runner, arguments: Sequence[str] = ()) -> dict[str, Check]:
+    """The verdict on every candidate, by symbol. Raises ToolchainError if the program fails."""
+    found = {}
+    for line in runner.run(built.executable, ["--check", *arguments]):
+        if "fault" in line:
+            symbol = built.candidates[line["trial"]].symbol
+            found[symbol] = Check(float(line["error"]), str(line["fault"]))
+    if len(found) != len(built.candidates):
+        raise ToolchainError(
+            f"only {len(found)} of {len(built.candidates)} candidates were reported",
+            where=str(built.executable.name),
+        )
+    return found
+
+
+def measure(
+    built: Built, runner: Runner, protocol: Protocol, arguments: Sequence[str] = ()
+) -> dict[str, Timing]:
+    """The times of all candidates, by symbol. Raises ToolchainError if the program fails."""
+    found = {}
+    for line in runner.run(built.executable, ["--time", *protocol.arguments(), *arguments]):
+        if "us" in line:
+            symbol = built.candidates[line["trial"]].symbol
+            found[symbol] = Timing(
+                float(line["us"]), float(line["median_us"]), int(line["samples"])
+            )
+    return found
+
+
+def measure_peak(built: Built, runner: Runner) -> float:
+    """Multiply-add throughput of one core with the widest vectors of the ISA, in GFLOP/s."""
+    for line in runner.run(built.executable, ["--peak"]):
+        if "peak_gflops" in line:
+            return float(line["peak_gflops"])
+    raise ToolchainError("no peak was reported", where=built.executable.name)

@@ -1,0 +1,107 @@
+"""Case graphs of the kernel tests, and how to add some.
+
+A module `tests/ops/cases_<anything>.py` holds functions decorated with `@case`; each returns a
+small Graph, best with one step. All are found by themselves; `test_kernels.py` then tries every
+legal schedule on every instruction set, with parameters chosen pairwise. So a new schedule needs
+nothing but graphs that it can compute: odd sizes, tails, strides, pads, epilogues, residuals,
+batches.
+
+    from ops.cases import Net, case
+
+    @case
+    def conv_3x3_relu() -> Graph:
+        net = Net()
+        x = net.input("x", (1, 7, 9, 3))
+        y = net.node(Conv((1, 1), ((1, 1), (1, 1)), (1, 1)), [x, net.weight(3, 3, 3, 8)])
+        return net.graph(net.node(Relu(), [y]))
+
+`@case(tolerance=1e-4)` allows a larger error than 1e-5 (max|y - r| / max|r|), `inexact=` likewise
+for schedules that say they are inexact, `positive=True` makes all inputs positive. Keep shapes
+tiny: everything is run under emulators, too.
+
+To work on a schedule: `python tests/ops/kernel_bench.py --help`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+
+from cannery.ir.graph import Graph, GraphBuilder
+from cannery.ops.registry import Op
+
+#: Largest error of an exact schedule, and of one that is inexact.
+TOLERANCE = 1e-5
+INEXACT = 1e-3
+
+
+@dataclass(frozen=True)
+class Case:
+    """A graph whose steps are tried alone."""
+
+    name: str
+    make: Callable[[], Graph]
+    tolerance: float = TOLERANCE
+    inexact: float = INEXACT
+    positive: bool = False
+
+
+_CASES: dict[str, Case] = {}
+
+
+@overload
+def case(make: Callable[[], Graph], /) -> Callable[[], Graph]: ...
+@overload
+def case(**options: Any) -> Callable[[Callable[[], Graph]], Callable[[], Graph]]: ...
+def case(make: Callable[[], Graph] | None = None, /, **options: Any) -> Any:
+    """Register a function that makes a Graph, under its own name."""
+
+    def register(function: Callable[[], Graph]) -> Callable[[], Graph]:
+        name = function.__name__
+        if name in _CASES:
+            raise ValueError(f"two cases are named {name}")
+        _CASES[name] = Case(name, function, **options)
+        return function
+
+    return register(make) if make else register
+
+
+def add_case(name: str, make: Callable[[], Graph], **options: Any) -> None:
+    """Register a case by name, for cases that come from loops."""
+    make.__name__ = name
+    case(**options)(make)
+
+
+def all_cases() -> list[Case]:
+    """Every case of every `cases_*.py`, in a fixed order."""
+    for path in sorted(Path(__file__).parent.glob("cases_*.py")):
+        importlib.import_module(f"ops.{path.stem}")
+    return [_CASES[name] for name in sorted(_CASES)]
+
+
+class Net(GraphBuilder):
+    """A GraphBuilder with random weights and names made up."""
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__("case")
+        self.rng = np.random.default_rng(seed)
+
+    def weight(self, *shape: int, positive: bool = False) -> str:
+        """A constant of normal numbers; `positive` keeps away from zero."""
+        values = self.rng.standard_normal(shape).astype(np.float32)
+        return self.constant("w", np.abs(values) + np.float32(0.1) if positive else values)
+
+    def node(self, op: Op, inputs: Sequence[str], *, name: str = "") -> str:
+        """Append a node; named after its operator if no name is given."""
+        return super().node(op, inputs, name=name or self.unique(op.kind.lower()))
+
+    def graph(self, *outputs: str) -> Graph:
+        """The finished graph."""
+        for value in outputs:
+            self.output(value)
+        return self.build()

@@ -1,0 +1,93 @@
+"""Convolutions: sizes around the tiles, strides, dilations, pads, epilogues, residuals, batches."""
+
+from __future__ import annotations
+
+from cannery.ir.graph import Graph
+from cannery.ops.conv.op import Conv
+from cannery.ops.elementwise import Add, LeakyRelu, Mul, Relu, Sigmoid
+from ops.cases import Net, case
+
+ONE = (1, 1)
+SAME3 = ((1, 1), (1, 1))
+NONE = ((0, 0), (0, 0))
+
+
+@case
+def conv_3x3_same_relu() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 9, 13, 3))
+    y = net.node(Conv(ONE, SAME3, ONE), [x, net.weight(3, 3, 3, 8), net.weight(8)])
+    return net.graph(net.node(Relu(), [y]))
+
+
+@case
+def conv_3x3_odd_channels() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 6, 7, 5))
+    return net.graph(net.node(Conv(ONE, SAME3, ONE), [x, net.weight(3, 3, 5, 7), net.weight(7)]))
+
+
+@case
+def conv_3x3_wide() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 5, 6, 18))
+    return net.graph(net.node(Conv(ONE, SAME3, ONE), [x, net.weight(3, 3, 18, 36), net.weight(36)]))
+
+
+@case
+def conv_5x5_stride() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 16, 16, 1))
+    conv = Conv((2, 2), ((1, 2), (1, 2)), ONE)
+    y = net.node(conv, [x, net.weight(5, 5, 1, 8), net.weight(8)])
+    return net.graph(net.node(LeakyRelu(0.1), [y]))
+
+
+@case
+def conv_asymmetric() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 11, 8, 4))
+    conv = Conv((3, 1), ((0, 2), (3, 1)), (1, 2))
+    return net.graph(net.node(conv, [x, net.weight(2, 4, 4, 6), net.weight(6)]))
+
+
+@case
+def conv_1x1() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 4, 9, 12))
+    return net.graph(net.node(Conv(ONE, NONE, ONE), [x, net.weight(1, 1, 12, 17), net.weight(17)]))
+
+
+@case
+def conv_one_output_channel() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 5, 8, 6))
+    y = net.node(Conv(ONE, NONE, ONE), [x, net.weight(3, 3, 6, 1), net.weight(1)])
+    return net.graph(net.node(Sigmoid(), [y]))
+
+
+@case
+def conv_batch_without_bias() -> Graph:
+    net = Net()
+    x = net.input("x", (3, 4, 5, 3))
+    return net.graph(net.node(Conv(ONE, SAME3, ONE), [x, net.weight(3, 3, 3, 4)]))
+
+
+@case
+def conv_scale_residual() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 6, 10, 4))
+    r = net.input("r", (1, 6, 10, 10))
+    y = net.node(Conv(ONE, SAME3, ONE), [x, net.weight(3, 3, 4, 10), net.weight(10)])
+    y = net.node(Mul(), [y, net.weight(10)])
+    y = net.node(Add(), [y, r])
+    return net.graph(net.node(Relu(), [y]))
+
+
+@case
+def conv_window_covers_image() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 2, 2, 3))
+    return net.graph(
+        net.node(Conv(ONE, ((2, 2), (2, 2)), ONE), [x, net.weight(5, 5, 3, 5), net.weight(5)])
+    )

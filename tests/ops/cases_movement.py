@@ -1,0 +1,51 @@
+"""Elementwise steps and changes of order."""
+
+from __future__ import annotations
+
+from cannery.ir.graph import Graph
+from cannery.ir.tensor import DType
+from cannery.ops.elementwise import Add, Mul, Relu, Sub, Tanh
+from cannery.ops.movement.op import Cast, Identity
+from ops.cases import Net, case
+
+
+@case
+def copy_odd() -> Graph:
+    net = Net()
+    return net.graph(net.node(Identity(), [net.input("x", (1, 5, 7, 3))]))
+
+
+@case
+def copy_batch() -> Graph:
+    net = Net()
+    return net.graph(net.node(Identity(), [net.input("x", (2, 4, 6, 9))]))
+
+
+@case
+def copy_vector() -> Graph:
+    net = Net()
+    return net.graph(net.node(Identity(), [net.input("x", (1, 37))]))
+
+
+@case
+def scale_shift_tanh() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 3, 5, 6))
+    y = net.node(Mul(), [x, net.weight(6)])
+    y = net.node(Sub(), [y, net.weight(6)])
+    return net.graph(net.node(Tanh(), [y]))
+
+
+@case
+def add_relu() -> Graph:
+    net = Net()
+    x, r = net.input("x", (1, 4, 5, 11)), net.input("r", (1, 4, 5, 11))
+    return net.graph(net.node(Relu(), [net.node(Add(), [x, r])]))
+
+
+@case
+def cast_image() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 6, 5, 3), DType.UINT8)
+    y = net.node(Cast(DType.FLOAT32), [x])
+    return net.graph(net.node(Mul(), [y, net.weight(1)]))

@@ -1,0 +1,234 @@
+"""Builds and runs all candidates of an instruction set as one program, and says what failed.
+
+`python tests/ops/kernel_bench.py avx2 --schedules 'conv.*' --cases 'conv_*' --all` tries every
+candidate of the matching schedules and cases; without `--all` parameters are chosen pairwise.
+`--keep DIR` leaves the generated sources there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+if __name__ == "__main__":  # what pytest gets from pyproject.toml
+    sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "generator")]
+
+from cannery.errors import CanneryError
+from cannery.ir.graph import Graph
+from cannery.ops.registry import RefArray
+from cannery.schedule.lower import cut
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import Params, Schedule, all_schedules, legal
+from cannery.target.isa import Isa
+from cannery.target.runner import Runner, find_runner
+from cannery.target.toolchain import Toolchain, toolchain_for
+from cannery.tune.build import build
+from cannery.tune.harness import Candidate, Harness, make_candidate
+from cannery.tune.measure import Check, check
+from cannery.tune.trial import Data, Placing, Trial, all_data, make_trial, random_inputs
+from ops.cases import Case, all_cases
+
+#: Targets that stand for the instruction sets, and those that run on an emulated CPU without more.
+TARGETS = ("generic", "sse2", "ssse3", "sse42", "avx2", "avx512", "atom32", "neon32", "neon64")
+STRICT = ("atom32",)
+
+#: Candidates of one schedule for one step: at least while there are any, and at most.
+LEAST, MOST = 2, 6
+
+Pair = tuple[tuple[str, object], tuple[str, object]]
+
+
+@dataclass(frozen=True)
+class Want:
+    """Patterns of what to try, and whether to try all parameters."""
+
+    cases: str = "*"
+    schedules: str = "*"
+    everything: bool = False
+
+
+@dataclass
+class Chooser:
+    """Picks candidates so that all pairs of parameter values occur, over all cases together."""
+
+    everything: bool = False
+    seen: dict[str, set[Pair]] = field(default_factory=dict)
+
+    def pick(self, schedule: Schedule, found: Sequence[Params]) -> list[tuple[Params, Placing]]:
+        """Some of the candidates, each with a placing."""
+        pool = [(params, placing) for placing in Placing for params in found]
+        if self.everything:
+            return pool
+        seen = self.seen.setdefault(schedule.id, set())
+        pairs = [_pairs(params, placing) for params, placing in pool]
+        left = list(range(len(pool)))
+        chosen: list[int] = []
+        while left and len(chosen) < MOST:
+            best = max(left, key=lambda k: (len(pairs[k] - seen), -k))
+            if not pairs[best] - seen and len(chosen) >= LEAST:
+                break
+            chosen.append(best)
+            left.remove(best)
+            seen |= pairs[best]
+        return [pool[k] for k in chosen]
+
+
+def _pairs(params: Params, placing: Placing) -> set[Pair]:
+    values: list[tuple[str, object]] = [*sorted(params.items()), ("placing", placing.value)]
+    return {(a, b) for k, a in enumerate(values) for b in values[: k + 1]}
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A candidate and the case it comes from."""
+
+    case: Case
+    candidate: Candidate
+
+    def judge(self, result: Check | None, broken: str) -> str:
+        """What is wrong with it; empty if nothing."""
+        label = self.candidate.trial.label
+        if result is None:
+            return f"{label}: does not compile: {broken}"
+        if result.fault:
+            return f"{label}: {result.fault} (error {result.error:.3g})"
+        inexact = self.candidate.trial.choice.schedule.inexact
+        tolerance = self.case.inexact if inexact else self.case.tolerance
+        wrong = not result.error <= tolerance
+        return f"{label}: error {result.error:.3g} > {tolerance:g}" if wrong else ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """How many candidates there were, what failed, and why they were not run (if they were not)."""
+
+    count: int
+    failures: tuple[str, ...]
+    not_run: str = ""
+
+
+def has_kernel(step: Step) -> bool:
+    """Whether a step is computed at all: reshapes and concatenations are views."""
+    return step.anchor.op.kind not in ("Reshape", "Concat")
+
+
+def case_inputs(case: Case, graph: Graph) -> dict[str, RefArray]:
+    """Seeded inputs of a case."""
+    inputs = random_inputs(graph, seed=len(case.name))
+    if case.positive:
+        return {k: np.abs(v) + v.dtype.type(0.1) for k, v in inputs.items()}
+    return inputs
+
+
+def case_steps(case: Case) -> tuple[Graph, list[tuple[Step, Data]]]:
+    """The computing steps of a case, with inputs and expected outputs."""
+    graph = case.make()
+    steps = cut(graph)
+    data = all_data(graph, steps, case_inputs(case, graph))
+    return graph, [(s, d) for s, d in zip(steps, data, strict=True) if has_kernel(s)]
+
+
+def attempts(isa: Isa, want: Want) -> tuple[list[Attempt], list[str]]:
+    """Candidates of all cases on one instruction set, and what could not even be generated."""
+    chooser = Chooser(want.everything)
+    found: list[Attempt] = []
+    broken: list[str] = []
+    for case in all_cases():
+        if not fnmatch.fnmatch(case.name, want.cases):
+            continue
+        graph, steps = case_steps(case)
+        for step, data in steps:
+            for trial in _trials(graph, step, data, isa, want, chooser, case.name):
+                try:
+                    found.append(Attempt(case, make_candidate(trial, len(found))))
+                except Exception as error:  # a defect of one kernel must not hide the others
+                    broken.append(f"{trial.label}: not generated: {error!r}")
+    return found, broken
+
+
+def _trials(
+    graph: Graph, step: Step, data: Data, isa: Isa, want: Want, chooser: Chooser, name: str
+) -> Iterator[Trial]:
+    for schedule in legal(graph, step, isa):
+        if not fnmatch.fnmatch(schedule.id, want.schedules):
+            continue
+        for params, placing in chooser.pick(schedule, schedule.candidates(graph, step, isa)):
+            label = f"{name}/{step.name} {schedule.label(params)}"
+            plain = make_trial(graph, step, schedule, params, isa, data, label=f"{label} [plain]")
+            placed = make_trial(
+                graph, step, schedule, params, isa, data, placing=placing,
+                label=f"{label} [{placing.value}]",
+            )  # fmt: skip
+            trial = placed or (None if want.everything else plain)
+            if trial:
+                yield trial
+
+
+def find(target: str) -> tuple[Toolchain, Runner | None, str]:
+    """The toolchain, the runner, and why there is no runner. Raises ToolchainError."""
+    toolchain = toolchain_for(target)
+    try:
+        return toolchain, find_runner(toolchain.target, strict=target in STRICT), ""
+    except CanneryError as error:
+        return toolchain, None, str(error)
+
+
+def run(target: str, want: Want, folder: Path) -> Report:
+    """Try everything that is wanted on one target. Raises ToolchainError."""
+    toolchain, runner, why_not = find(target)
+    flags = replace(toolchain, cflags=(*toolchain.cflags, "-std=c99"))
+    found, broken = attempts(toolchain.target.isa, want)
+    harness = Harness(toolchain.target.isa, bands=True)
+    jobs = len(os.sched_getaffinity(0))
+    built = build(folder, harness, [a.candidate for a in found], flags, jobs=jobs)
+    if runner is None:
+        failed = [f"{s}: does not compile: {why}" for s, why in built.failed.items()]
+        return Report(len(found), (*broken, *failed), why_not)
+    results = check(built, runner)
+    judged = (
+        a.judge(results.get(a.candidate.symbol), built.failed.get(a.candidate.symbol, ""))
+        for a in found
+    )
+    return Report(len(found), (*broken, *filter(None, judged)))
+
+
+def main() -> int:
+    """The command line, for work on schedules."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("targets", nargs="*", default=TARGETS, metavar="TARGET")
+    parser.add_argument("--cases", default="*", help="pattern of case names")
+    parser.add_argument("--schedules", default="*", help="pattern of schedule ids")
+    parser.add_argument("--all", action="store_true", help="every candidate in every placing")
+    parser.add_argument("--keep", type=Path, help="folder for the sources and the program")
+    given = parser.parse_args()
+    want = Want(given.cases, given.schedules, given.all)
+    unknown = set(given.schedules.split(",")) - set(all_schedules())
+    if unknown and not any(ch in given.schedules for ch in "*?["):
+        parser.error(f"no schedule is called {given.schedules}")
+    bad = False
+    for target in given.targets:
+        start = time.monotonic()
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = given.keep / target if given.keep else Path(temporary)
+            report = run(target, want, folder)
+        spent = time.monotonic() - start
+        state = f"not run: {report.not_run}" if report.not_run else "run"
+        counts = f"{report.count} candidates, {len(report.failures)} failed"
+        print(f"{target}: {counts}, {state}, {spent:.1f} s")
+        for line in report.failures:
+            print(f"  {line}")
+        bad |= bool(report.failures)
+    return int(bad)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

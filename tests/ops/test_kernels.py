@@ -1,0 +1,41 @@
+"""Every operator, by every schedule, on every instruction set, against the reference.
+
+All candidates of an instruction set are one program, which runs once. Each candidate is run between
+poisoned bytes, with unaligned pointers where the layout allows them, and in bands. How to add
+cases: `cases.py`. How to try a single schedule: `kernel_bench.py`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cannery.errors import CanneryError
+from cannery.schedule.schedule import all_schedules, legal
+from cannery.target.targets import find_target
+from needs import missing, need_program
+from ops.cases import all_cases
+from ops.kernel_bench import TARGETS, Want, case_steps, run
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_kernels(target: str, tmp_path: Path) -> None:
+    need_program("ninja", "ninja-build")
+    try:
+        report = run(target, Want(), tmp_path)
+    except CanneryError as error:
+        missing(str(error))
+    lines = "\n".join(report.failures)
+    assert not report.failures, f"{len(report.failures)} of {report.count} failed:\n{lines}"
+    if report.not_run:
+        pytest.skip(f"{report.count} candidates compiled, not run: {report.not_run}")
+
+
+def test_every_schedule_has_a_case() -> None:
+    isas = [find_target(name).isa for name in TARGETS]
+    tried = {"concat.view", "movement.reshape"}
+    for case in all_cases():
+        graph, steps = case_steps(case)
+        tried |= {s.id for step, _ in steps for isa in isas for s in legal(graph, step, isa)}
+    assert set(all_schedules()) <= tried
