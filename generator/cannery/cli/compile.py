@@ -57,7 +57,7 @@ def command(
     if depfile is not None:
         output = folder / f"{options.name}.h"
         write_depfile(depfile, output, [*compiled.dependencies, *own_files()])
-    if options.macros and options.target == ANY and compiled.source.isa.name == "sse2":
+    if options.target == ANY and not options.isa and compiled.source.isa.name == "sse2":
         remark(
             f"{options.name} is limited to SSE2, as the compiler's flags allow no more; "
             "-march=native, a toolchain file or TARGET make it faster"
