@@ -1,0 +1,61 @@
+"""Covers a number of neighbouring elements, known only at run time, with full vectors.
+
+Tiles of several vectors, then smaller ones; the last one overlaps its neighbour. What is computed
+twice is computed alike, lane by lane, so nothing is read or written outside and no bit depends on
+where the elements are cut into bands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cannery.target.isa import Isa
+
+
+@dataclass(frozen=True)
+class Span:
+    """A tile of `vectors` neighbouring vectors of `lanes` elements each."""
+
+    vectors: int
+    lanes: int
+
+    @property
+    def width(self) -> int:
+        """Elements in all."""
+        return self.vectors * self.lanes
+
+    @property
+    def t(self) -> str:
+        """Type and word prefix: `f32x8`."""
+        return f"f32x{self.lanes}"
+
+    def __str__(self) -> str:
+        return f"{self.vectors}x{self.lanes}"
+
+
+def spans(total: int, least: int, vectors: int, lanes: int, isa: Isa) -> tuple[Span, ...]:
+    """The tiles, widest first, that cover any count of elements from `least` on.
+
+    `total` is the usual count: for it, one tile of at most `vectors` vectors is repeated, and the
+    rest is at most one more. The narrowest is for bands that leave less.
+    """
+    fitting = [w for w in isa.lanes if w <= min(lanes, total)]
+    main = Span(min(vectors, total // fitting[-1]), fitting[-1])
+    rest = -(-(total % main.width) // main.lanes)
+    narrow = max(w for w in isa.lanes if w <= min(main.lanes, least))
+    found = {main, Span(rest or 1, main.lanes), Span(1, narrow)}
+    return tuple(sorted(found, key=lambda span: -span.width))
+
+
+def tile_counts(total: int, tiles: tuple[Span, ...]) -> list[tuple[Span, int]]:
+    """How often each tile runs for `total` elements, in the way that the C code goes about it."""
+    counts: list[tuple[Span, int]] = []
+    left = total
+    for k, span in enumerate(tiles):
+        full, left = divmod(left, span.width)
+        below = tiles[k + 1].width if k + 1 < len(tiles) else 0
+        if left > below and total >= span.width:
+            full, left = full + 1, 0
+        if full:
+            counts.append((span, full))
+    return counts
