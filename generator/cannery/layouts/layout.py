@@ -105,9 +105,10 @@ class Layout:
 class Want:
     """What a schedule asks of the layout of one of its values.
 
-    `halo`: cells that it reads around the image, which must hold zeros. `slack`: elements behind
-    the last one that it may read (inputs) or overwrite (outputs). `dense`: no gaps at all.
-    `shared_pitch`: planar values of one step with the same row pitch and left halo.
+    `halo`: cells around the image that it reads, which must hold zeros (inputs), or overwrites with
+    zeros (outputs). `slack`: elements behind the last one that it may read (inputs) or overwrite
+    (outputs). `dense`: no gaps at all. `shared_pitch`: planar values of the same height and width
+    get the same row pitch; an output's pad columns may be overwritten with zeros.
     """
 
     order: str = "nhwc"

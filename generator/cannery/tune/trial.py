@@ -47,7 +47,10 @@ class Data:
 
 @dataclass(frozen=True)
 class Place:
-    """A layout, and what the schedule may rely on in it: zero halo, and slack."""
+    """A layout, and what the schedule may rely on in it: zero halo, and slack.
+
+    Halo cells of an output are those that it may overwrite with zeros.
+    """
 
     layout: Layout
     halo: Halo
@@ -109,6 +112,10 @@ def make_trial(
     if places is None:
         return None
     inputs, outputs = places[: len(reads)], places[len(reads) :]
+    outputs = [
+        replace(place, halo=place.layout.halo) if want.shared_pitch else place
+        for place, want in zip(outputs, writes, strict=True)
+    ]
     in_place = -1
     if placing is Placing.IN_PLACE:
         same = (k for k in schedule.in_place if inputs[k].layout == outputs[0].layout)
