@@ -1,0 +1,56 @@
+"""Concatenation without code: its parts are views of one buffer, written by their producers.
+
+Parts that cannot be written in place are copied, see `cannery.schedule.assign`. So this schedule
+only says which orders and axes allow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cannery.ir.graph import Graph
+from cannery.layouts import Want, nhwc, planar
+from cannery.ops.concat.op import Concat
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+
+def concat_axis(graph: Graph, step: Step) -> int:
+    """The image axis (0: H, 1: W, 2: C) of a concatenation; -1 where images have no such axis."""
+    assert isinstance(step.anchor.op, Concat)
+    rank = graph.types[step.output].rank
+    axis = step.anchor.op.axis
+    if axis == rank - 1:
+        return 2
+    by_rank = {4: {1: 0, 2: 1}, 3: {1: 1}}
+    return by_rank.get(rank, {}).get(axis, -1)
+
+
+@schedule
+@dataclass(frozen=True)
+class ConcatView(Schedule):
+    """See the module's text."""
+
+    id = "concat.view"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        if not isinstance(step.anchor.op, Concat) or len(step.anchors) != 1:
+            return "not a concatenation"
+        return "" if concat_axis(graph, step) >= 0 else "the axis is none of an image"
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        return [{"order": order} for order in (nhwc.ORDER, planar.ORDER)]
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return tuple(Want(str(params["order"])) for _ in step.inputs)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want(str(params["order"])),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        return Estimate(0.0)
+
+    def kernel(self, job: Job) -> Kernel:
+        raise AssertionError("a view has no code")

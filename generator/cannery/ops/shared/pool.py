@@ -1,0 +1,126 @@
+"""What maximum and average pooling have in common: sizes, words, and the code of both lane forms.
+
+Borders are peeled, no halo is read: columns fall into spans with the same taps inside, and rows
+whose window reaches over the border take a loop over the taps that are inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from cannery.emit.literals import c_float
+from cannery.ir.graph import Graph
+from cannery.layouts import image_dims
+from cannery.ops.average_pool.op import AveragePool
+from cannery.ops.max_pool.op import MaxPool
+from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared.window_axis import TapSpan, WindowAxis
+from cannery.schedule.program import Step
+
+
+@dataclass(frozen=True)
+class PoolShape:
+    """Sizes of one image's pooling; `maximum` or average, which may count the pads."""
+
+    rows: WindowAxis
+    cols: WindowAxis
+    channels: int
+    maximum: bool
+    count_pads: bool
+
+    @property
+    def taps(self) -> int:
+        return self.rows.taps * self.cols.taps
+
+    @property
+    def combine(self) -> str:
+        """The word that joins two taps."""
+        return "max" if self.maximum else "add"
+
+    def start(self, vec: str) -> str:
+        """A vector to begin with where the number of taps is not known."""
+        return f"{vec}_set1({c_float(float('-inf'))})" if self.maximum else f"{vec}_zero()"
+
+    def scale(self, span: TapSpan, *, whole: bool) -> str:
+        """The C expression of 1 / taps for outputs of a column span; empty for a maximum.
+
+        `whole` rows have all taps inside; the others find their number in k1 - k0.
+        """
+        if self.maximum:
+            return ""
+        if self.count_pads:
+            return c_float(1.0 / self.taps)
+        if whole:
+            return c_float(1.0 / (self.rows.taps * span.taps)) if span.taps else c_float(0.0)
+        return f"1.0f / (float)((k1 - k0) * {span.taps})"
+
+    @property
+    def row_versions(self) -> tuple[bool, ...]:
+        """Which code rows need: with all taps (True), with some outside (False), or both."""
+        first, end = self.rows.whole()
+        if end - first == self.rows.out:
+            return (True,)
+        return (True, False) if end > first else (False,)
+
+
+def pool_shape(graph: Graph, step: Step) -> PoolShape | None:
+    """The sizes, if the step's only anchor is a 2D MaxPool or AveragePool."""
+    op = step.anchor.op
+    if len(step.anchors) != 1 or not isinstance(op, (MaxPool, AveragePool)) or len(op.kernel) != 2:
+        return None
+    _, ih, iw, channels = image_dims(graph.types[step.anchor.inputs[0]])
+    _, oh, ow, _ = image_dims(graph.types[step.anchor.output])
+    axes = [
+        WindowAxis(size, out, op.kernel[k], op.strides[k], op.dilations[k], op.pads[k][0])
+        for k, (size, out) in enumerate(((ih, oh), (iw, ow)))
+    ]
+    count_pads = isinstance(op, AveragePool) and op.count_include_pad
+    return PoolShape(axes[0], axes[1], channels, isinstance(op, MaxPool), count_pads)
+
+
+def why_not_pool(graph: Graph, step: Step, op: type[MaxPool] | type[AveragePool]) -> str:
+    """Why a step is no 2D pooling of the wanted kind with an elementwise epilogue."""
+    if pool_shape(graph, step) is None or not isinstance(step.anchor.op, op):
+        return f"not a 2D {op.__name__}"
+    return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+
+
+@dataclass(frozen=True)
+class Column:
+    """An input column of a tile: offset from the first, and the pixels that it is a tap of.
+
+    `first_of` are those pixels whose first tap it is.
+    """
+
+    at: int
+    users: tuple[int, ...] = ()
+    first_of: frozenset[int] = field(default_factory=frozenset)
+
+
+def tile_columns(axis: WindowAxis, span: TapSpan, pixels: int) -> list[Column]:
+    """The input columns that neighbouring outputs of a span read, each once, ascending."""
+    users: dict[int, list[int]] = {}
+    first: dict[int, set[int]] = {}
+    for pixel in range(pixels):
+        for tap in range(span.taps):
+            at = pixel * axis.stride + tap * axis.dilation
+            users.setdefault(at, []).append(pixel)
+            if tap == 0:
+                first.setdefault(at, set()).add(pixel)
+    return [Column(at, tuple(users[at]), frozenset(first.get(at, set()))) for at in sorted(users)]
+
+
+def tap_offsets(axis: WindowAxis, span: TapSpan) -> list[int]:
+    """Columns of the taps inside, relative to the first of them."""
+    return [k * axis.dilation for k in range(span.taps)]
+
+
+def unroll_levels(shape: PoolShape) -> Sequence[str]:
+    """Levels with small code: kh (all taps in line), kw (loop over kernel rows), none."""
+    levels = []
+    if shape.taps <= 16:
+        levels.append("kh")
+    if shape.cols.taps <= 8 and len(shape.cols.spans()) <= 5:
+        levels.append("kw")
+    return levels or ["none"]

@@ -1,0 +1,104 @@
+"""Pooling with channels in the lanes, channels last in and out.
+
+A tile of `px` neighbouring outputs keeps its accumulators in registers; an input column that
+several windows share is loaded, and joined over its rows, once. `unroll` is the level down to which
+loops are left: kh (none), kw (over the kernel's rows), none (over rows and columns).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from cannery.emit.environment import render
+from cannery.ir.graph import Graph
+from cannery.layouts import Want
+from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared import pool
+from cannery.ops.shared.function import describe, residual_pointer, signature
+from cannery.ops.shared.lanes import Vec, split_lanes
+from cannery.ops.shared.tiles import pixel_tiles, vector_loops, widths
+from cannery.schedule.cost import CORE
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule
+from cannery.target.isa import Isa
+
+#: Neighbouring outputs per tile.
+PIXELS = (1, 2, 3, 4, 6)
+
+
+@dataclass(frozen=True)
+class PoolDirectC(Schedule):
+    """See the module's text."""
+
+    @abstractmethod
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        """Why the step is not the operator of the schedule's name."""
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        shape = _shape(graph, step)
+        widest = max((span.count for span in shape.cols.spans()), default=1)
+        found: list[Params] = []
+        for lanes in widths(shape.channels, isa):
+            for unroll in pool.unroll_levels(shape):
+                for px in PIXELS if unroll != "none" else (1,):
+                    if px <= max(isa.registers // 2, 1) and px <= widest:
+                        found.append({"lanes": lanes, "px": px, "unroll": unroll})
+        return found
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return tuple(Want("nhwc") for _ in step.inputs)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want("nhwc"),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        shape = _shape(graph, step)
+        px = int(params["px"])
+        vectors = len(split_lanes(shape.channels, isa, int(params["lanes"])))
+        kh, kw = shape.rows.taps, shape.cols.taps
+        columns = min((px - 1) * shape.cols.stride + kw, px * kw)
+        loads = columns * kh / px
+        joins = (columns * (kh - 1) / px if params["unroll"] == "kh" else kw * (kh - 1)) + kw
+        looped = {"kh": 0.0, "kw": kh / px, "none": float(kh * kw)}[str(params["unroll"])]
+        extra = 1.0 + len(step.epilogue)
+        cycles = max(
+            loads / CORE.loads, (joins + extra) / CORE.arithmetic, CORE.stores,
+            (loads + joins + extra + 1.0) / CORE.issue,
+        )  # fmt: skip
+        total = shape.rows.out * shape.cols.out * vectors * (cycles + looped + 2.0 / px)
+        code = 6.0 * px * (loads + joins + extra) * len(shape.row_versions)
+        return Estimate(total, code)
+
+    def kernel(self, job: Job) -> Kernel:
+        shape = _shape(job.graph, job.step)
+        ep = epilogues.build(job, job.step.anchor.output)
+        vectors = split_lanes(shape.channels, job.isa, int(job.params["lanes"]))
+        code = render(
+            "ops/shared/pool_c.c.j2",
+            s=shape,
+            p=job.params,
+            x=job.inputs[0],
+            y=job.output,
+            ep=ep,
+            loops=vector_loops(vectors),
+            at_zero=_at_zero,
+            tile_columns=pool.tile_columns,
+            pixel_tiles=pixel_tiles,
+            residual={k: job.inputs[k] for k in ep.tensors},
+            residual_at=residual_pointer(job),
+            signature=signature(job, band=True),
+            describe=describe(job),
+        )
+        return Kernel(code, ep.constants, band=1, needs_math=ep.needs_math)
+
+
+def _shape(graph: Graph, step: Step) -> pool.PoolShape:
+    shape = pool.pool_shape(graph, step)
+    assert shape is not None
+    return shape
+
+
+def _at_zero(vec: Vec) -> Vec:
+    return replace(vec, start=0)

@@ -1,0 +1,50 @@
+"""Loads of the taps of a window with neighbouring output pixels in the lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cannery.emit.environment import offset
+
+
+def tap_loads(vec: str, lanes: int, pointer: str, offsets: Sequence[int], stride: int) -> list[str]:
+    """Statements that define t0, t1, ...: lane i of t<k> is pointer[offsets[k] + i * stride].
+
+    Offsets ascend; the first is 0 or greater, and pointer[0] exists. Nothing before pointer[0] or
+    behind the last element of the last tap is read. With stride 2, neighbouring taps share a
+    de-interleaving load.
+    """
+    if stride == 1 or lanes == 1:
+        return [
+            f"const {vec} t{k} = {vec}_load({pointer}{offset(at)});" for k, at in enumerate(offsets)
+        ]
+    if stride != 2:
+        return [
+            f"const {vec} t{k} = {vec}_load_stride({pointer}{offset(at)}, {stride});"
+            for k, at in enumerate(offsets)
+        ]
+    return _pairs(vec, pointer, offsets)
+
+
+def _pairs(vec: str, pointer: str, offsets: Sequence[int]) -> list[str]:
+    lines: list[str] = []
+    k = 0
+    while k < len(offsets):
+        at = offsets[k]
+        if k + 1 < len(offsets) and offsets[k + 1] == at + 1:
+            lines.append(f"{vec} t{k}, t{k + 1};")
+            lines.append(f"{vec}_load2({pointer}{offset(at)}, &t{k}, &t{k + 1});")
+            k += 2
+            continue
+        if at >= 1:  # as the odd half, so that nothing behind the last tap is read
+            lines.append(f"{vec} u{k}, t{k};")
+            lines.append(f"{vec}_load2({pointer}{offset(at - 1)}, &u{k}, &t{k});")
+            lines.append(f"(void)u{k};")
+        elif k + 1 < len(offsets):  # a later tap reaches further
+            lines.append(f"{vec} t{k}, u{k};")
+            lines.append(f"{vec}_load2({pointer}{offset(at)}, &t{k}, &u{k});")
+            lines.append(f"(void)u{k};")
+        else:
+            lines.append(f"const {vec} t{k} = {vec}_load_stride({pointer}{offset(at)}, 2);")
+        k += 1
+    return lines
