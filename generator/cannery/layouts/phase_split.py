@@ -26,7 +26,8 @@ ORDER = "phase_split"
 
 def halo(shape: tuple[int, int, int]) -> Halo:
     """The zero cells that every phase-split image (H, W, C) has: one row in each plane above and
-    below, and columns up to a multiple of 4."""
+    below, and columns up to a multiple of 4.
+    """
     return Halo(4, 4, 0, -shape[1] % 4)
 
 
