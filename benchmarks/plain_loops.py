@@ -39,7 +39,7 @@ from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params,
 from cannery.target.isa import Isa
 from cannery.target.toolchain import find_toolchain
 from cannery.tune.build import build
-from cannery.tune.harness import Harness, make_candidate
+from cannery.tune.harness import Candidate, Harness, make_candidate
 from cannery.tune.measure import Protocol, check, measure
 from cannery.tune.trial import all_data, make_trial, random_inputs
 
@@ -260,7 +260,7 @@ def compare(model: Path, raw: dict[str, object], protocol: Protocol) -> list[Row
     data = all_data(graph, steps, random_inputs(graph))
     plain = PlainLoops()
     harness = Harness(isa)
-    candidates = []
+    candidates: list[Candidate] = []
     contests: list[tuple[Step, Choice]] = []
     for step, choice, known in zip(steps, choices, data, strict=True):
         if plain.why_not(graph, step, isa) or image_dims(graph.types[step.output])[0] != 1:

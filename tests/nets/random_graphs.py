@@ -80,7 +80,8 @@ class Maker:
         axes = []
         for size in self.shape(value)[1:3]:
             kernel = min(self.integer(1, 3), size)
-            dilation = 2 if kernel > 1 and 2 * (kernel - 1) < size and self.integer(0, 4) == 0 else 1
+            may_dilate = kernel > 1 and 2 * (kernel - 1) < size
+            dilation = 2 if may_dilate and self.integer(0, 4) == 0 else 1
             begin, end = self.integer(0, kernel - 1), self.integer(0, kernel - 1)
             axes.append((kernel, self.integer(1, 2), dilation, begin, end))
         return tuple(zip(*axes, strict=True))
