@@ -111,9 +111,9 @@ def tile_columns(axis: WindowAxis, span: TapSpan, pixels: int) -> list[Column]:
     return [Column(at, tuple(users[at]), frozenset(first.get(at, set()))) for at in sorted(users)]
 
 
-def tap_offsets(axis: WindowAxis, span: TapSpan) -> list[int]:
-    """Columns of the taps inside, relative to the first of them."""
-    return [k * axis.dilation for k in range(span.taps)]
+def tap_offsets(axis: WindowAxis, span: TapSpan, pitch: int = 1) -> list[int]:
+    """Elements from the first tap inside to each; `pitch` is that of neighbouring inputs."""
+    return [k * axis.dilation * pitch for k in range(span.taps)]
 
 
 def unroll_levels(shape: PoolShape) -> Sequence[str]:

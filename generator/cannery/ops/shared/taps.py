@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cannery.emit.environment import offset
+from cannery.ops.shared.lanes import Vec
 
 
 def tap_loads(vec: str, lanes: int, pointer: str, offsets: Sequence[int], stride: int) -> list[str]:
@@ -48,3 +49,21 @@ def _pairs(vec: str, pointer: str, offsets: Sequence[int]) -> list[str]:
             lines.append(f"const {vec} t{k} = {vec}_load_stride({pointer}{offset(at)}, 2);")
         k += 1
     return lines
+
+
+def store(vec: Vec, pointer: str, value: str, stride: int) -> str:
+    """The statement that stores neighbouring outputs, `stride` elements apart."""
+    if stride == 1 or vec.lanes == 1:
+        return vec.store(pointer, value)
+    return f"{vec.t}_store_stride({pointer}, {stride}, {value});"
+
+
+def load_count(lanes: int, offsets: Sequence[int], stride: int) -> tuple[float, float]:
+    """(loads, shuffles) of `tap_loads`, for cost models."""
+    taps = float(len(offsets))
+    if stride == 1 or lanes == 1:
+        return taps, 0.0
+    if stride != 2:
+        return taps * lanes, taps * lanes
+    pairs = sum(b == a + 1 for a, b in zip(offsets[::2], offsets[1::2], strict=False))
+    return 2.0 * (taps - pairs), taps

@@ -1,0 +1,101 @@
+"""Pooling with neighbouring output pixels in the lanes, planar in and out.
+
+Columns whose taps are all inside go vector by vector (the last one overlaps its neighbour), those
+at the border by ones. Images of one channel may also lie channels last, which is the same memory
+unless they are parts of a concatenation; then loads and stores are strided. `unroll` is the level
+down to which loops are left: kh (none), kw (over the kernel's rows), none (over rows and columns).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from cannery.emit.environment import render
+from cannery.ir.graph import Graph
+from cannery.layouts import Want, nhwc, planar
+from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared import pool
+from cannery.ops.shared.function import describe, signature
+from cannery.ops.shared.taps import load_count, store, tap_loads
+from cannery.ops.shared.tiles import cover, widths
+from cannery.schedule.cost import CORE
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule
+from cannery.target.isa import Isa
+
+
+@dataclass(frozen=True)
+class PoolDirectPx(Schedule):
+    """See the module's text."""
+
+    @abstractmethod
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        """Why the step is not the operator of the schedule's name."""
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        shape = _shape(graph, step)
+        orders = (nhwc.ORDER, planar.ORDER) if shape.channels == 1 else (planar.ORDER,)
+        longest = max((span.count for span in shape.cols.spans()), default=1)
+        return [
+            {"lanes": lanes, "order": order, "unroll": unroll}
+            for order in orders
+            for lanes in widths(longest, isa)
+            for unroll in pool.unroll_levels(shape)
+        ]
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        order = str(params["order"])
+        return (Want(order), *(Want(order, dense=order == nhwc.ORDER) for _ in step.inputs[1:]))
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want(str(params["order"])),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        shape = _shape(graph, step)
+        unroll = str(params["unroll"])
+        extra = 1.0 + len(step.epilogue)
+        cycles = code = 0.0
+        for span in shape.cols.spans():
+            for loop in cover(span.start, span.count, isa, int(params["lanes"])):
+                offsets = pool.tap_offsets(shape.cols, span)
+                loads, shuffles = load_count(loop.vec.lanes, offsets, shape.cols.stride)
+                loads, work = loads * shape.rows.taps, shuffles * shape.rows.taps
+                work += shape.rows.taps * span.taps + extra
+                looped = {"kh": 0.0, "kw": 1.0 * shape.rows.taps, "none": 2.0 * shape.taps}[unroll]
+                cycles += loop.count * (looped + 2.0 + max(
+                    loads / CORE.loads, work / CORE.arithmetic, (loads + work + 1.0) / CORE.issue
+                ))  # fmt: skip
+                code += 6.0 * (loads + work)
+        rows = shape.rows.out * shape.channels
+        return Estimate(rows * (cycles + 4.0), code * len(shape.row_versions))
+
+    def kernel(self, job: Job) -> Kernel:
+        shape = _shape(job.graph, job.step)
+        ep = epilogues.build(job, job.step.anchor.output)
+        lanes = int(job.params["lanes"])
+        code = render(
+            "ops/shared/pool_px.c.j2",
+            s=shape,
+            p=job.params,
+            x=job.inputs[0],
+            y=job.output,
+            ep=ep,
+            cover=lambda span: cover(span.start, span.count, job.isa, lanes),
+            at_zero=lambda vec: replace(vec, start=0),
+            tap_loads=tap_loads,
+            tap_offsets=pool.tap_offsets,
+            store=lambda vec, pointer, value: store(vec, pointer, value, job.output.col),
+            residual={k: job.inputs[k] for k in ep.tensors},
+            residual_at=lambda k: f"r{k}",
+            signature=signature(job, band=True),
+            describe=describe(job),
+        )
+        return Kernel(code, ep.constants, band=1, needs_math=ep.needs_math)
+
+
+def _shape(graph: Graph, step: Step) -> pool.PoolShape:
+    shape = pool.pool_shape(graph, step)
+    assert shape is not None
+    return shape
