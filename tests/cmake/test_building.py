@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cmake_project import MAIN_C, MAIN_CPP, Project
-from tiny_models import write_tiny_model
+from tiny_models import write_tiny_classifier, write_tiny_model
 
 ROOT = Path(__file__).parents[2]
 
@@ -148,3 +148,18 @@ def test_the_environment_that_owns_the_wheel_is_found(project: Project) -> None:
     assert bin_dir in os_path
     project.configure("-UCANNERY_PYTHON")
     project.build()
+
+
+def test_large_weights_are_assembled_and_rebuilt(project: Project) -> None:
+    project.lists("add_nn_model(ball MODEL ball.h5)\n")
+    write_tiny_classifier(project.folder / "ball.h5", inputs=16 * 20000)
+    project.configure()
+    project.build()
+    archive = project.tree / "libball.a"
+    weights = project.tree / "cannery" / "ball" / "ball_weights.bin"
+    assert weights.stat().st_size >= 16 * 20000 * 2 * 4
+    assert weights.read_bytes() in archive.read_bytes()
+    write_tiny_classifier(project.folder / "ball.h5", inputs=16 * 20000, seed=2)
+    _later(project.folder / "ball.h5")
+    project.build()
+    assert weights.read_bytes() in archive.read_bytes()

@@ -1,0 +1,64 @@
+"""The example firmware project, for this machine and with every toolchain file."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cmake_project import Project
+from needs import need_program, need_toolchain
+from tiny_models import write_tiny_classifier
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PGM = b"P5\n16 16\n255\n" + bytes(range(256))
+
+
+@pytest.fixture
+def firmware(tmp_path: Path) -> Project:
+    """A copy of the example, with a small model that takes the same images."""
+    shutil.copytree(EXAMPLES / "firmware", tmp_path / "firmware")
+    write_tiny_classifier(tmp_path / "ball.h5")
+    return Project(tmp_path / "firmware")
+
+
+@pytest.mark.parametrize(
+    ("toolchain", "target"),
+    [
+        ("", "native"),
+        ("i686-atom", "atom32"),
+        ("x86_64-silvermont", "silvermont"),
+        ("armv7-neon", "armv7-a9"),
+        ("aarch64", "aarch64-a53"),
+        ("arm-none-eabi", "cortex-m7"),
+    ],
+)
+def test_first_boot(firmware: Project, toolchain: str, target: str) -> None:
+    emulator = need_toolchain(target).target.emulator
+    if emulator:
+        need_program(emulator[0])
+    firmware.configure(
+        "-DBALL_MODEL=../ball.h5", "-DCMAKE_COMPILE_WARNING_AS_ERROR=ON", toolchain=toolchain
+    )
+    firmware.build()
+    told = firmware.test()
+    assert '{"self_test": true}' in told
+    assert '{"image": "drawn", "ball": ' in told
+
+
+def test_files_and_latency(firmware: Project) -> None:
+    firmware.configure("-DBALL_MODEL=../ball.h5", "-DCANNERY_TARGET=native")
+    firmware.build()
+    (firmware.folder / "ramp.pgm").write_bytes(PGM)
+    told = firmware.run(firmware.tree / "robot", "ramp.pgm")
+    assert '{"image": "ramp.pgm", "ball": ' in told
+    assert '{"latency_us": ' in told
+    (firmware.folder / "ramp.pgm").write_bytes(PGM[:-1])
+    assert "not a 16x16 PGM file" in firmware.run(firmware.tree / "robot", "ramp.pgm", ok=False)
+
+
+def test_another_model_fails_at_compile_time(firmware: Project) -> None:
+    write_tiny_classifier(firmware.folder.parent / "ball.h5", inputs=16 * 20)
+    firmware.configure("-DBALL_MODEL=../ball.h5")
+    assert "the model takes other images" in firmware.build(ok=False)

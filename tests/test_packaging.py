@@ -1,0 +1,58 @@
+"""The wheel: pure, complete, and usable from where it is unpacked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from needs import missing
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel of this checkout, made without fetching anything."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", "--no-build-isolation"]
+    done = subprocess.run(
+        [*command, "-q", "-w", str(folder)], capture_output=True, text=True, check=False
+    )
+    if "scikit_build_core" in done.stderr and done.returncode:
+        missing("scikit-build-core not found: pip install -e '.[dev]'")
+    assert done.returncode == 0, done.stderr
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+def test_it_fits_every_machine(wheel: Path) -> None:
+    assert wheel.name.endswith("-py3-none-any.whl")
+
+
+def test_it_holds_all_that_the_checkout_holds(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    package = ROOT / "generator" / "cannery"
+    expected = {f"cannery/{p.relative_to(package)}" for p in package.rglob("*.py")}
+    expected |= {f"cannery/{p.relative_to(package)}" for p in package.rglob("*.j2")}
+    for folder in ("cmake", "runtime", "toolchains"):
+        files = (path for path in (ROOT / folder).rglob("*") if path.suffix not in ("", ".pyc"))
+        expected |= {f"cannery/{path.relative_to(ROOT)}" for path in files}
+    assert expected - names == set()
+
+
+def test_its_data_is_found_where_it_is_unpacked(wheel: Path, tmp_path: Path) -> None:
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    # Without `site`, so that an editable installation of this checkout is not preferred.
+    path = os.pathsep.join([str(tmp_path), sysconfig.get_path("purelib")])
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", "cannery", "cmake-dir"],
+        env={**os.environ, "PYTHONPATH": path}, cwd=tmp_path,
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert Path(done.stdout.strip()) == tmp_path / "cannery" / "cmake"
