@@ -155,9 +155,9 @@ def layer_norm(m: Maker) -> str:
 def pool(m: Maker) -> str:
     x = m.pick()
     kernel, strides, _, begin, end = m.window(x)
-    begin = tuple(min(b, k // 2) for b, k in zip(begin, kernel, strict=True))
-    end = tuple(min(e, k // 2) for e, k in zip(end, kernel, strict=True))
-    pads = tuple(zip(begin, end, strict=True))
+    pads = tuple(
+        (min(b, k // 2), min(e, k // 2)) for b, e, k in zip(begin, end, kernel, strict=True)
+    )
     kind = MaxPool if m.integer(0, 1) else AveragePool
     return m.node(kind(kernel, strides, pads, (1, 1)), x)
 

@@ -1,0 +1,137 @@
+"""Builds whole networks for one target into one program, runs it once, and reports the errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from cannery.emit.files import output_files
+from cannery.emit.source import Source, make_source
+from cannery.ir.evaluate import evaluate
+from cannery.ir.graph import Graph
+from cannery.layouts import nhwc
+from cannery.memory.lifetimes import buffer_bytes
+from cannery.ops.registry import RefArray
+from cannery.passes import run_passes
+from cannery.schedule.assign import assign
+from cannery.schedule.lower import cut
+from cannery.target.isa import Isa
+from cannery.target.runner import Runner
+from cannery.target.toolchain import Toolchain
+from cannery.tune.build import ninja_file, run_ninja, write
+from cannery.tune.defaults import estimated_options
+from cannery.tune.plan import plan
+
+MAIN = Path(__file__).with_name("net_main.c")
+
+
+@dataclass(frozen=True)
+class Net:
+    """A graph as it was imported, its inputs, and the outputs that it should give (by name)."""
+
+    name: str
+    graph: Graph
+    inputs: Mapping[str, RefArray]
+    expected: Mapping[str, RefArray]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """max|y - r| / max|r| over all outputs of a network, and what else was wrong."""
+
+    name: str
+    error: float
+    fault: str
+
+
+def reference_net(name: str, graph: Graph, seed: int = 0) -> Net:
+    """A network judged by the references on normal random inputs."""
+    rng = np.random.default_rng(seed)
+    inputs = {v: rng.standard_normal(graph.types[v].shape).astype(np.float32) for v in graph.inputs}
+    return Net(name, graph, inputs, evaluate(graph, inputs))
+
+
+def make_net_source(graph: Graph, isa: Isa, name: str, io_order: str = nhwc.ORDER) -> Source:
+    """The untuned program of a simplified graph."""
+    steps = cut(graph)
+    options = [estimated_options(graph, step, isa) for step in steps]
+    choices = plan(graph, steps, options, io_order=io_order)
+    return make_source(assign(graph, steps, choices, isa, io_order), isa, name, {})
+
+
+def kept_ranges(source: Source) -> list[tuple[int, int]]:
+    """(offset, bytes) of what a run relies on from run to run: buffers with a pinned halo."""
+    offsets = source.workspace.offsets
+    return [(offsets[n], buffer_bytes(source.program, n)) for n in sorted(source.workspace.pinned)]
+
+
+def _data(net: Net, source: Source) -> tuple[bytes, bytes]:
+    inputs = [np.ascontiguousarray(t.from_graph(net.inputs[t.source])) for t in source.inputs]
+    expected = zip(source.outputs, net.expected.values(), strict=True)
+    outputs = [np.ascontiguousarray(t.from_graph(e).astype(np.float32)) for t, e in expected]
+    return b"".join(a.tobytes() for a in inputs), b"".join(a.tobytes() for a in outputs)
+
+
+def program_files(nets: Sequence[Net], isa: Isa, io_order: str) -> dict[str, bytes]:
+    """All files of the program."""
+    files: dict[str, bytes] = {"net_main.c": MAIN.read_bytes()}
+    table, ranges, externs, blob = [], [], [], b""
+    for number, net in enumerate(nets):
+        name = f"net{number}"
+        source = make_net_source(run_passes(net.graph), isa, name, io_order)
+        for path, content in output_files(source, f"test {net.name}").items():
+            if not path.endswith((".json", ".hpp")):
+                files[path] = content
+        stored, expected = _data(net, source)
+        externs.append(f"extern const cannery_model {name}_model;")
+        externs.append(f"int {name}_selftest(void *workspace);")
+        kept = [f"{{{at}, {size}}}" for at, size in kept_ranges(source)]
+        ranges.append(f"static const range kept{number}[] = {{{', '.join([*kept, '{0, 0}'])}}};")
+        at = len(blob)
+        row = f"{{&{name}_model, {name}_selftest, kept{number}, {at}, {at + len(stored)}}}"
+        table.append(row)
+        blob += stored + expected
+    files["net_data.bin"] = blob
+    head = MAIN.read_text().split("extern const unsigned char net_data")[0].split("*/", 1)[1]
+    files["net_table.c"] = "\n".join(
+        [
+            head, *externs, *ranges, "extern const net nets[];", "extern const int net_count;",
+            f"const net nets[] = {{{', '.join(table)}}};", f"const int net_count = {len(nets)};",
+            '__asm__(".section .rodata\\n.globl net_data\\nnet_data:\\n"',
+            '        ".incbin \\"net_data.bin\\"\\n.previous\\n");', "",
+        ]
+    ).encode()  # fmt: skip
+    return files
+
+
+def build_nets(
+    folder: Path, nets: Sequence[Net], toolchain: Toolchain, io_order: str = nhwc.ORDER
+) -> Path:
+    """The program; raises AssertionError with the compiler's words if it does not build."""
+    files = program_files(nets, toolchain.target.isa, io_order)
+    folder.mkdir(parents=True, exist_ok=True)
+    write(folder, files)
+    sources = [path for path in files if path.endswith(".c")]
+    failures = run_ninja(folder, ninja_file(toolchain, sources, executable="nets"))
+    assert not failures, "\n".join(f"{k}: {v}" for k, v in failures.items())
+    return folder / "nets"
+
+
+def run_nets(executable: Path, nets: Sequence[Net], runner: Runner) -> list[Verdict]:
+    """One verdict per network, in order."""
+    lines = runner.run(executable)
+    found = [Verdict(nets[x["net"]].name, float(x["error"]), str(x["fault"])) for x in lines]
+    assert [v.name for v in found] == [net.name for net in nets]
+    return found
+
+
+def failures(verdicts: Sequence[Verdict], bound: float) -> list[str]:
+    """What is wrong, one line per network."""
+    return [
+        f"{v.name}: error {v.error:.3g} {v.fault}"
+        for v in verdicts
+        if v.fault or not v.error <= bound
+    ]

@@ -1,0 +1,128 @@
+/* Runs generated networks on stored inputs and compares with stored outputs: a JSON line for each.
+ *
+ * Every network runs twice, with all bytes of its workspace that it must not rely on set to NaN in
+ * between, and with unaligned inputs and outputs; both runs have to give the same bits.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cannery/cannery.h"
+
+typedef struct range {
+    size_t at, bytes;
+} range;
+
+typedef struct net {
+    const cannery_model *model;
+    int (*selftest)(void *workspace);
+    const range *kept; /* parts of the workspace that keep their bytes, ended by bytes == 0 */
+    size_t input, output; /* offsets of the stored tensors */
+} net;
+
+extern const unsigned char net_data[];
+extern const net nets[];
+extern const int net_count;
+
+enum { MAX_TENSORS = 8, SHIFT = 4, GUARD = 64 };
+
+static unsigned char *take(size_t bytes)
+{
+    unsigned char *const p = (unsigned char *)malloc(bytes + 2 * GUARD);
+    if (p == NULL) {
+        printf("{\"fault\": \"out of memory\"}\n");
+        exit(1);
+    }
+    memset(p, 0xa5, bytes + 2 * GUARD);
+    return p;
+}
+
+static void poison(unsigned char *workspace, size_t bytes, const range *kept)
+{
+    for (size_t i = 0; i < bytes; ++i) {
+        int keep = 0;
+        for (const range *r = kept; r->bytes; ++r) {
+            keep |= i >= r->at && i < r->at + r->bytes;
+        }
+        if (!keep) {
+            workspace[i] = 0xff;
+        }
+    }
+}
+
+static double error(const cannery_tensor *t, const unsigned char *y, const unsigned char *expected)
+{
+    double largest = 0.0, worst = 0.0;
+    for (size_t i = 0; i < t->bytes / sizeof(float); ++i) {
+        float a, b;
+        memcpy(&a, y + i * sizeof(float), sizeof a);
+        memcpy(&b, expected + i * sizeof(float), sizeof b);
+        largest = fabs((double)b) > largest ? fabs((double)b) : largest;
+        const double difference = fabs((double)a - (double)b);
+        worst = difference <= worst ? worst : difference;
+    }
+    return worst / (largest > 0.0 ? largest : 1.0);
+}
+
+static void run(const net *n, int number)
+{
+    const cannery_model *const m = n->model;
+    const void *inputs[MAX_TENSORS];
+    void *outputs[MAX_TENSORS];
+    unsigned char *first[MAX_TENSORS];
+    unsigned char *const memory = (unsigned char *)calloc(1, m->workspace_bytes + 128);
+    unsigned char *const workspace = memory + (64 - (size_t)memory % 64) % 64;
+    const char *fault = "";
+    size_t at = n->input;
+    for (int k = 0; k < m->input_count; ++k) {
+        unsigned char *const copy = take(m->inputs[k].bytes) + GUARD + SHIFT;
+        memcpy(copy, net_data + at, m->inputs[k].bytes);
+        inputs[k] = copy;
+        at += m->inputs[k].bytes;
+    }
+    for (int k = 0; k < m->output_count; ++k) {
+        outputs[k] = take(m->outputs[k].bytes) + GUARD + SHIFT;
+        first[k] = take(m->outputs[k].bytes);
+    }
+    m->run(workspace, inputs, outputs);
+    for (int k = 0; k < m->output_count; ++k) {
+        memcpy(first[k], outputs[k], m->outputs[k].bytes);
+        memset(outputs[k], 0xa5, m->outputs[k].bytes);
+    }
+    poison(workspace, m->workspace_bytes, n->kept);
+    m->run(workspace, inputs, outputs);
+    double worst = 0.0;
+    at = n->output;
+    for (int k = 0; k < m->output_count; ++k) {
+        const unsigned char *const y = (const unsigned char *)outputs[k];
+        const double e = error(&m->outputs[k], y, net_data + at);
+        worst = e <= worst ? worst : e;
+        at += m->outputs[k].bytes;
+        if (memcmp(first[k], y, m->outputs[k].bytes) != 0) {
+            fault = "the second run differs";
+        }
+        for (size_t i = 0; i < GUARD - SHIFT; ++i) {
+            if (y[m->outputs[k].bytes + i] != 0xa5 || y[-1 - (int)(i % GUARD)] != 0xa5) {
+                fault = "bytes beside an output were written";
+            }
+        }
+    }
+    memset(workspace, 0, m->workspace_bytes);
+    if (n->selftest(workspace) != 0) {
+        fault = "the self-test fails";
+    }
+    if (!(worst <= 1e30)) {
+        worst = 1e30;
+    }
+    printf("{\"net\": %d, \"error\": %.9g, \"fault\": \"%s\"}\n", number, worst, fault);
+    free(memory);
+}
+
+int main(void)
+{
+    for (int k = 0; k < net_count; ++k) {
+        run(&nets[k], k);
+    }
+    return 0;
+}

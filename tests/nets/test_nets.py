@@ -1,0 +1,69 @@
+"""Whole networks on every instruction set: random ones, and the real ones where they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cannery.frontends import ImportOptions, load_graph
+from cannery.layouts import planar
+from needs import need_program, need_runner, need_toolchain
+from nets.net_bench import Net, build_nets, failures, reference_net, run_nets
+from nets.random_graphs import random_graph
+from ops.kernel_bench import TARGETS
+
+MODELS = Path(__file__).resolve().parents[3] / "shared" / "models"
+REAL = ("multihead.h5", "intersections.h5", "field_boundary.h5", "robot_detector.hdf5")
+BOUND = 1e-4
+SEEDS = range(50)
+
+
+def run(nets: list[Net], target: str, folder: Path, io_order: str = "nhwc") -> None:
+    """Build, run and judge; where nothing can run it, building must do."""
+    need_program("ninja", "ninja-build")
+    toolchain = need_toolchain(target)
+    executable = build_nets(folder, nets, toolchain, io_order)
+    wrong = failures(run_nets(executable, nets, need_runner(toolchain)), BOUND)
+    assert not wrong, "\n".join(wrong)
+
+
+def real_net(file: str) -> Net:
+    """A model with the input and the outputs that another engine computed for it."""
+    path = MODELS / file
+    if not path.is_file():
+        pytest.skip(f"{file} is not here")
+    stored = np.load(f"{path}.npz")
+    graph = load_graph(path, ImportOptions())
+    inputs = {name: stored[f"in:{name}"] for name in graph.inputs}
+    expected = {name: stored[f"out:{k}"] for k, name in enumerate(graph.outputs)}
+    return Net(file, graph, inputs, expected)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_random_nets(target: str, tmp_path: Path) -> None:
+    run([reference_net(f"seed {s}", random_graph(s), s) for s in SEEDS], target, tmp_path)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_real_nets(target: str, tmp_path: Path) -> None:
+    run([real_net(file) for file in REAL], target, tmp_path)
+
+
+def test_nchw_at_the_interface(tmp_path: Path) -> None:
+    nets = [reference_net(f"seed {s}", random_graph(s), s) for s in range(6)]
+    run(nets, "generic", tmp_path, planar.ORDER)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+def test_many_random_nets(target: str, tmp_path: Path) -> None:
+    nets = [reference_net(f"seed {s}", random_graph(s), s) for s in range(1000, 1300)]
+    run(nets, target, tmp_path)
+
+
+def test_random_graphs_follow_from_their_seed() -> None:
+    a, b = random_graph(7), random_graph(7)
+    assert a.nodes == b.nodes
+    assert all(np.array_equal(a.constants[k], b.constants[k]) for k in a.constants)
