@@ -38,10 +38,16 @@ class Compiled:
     source: Source
 
 
-def import_graph(options: Options, dump: Dump | None = None) -> Graph:
-    """The model's graph, simplified. Raises ModelError or UnsupportedError."""
+def load_model(options: Options) -> Graph:
+    """The model's graph as the file has it: the judge. Raises ModelError or UnsupportedError."""
     graph = load_graph(options.model, _import_options(options))
     verify(graph, after="import")
+    return graph
+
+
+def import_graph(options: Options, dump: Dump | None = None) -> Graph:
+    """The model's graph, simplified. Raises ModelError or UnsupportedError."""
+    graph = load_model(options)
     if dump:
         dump("import", format_graph(graph, weights=True))
     return run_passes(graph, dump)
