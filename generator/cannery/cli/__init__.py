@@ -20,6 +20,9 @@ from cannery.errors import CanneryError
 #: The commands in the order of `--help`; `cannery foo-bar` is `command` of `foo_bar.py`.
 COMMANDS = {
     "compile": "Turn a model into C files.",
+    "run": "Run a model's generated code on arrays from a file.",
+    "verify": "Compare a model's generated code with the reference.",
+    "bench": "Time a model's generated code.",
     "inspect": "Show what is in a model, and what is unsupported.",
     "targets": "List the targets and how their programs can be built and run here.",
     "list": "List operators, schedules, layouts and instruction sets.",
@@ -53,7 +56,7 @@ def cli() -> None:
     """Turn trained neural networks into C static libraries, each made for one processor."""
 
 
-def run(arguments: Sequence[str] | None = None) -> int:
+def invoke(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; never raises for what a user can cause."""
     try:
         result = cli.main(args=arguments, prog_name="cannery", standalone_mode=False)
@@ -84,4 +87,4 @@ def _os_error(error: OSError) -> int:
 
 def main() -> None:
     """The entry point of the program."""
-    sys.exit(run())
+    sys.exit(invoke())

@@ -51,7 +51,7 @@ class Runner:
 
     def command_line(self, executable: Path, args: Sequence[str] = ()) -> list[str]:
         """The full command that runs `executable`."""
-        tail = ["-append", shlex.join([executable.name, *args])] if self.append else list(args)
+        tail = ["-append", shlex.join(args)] if self.append and args else list(args)
         return [*self.command, str(executable.resolve()), *tail]
 
     def run(self, executable: Path, args: Sequence[str] = ()) -> list[dict[str, Any]]:

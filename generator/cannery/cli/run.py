@@ -1,0 +1,57 @@
+"""`cannery run`: what the generated network computes for given inputs."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from cannery.cli.arguments import generating_options
+from cannery.cli.files import write_files
+from cannery.cli.output import json_option, note, print_json
+from cannery.execution.program import network_program
+from cannery.execution.samples import join_samples, read_samples
+from cannery.options import make_options
+from cannery.pipeline import compile_model
+from cannery.target.toolchain import find_toolchain
+
+
+@click.command("run")
+@generating_options()
+@click.option(
+    "--inputs",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="IN.npz",
+    help="One array per input, by its name in the model; a longer first axis: samples.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="OUT.npz",
+    help="Where the outputs go, by name, in the model's order.",
+)
+@json_option
+def command(model: Path, inputs: Path, output: Path, as_json: bool, **raw: Any) -> None:
+    """Run MODEL's generated code on arrays from a file."""
+    options = make_options(model, raw)
+    compiled = compile_model(options)
+    source = compiled.source
+    samples = read_samples(inputs, {t.source: t.type for t in source.inputs})
+    toolchain = find_toolchain(options)
+    (runner, *_) = toolchain.runners()
+    note(f"building {options.name} for {toolchain.target.name}")
+    with network_program(source, compiled.files, toolchain, samples) as program:
+        found = join_samples(program.run(runner))
+    arrays = {tensor.source: found[tensor.source] for tensor in source.outputs}
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    write_files(output.parent, {output.name: buffer.getvalue()})
+    if as_json:
+        shapes = {name: list(array.shape) for name, array in arrays.items()}
+        print_json({"outputs": shapes, "samples": len(samples), "target": toolchain.target.name})

@@ -1,0 +1,83 @@
+"""`cannery verify`: the generated network against the float64 reference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cannery.cli.arguments import generating_options
+from cannery.cli.output import json_option, note, print_json, print_table
+from cannery.execution.layers import check_layers
+from cannery.execution.program import network_program
+from cannery.execution.samples import (
+    errors_by_output,
+    read_samples,
+    reference_outputs,
+    seeded_samples,
+)
+from cannery.options import make_options
+from cannery.pipeline import compile_model, load_model
+from cannery.target.toolchain import find_toolchain
+
+
+@click.command("verify")
+@generating_options()
+@click.option(
+    "--inputs",
+    type=click.Path(path_type=Path),
+    metavar="IN.npz",
+    help="One array per input, by its name in the model (default: 16 random samples).",
+)
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    metavar="OUT.npz",
+    help="Expected outputs by name (default: computed in float64).",
+)
+@click.option("--layers", is_flag=True, help="Also check every step alone.")
+@json_option
+def command(
+    model: Path, inputs: Path | None, against: Path | None, layers: bool, as_json: bool, **raw: Any
+) -> int:  # fmt: skip
+    """Compare what MODEL's generated code computes with the reference.
+
+    The error of an output is max|y - ref| / max|ref|. Exit code 1 if one exceeds --max-error.
+    """
+    options = make_options(model, raw)
+    compiled = compile_model(options)
+    source = compiled.source
+    samples = (
+        read_samples(inputs, {t.source: t.type for t in source.inputs})
+        if inputs
+        else seeded_samples(source.graph)
+    )
+    toolchain = find_toolchain(options)
+    (runner, *_) = toolchain.runners()
+    note(f"building {options.name} for {toolchain.target.name}")
+    with network_program(source, compiled.files, toolchain, samples) as program:
+        found = program.run(runner)
+    expected = (
+        read_samples(against, {t.source: t.type for t in source.outputs})
+        if against
+        else reference_outputs(load_model(options), samples)
+    )
+    errors = errors_by_output(found, expected)
+    passed = all(error <= options.max_error for error in errors.values())
+    steps = check_layers(source, toolchain, runner, samples[0]) if layers else ()
+    passed &= not any(step.fault for step in steps)
+    if as_json:
+        print_json({
+            "passed": passed, "errors": errors, "max_error": options.max_error,
+            "samples": len(samples), "target": toolchain.target.name,
+            "origin": runner.origin.value, "layers": [vars(step) for step in steps],
+        })  # fmt: skip
+        return int(not passed)
+    if layers:
+        header = ["step", "schedule", "error", "fault"]
+        print_table(header, [[s.name, s.schedule, s.error, s.fault] for s in steps])
+        click.echo()
+    rows = [[n, e, "ok" if e <= options.max_error else "too large"] for n, e in errors.items()]
+    print_table(["output", "error", f"at most {options.max_error:g}"], rows)
+    return int(not passed)

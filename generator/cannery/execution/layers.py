@@ -1,0 +1,100 @@
+"""Every step of a network alone, by the harness of the tuner: its error and its time."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cannery.emit.source import Source
+from cannery.execution.program import Sample
+from cannery.target.runner import Runner
+from cannery.target.toolchain import Toolchain
+from cannery.tune.build import Built, build
+from cannery.tune.harness import Candidate, Harness, make_candidate
+from cannery.tune.measure import Protocol, check, measure, measure_peak
+from cannery.tune.trial import all_data, make_trial
+
+
+@dataclass(frozen=True)
+class LayerCheck:
+    """The error of a step on its reference inputs, and what else is wrong with it."""
+
+    name: str
+    schedule: str
+    error: float
+    fault: str
+
+
+@dataclass(frozen=True)
+class LayerTime:
+    """Microseconds of a step by itself (lower quartile), None where it computes nothing."""
+
+    name: str
+    op: str
+    schedule: str
+    macs: int
+    us: float | None
+    percent_of_peak: float | None
+
+
+def _candidates(source: Source, sample: Sample) -> list[Candidate | None]:
+    """One candidate per step of the program, in plain layouts; None for a view."""
+    steps = [planned.step for planned in source.program.steps]
+    found: list[Candidate | None] = []
+    for number, (planned, data) in enumerate(
+        zip(source.program.steps, all_data(source.graph, steps, sample), strict=True)
+    ):
+        choice = planned.choice
+        trial = make_trial(
+            source.graph, planned.step, choice.schedule, choice.params, source.isa, data
+        )
+        made = make_candidate(trial, number, number) if trial else None
+        found.append(made if made and made.kernel.code.strip() else None)
+    return found
+
+
+@contextmanager
+def _built(
+    source: Source, toolchain: Toolchain, candidates: list[Candidate | None]
+) -> Iterator[Built]:
+    folder = Path(tempfile.mkdtemp(prefix="cannery-"))
+    try:
+        yield build(folder, Harness(source.isa), [c for c in candidates if c], toolchain)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def check_layers(
+    source: Source, toolchain: Toolchain, runner: Runner, sample: Sample
+) -> tuple[LayerCheck, ...]:
+    """Check every step on what the references give it. Raises ToolchainError."""
+    candidates = _candidates(source, sample)
+    with _built(source, toolchain, candidates) as built:
+        verdicts = check(built, runner)
+    return tuple(
+        LayerCheck(c.trial.step.name, str(c.trial.choice), verdicts[c.symbol].error,
+                   verdicts[c.symbol].fault)
+        for c in candidates if c
+    )  # fmt: skip
+
+
+def time_layers(
+    source: Source, toolchain: Toolchain, runner: Runner, sample: Sample, protocol: Protocol
+) -> tuple[tuple[LayerTime, ...], float]:
+    """The time of every step by itself, and the peak of the instruction set in GFLOP/s."""
+    candidates = _candidates(source, sample)
+    with _built(source, toolchain, candidates) as built:
+        timings = measure(built, runner, protocol)
+        peak = measure_peak(built, runner)
+    rows = []
+    for planned, candidate in zip(source.program.steps, candidates, strict=True):
+        macs = planned.step.macs(source.graph)
+        us = timings[candidate.symbol].us if candidate else None
+        percent = 200e-3 * macs / us / peak if us and macs and peak else None
+        step = planned.step
+        rows.append(LayerTime(step.name, step.kind, str(planned.choice), macs, us, percent))
+    return tuple(rows), peak

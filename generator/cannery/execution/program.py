@@ -1,0 +1,108 @@
+"""A program around one generated network: built, run on samples, timed."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from cannery.emit.source import Source, Tensor
+from cannery.errors import ToolchainError
+from cannery.ops.registry import RefArray
+from cannery.target.runner import Runner
+from cannery.target.toolchain import Toolchain
+from cannery.tune.build import ninja_file, run_ninja, write
+
+#: A sample: every input of the graph by name, in the graph's order of axes.
+Sample = Mapping[str, RefArray]
+
+_DRIVER = Path(__file__).with_name("driver.c")
+_EXECUTABLE = "driver"
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Microseconds of one run."""
+
+    p25: float
+    p50: float
+    p99: float
+
+
+@dataclass(frozen=True)
+class NetworkProgram:
+    """The executable of one network with its samples."""
+
+    executable: Path
+    source: Source
+    samples: int
+
+    def run(self, runner: Runner) -> list[dict[str, RefArray]]:
+        """The outputs of every sample by name in the graph, float32 where they are float.
+
+        Raises ToolchainError if the program fails, or gives other bits when it runs again.
+        """
+        found: list[dict[str, RefArray]] = [{} for _ in range(self.samples)]
+        for line in runner.run(self.executable, ["--run"]):
+            tensor = self.source.outputs[line["output"]]
+            if not line["repeats"]:
+                raise ToolchainError(
+                    f"output {tensor.name!r} differs when the network runs again",
+                    where=self.executable.name, cure="please report this",
+                )  # fmt: skip
+            found[line["sample"]][tensor.source] = _from_bytes(tensor, line["bytes"])
+        if any(len(outputs) != len(self.source.outputs) for outputs in found):
+            raise ToolchainError("not all outputs were printed", where=self.executable.name)
+        return found
+
+    def time(self, runner: Runner, seconds: float) -> Latency:
+        """Latency over about `seconds`. Raises ToolchainError if the program fails."""
+        for line in runner.run(self.executable, ["--time", f"{seconds:g}"]):
+            if "p50" in line:
+                return Latency(float(line["p25"]), float(line["p50"]), float(line["p99"]))
+        raise ToolchainError("no time was reported", where=self.executable.name)
+
+
+def _from_bytes(tensor: Tensor, text: str) -> RefArray:
+    try:
+        flat = np.frombuffer(bytes.fromhex(text), tensor.type.dtype.numpy)
+        return tensor.to_graph(flat.reshape(tensor.dims))
+    except ValueError:
+        raise ToolchainError("damaged output", where=tensor.name) from None
+
+
+def _data(source: Source, samples: Sequence[Sample]) -> bytes:
+    return b"".join(
+        np.ascontiguousarray(tensor.from_graph(sample[tensor.source])).tobytes()
+        for sample in samples
+        for tensor in source.inputs
+    )
+
+
+@contextmanager
+def network_program(
+    source: Source, files: Mapping[str, bytes], toolchain: Toolchain, samples: Sequence[Sample]
+) -> Iterator[NetworkProgram]:
+    """Build a program from the generated `files` in a folder that is removed afterwards.
+
+    Raises ToolchainError with the compiler's words if it does not build.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="cannery-"))
+    try:
+        write(folder, {**files, "driver_data.bin": _data(source, samples) or b"\0"})
+        macros = (
+            f"#define DRIVER_MODEL {source.name}_model\n#define DRIVER_SAMPLES {len(samples)}\n"
+        )
+        write(folder, {"driver.c": macros.encode() + _DRIVER.read_bytes()})
+        units = [name for name in files if name.endswith(".c")]
+        text = ninja_file(toolchain, [*units, "driver.c"], executable=_EXECUTABLE)
+        for output, message in run_ninja(folder, text).items():
+            raise ToolchainError(message, where=output)
+        yield NetworkProgram(folder / _EXECUTABLE, source, len(samples))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,109 @@
+"""Inputs for a network from a file or from a seed, outputs to a file, and how far they are off."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from cannery.errors import OptionError
+from cannery.execution.program import Sample
+from cannery.ir.evaluate import evaluate
+from cannery.ir.graph import Graph
+from cannery.ir.tensor import TensorType
+from cannery.ops.registry import RefArray
+from cannery.tune.trial import random_inputs
+
+#: How many samples judge a network when none are given.
+SEEDED_SAMPLES = 16
+
+
+def seeded_samples(graph: Graph, count: int = SEEDED_SAMPLES) -> list[Sample]:
+    """Normal random floats, integers of the whole range; the same on every machine."""
+    return [random_inputs(graph, seed) for seed in range(count)]
+
+
+def read_arrays(path: Path) -> dict[str, RefArray]:
+    """The arrays of a .npz file by name. Raises OptionError if it is missing or damaged."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise OptionError("one array without a name", where=str(path), cure="use .npz")
+            return {name: file[name] for name in file.files}
+    except OSError as error:
+        raise OptionError(error.strerror or "cannot be read", where=str(path)) from None
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise OptionError(f"not a sound .npz file: {error}", where=str(path)) from None
+
+
+def read_samples(path: Path, types: Mapping[str, TensorType]) -> list[dict[str, RefArray]]:
+    """Samples from a .npz file with an array for each of `types`.
+
+    An array has the shape of its tensor, or k times as long a first axis: k samples. Raises
+    OptionError for names, shapes or element types that do not fit.
+    """
+    arrays = read_arrays(path)
+    _check_names(arrays, types, str(path))
+    split = {name: _split(arrays[name], types[name], f"{path}, {name!r}") for name in types}
+    counts = {name: len(parts) for name, parts in split.items()}
+    if len(set(counts.values())) > 1:
+        raise OptionError(f"different numbers of samples: {counts}", where=str(path))
+    count = max(counts.values(), default=1)
+    return [{name: parts[k] for name, parts in split.items()} for k in range(count)]
+
+
+def _check_names(found: Mapping[str, object], known: Mapping[str, object], where: str) -> None:
+    missing = [name for name in known if name not in found]
+    extra = [name for name in found if name not in known]
+    if missing or extra:
+        what = [f"no array {name!r}" for name in missing]
+        what += [f"unknown array {name!r}" for name in extra]
+        raise OptionError(", ".join(what), where=where, cure=f"it needs: {', '.join(known)}")
+
+
+def _split(array: RefArray, type_: TensorType, where: str) -> Sequence[RefArray]:
+    if array.dtype != type_.dtype.numpy:
+        raise OptionError(f"element type {array.dtype}, {type_.dtype.value} is needed", where=where)
+    if array.shape == type_.shape:
+        return [array]
+    fits = array.ndim == type_.rank > 0 and array.shape[1:] == type_.shape[1:]
+    if not fits or not array.shape[0] or array.shape[0] % type_.shape[0]:
+        raise OptionError(f"shape {array.shape}, {type_.shape} is needed", where=where)
+    return np.split(array, array.shape[0] // type_.shape[0])
+
+
+def join_samples(samples: Sequence[Mapping[str, RefArray]]) -> dict[str, RefArray]:
+    """One array per name, the samples one after the other along the first axis."""
+    names = list(samples[0]) if samples else []
+    return {
+        name: np.concatenate([np.atleast_1d(sample[name]) for sample in samples]) for name in names
+    }
+
+
+def relative_error(found: RefArray, expected: RefArray) -> float:
+    """max|y - r| / max|r|; infinite where one is NaN or infinite and the other is not."""
+    y, r = found.astype(np.float64), expected.astype(np.float64)
+    finite = np.isfinite(r)
+    if not np.array_equal(y[~finite], r[~finite], equal_nan=True):
+        return float("inf")
+    if not np.isfinite(y[finite]).all():
+        return float("inf")
+    worst = float(np.max(np.abs(y[finite] - r[finite]), initial=0.0))
+    largest = float(np.max(np.abs(r[finite]), initial=0.0))
+    return worst / largest if largest else worst
+
+
+def reference_outputs(graph: Graph, samples: Sequence[Sample]) -> list[dict[str, RefArray]]:
+    """What the references compute, in float64."""
+    with np.errstate(all="ignore"):
+        return [evaluate(graph, sample) for sample in samples]
+
+
+def errors_by_output(
+    found: Sequence[Mapping[str, RefArray]], expected: Sequence[Mapping[str, RefArray]]
+) -> dict[str, float]:
+    """The largest error of each output, relative to the largest value over all samples."""
+    y, r = join_samples(found), join_samples(expected)
+    return {name: relative_error(y[name], r[name]) for name in r}
