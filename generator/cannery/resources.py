@@ -1,4 +1,4 @@
-"""Where Cannery's own data is: C headers, CMake modules, toolchain files.
+"""Where Cannery's own data is: C headers, CMake modules, toolchain files, the demo's project.
 
 In an installed wheel they lie in the package; in a checkout two folders up.
 """
@@ -33,3 +33,8 @@ def runtime_include_dir() -> Path:
 def toolchains_dir() -> Path:
     """The folder of the CMake toolchain files."""
     return _data("toolchains", "mps2-an500.ld")
+
+
+def ball_example_dir() -> Path:
+    """The example project that `cannery demo` copies: a ball classifier and images for it."""
+    return _data("examples/ball", "ball.h5")
