@@ -1,0 +1,108 @@
+"""Matrix product with constant weights, the reduction in the lanes: for few outputs.
+
+Where the outputs do not fill a vector, the inputs do: weights are stored as [n][k], padded with
+zeros to whole vectors, and each output is a dot product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cannery.ir.graph import Graph
+from cannery.layouts import Want
+from cannery.ops.matmul import product as products
+from cannery.ops.matmul.lanes_k import Dots, dot_code, dot_cycles, render_lanes_k
+from cannery.ops.matmul.product import Product
+from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared import gemm
+from cannery.ops.shared.axes import balanced
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+#: (MR rows, NC columns, sets of accumulators).
+TILES = (
+    (1, 1, 8), (1, 2, 4), (1, 4, 2), (1, 4, 4), (1, 8, 1),
+    (2, 2, 2), (2, 4, 1), (4, 4, 1), (3, 3, 1),
+)  # fmt: skip
+
+#: More outputs than this are never better off here.
+MAX_OUTPUTS = 64
+
+
+@schedule
+@dataclass(frozen=True)
+class MatMulDenseK(Schedule):
+    """See the module's text."""
+
+    id = "matmul.dense_k"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        if not epilogues.step_supports(step):
+            return "epilogue not elementwise"
+        reason = products.dense_weights(graph, step)
+        if reason:
+            return reason
+        p = _product(graph, step)
+        if p.transpose_a:
+            return "the reduction is not contiguous"
+        return "too many outputs" if p.n > MAX_OUTPUTS else ""
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        p = _product(graph, step)
+        rows = products.row_count(graph, step)
+        found: list[dict[str, int]] = []
+        for lanes in gemm.widths(p.k, isa):
+            vectors = -(-p.k // lanes)
+            for mr, nc, split in TILES:
+                if mr * nc * split >= isa.registers and mr * nc > 1:
+                    continue
+                sets = min(split, vectors)
+                found.append(
+                    {"lanes": lanes, "mr": min(mr, rows), "nc": min(nc, p.n), "split": sets,
+                     "unroll": max(2, sets)}
+                )  # fmt: skip
+        distinct = {self.label(params): params for params in found}
+        return list(distinct.values())
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return tuple(Want("nhwc") for _ in step.inputs)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want("nhwc"),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        p = _product(graph, step)
+        dots = Dots.of(params, packed=True)
+        rows = balanced(products.row_count(graph, step), dots.mr)
+        cycles = dot_cycles(isa, p, dots, rows)
+        streamed = 4.0 * p.k * p.n
+        if streamed > gemm.NEAR_BYTES:
+            cycles = max(cycles, streamed / gemm.STREAM_BYTES)
+        return Estimate(cycles, dot_code(p, dots, rows))
+
+    def kernel(self, job: Job) -> Kernel:
+        p = _product(job.graph, job.step)
+        dots = Dots.of(job.params, packed=True)
+        matrix = products.weight_matrix(job, p).T
+        pitch = -(-p.k // dots.lanes) * dots.lanes
+        packed = np.zeros((p.n, pitch), np.float32)
+        packed[:, : p.k] = matrix
+        a = products.operand(job, p.a, transposed=False, is_b=False)
+        b = products.operand(job, p.b, transposed=p.transpose_b, is_b=True)
+        b = replace(b, k=1, n=pitch)
+        ep = epilogues.build(job, job.step.anchor.output)
+        nest = products.nest(job, a, b, ep.tensors)
+        code = render_lanes_k(job, p, dots, nest, ep, (a, b))
+        weights = ConstArray(b.pointer, packed.reshape(-1), "weights [n][k], zero-padded")
+        constants = (weights, *products.padded_bias(job, p), *ep.constants)
+        return Kernel(code, constants, needs_math=ep.needs_math, whole=True)
+
+
+def _product(graph: Graph, step: Step) -> Product:
+    found = products.product(graph, step)
+    assert found is not None
+    return found

@@ -1,0 +1,116 @@
+"""Matrix product with constant weights, outputs in the lanes.
+
+The weights are packed in blocks of NR vectors, [block][k][lanes], so they stream in one pass. With
+several rows (batch or leading axes) a tile of MR rows shares each weight; with one row and few
+outputs the sums are split over `split` sets of accumulators, against latency. `outside` is the
+outer one of the two loops: `blocks` keeps a block of weights in the cache, `rows` the input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cannery.ir.graph import Graph
+from cannery.layouts import Want
+from cannery.ops.matmul import product as products
+from cannery.ops.matmul.lanes_n import make_gemm, render_lanes_n
+from cannery.ops.matmul.product import Product
+from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared import gemm
+from cannery.ops.shared.axes import balanced
+from cannery.ops.shared.gemm import Block
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+#: Tiles of a single row: (NR vectors, sets of accumulators).
+SINGLE_ROW = (
+    (1, 8), (1, 4), (2, 4), (3, 4), (4, 2), (4, 4), (6, 2), (8, 1), (8, 2), (12, 1), (3, 1),
+)  # fmt: skip
+
+
+@schedule
+@dataclass(frozen=True)
+class MatMulDenseN(Schedule):
+    """See the module's text."""
+
+    id = "matmul.dense_n"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        if not epilogues.step_supports(step):
+            return "epilogue not elementwise"
+        return products.dense_weights(graph, step)
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        p = _product(graph, step)
+        rows = products.row_count(graph, step)
+        found: list[dict[str, int | str]] = []
+        for lanes in gemm.widths(p.n, isa):
+            vectors = -(-p.n // lanes)
+            for mr, nr, split in _tiles(rows, isa):
+                tile = {"lanes": lanes, "mr": min(mr, rows), "nr": min(nr, vectors)}
+                orders = ("blocks", "rows") if rows > mr and vectors > nr else ("blocks",)
+                for broadcast in gemm.broadcasts(isa, lanes, p.k, 0 if p.transpose_a else 1):
+                    found += [
+                        {**tile, "split": min(split, p.k), "broadcast": broadcast, "outside": order,
+                         "unroll": max(4, split)}
+                        for order in orders
+                    ]  # fmt: skip
+        distinct = {self.label(params): params for params in found}
+        return list(distinct.values())
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return tuple(Want("nhwc") for _ in step.inputs)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want("nhwc"),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        p = _product(graph, step)
+        g = make_gemm(p, params, 0, 1)
+        blocks = _blocks(p, params, isa)
+        tiles = balanced(products.row_count(graph, step), int(params["mr"]))
+        passes = sum(count for _, count, _ in tiles) if params["outside"] == "rows" else 1
+        cycles = gemm.product_cycles(isa, g, tiles, blocks)
+        streamed = 4.0 * p.k * sum(block.width * block.count for block in blocks) * passes
+        if streamed > gemm.NEAR_BYTES:
+            cycles = max(cycles, streamed / gemm.STREAM_BYTES)
+        return Estimate(cycles, gemm.code_size(g, tiles, blocks))
+
+    def kernel(self, job: Job) -> Kernel:
+        p = _product(job.graph, job.step)
+        a = products.operand(job, p.a, transposed=p.transpose_a, is_b=False)
+        b = products.operand(job, p.b, transposed=p.transpose_b, is_b=True)
+        ep = epilogues.build(job, job.step.anchor.output)
+        nest = products.nest(job, a, b, ep.tensors)
+        blocks = _blocks(p, job.params, job.isa)
+        g = make_gemm(p, job.params, nest.rows.strides[0], a.k)
+        rotate = job.params["broadcast"] == "rotate"
+        packed = gemm.pack_blocks(products.weight_matrix(job, p), blocks, rotate=rotate)
+        weights = ConstArray(b.pointer, packed, "weights [block][k][lanes]")
+        code = render_lanes_n(job, p, g, nest, blocks, ep, (a, b))
+        constants = (weights, *products.padded_bias(job, p), *ep.constants)
+        return Kernel(code, constants, needs_math=ep.needs_math, whole=True)
+
+
+def _product(graph: Graph, step: Step) -> Product:
+    found = products.product(graph, step)
+    assert found is not None
+    return found
+
+
+def _blocks(p: Product, params: Params, isa: Isa) -> tuple[Block, ...]:
+    return gemm.make_blocks(p.n, isa, int(params["lanes"]), int(params["nr"]), p.k)
+
+
+def _tiles(rows: int, isa: Isa) -> list[tuple[int, int, int]]:
+    """(MR, NR, sets of accumulators): split where a tile has too few to hide the latency."""
+    if rows == 1:
+        fits = [(nr, split) for nr, split in SINGLE_ROW if nr * split < isa.registers]
+        return [(1, nr, split) for nr, split in fits]
+    found = []
+    for mr, nr in gemm.TILES.get(isa.registers, gemm.TILES[16]):
+        few = min(mr, rows) * nr
+        found += [(mr, nr, split) for split in (1, 2, 4) if split == 1 or few * split <= 12]
+    return found

@@ -1,0 +1,111 @@
+"""Matrix product of any two operands: both computed, batched, broadcast, transposed.
+
+The columns of B in the lanes where they are contiguous; where B is transposed, the reduction. One
+matrix after the other, no packing. Legal for every MatMul.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cannery.ir.graph import Graph
+from cannery.layouts import Want
+from cannery.ops.matmul import product as products
+from cannery.ops.matmul.lanes_k import Dots, dot_code, dot_cycles, render_lanes_k
+from cannery.ops.matmul.lanes_n import make_gemm, render_lanes_n
+from cannery.ops.matmul.product import Product
+from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared import gemm
+from cannery.ops.shared.axes import balanced
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+#: (MR rows, NC columns) of dot products by the number of vector registers.
+DOT_TILES = {8: ((2, 2), (1, 4)), 16: ((3, 4), (2, 4), (4, 2)), 32: ((4, 4), (2, 4), (4, 6))}
+
+
+@schedule
+@dataclass(frozen=True)
+class MatMulGeneral(Schedule):
+    """See the module's text."""
+
+    id = "matmul.general"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        if products.product(graph, step) is None:
+            return "not a matrix product"
+        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        p = _product(graph, step)
+        rows = products.row_count(graph, step)
+        found: list[dict[str, int | str]]
+        if p.transpose_b:
+            found = [
+                {"lanes": _dot_lanes(p, isa), "mr": min(mr, rows), "nc": min(nc, p.n), "split": 1,
+                 "unroll": 2}
+                for mr, nc in DOT_TILES.get(isa.registers, DOT_TILES[16])
+            ]  # fmt: skip
+        else:
+            found = [
+                {"lanes": lanes, "mr": min(mr, rows), "nr": min(nr, -(-p.n // lanes)), "split": 1,
+                 "unroll": 4, "broadcast": "set1", "outside": "blocks"}
+                for lanes in gemm.widths(p.n, isa)
+                for mr, nr in gemm.TILES.get(isa.registers, gemm.TILES[16])[:4]
+            ]  # fmt: skip
+        return list({self.label(params): params for params in found}.values())
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return tuple(Want("nhwc") for _ in step.inputs)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want("nhwc"),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        p = _product(graph, step)
+        rows = balanced(products.row_count(graph, step), int(params["mr"]))
+        if p.transpose_b:
+            dots = Dots.of(params, packed=False)
+            return Estimate(1.2 * dot_cycles(isa, p, dots, rows), dot_code(p, dots, rows))
+        g = make_gemm(p, params, 0, 1, p.n)
+        blocks = gemm.make_blocks(p.n, isa, int(params["lanes"]), int(params["nr"]), p.k)
+        return Estimate(
+            1.2 * gemm.product_cycles(isa, g, rows, blocks), gemm.code_size(g, rows, blocks)
+        )
+
+    def kernel(self, job: Job) -> Kernel:
+        p = _product(job.graph, job.step)
+        a = products.operand(job, p.a, transposed=p.transpose_a, is_b=False)
+        b = products.operand(job, p.b, transposed=p.transpose_b, is_b=True)
+        ep = epilogues.build(job, job.step.anchor.output)
+        nest = products.nest(job, a, b, ep.tensors)
+        if p.transpose_b:
+            dots = Dots.of(job.params, packed=False)
+            code = render_lanes_k(job, p, dots, nest, ep, (a, b))
+        else:
+            lanes, nr = int(job.params["lanes"]), int(job.params["nr"])
+            blocks = gemm.make_blocks(p.n, job.isa, lanes, nr, p.k)
+            g = make_gemm(p, job.params, nest.rows.strides[0], a.k, b.k)
+            code = render_lanes_n(job, p, g, nest, blocks, ep, (a, b))
+        arrays = tuple(
+            ConstArray(where.pointer, np.ascontiguousarray(job.constant(value)).reshape(-1))
+            for value, where in ((p.a, a), (p.b, b))
+            if value in job.graph.constants
+        )
+        constants = (*arrays, *products.padded_bias(job, p), *ep.constants)
+        return Kernel(code, constants, needs_math=ep.needs_math, whole=True)
+
+
+def _product(graph: Graph, step: Step) -> Product:
+    found = products.product(graph, step)
+    assert found is not None
+    return found
+
+
+def _dot_lanes(p: Product, isa: Isa) -> int:
+    """The width of dot products; one element at a time where A is transposed, too."""
+    return 1 if p.transpose_a else gemm.widths(p.k, isa)[0]

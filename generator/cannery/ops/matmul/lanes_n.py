@@ -1,0 +1,64 @@
+"""Renders matrix products with the columns of B in the lanes, packed or as they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cannery.emit.environment import offset, render
+from cannery.ops.matmul.product import Nest, Operand, Product, residual_rows
+from cannery.ops.shared.axes import balanced, nested_pointer
+from cannery.ops.shared.epilogue import Epilogue
+from cannery.ops.shared.function import describe, parameter_names, signature
+from cannery.ops.shared.gemm import Block, Gemm
+from cannery.ops.shared.lanes import Vec
+from cannery.schedule.schedule import Job, Params
+
+
+def make_gemm(p: Product, params: Params, a_row: int, a_k: int, b_k: int = 0) -> Gemm:
+    """How a tile walks its operands under these parameters; b_k == 0 for packed weights."""
+    return Gemm(
+        p.k, a_row, a_k, b_k, int(params["unroll"]), int(params["split"]), str(params["broadcast"])
+    )
+
+
+def render_lanes_n(
+    job: Job,
+    p: Product,
+    g: Gemm,
+    nest: Nest,
+    blocks: Sequence[Block],
+    ep: Epilogue,
+    operands: tuple[Operand, Operand],
+) -> str:
+    """The function's text; a constant bias is expected as `<symbol>_bias`, padded."""
+    a, b = operands
+    return render(
+        "ops/matmul/lanes_n.c.j2",
+        describe=describe(job),
+        signature=signature(job),
+        nest=nest,
+        nested_pointer=nested_pointer,
+        tiles=balanced(nest.rows.extent, int(job.params["mr"])),
+        rows_outside=job.params["outside"] == "rows",
+        blocks=blocks,
+        bias=lambda block: [bias_load(job, p, v) for v in block.vecs],
+        g=g,
+        a=a,
+        b=b,
+        y=job.output,
+        inputs=job.inputs,
+        names=parameter_names(job),
+        ep=ep,
+        residual_at=residual_rows(nest.rows, ep),
+    )
+
+
+def bias_load(job: Job, p: Product, v: Vec) -> str:
+    """The start of an accumulator at column oc + v.start."""
+    if not p.bias:
+        return f"{v.t}_zero()"
+    if p.bias in job.graph.constants:
+        return f"{v.t}_load({job.symbol}_bias + oc{offset(v.start)})"
+    index = job.step.inputs.index(p.bias)
+    at = offset(job.inputs[index].origin)
+    return v.load(f"{parameter_names(job)[index]}{at} + oc{offset(v.start)}")

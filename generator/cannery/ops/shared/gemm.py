@@ -1,0 +1,180 @@
+"""Matrix products C[M,N] = A[M,K] B[K,N] with N in the lanes: blocks, packing, register tiles.
+
+A block is NR neighbouring vectors of columns. Packed, B lies as [block][k][lanes of the block], so
+that a tile reads it in one stream. A tile is MR rows x one block of accumulators that stay in
+registers over all of k: the rank-1 update of Goto & van de Geijn, "Anatomy of High-Performance
+Matrix Multiplication", 2008. The code is in gemm.c.j2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannery.emit.environment import offset
+from cannery.ops.shared.axes import balanced
+from cannery.ops.shared.lanes import Vec, split_lanes
+from cannery.schedule.cost import CORE, tile_cycles
+from cannery.target.isa import Isa
+
+#: Tiles (MR rows, NR vectors) by the number of vector registers.
+TILES = {
+    8: ((2, 2), (1, 3), (3, 2), (1, 4), (3, 1), (4, 1), (6, 1)),
+    16: ((6, 2), (4, 3), (4, 2), (2, 4), (3, 3), (2, 3), (8, 1), (12, 1), (1, 8)),
+    32: (
+        (12, 2), (14, 2), (8, 2), (8, 3), (5, 4), (4, 4), (6, 4), (7, 4), (4, 6), (16, 1), (24, 1),
+    ),
+}  # fmt: skip
+
+#: Weights up to here stay in a first-level cache.
+NEAR_BYTES = 32 * 1024
+#: Bytes per cycle that weights come with from further away.
+STREAM_BYTES = 32.0
+
+
+@dataclass(frozen=True)
+class Block:
+    """`count` neighbouring groups of vectors of the same shape; a loop over them if count > 1.
+
+    `channel` is the first column, `width` the packed elements per k, `weight` where its packed
+    weights begin.
+    """
+
+    vecs: tuple[Vec, ...]
+    channel: int
+    width: int
+    weight: int
+    count: int
+
+    @property
+    def valid(self) -> int:
+        """Columns of one group."""
+        return sum(v.valid for v in self.vecs)
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """How a tile walks its operands; `unroll` steps of k per pass of the loop.
+
+    `a_row`, `a_k` and `b_k` are strides in elements; b_k == 0: packed blocks. `split` sets of
+    accumulators take turns over k and are added at the end, against latency. `broadcast`: set1
+    (from memory), rotate (four k loaded once and rotated, B stored in rotated order: Thielke &
+    Hasselbring, "A JIT Compiler for Neural Network Inference", 2019, eq. 3) or lane (NEON).
+    """
+
+    k: int
+    a_row: int
+    a_k: int
+    b_k: int
+    unroll: int
+    split: int
+    broadcast: str
+
+    def b(self, block: Block, v: Vec, k: int) -> str:
+        """The load of one vector of B, k steps behind `wp`."""
+        if self.b_k:
+            return v.load(f"wp{offset(k * self.b_k + v.start)}")
+        word = "load_aligned" if v.lanes == 4 else "load"
+        return f"{v.t}_{word}(wp{offset(k * block.width + v.packed)})"
+
+    def b_step(self, block: Block) -> int:
+        """Distance of neighbouring k in B."""
+        return self.b_k or block.width
+
+
+def make_blocks(
+    columns: int, isa: Isa, lanes: int, nr: int, k: int, *, partial: bool = True
+) -> tuple[Block, ...]:
+    """Columns cut into vectors no wider than `lanes`, and those into even groups of up to `nr`."""
+    vectors = split_lanes(columns, isa, lanes, partial=partial)
+    blocks: list[Block] = []
+    weight = 0
+    for size, count, first in balanced(len(vectors), nr):
+        for at in range(first, first + size * count, size):
+            group = vectors[at : at + size]
+            vecs = tuple(
+                Vec(v.start - group[0].start, v.lanes, v.valid, v.packed - group[0].packed)
+                for v in group
+            )
+            width = sum(v.lanes for v in group)
+            if blocks and blocks[-1].vecs == vecs and all(v.full for v in vecs):
+                last = blocks[-1]
+                blocks[-1] = Block(vecs, last.channel, width, last.weight, last.count + 1)
+            else:
+                blocks.append(Block(vecs, group[0].start, width, weight, 1))
+            weight += width * k
+    return tuple(blocks)
+
+
+def pack_blocks(
+    b: NDArray[np.float32], blocks: Sequence[Block], *, rotate: bool = False
+) -> NDArray[np.float32]:
+    """B[K,N] as [block][k][lanes], zero-padded.
+
+    With `rotate`, lane l at k = 4g+r of a full group of four holds the row 4g + (l+r)%4.
+    """
+    panels = []
+    for block in blocks:
+        for number in range(block.count):
+            channel = block.channel + number * block.valid
+            panel = np.zeros((b.shape[0], block.width), np.float32)
+            for v in block.vecs:
+                source = b[:, channel + v.start : channel + v.start + v.valid]
+                panel[:, v.packed : v.packed + v.valid] = source
+            panels.append((_rotated(panel) if rotate else panel).ravel())
+    packed: NDArray[np.float32] = np.concatenate(panels)
+    return packed
+
+
+def _rotated(panel: NDArray[np.float32]) -> NDArray[np.float32]:
+    rotated: NDArray[np.float32] = panel.copy()
+    lane = np.arange(panel.shape[1])
+    for group in range(0, panel.shape[0] // 4 * 4, 4):
+        for r in range(4):
+            rotated[group + r] = panel[group + (lane + r) % 4, lane]
+    return rotated
+
+
+def widths(columns: int, isa: Isa) -> list[int]:
+    """The vector widths worth trying: the two widest that are not over twice the columns."""
+    found = [w for w in isa.lanes if w == 1 or w < 2 * columns]
+    if len(found) == 1 and isa.widest > 1:
+        found = [4]
+    return found[-2:][::-1] if found[-1] > 4 else found[-1:]
+
+
+def broadcasts(isa: Isa, lanes: int, k: int, a_k: int) -> list[str]:
+    """How rows of A may reach all lanes."""
+    found = ["set1"]
+    if lanes == 4 and k >= 4 and a_k == 1:
+        found += ["rotate"] if isa.has("rotate") else []
+        found += ["lane"] if isa.has("lane_fma") else []
+    return found
+
+
+def product_cycles(
+    isa: Isa, g: Gemm, rows: Sequence[tuple[int, int, int]], blocks: Sequence[Block]
+) -> float:
+    """Estimated cycles of all tiles: rows as from `balanced`."""
+    per_row = 1.0 if g.broadcast == "set1" else 0.5
+    extra = 1.0 if g.broadcast == "set1" and not isa.has("fma") and isa.widest > 1 else 0.0
+    cycles = 0.0
+    for mr, tiles, _ in rows:
+        for block in blocks:
+            n = len(block.vecs)
+            s = min(g.split, g.k)
+            update = tile_cycles(isa, mr, n * s, (mr * per_row + n) * s, g.k / s)
+            shuffles = extra * mr * g.k / CORE.issue
+            loop = 2.0 * g.k / g.unroll
+            finish = mr * n * (1.0 + 0.5 * s) + 8.0
+            cycles += tiles * block.count * (update + shuffles + loop + finish)
+    return cycles
+
+
+def code_size(g: Gemm, rows: Sequence[tuple[int, int, int]], blocks: Sequence[Block]) -> float:
+    """Bytes of straight-line code of all tile shapes."""
+    macs = sum(mr * len(block.vecs) for mr, _, _ in rows for block in blocks)
+    return 8.0 * macs * min(g.unroll, g.k) + 16.0 * macs

@@ -1,0 +1,172 @@
+"""Softmax and LogSoftmax along any axis, another axis in the lanes.
+
+Each lane is a row of its own, so nothing is summed across lanes: maximum, exponentials and their
+sum, scaling. Few elements stay in registers. Along the channels of a planar image, or along rows
+and columns, neighbours in the lanes are neighbours in memory; else lanes are gathered by stride.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cannery.emit.environment import render
+from cannery.ir.graph import Graph
+from cannery.layouts import Layout, Want, nhwc, planar
+from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared.axes import Loop, axis_strides, merge_loops, nested_pointer
+from cannery.ops.shared.epilogue import Epilogue
+from cannery.ops.shared.function import describe, parameter_names, signature
+from cannery.ops.shared.lanes import Vec, split_lanes
+from cannery.ops.softmax.op import LogSoftmax, Softmax
+from cannery.ops.softmax.row import EXP_WORK
+from cannery.schedule.cost import CORE
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Loops around the lanes, the loop in the lanes, and the strides of the softmax axis."""
+
+    outer: tuple[Loop, ...]
+    lane: Loop
+    extent: int
+    strides: tuple[int, ...]
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether all operands lie side by side in the lanes."""
+        return set(self.lane.strides) == {1}
+
+
+@schedule
+@dataclass(frozen=True)
+class SoftmaxAcross(Schedule):
+    """See the module's text."""
+
+    id = "softmax.across"
+    in_place = (0,)
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        op = step.anchor.op
+        if len(step.anchors) != 1 or not isinstance(op, (Softmax, LogSoftmax)):
+            return "not a softmax"
+        if not step.inputs or step.anchor.inputs[0] in graph.constants:
+            return "reads constants only"
+        if not epilogues.step_supports(step):
+            return "epilogue not elementwise"
+        last = op.axis == graph.types[step.anchor.output].rank - 1
+        return "a residual along the last axis" if last and len(step.inputs) > 1 else ""
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        type_ = graph.types[step.anchor.output]
+        either = type_.rank >= 3 and len(step.inputs) == 1
+        orders = (nhwc.ORDER, planar.ORDER) if either else (nhwc.ORDER,)
+        return [{"order": order} for order in orders]
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return tuple(Want(str(params["order"])) for _ in step.inputs)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want(str(params["order"])),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        op, type_ = step.anchor.op, graph.types[step.anchor.output]
+        assert isinstance(op, (Softmax, LogSoftmax))
+        extent = type_.shape[op.axis]
+        rows = type_.elements / max(extent, 1)
+        per_vector = EXP_WORK / CORE.arithmetic + 5.0
+        if params["order"] == nhwc.ORDER and op.axis == type_.rank - 1:
+            per_vector += 1.5 * isa.widest
+        vectors = -(-rows // isa.widest)
+        return Estimate(vectors * (extent * per_vector + 20.0), 6.0 * EXP_WORK * min(extent, 8))
+
+    def kernel(self, job: Job) -> Kernel:
+        ep = epilogues.build(job, job.step.anchor.output)
+        plan = _plan(job, ep)
+        widest = max(min(job.isa.widest, plan.lane.extent), min(4, job.isa.widest))
+        vectors = split_lanes(plan.lane.extent, job.isa, widest, partial=plan.contiguous)
+        code = render(
+            "ops/softmax/across.c.j2",
+            describe=describe(job),
+            signature=signature(job),
+            plan=plan,
+            nested_pointer=nested_pointer,
+            groups=_groups(vectors),
+            keep=plan.extent <= job.isa.registers // 2,
+            load=_load,
+            store=_store,
+            channel=_channel(plan),
+            lane_is_channel=plan.lane.channel,
+            log=isinstance(job.step.anchor.op, LogSoftmax),
+            x=job.inputs[0],
+            y=job.output,
+            inputs=job.inputs,
+            names=parameter_names(job),
+            ep=ep,
+            residual=lambda a: lambda k: f"r{k} + {a} * {plan.strides[2 + ep.tensors.index(k)]}",
+        )
+        return Kernel(code, ep.constants, needs_math=True, whole=True)
+
+
+def _plan(job: Job, ep: Epilogue) -> Plan:
+    """The longest contiguous loop goes into the lanes; else the longest, if nothing forbids it.
+
+    Residuals are read as whole vectors, so they forbid strides in the lanes.
+    """
+    anchor = job.step.anchor
+    type_ = job.type(anchor.output)
+    assert isinstance(anchor.op, (Softmax, LogSoftmax))
+    layouts: tuple[Layout, ...] = (
+        job.inputs[0],
+        job.output,
+        *(job.inputs[k] for k in ep.tensors),
+    )
+    strides = [axis_strides(type_, layout) for layout in layouts]
+    per_channel = any(o.kind == "channel" for stage in ep.stages for o in stage.operands)
+    last = type_.rank - 1
+    loops = [
+        Loop(d, tuple(s[k] for s in strides), channel=per_channel and k == last)
+        for k, d in enumerate(type_.shape)
+    ]
+    axis = loops.pop(anchor.op.axis)
+    loops = merge_loops(sorted(loops, key=lambda loop: -loop.strides[1]))
+    ones = (1,) * len(strides)
+    found = [loop for loop in loops if loop.strides == ones]
+    if not found and not ep.tensors:
+        found = loops
+    lane = max(found, key=lambda loop: loop.extent, default=Loop(1, ones))
+    outer = tuple(loop for loop in loops if loop is not lane)
+    return Plan(outer, lane, axis.extent, axis.strides)
+
+
+def _channel(plan: Plan) -> str:
+    """C expression of the channel index; `a` where the softmax axis itself is the channel."""
+    if plan.lane.channel:
+        return "i"
+    return next((f"i{k}" for k, loop in enumerate(plan.outer) if loop.channel), "a")
+
+
+def _groups(vectors: Sequence[Vec]) -> list[tuple[Vec, int]]:
+    """(first vector, count): neighbouring full vectors of a width become one loop."""
+    groups: list[tuple[Vec, int]] = []
+    for vec in vectors:
+        if groups and groups[-1][0].lanes == vec.lanes and vec.full:
+            groups[-1] = (groups[-1][0], groups[-1][1] + 1)
+        else:
+            groups.append((vec, 1))
+    return groups
+
+
+def _load(vec: Vec, pointer: str, stride: int) -> str:
+    if stride == 1:
+        return vec.load(pointer)
+    return f"{vec.t}_load_stride({pointer}, {stride})"
+
+
+def _store(vec: Vec, pointer: str, stride: int, value: str) -> str:
+    if stride == 1:
+        return vec.store(pointer, value)
+    return f"{vec.t}_store_stride({pointer}, {stride}, {value});"

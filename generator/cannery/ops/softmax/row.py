@@ -1,0 +1,114 @@
+"""Softmax and LogSoftmax along the last axis: its elements in the lanes, row after row.
+
+Stable: the maximum is subtracted first. A row that fits is kept in registers; a longer one takes
+three passes: maximum, exponentials (stored) and their sum, scaling. What a partial vector lacks is
+filled with -infinity, whose exponential is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cannery.emit.environment import render
+from cannery.ir.graph import Graph
+from cannery.layouts import Want
+from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared.axes import Loop, axis_strides, merge_loops, nested_pointer
+from cannery.ops.shared.function import describe, parameter_names, signature
+from cannery.ops.shared.lanes import Vec
+from cannery.ops.softmax.op import LogSoftmax, Softmax
+from cannery.schedule.cost import CORE
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+#: Instructions of one vector of exponentials.
+EXP_WORK = 22.0
+
+#: Accumulators of a pass over a long row.
+CHAINS = 4
+
+
+@schedule
+@dataclass(frozen=True)
+class SoftmaxRow(Schedule):
+    """See the module's text."""
+
+    id = "softmax.row"
+    in_place = (0,)
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        op = step.anchor.op
+        if len(step.anchors) != 1 or not isinstance(op, (Softmax, LogSoftmax)):
+            return "not a softmax"
+        if not step.inputs or step.anchor.inputs[0] in graph.constants:
+            return "reads constants only"
+        if op.axis != graph.types[step.anchor.output].rank - 1:
+            return "not along the last axis"
+        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        length = graph.types[step.anchor.output].shape[-1]
+        found = [w for w in isa.lanes if w < 2 * length] or [1]
+        if isa.widest >= 4:
+            found = [w for w in found if w >= 4] or [4]
+        return [{"lanes": lanes} for lanes in reversed(found)]
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return tuple(Want("nhwc") for _ in step.inputs)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want("nhwc"),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        type_ = graph.types[step.anchor.output]
+        lanes, length = int(params["lanes"]), type_.shape[-1]
+        vectors = -(-length // lanes)
+        folds = 2 * lanes.bit_length() * CORE.latency
+        row = vectors * (EXP_WORK + 8.0) / CORE.arithmetic + folds + 30.0
+        code = (vectors if vectors <= _kept(isa) else 6) * (EXP_WORK + 8.0) * 6.0
+        return Estimate(type_.elements / max(length, 1) * row, code)
+
+    def kernel(self, job: Job) -> Kernel:
+        anchor = job.step.anchor
+        type_ = job.type(anchor.output)
+        ep = epilogues.build(job, anchor.output)
+        lanes, length = int(job.params["lanes"]), type_.shape[-1]
+        layouts = (job.inputs[0], job.output, *(job.inputs[k] for k in ep.tensors))
+        strides = [axis_strides(type_, layout)[:-1] for layout in layouts]
+        loops = merge_loops(
+            [Loop(d, tuple(s[k] for s in strides)) for k, d in enumerate(type_.shape[:-1])]
+        )
+        tail = np.full(lanes, -np.inf, np.float32)
+        tail[: length % lanes] = 0.0
+        symbol = f"{job.symbol}_tail"
+        code = render(
+            "ops/softmax/row.c.j2",
+            describe=describe(job),
+            signature=signature(job),
+            loops=loops,
+            nested_pointer=nested_pointer,
+            vecs=[Vec(at, lanes, min(lanes, length - at), at) for at in range(0, length, lanes)],
+            keep=-(-length // lanes) <= _kept(job.isa),
+            chains=CHAINS,
+            t=f"f32x{lanes}",
+            lanes=lanes,
+            tail=symbol,
+            log=isinstance(anchor.op, LogSoftmax),
+            x=job.inputs[0],
+            y=job.output,
+            inputs=job.inputs,
+            names=parameter_names(job),
+            ep=ep,
+            residual=lambda at: lambda k: f"r{k} + {at}",
+        )
+        extra = (ConstArray(symbol, tail, "0, then -infinity"),) if length % lanes else ()
+        return Kernel(code, (*extra, *ep.constants), needs_math=True, whole=True)
+
+
+def _kept(isa: Isa) -> int:
+    """Vectors of a row that stay in registers; exp needs some for itself."""
+    return isa.registers // 2
