@@ -1,0 +1,273 @@
+"""Everything elementwise that `movement.strided` cannot do, over tensors of any rank.
+
+Transpose, Slice, Pad, Expand, nearest Resize, Cast between all types, elementwise nodes whose
+operands broadcast, constants that are outputs: one loop nest over the dense output, in which each
+operand moves by a stride or a table per axis. Vectors where every operand is contiguous or
+constant along the innermost loop, else element by element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cannery.emit.environment import render
+from cannery.emit.literals import c_float
+from cannery.ir.graph import Graph, Node
+from cannery.ir.tensor import DType
+from cannery.layouts import Want
+from cannery.ops.movement.op import Cast
+from cannery.ops.movement.walk import Axis, Loop, Walk, broadcast, loops, movement
+from cannery.ops.registry import Elementwise
+from cannery.ops.shared.function import describe, signature
+from cannery.ops.shared.lanes import Vec, split_lanes
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import (
+    ConstArray,
+    Estimate,
+    Job,
+    Kernel,
+    Params,
+    Schedule,
+    schedule,
+)
+from cannery.target.isa import Isa
+
+
+@dataclass(frozen=True)
+class Operand:
+    """Something the nest reads: its C array, how it is walked, and what stands where it ends."""
+
+    pointer: str
+    dtype: DType
+    walk: Walk
+    fill: float = 0.0
+
+
+@schedule
+@dataclass(frozen=True)
+class MovementGeneral(Schedule):
+    """See the module's text."""
+
+    id = "movement.general"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        node = step.anchor
+        if len(step.anchors) != 1 or len(node.outputs) != 1:
+            return "several anchors"
+        if not isinstance(node.op, Elementwise) and movement(graph, node) is None:
+            return "not elementwise, and no movement of elements"
+        computes = isinstance(node.op, Elementwise) or bool(step.epilogue)
+        names = [i for n in step.nodes for i in (*n.inputs, *n.outputs)]
+        if computes and any(graph.types[i].dtype != DType.FLOAT32 for i in names):
+            return "arithmetic on integers"
+        if any(not isinstance(n.op, Elementwise) for n in step.epilogue):
+            return "epilogue not elementwise"
+        return ""
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        return [{}]
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return tuple(Want(dense=True) for _ in step.inputs)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want(dense=True),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        return Estimate(3.0 * graph.types[step.output].elements)
+
+    def kernel(self, job: Job) -> Kernel:
+        nest = _Nest(job)
+        target = job.type(job.step.output)
+        nest_loops = loops(target.shape, [o.walk for o in nest.operands])
+        inner = nest_loops[-1]
+        contiguous = all(_vectorises(axis) for axis in inner.axes)
+        is_float = all(o.dtype == DType.FLOAT32 for o in nest.operands)
+        vectors = split_lanes(inner.extent, job.isa, 0 if contiguous and is_float else 1)
+        tables = _tables(job.symbol, nest_loops)
+        code = render(
+            "ops/movement/general.c.j2",
+            loops=nest_loops,
+            operands=nest.operands,
+            groups=_groups(vectors),
+            nest=nest,
+            target=target.dtype,
+            store=lambda vec, value: _store(vec, value, target.dtype),
+            symbol=job.symbol,
+            outer=_outer_strides(nest_loops),
+            ranges=_ranges,
+            describe=describe(job),
+            signature=signature(job),
+        )
+        needs_math = any(isinstance(n.op, Elementwise) and n.op.needs_math for n in job.step.nodes)
+        constants = (*nest.constants, *tables)
+        return Kernel(code, constants, needs_math=needs_math, whole=True)
+
+
+class _Nest:
+    """The operands of a job in the order in which its nodes read them, and the statements."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.operands: list[Operand] = []
+        self.constants: list[ConstArray] = []
+        self.plan: list[tuple[Node, tuple[int, ...]]] = []
+        self.places: dict[str, int] = {}
+        running = ""
+        for node in job.step.nodes:
+            self._add(node, running)
+            running = node.output
+
+    def _add(self, node: Node, running: str) -> None:
+        shape = self.job.type(self.job.step.output).shape
+        if not isinstance(node.op, Elementwise):
+            walk = movement(self.job.graph, node)
+            assert walk is not None
+            fill = float(getattr(node.op, "value", 0.0))
+            self.plan.append((node, (self._operand(node.inputs[0], walk, fill),)))
+            return
+        used = []
+        for value in node.inputs:
+            walk = broadcast(self.job.type(value).shape, shape)
+            used.append(-1 if value == running else self._operand(value, walk, 0.0))
+        self.plan.append((node, tuple(used)))
+
+    def _operand(self, value: str, walk: Walk, fill: float) -> int:
+        if value in self.places and self.operands[self.places[value]].walk == walk:
+            return self.places[value]
+        dtype = self.job.type(value).dtype
+        if value in self.job.graph.constants:
+            pointer = f"{self.job.symbol}_c{len(self.constants)}"
+            array = self.job.graph.constants[value]
+            array = array.astype(np.uint8) if dtype == DType.BOOL else array
+            self.constants.append(ConstArray(pointer, array.reshape(-1)))
+        else:
+            index = self.job.step.inputs.index(value)
+            pointer = "x" if index == 0 else f"x{index}"
+        self.places[value] = len(self.operands)
+        self.operands.append(Operand(pointer, dtype, walk, fill))
+        return self.places[value]
+
+    def statements(self, vec: Vec, inner: Loop, at: str, guard: str) -> list[str]:
+        """Statements that compute `v`, `at` being the index within the innermost loop."""
+        lines = []
+        for number, (node, used) in enumerate(self.plan):
+            arguments = []
+            for k in used:
+                if k < 0:
+                    arguments.append("v")
+                    continue
+                element = self._element(k, vec, inner.axes[k], at, guard)
+                name = f"e{number}_{len(arguments)}"
+                lines.append(f"const {self._type(k, vec)} {name} = {element};")
+                arguments.append(name)
+            declare = f"{self._result_type(vec)} " if number == 0 else ""
+            lines.append(f"{declare}v = {self._expression(node, vec, arguments)};")
+        return lines
+
+    def _type(self, k: int, vec: Vec) -> str:
+        dtype = self.operands[k].dtype
+        return vec.t if dtype == DType.FLOAT32 else dtype.c_name
+
+    def _result_type(self, vec: Vec) -> str:
+        dtype = self.job.type(self.job.step.anchor.output).dtype
+        return vec.t if dtype == DType.FLOAT32 else dtype.c_name
+
+    def _element(self, k: int, vec: Vec, axis: Axis, at: str, guard: str) -> str:
+        operand = self.operands[k]
+        if axis.table:
+            index = f"o{k} + {self.job.symbol}_t{k}_inner[{at}]"
+        else:
+            index = f"o{k} + {at} * {axis.stride}" if axis.stride else f"o{k}"
+        place = f"{operand.pointer} + ({index})"
+        if operand.dtype != DType.FLOAT32:
+            element = f"*({place})"
+        elif axis.stride == 0 and not axis.table:
+            element = f"{vec.t}_load1({place})"
+        else:
+            element = vec.load(place)
+        if guard and operand.walk.partial:
+            return f"({guard}) ? {element} : {_literal(operand.fill, operand.dtype, vec)}"
+        return element
+
+    def _expression(self, node: Node, vec: Vec, arguments: list[str]) -> str:
+        if isinstance(node.op, Elementwise):
+            return node.op.c(vec.t, *arguments)
+        if isinstance(node.op, Cast):
+            return cast(arguments[0], self.job.type(node.inputs[0]).dtype, node.op.to)
+        return arguments[0]
+
+
+def _literal(value: float, dtype: DType, vec: Vec) -> str:
+    if dtype == DType.FLOAT32:
+        return f"{vec.t}_set1({c_float(value)})"
+    return f"({dtype.c_name}){int(value)}"
+
+
+def cast(value: str, source: DType, target: DType) -> str:
+    """A C expression for ONNX's Cast; see `cannery.ops.movement.op.Cast`."""
+    if target == source:
+        return value
+    if target == DType.BOOL:
+        return f"(uint8_t)({value} != 0)"
+    if source != DType.FLOAT32 or target == DType.FLOAT32:
+        return f"({target.c_name}){value}"
+    info = np.iinfo(target.value)
+    low, high = f"{float(info.min)!r}f", f"{float(int(info.max) + 1)!r}f"
+    name = target.value.upper()
+    least = "0" if info.min == 0 else f"{name}_MIN"
+    return (
+        f"{value} <= {low} ? {least} : {value} >= {high} ? {name}_MAX : "
+        f"{value} == {value} ? ({target.c_name}){value} : 0"
+    )
+
+
+def _vectorises(axis: Axis) -> bool:
+    return not axis.table and axis.stride in (0, 1) and axis.last < 0
+
+
+def _groups(vectors: Sequence[Vec]) -> list[tuple[Vec, int]]:
+    """(first vector, count): neighbouring full vectors of a width become one loop."""
+    groups: list[tuple[Vec, int]] = []
+    for vec in vectors:
+        if groups and groups[-1][0].lanes == vec.lanes and vec.full:
+            groups[-1] = (groups[-1][0], groups[-1][1] + 1)
+        else:
+            groups.append((vec, 1))
+    return groups
+
+
+def _store(vec: Vec, value: str, dtype: DType) -> str:
+    if dtype == DType.FLOAT32:
+        return vec.store("q", value)
+    return f"*q = {value};"
+
+
+def _tables(symbol: str, nest: Sequence[Loop]) -> list[ConstArray]:
+    found = []
+    for number, loop in enumerate(nest):
+        place = "inner" if number == len(nest) - 1 else str(number)
+        for k, axis in enumerate(loop.axes):
+            if axis.table:
+                values = np.asarray(axis.table, np.int32)
+                found.append(ConstArray(f"{symbol}_t{k}_{place}", values, "source offsets"))
+    return found
+
+
+def _outer_strides(nest: Sequence[Loop]) -> list[int]:
+    """The output's stride of each loop but the innermost."""
+    strides = []
+    size = nest[-1].extent
+    for loop in reversed(nest[:-1]):
+        strides.append(size)
+        size *= loop.extent
+    return strides[::-1]
+
+
+def _ranges(loop: Loop, variable: str) -> str:
+    """The condition under which every partial operand has an element at this index."""
+    found = {f"{variable} >= {a.first} && {variable} < {a.last}" for a in loop.axes if a.last >= 0}
+    return " && ".join(sorted(found))
