@@ -1,0 +1,177 @@
+"""Depthwise convolution with channels in the lanes, channels last in and out.
+
+A tile of MH rows x MR pixels of one vector of channels stays in registers; each input that several
+windows share is loaded once per tile. `inner` is the innermost loop over tiles: channels (inputs
+are streamed in the order of memory) or pixels (weights stay in registers, where they fit). With a
+depth multiplier the lanes are output channels, and their inputs are looked up. `unroll` says which
+loops are left: kh (none) or kw (over the kernel's rows).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannery.emit.environment import render
+from cannery.ir.graph import Graph
+from cannery.layouts import Want
+from cannery.ops.conv.depthwise import (
+    depthwise_shape,
+    multiplier,
+    why_not_depthwise,
+    window_columns,
+    window_rows,
+)
+from cannery.ops.conv.geometry import ConvShape
+from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared.function import describe, signature
+from cannery.ops.shared.lanes import Vec, split_lanes
+from cannery.ops.shared.tiles import pixel_tiles, vector_loops, widths
+from cannery.schedule.cost import CORE, mac_instructions
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+#: Tiles (MH rows, MR pixels) by the number of vector registers.
+TILES = {
+    8: ((1, 4), (1, 2), (1, 3), (1, 6), (2, 2), (1, 1)),
+    16: ((1, 4), (1, 2), (1, 6), (1, 8), (2, 2), (2, 4), (2, 6), (1, 1)),
+    32: ((2, 4), (1, 4), (1, 8), (1, 12), (2, 2), (2, 6), (2, 8), (3, 4), (4, 4), (1, 1)),
+}
+
+#: With more taps than this the kernel's rows are a loop.
+MAX_TAPS = 25
+
+
+@schedule
+@dataclass(frozen=True)
+class ConvDepthwiseC(Schedule):
+    """See the module's text."""
+
+    id = "conv.depthwise_c"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        return why_not_depthwise(graph, step)
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        shape = depthwise_shape(graph, step)
+        unroll = "kh" if shape.taps <= MAX_TAPS else "kw"
+        found: list[Params] = []
+        for lanes in widths(shape.oc, isa):
+            for rows, pixels in TILES.get(isa.registers, TILES[16]):
+                tile: dict[str, int | str] = {
+                    "lanes": lanes,
+                    "mh": min(rows, shape.oh) if unroll == "kh" else 1,
+                    "mr": min(pixels, shape.ow),
+                    "unroll": unroll,
+                }
+                found += [{**tile, "inner": inner} for inner in ("c", "px")]
+        return list({self.label(params): params for params in found}.values())
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        halo = depthwise_shape(graph, step).halo
+        return (Want("nhwc", halo), *(Want("nhwc") for _ in step.inputs[1:]))
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want("nhwc"),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        shape = depthwise_shape(graph, step)
+        mh = int(params["mh"])
+        vectors = len(split_lanes(shape.oc, isa, int(params["lanes"])))
+        cycles = code = 0.0
+        for tile in pixel_tiles(0, shape.ow, int(params["mr"])):
+            one = _tile_cycles(shape, step, isa, mh, tile.pixels, inner=str(params["inner"]))
+            cycles += tile.count * one
+            code += 6.5 * shape.taps * tile.pixels * (mh + (mh > 1))
+        if params["unroll"] == "kw":
+            cycles *= 1.1
+            code /= shape.kh
+        return Estimate(cycles * vectors * shape.oh / mh, code)
+
+    def kernel(self, job: Job) -> Kernel:
+        shape = depthwise_shape(job.graph, job.step)
+        ep = epilogues.build(job, job.step.anchor.output)
+        vectors = split_lanes(shape.oc, job.isa, int(job.params["lanes"]))
+        arrays = _arrays(job, shape, vectors)
+        by_lookup = multiplier(shape) > 1
+        code = render(
+            "ops/conv/depthwise_c.c.j2",
+            s=shape,
+            p=job.params,
+            x=job.inputs[0],
+            y=job.output,
+            ep=ep,
+            loops=vector_loops(vectors),
+            pixel_tiles=pixel_tiles,
+            window_rows=window_rows,
+            window_columns=window_columns,
+            load=lambda vec, at: _load(job, vec, at, by_lookup=by_lookup),
+            first_input="" if by_lookup else " + c0",
+            at_zero=lambda vec: replace(vec, start=0),
+            residual={k: job.inputs[k] for k in ep.tensors},
+            residual_at=lambda i, px: lambda k: _residual(job, k, i, px),
+            symbol=job.symbol,
+            signature=signature(job, band=True),
+            describe=describe(job),
+        )
+        return Kernel(code, (*arrays, *ep.constants), band=1, needs_math=ep.needs_math)
+
+
+def _tile_cycles(
+    shape: ConvShape, step: Step, isa: Isa, rows: int, pixels: int, *, inner: str
+) -> float:
+    """Cycles of a register tile: multiply-accumulates, loads, or stores, whichever is most."""
+    outputs = rows * pixels
+    inputs = len(window_rows(shape, rows)) * len(window_columns(shape, pixels))
+    held = inner == "px" and outputs + shape.taps + 1 <= isa.registers
+    spilled = max(outputs + 2 - isa.registers, 0) * shape.taps
+    loads = inputs + (0 if held else shape.taps) + 2 * spilled
+    work = outputs * (shape.taps * mac_instructions(isa) + 1 + len(step.epilogue))
+    if multiplier(shape) > 1:
+        loads += inputs * isa.widest
+    return 4.0 + max(
+        work / CORE.arithmetic,
+        loads / CORE.loads,
+        outputs / CORE.stores,
+        (work + loads + outputs) / CORE.issue,
+        CORE.latency * shape.taps / 2,
+    )
+
+
+def _load(job: Job, vec: Vec, at: str, *, by_lookup: bool) -> str:
+    """The inputs of a vector of output channels, at an offset from the window's first cell."""
+    if by_lookup:
+        return f"{vec.t}_lookup(xp{at}, i32x{vec.lanes}_load({job.symbol}_i + c0))"
+    return vec.load(f"xp{at}")
+
+
+def _residual(job: Job, k: int, row: int, pixel: int) -> str:
+    at = row * job.inputs[k].row + pixel * job.inputs[k].col
+    return f"r{k} + {at}" if at else f"r{k}"
+
+
+def _arrays(job: Job, shape: ConvShape, vectors: Sequence[Vec]) -> tuple[ConstArray, ...]:
+    """Weights as [vector][kh][kw][lanes], biases as [channel], and each channel's input channel."""
+    w = job.constant(shape.weight).reshape(shape.taps, shape.oc)
+    panels: list[NDArray[np.float32]] = []
+    for vec in vectors:
+        panel = np.zeros((shape.taps, vec.lanes), np.float32)
+        panel[:, : vec.valid] = w[:, vec.start : vec.start + vec.valid]
+        panels.append(panel.reshape(-1))
+    padded = shape.oc + epilogues.CHANNEL_PADDING
+    bias = np.zeros(padded, np.float32)
+    if shape.bias:
+        bias[: shape.oc] = job.constant(shape.bias)
+    arrays = [
+        ConstArray(f"{job.symbol}_w", np.concatenate(panels), "weights [vector][kh][kw][lanes]"),
+        ConstArray(f"{job.symbol}_b", bias, "bias [oc], padded"),
+    ]
+    if multiplier(shape) > 1:
+        inputs = np.zeros(padded, np.int32)
+        inputs[: shape.oc] = np.arange(shape.oc) // multiplier(shape)
+        arrays.append(ConstArray(f"{job.symbol}_i", inputs, "input channel of each output channel"))
+    return tuple(arrays)

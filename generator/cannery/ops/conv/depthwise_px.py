@@ -1,0 +1,160 @@
+"""Depthwise convolution with neighbouring output pixels in the lanes, planar in and out.
+
+A tile of MH rows x NR vectors of pixels of one channel stays in registers; the channel's weights
+are broadcast. Rows of the window that several output rows share are loaded once per tile. The last
+vector of a row overlaps its neighbour, so nothing beyond the windows is read. `unroll` says which
+loops are left: kh (none) or kw (over the kernel's rows).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cannery.emit.environment import render
+from cannery.ir.graph import Graph
+from cannery.layouts import Want, planar
+from cannery.ops.conv.depthwise import (
+    depthwise_shape,
+    why_not_depthwise,
+    window_columns,
+    window_rows,
+)
+from cannery.ops.conv.geometry import ConvShape
+from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared.function import describe, signature
+from cannery.ops.shared.taps import load_count, tap_loads
+from cannery.ops.shared.tiles import VecLoop, cover, widths
+from cannery.schedule.cost import CORE, mac_instructions
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+#: Tiles (MH rows, NR vectors) by the number of vector registers.
+TILES = {
+    8: ((1, 1), (1, 2), (2, 1), (3, 1)),
+    16: ((1, 1), (1, 2), (2, 1), (3, 1), (4, 1), (2, 2)),
+    32: ((1, 1), (1, 2), (2, 1), (3, 1), (4, 1), (2, 2), (4, 2), (6, 1)),
+}
+
+#: With more taps than this the kernel's rows are a loop.
+MAX_TAPS = 25
+
+
+@schedule
+@dataclass(frozen=True)
+class ConvDepthwisePx(Schedule):
+    """See the module's text."""
+
+    id = "conv.depthwise_px"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        return why_not_depthwise(graph, step)
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        shape = depthwise_shape(graph, step)
+        unroll = "kh" if shape.taps <= MAX_TAPS else "kw"
+        found: list[Params] = []
+        for lanes in widths(shape.ow, isa):
+            for mh, nr in TILES.get(isa.registers, TILES[16]):
+                rows = min(mh, shape.oh) if unroll == "kh" else 1
+                vectors = max(min(nr, shape.ow // lanes), 1)
+                found.append({"lanes": lanes, "mh": rows, "nr": vectors, "unroll": unroll})
+        return list({self.label(params): params for params in found}.values())
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        halo = depthwise_shape(graph, step).halo
+        return (Want(planar.ORDER, halo), *(Want(planar.ORDER) for _ in step.inputs[1:]))
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want(planar.ORDER),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        shape = depthwise_shape(graph, step)
+        mh = int(params["mh"])
+        cycles = code = 0.0
+        for vectors, loop in _chunks(shape, params, isa):
+            cycles += loop.count * _tile_cycles(shape, step, isa, mh, vectors, loop.vec.lanes)
+            code += 6.5 * shape.taps * vectors * (mh + (mh > 1))
+        if params["unroll"] == "kw":
+            cycles *= 1.1
+            code /= shape.kh
+        return Estimate(shape.oc * (shape.oh / mh * (cycles + 4.0) + 10.0), code)
+
+    def kernel(self, job: Job) -> Kernel:
+        shape = depthwise_shape(job.graph, job.step)
+        ep = epilogues.build(job, job.step.anchor.output)
+        code = render(
+            "ops/conv/depthwise_px.c.j2",
+            s=shape,
+            p=job.params,
+            x=job.inputs[0],
+            y=job.output,
+            ep=ep,
+            chunks=_chunks(shape, job.params, job.isa),
+            offsets=_offsets(shape),
+            window_rows=window_rows,
+            tap_loads=tap_loads,
+            at_zero=lambda vec: replace(vec, start=0),
+            residual={k: job.inputs[k] for k in ep.tensors},
+            residual_at=lambda row, at: lambda k: f"r{k} + {row * job.inputs[k].row + at}",
+            symbol=job.symbol,
+            signature=signature(job, band=True),
+            describe=describe(job),
+        )
+        arrays = _arrays(job, shape)
+        return Kernel(code, (*arrays, *ep.constants), band=1, needs_math=ep.needs_math)
+
+
+def _chunks(shape: ConvShape, params: Params, isa: Isa) -> list[tuple[int, VecLoop]]:
+    """A row as (vectors per tile, loop): tiles of NR vectors, then single vectors."""
+    lanes, nr = int(params["lanes"]), int(params["nr"])
+    loops = cover(0, shape.ow, isa, lanes)
+    first = loops[0]
+    tiles = first.count // nr
+    if nr == 1 or not tiles:
+        return [(1, loop) for loop in loops]
+    chunks = [(nr, replace(first, count=tiles))]
+    done = tiles * nr
+    if done < first.count:
+        rest = replace(first.vec, start=done * first.vec.lanes)
+        chunks.append((1, VecLoop(rest, first.count - done)))
+    return chunks + [(1, loop) for loop in loops[1:]]
+
+
+def _offsets(shape: ConvShape) -> list[int]:
+    """Columns of the taps from the first."""
+    return [column.at for column in window_columns(shape, 1)]
+
+
+def _tile_cycles(
+    shape: ConvShape, step: Step, isa: Isa, rows: int, vectors: int, lanes: int
+) -> float:
+    """Cycles of a register tile: multiply-accumulates, loads, or issue, whichever is most."""
+    outputs = rows * vectors
+    loads, shuffles = load_count(lanes, _offsets(shape), shape.sw)
+    lines = len(window_rows(shape, rows)) * vectors
+    weights = 0 if shape.taps + outputs + shape.kw <= isa.registers else shape.taps
+    reads = lines * loads + weights
+    work = outputs * (shape.taps * mac_instructions(isa) + 1 + len(step.epilogue))
+    work += lines * shuffles
+    return 3.0 + max(
+        work / CORE.arithmetic,
+        reads / CORE.loads,
+        (work + reads + outputs) / CORE.issue,
+        CORE.latency * shape.taps / 2,
+    )
+
+
+def _arrays(job: Job, shape: ConvShape) -> tuple[ConstArray, ...]:
+    """Weights as [oc][kh][kw], biases as [oc]."""
+    w = job.constant(shape.weight).reshape(shape.taps, shape.oc)
+    bias = np.zeros(shape.oc, np.float32)
+    if shape.bias:
+        bias = job.constant(shape.bias)
+    return (
+        ConstArray(f"{job.symbol}_w", np.ascontiguousarray(w.T), "weights [oc][kh][kw]"),
+        ConstArray(f"{job.symbol}_b", bias, "bias [oc]"),
+    )
