@@ -163,3 +163,12 @@ def test_large_weights_are_assembled_and_rebuilt(project: Project) -> None:
     _later(project.folder / "ball.h5")
     project.build()
     assert weights.read_bytes() in archive.read_bytes()
+
+
+def test_the_verify_target_uses_what_cmake_uses(project: Project) -> None:
+    project.lists("add_nn_model(ball MODEL ball.h5)\n", languages="CXX")
+    project.configure("-DCMAKE_CXX_FLAGS=-DNDEBUG -g")
+    told = project.build("--target", "ball_verify")
+    assert "scores" in told
+    (command,) = project.tree.rglob("*.command")
+    assert {"-DNDEBUG", "-g", "-O2"} <= set(command.read_text().split())

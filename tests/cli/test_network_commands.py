@@ -1,0 +1,123 @@
+"""run, verify and bench: a small network built, run and judged here and in emulation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click.testing
+import numpy as np
+import pytest
+
+from cannery.cli import cli, invoke
+from cannery.errors import OptionError
+from cannery.execution.samples import (
+    errors_by_output,
+    read_samples,
+    reference_outputs,
+    relative_error,
+)
+from cannery.frontends import load_graph
+from cannery.ir.tensor import DType, TensorType
+from needs import need_program, need_toolchain
+from tiny_models import write_tiny_classifier
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    need_program("ninja")
+    need_toolchain("native")
+    return write_tiny_classifier(tmp_path / "ball.h5")
+
+
+def run(*arguments: str | Path) -> Any:
+    """The JSON that a command prints; it must succeed."""
+    words = [str(argument) for argument in arguments]
+    done = click.testing.CliRunner().invoke(cli, [*words, "--json"], catch_exceptions=False)
+    return json.loads(done.stdout)
+
+
+def test_run_gives_what_the_reference_gives(model: Path, tmp_path: Path) -> None:
+    images = np.random.default_rng(5).normal(size=(3, 16, 16, 1)).astype(np.float32)
+    np.savez(tmp_path / "in.npz", image=images)
+    assert run("run", model, "--inputs", tmp_path / "in.npz", "-o", tmp_path / "out.npz") == {
+        "outputs": {"scores": [3, 2]}, "samples": 3, "target": "native",
+    }  # fmt: skip
+    found = np.load(tmp_path / "out.npz")
+    assert found.files == ["scores"]
+    samples = [{"image": images[k : k + 1]} for k in range(3)]
+    expected = reference_outputs(load_graph(model), samples)
+    assert errors_by_output([{"scores": found["scores"]}], expected)["scores"] < 1e-6
+
+
+def test_verify_passes_and_fails(model: Path, tmp_path: Path) -> None:
+    good = run("verify", model, "--layers")
+    assert good["passed"]
+    assert 0 <= good["errors"]["scores"] < 1e-6
+    assert [step["fault"] for step in good["layers"]] == [""]
+    np.savez(tmp_path / "in.npz", image=np.zeros((1, 16, 16, 1), np.float32))
+    np.savez(tmp_path / "out.npz", scores=np.array([[0.25, 0.5]], np.float32))
+    words: list[str | Path] = [
+        "verify",
+        model,
+        "--inputs",
+        tmp_path / "in.npz",
+        "--against",
+        tmp_path / "out.npz",
+    ]
+    assert not run(*words)["passed"]
+    assert invoke([str(word) for word in words]) == 1
+
+
+@pytest.mark.parametrize("target", ["atom32", "aarch64-a53", "cortex-m7"])
+def test_verify_other_targets(model: Path, target: str) -> None:
+    need_program(need_toolchain(target).target.emulator[0])
+    assert run("verify", model, "--target", target)["passed"]
+
+
+def test_bench_reports_times_and_steps(model: Path) -> None:
+    found = run("bench", model, "--seconds", "0.05")
+    latency = found["latency_us"]
+    assert 0 < latency["p25"] <= latency["p50"] <= latency["p99"]
+    assert found["macs"] == 16 * 16 * 2
+    assert found["origin"] == "device"
+    assert 0 < found["percent_of_peak"] < 200
+    (step,) = found["steps"]
+    assert step["us"] > 0
+
+
+def test_samples_are_split_along_the_first_axis(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", x=np.arange(12, dtype=np.float32).reshape(6, 2))
+    samples = read_samples(tmp_path / "x.npz", {"x": TensorType((2, 2))})
+    assert [sample["x"].tolist() for sample in samples][1] == [[4, 5], [6, 7]]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({}, "no array 'x'"),
+        ({"x": np.zeros((1, 2), np.float32), "y": np.zeros(1)}, "unknown array 'y'"),
+        ({"x": np.zeros((1, 2))}, "element type float64, float32 is needed"),
+        ({"x": np.zeros((1, 3), np.float32)}, r"shape \(1, 3\), \(1, 2\) is needed"),
+        ({"x": np.zeros((0, 2), np.float32)}, "is needed"),
+    ],
+)
+def test_samples_that_do_not_fit(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
+    np.savez(tmp_path / "x.npz", **arrays)
+    with pytest.raises(OptionError, match=message):
+        read_samples(tmp_path / "x.npz", {"x": TensorType((1, 2), DType.FLOAT32)})
+
+
+@pytest.mark.parametrize("data", [b"", b"PK\x03\x04 not really", b"junk"])
+def test_damaged_sample_files(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "x.npz").write_bytes(data)
+    with pytest.raises(OptionError, match=r"x\.npz: not a sound"):
+        read_samples(tmp_path / "x.npz", {"x": TensorType((1, 2))})
+
+
+def test_the_error_of_values_that_are_not_finite() -> None:
+    expected = np.array([1.0, np.inf, np.nan])
+    assert relative_error(np.array([1.5, np.inf, np.nan]), expected) == 0.5
+    assert relative_error(np.array([1.5, 2.0, np.nan]), expected) == np.inf
+    assert relative_error(np.array([np.nan, np.inf, np.nan]), expected) == np.inf
