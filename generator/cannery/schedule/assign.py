@@ -71,9 +71,27 @@ class _Assigner:
             for value, want in zip(step.inputs, wants, strict=True):
                 self.wants.setdefault(value, []).append(want)
             self.gives.update(zip(step.outputs, gives, strict=True))
+        self.share_pitches()
         for step, choice in zip(self.steps, self.choices, strict=True):
             if isinstance(choice.schedule, ConcatView):
                 self.note_parts(step)
+
+    def share_pitches(self) -> None:
+        """Equal pad columns for values of one height and width, where their steps ask for it."""
+        noted = [(v, w) for v, wants in self.wants.items() for w in wants] + [*self.gives.items()]
+        columns: dict[tuple[int, int], Halo] = {}
+        for value, want in noted:
+            if want.shared_pitch:
+                size = image_dims(self.graph.types[value])[1:3]
+                pads = Halo(left=want.halo.left, right=want.halo.right)
+                columns[size] = columns.get(size, Halo()).union(pads)
+
+        def widen(value: str, want: Want) -> Want:
+            pads = columns.get(image_dims(self.graph.types[value])[1:3], Halo())
+            return replace(want, halo=want.halo.union(pads)) if want.shared_pitch else want
+
+        self.wants = {v: [widen(v, w) for w in wants] for v, wants in self.wants.items()}
+        self.gives = {v: widen(v, want) for v, want in self.gives.items()}
 
     def note_parts(self, step: Step) -> None:
         """The parts of a concatenation that their producers can write where they belong."""
@@ -113,7 +131,8 @@ class _Assigner:
         gives = self.gives[value]
         parts = [v for v, (parent, _) in self.parents.items() if parent == value]
         readers = [w for v in (value, *parts) for w in self.wants.get(v, [])]
-        merged = merge_wants(readers, gives.order)
+        writers = [self.gives[v] for v in (value, *parts) if self.gives[v].shared_pitch]
+        merged = merge_wants([*readers, *writers], gives.order)
         slack = max(merged.slack, gives.slack)
         layout = make_layout(self.graph.types[value], replace(merged, slack=slack))
         return self.add(value, value, layout, value)
