@@ -109,7 +109,8 @@ class _Assigner:
             start[axis] = at
             at += image_dims(self.graph.types[value])[1 + axis]
             gives = self.gives.get(value)
-            if value in views or not gives or gives.order != order or gives.slack:
+            fits = gives and gives.order == order and not gives.slack and not gives.dense
+            if value in views or not fits:
                 continue
             if value not in self.parents and step.anchor.inputs.count(value) == 1:
                 self.parents[value] = (step.output, (start[0], start[1], start[2]))
@@ -134,8 +135,8 @@ class _Assigner:
         writers = [self.gives[v] for v in (value, *parts) if self.gives[v].shared_pitch]
         merged = merge_wants([*readers, *writers], gives.order)
         slack = max(merged.slack, gives.slack)
-        layout = make_layout(self.graph.types[value], replace(merged, slack=slack))
-        return self.add(value, value, layout, value)
+        want = gives if gives.dense else replace(merged, slack=slack)
+        return self.add(value, value, make_layout(self.graph.types[value], want), value)
 
     def place_part(self, name: str, value: str, whole: str, start: tuple[int, int, int]) -> Buffer:
         """A buffer for a value that is a box of a larger one."""

@@ -42,7 +42,7 @@ class ConvShape:
         """What the windows read around the image."""
         below = (self.oh - 1) * self.sh + (self.kh - 1) * self.dh - self.top - (self.ih - 1)
         right = (self.ow - 1) * self.sw + (self.kw - 1) * self.dw - self.left - (self.iw - 1)
-        return Halo(self.top, max(below, 0), self.left, max(right, 0))
+        return Halo(max(self.top, 0), max(below, 0), max(self.left, 0), max(right, 0))
 
     @property
     def taps(self) -> int:

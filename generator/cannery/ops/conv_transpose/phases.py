@@ -1,0 +1,198 @@
+"""Transposed convolution in gather form: one ordinary convolution per phase of the output.
+
+Outputs whose row and column leave the same rest modulo the strides (one phase) are reached by the
+same taps. So each phase is a convolution of stride 1 with those taps, flipped, which writes every
+stride-th row and column: `conv.direct_oc` on a layout with multiplied pitches. A group is a block
+of a matrix that is zero elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import gcd
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannery.emit.environment import render
+from cannery.ir.graph import Graph, Node
+from cannery.ir.tensor import TensorType
+from cannery.layouts import Halo, Layout, Want, image_dims
+from cannery.ops.conv.direct_oc import ConvDirectOc
+from cannery.ops.conv.geometry import conv_shape
+from cannery.ops.conv.op import Conv
+from cannery.ops.conv_transpose.op import ConvTranspose
+from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared.function import describe, parameter_names, signature
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+_DIRECT = ConvDirectOc()
+
+
+@dataclass(frozen=True)
+class Line:
+    """One phase along one axis: outputs phase, phase+stride ...; output i of it reads, by its
+    tap t (kernel index `taps[t]`), input  i + t * dilation - pad.
+    """
+
+    phase: int
+    size: int
+    taps: tuple[int, ...]
+    dilation: int
+    pad: int
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase of the output, as a convolution step of its own in a graph of its own."""
+
+    rows: Line
+    cols: Line
+    graph: Graph
+    step: Step
+
+
+def lines(size: int, kernel: int, stride: int, dilation: int, begin: int) -> list[Line]:
+    """The phases along an axis with `size` outputs. A phase that no tap reaches has none."""
+    found = []
+    for phase in range(min(stride, size)):
+        count = -(-(size - phase) // stride)
+        taps = [k for k in range(kernel) if (phase + begin - k * dilation) % stride == 0]
+        # Output i reads input i + (phase + begin - k*dilation) / stride: flipped, it ascends.
+        first = (phase + begin - taps[-1] * dilation) // stride if taps else 0
+        step = dilation // gcd(stride, dilation)
+        found.append(Line(phase, count, tuple(taps[::-1]), step, -first))
+    return found
+
+
+def phases(graph: Graph, step: Step) -> list[Phase]:
+    """All phases of a 2D transposed convolution with constant weights."""
+    node = step.anchor
+    op = node.op
+    assert isinstance(op, ConvTranspose)
+    weight = dense_weight(graph, node)
+    _, oh, ow, _ = image_dims(graph.types[node.output])
+    (sh, sw), (dh, dw) = op.strides, op.dilations
+    kh, kw = weight.shape[:2]
+    all_rows = lines(oh, kh, sh, dh, op.pads[0][0])
+    all_cols = lines(ow, kw, sw, dw, op.pads[1][0])
+    return [_phase(graph, step, weight, r, c) for r in all_rows for c in all_cols]
+
+
+def dense_weight(graph: Graph, node: Node) -> NDArray[np.float32]:
+    """[kh,kw,IC,OC] without groups, from [kh,kw,OC/group,IC]."""
+    op = node.op
+    assert isinstance(op, ConvTranspose)
+    grouped = np.asarray(graph.constants[node.inputs[1]], np.float32).transpose(0, 1, 3, 2)
+    kh, kw, ic, made = grouped.shape
+    dense = np.zeros((kh, kw, ic, made * op.group), np.float32)
+    taken = ic // op.group
+    for g in range(op.group):
+        rows = slice(g * taken, (g + 1) * taken)
+        dense[:, :, rows, g * made : (g + 1) * made] = grouped[:, :, rows]
+    return dense
+
+
+def _phase(graph: Graph, step: Step, weight: NDArray[np.float32], rows: Line, cols: Line) -> Phase:
+    """The graph of one phase: the convolution, then the step's epilogue, on smaller types."""
+    node = step.anchor
+    if rows.taps and cols.taps:
+        part = weight[list(rows.taps)][:, list(cols.taps)]
+    else:
+        part = np.zeros((1, 1, *weight.shape[2:]), np.float32)
+    kernel = np.ascontiguousarray(part)
+    op = Conv((1, 1), ((rows.pad, 0), (cols.pad, 0)), (rows.dilation, cols.dilation))
+    name = f"{node.name}/phase"
+    conv = Node(op, node.name, (node.inputs[0], name, *node.inputs[2:]), node.outputs)
+    types = dict(graph.types)
+    types[name] = TensorType(kernel.shape)
+    values = {node.output, *step.inputs[1:], *(n.output for n in step.epilogue)}
+    for value in values:
+        batch, _, _, channels = image_dims(graph.types[value])
+        types[value] = TensorType((batch, rows.size, cols.size, channels))
+    constants = {**graph.constants, name: kernel}
+    small = replace(graph, nodes=(conv, *step.epilogue), types=types, constants=constants)
+    return Phase(rows, cols, small, replace(step, anchors=(conv,)))
+
+
+@schedule
+@dataclass(frozen=True)
+class ConvTransposePhases(Schedule):
+    """See the module's text; its tunables are those of `conv.direct_oc`."""
+
+    id = "conv_transpose.phases"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        op = step.anchor.op
+        if len(step.anchors) != 1 or not isinstance(op, ConvTranspose) or len(op.strides) != 2:
+            return "not a 2D transposed convolution"
+        if any(i and i not in graph.constants for i in step.anchor.inputs[1:]):
+            return "weights are not constant"
+        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        largest = max(phases(graph, step), key=lambda p: len(p.rows.taps) * len(p.cols.taps))
+        return _DIRECT.candidates(largest.graph, largest.step, isa)
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        halo = Halo()
+        for phase in phases(graph, step):
+            shape = conv_shape(phase.graph, phase.step)
+            assert shape is not None
+            halo = halo.union(shape.halo)
+        return (Want("nhwc", halo), *(Want() for _ in step.inputs[1:]))
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want(),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        parts = [_DIRECT.cost(p.graph, p.step, params, isa) for p in phases(graph, step)]
+        return Estimate(sum(p.cycles for p in parts), sum(p.code_bytes for p in parts))
+
+    def kernel(self, job: Job) -> Kernel:
+        op = job.step.anchor.op
+        assert isinstance(op, ConvTranspose)
+        stride, stride_x = op.strides
+        found = phases(job.graph, job.step)
+        kernels = [self._sub_kernel(job, p, stride, stride_x, k) for k, p in enumerate(found)]
+        code = render(
+            "ops/conv_transpose/phases.c.j2",
+            parts=[k.code for k in kernels],
+            found=found,
+            stride=stride,
+            symbol=job.symbol,
+            names=parameter_names(job),
+            describe=describe(job),
+            signature=signature(job, band=True),
+        )
+        constants = tuple(c for k in kernels for c in k.constants)
+        return Kernel(code, constants, band=stride, needs_math=kernels[0].needs_math)
+
+    @staticmethod
+    def _sub_kernel(job: Job, phase: Phase, stride: int, stride_x: int, number: int) -> Kernel:
+        def lattice(layout: Layout) -> Layout:
+            """Every stride-th row and column of an image."""
+            return replace(
+                layout,
+                shape=(phase.rows.size, phase.cols.size, layout.shape[2]),
+                row=layout.row * stride,
+                col=layout.col * stride_x,
+                origin=layout.at(phase.rows.phase, phase.cols.phase, 0),
+            )
+
+        shape = conv_shape(phase.graph, phase.step)
+        assert shape is not None
+        sub = Job(
+            phase.graph,
+            phase.step,
+            job.isa,
+            {**job.params, "mr": min(int(job.params["mr"]), shape.ow)},
+            f"{job.symbol}_p{number}",
+            (job.inputs[0], *map(lattice, job.inputs[1:])),
+            (lattice(job.output),),
+            job.in_place,
+        )
+        return _DIRECT.kernel(sub)
