@@ -28,6 +28,7 @@ def environment() -> jinja2.Environment:
     env.filters["c_string"] = c_string
     env.filters["c_comment"] = c_comment
     env.globals["offset"] = offset
+    env.globals["input_name"] = input_name
     env.globals["loop_head"] = loop_head
     env.globals["times"] = times
     env.globals["zip"] = zip
@@ -50,6 +51,11 @@ def offset(elements: int) -> str:
     if elements == 0:
         return ""
     return f" + {elements}" if elements > 0 else f" - {-elements}"
+
+
+def input_name(index: int) -> str:
+    """The parameter of a step's input: x, x1, x2 ..."""
+    return f"x{index}" if index else "x"
 
 
 def loop_head(variable: str, count: int) -> str:

@@ -8,8 +8,7 @@ are. Else tiles of R rows go along the rows. Nothing outside an image and its ha
 last tile overlaps its neighbour.
 
 `unroll`: kh (loop over the input channels, the window in line), kw (loop over the window's rows,
-too) or all (no loop). `broadcast`: load1 (a scalar), splat (weights stored once per lane, for SSE)
-or lane (NEON multiply by lane). `opaque` hides the input pointer from the compiler, see
+too) or all (no loop). `broadcast`: see `panels`. `opaque` hides the input pointer from the compiler, see
 CANNERY_OPAQUE_PTR: gcc then keeps no addresses in registers, and spills none.
 """
 
@@ -18,13 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from cannery.emit.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.layouts import Layout, Want, planar
 from cannery.ops.conv.geometry import ConvShape, conv_shape
+from cannery.ops.conv.panels import Panels, balanced, bias_array, broadcasts, periodic_mask
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.cover import Span, spans, tile_counts
 from cannery.ops.shared.function import describe, signature
@@ -45,14 +42,8 @@ TILES = {
 MAX_UNROLLED = 3000
 
 
-@dataclass(frozen=True)
-class Block:
-    """`count` neighbouring groups of `n` output channels, from `channel` on."""
-
-    n: int
-    channel: int
-    weight: int
-    count: int
+#: What is unrolled, and whether the compiler may see through the pointers.
+_LEVELS = (("kh", True), ("kh", False), ("kw", False), ("all", True), ("all", False))
 
 
 @dataclass(frozen=True)
@@ -84,16 +75,14 @@ class ConvDirectPx(Schedule):
         shape = _shape(graph, step)
         found: list[Params] = []
         for lanes in _widths(shape, isa):
-            for p, c in TILES.get(isa.registers, TILES[16]):
-                c = -(-shape.oc // -(-shape.oc // c))
-                for p, rows in _splits(p, lanes, shape):
-                    for unroll in ("kh", "kw", "all") if shape.kh > 1 else ("kh", "all"):
-                        for broadcast in _broadcasts(shape, isa, lanes):
-                            for opaque in (True, False):
-                                found.append(
-                                    dict(lanes=lanes, p=p, rows=rows, c=c, unroll=unroll,
-                                         broadcast=broadcast, opaque=opaque)
-                                )  # fmt: skip
+            for vectors, c in TILES.get(isa.registers, TILES[16]):
+                for p, rows in _splits(vectors, lanes, shape):
+                    for unroll, opaque in _LEVELS:
+                        found += [
+                            {"lanes": lanes, "p": p, "rows": rows, "c": balanced(shape.oc, c),
+                             "unroll": unroll, "broadcast": broadcast, "opaque": opaque}
+                            for broadcast in broadcasts(isa, lanes)
+                        ]  # fmt: skip
         distinct = {self.label(p): p for p in found if _unrolled(shape, p, isa) <= MAX_UNROLLED}
         return list(distinct.values())
 
@@ -113,7 +102,7 @@ class ConvDirectPx(Schedule):
         cycles = 0.0
         for span, count in tile_counts(total, tiles):
             vectors = span.vectors * (1 if flat else rows)
-            for block in _blocks(shape, params):
+            for block in _panels(shape, params).blocks:
                 each = _tile_cost(shape, params, isa, vectors, block.n)
                 cycles += count * block.count * each
             cycles += count * 6.0
@@ -131,10 +120,8 @@ class ConvDirectPx(Schedule):
         total = shape.oh * y.row - pad if flat else shape.ow
         tiles = _tiles(shape, job.params, job.isa, total, flat=flat)
         rows = min(int(job.params["rows"]), shape.oh)
-        blocks = _blocks(shape, job.params)
-        constants = pack_weights(job, shape, blocks, tiles[0])
-        if flat and pad:
-            constants += (_mask(job.symbol, shape.ow, y.row, tiles[0].width),)
+        panels = _panels(shape, job.params)
+        constants = _constants(job, shape, panels, y.row + tiles[0].width if pad else 0)
         code = render(
             "ops/conv/direct_px.c.j2",
             s=shape,
@@ -143,11 +130,12 @@ class ConvDirectPx(Schedule):
             y=y,
             flat=flat,
             pad=pad,
+            masked=pad > 0,
             tiles=tiles,
             row_counts=[1] if flat or rows == 1 else [rows, 1],
-            blocks=blocks,
+            panels=panels,
             loads=_loads(shape),
-            panel=lambda n: _panel(n, job.params),
+            numbered=lambda prefix, count: [f"{prefix}{k}" for k in range(count)],
             ep=ep,
             residual=residual,
             tensor=_tensor(job),
@@ -210,41 +198,17 @@ def _splits(vectors: int, lanes: int, shape: ConvShape) -> list[tuple[int, int]]
     return fitting or [(1, 1)]
 
 
-def _broadcasts(shape: ConvShape, isa: Isa, lanes: int) -> list[str]:
-    """The forms other than load1 know one width only, so no row may be narrower."""
-    if lanes != 4 or shape.ow < 4:
-        return ["load1"]
-    if isa.has("lane_fma"):
-        return ["lane", "load1"]
-    return ["load1"] if isa.has("fma") else ["splat", "load1"]
-
-
 def _tiles(
     shape: ConvShape, params: Params, isa: Isa, total: int, *, flat: bool
 ) -> tuple[Span, ...]:
-    """The tiles of a band (or, if not flat, of one row). Weights stored per lane fix the width."""
+    """The tiles of a band, or, if not flat, of one row."""
     least = shape.ow if flat else total
-    tiles = spans(total, least, int(params["p"]), int(params["lanes"]), isa)
-    if params["broadcast"] in ("splat", "lane"):
-        return tuple(t for t in tiles if t.lanes == tiles[0].lanes)
-    return tiles
+    return spans(total, least, int(params["p"]), int(params["lanes"]), isa)
 
 
-def _panel(n: int, params: Params) -> int:
-    """Stored weights of one tap for `n` output channels."""
-    if params["broadcast"] == "lane":
-        return -(-n // 4) * 4
-    return n * int(params["lanes"]) if params["broadcast"] == "splat" else n
-
-
-def _blocks(shape: ConvShape, params: Params) -> list[Block]:
-    c = min(int(params["c"]), shape.oc)
-    full, rest = divmod(shape.oc, c)
-    blocks = [Block(c, 0, 0, full)]
-    if rest:
-        weight = full * shape.ic * shape.taps * _panel(c, params)
-        blocks.append(Block(rest, full * c, weight, 1))
-    return blocks
+def _panels(shape: ConvShape, params: Params) -> Panels:
+    k = shape.ic * shape.taps
+    return Panels(shape.oc, int(params["c"]), k, str(params["broadcast"]), int(params["lanes"]))
 
 
 def _loads(shape: ConvShape) -> list[Load]:
@@ -276,7 +240,7 @@ def _unrolled(shape: ConvShape, params: Params, isa: Isa) -> int:
     """Vector multiply-accumulates in the straight-line bodies that run most."""
     body = {"kw": shape.kw, "kh": shape.taps, "all": shape.taps * shape.ic}[str(params["unroll"])]
     tile = int(params["p"]) * int(params["rows"])
-    return tile * body * sum(block.n for block in _blocks(shape, params))
+    return tile * body * sum(block.n for block in _panels(shape, params).blocks)
 
 
 def _tile_cost(shape: ConvShape, params: Params, isa: Isa, vectors: int, n: int) -> float:
@@ -291,36 +255,19 @@ def _tile_cost(shape: ConvShape, params: Params, isa: Isa, vectors: int, n: int)
     return tile_cycles(isa, n, vectors, loads, k) + 1.5 * loops + 2.0 * vectors * n + 4.0
 
 
-def pack_weights(
-    job: Job, shape: ConvShape, blocks: Sequence[Block], span: Span
-) -> tuple[ConstArray, ...]:
-    """Weights as [block][ic][kh][kw][C], each repeated per lane if `splat`; biases as [oc]."""
-    w = job.constant(shape.weight)
-    panels: list[NDArray[np.float32]] = []
-    for block in blocks:
-        for k in range(block.count):
-            first = block.channel + k * block.n
-            panel = w[..., first : first + block.n].transpose(2, 0, 1, 3)
-            if job.params["broadcast"] == "splat":
-                panel = np.repeat(panel, span.lanes, axis=-1)
-            width = _panel(block.n, job.params)
-            padded = np.zeros((*panel.shape[:3], width), np.float32)
-            padded[..., : panel.shape[-1]] = panel
-            panels.append(padded.reshape(-1))
-    bias = np.zeros(shape.oc, np.float32)
-    if shape.bias:
-        bias[:] = job.constant(shape.bias)
-    return (
-        ConstArray(f"{job.symbol}_w", np.concatenate(panels), "weights [block][ic][kh][kw][oc]"),
-        ConstArray(f"{job.symbol}_b", bias, "bias [oc]"),
+def _constants(job: Job, shape: ConvShape, panels: Panels, mask: int) -> tuple[ConstArray, ...]:
+    """Weights as [block][ic][kh][kw][n], biases, and a mask of `mask` elements (0: none)."""
+    weights = job.constant(shape.weight).transpose(2, 0, 1, 3).reshape(panels.k, shape.oc)
+    bias = job.constant(shape.bias) if shape.bias else None
+    found = (
+        ConstArray(f"{job.symbol}_w", panels.pack(weights), "weights [block][ic][kh][kw][oc]"),
+        bias_array(job.symbol, bias, shape.oc),
     )
-
-
-def _mask(symbol: str, width: int, pitch: int, span: int) -> ConstArray:
-    """All ones for pixels, zero for pad columns, from any column on for `span` elements."""
-    column = np.arange(pitch + span) % pitch
-    values = np.where(column < width, -1, 0).astype(np.int32)
-    return ConstArray(f"{symbol}_m", values, f"pixels and pad columns of rows of {pitch}")
+    if not mask:
+        return found
+    pitch = job.output.row
+    values = periodic_mask([column < shape.ow for column in range(pitch)], mask)
+    return (*found, ConstArray(f"{job.symbol}_m", values, f"{shape.ow} pixels of {pitch} cells"))
 
 
 def _tensor(job: Job) -> Callable[[int, int, int], Callable[[int], str]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cannery.emit.environment import render
+from cannery.emit.environment import input_name, render
 from cannery.ir.graph import Graph
 from cannery.layouts import Layout, Want
 from cannery.ops.resize.op import Resize
@@ -85,7 +85,7 @@ class ResizeDirectC(Schedule):
 
 def _residual(k: int, layout: Layout, start: int) -> str:
     at = f"oh * {layout.row} + ow * {layout.col} + {layout.origin + start}"
-    return f"x{k} + ({at})"
+    return f"{input_name(k)} + ({at})"
 
 
 def _tables(job: Job, op: Resize, axis: int, name: str, size: int, stride: int) -> list[ConstArray]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cannery.emit.environment import c_comment, offset
+from cannery.emit.environment import c_comment, input_name, offset
 from cannery.ir.tensor import DType
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.schedule import Job
@@ -12,7 +12,7 @@ from cannery.schedule.schedule import Job
 
 def parameter_names(job: Job) -> list[str]:
     """Names of the inputs then outputs: x, x1, x2 ... y, y1 ..."""
-    inputs = ["x" if k == 0 else f"x{k}" for k in range(len(job.inputs))]
+    inputs = [input_name(k) for k in range(len(job.inputs))]
     outputs = ["y" if k == 0 else f"y{k}" for k in range(len(job.outputs))]
     return inputs + outputs
 
