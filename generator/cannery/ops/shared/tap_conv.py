@@ -1,0 +1,262 @@
+"""Convolutions whose taps are a table: output channels in the lanes, channels last in and out.
+
+One kernel for grouped convolution and for transposed convolution in gather form. Outputs fall into
+phases (one for a convolution; stride x stride for its transpose: outputs whose coordinates leave
+the same remainders). All outputs of a phase read the same taps, at offsets from a table, with
+weights packed for the phase:
+
+    y[j, oc] = b[oc] + sum over taps t, ic:  x[j * x_step + at[t] + ic] * w[phase][t][ic][oc]
+
+A tile of MR pixels of one phase x NR vectors of output channels of one group stays in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannery.emit.environment import offset, render
+from cannery.layouts import Layout
+from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared.function import describe, signature
+from cannery.ops.shared.lanes import Vec, split_lanes
+from cannery.ops.shared.tiles import widths
+from cannery.schedule.cost import tile_cycles
+from cannery.schedule.schedule import ConstArray, Job, Kernel, Params
+from cannery.target.isa import Isa
+
+#: Tiles (MR pixels, NR vectors) by the number of vector registers.
+TILES = {
+    8: ((2, 2), (1, 3), (4, 1), (3, 1), (1, 4), (2, 1), (1, 1)),
+    16: ((4, 2), (6, 2), (2, 3), (3, 3), (4, 3), (6, 1), (8, 1), (12, 1), (2, 4), (1, 6), (2, 1)),
+    32: ((8, 2), (12, 2), (6, 4), (5, 4), (4, 4), (4, 6), (8, 1), (16, 1), (24, 1), (2, 2)),
+}
+
+
+@dataclass(frozen=True)
+class Phase:
+    """The taps of one phase.
+
+    `cells` are (input rows, input columns) from the phase's own cell, `taps` the (kh, kw) there.
+    """
+
+    cells: tuple[tuple[int, int], ...]
+    taps: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class TapShape:
+    """Sizes of one image. Per group `ic` channels in and `oc` out.
+
+    `row_step` and `col_step` are the input cells between neighbouring outputs of a phase. `weight`
+    is [kh][kw][ic][groups * oc].
+    """
+
+    oh: int
+    ow: int
+    ic: int
+    oc: int
+    groups: int
+    row_phases: int
+    col_phases: int
+    row_step: int
+    col_step: int
+    phases: tuple[Phase, ...]
+
+    @property
+    def counts(self) -> list[int]:
+        """Outputs per row of each column phase."""
+        return [-(-(self.ow - p) // self.col_phases) for p in range(self.col_phases)]
+
+
+@dataclass(frozen=True)
+class Block:
+    """`count` neighbouring groups of vectors of the same shape, as `conv.direct_oc` has them."""
+
+    vecs: tuple[Vec, ...]
+    channel: int
+    packed: int
+    width: int
+    channels: int
+    count: int
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """What the template asks for."""
+
+    shape: TapShape
+    x: Layout
+    y: Layout
+    mr: int
+    width: int
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.shape, name)
+
+    @property
+    def x_step(self) -> int:
+        return self.shape.col_step * self.x.col
+
+    @property
+    def y_pitch(self) -> int:
+        return self.y.col
+
+    @property
+    def y_step(self) -> int:
+        return self.shape.col_phases * self.y.col
+
+    @property
+    def x_row(self) -> int:
+        return self.shape.row_step * self.x.row
+
+    @property
+    def x_origin(self) -> int:
+        return self.x.origin
+
+    @property
+    def full_tiles(self) -> bool:
+        return max(self.shape.counts) >= self.mr
+
+    @property
+    def rests(self) -> list[int]:
+        return sorted({n % self.mr for n in self.shape.counts} - {0})
+
+
+def tap_candidates(shape: TapShape, isa: Isa, label: Callable[[Params], str]) -> list[Params]:
+    """All tiles that differ, of the two widest vectors that a group's channels fill."""
+    found: list[Params] = []
+    for lanes in widths(shape.oc, isa):
+        vectors = len(split_lanes(shape.oc, isa, lanes))
+        broadcasts = ["load1"]
+        if lanes == 4 and shape.ic >= 4 and isa.has("lane_fma"):
+            broadcasts.append("lane")
+        for mr, nr in TILES.get(isa.registers, TILES[16]):
+            tile = {"lanes": lanes, "mr": min(mr, max(shape.counts)), "nr": min(nr, vectors)}
+            found += [{**tile, "broadcast": word} for word in broadcasts]
+    return list({label(params): params for params in found}.values())
+
+
+def tap_cycles(shape: TapShape, params: Params, isa: Isa) -> float:
+    """Estimated cycles of one image."""
+    mr, nr = int(params["mr"]), int(params["nr"])
+    loads = 1.0 if params["broadcast"] == "load1" else 0.25
+    vectors = split_lanes(shape.oc, isa, int(params["lanes"]))
+    cycles = 0.0
+    for phase, count in zip(shape.phases, shape.counts * shape.row_phases, strict=True):
+        k = len(phase.cells) * shape.ic
+        tiles = [(mr, count // mr)] + ([(count % mr, 1)] if count % mr else [])
+        for pixels, times in tiles:
+            for start in range(0, len(vectors), nr):
+                n = len(vectors[start : start + nr])
+                tile = tile_cycles(isa, pixels, n, pixels * loads + n, k)
+                cycles += times * (tile + 8.0 + 2.0 * len(phase.cells))
+    return cycles * shape.groups * shape.oh / shape.row_phases
+
+
+def tap_code_bytes(shape: TapShape, params: Params) -> float:
+    """Estimated bytes of the hot loops."""
+    tile = int(params["mr"]) * int(params["nr"])
+    return 6.5 * tile * (min(shape.ic, 8) + 4)
+
+
+def tap_kernel(job: Job, shape: TapShape, weight: NDArray[np.float32], bias: str) -> Kernel:
+    """The kernel of a job. `weight` is [kh][kw][ic][groups * oc], `bias` a constant or empty."""
+    ep = epilogues.build(job, job.step.anchor.output)
+    blocks = _blocks(shape, job.params, job.isa)
+    width = sum(block.width * block.count for block in blocks)
+    x, y = job.inputs[0], job.output
+    numbers = _Numbers(shape, x, y, int(job.params["mr"]), width)
+    code = render(
+        "ops/shared/tap_conv.c.j2",
+        k=numbers,
+        p=job.params,
+        y=y,
+        blocks=blocks,
+        ep=ep,
+        residual={k: job.inputs[k] for k in ep.tensors},
+        residual_at=lambda px, vec: lambda k: _residual(job, shape, k, px, vec),
+        symbol=job.symbol,
+        signature=signature(job, band=True),
+        describe=describe(job),
+    )
+    arrays = (*_tables(job, shape, width), *_weights(job, shape, blocks, weight, bias))
+    return Kernel(code, (*arrays, *ep.constants), band=1, needs_math=ep.needs_math)
+
+
+def _residual(job: Job, shape: TapShape, k: int, pixel: int, vec: Vec) -> str:
+    return f"r{k}{offset(pixel * shape.col_phases * job.inputs[k].col + vec.start)}"
+
+
+def _blocks(shape: TapShape, params: Params, isa: Isa) -> list[Block]:
+    """The vectors of one group, NR at a time; neighbours of the same shape become one loop."""
+    vectors = split_lanes(shape.oc, isa, int(params["lanes"]))
+    nr = int(params["nr"])
+    blocks: list[Block] = []
+    for at in range(0, len(vectors), nr):
+        group = vectors[at : at + nr]
+        first = group[0]
+        vecs = tuple(
+            Vec(v.start - first.start, v.lanes, v.valid, v.packed - first.packed) for v in group
+        )
+        if blocks and blocks[-1].vecs == vecs and all(v.full for v in vecs):
+            last = blocks[-1]
+            blocks[-1] = Block(
+                vecs, last.channel, last.packed, last.width, last.channels, last.count + 1
+            )
+        else:
+            width, channels = sum(v.lanes for v in group), sum(v.valid for v in group)
+            blocks.append(Block(vecs, first.start, first.packed, width, channels, 1))
+    return blocks
+
+
+def _tables(job: Job, shape: TapShape, width: int) -> list[ConstArray]:
+    """Taps per phase, their first index, the phase's first weight, and the taps' offsets."""
+    x = job.inputs[0]
+    counts = [len(phase.cells) for phase in shape.phases]
+    firsts = np.cumsum([0, *counts])[:-1]
+    cells = [row * x.row + col * x.col for phase in shape.phases for row, col in phase.cells]
+
+    def table(letter: str, values: Any, comment: str) -> ConstArray:
+        return ConstArray(f"{job.symbol}_{letter}", np.asarray(values, np.int32), comment)
+
+    return [
+        table("n", counts, "taps of each phase"),
+        table("f", firsts, "first tap of each phase"),
+        table("o", firsts * (shape.groups * shape.ic * width), "first weight of each phase"),
+        table("t", cells or [0], "input offset of each tap"),
+    ]
+
+
+def _weights(
+    job: Job, shape: TapShape, blocks: Sequence[Block], w: NDArray[np.float32], bias: str
+) -> list[ConstArray]:
+    """Weights as [phase][group][block][tap][ic][lanes of the block], biases as [channel]."""
+    panels: list[NDArray[np.float32]] = [np.zeros(0, np.float32)]
+    for phase in shape.phases:
+        taps = [w[kh, kw] for kh, kw in phase.taps]
+        for group in range(shape.groups):
+            for block in blocks:
+                for number in range(block.count):
+                    channel = group * shape.oc + block.channel + number * block.channels
+                    panel = np.zeros((len(taps), shape.ic, block.width), np.float32)
+                    for v in block.vecs:
+                        start = channel + v.start
+                        for t, tap in enumerate(taps):
+                            source = tap[:, start : start + v.valid]
+                            panel[t, :, v.packed : v.packed + v.valid] = source
+                    panels.append(panel.reshape(-1))
+    oc = shape.oc * shape.groups
+    padded = np.zeros(oc + epilogues.CHANNEL_PADDING, np.float32)
+    if bias:
+        padded[:oc] = job.constant(bias)
+    packed = np.concatenate(panels)
+    comment = "weights [phase][group][block][tap][ic][lanes]"
+    return [
+        ConstArray(f"{job.symbol}_w", packed if packed.size else np.zeros(1, np.float32), comment),
+        ConstArray(f"{job.symbol}_b", padded, "bias [oc], padded"),
+    ]
