@@ -8,8 +8,8 @@ are. Else tiles of R rows go along the rows. Nothing outside an image and its ha
 last tile overlaps its neighbour.
 
 `unroll`: kh (loop over the input channels, the window in line), kw (loop over the window's rows,
-too) or all (no loop). `broadcast`: see `panels`. `opaque` hides the input pointer from the compiler, see
-CANNERY_OPAQUE_PTR: gcc then keeps no addresses in registers, and spills none.
+too) or all (no loop). `broadcast`: see `panels`. `opaque` hides the input pointer from the
+compiler, see CANNERY_OPAQUE_PTR: gcc then keeps no addresses in registers, and spills none.
 """
 
 from __future__ import annotations

@@ -1,0 +1,100 @@
+"""Weights for kernels with pixels or tiles in the lanes: each is broadcast to all lanes.
+
+`broadcast` says how: load1 (a scalar from memory), splat (stored once per lane, a plain vector
+load: for SSE, which has no broadcast from memory) or lane (four are loaded, and multiplied by lane:
+NEON). The C side is ops/conv/panels.c.j2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannery.schedule.schedule import ConstArray
+from cannery.target.isa import Isa
+
+
+@dataclass(frozen=True)
+class Block:
+    """`count` neighbouring groups of `n` output channels from `channel` on.
+
+    `weight` is where the first group's weights begin.
+    """
+
+    n: int
+    channel: int
+    weight: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Output channels in groups of at most `c`, with `k` weights each.
+
+    The weights of one group lie as [k][n], where each of the n takes `copies` elements and a row
+    is padded to `row(n)` elements.
+    """
+
+    channels: int
+    c: int
+    k: int
+    broadcast: str
+    lanes: int
+
+    @property
+    def copies(self) -> int:
+        """How often each weight is stored."""
+        return self.lanes if self.broadcast == "splat" else 1
+
+    def row(self, n: int) -> int:
+        """Stored elements of `n` weights that are used together."""
+        return -(-n // 4) * 4 if self.broadcast == "lane" else n * self.copies
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The full groups, which a loop walks, then the rest."""
+        c = min(self.c, self.channels)
+        full, rest = divmod(self.channels, c)
+        blocks = [Block(c, 0, 0, full)]
+        if rest:
+            blocks.append(Block(rest, full * c, full * self.k * self.row(c), 1))
+        return blocks
+
+    def pack(self, weights: NDArray[np.float32]) -> NDArray[np.float32]:
+        """weights[k, channels] in the order of the blocks, as one row."""
+        found: list[NDArray[np.float32]] = []
+        for block in self.blocks:
+            for number in range(block.count):
+                first = block.channel + number * block.n
+                panel = np.repeat(weights[:, first : first + block.n], self.copies, axis=1)
+                padded = np.zeros((self.k, self.row(block.n)), np.float32)
+                padded[:, : panel.shape[1]] = panel
+                found.append(padded.reshape(-1))
+        return np.concatenate(found)
+
+
+def broadcasts(isa: Isa, lanes: int) -> list[str]:
+    """The ways that are worth trying, the likeliest first."""
+    if lanes == 4 and isa.has("lane_fma"):
+        return ["lane", "load1"]
+    return ["splat", "load1"] if lanes == 4 and not isa.has("fma") else ["load1"]
+
+
+def balanced(channels: int, c: int) -> int:
+    """The size of about equal groups of at most `c` channels."""
+    return -(-channels // -(-channels // c))
+
+
+def bias_array(symbol: str, values: NDArray[np.float32] | None, channels: int) -> ConstArray:
+    """`<symbol>_b`: the bias per channel, zeros if there is none."""
+    bias = np.zeros(channels, np.float32) if values is None else values
+    return ConstArray(f"{symbol}_b", bias, "bias [oc]")
+
+
+def periodic_mask(keep: Sequence[bool], length: int) -> NDArray[np.int32]:
+    """All bits set where `keep`, repeated to `length` elements."""
+    wanted = np.asarray(keep)[np.arange(length) % len(keep)]
+    return np.where(wanted, -1, 0).astype(np.int32)
