@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 
 from cannery.ir.tensor import TensorType
-from cannery.layouts import Halo, Layout, Want, image_dims, nhwc, pack, phase_split, planar, unpack
+from cannery.layouts import (
+    Halo,
+    Layout,
+    Want,
+    image_dims,
+    nhwc,
+    pack,
+    phase_split,
+    planar,
+    reinterpret,
+    unpack,
+)
 
 SHAPES = [(1, 1, 1), (5, 7, 3), (8, 8, 4), (6, 1, 2), (1, 9, 5)]
 HALOS = [Halo(), Halo(1, 1, 1, 1), Halo(0, 1, 0, 2), Halo(2, 0, 3, 1)]
@@ -84,3 +95,21 @@ def test_values_of_any_rank_are_images() -> None:
     }
     for shape, dims in shapes.items():
         assert image_dims(TensorType(shape)) == dims
+
+
+@pytest.mark.parametrize("shape", [(5, 7, 1), (1, 1, 6)])
+def test_one_channel_or_one_pixel_is_the_same_in_both_orders(shape: tuple[int, int, int]) -> None:
+    image = 1 + np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    for source, order in ((nhwc.make(shape), "planar"), (planar.make(shape), "nhwc")):
+        other = reinterpret(source, order)
+        assert other is not None
+        assert other.order == order
+        assert np.array_equal(unpack(pack(image, source), other), image)
+    dense = reinterpret(planar.make(shape), "nhwc")
+    assert dense is not None
+    assert dense.dense
+
+
+def test_several_channels_and_pixels_are_not() -> None:
+    assert reinterpret(nhwc.make((2, 3, 2)), "planar") is None
+    assert reinterpret(nhwc.make((2, 3, 1)), "phase_split") is None

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cannery.layouts import nhwc, phase_split, planar
-from cannery.layouts.layout import Halo, Layout, Want, image_dims
+from cannery.layouts.layout import Halo, Layout, Want, image_dims, reinterpret
 
-__all__ = ["ORDERS", "Halo", "Layout", "Want", "image_dims", "pack", "unpack"]
+__all__ = ["ORDERS", "Halo", "Layout", "Want", "image_dims", "pack", "reinterpret", "unpack"]
 
 #: The orders, in the order in which they are preferred where all else is equal.
 ORDERS = (nhwc.ORDER, planar.ORDER, phase_split.ORDER)

@@ -127,6 +127,23 @@ class Want:
         )
 
 
+def reinterpret(layout: Layout, order: str) -> Layout | None:
+    """The same memory in another order: possible for one channel, or for one pixel; else None."""
+    h, w, c = layout.shape
+    affine = {"nhwc", "planar"}
+    if not {layout.order, order} <= affine or not (c == 1 or h * w == 1):
+        return None
+    if h * w == 1:
+        if layout.channel != 1 or not layout.compact:
+            return None
+        pitch = c if order == "nhwc" else 1
+        return replace(layout, order=order, row=pitch, col=pitch)
+    if layout.col != 1:
+        return None
+    channel = layout.elements if order == "planar" else 1
+    return replace(layout, order=order, channel=channel)
+
+
 def image_dims(type_: TensorType) -> tuple[int, int, int, int]:
     """(N, H, W, C) of any value: [N,L,C] is a row, [N,C] a pixel, more dimensions fold into W."""
     shape = type_.shape

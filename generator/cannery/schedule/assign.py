@@ -12,7 +12,16 @@ from dataclasses import dataclass, field, replace
 
 from cannery.ir.graph import Graph, Node
 from cannery.ir.tensor import TensorType
-from cannery.layouts import Halo, Layout, Want, image_dims, nhwc, phase_split, planar
+from cannery.layouts import (
+    Halo,
+    Layout,
+    Want,
+    image_dims,
+    nhwc,
+    phase_split,
+    planar,
+    reinterpret,
+)
 from cannery.ops.concat.view import ConcatView, concat_axis
 from cannery.ops.movement.op import Identity
 from cannery.ops.movement.reshape import MovementReshape
@@ -152,6 +161,12 @@ class _Assigner:
         for name in self.of_value[value]:
             if want.met_by(self.buffers[name].layout):
                 return name
+        for name in self.of_value[value]:
+            buffer = self.buffers[name]
+            layout = reinterpret(buffer.layout, want.order)
+            if layout is not None and want.met_by(layout):
+                alias = f"{value}@{len(self.of_value[value])}"
+                return self.add(alias, value, layout, buffer.root).name
         readers = [want, *self.wants.get(value, [])]
         merged = want if want.dense else merge_wants(readers, want.order)
         layout = make_layout(self.graph.types[value], merged)
