@@ -256,7 +256,8 @@ def compare(model: Path, raw: dict[str, object], protocol: Protocol) -> list[Row
     graph = import_graph(options)
     toolchain = find_toolchain(options)
     isa = toolchain.target.isa
-    steps, choices = choose(graph, isa, options)
+    chosen = choose(graph, toolchain.target, options)
+    steps, choices = chosen.steps, chosen.choices
     data = all_data(graph, steps, random_inputs(graph))
     plain = PlainLoops()
     harness = Harness(isa)

@@ -42,3 +42,7 @@ class ToolchainError(CanneryError):
 
 class RecordError(CanneryError):
     """A tuning record is damaged or does not fit the model."""
+
+
+class CanneryWarning(UserWarning):
+    """Something that a user should know, though the result is sound."""

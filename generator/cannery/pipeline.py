@@ -19,11 +19,13 @@ from cannery.passes import run_passes
 from cannery.schedule.assign import assign
 from cannery.schedule.lower import cut
 from cannery.schedule.printer import format_program, format_steps, format_workspace
-from cannery.schedule.program import Choice, Program, Step
+from cannery.schedule.program import Choice, Step
 from cannery.target.isa import Isa
+from cannery.target.targets import Target
 from cannery.target.toolchain import resolve_target
 from cannery.tune.defaults import estimated_options
-from cannery.tune.plan import Option, plan
+from cannery.tune.lookup import recorded_choices
+from cannery.tune.plan import Option, make_option, plan
 
 #: Tells a stage's name and its text form.
 Dump = Callable[[str, str], None]
@@ -64,31 +66,40 @@ def _import_options(options: Options) -> ImportOptions:
     )
 
 
-def _io_order(options: Options) -> str:
+def io_order(options: Options) -> str:
     """The order of images at the interface; models of all formats read so far are NHWC."""
     return planar.ORDER if options.io_layout == "nchw" else nhwc.ORDER
 
 
-def choose(graph: Graph, isa: Isa, options: Options) -> tuple[tuple[Step, ...], tuple[Choice, ...]]:
+@dataclass(frozen=True)
+class Chosen:
+    """The cut, one choice per step, and the record that they come from (None: estimated)."""
+
+    steps: tuple[Step, ...]
+    choices: tuple[Choice, ...]
+    record: Path | None
+
+
+def choose(graph: Graph, target: Target, options: Options) -> Chosen:
     """The cut and one choice per step: from the record where there is one, else estimated."""
     steps = cut(graph)
-    found: list[Sequence[Option]] = [estimated_options(graph, step, isa) for step in steps]
-    return steps, plan(graph, steps, found, io_order=_io_order(options))
+    record, known = recorded_choices(graph, steps, target, options)
+    found: list[Sequence[Option]] = [
+        [make_option(graph, step, known[k], target.isa, 0.0)]
+        if k in known
+        else estimated_options(graph, step, target.isa)
+        for k, step in enumerate(steps)
+    ]
+    return Chosen(steps, plan(graph, steps, found, io_order=io_order(options)), record)
 
 
-def make_program(
-    graph: Graph, isa: Isa, options: Options, dump: Dump | None = None
-) -> Program:
-    """Steps, schedules and layouts for one instruction set."""
-    steps, choices = choose(graph, isa, options)
+def generate(
+    graph: Graph, isa: Isa, chosen: Chosen, options: Options, dump: Dump | None = None
+) -> Source:
+    """Layouts, kernels and memory plan for an imported graph."""
     if dump:
-        dump("steps", format_steps(graph, steps, choices))
-    return assign(graph, steps, choices, isa, _io_order(options))
-
-
-def generate(graph: Graph, isa: Isa, options: Options, dump: Dump | None = None) -> Source:
-    """Kernels and memory plan for an imported graph."""
-    program = make_program(graph, isa, options, dump)
+        dump("steps", format_steps(graph, chosen.steps, chosen.choices))
+    program = assign(graph, chosen.steps, chosen.choices, isa, io_order(options))
     source = make_source(program, isa, options.name, options.rename)
     if dump:
         dump("program", format_program(program))
@@ -100,6 +111,8 @@ def compile_model(options: Options, dump: Dump | None = None) -> Compiled:
     """From a model file to the content of the output folder; `dump` is told every stage."""
     target = resolve_target(options)
     graph = import_graph(options, dump)
-    source = generate(graph, target.isa, options, dump)
+    chosen = choose(graph, target, options)
+    source = generate(graph, target.isa, chosen, options, dump)
     command = f"cannery {__version__} compile {options.model.name} --isa {target.isa.name}"
-    return Compiled(output_files(source, command), (options.model,), source)
+    dependencies = (options.model, *([chosen.record] if chosen.record else []))
+    return Compiled(output_files(source, command), dependencies, source)

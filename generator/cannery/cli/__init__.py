@@ -9,17 +9,20 @@ from __future__ import annotations
 import errno
 import importlib
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import TextIO
 
 import click
 
 from cannery import __version__
-from cannery.cli.output import print_error
-from cannery.errors import CanneryError
+from cannery.cli.output import print_error, warn
+from cannery.errors import CanneryError, CanneryWarning
 
 #: The commands in the order of `--help`; `cannery foo-bar` is `command` of `foo_bar.py`.
 COMMANDS = {
     "compile": "Turn a model into C files.",
+    "autotune": "Time variants of every layer and keep the best.",
     "run": "Run a model's generated code on arrays from a file.",
     "verify": "Compare a model's generated code with the reference.",
     "bench": "Time a model's generated code.",
@@ -28,6 +31,7 @@ COMMANDS = {
     "list": "List operators, schedules, layouts and instruction sets.",
     "doctor": "Find compilers and emulators; say what is missing and how to get it.",
     "cmake-dir": "Print the folder for -DCannery_DIR=.",
+    "demo": "Tune, build and run the example project.",
 }
 
 
@@ -59,7 +63,10 @@ def cli() -> None:
 def invoke(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; never raises for what a user can cause."""
     try:
-        result = cli.main(args=arguments, prog_name="cannery", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", CanneryWarning)
+            warnings.showwarning = _show_warning
+            result = cli.main(args=arguments, prog_name="cannery", standalone_mode=False)
     except CanneryError as error:
         return print_error(str(error))
     except click.ClickException as error:
@@ -72,6 +79,21 @@ def invoke(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _os_error(error)
     return result if isinstance(result, int) else 0
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Tell a user what concerns users; anything else as Python does."""
+    if issubclass(category, CanneryWarning):
+        warn(str(message))
+    else:
+        sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
 
 
 def _os_error(error: OSError) -> int:

@@ -145,7 +145,8 @@ def build(
     failed: dict[str, str] = {}
     if failures:
         units, failed = _singly(folder, harness, units, failures, toolchain, jobs)
-    good = [c for group in units.values() for c in group]
+    compiled = {c.symbol for group in units.values() for c in group}
+    good = [c for c in candidates if c.symbol in compiled]
     if not good and candidates:
         raise ToolchainError(next(iter(failed.values())), where="no candidate compiles")
     main = harness.main_source(good)

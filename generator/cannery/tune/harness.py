@@ -8,6 +8,7 @@ apart from building (`build.py`): any build system can compile what `sources` re
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,6 +40,8 @@ _DTYPES = {
     DType.INT16: "I16", DType.INT32: "I32", DType.INT64: "I64",
 }  # fmt: skip
 _ORDERS = dict(zip(ORDERS, ("NHWC", "PLANAR", "PHASE_SPLIT"), strict=True))
+
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 _DATA_C = f"""\
 /* Inputs, expected outputs and large constants of the candidates. */
@@ -111,8 +114,9 @@ class Candidate:
         return [*found, f"(float *)p[{len(places)}]"] if self.kernel.scratch_bytes else found
 
     def code_key(self) -> str:
-        """Digest of the code and constants, whatever the candidate is called."""
-        digest = hashlib.sha256(self.kernel.code.replace(self.symbol, "trial").encode())
+        """Digest of the code without comments and of the constants, by whatever name."""
+        code = _COMMENT.sub("", self.kernel.code).replace(self.symbol, "trial")
+        digest = hashlib.sha256(code.encode())
         for constant in self.kernel.constants:
             digest.update(constant.name.replace(self.symbol, "trial").encode())
             digest.update(np.ascontiguousarray(constant.values).tobytes())

@@ -1,0 +1,154 @@
+"""What autotune found, as tables and as JSON."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from cannery.cli.output import print_table
+from cannery.target.runner import Origin
+from cannery.tune.optimize import Tried
+from cannery.tune.tuner import Layer, Outcome
+
+#: Candidates of a layer in the table, and characters of a cell when nobody says how wide it may be.
+_SHOWN = 3
+
+
+def percent_of_peak(macs: int, us: float | None, peak_gflops: float) -> float | None:
+    """Multiply-adds per time, in percent of the peak; None where that says nothing."""
+    return 0.2 * macs / us / peak_gflops if us and macs and peak_gflops else None
+
+
+def as_dict(outcome: Outcome) -> dict[str, Any]:
+    """The JSON of autotune."""
+    return {
+        "target": outcome.toolchain.target.name,
+        "isa": outcome.toolchain.target.isa.name,
+        "origin": outcome.origin.value,
+        "compiler": outcome.toolchain.compiler.version,
+        "peak_gflops": outcome.peak_gflops,
+        "steps": [_step(outcome, layer) for layer in outcome.layers],
+        "total_us": {"before": outcome.before_us, "after": outcome.after_us},
+        "error": outcome.error,
+        "samples": outcome.samples,
+        "measured": outcome.measured,
+        "seconds": outcome.seconds,
+        "record": str(outcome.path),
+        "changed": outcome.changed,
+        "notes": list(outcome.notes),
+    }
+
+
+def _step(outcome: Outcome, layer: Layer) -> dict[str, Any]:
+    return {
+        "name": layer.step.name,
+        "op": layer.step.kind,
+        "macs": layer.macs,
+        "candidates": [_candidate(outcome, layer, t) for t in _by_time(layer)],
+        "chosen": str(layer.chosen),
+        "margin": layer.margin,
+        "origin": layer.chosen.origin,
+    }
+
+
+def _candidate(outcome: Outcome, layer: Layer, tried: Tried) -> dict[str, Any]:
+    measured = tried.measurement
+    return {
+        "schedule": tried.label,
+        "us": tried.us,
+        "percent_of_peak": percent_of_peak(layer.macs, tried.us, outcome.peak_gflops),
+        "error": measured.error if measured else None,
+        "fault": measured.fault if measured else "",
+        "code_bytes": tried.code_bytes,
+    }
+
+
+def _by_time(layer: Layer) -> list[Tried]:
+    """All that was measured, the fastest first, then what was not timed."""
+    known = [t for t in layer.tried if t.measurement is not None]
+    return sorted(known, key=lambda t: (t.us is None, t.us or 0.0))
+
+
+def print_report(outcome: Outcome, *, all_layers: bool = False) -> None:
+    """A table per network: the best candidates of each layer, then the totals."""
+    layers = [x for x in outcome.layers if all_layers or x.macs or _by_time(x)]
+    rows = [row for layer in layers for row in _rows(outcome, layer)]
+    header = ["layer", "candidate", "us", "% of peak", "error", "", "margin"]
+    if sys.stdout.isatty():
+        _print_rich(header, rows)
+    else:
+        print_table(header, rows)
+    click.echo()
+    for line in _totals(outcome):
+        click.echo(line)
+
+
+def _rows(outcome: Outcome, layer: Layer) -> list[list[str]]:
+    chosen = str(layer.chosen)
+    ordered = _by_time(layer)
+    shown = [t for k, t in enumerate(ordered) if k < _SHOWN or t.label == chosen]
+    rows = []
+    for tried in shown:
+        is_chosen = tried.label == chosen
+        percent = percent_of_peak(layer.macs, tried.us, outcome.peak_gflops)
+        margin = layer.margin if is_chosen else None
+        rows.append([
+            "", tried.label, _number(tried.us), _number(percent), f"{tried.error:.1g}",
+            "chosen" if is_chosen else _excuse(layer, tried),
+            "" if margin is None else f"{margin:+.1%}",
+        ])  # fmt: skip
+    if not any(t.label == chosen for t in ordered):
+        rows.append(["", chosen, "", "", "", f"chosen ({layer.chosen.origin})", ""])
+    rows[0][0] = f"{layer.index:02d} {layer.step.kind} {layer.step.name}"
+    return rows
+
+
+def _excuse(layer: Layer, tried: Tried) -> str:
+    """Why a candidate that looks good was not chosen, if there is a reason."""
+    if tried.measurement and tried.measurement.fault:
+        return tried.measurement.fault
+    chosen = next((t for t in layer.tried if t.label == str(layer.chosen)), tried)
+    return "" if tried.rivals(chosen) else "other layout"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
+
+
+def _print_rich(header: list[str], rows: list[list[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in header:
+        numeric = name in ("us", "% of peak", "error", "margin")
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        style = "bold green" if row[5].startswith("chosen") else ""
+        cells = [Text(row[0], style="bold"), *(Text(cell, style=style) for cell in row[1:])]
+        table.add_row(*cells)
+    Console(no_color=bool(os.environ.get("NO_COLOR")), highlight=False).print(table)
+
+
+def _totals(outcome: Outcome) -> list[str]:
+    target = outcome.toolchain.target
+    where = f"{target.name} ({target.isa.name}, {outcome.origin.value})"
+    lines = []
+    if outcome.before_us and outcome.after_us:
+        factor = outcome.before_us / outcome.after_us
+        lines.append(
+            f"{where}: {outcome.before_us:.3g} us before, {outcome.after_us:.3g} us after tuning "
+            f"({factor:.2f} times as fast)"
+        )
+    elif outcome.origin is Origin.EMULATED:
+        lines.append(f"{where}: an emulator tells no times; the cost model chose")
+    lines.append(
+        f"error {outcome.error:.2g} over {outcome.samples} samples; "
+        f"{outcome.measured} candidates measured in {outcome.seconds:.1f} s; "
+        f"peak {outcome.peak_gflops:.3g} GFLOP/s"
+    )
+    return lines + list(outcome.notes)

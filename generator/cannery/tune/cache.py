@@ -1,0 +1,119 @@
+"""All measurements ever made by a user, so that resuming and tuning again are quick.
+
+One JSON file per environment (compiler, flags, processor, origin) in the user's cache folder, each
+under a lock and replaced as a whole. A damaged file counts as empty: it is a cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+from filelock import FileLock
+
+from cannery import __version__
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What is known of a candidate: error against the reference, fault if any, microseconds of one
+    call (None: not timed), bytes of machine code.
+    """
+
+    error: float
+    fault: str = ""
+    us: float | None = None
+    code_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What a time depends on beside the code."""
+
+    compiler: str
+    flags: str
+    cpu: str
+    origin: str
+
+    @property
+    def key(self) -> str:
+        """Sixteen hex digits."""
+        return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:16]
+
+
+def user_cache() -> Path:
+    """The folder of everything that Cannery may forget."""
+    return platformdirs.user_cache_path("cannery", appauthor=False)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file so that a reader sees all of it or what was there before. Raises OSError."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@dataclass
+class MeasurementCache:
+    """Measurements of one environment by the candidates' `code_key`."""
+
+    environment: Environment
+    folder: Path = field(default_factory=lambda: user_cache() / "measurements")
+    known: dict[str, Measurement] = field(default_factory=dict)
+    peak_gflops: float = 0.0
+
+    @property
+    def path(self) -> Path:
+        return self.folder / f"{self.environment.key}.json"
+
+    def load(self) -> None:
+        """Read what is there."""
+        known, peak = self._read()
+        self.known = {**known, **self.known}
+        self.peak_gflops = self.peak_gflops or peak
+
+    def get(self, key: str) -> Measurement | None:
+        """A measurement, if it was ever made."""
+        return self.known.get(key)
+
+    def add(self, found: Mapping[str, Measurement]) -> None:
+        """Remember measurements, here and on the disk; a disk that refuses is no error."""
+        self.known.update(found)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with FileLock(str(self.path) + ".lock"):
+                self.load()
+                content = {
+                    "environment": asdict(self.environment),
+                    "peak_gflops": self.peak_gflops,
+                    "measurements": {key: asdict(m) for key, m in sorted(self.known.items())},
+                }
+                replace_file(self.path, (json.dumps(content, indent=0) + "\n").encode())
+        except OSError:
+            return
+
+    def _read(self) -> tuple[dict[str, Measurement], float]:
+        try:
+            content: Any = json.loads(self.path.read_bytes())
+            rows = content["measurements"]
+            known = {str(key): Measurement(**row) for key, row in rows.items()}
+            return known, float(content["peak_gflops"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return {}, 0.0
+
+
+def environment_text() -> str:
+    """What belongs to every environment: measurements of other versions do not count."""
+    return f"cannery {__version__}"

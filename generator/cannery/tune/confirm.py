@@ -1,0 +1,67 @@
+"""Whole networks: their errors against the reference, and their times side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from cannery.emit.files import output_files
+from cannery.emit.source import Source, make_source
+from cannery.execution.program import NetworkProgram, Sample, network_program
+from cannery.execution.samples import errors_by_output
+from cannery.ir.graph import Graph
+from cannery.ops.registry import RefArray
+from cannery.schedule.assign import assign
+from cannery.schedule.program import Choice, Step
+from cannery.target.runner import Runner
+from cannery.target.toolchain import Toolchain
+
+#: Rounds of timing networks in turn, and seconds of each turn.
+ROUNDS = 12
+TURN_SECONDS = 0.04
+#: Seconds that all turns may take.
+LIMIT_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Runs whole networks on samples whose `expected` outputs are known."""
+
+    graph: Graph
+    steps: Sequence[Step]
+    toolchain: Toolchain
+    runner: Runner
+    io_order: str
+    samples: Sequence[Sample]
+    expected: Sequence[Mapping[str, RefArray]]
+
+    def source(self, choices: Sequence[Choice]) -> Source:
+        """The network with these choices."""
+        isa = self.toolchain.target.isa
+        program = assign(self.graph, self.steps, choices, isa, self.io_order)
+        return make_source(program, isa, "net", {})
+
+    def program(self, stack: ExitStack, choices: Sequence[Choice]) -> NetworkProgram:
+        """The executable; lives as long as `stack`. Raises ToolchainError."""
+        source = self.source(choices)
+        files = output_files(source, "autotune")
+        return stack.enter_context(network_program(source, files, self.toolchain, self.samples))
+
+    def error(self, program: NetworkProgram) -> float:
+        """The largest error of all outputs. Raises ToolchainError."""
+        found = program.run(self.runner)
+        return max(errors_by_output(found, self.expected).values(), default=0.0)
+
+    def times(self, programs: Sequence[NetworkProgram]) -> list[float]:
+        """Microseconds of each network: lower quartiles of turns, in alternating order."""
+        turns: list[list[float]] = [[] for _ in programs]
+        spent = 0.0
+        for number in range(ROUNDS):
+            order = range(len(programs)) if number % 2 == 0 else reversed(range(len(programs)))
+            for k in order:
+                turns[k].append(programs[k].time(self.runner, TURN_SECONDS).p25)
+            spent += sum(max(t[-1] * 1e-6, TURN_SECONDS) for t in turns)
+            if number >= 2 and spent > LIMIT_SECONDS:
+                break
+        return [sorted(t)[(len(t) - 1) // 4] for t in turns]

@@ -1,0 +1,218 @@
+"""What is measured: for each kind of step a contest between its candidates, and one per reorder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cannery.ir.graph import Graph, GraphBuilder
+from cannery.ir.tensor import TensorType
+from cannery.layouts import ORDERS, Want
+from cannery.ops.concat.view import ConcatView
+from cannery.ops.movement.op import Identity
+from cannery.ops.movement.reshape import MovementReshape
+from cannery.ops.registry import RefArray
+from cannery.schedule.assign import interface_order, make_layout, reorder_choice
+from cannery.schedule.lower import cut
+from cannery.schedule.program import Choice, Step
+from cannery.schedule.schedule import Schedule, legal
+from cannery.target.isa import Isa
+from cannery.tune.defaults import penalty
+from cannery.tune.harness import Candidate, make_candidate
+from cannery.tune.signature import step_signature
+from cannery.tune.trial import Data, Trial, make_trial, step_data
+
+#: Candidates of one contest, and how many of each schedule and layout are in it in any case.
+CONTEST_CANDIDATES = 24
+SEEDED = 2
+
+#: Schedules that make no code: the memory plan does their work.
+VIEWS = (ConcatView, MovementReshape)
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A choice for a step and what the cost model says of it, in cycles."""
+
+    choice: Choice
+    cycles: float
+
+    @property
+    def label(self) -> str:
+        return str(self.choice)
+
+
+@dataclass(frozen=True)
+class Contest:
+    """The candidates of all steps with one signature; `steps` are their indices.
+
+    `cycles` is the estimate of the best; `candidates` follow `ranked`, without those whose code is
+    that of another one (`same` leads from the label of such a one to that other's).
+    """
+
+    name: str
+    steps: tuple[int, ...]
+    ranked: tuple[Ranked, ...]
+    candidates: tuple[Candidate, ...]
+    same: Mapping[str, str]
+
+    @property
+    def cycles(self) -> float:
+        """What the model expects of all its steps together."""
+        return min(r.cycles for r in self.ranked) * max(len(self.steps), 1)
+
+
+def is_view(schedule: Schedule) -> bool:
+    """Whether a schedule computes nothing."""
+    return isinstance(schedule, VIEWS)
+
+
+def rank(graph: Graph, step: Step, isa: Isa, *, inexact: bool) -> list[Ranked]:
+    """All candidates of a step by estimated cost, ties in the order of schedules."""
+    found = []
+    for schedule in legal(graph, step, isa):
+        if schedule.inexact and not inexact:
+            continue
+        for params in schedule.candidates(graph, step, isa):
+            cycles = penalty(schedule.cost(graph, step, params, isa))
+            found.append(Ranked(Choice(schedule, params), cycles))
+    return sorted(found, key=lambda r: r.cycles)
+
+
+def by_preference(
+    graph: Graph, step: Step, isa: Isa, ranked: Sequence[Ranked], wanted: Iterable[str] = ()
+) -> list[Ranked]:
+    """Those `wanted` by label, then the best of each schedule and layout, then the others."""
+    must = set(wanted)
+    classes: list[tuple[int, int]] = []
+    counts: dict[tuple[object, ...], int] = {}
+    for position, each in enumerate(ranked):
+        key = (each.choice.schedule.id, *_orders(graph, step, isa, each))
+        counts[key] = counts.get(key, 0) + 1
+        seeded = counts[key] <= SEEDED
+        classes.append((0 if each.label in must else 1 if seeded else 2, position))
+    return [ranked[position] for _, position in sorted(classes)]
+
+
+def _orders(graph: Graph, step: Step, isa: Isa, ranked: Ranked) -> tuple[str, ...]:
+    schedule, params = ranked.choice.schedule, ranked.choice.params
+    wants = (
+        *schedule.reads(graph, step, params, isa), *schedule.writes(graph, step, params, isa)
+    )  # fmt: skip
+    return tuple(want.order for want in wants)
+
+
+def group(graph: Graph, steps: Sequence[Step]) -> dict[str, list[int]]:
+    """Indices of the steps by signature."""
+    groups: dict[str, list[int]] = {}
+    for index, step in enumerate(steps):
+        groups.setdefault(step_signature(graph, step), []).append(index)
+    return groups
+
+
+@dataclass
+class ContestMaker:
+    """Makes contests with numbered candidates.
+
+    `values` are all values of the graph, as the references compute them; `wanted` the labels of
+    candidates that must be in, by step.
+    """
+
+    graph: Graph
+    steps: Sequence[Step]
+    isa: Isa
+    values: Mapping[str, RefArray]
+    wanted: Mapping[int, Sequence[str]]
+    limit: int = CONTEST_CANDIDATES
+    inexact: bool = True
+    number: int = 0
+    contests: int = 0
+
+    def step_contest(self, indices: Sequence[int]) -> Contest | None:
+        """The contest of steps with one signature; None if there is nothing to compute."""
+        step = self.steps[indices[0]]
+        ranked = rank(self.graph, step, self.isa, inexact=self.inexact)
+        wanted = [label for k in indices for label in self.wanted.get(k, ())]
+        computing = [r for r in ranked if not is_view(r.choice.schedule)]
+        if not computing:
+            return None
+        data = step_data(self.graph, step, self.values)
+        tried = by_preference(self.graph, step, self.isa, computing, wanted)[: 4 * self.limit]
+        trials = ((r, self._trial(step, r.choice, data)) for r in tried)
+        return self._contest(step.name, indices, trials)
+
+    def _trial(self, step: Step, choice: Choice, data: Data) -> Trial:
+        return _required(
+            make_trial(self.graph, step, choice.schedule, choice.params, self.isa, data)
+        )
+
+    def reorder_contest(self, type_: TensorType, source: str, target: str) -> Contest:
+        """The contest, of one candidate, of a change of order."""
+        graph, step, data = _reorder_graph(type_)
+        layouts = (make_layout(type_, Want(order)) for order in (source, target))
+        choice = reorder_choice(*layouts)
+        trial = make_trial(graph, step, choice.schedule, choice.params, self.isa, data)
+        cost = choice.schedule.cost(graph, step, choice.params, self.isa)
+        name = f"{source} to {target}, {type_}"
+        return self._contest(name, (), [(Ranked(choice, penalty(cost)), _required(trial))])
+
+    def _contest(
+        self, name: str, indices: Sequence[int], trials: Iterable[tuple[Ranked, Trial]]
+    ) -> Contest:
+        """A contest of the first `limit` trials whose code differs."""
+        ranked: list[Ranked] = []
+        by_key: dict[str, Candidate] = {}
+        same: dict[str, str] = {}
+        for each, trial in trials:
+            if len(by_key) >= self.limit:
+                break
+            candidate = make_candidate(trial, self.number, self.contests)
+            self.number += 1
+            first = by_key.setdefault(candidate.code_key(), candidate)
+            same[trial.label] = first.trial.label
+            ranked.append(each)
+        self.contests += 1
+        return Contest(name, tuple(indices), tuple(ranked), tuple(by_key.values()), same)
+
+
+def _required(trial: Trial | None) -> Trial:
+    if trial is None:
+        raise AssertionError("the plain placing is always possible")
+    return trial
+
+
+def _reorder_graph(type_: TensorType) -> tuple[Graph, Step, Data]:
+    builder = GraphBuilder("reorder")
+    value = builder.input("x", type_.shape, type_.dtype)
+    builder.output(builder.node(Identity(), [value], name="y"))
+    graph = builder.build()
+    (step,) = cut(graph)
+    zeros: RefArray = np.zeros(type_.shape, type_.dtype.numpy)
+    return graph, step, step_data(graph, step, {"x": zeros, "y": zeros})
+
+
+def needed_reorders(
+    graph: Graph,
+    steps: Sequence[Step],
+    isa: Isa,
+    options: Mapping[int, Sequence[Ranked]],
+    io_order: str,
+) -> Iterator[tuple[TensorType, str, str]]:
+    """The changes of order that some plan may contain: each type and pair of orders once."""
+    there: dict[str, set[str]] = {v: {interface_order(graph, v, io_order)} for v in graph.inputs}
+    seen: set[tuple[TensorType, str, str]] = set()
+    wanted: dict[str, set[str]] = {v: {interface_order(graph, v, io_order)} for v in graph.outputs}
+    for index, step in enumerate(steps):
+        for ranked in options[index]:
+            orders = _orders(graph, step, isa, ranked)
+            for value, order in zip((*step.inputs, *step.outputs), orders, strict=True):
+                (wanted if value in step.inputs else there).setdefault(value, set()).add(order)
+    for value, targets in wanted.items():
+        for source in sorted(there.get(value, ()), key=ORDERS.index):
+            for target in sorted(targets, key=ORDERS.index):
+                key = (graph.types[value], source, target)
+                if (source != target or value in graph.inputs) and key not in seen:
+                    seen.add(key)
+                    yield key

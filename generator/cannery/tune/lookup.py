@@ -1,0 +1,67 @@
+"""Choices from tuning records: what fits is taken, what does not is told."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from cannery.errors import CanneryWarning, RecordError
+from cannery.ir.graph import Graph
+from cannery.options import Options
+from cannery.schedule.program import Choice, Step
+from cannery.target.targets import NATIVE, Target, plain_target
+from cannery.tune.record import Found, Record, find_choices, read_record, record_path
+
+
+def find_record(options: Options, target: Target) -> tuple[Path, Record | None]:
+    """The record for a model and target, and where it is or belongs.
+
+    A record named after the instruction set serves `native`, and one of `native` its instruction
+    set, if it is the same. Raises RecordError if a record is damaged.
+    """
+    plain = plain_target(target.isa).name
+    names = [target.name, plain if target.name == NATIVE else NATIVE]
+    paths = [record_path(options.model, name, options.tuning) for name in names]
+    record = read_record(paths[0])
+    if record is None and target.name in (NATIVE, plain) and paths[1] != paths[0]:
+        other = read_record(paths[1])
+        if other is not None and (other.isa, other.bits) == (target.isa.name, target.isa.bits):
+            return paths[1], other
+    return paths[0], record
+
+
+def recorded_choices(
+    graph: Graph, steps: Sequence[Step], target: Target, options: Options
+) -> tuple[Path | None, dict[int, Choice]]:
+    """The record that was used, if any, and what it chooses, by step.
+
+    Warns (CanneryWarning) about steps for which it has no usable entry; with `options.locked`, that
+    is a RecordError, as is a missing record. Raises RecordError if the record is damaged.
+    """
+    path, record = find_record(options, target)
+    if record is None:
+        if options.locked or options.tuning is not None:
+            _tell(f"{path}: there is no tuning record", options, path)
+        return None, {}
+    found = find_choices(path, record, graph, steps, target.isa, options.max_error)
+    if found.unusable:
+        _tell(_problem(found, steps), options, path)
+    return path, dict(found.choices)
+
+
+def _problem(found: Found, steps: Sequence[Step]) -> str:
+    index, reason = next(iter(found.unusable.items()))
+    text = f"{found.path}: layer {steps[index].name!r}: {reason}"
+    if len(found.unusable) > 1:
+        text += f"; so are {len(found.unusable) - 1} more of {len(steps)} steps"
+    return text
+
+
+def _tell(problem: str, options: Options, path: Path) -> None:
+    cure = f"run cannery autotune {options.model.name}"
+    if options.locked:
+        where, _, what = problem.partition(": ")
+        raise RecordError(what, where=where, cure=cure)
+    text = f"{problem}; the cost model chooses instead ({cure})"
+    warnings.warn(text, CanneryWarning, stacklevel=2)

@@ -1,0 +1,233 @@
+"""From measurements to plans: options of every step, costs of reorders, the cheapest plans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from statistics import median
+
+from cannery.ir.graph import Graph
+from cannery.ir.tensor import TensorType
+from cannery.schedule.program import Choice, Step
+from cannery.target.isa import Isa
+from cannery.target.runner import Origin
+from cannery.tune.cache import Measurement
+from cannery.tune.contests import Contest, Ranked, is_view
+from cannery.tune.measure import TIE
+from cannery.tune.plan import Option, Plan, best_per_orders, make_option, plans
+
+#: Cycles per microsecond where nothing was measured that tells better.
+CYCLES_PER_US = 3000.0
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A candidate of a step: estimated cycles, measurement (None: not measured), whether it may be
+    chosen, and the option that it is then.
+    """
+
+    ranked: Ranked
+    measurement: Measurement | None
+    usable: bool
+    option: Option
+
+    @property
+    def label(self) -> str:
+        return self.ranked.label
+
+    @property
+    def error(self) -> float:
+        """Measured error; 0 where nothing is known."""
+        return self.measurement.error if self.measurement else 0.0
+
+    @property
+    def us(self) -> float | None:
+        """Measured time."""
+        return self.measurement.us if self.measurement else None
+
+    @property
+    def code_bytes(self) -> int:
+        return self.measurement.code_bytes if self.measurement else 0
+
+    def rivals(self, other: Tried) -> bool:
+        """Whether both read and write the same orders."""
+        mine, others = self.option, other.option
+        return (mine.reads, mine.writes) == (others.reads, others.writes)
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """Everything that is known when plans are made.
+
+    `contests` by step index, `views` the options of steps that compute nothing, `reorders` the
+    contest of each change of order, `known` measurements by code. Times from an emulator are never
+    used: then the cost model ranks. `fixed` are choices that better measurements made before.
+    """
+
+    graph: Graph
+    steps: Sequence[Step]
+    isa: Isa
+    io_order: str
+    origin: Origin
+    max_error: float
+    contests: Mapping[int, Contest]
+    estimates: Mapping[int, Sequence[Ranked]]
+    reorders: Mapping[tuple[TensorType, str, str], Contest]
+    known: Mapping[str, Measurement]
+    fixed: Mapping[int, Choice] = field(default_factory=dict)
+
+    @property
+    def timed(self) -> bool:
+        """Whether the times may decide."""
+        return self.origin is not Origin.EMULATED
+
+    def measurement(self, index: int, ranked: Ranked) -> Measurement | None:
+        """What was measured of a candidate of a step."""
+        contest = self.contests.get(index)
+        first = contest.same.get(ranked.label) if contest else None
+        if contest is None or first is None:
+            return None
+        candidate = next(c for c in contest.candidates if c.trial.label == first)
+        return self.known.get(candidate.code_key())
+
+    @cached_property
+    def cycles_per_us(self) -> float:
+        """The median over all that was both measured and estimated, for what was only estimated."""
+        ratios = []
+        for index in self.contests:
+            for ranked in self.estimates[index]:
+                found = self.measurement(index, ranked)
+                if found and found.us and ranked.cycles > 0:
+                    ratios.append(ranked.cycles / found.us)
+        return median(ratios) if ratios else CYCLES_PER_US
+
+    @cached_property
+    def tried(self) -> tuple[tuple[Tried, ...], ...]:
+        """The candidates of every step, those that may be chosen first, by cost."""
+        return tuple(self._tried(k) for k in range(len(self.steps)))
+
+    def _tried(self, index: int) -> tuple[Tried, ...]:
+        found = []
+        decided = any(
+            m is not None and m.us is not None
+            for m in (self.measurement(index, r) for r in self.estimates[index])
+        )
+        for ranked in self.estimates[index]:
+            measured = self.measurement(index, ranked)
+            sound = measured is None or (not measured.fault and measured.error <= self.max_error)
+            inexact = ranked.choice.schedule.inexact and measured is None
+            usable = sound and not inexact
+            if self.timed and decided and not is_view(ranked.choice.schedule):
+                usable &= measured is not None and measured.us is not None
+            found.append(self._with_option(index, ranked, measured, usable))
+        return tuple(sorted(found, key=lambda t: (not t.usable, t.option.cost)))
+
+    def _with_option(
+        self, index: int, ranked: Ranked, measured: Measurement | None, usable: bool
+    ) -> Tried:
+        us = measured.us if measured and self.timed else None
+        cost = us if us is not None else ranked.cycles / self.cycles_per_us
+        origin = self.origin.value if us is not None else Origin.ESTIMATED.value
+        choice = replace(ranked.choice, us=us, origin=origin)
+        option = make_option(self.graph, self.steps[index], choice, self.isa, cost)
+        return Tried(ranked, measured, usable, option)
+
+    def options(self, index: int) -> list[Option]:
+        """One option for each combination of orders; of those that tie, the smallest code."""
+        if index in self.fixed:
+            choice = self.fixed[index]
+            cost = choice.us or 0.0
+            return [make_option(self.graph, self.steps[index], choice, self.isa, cost)]
+        usable = [t for t in self.tried[index] if t.usable]
+        return [
+            self._smallest(best, usable) for best in best_per_orders([t.option for t in usable])
+        ]
+
+    def _smallest(self, best: Option, usable: Sequence[Tried]) -> Option:
+        """Of the candidates that tie with the best for its orders, that with the least code."""
+        ties = [
+            t
+            for t in usable
+            if (t.option.reads, t.option.writes) == (best.reads, best.writes)
+            and t.option.choice.us is not None
+            and t.option.cost <= best.cost * (1 + TIE)
+        ]
+        return min(ties, key=lambda t: t.code_bytes).option if ties else best
+
+    def reorder(self, value: str, source: str, target: str) -> float:
+        """Microseconds of copying a value from one order to another."""
+        type_ = self.graph.types[value]
+        contest = self.reorders.get((type_, source, target))
+        if contest is None:
+            return type_.elements / self.cycles_per_us
+        found = self.known.get(contest.candidates[0].code_key())
+        if self.timed and found is not None and found.us is not None:
+            return found.us
+        return contest.ranked[0].cycles / self.cycles_per_us
+
+    def plans(self, count: int) -> list[Plan]:
+        """The cheapest plans, the best first, each different."""
+        options = [self.options(k) for k in range(len(self.steps))]
+        found = plans(
+            self.graph, self.steps, options, reorder=self.reorder, io_order=self.io_order,
+            count=count,
+        )  # fmt: skip
+        distinct: dict[tuple[str, ...], Plan] = {}
+        for each in found:
+            distinct.setdefault(tuple(map(str, each.choices)), each)
+        return list(distinct.values())
+
+    def find(self, index: int, choice: Choice) -> Tried | None:
+        """What is known of a choice for a step."""
+        return next((t for t in self.tried[index] if t.label == str(choice)), None)
+
+    def with_times(self, choices: Sequence[Choice]) -> tuple[Choice, ...]:
+        """The same choices with what was measured of them."""
+        found = (self.find(k, c) for k, c in enumerate(choices))
+        return tuple(t.option.choice if t else c for t, c in zip(found, choices, strict=True))
+
+    def rivals(self, index: int, choice: Choice) -> list[Tried]:
+        """Other usable candidates that read and write the same orders, by cost."""
+        chosen = make_option(self.graph, self.steps[index], choice, self.isa, 0.0)
+        orders = (chosen.reads, chosen.writes)
+        return [
+            t
+            for t in self.tried[index]
+            if t.usable and t.label != str(choice) and (t.option.reads, t.option.writes) == orders
+        ]
+
+    def more_exact(self, choices: Sequence[Choice], bound: float, error: float) -> list[Choice]:
+        """The choices with steps replaced until the net's error should fall below `bound`.
+
+        `error` is the net's now. Takes what saves most error per microsecond lost, and assumes that
+        the errors of steps add up. The same choices are returned if nothing more can be saved.
+        """
+        result = list(choices)
+        known = [self.find(k, c) for k, c in enumerate(result)]
+        total = sum(t.error for t in known if t) or 1.0
+        scale = error / total
+        while scale * total > bound:
+            saving, index, better = max(
+                self._savings(result), key=lambda found: found[0], default=(0.0, -1, None)
+            )
+            if better is None or saving <= 0:
+                break
+            now = self.find(index, result[index])
+            total -= (now.error if now else 0.0) - better.error
+            result[index] = better.option.choice
+        return result
+
+    def _savings(self, choices: Sequence[Choice]) -> list[tuple[float, int, Tried | None]]:
+        """(error saved per microsecond lost, step, by what) for every possible replacement."""
+        found: list[tuple[float, int, Tried | None]] = []
+        for index, choice in enumerate(choices):
+            now = self.find(index, choice)
+            if now is None or index in self.fixed:
+                continue
+            for other in self.rivals(index, choice):
+                # Errors that differ less are rounding, and no better.
+                if other.error < 0.5 * now.error:
+                    lost = max(other.option.cost - now.option.cost, 1e-6)
+                    found.append(((now.error - other.error) / lost, index, other))
+        return found

@@ -1,0 +1,280 @@
+"""The tuning record: the plan of a network for a target, made for version control.
+
+`<model>.<target>.tuning.json`: sorted keys, one line per step, nothing that changes by itself. The
+plan is what counts; compiler, processor and flags are told as provenance and change nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cannery.errors import RecordError
+from cannery.ir.graph import Graph
+from cannery.schedule.program import Choice, Step
+from cannery.schedule.schedule import Params, Schedule, all_schedules
+from cannery.target.isa import Isa
+from cannery.target.runner import Origin
+from cannery.tune.cache import replace_file
+from cannery.tune.signature import step_signature
+
+FORMAT = 1
+SUFFIX = ".tuning.json"
+
+
+class RunnerUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A schedule with its parameters, its time in microseconds and its error."""
+
+    schedule: str
+    version: int
+    params: dict[str, int | str | bool]
+    us: float | None = None
+    error: float | None = None
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One step: what it is (`nodes`, `signature`), what was chosen, and how it did."""
+
+    nodes: list[str]
+    signature: str
+    schedule: str
+    version: int
+    params: dict[str, int | str | bool]
+    reads: list[str]
+    writes: list[str]
+    origin: str
+    us: float | None = None
+    error: float | None = None
+    runner_up: RunnerUp | None = None
+
+    def same_choice(self, other: Entry) -> bool:
+        """Whether both choose the same for the same step."""
+        return (self.nodes, self.signature, self.schedule, self.version, self.params) == (
+            other.nodes, other.signature, other.schedule, other.version, other.params
+        )  # fmt: skip
+
+
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A whole record. `key` is that of the graph without its weights and the generating options."""
+
+    format: int
+    cannery: str
+    model: str
+    target: str
+    isa: str
+    bits: int
+    key: str
+    provenance: dict[str, str]
+    steps: list[Entry]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A record, where it was read, and what is wrong with single steps (by index)."""
+
+    path: Path
+    record: Record
+    choices: Mapping[int, Choice] = field(default_factory=dict)
+    unusable: Mapping[int, str] = field(default_factory=dict)
+
+
+def record_name(model: Path, target: str) -> str:
+    """`ball.atom32.tuning.json`."""
+    return f"{model.stem}.{target}{SUFFIX}"
+
+
+def record_path(model: Path, target: str, tuning: Path | None) -> Path:
+    """Where the record of a model belongs: `tuning` is a record, a folder, or None (beside it)."""
+    if tuning is None:
+        return model.parent / record_name(model, target)
+    if tuning.is_dir():
+        return tuning / record_name(model, target)
+    return tuning
+
+
+def read_record(path: Path) -> Record | None:
+    """The record in a file; None if there is no file. Raises RecordError with the place."""
+    where = str(path)
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RecordError(f"cannot be read: {error.strerror}", where=where) from None
+    cure = "restore it from version control, or delete it and tune again"
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"damaged: {error}", where=where, cure=cure) from None
+    if isinstance(content, dict) and content.get("format") not in (None, FORMAT):
+        raise RecordError(
+            f"format {content['format']!r}, this Cannery reads {FORMAT}", where=where,
+            cure="use the Cannery that wrote it, or tune again",
+        )  # fmt: skip
+    try:
+        return msgspec.convert(content, Record)
+    except msgspec.ValidationError as error:
+        raise RecordError(f"damaged: {error}", where=where, cure=cure) from None
+
+
+def write_record(path: Path, record: Record) -> bool:
+    """Write a record if it changes anything; an error leaves the old one. Raises OSError."""
+    data = format_record(record).encode()
+    try:
+        if path.read_bytes() == data:
+            return False
+    except OSError:
+        pass
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, data)
+    return True
+
+
+def format_record(record: Record) -> str:
+    """The text of a record."""
+    content: dict[str, Any] = msgspec.to_builtins(record)
+    steps = ",\n".join(json.dumps(step, sort_keys=True) for step in content.pop("steps"))
+    head = json.dumps(content, indent=1, sort_keys=True).removesuffix("\n}")
+    return f'{head},\n "steps": [\n{steps}\n]}}\n'
+
+
+def find_choices(
+    path: Path,
+    record: Record,
+    graph: Graph,
+    steps: Sequence[Step],
+    isa: Isa,
+    max_error: float,
+) -> Found:
+    """The choices that a record holds for these steps, and why it has none for the others.
+
+    An inexact schedule whose recorded error exceeds `max_error` gives way to its runner-up.
+    """
+    if (record.isa, record.bits) != (isa.name, isa.bits):
+        why = f"the record is for {record.isa}, {record.bits} bit"
+        return Found(path, record, {}, dict.fromkeys(range(len(steps)), why))
+    choices: dict[int, Choice] = {}
+    unusable: dict[int, str] = {}
+    matched = match(record, graph, steps)
+    for index, step in enumerate(steps):
+        entry = matched.get(index)
+        if entry is None:
+            unusable[index] = "it has no entry"
+            continue
+        found = _choice(graph, step, isa, entry, max_error)
+        if isinstance(found, str):
+            unusable[index] = found
+        else:
+            choices[index] = found
+    return Found(path, record, choices, unusable)
+
+
+def _choice(graph: Graph, step: Step, isa: Isa, entry: Entry, max_error: float) -> Choice | str:
+    """What an entry chooses, or why that cannot be."""
+    first = resolve(graph, step, isa, entry.schedule, entry.version, entry.params)
+    if isinstance(first, str):
+        return first
+    schedule, params = first
+    if not schedule.inexact or (entry.error or 0.0) <= max_error:
+        return Choice(schedule, params, "record", entry.us)
+    other = entry.runner_up
+    second: tuple[Schedule, Params] | str = "it has no runner-up"
+    if other is not None:
+        second = resolve(graph, step, isa, other.schedule, other.version, other.params)
+    if isinstance(second, str):
+        return f"{schedule.id} has an error of {entry.error:g}, and {second}"
+    return Choice(second[0], second[1], "record", other.us if other else None)
+
+
+def match(record: Record, graph: Graph, steps: Sequence[Step]) -> dict[int, Entry]:
+    """The entry of each step: of the same nodes, else the next one that computes the same.
+
+    Layers are often renamed when a model is trained again.
+    """
+    by_signature: dict[str, list[Entry]] = {}
+    for entry in record.steps:
+        by_signature.setdefault(entry.signature, []).append(entry)
+    found: dict[int, Entry] = {}
+    seen: dict[str, int] = {}
+    for index, step in enumerate(steps):
+        signature = step_signature(graph, step)
+        entries = by_signature.get(signature, [])
+        if not entries:
+            continue
+        position = seen.get(signature, 0)
+        seen[signature] = position + 1
+        nodes = [node.name for node in step.nodes]
+        same = next((e for e in entries if e.nodes == nodes), None)
+        found[index] = same or entries[min(position, len(entries) - 1)]
+    return found
+
+
+def resolve(
+    graph: Graph, step: Step, isa: Isa, schedule: str, version: int, params: Mapping[str, Any]
+) -> tuple[Schedule, Params] | str:
+    """The schedule and parameters that a record names, or why they cannot be used any more."""
+    known = all_schedules().get(schedule)
+    if known is None:
+        return f"there is no schedule {schedule} any more"
+    if known.version != version:
+        return f"{schedule} has become version {known.version}, the record has {version}"
+    reason = known.why_not(graph, step, isa)
+    if reason:
+        return f"{schedule} cannot compute it: {reason}"
+    label = known.label(params)
+    for candidate in known.candidates(graph, step, isa):
+        if known.label(candidate) == label:
+            return known, candidate
+    return f"{label} is no candidate any more"
+
+
+def make_entry(
+    graph: Graph,
+    step: Step,
+    isa: Isa,
+    choice: Choice,
+    *,
+    error: float | None,
+    runner_up: RunnerUp | None,
+) -> Entry:
+    """The entry of a step, numbers rounded to what can be reproduced."""
+    schedule, params = choice.schedule, choice.params
+    reads = schedule.reads(graph, step, params, isa)
+    writes = schedule.writes(graph, step, params, isa)
+    return Entry(
+        [node.name for node in step.nodes], step_signature(graph, step), schedule.id,
+        schedule.version, dict(params), [w.order for w in reads], [w.order for w in writes],
+        choice.origin, rounded(choice.us, 3), rounded(error, 2), runner_up,
+    )  # fmt: skip
+
+
+def rounded(value: float | None, digits: int) -> float | None:
+    """A number with so many significant digits."""
+    return None if value is None else float(f"{value:.{digits}g}")
+
+
+def confirmed(entries: Sequence[Entry], old: Record | None) -> list[Entry]:
+    """The entries, but the old line where it says the same from an origin that is no worse."""
+    if old is None:
+        return list(entries)
+    result = []
+    for entry in entries:
+        same = next((e for e in old.steps if e.same_choice(entry)), None)
+        keep = same is not None and _rank(same.origin) <= _rank(entry.origin)
+        result.append(same if keep and same is not None else entry)
+    return result
+
+
+def _rank(origin: str) -> int:
+    order = [o.value for o in Origin]
+    return order.index(origin) if origin in order else len(order)
+
+
+def better_origin(entry: Entry, origin: Origin) -> bool:
+    """Whether an entry's time is worth more than one from `origin`."""
+    return _rank(entry.origin) < _rank(origin.value)

@@ -1,0 +1,224 @@
+"""Measures candidates: builds, checks and times what is not yet known."""
+
+from __future__ import annotations
+
+import queue
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol as Interface
+
+from cannery.target.runner import Origin, Runner, host_cpu_name
+from cannery.target.toolchain import Toolchain
+from cannery.tune.build import Built, build
+from cannery.tune.cache import Environment, Measurement, MeasurementCache, environment_text
+from cannery.tune.contests import Contest
+from cannery.tune.elf import function_sizes
+from cannery.tune.harness import Candidate, Harness
+from cannery.tune.measure import Protocol, check, measure, measure_peak
+
+#: Candidates of one program: enough for all cores, few enough to show progress.
+BATCH_CANDIDATES = 160
+
+#: Seconds that one contest may take when it is timed.
+CONTEST_SECONDS = 20.0
+
+
+class Progress(Interface):
+    """Is told what is going on."""
+
+    def total(self, contests: int) -> None:
+        """So many contests have to be decided."""
+
+    def stage(self, text: str) -> None:
+        """What begins now."""
+
+    def decided(self, contest: Contest, found: Mapping[str, Measurement]) -> None:
+        """A contest is over: measurements by label."""
+
+
+class Quiet:
+    """Tells nobody."""
+
+    def total(self, contests: int) -> None:
+        """So many contests have to be decided."""
+
+    def stage(self, text: str) -> None:
+        """What begins now."""
+
+    def decided(self, contest: Contest, found: Mapping[str, Measurement]) -> None:
+        """A contest is over."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where candidates are built and timed: the devices of a toolchain, all alike."""
+
+    toolchain: Toolchain
+    runners: tuple[Runner, ...]
+
+    @property
+    def origin(self) -> Origin:
+        """What the times are worth."""
+        return self.runners[0].origin
+
+    def environment(self) -> Environment:
+        """What the times depend on."""
+        runner = self.runners[0]
+        cpu = " ".join(runner.command) if runner.command else host_cpu_name()
+        flags = " ".join([*self.toolchain.compiler.command, *self.toolchain.cflags])
+        compiler = f"{self.toolchain.compiler.version}, {environment_text()}"
+        return Environment(compiler, flags, cpu, self.origin.value)
+
+
+@dataclass
+class Search:
+    """Decides contests, in batches, until all are decided or the time is over.
+
+    `budget` is in seconds from the start of the search. `max_error` bounds the error of a single
+    candidate: no other is timed.
+    """
+
+    bench: Bench
+    max_error: float
+    progress: Progress
+    budget: float | None = None
+    protocol: Protocol = field(default_factory=lambda: Protocol(limit=CONTEST_SECONDS))
+    cache: MeasurementCache = field(init=False)
+    measured: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.cache = MeasurementCache(self.bench.environment())
+        self.cache.load()
+
+    def run(self, contests: Sequence[Contest]) -> dict[str, Measurement]:
+        """Measurements by `code_key`. Those of contests for which there was no time are missing.
+
+        Raises ToolchainError where the compiler, a device or an emulator fails.
+        """
+        self.progress.total(len(contests))
+        open_contests = []
+        for contest in sorted(contests, key=lambda c: -c.cycles):
+            if self._known(contest):
+                self.progress.decided(contest, self._labelled(contest))
+            else:
+                open_contests.append(contest)
+        for batch in _batches(open_contests):
+            if self._time_is_over():
+                break
+            self._decide(batch)
+        return self.cache.known
+
+    def _known(self, contest: Contest) -> bool:
+        """Whether all was measured before: times of different runs are not compared."""
+        found = [self.cache.get(c.code_key()) for c in contest.candidates]
+        return all(m is not None and (m.us is not None or self._bad(m)) for m in found)
+
+    def _bad(self, found: Measurement) -> bool:
+        return bool(found.fault) or not found.error <= self.max_error
+
+    def _labelled(self, contest: Contest) -> dict[str, Measurement]:
+        found = {c.trial.label: self.cache.get(c.code_key()) for c in contest.candidates}
+        return {label: m for label, m in found.items() if m is not None}
+
+    def _time_is_over(self) -> bool:
+        return self.budget is not None and time.monotonic() - self.started >= self.budget
+
+    def _decide(self, batch: Sequence[Contest]) -> None:
+        candidates = [c for contest in batch for c in contest.candidates]
+        folder = Path(tempfile.mkdtemp(prefix="cannery-tune-"))
+        try:
+            self.progress.stage(f"building {len(candidates)} candidates")
+            harness = Harness(self.bench.toolchain.target.isa)
+            built = build(folder, harness, candidates, self.bench.toolchain)
+            self.progress.stage("checking them against the reference")
+            found = self._check(built, candidates)
+            if not self.cache.peak_gflops:
+                self.cache.peak_gflops = measure_peak(built, self.bench.runners[0])
+            self.progress.stage("timing")
+            self._time(built, batch, found)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        self.measured += len(candidates)
+
+    def _check(self, built: Built, candidates: Iterable[Candidate]) -> dict[str, Measurement]:
+        """Error, fault and code size by symbol."""
+        verdicts = check(built, self.bench.runners[0])
+        sizes = code_sizes(built)
+        found = {}
+        for candidate in candidates:
+            symbol = candidate.symbol
+            if symbol in built.failed:
+                fault = f"does not compile: {built.failed[symbol]}"
+                found[symbol] = Measurement(float("inf"), fault)
+            else:
+                verdict = verdicts[symbol]
+                found[symbol] = Measurement(verdict.error, verdict.fault, None, sizes[symbol])
+        return found
+
+    def _time(self, built: Built, batch: Sequence[Contest], found: dict[str, Measurement]) -> None:
+        """Time the contests of a program, on all devices side by side."""
+        free: queue.Queue[Runner] = queue.Queue()
+        for runner in self.bench.runners:
+            free.put(runner)
+
+        def one(contest: Contest) -> None:
+            runner = free.get()
+            try:
+                times = self._time_contest(built, contest, found, runner)
+            finally:
+                free.put(runner)
+            named = {c.symbol: c for c in contest.candidates}
+            results = {c.code_key(): replace(found[s], us=times.get(s)) for s, c in named.items()}
+            self.cache.add(results)
+            self.progress.decided(contest, self._labelled(contest))
+
+        with ThreadPoolExecutor(len(self.bench.runners)) as pool:
+            for done in [pool.submit(one, contest) for contest in batch]:
+                done.result()
+
+    def _time_contest(
+        self,
+        built: Built,
+        contest: Contest,
+        found: Mapping[str, Measurement],
+        runner: Runner,
+    ) -> dict[str, float]:
+        """Microseconds by symbol of the sound candidates of a contest."""
+        symbols = {c.symbol for c in contest.candidates}
+        inside = [k for k, c in enumerate(built.candidates) if c.symbol in symbols]
+        bad = [k for k in inside if self._bad(found[built.candidates[k].symbol])]
+        if len(bad) == len(inside):
+            return {}
+        skip = [word for k in bad for word in ("--skip", str(k))]
+        where = ["--from", str(inside[0]), "--to", str(inside[-1] + 1), *skip]
+        return {s: t.us for s, t in measure(built, runner, self.protocol, where).items()}
+
+
+def _batches(contests: Sequence[Contest]) -> list[list[Contest]]:
+    batches: list[list[Contest]] = []
+    size = 0
+    for contest in contests:
+        if not batches or size + len(contest.candidates) > BATCH_CANDIDATES:
+            batches.append([])
+            size = 0
+        batches[-1].append(contest)
+        size += len(contest.candidates)
+    return batches
+
+
+def code_sizes(built: Built) -> dict[str, int]:
+    """Bytes of machine code of each candidate, by symbol."""
+    sizes = dict.fromkeys((c.symbol for c in built.candidates), 0)
+    length = len(next(iter(sizes), ""))
+    for name, size in function_sizes(built.executable).items():
+        at = name.find("trial")
+        symbol = name[at : at + length]
+        if at >= 0 and symbol in sizes:
+            sizes[symbol] += size
+    return sizes

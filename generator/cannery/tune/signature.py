@@ -1,0 +1,39 @@
+"""What two steps must have in common to be tuned once, and a step and a record's line to match."""
+
+from __future__ import annotations
+
+import hashlib
+
+from cannery.ir.graph import Graph
+from cannery.ir.printer import format_attributes, format_graph
+from cannery.schedule.program import Step
+
+
+def step_text(graph: Graph, step: Step) -> str:
+    """The step without names and weights: operators, attributes, types, and who reads what."""
+    names: dict[str, str] = {}
+
+    def short(value: str) -> str:
+        if not value:
+            return "-"
+        if value not in names:
+            names[value] = f"{'c' if value in graph.constants else 'v'}{len(names)}"
+        return f"{names[value]}:{graph.types[value]}"
+
+    lines = [f"in {' '.join(map(short, step.inputs))}"]
+    for node in step.nodes:
+        inputs, outputs = (" ".join(map(short, v)) for v in (node.inputs, node.outputs))
+        lines.append(f"{outputs} = {node.op.kind} {inputs} {format_attributes(node)}".rstrip())
+    lines.append(f"out {' '.join(map(short, step.outputs))}")
+    return "\n".join(lines)
+
+
+def step_signature(graph: Graph, step: Step) -> str:
+    """Twelve hex digits that are equal for equal `step_text`."""
+    return hashlib.sha256(step_text(graph, step).encode()).hexdigest()[:12]
+
+
+def graph_key(graph: Graph, *options: str) -> str:
+    """Sixteen hex digits for a graph without its weights, and what else decides about a plan."""
+    text = "\n".join([format_graph(graph), *options])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

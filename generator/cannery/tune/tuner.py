@@ -1,0 +1,346 @@
+"""Tuning a network, from options to a record: the whole way in `tune`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from cannery import __version__
+from cannery.execution.program import NetworkProgram
+from cannery.execution.samples import reference_outputs, seeded_samples
+from cannery.ir.evaluate import evaluate_all
+from cannery.ir.tensor import TensorType
+from cannery.options import Options
+from cannery.pipeline import import_graph, io_order, load_model
+from cannery.schedule.lower import cut
+from cannery.schedule.program import Choice, Step
+from cannery.target.runner import Origin, host_cpu_name
+from cannery.target.toolchain import Toolchain, find_toolchain
+from cannery.tune.confirm import Judge
+from cannery.tune.contests import (
+    CONTEST_CANDIDATES,
+    Contest,
+    ContestMaker,
+    Ranked,
+    group,
+    needed_reorders,
+    rank,
+)
+from cannery.tune.measure import TIE, Protocol
+from cannery.tune.optimize import Optimizer, Tried
+from cannery.tune.plan import plan
+from cannery.tune.record import (
+    FORMAT,
+    Entry,
+    Record,
+    RunnerUp,
+    better_origin,
+    confirmed,
+    find_choices,
+    make_entry,
+    match,
+    read_record,
+    record_path,
+    rounded,
+    write_record,
+)
+from cannery.tune.search import Bench, Progress, Quiet, Search
+from cannery.tune.signature import graph_key
+from cannery.tune.trial import random_inputs
+
+#: Whole nets that are compared in the end, beside the one without tuning.
+CONFIRMED_PLANS = 3
+
+#: Multiply-accumulates that the references may take for the samples which judge a network.
+REFERENCE_MACS = 4_000_000_000
+
+#: How often a network's errors are mended before its error is taken as it is.
+MAX_REPAIRS = 12
+
+#: Under an emulator times are only shown.
+EMULATED_PROTOCOL = Protocol(first=1, more=1, sample_us=1.0, limit=1.0)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How hard to try: seconds (None: until done), and whether every candidate is measured."""
+
+    budget: float | None = None
+    exhaustive: bool = False
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One step after tuning: what was tried, the best first, and what was chosen."""
+
+    index: int
+    step: Step
+    macs: int
+    tried: tuple[Tried, ...]
+    chosen: Choice
+
+    @property
+    def margin(self) -> float | None:
+        """How much slower the next best candidate of the same layouts is; None if unknown."""
+        us = self.chosen.us
+        chosen = next((t for t in self.tried if t.label == str(self.chosen)), None)
+        if chosen is None:
+            return None
+        others = [t.us for t in self.tried if t is not chosen and t.us and t.rivals(chosen)]
+        return min(others) / us - 1 if us and others else None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of it. Times in microseconds, None under an emulator; `error` is the network's."""
+
+    toolchain: Toolchain
+    origin: Origin
+    peak_gflops: float
+    layers: tuple[Layer, ...]
+    before_us: float | None
+    after_us: float | None
+    error: float
+    samples: int
+    seconds: float
+    measured: int
+    path: Path
+    changed: bool
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Net:
+    """A whole network: its plan, its error, and the program that runs it."""
+
+    choices: tuple[Choice, ...]
+    error: float
+    program: NetworkProgram
+
+
+def tune(options: Options, settings: Settings, progress: Progress | None = None) -> Outcome:
+    """Measure, plan, confirm, and write the record.
+
+    Raises CanneryError for bad input and where building or running fails; an earlier record is
+    untouched then.
+    """
+    return Tuner(options, settings, progress or Quiet()).run()
+
+
+@dataclass
+class Tuner:
+    """State of one tuning; `run` is the order in which the methods are called."""
+
+    options: Options
+    settings: Settings
+    progress: Progress
+    started: float = field(default_factory=time.monotonic)
+    notes: list[str] = field(default_factory=list)
+
+    def run(self) -> Outcome:
+        self.toolchain = find_toolchain(self.options)
+        self.bench = Bench(self.toolchain, self.toolchain.runners())
+        self.isa = self.toolchain.target.isa
+        name = self.toolchain.target.name
+        self.path = record_path(self.options.model, name, self.options.tuning)
+        self.old = read_record(self.path)
+        self.progress.stage("reading the model")
+        self.graph = import_graph(self.options)
+        self.steps = cut(self.graph)
+        self.order = io_order(self.options)
+        optimizer, search = self.measure()
+        plans = [p.choices for p in optimizer.plans(CONFIRMED_PLANS)]
+        chosen, error, before, after = self.confirm(optimizer, plans)
+        layers = tuple(
+            Layer(k, step, step.macs(self.graph), optimizer.tried[k], chosen[k])
+            for k, step in enumerate(self.steps)
+        )
+        changed = write_record(self.path, self.record(optimizer, chosen))
+        peak = search.cache.peak_gflops
+        return Outcome(
+            self.toolchain, self.bench.origin, peak, layers, before, after, error, len(self.samples), time.monotonic() - self.started, search.measured, self.path,
+            changed, tuple(self.notes),
+        )  # fmt: skip
+
+    # ---- Measuring ----
+
+    def measure(self) -> tuple[Optimizer, Search]:
+        """Every contest, and the optimizer that knows the results."""
+        self.progress.stage("computing the reference")
+        with np.errstate(all="ignore"):
+            values = evaluate_all(self.graph, random_inputs(self.graph))
+        estimates = {
+            k: rank(self.graph, s, self.isa, inexact=True) for k, s in enumerate(self.steps)
+        }
+        self.default = self.estimated(estimates)
+        fixed = self.fixed()
+        limit = 1_000_000 if self.settings.exhaustive else CONTEST_CANDIDATES
+        maker = ContestMaker(self.graph, self.steps, self.isa, values, self.wanted(fixed), limit)
+        self.progress.stage("generating candidates")
+        contests = self.step_contests(maker)
+        reorders = self.reorder_contests(maker, estimates)
+        protocol = EMULATED_PROTOCOL if self.bench.origin is Origin.EMULATED else None
+        search = Search(self.bench, self.options.max_error, self.progress, self.settings.budget)
+        if protocol:
+            search.protocol = protocol
+        distinct = {id(c): c for c in contests.values()}
+        known = search.run([*reorders.values(), *distinct.values()])
+        optimizer = Optimizer(
+            self.graph, self.steps, self.isa, self.order, self.bench.origin,
+            self.options.max_error, contests, estimates, reorders, known, fixed,
+        )  # fmt: skip
+        return optimizer, search
+
+    def estimated(self, estimates: Mapping[int, Sequence[Ranked]]) -> tuple[Choice, ...]:
+        """What an untuned compile would choose."""
+        optimizer = Optimizer(
+            self.graph, self.steps, self.isa, self.order, Origin.EMULATED, float("inf"),
+            {}, estimates, {}, {},
+        )  # fmt: skip
+        options = [optimizer.options(k) for k in range(len(self.steps))]
+        return plan(self.graph, self.steps, options, io_order=self.order)
+
+    def wanted(self, fixed: Mapping[int, Choice]) -> dict[int, list[str]]:
+        """Candidates that are measured in any case: the default's and the record's."""
+        wanted = {k: [str(choice)] for k, choice in enumerate(self.default)}
+        for k, choice in {**self.recorded(), **fixed}.items():
+            wanted[k].append(str(choice))
+        return wanted
+
+    def recorded(self) -> dict[int, Choice]:
+        """What the old record chooses, where it still can."""
+        if self.old is None:
+            return {}
+        found = find_choices(
+            self.path, self.old, self.graph, self.steps, self.isa, self.options.max_error
+        )
+        return dict(found.choices)
+
+    def fixed(self) -> dict[int, Choice]:
+        """Choices of the old record that were measured on something better than there is now."""
+        if self.old is None:
+            return {}
+        entries = match(self.old, self.graph, self.steps)
+        kept = {
+            k: replace(choice, origin=entries[k].origin)
+            for k, choice in self.recorded().items()
+            if better_origin(entries[k], self.bench.origin) and choice.us is not None
+        }
+        if kept:
+            origin = self.bench.origin.value
+            self.notes.append(
+                f"{len(kept)} steps keep their choices, of better origin than {origin}"
+            )
+        return kept
+
+    def step_contests(self, maker: ContestMaker) -> dict[int, Contest]:
+        """The contest of each step that computes something."""
+        found: dict[int, Contest] = {}
+        for indices in group(self.graph, self.steps).values():
+            contest = maker.step_contest(indices)
+            if contest is not None:
+                found.update(dict.fromkeys(indices, contest))
+        return found
+
+    def reorder_contests(
+        self, maker: ContestMaker, estimates: Mapping[int, Sequence[Ranked]]
+    ) -> dict[tuple[TensorType, str, str], Contest]:
+        """The contest of every change of order that a plan may contain."""
+        needed = needed_reorders(self.graph, self.steps, self.isa, estimates, self.order)
+        return {key: maker.reorder_contest(*key) for key in needed}
+
+    # ---- Whole networks ----
+
+    def confirm(
+        self, optimizer: Optimizer, plans: Sequence[tuple[Choice, ...]]
+    ) -> tuple[tuple[Choice, ...], float, float | None, float | None]:
+        """(choices, error, time before, time after) of the best whole network."""
+        self.progress.stage("confirming whole networks")
+        macs = max(sum(step.macs(self.graph) for step in self.steps), 1)
+        self.samples = seeded_samples(self.graph)[: max(REFERENCE_MACS // macs, 1)]
+        expected = reference_outputs(load_model(self.options), self.samples)
+        judge = Judge(
+            self.graph, self.steps, self.toolchain, self.bench.runners[0], self.order,
+            self.samples, expected,
+        )  # fmt: skip
+        with ExitStack() as stack:
+            found = [
+                self.make_exact(judge, optimizer, choices, stack)
+                for choices in (plans if optimizer.timed else plans[:1])
+            ]
+            if not optimizer.timed:
+                return found[0].choices, found[0].error, None, None
+            default = optimizer.with_times(self.default)
+            found.append(
+                next((n for n in found if n.choices == default), None)
+                or self.make_exact(judge, optimizer, default, stack)
+            )
+            times = judge.times([net.program for net in found])
+            before, tuned = times[-1], times[:-1]
+            winner = next(k for k, us in enumerate(tuned) if us <= min(tuned) * (1 + TIE))
+            if before < tuned[winner] / (1 + TIE):
+                self.notes.append("the network without tuning was the fastest")
+                return found[-1].choices, found[-1].error, before, before
+            return found[winner].choices, found[winner].error, before, tuned[winner]
+
+    def make_exact(
+        self,
+        judge: Judge,
+        optimizer: Optimizer,
+        choices: tuple[Choice, ...],
+        stack: ExitStack,
+    ) -> Net:
+        """The plan with steps replaced until its error is at most half of what is allowed."""
+        bound = self.options.max_error / 2
+        for _ in range(MAX_REPAIRS):
+            program = judge.program(stack, choices)
+            error = judge.error(program)
+            better = choices
+            if not error <= bound:
+                better = tuple(optimizer.more_exact(choices, bound, error))
+            if better == choices:
+                break
+            choices = better
+        return Net(choices, error, program)
+
+    # ---- The record ----
+
+    def record(self, optimizer: Optimizer, choices: Sequence[Choice]) -> Record:
+        """The plan as it is written down."""
+        entries = [self.entry(optimizer, k, choice) for k, choice in enumerate(choices)]
+        target = self.toolchain.target
+        key = graph_key(self.graph, target.name, self.isa.name, str(self.isa.bits), self.order)
+        provenance = {
+            "compiler": self.toolchain.compiler.version,
+            "cpu": target.cpu if self.bench.runners[0].command else host_cpu_name(),
+            "flags": " ".join(self.toolchain.cflags),
+        }
+        return Record(
+            FORMAT, __version__, self.options.model.stem, target.name, self.isa.name,
+            self.isa.bits, key, provenance, confirmed(entries, self.old),
+        )  # fmt: skip
+
+    def entry(self, optimizer: Optimizer, index: int, choice: Choice) -> Entry:
+        """The line of one step."""
+        if index in optimizer.fixed and self.old is not None:
+            return match(self.old, self.graph, self.steps)[index]
+        found = optimizer.find(index, choice)
+        others = optimizer.rivals(index, choice)
+        if choice.schedule.inexact:
+            others = [t for t in others if not t.ranked.choice.schedule.inexact]
+        return make_entry(
+            self.graph, self.steps[index], self.isa, choice,
+            error=found.error if found and found.measurement else None,
+            runner_up=_runner_up(others[0]) if others else None,
+        )  # fmt: skip
+
+
+def _runner_up(tried: Tried) -> RunnerUp:
+    schedule, params = tried.ranked.choice.schedule, tried.ranked.choice.params
+    us, error = tried.option.choice.us, tried.error if tried.measurement else None
+    return RunnerUp(schedule.id, schedule.version, dict(params), rounded(us, 3), rounded(error, 2))
