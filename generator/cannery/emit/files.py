@@ -34,11 +34,10 @@ def output_files(source: Source, command: str) -> dict[str, bytes]:
     """Everything that goes into the output folder: relative path -> content."""
     up = source.name.upper()
     texts = {
-        f"{source.name}.h": render("emit/header.h.j2", s=source, up=up),
+        **model_texts(source, command),
+        f"{source.name}.h": render("emit/header.h.j2", s=source, up=up, part=False),
         f"{source.name}.hpp": render("emit/header.hpp.j2", s=source, up=up),
-        f"{source.name}.c": render_model(source, command),
         f"{source.name}_static.c": render("emit/static.c.j2", s=source, up=up),
-        f"{source.name}_weights.c": render("emit/weights.c.j2", s=source, up=up),
         f"{source.name}_selftest.c": render_selftest(source),
         f"{source.name}.json": json.dumps(manifest(source), indent=2, sort_keys=True) + "\n",
     }
@@ -48,6 +47,16 @@ def output_files(source: Source, command: str) -> dict[str, bytes]:
     for header in headers(source):
         files[f"cannery/{header}"] = (runtime_folder() / header).read_bytes()
     return files
+
+
+def model_texts(source: Source, command: str) -> dict[str, str]:
+    """What makes up the network itself: its header, its code, its large weights."""
+    up = source.name.upper()
+    return {
+        f"{source.name}.h": render("emit/header.h.j2", s=source, up=up, part=True),
+        f"{source.name}.c": render_model(source, command),
+        f"{source.name}_weights.c": render("emit/weights.c.j2", s=source, up=up),
+    }
 
 
 def headers(source: Source) -> list[str]:
