@@ -25,7 +25,7 @@ if __name__ == "__main__":  # what pytest gets from pyproject.toml
 from cannery.errors import CanneryError
 from cannery.ir.graph import Graph
 from cannery.ops.registry import RefArray
-from cannery.schedule.lower import cut
+from cannery.schedule.lower import chains, cut
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Params, Schedule, all_schedules, legal
 from cannery.target.isa import Isa
@@ -133,6 +133,7 @@ def case_steps(case: Case) -> tuple[Graph, list[tuple[Step, Data]]]:
     """The computing steps of a case, with inputs and expected outputs."""
     graph = case.make()
     steps = cut(graph)
+    steps = (*steps, *chains(graph, steps))
     data = all_data(graph, steps, case_inputs(case, graph))
     return graph, [(s, d) for s, d in zip(steps, data, strict=True) if has_kernel(s)]
 

@@ -24,6 +24,10 @@ class Core:
 
 CORE = Core()
 
+#: Caches of current cores, as far as `stored_cycles` needs them.
+L1_BYTES, L2_BYTES = 32 * 1024, 512 * 1024
+L2_BYTES_PER_CYCLE, L3_BYTES_PER_CYCLE = 32.0, 12.0
+
 
 def mac_instructions(isa: Isa) -> float:
     """Instructions of one vector multiply-accumulate."""
@@ -59,3 +63,12 @@ def stream_cycles(isa: Isa, elements: float, loads: float, stores: float, work: 
         work / CORE.arithmetic,
         (loads + stores + work) / 4,
     )
+
+
+def stored_cycles(size: float) -> float:
+    """Cycles that a value of `size` bytes costs because it leaves the first-level cache.
+
+    It is written and read once each. What fits is free: kernels count their own loads and stores.
+    """
+    beyond_l1, beyond_l2 = max(size - L1_BYTES, 0.0), max(size - L2_BYTES, 0.0)
+    return 2.0 * (beyond_l1 / L2_BYTES_PER_CYCLE + beyond_l2 / L3_BYTES_PER_CYCLE)

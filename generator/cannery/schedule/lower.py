@@ -1,10 +1,18 @@
-"""Cuts a graph into Steps: each anchor takes in the elementwise nodes that follow it."""
+"""Cuts a graph into Steps: each anchor takes in the elementwise nodes that follow it.
+
+`cut` is the finest one; `chains` are intervals of it that may be computed as one step instead.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 from cannery.ir.graph import Graph, Node
 from cannery.ops.shared import epilogue
 from cannery.schedule.program import Step
+
+#: Steps of the longest chain.
+MAX_CHAIN = 3
 
 
 def cut(graph: Graph) -> tuple[Step, ...]:
@@ -26,6 +34,41 @@ def cut(graph: Graph) -> tuple[Step, ...]:
         taken.update(n.outputs[0] for n in tail)
         steps.append(make_step(graph, (node,), tuple(tail)))
     return tuple(steps)
+
+
+def chains(graph: Graph, steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Steps that compute several neighbouring steps of a cut at once: alternatives to them.
+
+    A chain is an interval of the cut: each of its steps but the last has one output, which only
+    the next one reads, as its first input. So the planner may take a chain in place of its parts
+    without touching anything else: it walks the cut from the left, and at each step takes that
+    step alone or a chain that begins there. Which chains make sense is not decided here: one that
+    no schedule can compute has no candidates, and is never taken.
+    """
+    reads = _read_counts(graph)
+    found: list[Step] = []
+    for first in range(len(steps)):
+        for last in range(first + 1, min(first + MAX_CHAIN, len(steps))):
+            if not _linked(graph, steps[last - 1], steps[last], reads):
+                break
+            found.append(_make_chain(steps[first : last + 1]))
+    return tuple(found)
+
+
+def _linked(graph: Graph, step: Step, following: Step, reads: Mapping[str, int]) -> bool:
+    if len(step.outputs) != 1 or not _may_fuse(step.anchor) or not _may_fuse(following.anchor):
+        return False
+    alone = reads.get(step.output) == 1 and step.output not in graph.outputs
+    inputs = following.anchor.inputs
+    return alone and inputs.count(step.output) == 1 and step.output == inputs[0]
+
+
+def _make_chain(parts: Sequence[Step]) -> Step:
+    inner = {value for part in parts[:-1] for value in part.outputs}
+    inputs = dict.fromkeys(v for part in parts for v in part.inputs if v not in inner)
+    anchors = tuple(node for part in parts for node in part.anchors)
+    last = parts[-1]
+    return Step(anchors, last.epilogue, tuple(inputs), last.outputs, tuple(parts))
 
 
 def make_step(graph: Graph, anchors: tuple[Node, ...], epilogue_nodes: tuple[Node, ...]) -> Step:

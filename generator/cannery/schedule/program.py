@@ -21,12 +21,16 @@ class Step:
 
     `inputs` are the activations it reads, the anchors' first, then those of the epilogue in the
     order in which it needs them; `outputs` what other steps read. Constants are not listed.
+
+    A chain computes several steps row by row, without storing what is between them: `parts` are
+    those steps, in order, and `epilogue` is that of the last one.
     """
 
     anchors: tuple[Node, ...]
     epilogue: tuple[Node, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    parts: tuple[Step, ...] = ()
 
     @property
     def anchor(self) -> Node:
@@ -46,6 +50,8 @@ class Step:
     @property
     def nodes(self) -> tuple[Node, ...]:
         """All nodes of the step, in topological order."""
+        if self.parts:
+            return tuple(node for part in self.parts for node in part.nodes)
         return (*self.anchors, *self.epilogue)
 
     @property

@@ -108,6 +108,9 @@ class Schedule(ABC):
     inexact: ClassVar[bool] = False
     #: Inputs (by index) that may share memory with the output.
     in_place: ClassVar[tuple[int, ...]] = ()
+    #: Whether a band knows its place by its pointers alone: rows y0+r to y1+r are what rows y0 to
+    #: y1 are with the pointers moved by r output rows. So it can work on line buffers, in chains.
+    movable: ClassVar[bool] = False
 
     @abstractmethod
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:

@@ -52,6 +52,7 @@ class ConvDepthwiseC(Schedule):
     """See the module's text."""
 
     id = "conv.depthwise_c"
+    movable = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         return why_not_depthwise(graph, step)

@@ -49,6 +49,7 @@ class ConvDepthwisePx(Schedule):
     """See the module's text."""
 
     id = "conv.depthwise_px"
+    movable = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         return why_not_depthwise(graph, step)

@@ -70,6 +70,7 @@ class ConvDirectOc(Schedule):
     """See the module's text."""
 
     id = "conv.direct_oc"
+    movable = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         shape = conv_shape(graph, step)

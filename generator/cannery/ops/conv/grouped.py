@@ -32,6 +32,7 @@ class ConvGrouped(Schedule):
     """See the module's text."""
 
     id = "conv.grouped"
+    movable = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         shape = conv_shape(graph, step)
