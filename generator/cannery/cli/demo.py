@@ -2,153 +2,124 @@
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
+import os
+import shlex
 import sys
-import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
 from pathlib import Path
 
 import click
 
+from cannery.cli.demo_project import (
+    OPTIONS,
+    Classified,
+    Outcome,
+    build_project,
+    copy_project,
+    demo_options,
+    find_cmake,
+    run_program,
+)
 from cannery.cli.output import json_option, note, print_json
 from cannery.cli.pictures import read_pgm, side_by_side
-from cannery.errors import OptionError, ToolchainError
-from cannery.options import Options, make_options
-from cannery.resources import ball_example_dir, cmake_dir
-from cannery.target.compiler import find_compiler, first_error
+from cannery.cli.tuning_progress import live_progress
+from cannery.cli.tuning_report import as_dict, print_report
+from cannery.target.compiler import find_compiler
 from cannery.tune.build import find_ninja
-
-_TIMEOUT = 900.0
 
 #: Pictures beside each other on 80 columns.
 _ABREAST = 4
 
-_IMAGE = re.compile(r"^(\S+\.pgm) +([0-9.]+) +([0-9.]+) +(\w+)( WRONG)?$", re.MULTILINE)
-_TIME = re.compile(r"([0-9.e+-]+) us per image")
 
+@click.command("demo")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where to put the project; must be empty (default: a new temporary folder).",
+)
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0.0),
+    metavar="SECONDS",
+    help="Measure nothing new after so much time; what is left is estimated.",
+)
+@json_option
+def command(folder: Path | None, budget: float | None, as_json: bool) -> int:
+    """Tune, build and run the example project, which tells footballs from other things.
 
-@dataclass(frozen=True)
-class Classified:
-    """What the program says about an image: the two probabilities, and the true label."""
-
-    image: str
-    no_ball: float
-    ball: float
-    label: str
-
-    @property
-    def right(self) -> bool:
-        """Whether the label is the one with the higher probability."""
-        return (self.ball > self.no_ball) == (self.label == "ball")
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What the program prints: every image, and the time of one in microseconds."""
-
-    images: tuple[Classified, ...]
-    latency_us: float
-
-
-def find_cmake() -> str:
-    """The program, on PATH or beside Python; raises ToolchainError."""
-    beside = Path(sys.executable).parent / "cmake"
-    found = shutil.which("cmake") or (str(beside) if beside.exists() else "")
-    if not found:
-        raise ToolchainError("cmake not found", cure="apt install cmake, or pip install cmake")
-    return found
-
-
-def copy_project(folder: Path | None) -> Path:
-    """Copy the example project into `folder` (None: a new temporary one); returns the folder.
-
-    Raises OptionError if the folder holds anything: nothing of the user's is overwritten.
+    Exit code 1 if an image is classified wrongly.
     """
-    if folder is None:
-        folder = Path(tempfile.mkdtemp(prefix="cannery-demo-"))
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise OptionError(f"{folder} is not an empty folder", where="--folder",
-                          cure="name one that does not exist yet")  # fmt: skip
-    ignored = shutil.ignore_patterns("__pycache__", "build", "*.tuning.json")
-    shutil.copytree(ball_example_dir(), folder, dirs_exist_ok=True, ignore=ignored)
-    return folder.resolve()
+    from cannery.tune.tuner import Settings, tune
+
+    # Whatever is missing is told before anything is done.
+    find_compiler("")
+    cmake, ninja = find_cmake(), find_ninja()
+    project = copy_project(folder)
+    if not as_json:
+        _head(f"1. The project: {project}")
+        _head(f"2. Variants of each layer: cannery autotune ball.h5 {shlex.join(OPTIONS)}")
+    with live_progress() as progress:
+        tuned = tune(demo_options(project / "ball.h5"), Settings(budget), progress)
+    if not as_json:
+        print_report(tuned)
+        _head("3. The project with the tuned network: cmake, cmake --build")
+    started = time.monotonic()
+    note("building")
+    program = build_project(project, cmake, ninja)
+    seconds = time.monotonic() - started
+    outcome = run_program(program)
+    if as_json:
+        print_json(_as_dict(project, as_dict(tuned), outcome))
+    else:
+        click.echo(f"built in {seconds:.1f} s: {program}")
+        _head("4. The program on example images")
+        _print_gallery(project / "images", outcome)
+        right = sum(found.right for found in outcome.images)
+        click.echo(f"{right} of {len(outcome.images)} right, {outcome.latency_us:.3g} us per image")
+    return int(not all(found.right for found in outcome.images))
 
 
-def demo_options(model: Path) -> Options:
-    """The options that the example's CMakeLists.txt gives to add_nn_model, for this machine."""
-    raw = {"target": "native", "input_dtype": ["image=uint8"], "scale": "0.003921568627"}
-    return make_options(model, raw)
+def _head(text: str) -> None:
+    bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    click.echo(f"\n{click.style(text, bold=True) if bold else text}\n")
 
 
-def build_project(folder: Path, cmake: str, ninja: str) -> Path:
-    """Configure and build the project for this machine; returns the program.
-
-    Raises ToolchainError with the first error; build/log.txt has all that was printed.
-    """
-    tree = folder / "build"
-    tree.mkdir()
-    configure = [
-        cmake, "-S", str(folder), "-B", str(tree), "-G", "Ninja",
-        f"-DCMAKE_MAKE_PROGRAM={ninja}", f"-DCannery_DIR={cmake_dir()}",
-        f"-DCANNERY_PYTHON={sys.executable}", "-DCANNERY_TARGET=native",
-    ]  # fmt: skip
-    log = tree / "log.txt"
-    for command in (configure, [cmake, "--build", str(tree)]):
-        _run(command, log)
-    return tree / "classify"
+def _as_dict(project: Path, tuned: dict[str, object], outcome: Outcome) -> dict[str, object]:
+    images = [{**vars(found), "right": found.right} for found in outcome.images]
+    return {
+        "folder": str(project), "autotune": tuned, "images": images,
+        "latency_us": outcome.latency_us,
+    }  # fmt: skip
 
 
-def _run(command: Sequence[str], log: Path) -> None:
-    try:
-        done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-            text=True, errors="replace", timeout=_TIMEOUT, check=False,
-        )  # fmt: skip
-    except OSError as error:
-        raise ToolchainError(f"cannot start: {error.strerror}", where=command[0]) from None
-    except subprocess.TimeoutExpired:
-        raise ToolchainError(f"no end after {_TIMEOUT:.0f} s", where=command[0]) from None
-    with log.open("a") as stream:
-        stream.write(done.stdout)
-    if done.returncode != 0:
-        raise ToolchainError(
-            first_error(done.stdout) or f"failed with exit code {done.returncode}",
-            where="cmake", cure=f"see {log}",
-        )  # fmt: skip
-
-
-def run_program(program: Path) -> Outcome:
-    """Run the example program. Raises ToolchainError if it fails or prints something else."""
-    try:
-        done = subprocess.run(
-            [program], capture_output=True, text=True, timeout=_TIMEOUT, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ToolchainError(f"cannot run: {error}", where=str(program)) from None
-    images = tuple(
-        Classified(name, float(no_ball), float(ball), label)
-        for name, no_ball, ball, label, _ in _IMAGE.findall(done.stdout)
-    )
-    latency = _TIME.search(done.stdout)
-    if not images or latency is None:
-        detail = done.stderr.strip() or f"exit code {done.returncode}"
-        raise ToolchainError(f"printed no result: {detail}", where=str(program))
-    return Outcome(images, float(latency[1]))
+def _caption(found: Classified) -> list[str]:
+    is_ball = found.ball > found.no_ball
+    text = f"{'ball' if is_ball else 'no ball'} {max(found.ball, found.no_ball):.1%}"
+    return [text, "" if found.right else f"WRONG: {found.label.replace('_', ' ')}"]
 
 
 def gallery(folder: Path, outcome: Outcome, *, colour: bool) -> list[str]:
-    """The images with their scores, four abreast; lines of text, or of rich's markup."""
+    """The images over what they were classified as; lines of text, or of rich's markup."""
     blocks = []
     for found in outcome.images:
-        picture = read_pgm(folder / found.image)
-        verdict = f"{'ball' if found.ball > found.no_ball else 'no ball'} {max(found.ball, found.no_ball):.1%}"
-        caption = [verdict, found.label.replace("_", " ") if not found.right else ""]
+        picture = read_pgm(folder / found.image).stretched()
         lines = picture.as_markup() if colour else picture.as_ascii()
-        blocks.append(([*lines, *(text.ljust(picture.width) for text in caption)], picture.width))
+        caption = [text.ljust(picture.width) for text in _caption(found)]
+        blocks.append(([*lines, *caption], picture.width))
     rows = []
     for k in range(0, len(blocks), _ABREAST):
         rows += side_by_side(blocks[k : k + _ABREAST])
     return rows
+
+
+def _print_gallery(folder: Path, outcome: Outcome) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    shades = console.color_system in ("256", "truecolor") and not console.no_color
+    if shades and console.encoding == "utf-8":
+        lines = gallery(folder, outcome, colour=True)
+        console.print("\n".join(lines), no_wrap=True, crop=False)
+    else:
+        click.echo("\n".join(gallery(folder, outcome, colour=False)))

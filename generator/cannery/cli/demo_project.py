@@ -18,6 +18,9 @@ from cannery.target.compiler import first_error
 
 _TIMEOUT = 900.0
 
+#: What the project's CMakeLists.txt gives to add_nn_model, for the command line.
+OPTIONS = ("--input-dtype", "image=uint8", "--scale", "0.003921568627")
+
 _IMAGE = re.compile(r"^(\S+\.pgm) +([0-9.]+) +([0-9.]+) +(\w+)( WRONG)?$", re.MULTILINE)
 _TIME = re.compile(r"([0-9.e+-]+) us per image")
 
@@ -70,9 +73,8 @@ def copy_project(folder: Path | None) -> Path:
 
 
 def demo_options(model: Path) -> Options:
-    """The options that the example's CMakeLists.txt gives to add_nn_model, for this machine."""
-    raw = {"target": "native", "input_dtype": ["image=uint8"], "scale": "0.003921568627"}
-    return make_options(model, raw)
+    """OPTIONS, for this machine."""
+    return make_options(model, {"input_dtype": [OPTIONS[1]], "scale": OPTIONS[3]})
 
 
 def build_project(folder: Path, cmake: str, ninja: str) -> Path:

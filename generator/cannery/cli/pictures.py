@@ -30,14 +30,17 @@ class Picture:
         below = (*self.rows[1::2], *self.rows[-1:])
         return list(zip(self.rows[::2], below, strict=False))
 
-    def as_ascii(self) -> list[str]:
-        """Lines of ASCII characters; the contrast is stretched."""
+    def stretched(self) -> Picture:
+        """The same with all the contrast there is."""
         darkest, brightest = min(map(min, self.rows)), max(map(max, self.rows))
         span = max(brightest - darkest, 1)
-        top = len(_RAMP) - 1
+        return Picture(tuple(bytes((v - darkest) * 255 // span for v in row) for row in self.rows))
+
+    def as_ascii(self) -> list[str]:
+        """Lines of ASCII characters."""
 
         def character(a: int, b: int) -> str:
-            return _RAMP[round(((a + b) / 2 - darkest) * top / span)]
+            return _RAMP[(a + b) * len(_RAMP) // 512]
 
         return ["".join(map(character, *pair)) for pair in self.pairs()]
 
