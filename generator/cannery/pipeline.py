@@ -17,7 +17,6 @@ from cannery.layouts import nhwc, planar
 from cannery.options import Options
 from cannery.passes import run_passes
 from cannery.schedule.assign import assign
-from cannery.schedule.lower import cut
 from cannery.schedule.printer import format_program, format_steps, format_workspace
 from cannery.schedule.program import Choice, Step
 from cannery.target.isa import Isa
@@ -25,7 +24,7 @@ from cannery.target.targets import Target
 from cannery.target.toolchain import resolve_target
 from cannery.tune.defaults import estimated_options
 from cannery.tune.lookup import recorded_choices
-from cannery.tune.plan import Option, make_option, plan
+from cannery.tune.plan import Option, make_option, make_units, overlap, plans
 
 #: Tells a stage's name and its text form.
 Dump = Callable[[str, str], None]
@@ -82,15 +81,18 @@ class Chosen:
 
 def choose(graph: Graph, target: Target, options: Options) -> Chosen:
     """The cut and one choice per step: from the record where there is one, else estimated."""
-    steps = cut(graph)
-    record, known = recorded_choices(graph, steps, target, options)
-    found: list[Sequence[Option]] = [
-        [make_option(graph, step, known[k], target.isa, 0.0)]
-        if k in known
-        else estimated_options(graph, step, target.isa)
-        for k, step in enumerate(steps)
-    ]
-    return Chosen(steps, plan(graph, steps, found, io_order=io_order(options)), record)
+    units = make_units(graph)
+    record, known = recorded_choices(graph, units, target, options)
+    found: list[Sequence[Option]] = []
+    for index, unit in enumerate(units):
+        if index in known:
+            found.append([make_option(graph, unit.step, known[index], target.isa, 0.0)])
+        elif any(overlap(unit, units[other]) for other in known):
+            found.append([])
+        else:
+            found.append(estimated_options(graph, unit.step, target.isa))
+    (best,) = plans(graph, units, found, io_order=io_order(options))
+    return Chosen(best.steps(units), best.choices, record)
 
 
 def generate(

@@ -13,9 +13,9 @@ from cannery.execution.samples import errors_by_output
 from cannery.ir.graph import Graph
 from cannery.ops.registry import RefArray
 from cannery.schedule.assign import assign
-from cannery.schedule.program import Choice, Step
 from cannery.target.runner import Runner
 from cannery.target.toolchain import Toolchain
+from cannery.tune.plan import Plan, Unit
 
 #: Rounds of timing networks in turn, and seconds of each turn.
 ROUNDS = 12
@@ -29,22 +29,22 @@ class Judge:
     """Runs whole networks on samples whose `expected` outputs are known."""
 
     graph: Graph
-    steps: Sequence[Step]
+    units: Sequence[Unit]
     toolchain: Toolchain
     runner: Runner
     io_order: str
     samples: Sequence[Sample]
     expected: Sequence[Mapping[str, RefArray]]
 
-    def source(self, choices: Sequence[Choice]) -> Source:
-        """The network with these choices."""
-        isa = self.toolchain.target.isa
-        program = assign(self.graph, self.steps, choices, isa, self.io_order)
+    def source(self, plan: Plan) -> Source:
+        """The network by a plan."""
+        isa, steps = self.toolchain.target.isa, plan.steps(self.units)
+        program = assign(self.graph, steps, plan.choices, isa, self.io_order)
         return make_source(program, isa, "net", {})
 
-    def program(self, stack: ExitStack, choices: Sequence[Choice]) -> NetworkProgram:
+    def program(self, stack: ExitStack, plan: Plan) -> NetworkProgram:
         """The executable; lives as long as `stack`. Raises ToolchainError."""
-        source = self.source(choices)
+        source = self.source(plan)
         files = output_files(source, "autotune")
         return stack.enter_context(network_program(source, files, self.toolchain, self.samples))
 

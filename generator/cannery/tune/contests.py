@@ -21,6 +21,7 @@ from cannery.schedule.schedule import Schedule, legal
 from cannery.target.isa import Isa
 from cannery.tune.defaults import penalty
 from cannery.tune.harness import Candidate, make_candidate
+from cannery.tune.plan import Unit
 from cannery.tune.signature import step_signature
 from cannery.tune.trial import Data, Trial, make_trial, step_data
 
@@ -46,7 +47,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Contest:
-    """The candidates of all steps with one signature; `steps` are their indices.
+    """The candidates of all steps with one signature; `steps` are the indices of their units.
 
     `cycles` is the estimate of the best; `candidates` follow `ranked`, without those whose code is
     that of another one (`same` leads from the label of such a one to that other's).
@@ -104,11 +105,11 @@ def _orders(graph: Graph, step: Step, isa: Isa, ranked: Ranked) -> tuple[str, ..
     return tuple(want.order for want in wants)
 
 
-def group(graph: Graph, steps: Sequence[Step]) -> dict[str, list[int]]:
-    """Indices of the steps by signature."""
+def group(graph: Graph, units: Sequence[Unit]) -> dict[str, list[int]]:
+    """Indices of the units by signature."""
     groups: dict[str, list[int]] = {}
-    for index, step in enumerate(steps):
-        groups.setdefault(step_signature(graph, step), []).append(index)
+    for index, unit in enumerate(units):
+        groups.setdefault(step_signature(graph, unit.step), []).append(index)
     return groups
 
 
@@ -117,11 +118,11 @@ class ContestMaker:
     """Makes contests with numbered candidates.
 
     `values` are all values of the graph, as the references compute them; `wanted` the labels of
-    candidates that must be in, by step.
+    candidates that must be in, by unit.
     """
 
     graph: Graph
-    steps: Sequence[Step]
+    units: Sequence[Unit]
     isa: Isa
     values: Mapping[str, RefArray]
     wanted: Mapping[int, Sequence[str]]
@@ -132,7 +133,7 @@ class ContestMaker:
 
     def step_contest(self, indices: Sequence[int]) -> Contest | None:
         """The contest of steps with one signature; None if there is nothing to compute."""
-        step = self.steps[indices[0]]
+        step = self.units[indices[0]].step
         ranked = rank(self.graph, step, self.isa, inexact=self.inexact)
         wanted = [label for k in indices for label in self.wanted.get(k, ())]
         computing = [r for r in ranked if not is_view(r.choice.schedule)]
@@ -195,7 +196,7 @@ def _reorder_graph(type_: TensorType) -> tuple[Graph, Step, Data]:
 
 def needed_reorders(
     graph: Graph,
-    steps: Sequence[Step],
+    units: Sequence[Unit],
     isa: Isa,
     options: Mapping[int, Sequence[Ranked]],
     io_order: str,
@@ -204,7 +205,7 @@ def needed_reorders(
     there: dict[str, set[str]] = {v: {interface_order(graph, v, io_order)} for v in graph.inputs}
     seen: set[tuple[TensorType, str, str]] = set()
     wanted: dict[str, set[str]] = {v: {interface_order(graph, v, io_order)} for v in graph.outputs}
-    for index, step in enumerate(steps):
+    for index, step in ((k, unit.step) for k, unit in enumerate(units)):
         for ranked in options[index]:
             orders = _orders(graph, step, isa, ranked)
             for value, order in zip((*step.inputs, *step.outputs), orders, strict=True):

@@ -9,8 +9,9 @@ from pathlib import Path
 from cannery.errors import CanneryWarning, RecordError
 from cannery.ir.graph import Graph
 from cannery.options import Options
-from cannery.schedule.program import Choice, Step
+from cannery.schedule.program import Choice
 from cannery.target.targets import NATIVE, Target, plain_target
+from cannery.tune.plan import Unit
 from cannery.tune.record import Found, Record, find_choices, read_record, record_path
 
 
@@ -32,9 +33,9 @@ def find_record(options: Options, target: Target) -> tuple[Path, Record | None]:
 
 
 def recorded_choices(
-    graph: Graph, steps: Sequence[Step], target: Target, options: Options
+    graph: Graph, units: Sequence[Unit], target: Target, options: Options
 ) -> tuple[Path | None, dict[int, Choice]]:
-    """The record that was used, if any, and what it chooses, by step.
+    """The record that was used, if any, and what it chooses, by unit.
 
     Warns (CanneryWarning) about steps for which it has no usable entry; with `options.locked`, that
     is a RecordError, as is a missing record. Raises RecordError if the record is damaged.
@@ -44,17 +45,17 @@ def recorded_choices(
         if options.locked or options.tuning is not None:
             _tell(f"{path}: there is no tuning record", options, path)
         return None, {}
-    found = find_choices(path, record, graph, steps, target.isa, options.max_error)
+    found = find_choices(path, record, graph, units, target.isa, options.max_error)
     if found.unusable:
-        _tell(_problem(found, steps), options, path)
+        _tell(_problem(found, units), options, path)
     return path, dict(found.choices)
 
 
-def _problem(found: Found, steps: Sequence[Step]) -> str:
+def _problem(found: Found, units: Sequence[Unit]) -> str:
     index, reason = next(iter(found.unusable.items()))
-    text = f"{found.path}: layer {steps[index].name!r}: {reason}"
+    text = f"{found.path}: layer {units[index].step.name!r}: {reason}"
     if len(found.unusable) > 1:
-        text += f"; so are {len(found.unusable) - 1} more of {len(steps)} steps"
+        text += f"; so are {len(found.unusable) - 1} more steps"
     return text
 
 

@@ -9,13 +9,13 @@ from statistics import median
 
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import TensorType
-from cannery.schedule.program import Choice, Step
+from cannery.schedule.program import Choice
 from cannery.target.isa import Isa
 from cannery.target.runner import Origin
 from cannery.tune.cache import Measurement
 from cannery.tune.contests import Contest, Ranked, is_view
 from cannery.tune.measure import TIE
-from cannery.tune.plan import Option, Plan, best_per_orders, make_option, plans
+from cannery.tune.plan import Option, Plan, Unit, best_per_orders, make_option, plans
 
 #: Cycles per microsecond where nothing was measured that tells better.
 CYCLES_PER_US = 3000.0
@@ -60,13 +60,13 @@ class Tried:
 class Optimizer:
     """Everything that is known when plans are made.
 
-    `contests` by step index, `views` the options of steps that compute nothing, `reorders` the
-    contest of each change of order, `known` measurements by code. Times from an emulator are never
+    `contests` and `estimates` by unit, `reorders` the contest of each change of order, `known`
+    measurements by code. Times from an emulator are never
     used: then the cost model ranks. `fixed` are choices that better measurements made before.
     """
 
     graph: Graph
-    steps: Sequence[Step]
+    units: Sequence[Unit]
     isa: Isa
     io_order: str
     origin: Origin
@@ -104,8 +104,8 @@ class Optimizer:
 
     @cached_property
     def tried(self) -> tuple[tuple[Tried, ...], ...]:
-        """The candidates of every step, those that may be chosen first, by cost."""
-        return tuple(self._tried(k) for k in range(len(self.steps)))
+        """The candidates of every unit, those that may be chosen first, by cost."""
+        return tuple(self._tried(k) for k in range(len(self.units)))
 
     def _tried(self, index: int) -> tuple[Tried, ...]:
         found = []
@@ -130,7 +130,7 @@ class Optimizer:
         cost = us if us is not None else ranked.cycles / self.cycles_per_us
         origin = self.origin.value if us is not None else Origin.ESTIMATED.value
         choice = replace(ranked.choice, us=us, origin=origin)
-        option = make_option(self.graph, self.steps[index], choice, self.isa, cost)
+        option = make_option(self.graph, self.units[index].step, choice, self.isa, cost)
         return Tried(ranked, measured, usable, option)
 
     def options(self, index: int) -> list[Option]:
@@ -138,7 +138,7 @@ class Optimizer:
         if index in self.fixed:
             choice = self.fixed[index]
             cost = choice.us or 0.0
-            return [make_option(self.graph, self.steps[index], choice, self.isa, cost)]
+            return [make_option(self.graph, self.units[index].step, choice, self.isa, cost)]
         usable = [t for t in self.tried[index] if t.usable]
         return [
             self._smallest(best, usable) for best in best_per_orders([t.option for t in usable])
@@ -168,28 +168,28 @@ class Optimizer:
 
     def plans(self, count: int) -> list[Plan]:
         """The cheapest plans, the best first, each different."""
-        options = [self.options(k) for k in range(len(self.steps))]
+        options = [self.options(k) for k in range(len(self.units))]
         found = plans(
-            self.graph, self.steps, options, reorder=self.reorder, io_order=self.io_order,
+            self.graph, self.units, options, reorder=self.reorder, io_order=self.io_order,
             count=count,
         )  # fmt: skip
-        distinct: dict[tuple[str, ...], Plan] = {}
+        distinct: dict[str, Plan] = {}
         for each in found:
-            distinct.setdefault(tuple(map(str, each.choices)), each)
+            distinct.setdefault(plan_text(each), each)
         return list(distinct.values())
 
     def find(self, index: int, choice: Choice) -> Tried | None:
         """What is known of a choice for a step."""
         return next((t for t in self.tried[index] if t.label == str(choice)), None)
 
-    def with_times(self, choices: Sequence[Choice]) -> tuple[Choice, ...]:
-        """The same choices with what was measured of them."""
-        found = (self.find(k, c) for k, c in enumerate(choices))
-        return tuple(t.option.choice if t else c for t, c in zip(found, choices, strict=True))
+    def with_times(self, plan: Plan) -> Plan:
+        """The same plan with what was measured of its choices."""
+        found = ((k, c, self.find(k, c)) for k, c in plan.picks)
+        return Plan(plan.cost, tuple((k, t.option.choice if t else c) for k, c, t in found))
 
     def rivals(self, index: int, choice: Choice) -> list[Tried]:
         """Other usable candidates that read and write the same orders, by cost."""
-        chosen = make_option(self.graph, self.steps[index], choice, self.isa, 0.0)
+        chosen = make_option(self.graph, self.units[index].step, choice, self.isa, 0.0)
         orders = (chosen.reads, chosen.writes)
         return [
             t
@@ -197,31 +197,29 @@ class Optimizer:
             if t.usable and t.label != str(choice) and (t.option.reads, t.option.writes) == orders
         ]
 
-    def more_exact(self, choices: Sequence[Choice], bound: float, error: float) -> list[Choice]:
-        """The choices with steps replaced until the net's error should fall below `bound`.
+    def more_exact(self, plan: Plan, bound: float, error: float) -> Plan:
+        """The plan with steps replaced until the net's error should fall below `bound`.
 
         `error` is the net's now. Takes what saves most error per microsecond lost, and assumes that
-        the errors of steps add up. The same choices are returned if nothing more can be saved.
+        the errors of steps add up. The same plan is returned if nothing more can be saved.
         """
-        result = list(choices)
-        known = [self.find(k, c) for k, c in enumerate(result)]
+        picks = dict(plan.picks)
+        known = (self.find(k, c) for k, c in picks.items())
         total = sum(t.error for t in known if t) or 1.0
         scale = error / total
         while scale * total > bound:
-            saving, index, better = max(
-                self._savings(result), key=lambda found: found[0], default=(0.0, -1, None)
-            )
-            if better is None or saving <= 0:
+            savings = self._savings(picks)
+            if not savings:
                 break
-            now = self.find(index, result[index])
-            total -= (now.error if now else 0.0) - better.error
-            result[index] = better.option.choice
-        return result
+            _, index, saved, better = max(savings, key=lambda found: found[0])
+            total -= saved
+            picks[index] = better.option.choice
+        return Plan(plan.cost, tuple(picks.items()))
 
-    def _savings(self, choices: Sequence[Choice]) -> list[tuple[float, int, Tried | None]]:
-        """(error saved per microsecond lost, step, by what) for every possible replacement."""
-        found: list[tuple[float, int, Tried | None]] = []
-        for index, choice in enumerate(choices):
+    def _savings(self, picks: Mapping[int, Choice]) -> list[tuple[float, int, float, Tried]]:
+        """(error saved per microsecond lost, unit, error saved, by what) of every replacement."""
+        found: list[tuple[float, int, float, Tried]] = []
+        for index, choice in picks.items():
             now = self.find(index, choice)
             if now is None or index in self.fixed:
                 continue
@@ -229,5 +227,11 @@ class Optimizer:
                 # Errors that differ less are rounding, and no better.
                 if other.error < 0.5 * now.error:
                     lost = max(other.option.cost - now.option.cost, 1e-6)
-                    found.append(((now.error - other.error) / lost, index, other))
+                    saved = now.error - other.error
+                    found.append((saved / lost, index, saved, other))
         return found
+
+
+def plan_text(plan: Plan) -> str:
+    """What two plans have in common if they are the same."""
+    return " ".join(f"{k}:{choice}" for k, choice in plan.picks)

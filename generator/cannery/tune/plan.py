@@ -1,8 +1,9 @@
-"""Chooses one schedule per step and one order per value, jointly.
+"""Chooses the cut, one schedule per step and one order per value, jointly.
 
-Dynamic programming in topological order: the state is the orders in which the live values exist;
-a step costs its time, an order that is not there yet costs a reorder. A beam keeps the best states
-where many values live side by side.
+Dynamic programming from the left of the finest cut: at each step it takes that step alone or a
+chain that begins there. The state is the orders in which the live values exist; a step costs its
+time, an order that is not there yet costs a reorder. A beam keeps the best states where many values
+live side by side.
 """
 
 from __future__ import annotations
@@ -12,25 +13,37 @@ from dataclasses import dataclass
 
 from cannery.errors import UnsupportedError
 from cannery.ir.graph import Graph
-from cannery.layouts import ORDERS, Want, image_dims
+from cannery.layouts import ORDERS, Want, image_dims, nhwc, planar
 from cannery.schedule.assign import interface_order
+from cannery.schedule.lower import chains, cut
 from cannery.schedule.program import Choice, Step
 from cannery.target.isa import Isa
 
 #: States kept after each step.
 BEAM = 64
 
-#: Cost of a reorder in the unit of the options' costs, per element: a load and a store each.
+#: Cycles of a reorder: of the call, and per element (a load and a store each).
+REORDER_CALL = 30.0
 REORDER_PER_ELEMENT = 1.0
-
-#: Cost of a reorder beside its elements, in the same unit.
-REORDER_CALL = 20.0
 
 #: Cost of copying a value from one order into a buffer of another (or the same).
 ReorderCost = Callable[[str, str, str], float]
 
 #: Marks the order of a value in the caller's memory: it has no halo and cannot get one.
 _PORT = "!"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A step of the finest cut, or a chain of several: `first` is where it begins there."""
+
+    step: Step
+    first: int
+
+    @property
+    def end(self) -> int:
+        """Behind its last step in the finest cut."""
+        return self.first + (len(self.step.parts) or 1)
 
 
 @dataclass(frozen=True)
@@ -58,20 +71,32 @@ class Option:
 
 @dataclass(frozen=True)
 class Plan:
-    """One choice per step, and what all of it costs."""
+    """Units (by index) with their choices, in order, and what all of it costs."""
 
     cost: float
-    choices: tuple[Choice, ...]
+    picks: tuple[tuple[int, Choice], ...]
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """One per unit that was taken."""
+        return tuple(choice for _, choice in self.picks)
+
+    def steps(self, units: Sequence[Unit]) -> tuple[Step, ...]:
+        """The cut that the plan makes."""
+        return tuple(units[k].step for k, _ in self.picks)
 
 
-@dataclass(frozen=True)
-class _State:
-    cost: float
-    orders: Mapping[str, frozenset[str]]
-    chosen: tuple[Option, ...]
+def make_units(graph: Graph) -> tuple[Unit, ...]:
+    """The steps of the finest cut, in order, then the chains that may take the place of several."""
+    steps = cut(graph)
+    position = {step.anchor.outputs[0]: k for k, step in enumerate(steps)}
+    singles = [Unit(step, k) for k, step in enumerate(steps)]
+    return (*singles, *(Unit(c, position[c.anchor.outputs[0]]) for c in chains(graph, steps)))
 
-    def key(self) -> tuple[tuple[str, frozenset[str]], ...]:
-        return tuple(sorted(self.orders.items()))
+
+def overlap(one: Unit, other: Unit) -> bool:
+    """Whether two units have a step of the finest cut in common."""
+    return one.first < other.end and other.first < one.end
 
 
 def make_option(graph: Graph, step: Step, choice: Choice, isa: Isa, cost: float) -> Option:
@@ -91,34 +116,16 @@ def best_per_orders(options: Sequence[Option]) -> list[Option]:
     return list(best.values())
 
 
-def reorder_by_size(graph: Graph, per_element: float = REORDER_PER_ELEMENT) -> ReorderCost:
-    """Reorders that all cost the same for each element, beside the call."""
-
-    def cost(value: str, source: str, target: str) -> float:
-        type_ = graph.types[value]
-        _, h, w, c = image_dims(type_)
-        if source != target and (c == 1 or h * w == 1):
-            return 0.0
-        return REORDER_CALL + per_element * type_.elements
-
-    return cost
-
-
-def plan(
-    graph: Graph,
-    steps: Sequence[Step],
-    options: Sequence[Sequence[Option]],
-    *,
-    reorder: ReorderCost | None = None,
-    io_order: str = ORDERS[0],
-) -> tuple[Choice, ...]:
-    """The choices of the best plan, see `plans`."""
-    return plans(graph, steps, options, reorder=reorder, io_order=io_order)[0].choices
+def reorder_cycles(graph: Graph) -> ReorderCost:
+    """The cost model's reorders: a call, and the same for each element."""
+    return lambda value, source, target: (
+        REORDER_CALL + REORDER_PER_ELEMENT * graph.types[value].elements
+    )
 
 
 def plans(
     graph: Graph,
-    steps: Sequence[Step],
+    units: Sequence[Unit],
     options: Sequence[Sequence[Option]],
     *,
     reorder: ReorderCost | None = None,
@@ -126,28 +133,53 @@ def plans(
     count: int = 1,
     beam: int = BEAM,
 ) -> list[Plan]:
-    """The `count` cheapest plans that were found, the best first; they differ in layouts.
+    """The `count` cheapest plans that were found, the best first; they differ in cut or layouts.
 
-    `reorder` tells what a change of order costs (None: `reorder_by_size`), `io_order` is the order
-    of images at the interface. Raises UnsupportedError for a step without options.
+    `options` are those of each unit; chains may have none. `reorder` tells what a change of order
+    costs (None: `reorder_cycles`), `io_order` is the order of images at the interface. Raises
+    UnsupportedError for a step that nothing can compute.
     """
-    last = {value: index for index, step in enumerate(steps) for value in step.inputs}
-    search = _Search(graph, steps, reorder or reorder_by_size(graph), io_order, count, last)
-    states = [search.start()]
-    for index, (step, found) in enumerate(zip(steps, options, strict=True)):
-        if not found:
-            raise UnsupportedError(
-                f"no kernel can compute {step.kind}", where=f"layer {step.name!r}",
-                cure="please report the layer's attributes",
-            )  # fmt: skip
-        states = search.advance_all(states, best_per_orders(found), index)[: beam * count]
-    return [Plan(s.cost, tuple(o.choice for o in s.chosen)) for s in states[:count]]
+    length = max((unit.end for unit in units), default=0)
+    last = {v: u.end for u in units if not u.step.parts for v in u.step.inputs}
+    search = _Search(graph, units, reorder or reorder_cycles(graph), io_order, count, last)
+    starts: dict[int, list[tuple[int, list[Option]]]] = {}
+    for index, unit in enumerate(units):
+        starts.setdefault(unit.first, []).append((index, best_per_orders(options[index])))
+    waiting: dict[int, list[_State]] = {0: [search.start()]}
+    for position in range(length):
+        states = search.best(waiting.pop(position, []))[: beam * count]
+        for index, found in starts[position]:
+            following = (search.advance(s, option, index) for s in states for option in found)
+            waiting.setdefault(units[index].end, []).extend(following)
+    finished = search.best(waiting.get(length, []))
+    if not finished:
+        raise _unsupported(next(u.step for u, o in zip(units, options, strict=True) if not o))
+    return [Plan(s.cost, tuple((k, o.choice) for k, o in s.chosen)) for s in finished[:count]]
+
+
+def _unsupported(step: Step) -> UnsupportedError:
+    return UnsupportedError(
+        f"no kernel can compute {step.kind}", where=f"layer {step.name!r}",
+        cure="please report the layer's attributes",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _State:
+    cost: float
+    orders: Mapping[str, frozenset[str]]
+    chosen: tuple[tuple[int, Option], ...]
+
+    def key(self) -> tuple[tuple[str, frozenset[str]], ...]:
+        return tuple(sorted(self.orders.items()))
 
 
 @dataclass(frozen=True)
 class _Search:
+    """What does not change during a search; `last` is where a value is read for the last time."""
+
     graph: Graph
-    steps: Sequence[Step]
+    units: Sequence[Unit]
     reorder: ReorderCost
     io_order: str
     count: int
@@ -160,34 +192,46 @@ class _Search:
     def start(self) -> _State:
         return _State(0.0, {v: frozenset({self.port(v) + _PORT}) for v in self.graph.inputs}, ())
 
-    def advance_all(
-        self, states: Sequence[_State], options: Sequence[Option], index: int
-    ) -> list[_State]:
-        """All states after a step; of those with equal orders only the `count` cheapest."""
+    def best(self, states: Sequence[_State]) -> list[_State]:
+        """By cost; of those with equal orders only the `count` cheapest."""
         merged: dict[object, list[_State]] = {}
-        for state in states:
-            for option in options:
-                following = self.advance(state, option, index)
-                merged.setdefault(following.key(), []).append(following)
-        kept = (sorted(same, key=_cost)[: self.count] for same in merged.values())
-        return sorted((state for same in kept for state in same), key=_cost)
+        for state in sorted(states, key=_cost):
+            same = merged.setdefault(state.key(), [])
+            if len(same) < self.count:
+                same.append(state)
+        return sorted((state for same in merged.values() for state in same), key=_cost)
 
     def advance(self, state: _State, option: Option, index: int) -> _State:
-        step = self.steps[index]
+        unit = self.units[index]
         cost = state.cost + option.cost
         orders = dict(state.orders)
-        for value, read in zip(step.inputs, option.reads, strict=True):
+        for value, read in zip(unit.step.inputs, option.reads, strict=True):
             there = orders[value]
-            if read.order in there or (read.plain and read.order + _PORT in there):
-                continue
-            cost += min(self.reorder(value, a.removesuffix(_PORT), read.order) for a in there)
-            orders[value] = there | {read.order}
-        for value, order in zip(step.outputs, option.writes, strict=True):
+            if read.order not in there:
+                change = min(self.change(value, source, read) for source in there)
+                cost += change
+                orders[value] = there | {read.order} if change else there
+        for value, order in zip(unit.step.outputs, option.writes, strict=True):
             orders[value] = frozenset({order})
-            if value in self.graph.outputs and order != self.port(value):
-                cost += self.reorder(value, order, self.port(value))
-        live = {v: o for v, o in orders.items() if self.last.get(v, -1) > index}
-        return _State(cost, live, (*state.chosen, option))
+            if value in self.graph.outputs:
+                cost += self.change(value, order, Read(self.port(value), plain=True))
+        live = {v: o for v, o in orders.items() if self.last.get(v, -1) > unit.end}
+        return _State(cost, live, (*state.chosen, (index, option)))
+
+    def change(self, value: str, source: str, read: Read) -> float:
+        """The cost of reading a value that exists in the order `source`."""
+        order = source.removesuffix(_PORT)
+        if (read.plain or order == source) and (
+            order == read.order or same_memory(self.graph, value, order, read.order)
+        ):
+            return 0.0
+        return self.reorder(value, order, read.order)
+
+
+def same_memory(graph: Graph, value: str, *orders: str) -> bool:
+    """Whether the orders are the same bytes: one channel, or one pixel."""
+    _, h, w, c = image_dims(graph.types[value])
+    return (c == 1 or h * w == 1) and set(orders) <= {nhwc.ORDER, planar.ORDER}
 
 
 def _cost(state: _State) -> float:

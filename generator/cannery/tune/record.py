@@ -21,6 +21,7 @@ from cannery.schedule.schedule import Params, Schedule, all_schedules
 from cannery.target.isa import Isa
 from cannery.target.runner import Origin
 from cannery.tune.cache import replace_file
+from cannery.tune.plan import Unit
 from cannery.tune.signature import step_signature
 
 FORMAT = 1
@@ -147,26 +148,26 @@ def find_choices(
     path: Path,
     record: Record,
     graph: Graph,
-    steps: Sequence[Step],
+    units: Sequence[Unit],
     isa: Isa,
     max_error: float,
 ) -> Found:
-    """The choices that a record holds for these steps, and why it has none for the others.
+    """The choices that a record holds, by unit, and why it has none for other steps.
 
-    An inexact schedule whose recorded error exceeds `max_error` gives way to its runner-up.
+    Units that were found never overlap. An inexact schedule whose recorded error exceeds
+    `max_error` gives way to its runner-up.
     """
     if (record.isa, record.bits) != (isa.name, isa.bits):
         why = f"the record is for {record.isa}, {record.bits} bit"
-        return Found(path, record, {}, dict.fromkeys(range(len(steps)), why))
+        singles = (k for k, unit in enumerate(units) if not unit.step.parts)
+        return Found(path, record, {}, dict.fromkeys(singles, why))
     choices: dict[int, Choice] = {}
     unusable: dict[int, str] = {}
-    matched = match(record, graph, steps)
-    for index, step in enumerate(steps):
-        entry = matched.get(index)
+    for index, entry in match(record, graph, units).items():
         if entry is None:
             unusable[index] = "it has no entry"
             continue
-        found = _choice(graph, step, isa, entry, max_error)
+        found = _choice(graph, units[index].step, isa, entry, max_error)
         if isinstance(found, str):
             unusable[index] = found
         else:
@@ -191,27 +192,44 @@ def _choice(graph: Graph, step: Step, isa: Isa, entry: Entry, max_error: float) 
     return Choice(second[0], second[1], "record", other.us if other else None)
 
 
-def match(record: Record, graph: Graph, steps: Sequence[Step]) -> dict[int, Entry]:
-    """The entry of each step: of the same nodes, else the next one that computes the same.
+def match(record: Record, graph: Graph, units: Sequence[Unit]) -> dict[int, Entry | None]:
+    """The entries of the units that the record's cut takes; None for a step without one.
 
-    Layers are often renamed when a model is trained again.
+    At each step, in this order: the entry of the same nodes, the next entry in the record, any
+    entry that computes the same. Layers are often renamed when a model is trained again.
     """
-    by_signature: dict[str, list[Entry]] = {}
-    for entry in record.steps:
-        by_signature.setdefault(entry.signature, []).append(entry)
-    found: dict[int, Entry] = {}
-    seen: dict[str, int] = {}
-    for index, step in enumerate(steps):
-        signature = step_signature(graph, step)
-        entries = by_signature.get(signature, [])
-        if not entries:
-            continue
-        position = seen.get(signature, 0)
-        seen[signature] = position + 1
-        nodes = [node.name for node in step.nodes]
-        same = next((e for e in entries if e.nodes == nodes), None)
-        found[index] = same or entries[min(position, len(entries) - 1)]
+    starts: dict[int, list[int]] = {}
+    for index, unit in enumerate(units):
+        starts.setdefault(unit.first, []).append(index)
+    signatures = [step_signature(graph, unit.step) for unit in units]
+    found: dict[int, Entry | None] = {}
+    position, following = 0, 0
+    length = max((unit.end for unit in units), default=0)
+    while position < length:
+        here = [
+            (index, number)
+            for index in starts[position]
+            for number, entry in enumerate(record.steps)
+            if entry.signature == signatures[index]
+        ]
+        index, best = starts[position][0], None
+        if here:
+            index, best = min(
+                here, key=lambda pair: _distance(record.steps, units, pair, following)
+            )
+        found[index] = None if best is None else record.steps[best]
+        following = following if best is None else best + 1
+        position = units[index].end
     return found
+
+
+def _distance(
+    entries: Sequence[Entry], units: Sequence[Unit], pair: tuple[int, int], following: int
+) -> tuple[bool, bool, int]:
+    """How far an entry is from what a unit should have: other nodes, then another place."""
+    index, number = pair
+    nodes = [node.name for node in units[index].step.nodes]
+    return entries[number].nodes != nodes, number != following, number
 
 
 def resolve(

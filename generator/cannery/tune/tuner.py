@@ -17,7 +17,6 @@ from cannery.ir.evaluate import evaluate_all
 from cannery.ir.tensor import TensorType
 from cannery.options import Options
 from cannery.pipeline import import_graph, io_order, load_model
-from cannery.schedule.lower import cut
 from cannery.schedule.program import Choice, Step
 from cannery.target.runner import Origin, host_cpu_name
 from cannery.target.toolchain import Toolchain, find_toolchain
@@ -32,8 +31,8 @@ from cannery.tune.contests import (
     rank,
 )
 from cannery.tune.measure import TIE, Protocol
-from cannery.tune.optimize import Optimizer, Tried
-from cannery.tune.plan import plan
+from cannery.tune.optimize import Optimizer, Tried, plan_text
+from cannery.tune.plan import Option, Plan, make_option, make_units, plans
 from cannery.tune.record import (
     FORMAT,
     Entry,
@@ -118,7 +117,7 @@ class Outcome:
 class Net:
     """A whole network: its plan, its error, and the program that runs it."""
 
-    choices: tuple[Choice, ...]
+    plan: Plan
     error: float
     program: NetworkProgram
 
@@ -151,21 +150,25 @@ class Tuner:
         self.old = read_record(self.path)
         self.progress.stage("reading the model")
         self.graph = import_graph(self.options)
-        self.steps = cut(self.graph)
+        self.units = make_units(self.graph)
         self.order = io_order(self.options)
         optimizer, search = self.measure()
-        plans = [p.choices for p in optimizer.plans(CONFIRMED_PLANS)]
-        chosen, error, before, after = self.confirm(optimizer, plans)
-        layers = tuple(
-            Layer(k, step, step.macs(self.graph), optimizer.tried[k], chosen[k])
-            for k, step in enumerate(self.steps)
-        )
-        changed = write_record(self.path, self.record(optimizer, chosen))
-        peak = search.cache.peak_gflops
+        chosen, before, after = self.confirm(optimizer)
+        changed = write_record(self.path, self.record(optimizer, chosen.plan))
         return Outcome(
-            self.toolchain, self.bench.origin, peak, layers, before, after, error, len(self.samples), time.monotonic() - self.started, search.measured, self.path,
-            changed, tuple(self.notes),
+            self.toolchain, self.bench.origin, search.cache.peak_gflops,
+            self.layers(optimizer, chosen.plan), before, after, chosen.error, len(self.samples),
+            time.monotonic() - self.started, search.measured, self.path, changed,
+            tuple(self.notes),
         )  # fmt: skip
+
+    def layers(self, optimizer: Optimizer, plan: Plan) -> tuple[Layer, ...]:
+        """What is told of each step of a plan."""
+        steps = ((k, self.units[k].step, choice) for k, choice in plan.picks)
+        return tuple(
+            Layer(number, step, step.macs(self.graph), optimizer.tried[k], choice)
+            for number, (k, step, choice) in enumerate(steps)
+        )
 
     # ---- Measuring ----
 
@@ -175,12 +178,13 @@ class Tuner:
         with np.errstate(all="ignore"):
             values = evaluate_all(self.graph, random_inputs(self.graph))
         estimates = {
-            k: rank(self.graph, s, self.isa, inexact=True) for k, s in enumerate(self.steps)
+            k: rank(self.graph, unit.step, self.isa, inexact=True)
+            for k, unit in enumerate(self.units)
         }
         self.default = self.estimated(estimates)
         fixed = self.fixed()
         limit = 1_000_000 if self.settings.exhaustive else CONTEST_CANDIDATES
-        maker = ContestMaker(self.graph, self.steps, self.isa, values, self.wanted(fixed), limit)
+        maker = ContestMaker(self.graph, self.units, self.isa, values, self.wanted(fixed), limit)
         self.progress.stage("generating candidates")
         contests = self.step_contests(maker)
         reorders = self.reorder_contests(maker, estimates)
@@ -191,25 +195,26 @@ class Tuner:
         distinct = {id(c): c for c in contests.values()}
         known = search.run([*reorders.values(), *distinct.values()])
         optimizer = Optimizer(
-            self.graph, self.steps, self.isa, self.order, self.bench.origin,
+            self.graph, self.units, self.isa, self.order, self.bench.origin,
             self.options.max_error, contests, estimates, reorders, known, fixed,
         )  # fmt: skip
         return optimizer, search
 
-    def estimated(self, estimates: Mapping[int, Sequence[Ranked]]) -> tuple[Choice, ...]:
+    def estimated(self, estimates: Mapping[int, Sequence[Ranked]]) -> Plan:
         """What an untuned compile would choose."""
-        optimizer = Optimizer(
-            self.graph, self.steps, self.isa, self.order, Origin.EMULATED, float("inf"),
-            {}, estimates, {}, {},
-        )  # fmt: skip
-        options = [optimizer.options(k) for k in range(len(self.steps))]
-        return plan(self.graph, self.steps, options, io_order=self.order)
+        found: list[list[Option]] = []
+        for index, unit in enumerate(self.units):
+            exact = (r for r in estimates[index] if not r.choice.schedule.inexact)
+            found.append([
+                make_option(self.graph, unit.step, r.choice, self.isa, r.cycles) for r in exact
+            ])  # fmt: skip
+        return plans(self.graph, self.units, found, io_order=self.order)[0]
 
     def wanted(self, fixed: Mapping[int, Choice]) -> dict[int, list[str]]:
         """Candidates that are measured in any case: the default's and the record's."""
-        wanted = {k: [str(choice)] for k, choice in enumerate(self.default)}
+        wanted = {k: [str(choice)] for k, choice in self.default.picks}
         for k, choice in {**self.recorded(), **fixed}.items():
-            wanted[k].append(str(choice))
+            wanted.setdefault(k, []).append(str(choice))
         return wanted
 
     def recorded(self) -> dict[int, Choice]:
@@ -217,7 +222,7 @@ class Tuner:
         if self.old is None:
             return {}
         found = find_choices(
-            self.path, self.old, self.graph, self.steps, self.isa, self.options.max_error
+            self.path, self.old, self.graph, self.units, self.isa, self.options.max_error
         )
         return dict(found.choices)
 
@@ -225,11 +230,13 @@ class Tuner:
         """Choices of the old record that were measured on something better than there is now."""
         if self.old is None:
             return {}
-        entries = match(self.old, self.graph, self.steps)
+        entries = match(self.old, self.graph, self.units)
         kept = {
-            k: replace(choice, origin=entries[k].origin)
+            k: replace(choice, origin=entry.origin)
             for k, choice in self.recorded().items()
-            if better_origin(entries[k], self.bench.origin) and choice.us is not None
+            if (entry := entries[k]) is not None
+            and better_origin(entry, self.bench.origin)
+            and choice.us is not None
         }
         if kept:
             origin = self.bench.origin.value
@@ -241,7 +248,7 @@ class Tuner:
     def step_contests(self, maker: ContestMaker) -> dict[int, Contest]:
         """The contest of each step that computes something."""
         found: dict[int, Contest] = {}
-        for indices in group(self.graph, self.steps).values():
+        for indices in group(self.graph, self.units).values():
             contest = maker.step_contest(indices)
             if contest is not None:
                 found.update(dict.fromkeys(indices, contest))
@@ -251,68 +258,58 @@ class Tuner:
         self, maker: ContestMaker, estimates: Mapping[int, Sequence[Ranked]]
     ) -> dict[tuple[TensorType, str, str], Contest]:
         """The contest of every change of order that a plan may contain."""
-        needed = needed_reorders(self.graph, self.steps, self.isa, estimates, self.order)
+        needed = needed_reorders(self.graph, self.units, self.isa, estimates, self.order)
         return {key: maker.reorder_contest(*key) for key in needed}
 
     # ---- Whole networks ----
 
-    def confirm(
-        self, optimizer: Optimizer, plans: Sequence[tuple[Choice, ...]]
-    ) -> tuple[tuple[Choice, ...], float, float | None, float | None]:
-        """(choices, error, time before, time after) of the best whole network."""
+    def confirm(self, optimizer: Optimizer) -> tuple[Net, float | None, float | None]:
+        """The best whole network, the time of the one without tuning, and its own."""
         self.progress.stage("confirming whole networks")
-        macs = max(sum(step.macs(self.graph) for step in self.steps), 1)
+        macs = max(sum(u.step.macs(self.graph) for u in self.units if not u.step.parts), 1)
         self.samples = seeded_samples(self.graph)[: max(REFERENCE_MACS // macs, 1)]
         expected = reference_outputs(load_model(self.options), self.samples)
         judge = Judge(
-            self.graph, self.steps, self.toolchain, self.bench.runners[0], self.order,
+            self.graph, self.units, self.toolchain, self.bench.runners[0], self.order,
             self.samples, expected,
         )  # fmt: skip
         with ExitStack() as stack:
-            found = [
-                self.make_exact(judge, optimizer, choices, stack)
-                for choices in (plans if optimizer.timed else plans[:1])
-            ]
+            found = optimizer.plans(CONFIRMED_PLANS if optimizer.timed else 1)
+            nets = [self.make_exact(judge, optimizer, plan, stack) for plan in found]
             if not optimizer.timed:
-                return found[0].choices, found[0].error, None, None
+                return nets[0], None, None
             default = optimizer.with_times(self.default)
-            found.append(
-                next((n for n in found if n.choices == default), None)
-                or self.make_exact(judge, optimizer, default, stack)
-            )
-            times = judge.times([net.program for net in found])
-            before, tuned = times[-1], times[:-1]
-            winner = next(k for k, us in enumerate(tuned) if us <= min(tuned) * (1 + TIE))
-            if before < tuned[winner] / (1 + TIE):
-                self.notes.append("the network without tuning was the fastest")
-                return found[-1].choices, found[-1].error, before, before
-            return found[winner].choices, found[winner].error, before, tuned[winner]
+            same = next((n for n in nets if plan_text(n.plan) == plan_text(default)), None)
+            nets.append(same or self.make_exact(judge, optimizer, default, stack))
+            return self.fastest(nets, judge.times([net.program for net in nets]))
 
-    def make_exact(
-        self,
-        judge: Judge,
-        optimizer: Optimizer,
-        choices: tuple[Choice, ...],
-        stack: ExitStack,
-    ) -> Net:
+    def fastest(self, nets: Sequence[Net], times: Sequence[float]) -> tuple[Net, float, float]:
+        """The first of those that tie with the best; the last one is that without tuning."""
+        before, tuned = times[-1], times[:-1]
+        winner = next(k for k, us in enumerate(tuned) if us <= min(tuned) * (1 + TIE))
+        if before < tuned[winner] / (1 + TIE):
+            self.notes.append("the network without tuning was the fastest")
+            return nets[-1], before, before
+        return nets[winner], before, tuned[winner]
+
+    def make_exact(self, judge: Judge, optimizer: Optimizer, plan: Plan, stack: ExitStack) -> Net:
         """The plan with steps replaced until its error is at most half of what is allowed."""
         bound = self.options.max_error / 2
+        program = judge.program(stack, plan)
+        error = judge.error(program)
         for _ in range(MAX_REPAIRS):
-            program = judge.program(stack, choices)
-            error = judge.error(program)
-            better = choices
-            if not error <= bound:
-                better = tuple(optimizer.more_exact(choices, bound, error))
-            if better == choices:
+            better = plan if error <= bound else optimizer.more_exact(plan, bound, error)
+            if plan_text(better) == plan_text(plan):
                 break
-            choices = better
-        return Net(choices, error, program)
+            plan, program = better, judge.program(stack, better)
+            error = judge.error(program)
+        return Net(plan, error, program)
 
     # ---- The record ----
 
-    def record(self, optimizer: Optimizer, choices: Sequence[Choice]) -> Record:
+    def record(self, optimizer: Optimizer, plan: Plan) -> Record:
         """The plan as it is written down."""
-        entries = [self.entry(optimizer, k, choice) for k, choice in enumerate(choices)]
+        entries = [self.entry(optimizer, k, choice) for k, choice in plan.picks]
         target = self.toolchain.target
         key = graph_key(self.graph, target.name, self.isa.name, str(self.isa.bits), self.order)
         provenance = {
@@ -326,15 +323,17 @@ class Tuner:
         )  # fmt: skip
 
     def entry(self, optimizer: Optimizer, index: int, choice: Choice) -> Entry:
-        """The line of one step."""
+        """The line of one unit."""
         if index in optimizer.fixed and self.old is not None:
-            return match(self.old, self.graph, self.steps)[index]
+            kept = match(self.old, self.graph, self.units)[index]
+            if kept is not None:
+                return kept
         found = optimizer.find(index, choice)
         others = optimizer.rivals(index, choice)
         if choice.schedule.inexact:
             others = [t for t in others if not t.ranked.choice.schedule.inexact]
         return make_entry(
-            self.graph, self.steps[index], self.isa, choice,
+            self.graph, self.units[index].step, self.isa, choice,
             error=found.error if found and found.measurement else None,
             runner_up=_runner_up(others[0]) if others else None,
         )  # fmt: skip
