@@ -1,0 +1,421 @@
+"""Winograd convolution on the phase-split layout, tiles of 4 x 4 outputs in the lanes.
+
+Some vectors of tiles at a time: their inputs are transformed (positions x IC vectors), then for
+each group of C output channels the products of every position are summed over IC, a register tile
+of P vectors x C channels with broadcast weights, and transformed back. No step needs a shuffle.
+Tiles run on across tile rows; the columns left and right of a row's first and last tile are masked.
+
+F(4x4) makes one tile of the 4 x 4 outputs, F(2x2) four, which share their weights: so the vectors
+of one position are four times as many.
+
+`tiles`: vectors of 4 x 4 outputs at a time. `unroll`: input channels per loop pass (0: no loop).
+`group`: rows of a transform whose values are alive together. `broadcast`: see `panels`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannery.emit.environment import offset, render
+from cannery.emit.transforms import Assign, linear, order
+from cannery.ir.graph import Graph
+from cannery.layouts import Layout, Want, image_dims, phase_split
+from cannery.ops.conv.geometry import ConvShape, conv_shape
+from cannery.ops.conv.panels import Panels, balanced, bias_array, broadcasts, periodic_mask
+from cannery.ops.conv.winograd import F4, Matrix, Winograd, stacked_input, stacked_output
+from cannery.ops.registry import RefArray
+from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared.cover import Span, spans, tile_counts
+from cannery.ops.shared.function import describe, signature
+from cannery.ops.shared.lanes import Vec
+from cannery.schedule.cost import CORE, tile_cycles
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+#: Register tiles (P vectors, C channels) by the number of vector registers.
+TILES = {
+    8: ((1, 4), (2, 2), (1, 5), (2, 3), (4, 1)),
+    16: ((2, 6), (1, 12), (4, 3), (3, 4), (2, 4), (4, 2), (1, 8)),
+    32: ((2, 12), (1, 12), (1, 16), (4, 6), (2, 8), (3, 8), (1, 8), (1, 20)),
+}
+
+#: Multiply-accumulates of one register tile in line, at most.
+MAX_UNROLLED = 400
+
+#: Rows of the transforms in the order that keeps those together which share sums.
+_ROWS = {(4, 6): (1, 2, 3, 4, 0, 5), (4, 4): (0, 2, 1, 3)}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What the code for one span of tiles needs.
+
+    `vectors` per position, `p` of them in a register tile; `inputs` counts the floats of the
+    transformed inputs. `input` and `output` are the transforms, by groups of statements.
+    """
+
+    vectors: int
+    p: int
+    inputs: int
+    input: Sequence[Sequence[str]]
+    output: Mapping[int, Sequence[Sequence[str]]]
+
+
+@dataclass(frozen=True)
+class Masks:
+    """Which lanes of the last tiles lie outside. `right`: the width is no multiple of 4.
+
+    `bottom`: the first tile of the last tile row, if the height is no multiple of 4, else 0.
+    """
+
+    right: int
+    bottom: int
+    bottom_rows: int
+
+
+@dataclass(frozen=True)
+class WinogradPlanar(Schedule):
+    """See the module's text."""
+
+    winograd: ClassVar[Winograd]
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        shape = conv_shape(graph, step)
+        if shape is None:
+            return "not a 2D convolution with constant weights"
+        if shape.group != 1:
+            return "grouped"
+        if (shape.kh, shape.kw, shape.sh, shape.sw, shape.dh, shape.dw) != (3, 3, 1, 1, 1, 1):
+            return "not 3x3 with stride 1"
+        same = (shape.oh, shape.ow) == (shape.ih, shape.iw) and (shape.top, shape.left) == (1, 1)
+        if not same:
+            return "pads are not 1"
+        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        shape = _shape(graph, step)
+        total = _tile_rows(shape) * _tile_columns(shape)
+        found: list[Params] = []
+        for lanes in _widths(total, isa):
+            for p, c in TILES.get(isa.registers, TILES[16]):
+                for tiles in self._tile_vectors(shape, p, total // lanes):
+                    c = balanced(shape.oc, c)
+                    unroll = 0 if shape.ic * p * c <= MAX_UNROLLED else min(4, shape.ic)
+                    for group in (8, 4, 2, 1):
+                        found += [
+                            {"lanes": lanes, "tiles": tiles, "p": p, "c": c, "unroll": unroll,
+                             "group": group, "broadcast": broadcast}
+                            for broadcast in broadcasts(isa, lanes)
+                        ]  # fmt: skip
+        return list({self.label(p): p for p in found}.values())
+
+    def _tile_vectors(self, shape: ConvShape, p: int, most: int) -> list[int]:
+        """Sensible numbers of vectors of tiles for a register tile of `p` vectors."""
+        each = _blocks(self.winograd) ** 2
+        least = max(p // each, 1)
+        found = [least, 2 * least, 4 * least] if shape.ic * shape.oc >= 1024 else [least]
+        return [n for n in found if n <= max(most, 1) and n * each % p == 0] or [1]
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return tuple(_want(graph, value) for value in step.inputs)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (_want(graph, step.output),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        shape = _shape(graph, step)
+        total = _tile_rows(shape) * _tile_columns(shape)
+        panels = self._panels(shape, params)
+        fused = isa.has("fma")
+        into = _operations(stacked_input(self.winograd), int(params["group"]), fused=fused)
+        back = _operations(stacked_output(self.winograd), int(params["group"]), fused=fused)
+        back += 32 + 16 * 2 * len(step.epilogue)
+        cycles = 0.0
+        for span, count in tile_counts(total, self._spans(shape, params, isa)):
+            vectors = span.vectors * _blocks(self.winograd) ** 2
+            p = _register_vectors(vectors, int(params["p"]))
+            each = span.vectors * (shape.ic * (into + 48) + shape.oc * back) / CORE.issue * 1.5
+            for block in panels.blocks:
+                k = tile_cycles(isa, block.n, p, block.n + p, shape.ic) + p * block.n + 6
+                each += block.count * self._positions * vectors / p * k
+            cycles += count * each
+        code = 6.5 * (into + back + 100 + max(int(params["unroll"]), 4) * 30)
+        return Estimate(cycles, code)
+
+    @property
+    def _positions(self) -> int:
+        return self.winograd.tile**2
+
+    def _spans(self, shape: ConvShape, params: Params, isa: Isa) -> tuple[Span, ...]:
+        columns = _tile_columns(shape)
+        total = _tile_rows(shape) * columns
+        return spans(total, columns, int(params["tiles"]), int(params["lanes"]), isa)
+
+    def _panels(self, shape: ConvShape, params: Params) -> Panels:
+        return Panels(
+            shape.oc, int(params["c"]), self._positions * shape.ic, str(params["broadcast"]),
+            int(params["lanes"]),
+        )  # fmt: skip
+
+    def kernel(self, job: Job) -> Kernel:
+        shape = _shape(job.graph, job.step)
+        ep = epilogues.build(job, job.step.anchor.output)
+        panels = self._panels(shape, job.params)
+        masks = _masks(shape)
+        variants = [
+            (span, self._variant(job, shape, span, panels, ep, masks))
+            for span in self._spans(shape, job.params, job.isa)
+        ]
+        floats = max(
+            v.inputs + self._positions * panels.blocks[0].n * v.vectors * span.lanes
+            for span, v in variants
+        )
+        code = render(
+            "ops/conv/winograd_planar.c.j2",
+            s=shape,
+            p=job.params,
+            x=job.inputs[0],
+            y=job.output,
+            positions=self._positions,
+            panels=panels,
+            masks=masks,
+            variants=variants,
+            widths=[span.width for span, _ in variants],
+            residual={k: job.inputs[k] for k in ep.tensors},
+            numbered=lambda prefix, count: [f"{prefix}{k}" for k in range(count)],
+            symbol=job.symbol,
+            signature=signature(job, scratch=True, band=True),
+            describe=describe(job),
+        )
+        constants = self._constants(job, shape, panels, masks, max(s.width for s, _ in variants))
+        return Kernel(
+            code, (*constants, *ep.constants), 4 * floats, band=4, needs_math=ep.needs_math
+        )
+
+    def _constants(
+        self, job: Job, shape: ConvShape, panels: Panels, masks: Masks, widest: int
+    ) -> tuple[ConstArray, ...]:
+        u = self.winograd.weights(job.constant(shape.weight)).reshape(panels.k, shape.oc)
+        bias = job.constant(shape.bias) if shape.bias else None
+        columns = _tile_columns(shape)
+        inner = periodic_mask([column > 0 for column in range(columns)], columns + widest + 1)
+        found = (
+            ConstArray(f"{job.symbol}_w", panels.pack(u), "weights [block][position][ic][oc]"),
+            bias_array(job.symbol, bias, shape.oc),
+            ConstArray(f"{job.symbol}_m", inner, f"all but the first of {columns} tiles"),
+        )
+        if not masks.bottom:
+            return found
+        low = periodic_mask([True] * widest + [False] * widest, 2 * widest)
+        return (*found, ConstArray(f"{job.symbol}_low", low, "above the last row of tiles"))
+
+    def _variant(
+        self,
+        job: Job,
+        shape: ConvShape,
+        span: Span,
+        panels: Panels,
+        ep: epilogues.Epilogue,
+        masks: Masks,
+    ) -> Variant:
+        vectors = span.vectors * _blocks(self.winograd) ** 2
+        block = _Block(self.winograd, job, span, vectors)
+        return Variant(
+            vectors,
+            _register_vectors(vectors, int(job.params["p"])),
+            self._positions * shape.ic * vectors * span.lanes,
+            block.input(shape.ic),
+            {b.n: block.output(b.n, ep, masks) for b in panels.blocks},
+        )
+
+    def emulate(self, graph: Graph, step: Step, inputs: Sequence[RefArray]) -> RefArray:
+        """The step's output with the convolution in float32, as this schedule rounds it."""
+        shape = _shape(graph, step)
+        node = step.anchor
+        values: dict[str, RefArray] = dict(zip(step.inputs, inputs, strict=True))
+        x = values[node.inputs[0]].astype(np.float32)
+        weights = np.asarray(graph.constants[shape.weight], np.float32)
+        y: NDArray[np.float32] = self.winograd.emulate(x, weights)
+        if shape.bias:
+            y = y + np.asarray(graph.constants[shape.bias], np.float32)
+        values[node.output] = y
+        for following in step.epilogue:
+            operands = (values[v] if v in values else graph.constants[v] for v in following.inputs)
+            (values[following.output],) = following.op.reference(*operands)
+        return values[step.output].astype(np.float32)
+
+
+@schedule
+@dataclass(frozen=True)
+class ConvWinogradPlanar(WinogradPlanar):
+    """F(4x4, 3x3): a quarter of the products, an error ten times that of the direct form."""
+
+    id = "conv.winograd_planar"
+    inexact = True
+    winograd = F4
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Writes the transforms of one span of tiles."""
+
+    winograd: Winograd
+    job: Job
+    span: Span
+    vectors: int
+
+    def input(self, ic: int) -> list[list[str]]:
+        """From the 6 x 6 pixels of a 4 x 4 tile to the positions of its products."""
+        x = self.job.inputs[0]
+
+        def load(i: int, j: int) -> str:
+            text = f"{self.span.t}_load(xp{offset(_at(x, i - 1, j - 1))})"
+            mask = {0: "left", 5: "right"}.get(j)
+            return _keep(self.span, text, mask) if mask else text
+
+        def store(a: int, b: int, value: str) -> list[str]:
+            at = self.place(a, b, ic)
+            return [f"{self.span.t}_store_aligned(vp{offset(at)}, {value});"]
+
+        return self.transform(stacked_input(self.winograd), load, store)
+
+    def output(self, n: int, ep: epilogues.Epilogue, masks: Masks) -> list[list[str]]:
+        """From the sums of a group of `n` channels to pixels; the bias enters at position (1, 1)."""
+
+        def load(a: int, b: int) -> str:
+            text = f"{self.span.t}_load_aligned(ap{offset(self.place(a, b, n))})"
+            middle = a % self.winograd.tile == b % self.winograd.tile == 1
+            return f"{self.span.t}_add({text}, bias)" if middle else text
+
+        def store(i: int, j: int, value: str) -> list[str]:
+            t = self.span.t
+            vec = Vec(0, self.span.lanes, self.span.lanes, 0)
+            lines = ep.apply(vec, "r", "(oc + c)", self.residual(i, j), across=False)
+            result = "r" if lines else value
+            if masks.right and j >= masks.right:
+                result = _keep(self.span, result, "right")
+            if masks.bottom and i >= masks.bottom_rows:
+                result = _keep(self.span, result, "bottom")
+            end = f"{t}_store(yp{offset(_at(self.job.output, i, j))}, {result});"
+            return [f"{{ {t} r = {value};", *lines, f"{end} }}"] if lines else [end]
+
+        return self.transform(stacked_output(self.winograd), load, store)
+
+    def residual(self, i: int, j: int) -> Callable[[int], str]:
+        """Input index -> pointer to the tile's pixels (i, j)."""
+        return lambda k: f"r{k}p{offset(_at(self.job.inputs[k], i, j))}"
+
+    def place(self, a: int, b: int, channels: int) -> int:
+        """Where position (a, b) of the stacked transform lies, for the first channel and vector."""
+        size = self.winograd.tile
+        position = a % size * size + b % size
+        block = a // size * _blocks(self.winograd) + b // size
+        return (position * channels * self.vectors + block * self.span.vectors) * self.span.lanes
+
+    def transform(
+        self,
+        matrix: Matrix,
+        load: Callable[[int, int], str],
+        store: Callable[[int, int, str], list[str]],
+    ) -> list[list[str]]:
+        """matrix . d . matrix^T as statements, by groups of rows."""
+        size = len(matrix[0])
+        fused = self.job.isa.has("fma")
+        t = self.span.t
+        loads = [Assign(f"d{i}_{j}", load(i, j), ()) for i in range(size) for j in range(size)]
+        found: list[list[str]] = []
+        for rows in _row_groups(matrix, int(self.job.params["group"])):
+            assigns = list(loads)
+            part = [matrix[a] for a in rows]
+            for j in range(size):
+                sources = [f"d{i}_{j}" for i in range(size)]
+                targets = [f"t{a}_{j}" for a in rows]
+                assigns += linear(part, sources, targets, t, fused=fused)
+            stores: dict[str, list[str]] = {}
+            for a in rows:
+                targets = [f"v{a}_{b}" for b in range(len(matrix))]
+                sources = [f"t{a}_{j}" for j in range(size)]
+                assigns += linear(matrix, sources, targets, t, fused=fused)
+                stores |= {f"v{a}_{b}": store(a, b, f"v{a}_{b}") for b in range(len(matrix))}
+            found.append(order(assigns, stores, t))
+        return found
+
+
+def _shape(graph: Graph, step: Step) -> ConvShape:
+    shape = conv_shape(graph, step)
+    assert shape is not None
+    return shape
+
+
+def _want(graph: Graph, value: str) -> Want:
+    _, h, w, c = image_dims(graph.types[value])
+    return Want(phase_split.ORDER, phase_split.halo((h, w, c)))
+
+
+def _tile_rows(shape: ConvShape) -> int:
+    return -(-shape.oh // 4)
+
+
+def _tile_columns(shape: ConvShape) -> int:
+    return -(-shape.ow // 4)
+
+
+def _masks(shape: ConvShape) -> Masks:
+    rest = shape.oh % 4
+    bottom = (_tile_rows(shape) - 1) * _tile_columns(shape) if rest else 0
+    return Masks(shape.ow % 4, bottom, rest)
+
+
+def _blocks(winograd: Winograd) -> int:
+    """Tiles along one side of 4 x 4 outputs."""
+    return 4 // winograd.m
+
+
+def _register_vectors(vectors: int, p: int) -> int:
+    """The largest register tile of at most `p` vectors that divides `vectors`."""
+    return max(k for k in range(1, min(p, vectors) + 1) if vectors % k == 0)
+
+
+def _widths(tiles: int, isa: Isa) -> list[int]:
+    """The widest vectors to try, widest first."""
+    widths = [w for w in isa.lanes if w <= tiles]
+    return widths[-2:][::-1] if widths[-1] > 4 else widths[-1:]
+
+
+def _at(layout: Layout, i: int, j: int) -> int:
+    """Distance of pixel (i, j) of a tile from the tile's place in plane 0."""
+    return (i % 4 * 4 + j % 4) * layout.phase + i // 4 * layout.row + j // 4
+
+
+def _keep(span: Span, value: str, mask: str) -> str:
+    i = f"i32x{span.lanes}"
+    return f"{i}_as_f32({i}_and({span.t}_as_i32({value}), {mask}))"
+
+
+def _row_groups(matrix: Matrix, size: int) -> list[tuple[int, ...]]:
+    """The rows of a transform in groups of at most `size` that are computed together."""
+    rows = _ROWS.get((4, len(matrix)), tuple(range(len(matrix))))
+    if len(matrix[0]) == 8:
+        rows = tuple(range(4))
+    return [rows[k : k + size] for k in range(0, len(rows), size)]
+
+
+@cache
+def _operations(matrix: Matrix, group: int, *, fused: bool) -> int:
+    """Arithmetic instructions of a transform of both sides."""
+    size = len(matrix[0])
+    sources = [f"d{k}" for k in range(size)]
+    all_rows = [f"v{k}" for k in range(len(matrix))]
+    across = len(linear(matrix, sources, all_rows, "f", fused=fused)) * len(matrix)
+    down = 0
+    for rows in _row_groups(matrix, group):
+        part = [matrix[a] for a in rows]
+        down += len(linear(part, sources, [f"t{a}" for a in rows], "f", fused=fused)) * size
+    return across + down
