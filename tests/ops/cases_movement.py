@@ -49,3 +49,9 @@ def cast_image() -> Graph:
     x = net.input("x", (1, 6, 5, 3), DType.UINT8)
     y = net.node(Cast(DType.FLOAT32), [x])
     return net.graph(net.node(Mul(), [y, net.weight(1)]))
+
+
+@case
+def copy_integers() -> Graph:
+    net = Net()
+    return net.graph(net.node(Identity(), [net.input("x", (1, 5, 7, 3), DType.INT16)]))

@@ -38,6 +38,8 @@ class ConcatView(Schedule):
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if not isinstance(step.anchor.op, Concat) or len(step.anchors) != 1:
             return "not a concatenation"
+        if any(value in graph.constants for value in step.anchor.inputs):
+            return "a part is a constant"
         return "" if concat_axis(graph, step) >= 0 else "the axis is none of an image"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:

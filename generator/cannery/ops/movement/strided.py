@@ -50,6 +50,8 @@ class MovementStrided(Schedule):
             return "not elementwise"
         if not step.inputs:
             return "reads constants only"
+        if _is_copy(graph, step):
+            return ""
         if graph.types[step.inputs[0]].dtype not in _LOADS:
             return "element type"
         if graph.types[step.output].dtype != DType.FLOAT32:
@@ -86,17 +88,20 @@ class MovementStrided(Schedule):
         )
         inner = loops[-1]
         first = job.inputs[0]
+        raw = job.output.dtype != DType.FLOAT32
         contiguous = inner.strides[0] == 1
-        widest = 1 if first.dtype != DType.FLOAT32 and not contiguous else 0
-        vectors = split_lanes(inner.extent, job.isa, widest, partial=contiguous)
+        by_ones = raw or (first.dtype != DType.FLOAT32 and not contiguous)
+        vectors = split_lanes(
+            inner.extent, job.isa, 1 if by_ones else 0, partial=contiguous and not raw
+        )
         code = render(
             "ops/movement/strided.c.j2",
             loops=loops[:-1],
             inner=inner,
             groups=_groups(vectors),
             ep=ep,
+            raw=raw,
             load=lambda vec, pointer: _load(first, inner.strides[0], vec, pointer),
-            store=lambda vec, value: _store(inner.strides[-1], vec, value),
             tensor=lambda at: lambda k: f"p{k}{offset(at)}",
             names=parameter_names(job),
             layouts=layouts,
@@ -104,6 +109,11 @@ class MovementStrided(Schedule):
             signature=signature(job),
         )
         return Kernel(code, ep.constants, needs_math=ep.needs_math)
+
+
+def _is_copy(graph: Graph, step: Step) -> bool:
+    """Whether a step only moves elements, of whatever type."""
+    return isinstance(step.anchor.op, Identity) and not step.epilogue
 
 
 def _stages(step: Step) -> tuple[Node, ...]:
@@ -160,7 +170,3 @@ def _load(layout: Layout, stride: int, vec: Vec, pointer: str) -> str:
     if vec.full:
         return f"{vec.t}_{word}({pointer})"
     return f"{vec.t}_{word}_n({pointer}, {vec.valid})"
-
-
-def _store(stride: int, vec: Vec, value: str) -> str:
-    return vec.store("q", value)

@@ -1,0 +1,99 @@
+"""Concatenation by copies: any axis, any element type, constants among the parts.
+
+Where `concat.view` is possible it is free; this is for the axes that images do not have, and for
+parts that are no activations. Dense memory is rows of  sizes along the axis and behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from cannery.emit.environment import offset, render
+from cannery.ir.graph import Graph
+from cannery.ir.tensor import DType
+from cannery.layouts import Want
+from cannery.ops.concat.op import Concat
+from cannery.ops.shared.function import describe, parameter_names, signature
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import (
+    ConstArray,
+    Estimate,
+    Job,
+    Kernel,
+    Params,
+    Schedule,
+    schedule,
+)
+from cannery.target.isa import Isa
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part: its C array, its elements per row, and where they go in a row of the output."""
+
+    source: str
+    elements: int
+    at: str
+
+
+@schedule
+@dataclass(frozen=True)
+class ConcatCopy(Schedule):
+    """See the module's text."""
+
+    id = "concat.copy"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        plain = isinstance(step.anchor.op, Concat) and len(step.nodes) == 1
+        return "" if plain else "not a mere concatenation"
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        return [{}]
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return tuple(Want(dense=True) for _ in step.inputs)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want(dense=True),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        return Estimate(30.0 + graph.types[step.output].bytes / 8.0)
+
+    def kernel(self, job: Job) -> Kernel:
+        op = job.step.anchor.op
+        assert isinstance(op, Concat)
+        shape = job.type(job.step.output).shape
+        parts, constants = _parts(job, op.axis)
+        code = render(
+            "ops/concat/copy.c.j2",
+            rows=prod(shape[: op.axis]),
+            parts=parts,
+            total=prod(shape[op.axis :]),
+            bytes=job.output.dtype.bytes,
+            describe=describe(job),
+            signature=signature(job),
+        )
+        return Kernel(code, tuple(constants), whole=True)
+
+
+def _parts(job: Job, axis: int) -> tuple[list[Part], list[ConstArray]]:
+    names = parameter_names(job)
+    parts: list[Part] = []
+    constants: list[ConstArray] = []
+    at = 0
+    for value in job.step.anchor.inputs:
+        elements = prod(job.type(value).shape[axis:])
+        if value in job.graph.constants:
+            source = f"{job.symbol}_c{len(constants)}"
+            array = job.graph.constants[value].reshape(-1)
+            stored = array.astype(np.uint8) if job.type(value).dtype == DType.BOOL else array
+            constants.append(ConstArray(source, stored))
+        else:
+            source = names[job.step.inputs.index(value)]
+        parts.append(Part(source, elements, offset(at)))
+        at += elements
+    return parts, constants
