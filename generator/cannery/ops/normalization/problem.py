@@ -40,7 +40,8 @@ X, Y, AFFINE, CHANNEL, RESIDUALS = 0, 1, 2, 3, 4
 @dataclass(frozen=True)
 class Affine:
     """y = standardised * scale + bias: C pointers, empty where there is none; exact loads if not
-    padded constants."""
+    padded constants.
+    """
 
     scale: str
     bias: str
