@@ -1,5 +1,5 @@
 # add_nn_model(<target> MODEL <file>
-#              [NAME <c identifier>] [TARGET <name> | ISA <isa>] [TUNING <record or folder>] [LOCKED]
+#              [NAME <c identifier>] [TARGET <name> | ISA <isa>...] [TUNING <record or folder>] [LOCKED]
 #              [MAX_ERROR <e>] [IO_LAYOUT model|nhwc|nchw] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
 #              [SCALE <s>] [OFFSET <o>] [RENAME <tensor>=<name> ...] [OUTPUTS <tensor>...]
 #              [FLAGS_FROM <target>...])
@@ -119,13 +119,19 @@ function(_cannery_choose_target out_flags out_options)
   set(options)
   set(key)
   if(DEFINED ARG_ISA)
+    foreach(isa IN LISTS ARG_ISA)
+      list(APPEND options --isa "${isa}")
+      if(NOT isa IN_LIST _CANNERY_TARGETS)
+        list(JOIN _CANNERY_TARGETS ", " known)
+        message(FATAL_ERROR "add_nn_model(${target}): unknown instruction set '${isa}'; known are "
+          "${known}")
+      endif()
+    endforeach()
     list(LENGTH ARG_ISA count)
-    if(count GREATER 1)
-      message(FATAL_ERROR "add_nn_model(${target}): a choice at run time between several "
-        "instruction sets is not implemented; give one ISA")
+    # Several instruction sets: each file gets the flags of its own, see _cannery_add_library.
+    if(count EQUAL 1)
+      set(key "${ARG_ISA}")
     endif()
-    set(key "${ARG_ISA}")
-    set(options --isa "${key}")
   elseif(DEFINED ARG_TARGET)
     set(key "${ARG_TARGET}")
   elseif(CANNERY_TARGET)
@@ -254,6 +260,10 @@ function(_cannery_add_generation)
   foreach(suffix .h .hpp .c _static.c _weights.c _selftest.c .json)
     list(APPEND outputs "${folder}/${ARG_NAME}${suffix}")
   endforeach()
+  _cannery_parts(parts)
+  foreach(part IN LISTS parts)
+    list(APPEND outputs "${folder}/${part}.h" "${folder}/${part}.c" "${folder}/${part}_weights.c")
+  endforeach()
   # Only changed files are written. Ninja looks at the results again; Make would run the command in
   # every build if the files stayed older than the model.
   set(touch)
@@ -293,9 +303,26 @@ function(_cannery_records out)
   set(${out} "${found}" PARENT_SCOPE)
 endfunction()
 
+# The names of the networks within a library that chooses between instruction sets: ball_avx2 ...
+function(_cannery_parts out)
+  set(result)
+  list(LENGTH ARG_ISA count)
+  if(count GREATER 1)
+    foreach(isa IN LISTS ARG_ISA)
+      string(REGEX REPLACE "-32$" "" isa "${isa}")
+      list(APPEND result "${ARG_NAME}_${isa}")
+    endforeach()
+  endif()
+  set(${out} "${result}" PARENT_SCOPE)
+endfunction()
+
 function(_cannery_add_library)
   set(units .c _static.c _weights.c _selftest.c)
   list(TRANSFORM units PREPEND "${folder}/${ARG_NAME}" OUTPUT_VARIABLE sources)
+  _cannery_parts(parts)
+  foreach(part IN LISTS parts)
+    list(APPEND sources "${folder}/${part}.c" "${folder}/${part}_weights.c")
+  endforeach()
   add_library(${target} STATIC ${sources} "${folder}/${ARG_NAME}.h" "${folder}/${ARG_NAME}.hpp"
     "${folder}/${ARG_NAME}.json")
   add_library(cannery::${target} ALIAS ${target})
@@ -309,6 +336,16 @@ function(_cannery_add_library)
     set_source_files_properties("${place}/${ARG_NAME}_weights.c" PROPERTIES
       COMPILE_DEFINITIONS "${upper}_WEIGHTS_FILE=\"${place}/${ARG_NAME}_weights.bin\""
       OBJECT_DEPENDS "${place}/${ARG_NAME}.json")
+    foreach(part isa IN ZIP_LISTS parts ARG_ISA)
+      string(TOUPPER "${part}" upper_part)
+      set_source_files_properties("${place}/${part}.c" "${place}/${part}_weights.c" PROPERTIES
+        LANGUAGE ${language})
+      set_source_files_properties("${place}/${part}.c" PROPERTIES
+        COMPILE_OPTIONS "${_CANNERY_FLAGS_${isa}}")
+      set_source_files_properties("${place}/${part}_weights.c" PROPERTIES
+        COMPILE_DEFINITIONS "${upper_part}_WEIGHTS_FILE=\"${place}/${part}_weights.bin\""
+        OBJECT_DEPENDS "${place}/${ARG_NAME}.json")
+    endforeach()
   endforeach()
   _cannery_set_flags(${target})
   target_include_directories(${target} PUBLIC

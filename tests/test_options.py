@@ -71,7 +71,6 @@ def test_every_option_has_a_field_and_every_field_an_option() -> None:
         ("rename", ("a=x", "b=x"), "same name"),
         ("rename", ("a=for",), "word of C"),
         ("scale", "inf", "finite"),
-        ("isa", ("ssse3", "avx2"), "not implemented"),
         ("cflags", ("-D'",), "quotation"),
         ("cc", "@/no/such/file", "No such file"),
     ],

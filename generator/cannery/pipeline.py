@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cannery import __version__
+from cannery.emit.dispatch import dispatching_files, part_name
 from cannery.emit.files import output_files
 from cannery.emit.source import Source, make_source
 from cannery.frontends import ImportOptions, load_graph
@@ -21,7 +22,7 @@ from cannery.schedule.printer import format_program, format_steps, format_worksp
 from cannery.schedule.program import Choice, Step
 from cannery.target.isa import Isa
 from cannery.target.targets import Target
-from cannery.target.toolchain import resolve_target
+from cannery.target.toolchain import resolve_target, resolve_targets
 from cannery.tune.defaults import estimated_options
 from cannery.tune.lookup import recorded_choices
 from cannery.tune.plan import Option, make_option, make_units, overlap, plans
@@ -111,6 +112,8 @@ def generate(
 
 def compile_model(options: Options, dump: Dump | None = None) -> Compiled:
     """From a model file to the content of the output folder; `dump` is told every stage."""
+    if len(options.isa) > 1:
+        return _compile_for_several(options, dump)
     target = resolve_target(options)
     graph = import_graph(options, dump)
     chosen = choose(graph, target, options)
@@ -118,3 +121,19 @@ def compile_model(options: Options, dump: Dump | None = None) -> Compiled:
     command = f"cannery {__version__} compile {options.model.name} --isa {target.isa.name}"
     dependencies = (options.model, *([chosen.record] if chosen.record else []))
     return Compiled(output_files(source, command), dependencies, source)
+
+
+def _compile_for_several(options: Options, dump: Dump | None) -> Compiled:
+    """One network per instruction set, and the code that chooses between them."""
+    targets = resolve_targets(options)
+    graph = import_graph(options, dump)
+    parts, records = [], []
+    for target in targets:
+        chosen = choose(graph, target, options)
+        named = replace(options, name=part_name(options.name, target.isa))
+        parts.append(generate(graph, target.isa, chosen, named, dump))
+        records += [chosen.record] if chosen.record else []
+    isas = " ".join(f"--isa {target.isa.name}" for target in targets)
+    command = f"cannery {__version__} compile {options.model.name} {isas}"
+    files = dispatching_files(options.name, parts, command)
+    return Compiled(files, (options.model, *records), parts[0])

@@ -104,3 +104,27 @@ def test_toolchain_files(
     manifest = project.manifest()
     assert (manifest["isa"], manifest["bits"]) == (isa, bits)
     assert "right" in project.test()
+
+
+@x86_only
+@pytest.mark.parametrize("language", ["C", "CXX"])
+def test_several_are_chosen_between_at_the_first_call(project: Project, language: str) -> None:
+    suffix = {"C": "c", "CXX": "cpp"}[language]
+    call = "add_nn_model(ball MODEL ball.h5 ISA sse2 avx2 avx512)\n"
+    project.lists(call + ROBOT.format(suffix=suffix), languages=language)
+    project.configure()
+    project.build()
+    project.test()
+    assert sorted(project.manifest()) == ["avx2", "avx512", "sse2"]
+    again = project.build()
+    assert "Generating" not in again
+    robot = project.tree / "robot"
+    for cpu in ("qemu64", "Haswell"):
+        project.run(need_program("qemu-x86_64", "qemu-x86_64-static"), "-cpu", cpu, robot)
+
+
+@x86_only
+def test_no_choice_between_those_of_other_processors(project: Project) -> None:
+    project.lists("add_nn_model(ball MODEL ball.h5 ISA neon64 neon64dot)\n")
+    project.configure()
+    assert "between x86 instruction sets only" in project.build(ok=False)

@@ -40,6 +40,7 @@ def array_type(array: NDArray[np.generic]) -> str:
 def format_array(constant: ConstArray) -> str:
     """`static const float name[n] CANNERY_ALIGN(64) = {...};`, eight elements a line."""
     values = constant.values.reshape(-1)
+    values = values.astype(np.uint8) if values.dtype.kind == "b" else values
     text = (
         [c_float(float(v)) for v in values] if values.dtype.kind == "f" else list(map(str, values))
     )

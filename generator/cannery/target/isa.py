@@ -6,7 +6,7 @@ A row says which vector widths, headers and capabilities generated code may use.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 from cannery.errors import OptionError
@@ -94,3 +94,36 @@ def isa(name: str) -> Isa:
     except KeyError:
         known = ", ".join(ISAS)
         raise OptionError(f"unknown instruction set {name!r}", cure=f"one of: {known}") from None
+
+
+#: What `__builtin_cpu_supports` calls the macros of these rows.
+CPU_FEATURES = {
+    "__SSE2__": "sse2", "__SSSE3__": "ssse3", "__SSE4_2__": "sse4.2", "__AVX2__": "avx2",
+    "__FMA__": "fma", "__AVX512F__": "avx512f", "__AVX512VL__": "avx512vl",
+    "__AVX512BW__": "avx512bw", "__AVX512DQ__": "avx512dq", "__AVX512VNNI__": "avx512vnni",
+}  # fmt: skip
+
+
+def cpu_features(isa: Isa) -> list[str]:
+    """What the processor must have, in the words of `__builtin_cpu_supports`."""
+    return [CPU_FEATURES[macro] for macro in isa.macros]
+
+
+def check_isas(isas: Sequence[Isa]) -> tuple[Isa, ...]:
+    """The instruction sets from the richest to the plainest.
+
+    Raises OptionError where the processor cannot be asked for them, or one is given twice.
+    """
+    names = [isa.name for isa in isas]
+    if len(set(names)) != len(names):
+        raise OptionError(f"instruction set given twice: {', '.join(names)}", where="--isa")
+    foreign = [isa.name for isa in isas if isa.family not in ("x86", "any")]
+    if foreign:
+        raise OptionError(
+            f"a choice at run time is possible between x86 instruction sets only, not with "
+            f"{', '.join(foreign)}",
+            where="--isa",
+            cure="give one instruction set",
+        )  # fmt: skip
+    rank = {name: k for k, name in enumerate(ISAS)}
+    return tuple(sorted(isas, key=lambda isa: -rank[isa.name]))

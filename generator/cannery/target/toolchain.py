@@ -18,6 +18,7 @@ from cannery.target.compiler import (
     private_flags,
     probe_compiler,
 )
+from cannery.target.isa import check_isas
 from cannery.target.runner import Runner, find_runner
 from cannery.target.targets import (
     ANY,
@@ -47,6 +48,12 @@ def resolve_target(options: Options) -> Target:
     checked against the listing. Raises OptionError for unknown names, ToolchainError where the
     compiler is missing, fails, or does not provide what the target needs.
     """
+    if len(options.isa) > 1:
+        raise OptionError(
+            "one instruction set at a time is all that can be run or tuned",
+            where="--isa",
+            cure="give one of them",
+        )
     listing = _listing(options)
     if options.isa and options.target in (NATIVE, ANY):
         target = plain_target(parse_isa(options.isa[0]))
@@ -64,6 +71,18 @@ def resolve_target(options: Options) -> Target:
         return target
     _check(target, listing, where=str(options.macros))
     return replace(target, isa=target.isa.with_bits(isa_from_macros(listing).bits))
+
+
+def resolve_targets(options: Options) -> tuple[Target, ...]:
+    """The targets of several instruction sets, the richest first, with the listing's pointer width.
+
+    Raises OptionError for unknown names and for what cannot be chosen between at run time.
+    """
+    isas = [parse_isa(name) for name in options.isa]
+    if options.macros is not None:
+        bits = isa_from_macros(_listing(options)).bits
+        isas = [isa.with_bits(bits) for isa in isas]
+    return tuple(map(plain_target, check_isas(isas)))
 
 
 def _listing(options: Options) -> dict[str, str]:
