@@ -1,0 +1,209 @@
+"""Networks as Python callables: the code that `compile` makes, in a shared library.
+
+    net = cannery.load("ball.h5")
+    scores = net(image)
+
+Libraries are kept in a per-user cache, by content and compiler.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import FileLock
+from numpy.typing import ArrayLike, NDArray
+
+from cannery.emit.source import Source, Tensor
+from cannery.errors import OptionError, ToolchainError
+from cannery.options import Options, make_options
+from cannery.pipeline import compile_model
+from cannery.target.runner import why_not_here
+from cannery.target.targets import NATIVE
+from cannery.target.toolchain import Toolchain, find_toolchain
+from cannery.tune.cache import user_cache
+
+#: An array that goes in or comes out.
+Array = NDArray[np.generic]
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output: its name in the model, shape as it lies in memory, and element type."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+
+
+class Net:
+    """A network, ready to be called from any number of threads; see `load`."""
+
+    def __init__(self, library: Path, source: Source) -> None:
+        self._inputs, self._outputs = source.inputs, source.outputs
+        self._workspace_bytes = max(source.workspace.bytes, 1)
+        self._local = threading.local()
+        self._run = ctypes.CDLL(str(library))[f"{source.name}_run_in"]
+        self._run.restype = None
+        self.name = source.name
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """The inputs in the model's order."""
+        return tuple(map(_port, self._inputs))
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """The outputs in the model's order."""
+        return tuple(map(_port, self._outputs))
+
+    def __call__(self, *arrays: ArrayLike, **named: ArrayLike) -> Any:
+        """The output for these inputs, or a tuple of outputs in the model's order.
+
+        Inputs come by position, or by their names in the model or in C. A batch of one may be left
+        out of a shape. Raises OptionError for names, shapes or element types that do not fit.
+        """
+        inputs = self._given(arrays, named)
+        outputs = [np.empty(t.dims, t.type.dtype.numpy) for t in self._outputs]
+        pointers = [a.ctypes.data_as(ctypes.c_void_p) for a in (*inputs, *outputs)]
+        self._run(self._workspace(), *pointers)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _given(self, arrays: tuple[ArrayLike, ...], named: Mapping[str, ArrayLike]) -> list[Array]:
+        if len(arrays) > len(self._inputs):
+            raise OptionError(
+                f"{len(arrays)} inputs given, there are {len(self._inputs)}", where=self.name
+            )
+        found: dict[str, ArrayLike] = {
+            t.source: a for t, a in zip(self._inputs, arrays, strict=False)
+        }
+        sources = {t.name: t.source for t in self._inputs} | {
+            t.source: t.source for t in self._inputs
+        }
+        for name, array in named.items():
+            if name not in sources or sources[name] in found:
+                what = "is given twice" if name in sources else "is no input"
+                names = ", ".join(t.source for t in self._inputs)
+                raise OptionError(f"{name!r} {what}", where=self.name, cure=f"inputs: {names}")
+            found[sources[name]] = array
+        missing = [t.source for t in self._inputs if t.source not in found]
+        if missing:
+            raise OptionError(f"input {missing[0]!r} is missing", where=self.name)
+        return [_array(t, found[t.source]) for t in self._inputs]
+
+    def _workspace(self) -> ctypes.c_void_p:
+        """The thread's own workspace, zeroed before its first use."""
+        if not hasattr(self._local, "memory"):
+            self._local.memory = np.zeros(self._workspace_bytes + 64, np.uint8)
+        address = self._local.memory.ctypes.data
+        return ctypes.c_void_p(address + -address % 64)
+
+
+def _port(tensor: Tensor) -> Port:
+    return Port(tensor.source, tensor.dims, tensor.type.dtype.numpy)
+
+
+def _array(tensor: Tensor, given: ArrayLike) -> Array:
+    """An input as the code reads it: floats may be of any width, other types have to agree."""
+    array = np.asarray(given)
+    dtype = tensor.type.dtype.numpy
+    same = array.dtype == dtype or (dtype.kind == "f" and array.dtype.kind == "f")
+    if not same:
+        raise OptionError(
+            f"element type {array.dtype}, {dtype} is needed", where=f"input {tensor.source!r}"
+        )
+    if array.shape != tensor.dims and (1, *array.shape) != tensor.dims:
+        raise OptionError(
+            f"shape {array.shape}, {tensor.dims} is needed", where=f"input {tensor.source!r}"
+        )
+    return np.ascontiguousarray(array, dtype)
+
+
+def load(path: str | os.PathLike[str], *, target: str = "", isa: str = "", **options: Any) -> Net:
+    """The network in a model file, compiled for this machine.
+
+    `target` and `isa` are as on the command line (default: everything that this machine has), and
+    so are other options, by name: `batch=2`, `tuning="records"`, `input_dtype={"image": "uint8"}`.
+    A tuning record beside the model is used. Raises CanneryError.
+    """
+    raw = {name: _text(value) for name, value in options.items()}
+    chosen = make_options(
+        Path(path), {"target": target or NATIVE, "isa": (isa,) if isa else (), **raw}
+    )
+    toolchain = find_toolchain(chosen)
+    reason = why_not_here(toolchain.target) or _other_process(toolchain)
+    if reason:
+        raise ToolchainError(
+            f"cannot be loaded: {reason}", where=f"target {toolchain.target.name}",
+            cure="take another target, or run it by cannery run",
+        )  # fmt: skip
+    compiled = compile_model(chosen)
+    return Net(_library(chosen, toolchain, compiled.files), compiled.source)
+
+
+def _other_process(toolchain: Toolchain) -> str:
+    bits = toolchain.target.isa.bits
+    here = 8 * ctypes.sizeof(ctypes.c_void_p)
+    return "" if bits == here else f"its code has {bits} bits, this Python {here}"
+
+
+def _text(value: Any) -> Any:
+    """An option as the command line would give it."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, Mapping):
+        return tuple(f"{key}={item}" for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return tuple(map(str, value))
+    return str(value)
+
+
+def _library(options: Options, toolchain: Toolchain, files: Mapping[str, bytes]) -> Path:
+    """The shared library of generated files, built if it is not in the cache."""
+    digest = hashlib.sha256(toolchain.compiler.version.encode())
+    for text in (*toolchain.compiler.command, *toolchain.cflags):
+        digest.update(text.encode() + b"\0")
+    for name in sorted(files):
+        digest.update(name.encode() + b"\0" + files[name])
+    folder = user_cache() / "libraries" / digest.hexdigest()[:24]
+    library = folder / f"{options.name}.so"
+    if not library.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(str(folder / "lock")):
+            if not library.is_file():
+                _build(options, toolchain, files, library)
+    return library
+
+
+def _build(
+    options: Options, toolchain: Toolchain, files: Mapping[str, bytes], library: Path
+) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="cannery-"))
+    try:
+        for name, data in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(data)
+        weights = folder / f"{options.name}_weights.bin"
+        define = f'-D{options.name.upper()}_WEIGHTS_FILE="{weights}"'
+        objects = []
+        for name in sorted(files):
+            if name.endswith(".c") and not name.endswith("_static.c"):
+                objects.append((folder / name).with_suffix(".o"))
+                flags = [*toolchain.cflags, "-fPIC", "-w", define]
+                toolchain.compiler.compile(folder / name, objects[-1], flags, [folder])
+        built = folder / library.name
+        toolchain.compiler.link(objects, built, [*toolchain.cflags, "-shared", "-lm"])
+        temporary = library.with_name(f".{library.name}.{os.getpid()}")
+        shutil.copyfile(built, temporary)
+        temporary.replace(library)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
