@@ -1,4 +1,7 @@
-"""The documents say what the code does: tables, paths and names in them."""
+"""The documents say what the code does: tables, paths and names in them.
+
+`python tests/docs/test_documents.py` prints the README's table of options.
+"""
 
 from __future__ import annotations
 
@@ -80,3 +83,7 @@ def test_names_in_the_architecture_exist() -> None:
     code = "\n".join(path.read_text() for path in sources)
     names = re.findall(r"`(@?\w{3,})`", ARCHITECTURE)
     assert [n for n in names if n.removeprefix("@") not in code] == []
+
+
+if __name__ == "__main__":
+    print(options_table(), end="")
