@@ -85,7 +85,8 @@ class MovementGeneral(Schedule):
         nest_loops = loops(target.shape, [o.walk for o in nest.operands])
         inner = nest_loops[-1]
         contiguous = all(_vectorises(axis) for axis in inner.axes)
-        is_float = all(o.dtype == DType.FLOAT32 for o in nest.operands)
+        dtypes = {target.dtype, *(o.dtype for o in nest.operands)}
+        is_float = dtypes == {DType.FLOAT32}
         vectors = split_lanes(inner.extent, job.isa, 0 if contiguous and is_float else 1)
         tables = _tables(job.symbol, nest_loops)
         code = render(

@@ -162,7 +162,7 @@ def _groups(vectors: Sequence[Vec]) -> list[tuple[Vec, int]]:
 
 
 def _load(layout: Layout, stride: int, vec: Vec, pointer: str) -> str:
-    if stride != 1:
+    if stride != 1 and vec.lanes > 1:
         if not vec.full:
             raise ValueError("a strided load has no tail")
         return f"{vec.t}_load_stride({pointer}, {stride})"
