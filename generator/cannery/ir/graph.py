@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -57,11 +58,23 @@ class Graph:
 
     def producer(self, value: str) -> Node | None:
         """The node that computes `value`; None for inputs and constants."""
-        return next((n for n in self.nodes if value in n.outputs), None)
+        return self._producers.get(value)
 
     def consumers(self, value: str) -> tuple[Node, ...]:
         """The nodes that read `value`, in topological order."""
-        return tuple(n for n in self.nodes if value in n.inputs)
+        return self._consumers.get(value, ())
+
+    @cached_property
+    def _producers(self) -> dict[str, Node]:
+        return {output: node for node in self.nodes for output in node.outputs}
+
+    @cached_property
+    def _consumers(self) -> dict[str, tuple[Node, ...]]:
+        found: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            for value in dict.fromkeys(node.inputs):
+                found.setdefault(value, []).append(node)
+        return {value: tuple(nodes) for value, nodes in found.items()}
 
     def with_nodes(self, nodes: Sequence[Node]) -> Graph:
         """The same graph with other nodes; types are kept."""
@@ -75,16 +88,18 @@ class GraphBuilder:
         self.name = name
         self.types: dict[str, TensorType] = {}
         self.constants: dict[str, Array] = {}
+        self._suffixes: dict[str, int] = {}
         self._nodes: list[Node] = []
         self._inputs: list[str] = []
         self._outputs: list[str] = []
 
     def unique(self, hint: str) -> str:
         """`hint`, or `hint.1`, `hint.2` ... where it is taken."""
-        name, k = hint, 0
+        name, k = hint, self._suffixes.get(hint, 0)
         while name in self.types:
             k += 1
             name = f"{hint}.{k}"
+        self._suffixes[hint] = k
         return name
 
     def input(self, name: str, shape: Sequence[int], dtype: DType = DType.FLOAT32) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,48 +16,85 @@ if TYPE_CHECKING:
 
 
 class Rewriter:
-    """Mutable copy of a graph. Values keep their names, so outputs and dumps stay recognisable."""
+    """Mutable copy of a graph. Values keep their names, so outputs and dumps stay recognisable.
+
+    All questions about one node or value take constant time, so passes stay linear. Nodes lie in
+    slots, one per original node: what replaces a node goes into its slot.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.nodes: list[Node] = list(graph.nodes)
         self.types: dict[str, TensorType] = dict(graph.types)
         self.constants: dict[str, Array] = dict(graph.constants)
         self.outputs: tuple[str, ...] = graph.outputs
         self.changed = False
+        self._suffixes: dict[str, int] = {}
+        self._slots: list[list[Node]] = []
+        self._slot_of: dict[int, list[Node]] = {}
+        self._producers: dict[str, Node] = {}
+        self._readers: dict[str, dict[int, Node]] = {}
+        for node in graph.nodes:
+            self._slots.append([])
+            self._insert(self._slots[-1], 0, node)
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All nodes in topological order; a new list, which later changes leave alone."""
+        return [node for slot in self._slots for node in slot]
+
+    def sweep(self, rule: Callable[[Rewriter, Node], bool]) -> bool:
+        """Call `rule` with every node, in order; those that it removes or replaces are left out.
+
+        Returns whether any call did, that is, whether it changed something.
+        """
+        changed = False
+        for node in self.nodes:
+            if id(node) in self._slot_of:
+                changed |= rule(self, node)
+        return changed
 
     def constant(self, hint: str, array: Array) -> str:
         """Add a constant (float64 is rounded to float32) under a free name."""
         if array.dtype.kind == "f":
             array = array.astype(np.float32)
-        name, k = hint, 0
-        while name in self.types:
-            k += 1
-            name = f"{hint}.{k}"
+        name = self._free_name(hint)
         self.constants[name] = array
         self.types[name] = TensorType(array.shape, DType(array.dtype.name))
         return name
 
     def value(self, hint: str, type_: TensorType) -> str:
         """Declare a new intermediate value under a free name."""
-        name, k = hint, 0
-        while name in self.types:
-            k += 1
-            name = f"{hint}.{k}"
+        name = self._free_name(hint)
         self.types[name] = type_
         return name
 
+    def _free_name(self, hint: str) -> str:
+        """`hint`, or `hint.1`, `hint.2` ... where it is taken."""
+        name, k = hint, self._suffixes.get(hint, 0)
+        while name in self.types:
+            k += 1
+            name = f"{hint}.{k}"
+        self._suffixes[hint] = k
+        return name
+
+    def producer(self, value: str) -> Node | None:
+        """The node that computes a value; None for inputs and constants."""
+        return self._producers.get(value)
+
     def single_reader(self, value: str) -> Node | None:
         """The node that alone reads a value; None if others do, or if it is an output."""
-        readers = [n for n in self.nodes if value in n.inputs]
+        readers = self._readers.get(value, {})
         if len(readers) != 1 or value in self.outputs:
             return None
-        return readers[0]
+        return next(iter(readers.values()))
 
     def replace_node(self, old: Node, new: Sequence[Node]) -> None:
         """Put `new` in the place of `old`; together they must define the same outputs."""
-        at = self._index(old)
-        self.nodes[at : at + 1] = list(new)
+        slot = self._slot_of[id(old)]
+        at = next(k for k, n in enumerate(slot) if n is old)
+        self._remove(slot, at)
+        for k, node in enumerate(new):
+            self._insert(slot, at + k, node)
         self.changed = True
 
     def update(self, node: Node, op: Op | None = None, inputs: Sequence[str] | None = None) -> Node:
@@ -76,40 +113,48 @@ class Rewriter:
         Where the output is one of the model's, `value`'s producer takes over its name.
         """
         output = node.output
-        self.nodes.pop(self._index(node))
-        self.changed = True
+        self.replace_node(node, [])
         if output not in self.outputs:
             self._rename_reads(output, value)
             return
         self._rename_reads(value, output)
-        for at, other in enumerate(self.nodes):
-            if value in other.outputs:
-                outputs = tuple(output if o == value else o for o in other.outputs)
-                self.nodes[at] = replace(other, outputs=outputs)
-
-    def _index(self, node: Node) -> int:
-        return next(k for k, n in enumerate(self.nodes) if n is node)
+        other = self._producers[value]
+        outputs = tuple(output if o == value else o for o in other.outputs)
+        self.replace_node(other, [replace(other, outputs=outputs)])
 
     def can_bypass(self, node: Node, value: str) -> bool:
         """Whether `bypass` is possible: an output must keep a producer of its own."""
         if node.output not in self.outputs:
             return True
-        produced = any(value in n.outputs for n in self.nodes)
-        return produced and value not in self.outputs
+        return value in self._producers and value not in self.outputs
 
     def _rename_reads(self, old: str, new: str) -> None:
-        for at, node in enumerate(self.nodes):
-            if old in node.inputs:
-                inputs = tuple(new if i == old else i for i in node.inputs)
-                self.nodes[at] = replace(node, inputs=inputs)
+        for node in list(self._readers.get(old, {}).values()):
+            self.update(node, inputs=[new if i == old else i for i in node.inputs])
+
+    def _insert(self, slot: list[Node], at: int, node: Node) -> None:
+        slot.insert(at, node)
+        self._slot_of[id(node)] = slot
+        self._producers.update((output, node) for output in node.outputs)
+        for value in node.inputs:
+            self._readers.setdefault(value, {})[id(node)] = node
+
+    def _remove(self, slot: list[Node], at: int) -> None:
+        node = slot.pop(at)
+        del self._slot_of[id(node)]
+        for output in node.outputs:
+            if self._producers[output] is node:
+                del self._producers[output]
+        for value in set(node.inputs):
+            del self._readers[value][id(node)]
 
     def finish(self) -> Graph:
         """The changed graph, without unused constants and types; the same object if unchanged."""
         if not self.changed:
             return self.graph
-        graph = self.graph
-        used = {v for n in self.nodes for v in n.inputs} | set(self.outputs)
+        graph, nodes = self.graph, self.nodes
+        used = {v for n in nodes for v in n.inputs} | set(self.outputs)
         constants = {k: v for k, v in self.constants.items() if k in used}
-        defined = {*graph.inputs, *constants, *(o for n in self.nodes for o in n.outputs)}
+        defined = {*graph.inputs, *constants, *(o for n in nodes for o in n.outputs)}
         types = {k: v for k, v in self.types.items() if k in defined}
-        return replace(graph, nodes=tuple(self.nodes), types=types, constants=constants)
+        return replace(graph, nodes=tuple(nodes), types=types, constants=constants)

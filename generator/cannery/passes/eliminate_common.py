@@ -9,17 +9,22 @@ from cannery.ir.rewrite import Rewriter
 def eliminate_common(graph: Graph) -> Graph:
     """Two nodes with equal operators and inputs become one (common subexpressions)."""
     rewriter = Rewriter(graph)
-    done = False
-    while not done:
-        done = True
-        seen: dict[object, str] = {}
-        for node in rewriter.nodes:
-            key = (node.op.kind, repr(node.op), node.inputs)
-            if len(node.outputs) != 1:
-                continue
-            if key in seen and rewriter.can_bypass(node, seen[key]):
-                rewriter.bypass(node, seen[key])
-                done = False
-                break
-            seen.setdefault(key, node.output)
+    while _sweep(rewriter):
+        pass
     return rewriter.finish()
+
+
+def _sweep(rewriter: Rewriter) -> bool:
+    """One way through the nodes; whether anything was found."""
+    seen: dict[object, str] = {}
+    found = False
+    for output in [n.output for n in rewriter.nodes if len(n.outputs) == 1]:
+        node = rewriter.producer(output)
+        assert node is not None
+        key = (node.op.kind, repr(node.op), node.inputs)
+        first = seen.setdefault(key, output)
+        if first != output and rewriter.can_bypass(node, first):
+            rewriter.bypass(node, first)
+            seen[key] = output if output in rewriter.outputs else first
+            found = True
+    return found

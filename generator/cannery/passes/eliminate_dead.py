@@ -10,11 +10,10 @@ def eliminate_dead(graph: Graph) -> Graph:
     """Nodes whose outputs are never read go, from the end to the start, then unused constants."""
     rewriter = Rewriter(graph)
     needed = set(graph.outputs)
-    kept = []
     for node in reversed(graph.nodes):
-        if needed & set(node.outputs):
-            kept.append(node)
-            needed |= {i for i in node.inputs if i}
-    rewriter.nodes = kept[::-1]
-    rewriter.changed = len(kept) != len(graph.nodes) or bool(set(graph.constants) - needed)
+        if needed.isdisjoint(node.outputs):
+            rewriter.replace_node(node, [])
+        else:
+            needed.update(i for i in node.inputs if i)
+    rewriter.changed |= bool(set(graph.constants) - needed)
     return rewriter.finish()

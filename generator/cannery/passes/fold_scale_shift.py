@@ -24,8 +24,11 @@ F64 = NDArray[np.float64]
 def fold_scale_shift(graph: Graph) -> Graph:
     """Until nothing changes: normalise, merge neighbours, fold backward, fold forward."""
     rewriter = Rewriter(graph)
-    while _normalise(rewriter) or _merge(rewriter) or _backward(rewriter) or _forward(rewriter):
-        pass
+    changed = True
+    while changed:
+        changed = False
+        for rule in (_normalise, _merge, _backward, _forward):
+            changed |= rewriter.sweep(rule)
     return rewriter.finish()
 
 
@@ -46,110 +49,103 @@ def per_channel(rewriter: Rewriter, node: Node) -> tuple[str, F64] | None:
     return None
 
 
-def _normalise(rewriter: Rewriter) -> bool:
+def _normalise(rewriter: Rewriter, node: Node) -> bool:
     """X - c becomes x + (-c), exactly; x / c becomes x * (1/c) where 1/c is exact."""
-    for node in rewriter.nodes:
-        if not isinstance(node.op, (Sub, Div)) or len(node.inputs) != 2:
-            continue
-        value, constant = node.inputs
-        array = rewriter.constants.get(constant)
-        if array is None or value in rewriter.constants or array.dtype != np.float32:
-            continue
-        if isinstance(node.op, Sub):
-            rewriter.update(node, Add(), (value, rewriter.constant(constant, np.negative(array))))
-            return True
-        mantissa, _ = np.frexp(array)
-        if array.size and bool(np.all(np.abs(mantissa) == 0.5)):
-            inverse = 1.0 / array.astype(np.float64)
-            rewriter.update(node, Mul(), (value, rewriter.constant(constant, inverse)))
-            return True
+    if not isinstance(node.op, (Sub, Div)) or len(node.inputs) != 2:
+        return False
+    value, constant = node.inputs
+    array = rewriter.constants.get(constant)
+    if array is None or value in rewriter.constants or array.dtype != np.float32:
+        return False
+    if isinstance(node.op, Sub):
+        rewriter.update(node, Add(), (value, rewriter.constant(constant, np.negative(array))))
+        return True
+    mantissa, _ = np.frexp(array)
+    if array.size and bool(np.all(np.abs(mantissa) == 0.5)):
+        inverse = 1.0 / array.astype(np.float64)
+        rewriter.update(node, Mul(), (value, rewriter.constant(constant, inverse)))
+        return True
     return False
 
 
-def _merge(rewriter: Rewriter) -> bool:
+def _merge(rewriter: Rewriter, node: Node) -> bool:
     """Two scales in a row become one, so do two shifts; x * 1 and x + 0 vanish."""
-    for node in rewriter.nodes:
-        found = per_channel(rewriter, node) if isinstance(node.op, (Mul, Add)) else None
-        if found is None:
-            continue
-        value, c = found
-        neutral = 1.0 if isinstance(node.op, Mul) else 0.0
-        if bool(np.all(c == neutral)) and rewriter.can_bypass(node, value):
-            rewriter.bypass(node, value)
-            return True
-        reader = rewriter.single_reader(node.output)
-        if reader is None or type(reader.op) is not type(node.op):
-            continue
-        after = per_channel(rewriter, reader)
-        if after is None:
-            continue
-        merged = c * after[1] if isinstance(node.op, Mul) else c + after[1]
-        rewriter.update(reader, inputs=(value, rewriter.constant(node.name, merged)))
-        rewriter.replace_node(node, [])
+    found = per_channel(rewriter, node) if isinstance(node.op, (Mul, Add)) else None
+    if found is None:
+        return False
+    value, c = found
+    neutral = 1.0 if isinstance(node.op, Mul) else 0.0
+    if bool(np.all(c == neutral)) and rewriter.can_bypass(node, value):
+        rewriter.bypass(node, value)
         return True
-    return False
+    reader = rewriter.single_reader(node.output)
+    if reader is None or type(reader.op) is not type(node.op):
+        return False
+    after = per_channel(rewriter, reader)
+    if after is None:
+        return False
+    merged = c * after[1] if isinstance(node.op, Mul) else c + after[1]
+    rewriter.update(reader, inputs=(value, rewriter.constant(node.name, merged)))
+    rewriter.replace_node(node, [])
+    return True
 
 
-def _backward(rewriter: Rewriter) -> bool:
+def _backward(rewriter: Rewriter, node: Node) -> bool:
     """A scale or shift behind a convolution or matrix product goes into its weights and bias."""
-    for node in rewriter.nodes:
-        found = per_channel(rewriter, node) if isinstance(node.op, (Mul, Add)) else None
-        if found is None:
-            continue
-        value, c = found
-        producer = next((n for n in rewriter.nodes if value in n.outputs), None)
-        if producer is None or rewriter.single_reader(value) is not node:
-            continue
-        if not _has_constant_weights(rewriter, producer):
-            continue
-        weight, bias = _weights(rewriter, producer)
-        if isinstance(node.op, Mul):
-            weight, bias = weight * _along_outputs(producer, weight, c), bias * c
-        else:
-            bias = bias + c
-        _set_weights(rewriter, producer, weight, bias)
-        _take_over(rewriter, node, value)
-        return True
-    return False
+    found = per_channel(rewriter, node) if isinstance(node.op, (Mul, Add)) else None
+    if found is None:
+        return False
+    value, c = found
+    producer = rewriter.producer(value)
+    if producer is None or rewriter.single_reader(value) is not node:
+        return False
+    if not _has_constant_weights(rewriter, producer):
+        return False
+    weight, bias = _weights(rewriter, producer)
+    if isinstance(node.op, Mul):
+        weight, bias = weight * _along_outputs(producer, weight, c), bias * c
+    else:
+        bias = bias + c
+    _set_weights(rewriter, producer, weight, bias)
+    _take_over(rewriter, node, value)
+    return True
 
 
 def _take_over(rewriter: Rewriter, node: Node, value: str) -> None:
     """Remove `node`; the producer of `value`, which only it read, yields its output instead."""
-    at = next(k for k, n in enumerate(rewriter.nodes) if value in n.outputs)
-    producer = rewriter.nodes[at]
+    producer = rewriter.producer(value)
+    assert producer is not None
     rewriter.replace_node(
         producer, [Node(producer.op, producer.name, producer.inputs, node.outputs)]
     )
     rewriter.replace_node(node, [])
 
 
-def _forward(rewriter: Rewriter) -> bool:
+def _forward(rewriter: Rewriter, node: Node) -> bool:
     """A scale (or, without padding, a shift) before a convolution or product goes into it."""
-    for node in rewriter.nodes:
-        found = per_channel(rewriter, node) if isinstance(node.op, (Mul, Add)) else None
-        if found is None:
-            continue
-        value, c = found
-        reader = rewriter.single_reader(node.output)
-        if reader is None or isinstance(reader.op, ConvTranspose):
-            continue
-        if reader.inputs[0] != node.output or not _has_constant_weights(rewriter, reader):
-            continue
-        if isinstance(reader.op, MatMul) and reader.op.transpose_a:
-            continue
-        weight, bias = _weights(rewriter, reader)
-        factor = _along_inputs(reader, weight, c)
-        if isinstance(node.op, Mul):
-            weight = weight * factor
-        elif _padded(reader):
-            continue
-        else:
-            bias = bias + _sum_over_inputs(reader, weight * factor)
-        changed = _set_weights(rewriter, reader, weight, bias)
-        rewriter.update(changed, inputs=(value, *changed.inputs[1:]))
-        rewriter.replace_node(node, [])
-        return True
-    return False
+    found = per_channel(rewriter, node) if isinstance(node.op, (Mul, Add)) else None
+    if found is None:
+        return False
+    value, c = found
+    reader = rewriter.single_reader(node.output)
+    if reader is None or isinstance(reader.op, ConvTranspose):
+        return False
+    if reader.inputs[0] != node.output or not _has_constant_weights(rewriter, reader):
+        return False
+    if isinstance(reader.op, MatMul) and reader.op.transpose_a:
+        return False
+    weight, bias = _weights(rewriter, reader)
+    factor = _along_inputs(reader, weight, c)
+    if isinstance(node.op, Mul):
+        weight = weight * factor
+    elif _padded(reader):
+        return False
+    else:
+        bias = bias + _sum_over_inputs(reader, weight * factor)
+    changed = _set_weights(rewriter, reader, weight, bias)
+    rewriter.update(changed, inputs=(value, *changed.inputs[1:]))
+    rewriter.replace_node(node, [])
+    return True
 
 
 def _padded(node: Node) -> bool:

@@ -18,7 +18,7 @@ def pad_into_window(graph: Graph) -> Graph:
     for node in list(rewriter.nodes):
         if not isinstance(node.op, (Conv, MaxPool, AveragePool)):
             continue
-        source = next((n for n in rewriter.nodes if node.inputs[0] in n.outputs), None)
+        source = rewriter.producer(node.inputs[0])
         if source is None or not isinstance(source.op, Pad) or not _fits(source.op, node):
             continue
         inner = source.op.pads[1:-1]

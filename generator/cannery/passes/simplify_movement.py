@@ -11,29 +11,26 @@ from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Slice,
 def simplify_movement(graph: Graph) -> Graph:
     """Until nothing changes: no-ops go, a reshape of a reshape and a transpose of one merge."""
     rewriter = Rewriter(graph)
-    while _step(rewriter):
+    while rewriter.sweep(_simplify):
         pass
     return rewriter.finish()
 
 
-def _step(rewriter: Rewriter) -> bool:
-    producers = {o: n for n in rewriter.nodes for o in n.outputs}
-    for node in rewriter.nodes:
-        if _is_noop(rewriter, node) and rewriter.can_bypass(node, node.inputs[0]):
-            rewriter.bypass(node, node.inputs[0])
-            return True
-        if not node.inputs:
-            continue
-        source = producers.get(node.inputs[0])
-        if source is None:
-            continue
-        if isinstance(node.op, Reshape) and isinstance(source.op, Reshape):
-            rewriter.update(node, inputs=source.inputs)
-            return True
-        if isinstance(node.op, Transpose) and isinstance(source.op, Transpose):
-            perm = tuple(source.op.perm[p] for p in node.op.perm)
-            rewriter.update(node, op=Transpose(perm), inputs=source.inputs)
-            return True
+def _simplify(rewriter: Rewriter, node: Node) -> bool:
+    """Whether the node was changed or removed."""
+    if _is_noop(rewriter, node) and rewriter.can_bypass(node, node.inputs[0]):
+        rewriter.bypass(node, node.inputs[0])
+        return True
+    source = rewriter.producer(node.inputs[0]) if node.inputs else None
+    if source is None:
+        return False
+    if isinstance(node.op, Reshape) and isinstance(source.op, Reshape):
+        rewriter.update(node, inputs=source.inputs)
+        return True
+    if isinstance(node.op, Transpose) and isinstance(source.op, Transpose):
+        perm = tuple(source.op.perm[p] for p in node.op.perm)
+        rewriter.update(node, op=Transpose(perm), inputs=source.inputs)
+        return True
     return False
 
 

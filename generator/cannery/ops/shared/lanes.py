@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from cannery.target.isa import Isa
 
@@ -40,6 +41,7 @@ class Vec:
         return f"{self.t}_store_n({pointer}, {value}, {self.valid});"
 
 
+@cache
 def split_lanes(count: int, isa: Isa, widest: int = 0, *, partial: bool = True) -> tuple[Vec, ...]:
     """Cut `count` elements into vectors of the ISA's widths, none wider than `widest` (0: any).
 
