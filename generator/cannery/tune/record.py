@@ -109,7 +109,7 @@ def read_record(path: Path) -> Record | None:
         raise RecordError(f"cannot be read: {error.strerror}", where=where) from None
     cure = "restore it from version control, or delete it and tune again"
     try:
-        content = json.loads(data)
+        content = json.loads(data, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise RecordError(f"damaged: {error}", where=where, cure=cure) from None
     if isinstance(content, dict) and content.get("format") not in (None, FORMAT):
@@ -121,6 +121,10 @@ def read_record(path: Path) -> Record | None:
         return msgspec.convert(content, Record)
     except msgspec.ValidationError as error:
         raise RecordError(f"damaged: {error}", where=where, cure=cure) from None
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is not a number")
 
 
 def write_record(path: Path, record: Record) -> bool:

@@ -1,0 +1,82 @@
+"""The per-user cache of measurements."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+
+from cannery.tune.cache import Environment, Measurement, MeasurementCache, replace_file
+
+HERE = Environment("gcc 12", "-O2", "a cpu", "device")
+
+
+def cache(folder: Path, environment: Environment = HERE) -> MeasurementCache:
+    made = MeasurementCache(environment, folder)
+    made.load()
+    return made
+
+
+def test_remembers(tmp_path: Path) -> None:
+    found = {"a": Measurement(1e-7, "", 1.25, 300), "b": Measurement(0.5, "wrote outside")}
+    first = cache(tmp_path)
+    first.peak_gflops = 99.0
+    first.add(found)
+    again = cache(tmp_path)
+    assert again.known == found
+    assert again.peak_gflops == 99.0
+    assert again.get("c") is None
+
+
+def test_environments_are_apart(tmp_path: Path) -> None:
+    cache(tmp_path).add({"a": Measurement(0.0, "", 1.0)})
+    for other in (
+        Environment("gcc 13", "-O2", "a cpu", "device"),
+        Environment("gcc 12", "-O3", "a cpu", "device"),
+        Environment("gcc 12", "-O2", "another", "device"),
+        Environment("gcc 12", "-O2", "a cpu", "host"),
+    ):
+        assert cache(tmp_path, other).known == {}
+
+
+def test_damage_is_forgotten(tmp_path: Path) -> None:
+    one = cache(tmp_path)
+    one.add({"a": Measurement(0.0, "", 1.0)})
+    whole = one.path.read_bytes()
+    for text in (b"", b"{", whole[:-20], b"[]", b'{"measurements": {"a": {"bad": 1}}}', b"\xff"):
+        one.path.write_bytes(text)
+        assert cache(tmp_path).known == {}
+        cache(tmp_path).add({"b": Measurement(0.0, "", 2.0)})
+        assert set(cache(tmp_path).known) == {"b"}
+
+
+def _add(folder: Path, number: int) -> None:
+    for k in range(5):
+        cache(folder).add({f"{number}.{k}": Measurement(0.0, "", 1.0)})
+
+
+def test_processes_lose_nothing_of_each_other(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_add, args=(tmp_path, k)) for k in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    assert len(cache(tmp_path).known) == 15
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    made = MeasurementCache(HERE, blocked / "inside")
+    made.load()
+    made.add({"a": Measurement(0.0, "", 1.0)})
+    assert made.get("a") == Measurement(0.0, "", 1.0)
+
+
+def test_replace_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    for text in ("one", "two"):
+        replace_file(path, text.encode())
+        assert path.read_text() == text
+    assert [p.name for p in tmp_path.iterdir()] == ["x.json"]
