@@ -31,6 +31,9 @@ _H5PY_ERRORS = (OSError, KeyError, RuntimeError, ValueError, TypeError, MemoryEr
 _TRUSTED_BYTES = 1 << 24
 _MAX_EXPANSION = 1000
 
+#: More than the weights of any layer.
+_MAX_TEXTS = 1 << 20
+
 _CURE = "save the model again, or copy the file again"
 
 
@@ -107,7 +110,15 @@ class Hdf5Reader:
     def _attribute(self, path: str, attribute: str) -> Any:
         def read() -> Any:
             target = self._get(path)
-            return None if target is None else target.attrs.get(attribute)
+            if target is None or attribute not in target.attrs:
+                return None
+            stored = target.attrs.get_id(attribute)
+            # libhdf5 crashes on types that are damaged: only texts are ever read.
+            is_text = isinstance(stored.get_type(), h5py.h5t.TypeStringID)
+            if not is_text or stored.shape is None or prod(stored.shape) > _MAX_TEXTS:
+                what = f"attribute {attribute!r} is no text"
+                raise ModelError(what, where=self._name, cure=_CURE)
+            return target.attrs[attribute]
 
         return self._guarded(f"attribute {attribute!r} of {path or 'the file'!r}", read)
 

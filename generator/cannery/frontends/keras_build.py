@@ -31,7 +31,7 @@ def build_graph(model: ModelConfig, store: WeightStore, options: ImportOptions) 
     OptionError for options that do not fit the model.
     """
     network = select_outputs(inline(model), options.outputs)
-    needed = needed_applications(network)
+    needed = needed_applications(network, all_inputs=not options.outputs)
     targets = (network.applications[n].target for n in needed)
     problems = [t for t in targets if isinstance(t, Problem)]
     if problems:

@@ -128,11 +128,18 @@ _KWARG_CURES = {
 
 def _check_kwargs(kwargs: Mapping[str, object]) -> None:
     for key, value in kwargs.items():
-        if value is None or (key in ("training", "name") and not value):
+        if _is_nothing(value) or (key in ("training", "name") and not value):
             continue
         raise UnsupportedError(
             f"it is called with the argument {key}", cure=_KWARG_CURES.get(key, _CALL_CURE)
         )
+
+
+def _is_nothing(value: object) -> bool:
+    """None, or a structure of it, as the absent masks of several inputs."""
+    if isinstance(value, list):
+        return all(v is None for v in value)
+    return value is None
 
 
 def _check_kwargs_2(node: object) -> None:

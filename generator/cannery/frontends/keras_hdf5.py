@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.hdf5_heap import check_heaps
 from cannery.frontends.hdf5_reader import MAGIC, Hdf5Reader, open_hdf5
 from cannery.frontends.keras_build import build_graph
 from cannery.frontends.keras_config import parse_json
@@ -28,8 +29,8 @@ FORMAT = "Keras HDF5 (.h5)"
 
 _WEIGHTS = "model_weights"
 
-#: Other names under which a variable is stored.
-_ALIASES = {"kernel": "depthwise_kernel"}
+#: Keras 3 calls the kernel of a depthwise convolution so.
+_ALIASES = {"depthwise_kernel": "kernel"}
 
 
 def recognises(head: bytes) -> bool:
@@ -39,6 +40,7 @@ def recognises(head: bytes) -> bool:
 
 def load(path: Path, options: ImportOptions) -> Graph:
     """The graph of a model saved by Keras 2.2 to 3 as HDF5; see `cannery.frontends.load_graph`."""
+    check_heaps(path)
     with open_hdf5(path, str(path)) as file:
         config = file.text("", "model_config")
         if config is None:
@@ -140,13 +142,13 @@ def _match(
 ) -> dict[tuple[LayerPath, str], str] | None:
     """Stored name by variable: by order if the names agree, else by names that are unambiguous."""
     keys = [(v.path, v.name) for v in expected]
-    agree = all(_tail(n) in ("", v.name) for v, n in zip(expected, names, strict=False))
+    agree = all(_may_be(v, n) for v, n in zip(expected, names, strict=False))
     if complete and len(names) == len(expected) and agree:
         return dict(zip(keys, names, strict=True))
-    by_name: dict[tuple[str, str], list[str]] = {}
-    for name in names:
-        by_name.setdefault((_owner(name), _tail(name)), []).append(name)
-    found = {key: by_name.get((key[0][-1], key[1]), []) for key in keys}
+    found = {
+        (v.path, v.name): [n for n in names if _owner(n) == v.path[-1] and _may_be(v, n)]
+        for v in expected
+    }
     if any(len(matches) != 1 for matches in found.values()):
         return None
     return {key: matches[0] for key, matches in found.items()}
@@ -166,6 +168,11 @@ def _tail(name: str) -> str:
     """The variable that a stored name such as `conv2d_1/kernel_2:0` speaks of; "" if unknown."""
     variable = _COUNTER.sub("", name.rsplit("/", 1)[-1])
     return variable if variable in _KNOWN else ""
+
+
+def _may_be(variable: _Variable, name: str) -> bool:
+    """Whether a stored name can stand for a variable: it speaks of it, or of nothing known."""
+    return _tail(name) in ("", variable.name, _ALIASES.get(variable.name))
 
 
 def _owner(name: str) -> str:

@@ -17,7 +17,7 @@ from cannery.frontends.keras_model import Entry, InputSpec, ModelConfig
 from cannery.frontends.unsupported import Problem
 
 #: More would be an attempt to exhaust memory by nesting shared models.
-_MAX_APPLICATIONS = 100_000
+_MAX_APPLICATIONS = 20_000
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,10 @@ class Network:
 def inline(model: ModelConfig) -> Network:
     """The flat form of a model; ModelError for cycles and for absurd sizes."""
     flattener = _Flattener()
-    inputs = [flattener.add_input(ref.layer, model) for ref in flatten(model.inputs)]
-    if len(set(inputs)) != len(inputs):
+    names = [ref.layer for ref in flatten(model.inputs)]
+    if len(set(names)) != len(names):
         raise ModelError("has the same input twice", where=f"model {model.name!r}")
+    inputs = [flattener.add_input(name, model) for name in names]
     bound = {app.path[-1]: Value(i, 0) for i, app in enumerate(flattener.applications)}
     values = flattener.expand(model, "", (), bound)
     refs = flatten(model.outputs)
@@ -229,9 +230,10 @@ def select_outputs(network: Network, names: Sequence[str]) -> Network:
     )
 
 
-def needed_applications(network: Network) -> tuple[int, ...]:
+def needed_applications(network: Network, *, all_inputs: bool) -> tuple[int, ...]:
     """The numbers of the applications that the outputs depend on, ascending."""
     needed = {value.application for _, value in network.outputs}
+    needed.update(network.inputs if all_inputs else ())
     for number in range(len(network.applications) - 1, -1, -1):
         if number in needed:
             needed.update(v.application for v in network.applications[number].inputs)

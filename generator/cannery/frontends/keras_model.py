@@ -169,7 +169,9 @@ class _EntryReader:
         if package not in _BUILTIN_PACKAGES or (registered and registered != self.class_name):
             raise UnsupportedError("a custom layer", cure="use built-in layers")
         names_operation = isinstance(module, str) and ".ops" in module
-        if names_operation or (self._version.is_3 and "trainable" not in self.values):
+        # HDF5 files name no modules; but the layers of Keras 3 have a dtype policy there.
+        looks_bare = self._version.is_3 and not {"trainable", "dtype"} & set(self.values)
+        if names_operation or looks_bare:
             raise UnsupportedError(
                 "an operation, not a layer", cure="use a layer in its place, as Add for x + y"
             )
@@ -195,7 +197,7 @@ def _read_input(name: str, values: Mapping[str, object]) -> InputSpec:
     for attribute in ("sparse", "ragged", "optional"):
         if values.get(attribute):
             raise UnsupportedError(f"{attribute} inputs are not supported", cure="use a dense one")
-    shape = values.get("batch_shape", values.get("batch_input_shape"))
+    shape = values.get("batch_shape") or values.get("batch_input_shape")
     return InputSpec(None if shape is None else _read_shape(name, shape), DType(dtype))
 
 
@@ -292,7 +294,7 @@ def _check_refs(model: ModelConfig) -> None:
         entry = entries.get(ref.layer)
         if entry is None:
             raise ModelError(f"refers to layer {ref.layer!r}, which is missing", where=where)
-        count = 1 if isinstance(entry.target, InputSpec) else len(entry.calls)
+        count = 1 if entry.class_name == "InputLayer" else len(entry.calls)
         if not 0 <= ref.node - entry.first_node < count:
             what = f"refers to call {ref.node} of {ref.layer!r}, which has {count}"
             raise ModelError(what, where=where)

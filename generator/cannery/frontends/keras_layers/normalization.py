@@ -42,10 +42,10 @@ def batch_normalization(config: LayerConfig) -> Plan:
         resolved = sorted({scope.axis(x, a) for a in axes})
         if not resolved:
             raise ModelError("batch normalization along no axis")
-        shape = tuple(scope.shape(x)[a] for a in resolved)
-        statistics = _Statistics(scope, shape, scale, center)
         if len(resolved) > 1:
-            return statistics.along_several(x, resolved, epsilon)
+            shape = tuple(d if i in resolved else 1 for i, d in enumerate(scope.shape(x)))
+            return _Statistics(scope, shape, scale, center).along_several(x, epsilon)
+        statistics = _Statistics(scope, (scope.shape(x)[resolved[0]],), scale, center)
         return scope.node(BatchNormalization(resolved[0], epsilon), [x, *statistics.operands()])
 
     state = ("moving_mean", "moving_variance")
@@ -60,7 +60,7 @@ def _renorm_state(config: LayerConfig) -> tuple[str, ...]:
 
 
 class _Statistics:
-    """The four vectors of a batch normalization."""
+    """The four statistics of a batch normalization: vectors, or of the input's rank."""
 
     def __init__(self, scope: Scope, shape: tuple[int, ...], scale: bool, center: bool) -> None:
         self._scope = scope
@@ -81,19 +81,17 @@ class _Statistics:
         }
         return [values[n] for n in ("gamma", "beta", "moving_mean", "moving_variance")]
 
-    def along_several(self, x: str, axes: Sequence[int], epsilon: float) -> str:
-        """As x * a + b, computed in float64, for statistics with several dimensions."""
-        scope = self._scope
+    def along_several(self, x: str, epsilon: float) -> str:
+        """As x * a + b, computed in float64, for statistics with as many dimensions as x."""
         mean, variance, gamma, beta = (
             self._read(n).astype(np.float64)
             for n in ("moving_mean", "moving_variance", "gamma", "beta")
         )
         factor = gamma / np.sqrt(variance + epsilon)
         term = beta - mean * factor
-        wide = tuple(d if i in axes else 1 for i, d in enumerate(scope.shape(x)))
-        a = scope.constant("factor", lambda: factor.reshape(wide))
-        b = scope.constant("term", lambda: term.reshape(wide))
-        return scope.node(Add(), [scope.node(Mul(), [x, a], "scale"), b])
+        scope = self._scope
+        scaled = scope.node(Mul(), [x, scope.constant("factor", lambda: factor)], "scale")
+        return scope.node(Add(), [scaled, scope.constant("term", lambda: term)])
 
 
 @layer("LayerNormalization")

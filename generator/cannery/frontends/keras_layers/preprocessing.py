@@ -25,7 +25,7 @@ def _affine(
     needed = [s for s in steps if np.any(s[2] != (1.0 if s[0] is Mul else 0.0))]
     for i, (op, label, value) in enumerate(needed):
         _check_broadcast(scope, x, label, value)
-        constant = scope.constant(label, lambda value=value: value)  # type: ignore[misc]
+        constant = scope.constant(f"{label}_value", lambda value=value: value)  # type: ignore[misc]
         x = scope.node(op(), [x, constant], label if i + 1 < len(needed) else "")
     return x
 
