@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from frontends.keras_files import LayerSpec, Model, image, layer, write_h5
+from frontends.keras_files import LayerSpec, Model, image, write_h5
 
 F32 = NDArray[np.float32]
 
@@ -56,54 +56,59 @@ class Builder:
         self.channels[spec.name] = channels
         return spec.name
 
+    def layer(
+        self, class_name: str, channels: int, name: str, *sources: str,
+        weights: dict[str, F32] | None = None, **config: object,
+    ) -> str:  # fmt: skip
+        """A layer with so many output channels, behind `sources` or the last one."""
+        inputs = list(sources or (self.last,))
+        return self.add(LayerSpec(class_name, name, [inputs], config, weights or {}), channels)
+
     def plain(self, class_name: str, name: str, *sources: str, **config: object) -> str:
         """A layer without weights that keeps the channels (of a Concatenate: their sum)."""
         inputs = sources or (self.last,)
         total = sum(self.channels[s] for s in inputs)
         channels = total if class_name == "Concatenate" else self.channels[inputs[0]]
-        return self.add(layer(class_name, name, *inputs, **config), channels)
+        return self.layer(class_name, channels, name, *inputs, weights=None, **config)
 
     def conv(
         self, name: str, filters: int, kernel: tuple[int, int] = (3, 3), stride: int = 1,
         padding: str = "same", activation: str = "linear", bias: bool = True,
     ) -> str:  # fmt: skip
         """Conv2D behind the last layer."""
-        source, taken = self.last, self.channels[self.last]
+        taken = self.channels[self.last]
         fan_in = kernel[0] * kernel[1] * taken
         weights = {"kernel": self.normal(*kernel, taken, filters, scale=(2 / fan_in) ** 0.5)}
         if bias:
             weights["bias"] = self.normal(filters, scale=0.1)
-        spec = layer(
-            "Conv2D", name, source, weights=weights, filters=filters, kernel_size=list(kernel),
+        return self.layer(
+            "Conv2D", filters, name, weights=weights, filters=filters, kernel_size=list(kernel),
             strides=[stride, stride], padding=padding, activation=activation, use_bias=bias,
             dilation_rate=[1, 1], groups=1, data_format="channels_last",
         )  # fmt: skip
-        return self.add(spec, filters)
 
     def depthwise(self, name: str, stride: int = 1, padding: str = "same") -> str:
         """DepthwiseConv2D, 3x3, without bias."""
-        source, taken = self.last, self.channels[self.last]
+        taken = self.channels[self.last]
         weights = {"depthwise_kernel": self.normal(3, 3, taken, 1, scale=(2 / 9) ** 0.5)}
-        spec = layer(
-            "DepthwiseConv2D", name, source, weights=weights, kernel_size=[3, 3],
+        return self.layer(
+            "DepthwiseConv2D", taken, name, weights=weights, kernel_size=[3, 3],
             strides=[stride, stride], padding=padding, depth_multiplier=1, activation="linear",
             use_bias=False, dilation_rate=[1, 1], data_format="channels_last",
         )  # fmt: skip
-        return self.add(spec, taken)
 
     def separable(self, name: str, filters: int, stride: int = 1) -> str:
         """SeparableConv2D, 3x3, without bias, then batch normalisation and ReLU."""
-        source, taken = self.last, self.channels[self.last]
+        taken = self.channels[self.last]
         weights = {
             "depthwise_kernel": self.normal(3, 3, taken, 1, scale=(1 / 9) ** 0.5),
             "pointwise_kernel": self.normal(1, 1, taken, filters, scale=(2 / taken) ** 0.5),
         }
-        spec = layer(
-            "SeparableConv2D", name, source, weights=weights, filters=filters, kernel_size=[3, 3],
+        self.layer(
+            "SeparableConv2D", filters, name, weights=weights, filters=filters, kernel_size=[3, 3],
             strides=[stride, stride], padding="same", depth_multiplier=1, activation="linear",
             use_bias=False, dilation_rate=[1, 1], data_format="channels_last",
         )  # fmt: skip
-        self.add(spec, filters)
         self.norm(f"{name}_bn")
         return self.plain("ReLU", f"{name}_relu")
 
@@ -113,11 +118,10 @@ class Builder:
             "kernel": self.normal(inputs, units, scale=(2 / inputs) ** 0.5),
             "bias": self.normal(units, scale=0.1),
         }
-        spec = layer(
-            "Dense", name, self.last, weights=weights, units=units, activation=activation,
+        return self.layer(
+            "Dense", units, name, weights=weights, units=units, activation=activation,
             use_bias=True,
         )  # fmt: skip
-        return self.add(spec, units)
 
     def norm(self, name: str) -> str:
         """BatchNormalization over channels."""
@@ -128,11 +132,10 @@ class Builder:
             "moving_mean": self.normal(c, scale=0.1),
             "moving_variance": self.rng.uniform(0.5, 1.5, c).astype(np.float32),
         }
-        spec = layer(
-            "BatchNormalization", name, self.last, weights=weights, axis=[3], momentum=0.99,
+        return self.layer(
+            "BatchNormalization", c, name, weights=weights, axis=[3], momentum=0.99,
             epsilon=1e-3, center=True, scale=True,
         )  # fmt: skip
-        return self.add(spec, c)
 
     def pool(self, name: str) -> str:
         """MaxPooling2D by two."""
