@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -51,29 +52,35 @@ def format_array(constant: ConstArray) -> str:
     return f"{comment}{head} CANNERY_ALIGN({ALIGNMENT}) = {{\n{body}\n}};\n"
 
 
+def as_bytes(array: NDArray[np.generic]) -> memoryview:
+    """The bytes of an array, in C order, without a copy where that is possible."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
 def split_constants(name: str, kernels: Sequence[Kernel]) -> tuple[list[Kernel], WeightBlob]:
     """Move large arrays of a large model into a blob; equal arrays are stored once."""
     total = sum(c.values.nbytes for k in kernels for c in k.constants)
     symbol = f"{name}_weights"
     if total < BLOB_FROM_BYTES:
         return list(kernels), WeightBlob(symbol, b"", ())
-    chunks: list[bytes] = []
+    chunks: list[memoryview | bytes] = []
     known: dict[bytes, int] = {}
     offsets: list[tuple[str, str, int]] = []
     size = 0
-    result = []
-    for kernel in kernels:
-        kept = []
-        for constant in kernel.constants:
-            if constant.values.nbytes < BLOB_ARRAY_BYTES:
-                kept.append(constant)
-                continue
-            data = np.ascontiguousarray(constant.values).tobytes()
-            if data not in known:
-                known[data] = size
-                data_padded = data + bytes(-len(data) % ALIGNMENT)
-                chunks.append(data_padded)
-                size += len(data_padded)
-            offsets.append((constant.name, array_type(constant.values), known[data]))
-        result.append(replace(kernel, constants=tuple(kept)))
+    for constant in (c for k in kernels for c in k.constants if is_large(c)):
+        content = as_bytes(constant.values)
+        digest = hashlib.sha256(content).digest()
+        if digest not in known:
+            known[digest] = size
+            chunks += [content, bytes(-len(content) % ALIGNMENT)]
+            size += len(content) + len(chunks[-1])
+        offsets.append((constant.name, array_type(constant.values), known[digest]))
+    result = [
+        replace(k, constants=tuple(c for c in k.constants if not is_large(c))) for k in kernels
+    ]
     return result, WeightBlob(symbol, b"".join(chunks), tuple(offsets))
+
+
+def is_large(constant: ConstArray) -> bool:
+    """Whether an array of a large model belongs into the blob."""
+    return constant.values.nbytes >= BLOB_ARRAY_BYTES

@@ -19,19 +19,26 @@ from cannery.schedule.schedule import ConstArray
 MAX_MACS = 20_000_000
 #: Largest error, relative to the largest output, that the self-test accepts.
 TOLERANCE = 1e-3
+#: The generator of Numerical Recipes: x <- x * MULTIPLIER + INCREMENT, modulo 2^32.
+MULTIPLIER = 1664525
+INCREMENT = 1013904223
 
 
 def noise(dims: tuple[int, ...], dtype: DType, seed: int) -> NDArray[np.generic]:
-    """Elements by a linear congruential generator (Numerical Recipes): floats in [-1, 1).
+    """Elements by a linear congruential generator: floats in [-1, 1), or integers.
 
     Each element takes the generator's upper 24 bits, so that C computes exactly the same.
     """
-    state = np.uint64(seed)
-    states = np.empty(prod(dims), np.uint64)
-    for k in range(states.size):
-        state = (state * np.uint64(1664525) + np.uint64(1013904223)) & np.uint64(0xFFFFFFFF)
-        states[k] = state
-    top = (states >> np.uint64(8)).astype(np.int64)
+    count = prod(dims)
+    states = np.empty(max(count, 1), np.uint32)
+    states[0] = (seed * MULTIPLIER + INCREMENT) % 2**32
+    done, factor, shift = 1, MULTIPLIER, INCREMENT
+    while done < count:  # x[k + done] = x[k] * factor + shift, modulo 2^32
+        more = min(done, count - done)
+        states[done : done + more] = states[:more] * np.uint32(factor) + np.uint32(shift)
+        done += more
+        factor, shift = factor * factor % 2**32, (factor * shift + shift) % 2**32
+    top = (states[:count] >> np.uint32(8)).astype(np.int64)
     if dtype == DType.FLOAT32:
         values = (top - (1 << 23)).astype(np.float32) / np.float32(1 << 23)
     else:

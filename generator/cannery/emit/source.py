@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cannery import __version__
-from cannery.emit.arrays import WeightBlob, format_array, split_constants
+from cannery.emit.arrays import WeightBlob, as_bytes, format_array, split_constants
 from cannery.emit.environment import render
 from cannery.emit.halo import clear_lines
 from cannery.emit.tidy import tidy
@@ -105,7 +105,7 @@ def model_hash(graph: Graph) -> str:
     digest = hashlib.sha256(format_graph(graph).encode())
     for name in sorted(graph.constants):
         digest.update(name.encode())
-        digest.update(np.ascontiguousarray(graph.constants[name]).tobytes())
+        digest.update(as_bytes(graph.constants[name]))
     return digest.hexdigest()[:16]
 
 
@@ -162,12 +162,13 @@ def make_source(program: Program, isa: Isa, name: str, rename: Mapping[str, str]
     workspace = plan_workspace(program, [k.scratch_bytes for k in kernels])
     inputs, outputs = interface(program.graph, rename, program.io_order)
     kernels, blob = split_constants(name, kernels)
+    variables = root_variables(program)
     calls = []
     for k, (planned, symbol, kernel) in enumerate(
         zip(program.steps, symbols, kernels, strict=True)
     ):
         clears = tuple(n for n, first in workspace.zeroed.items() if first == k)
-        arguments = _arguments(program, planned, kernel, workspace, k)
+        arguments = _arguments(program, planned, kernel, workspace, k, variables)
         images = 1 if kernel.whole else image_dims(program.buffers[planned.writes[0]].type)[0]
         kernel = replace(kernel, code=tidy(kernel.code))
         calls.append(Call(planned, symbol, kernel, arguments, images, clears))
@@ -184,13 +185,14 @@ def pointer_name(buffer: Buffer) -> str:
 
 
 def _arguments(
-    program: Program, planned: PlannedStep, kernel: Kernel, workspace: Workspace, index: int
-) -> tuple[str, ...]:
+    program: Program, planned: PlannedStep, kernel: Kernel, workspace: Workspace, index: int,
+    variables: Mapping[str, str],
+) -> tuple[str, ...]:  # fmt: skip
     arguments = []
     batched = not kernel.whole and image_dims(program.buffers[planned.writes[0]].type)[0] > 1
     for name in (*planned.reads, *planned.writes):
         buffer = program.buffers[name]
-        pointer = buffer_variable(program, buffer)
+        pointer = variables[buffer.root]
         arguments.append(f"{pointer} + n * {buffer.layout.elements}" if batched else pointer)
     if kernel.scratch_bytes:
         arguments.append(f"(float *)(void *)(ws + {workspace.scratch[index]})")
@@ -202,20 +204,18 @@ def _arguments(
 def root_variables(program: Program) -> dict[str, str]:
     """C variable of every root buffer, unique."""
     names: dict[str, str] = {}
+    taken: set[str] = set()
     for name, buffer in program.buffers.items():
         if buffer.root != name:
             continue
-        unique, k = pointer_name(buffer), 1
-        while unique in names.values():
+        plain = unique = pointer_name(buffer)
+        k = 1
+        while unique in taken:
             k += 1
-            unique = f"{pointer_name(buffer)}_{k}"
+            unique = f"{plain}_{k}"
+        taken.add(unique)
         names[name] = unique
     return names
-
-
-def buffer_variable(program: Program, buffer: Buffer) -> str:
-    """The C variable of the memory that a buffer lies in."""
-    return root_variables(program)[buffer.root]
 
 
 def unused_roots(program: Program) -> set[str]:

@@ -6,6 +6,8 @@ import re
 
 _STRING = re.compile(r'"(?:\\.|[^"\\])*"' + r"|'(?:\\.|[^'\\])*'" + r"|/\*.*?\*/")
 
+_MAYBE_STRING = re.compile(r"[\"'/]")
+
 
 def tidy(code: str) -> str:
     """The same code with four spaces per open brace and no runs of empty lines."""
@@ -22,7 +24,7 @@ def tidy(code: str) -> str:
             if lines and lines[-1]:
                 lines.append("")
             continue
-        bare = _STRING.sub("", line)
+        bare = _STRING.sub("", line) if _MAYBE_STRING.search(line) else line
         if "/*" in bare:
             in_comment = True
             bare = bare[: bare.index("/*")]
