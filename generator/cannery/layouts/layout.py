@@ -82,7 +82,6 @@ class Layout:
     def at(self, y: int, x: int, c: int) -> int:
         """Index of an element; y and x may lie in the halo."""
         if self.order == "phase_split":
-            y, x = y + self.halo.top, x + self.halo.left
             plane = (y % 4 * 4 + x % 4) * self.phase
             return c * self.channel + plane + y // 4 * self.row + x // 4
         return self.origin + y * self.row + x * self.col + c * self.channel

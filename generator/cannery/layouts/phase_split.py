@@ -1,16 +1,16 @@
 """Sixteen planes per channel, by (y mod 4, x mod 4): tiles of Winograd F(4x4) in the lanes.
 
-Plane (i, j) holds pixel (4*ty + i, 4*tx + j) at row ty + 1, column tx, so that neighbouring tiles
-are neighbouring elements across rows too, and neither reading nor writing a tile takes a shuffle:
+Plane (i, j) holds pixel (4*ty + i, 4*tx + j) at row ty, column tx, so that neighbouring tiles are
+neighbouring elements across rows too, and neither reading nor writing a tile takes a shuffle:
 
-    plane (1, 2) of a 6 x 8 image     0     0       zero row
-    (ceil(H/4) + 2 rows of            1,2   1,6     tile row 0
-     ceil(W/4) elements):             5,2   5,6     tile row 1
-                                      0     0       zero row
+    plane (1, 2) of a 6 x 8 image     1,2   1,6     tile row 0
+    (ceil(H/4) + 1 rows of            5,2   5,6     tile row 1
+     ceil(W/4) elements):             0     0       zero row
 
-The row above and the row below hold zeros, and so do pixels that make H and W multiples of 4.
-There are no zero columns: a window that reaches over the left or the right border reads a
-neighbouring row, and has to mask it.
+Below the pixels, and above them (where the plane before ends), lies a row of zeros; pixels that
+make H and W multiples of 4 are zero, too. There are no zero columns: a window that reaches over
+the left or the right border reads a neighbouring row, and has to mask it. Planes begin at multiples
+of 64 bytes, so that whole cache lines are written.
 """
 
 from __future__ import annotations
@@ -23,19 +23,22 @@ from cannery.layouts.layout import Halo, Layout
 
 ORDER = "phase_split"
 
+#: Planes begin at multiples of so many elements.
+ALIGNMENT = 16
+
 
 def halo(shape: tuple[int, int, int]) -> Halo:
-    """The zero cells that every phase-split image (H, W, C) has: one row in each plane above and
-    below, and columns up to a multiple of 4.
-    """
-    return Halo(4, 4, 0, -shape[1] % 4)
+    """The zero cells that every phase-split image (H, W, C) has."""
+    h, w, _ = shape
+    return Halo(1, -h % 4 + 1, 0, -w % 4)
 
 
 def make(shape: tuple[int, int, int], *, slack: int = 0, dtype: DType = DType.FLOAT32) -> Layout:
-    """A layout for an image (H, W, C); each plane ends with `slack` elements of its own."""
+    """A layout for an image (H, W, C); each plane ends with at least `slack` elements more."""
     h, w, c = shape
     row = -(-w // 4)
-    plane = (-(-h // 4) + 2) * row + slack
+    plane = (-(-h // 4) + 1) * row + slack
+    plane += -plane % ALIGNMENT
     elements = 16 * plane * c
     return Layout(ORDER, shape, row, 1, 16 * plane, 0, elements, halo(shape), slack, plane, dtype)
 
@@ -44,7 +47,7 @@ def _indices(layout: Layout) -> NDArray[np.intp]:
     h, w, c = layout.shape
     y = np.arange(h)[:, None, None]
     x = np.arange(w)[None, :, None]
-    plane = (y % 4 * 4 + x % 4) * layout.phase + (y // 4 + 1) * layout.row + x // 4
+    plane = (y % 4 * 4 + x % 4) * layout.phase + y // 4 * layout.row + x // 4
     return np.asarray(plane + np.arange(c)[None, None, :] * layout.channel, dtype=np.intp)
 
 

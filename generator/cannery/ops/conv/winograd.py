@@ -96,7 +96,7 @@ def _weighted(row: NDArray[np.float64], w: NDArray[np.float64]) -> NDArray[np.fl
 
 
 def _transform(matrix: NDArray[np.float32], x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """matrix . x . matrix^T over the first two axes."""
+    """The product matrix . x . matrix^T over the first two axes."""
     for axis in (0, 1):
         moved = np.moveaxis(x, axis, 0)
         rows = [_dot(row, moved) for row in matrix]
@@ -108,7 +108,7 @@ def _dot(row: NDArray[np.float32], x: NDArray[np.float32]) -> NDArray[np.float32
     total = np.zeros_like(x[0])
     for c, part in zip(row, x, strict=True):
         if c:
-            total += c * part
+            total = total + c * part
     return total
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -287,7 +287,7 @@ class _Block:
         return self.transform(stacked_input(self.winograd), load, store)
 
     def output(self, n: int, ep: epilogues.Epilogue, masks: Masks) -> list[list[str]]:
-        """From the sums of a group of `n` channels to pixels; the bias enters at position (1, 1)."""
+        """From the sums of `n` channels to pixels; the bias enters at position (1, 1)."""
 
         def load(a: int, b: int) -> str:
             text = f"{self.span.t}_load_aligned(ap{offset(self.place(a, b, n))})"
@@ -325,7 +325,7 @@ class _Block:
         load: Callable[[int, int], str],
         store: Callable[[int, int, str], list[str]],
     ) -> list[list[str]]:
-        """matrix . d . matrix^T as statements, by groups of rows."""
+        """The product matrix . d . matrix^T as statements, by groups of rows."""
         size = len(matrix[0])
         fused = self.job.isa.has("fma")
         t = self.span.t
