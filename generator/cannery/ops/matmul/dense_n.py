@@ -86,7 +86,7 @@ class MatMulDenseN(Schedule):
         nest = products.nest(job, a, b, ep.tensors)
         blocks = _blocks(p, job.params, job.isa)
         g = make_gemm(p, job.params, nest.rows.strides[0], a.k)
-        rotate = job.params["broadcast"] == "rotate"
+        rotate = p.k if job.params["broadcast"] == "rotate" else 0
         packed = gemm.pack_blocks(products.weight_matrix(job, p), blocks, rotate=rotate)
         weights = ConstArray(b.pointer, packed, "weights [block][k][lanes]")
         code = render_lanes_n(job, p, g, nest, blocks, ep, (a, b))

@@ -110,11 +110,12 @@ def make_blocks(
 
 
 def pack_blocks(
-    b: NDArray[np.float32], blocks: Sequence[Block], *, rotate: bool = False
+    b: NDArray[np.float32], blocks: Sequence[Block], *, rotate: int = 0
 ) -> NDArray[np.float32]:
     """B[K,N] as [block][k][lanes], zero-padded.
 
-    With `rotate`, lane l at k = 4g+r of a full group of four holds the row 4g + (l+r)%4.
+    `rotate` > 0: tiles take so many k at a time, with rotated inputs. There lane l at k = 4g+r of
+    a full group of four holds the row 4g + (l+r)%4.
     """
     panels = []
     for block in blocks:
@@ -124,17 +125,19 @@ def pack_blocks(
             for v in block.vecs:
                 source = b[:, channel + v.start : channel + v.start + v.valid]
                 panel[:, v.packed : v.packed + v.valid] = source
-            panels.append((_rotated(panel) if rotate else panel).ravel())
+            panels.append((_rotated(panel, rotate) if rotate else panel).ravel())
     packed: NDArray[np.float32] = np.concatenate(panels)
     return packed
 
 
-def _rotated(panel: NDArray[np.float32]) -> NDArray[np.float32]:
+def _rotated(panel: NDArray[np.float32], depth: int) -> NDArray[np.float32]:
     rotated: NDArray[np.float32] = panel.copy()
     lane = np.arange(panel.shape[1])
-    for group in range(0, panel.shape[0] // 4 * 4, 4):
-        for r in range(4):
-            rotated[group + r] = panel[group + (lane + r) % 4, lane]
+    for first in range(0, panel.shape[0], depth):
+        length = min(depth, panel.shape[0] - first)
+        for group in range(first, first + length // 4 * 4, 4):
+            for r in range(4):
+                rotated[group + r] = panel[group + (lane + r) % 4, lane]
     return rotated
 
 

@@ -1,0 +1,288 @@
+"""Convolution as a matrix product: implicit GEMM, channels last in and out.
+
+A panel of output pixels times the weights [kh*kw*ic][oc]. Where the window is 1x1 the rows of the
+panel are the pixels themselves; else they are gathered into scratch memory (im2col), a block of
+KC columns at a time: whole rows of the window, whole taps, or a slice of the channels of one tap.
+The panel's block stays in the second-level cache while all blocks of output channels pass over
+it, a block of weights in the first-level one: the loops of Goto & van de Geijn, "Anatomy of
+High-Performance Matrix Multiplication", 2008. Partial sums wait in the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannery.emit.environment import offset, render
+from cannery.ir.graph import Graph
+from cannery.layouts import Layout, Want
+from cannery.ops.conv.geometry import ConvShape, conv_shape
+from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared import gemm
+from cannery.ops.shared.axes import balanced
+from cannery.ops.shared.function import describe, parameter_names, residual_pointer, signature
+from cannery.ops.shared.gemm import Block, Gemm
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+#: Lengths of the reduction that a block of weights in the first-level cache allows.
+DEPTHS = (256, 512)
+#: Bytes of a panel's block.
+PANELS = (32 * 1024, 128 * 1024)
+#: Extra elements between rows of a panel, so that they do not share cache sets.
+PAD = 16
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How the reduction is cut: `runs` runs of `length` contiguous inputs, `per_block` at a time.
+
+    `chunks` > 1: a run is a slice of the channels of one tap. `rows` tells that a run is a whole
+    row of the window.
+    """
+
+    runs: int
+    length: int
+    per_block: int
+    chunks: int
+    rows: bool
+
+    @property
+    def k(self) -> int:
+        """Length of one block."""
+        return self.per_block * self.length
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the whole reduction."""
+        return self.runs * self.chunks // self.per_block
+
+    @property
+    def pitch(self) -> int:
+        """Distance of the rows of a gathered panel."""
+        return -(-self.k // 16) * 16 + PAD
+
+
+@schedule
+@dataclass(frozen=True)
+class ConvGemm(Schedule):
+    """See the module's text."""
+
+    id = "conv.gemm"
+    movable = True
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        shape = conv_shape(graph, step)
+        if shape is None:
+            return "not a 2D convolution with constant weights"
+        if shape.depthwise:
+            return "depthwise"
+        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        shape = _shape(graph, step)
+        columns = shape.oc // shape.group
+        found: list[dict[str, int | str]] = []
+        for lanes in gemm.widths(columns, isa):
+            vectors = -(-columns // lanes)
+            for mr, nr in gemm.TILES.get(isa.registers, gemm.TILES[16]):
+                tile = {"lanes": lanes, "mr": min(mr, shape.oh * shape.ow), "nr": min(nr, vectors)}
+                for kc in _depths(shape):
+                    for broadcast in gemm.broadcasts(isa, lanes, kc, 1):
+                        found += [
+                            {**tile, "kc": kc, "broadcast": broadcast, "panel": panel}
+                            for panel in _panels(shape, kc)
+                        ]
+        distinct = {self.label(params): params for params in found}
+        return list(distinct.values())
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        halo = _shape(graph, step).halo
+        return (Want("nhwc", halo), *(Want("nhwc") for _ in step.inputs[1:]))
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want("nhwc"),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        shape = _shape(graph, step)
+        cut = _cut(shape, int(params["kc"]), contiguous=True)
+        pixels = shape.oh * shape.ow
+        blocks = _blocks(shape, params, isa)
+        tiles = balanced(pixels, int(params["mr"]))
+        g = _gemm(params, cut.k, cut.pitch)
+        cycles = gemm.product_cycles(isa, g, tiles, blocks) * cut.blocks
+        cycles += pixels * shape.oc / isa.widest * 2.0 * (cut.blocks - 1)
+        if not _plain(shape):
+            run = cut.length / isa.widest + 3.0
+            cycles += pixels * cut.blocks * (cut.per_block * run + 4.0) / shape.group
+        panels = -(-pixels // _pixels(params, cut))
+        weights = 4.0 * sum(b.width * b.count for b in blocks) * cut.k * cut.blocks * panels
+        if weights > gemm.NEAR_BYTES:
+            cycles = max(cycles, weights / gemm.STREAM_BYTES)
+        code = gemm.code_size(g, tiles, blocks)
+        return Estimate(cycles * shape.group, code)
+
+    def kernel(self, job: Job) -> Kernel:
+        shape = _shape(job.graph, job.step)
+        x, y = job.inputs[0], job.output
+        ep = epilogues.build(job, job.step.anchor.output)
+        plain = _plain(shape)
+        cut = _cut(shape, int(job.params["kc"]), contiguous=x.col == shape.ic)
+        residuals = [job.inputs[k] for k in ep.tensors]
+        flat = _flat(shape, (*([x] if plain else []), y, *residuals), plain=plain)
+        blocks = _blocks(shape, job.params, job.isa)
+        mr = int(job.params["mr"])
+        g = _gemm(job.params, cut.k, shape.sw * x.col if plain else cut.pitch)
+        pixels = _pixels(job.params, cut)
+        rows = max(1, pixels // shape.ow)
+        panel = pixels if flat else min(rows, shape.oh) * shape.ow
+        scratch = 0 if plain else 4 * panel * cut.pitch
+        taps = _tap_offsets(shape, cut, x)
+        many = not plain and cut.runs > 1
+        code = render(
+            "ops/conv/gemm.c.j2",
+            describe=describe(job),
+            signature=signature(job, scratch=not plain, band=True),
+            symbol=job.symbol,
+            s=shape,
+            x=x,
+            y=y,
+            inputs=job.inputs,
+            names=parameter_names(job),
+            ep=ep,
+            residual_at=residual_pointer(job),
+            g=g,
+            cut=cut,
+            blocks=blocks,
+            first=lambda block: [
+                f"{v.t}_load({job.symbol}_b + oc{offset(v.start)})" for v in block.vecs
+            ],
+            zeros=lambda block: [f"{v.t}_zero()" for v in block.vecs],
+            columns=shape.oc // shape.group,
+            channels=shape.ic // shape.group,
+            weights_per_group=sum(b.width * b.count for b in blocks) * cut.k * cut.blocks,
+            plain=plain,
+            flat=flat,
+            mr=mr,
+            rest=shape.oh * shape.ow % panel % mr,
+            tiles=balanced(shape.ow, mr),
+            panel=panel,
+            rows=rows,
+            taps=taps if many else taps[:1],
+            many=many,
+            copies=_copies(cut.length, job.isa),
+        )
+        constants = (*_constants(job, shape, blocks, cut.k), *ep.constants)
+        if many:
+            offsets = ConstArray(f"{job.symbol}_taps", np.array(taps, np.int32), "input offsets")
+            constants = (*constants, offsets)
+        band = mr // gcd(mr, shape.ow) if flat else 1
+        return Kernel(code, constants, scratch, band, ep.needs_math)
+
+
+def _shape(graph: Graph, step: Step) -> ConvShape:
+    shape = conv_shape(graph, step)
+    assert shape is not None
+    return shape
+
+
+def _plain(shape: ConvShape) -> bool:
+    """Whether a window is one pixel: then nothing is gathered."""
+    return shape.taps == 1
+
+
+def _flat(shape: ConvShape, layouts: Sequence[Layout], *, plain: bool) -> bool:
+    """Whether the pixels of all rows are one row, in all these layouts."""
+    if plain and (shape.sh, shape.sw) != (1, 1):
+        return False
+    return all(layout.row == shape.ow * layout.col for layout in layouts)
+
+
+def _cut(shape: ConvShape, kc: int, *, contiguous: bool) -> Cut:
+    """The cut whose blocks are as long as `kc` allows, all of one length."""
+    channels = shape.ic // shape.group
+    if contiguous and shape.group == 1 and shape.dw == 1 and shape.kw * channels <= kc:
+        runs, length, rows = shape.kh, shape.kw * channels, True
+    else:
+        runs, length, rows = shape.taps, channels, False
+    if length > kc:
+        chunks = next(c for c in range(1, length + 1) if length % c == 0 and length // c <= kc)
+        if length // chunks >= kc // 4:
+            return Cut(runs, length // chunks, 1, chunks, rows)
+    per_block = max(n for n in range(1, runs + 1) if runs % n == 0 and (n == 1 or n * length <= kc))
+    return Cut(runs, length, per_block, 1, rows)
+
+
+def _depths(shape: ConvShape) -> list[int]:
+    """Distinct lengths of a block: those near the wanted ones, and the whole reduction."""
+    whole = shape.taps * shape.ic // shape.group
+    found = [_cut(shape, kc, contiguous=True).k for kc in DEPTHS]
+    return sorted(
+        {k for k in found if k >= 64 or k == whole} | ({whole} if whole <= 4096 else set())
+    )
+
+
+def _panels(shape: ConvShape, kc: int) -> list[int]:
+    """Distinct sizes of a panel in bytes; one where everything fits."""
+    whole = 4 * shape.oh * shape.ow * kc
+    return [size for size in PANELS if size < whole] or [PANELS[0]]
+
+
+def _pixels(params: Params, cut: Cut) -> int:
+    """Pixels of a panel: whole tiles."""
+    mr = int(params["mr"])
+    return max(1, int(params["panel"]) // (4 * cut.k) // mr) * mr
+
+
+def _gemm(params: Params, k: int, a_row: int) -> Gemm:
+    return Gemm(k, a_row, 1, 0, 4, 1, str(params["broadcast"]))
+
+
+def _blocks(shape: ConvShape, params: Params, isa: Isa) -> tuple[Block, ...]:
+    k = shape.taps * shape.ic // shape.group
+    columns = shape.oc // shape.group
+    return gemm.make_blocks(columns, isa, int(params["lanes"]), int(params["nr"]), k)
+
+
+def _tap_offsets(shape: ConvShape, cut: Cut, x: Layout) -> list[int]:
+    """Where each run begins, behind the first element of a window."""
+    rows = range(0, shape.kh * shape.dh, shape.dh)
+    columns = [0] if cut.rows else range(0, shape.kw * shape.dw, shape.dw)
+    return [r * x.row + c * x.col for r in rows for c in columns]
+
+
+def _copies(length: int, isa: Isa) -> list[tuple[int, int, int]]:
+    """(width, count, first) of the vectors that copy a run."""
+    found = []
+    at = 0
+    for width in sorted(isa.lanes, reverse=True):
+        count = (length - at) // width
+        if count:
+            found.append((width, count, at))
+            at += count * width
+    return found
+
+
+def _constants(
+    job: Job, shape: ConvShape, blocks: Sequence[Block], depth: int
+) -> tuple[ConstArray, ...]:
+    """Weights as [group][block][kh*kw*ic][lanes], biases as [oc], zero-padded."""
+    w = job.constant(shape.weight).reshape(-1, shape.oc)
+    columns = shape.oc // shape.group
+    rotate = depth if job.params["broadcast"] == "rotate" else 0
+    packed: list[NDArray[np.float32]] = [
+        gemm.pack_blocks(w[:, k : k + columns], blocks, rotate=rotate)
+        for k in range(0, shape.oc, columns)
+    ]
+    bias = np.zeros(shape.oc + epilogues.CHANNEL_PADDING, np.float32)
+    if shape.bias:
+        bias[: shape.oc] = job.constant(shape.bias)
+    return (
+        ConstArray(f"{job.symbol}_w", np.concatenate(packed), "weights [group][block][k][lanes]"),
+        ConstArray(f"{job.symbol}_b", bias, "bias [oc], padded"),
+    )
