@@ -9,7 +9,7 @@ import numpy as np
 
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.ir.tensor import TensorType
-from cannery.layouts import ORDERS, Want
+from cannery.layouts import ORDERS, Want, phase_split
 from cannery.ops.concat.view import ConcatView
 from cannery.ops.movement.op import Identity
 from cannery.ops.movement.reshape import MovementReshape
@@ -17,7 +17,7 @@ from cannery.ops.registry import RefArray
 from cannery.schedule.assign import interface_order, make_layout, reorder_choice
 from cannery.schedule.lower import cut
 from cannery.schedule.program import Choice, Step
-from cannery.schedule.schedule import Schedule, legal
+from cannery.schedule.schedule import Schedule, all_schedules, legal
 from cannery.target.isa import Isa
 from cannery.tune.defaults import penalty
 from cannery.tune.harness import Candidate, make_candidate
@@ -194,6 +194,11 @@ def _reorder_graph(type_: TensorType) -> tuple[Graph, Step, Data]:
     return graph, step, step_data(graph, step, {"x": zeros, "y": zeros})
 
 
+def can_reorder(source: str, target: str) -> bool:
+    """Whether there is a schedule that moves a value between two orders."""
+    return phase_split.ORDER not in (source, target) or "movement.phase" in all_schedules()
+
+
 def needed_reorders(
     graph: Graph,
     units: Sequence[Unit],
@@ -214,6 +219,7 @@ def needed_reorders(
         for source in sorted(there.get(value, ()), key=ORDERS.index):
             for target in sorted(targets, key=ORDERS.index):
                 key = (graph.types[value], source, target)
-                if (source != target or value in graph.inputs) and key not in seen:
+                changes = source != target or value in graph.inputs
+                if changes and key not in seen and can_reorder(source, target):
                     seen.add(key)
                     yield key
