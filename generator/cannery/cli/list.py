@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+import textwrap
+from collections.abc import Sequence
+
 import click
 
 from cannery.cli.output import json_option, print_json, print_table
+from cannery.frontends.keras_layers.base import layer_names
+from cannery.layouts import ORDERS
 from cannery.ops.registry import all_ops
 from cannery.schedule.schedule import all_schedules
 from cannery.target.isa import ISAS
@@ -13,18 +19,24 @@ from cannery.target.isa import ISAS
 @click.command("list")
 @json_option
 def command(as_json: bool) -> None:
-    """List operators, their schedules, and the instruction sets that kernels are written for."""
+    """List model layers, operators, schedules, layouts and instruction sets."""
     schedules = all_schedules()
-    found = {
-        "operators": sorted(all_ops()),
-        "schedules": {name: _summary(schedule) for name, schedule in schedules.items()},
-        "isas": {name: sorted(isa.capabilities) for name, isa in ISAS.items()},
-    }
+    layers = list(layer_names())
     if as_json:
-        print_json(found)
+        print_json(
+            {
+                "keras_layers": layers,
+                "operators": sorted(all_ops()),
+                "schedules": {name: _summary(schedule) for name, schedule in schedules.items()},
+                "layouts": list(ORDERS),
+                "isas": {name: sorted(isa.capabilities) for name, isa in ISAS.items()},
+            }
+        )
         return
-    click.echo("Operators\n  " + "\n  ".join(sorted(all_ops())))
-    click.echo("\nSchedules")
+    _print_names("Keras layers", layers)
+    _print_names("Operators", sorted(all_ops()))
+    _print_names("Layouts", ORDERS)
+    click.echo("Schedules")
     print_table(
         ["id", "version", "what"], [[k, s.version, _summary(s)] for k, s in schedules.items()]
     )
@@ -33,5 +45,12 @@ def command(as_json: bool) -> None:
     print_table(["name", "bits", "lanes", "capabilities"], rows)
 
 
+def _print_names(title: str, names: Sequence[str]) -> None:
+    text = textwrap.fill(", ".join(names), 96, initial_indent="  ", subsequent_indent="  ")
+    click.echo(f"{title}\n{text}\n")
+
+
 def _summary(thing: object) -> str:
-    return (type(thing).__doc__ or "").strip().partition("\n")[0]
+    """The first sentence about a schedule: that of its module."""
+    text = sys.modules[type(thing).__module__].__doc__ or ""
+    return " ".join(text.strip().partition("\n\n")[0].partition("\n")[0].split())
