@@ -23,7 +23,7 @@ from cannery.schedule.program import Choice, Step
 from cannery.target.isa import Isa
 from cannery.target.targets import Target
 from cannery.target.toolchain import resolve_target, resolve_targets
-from cannery.tune.defaults import estimated_options
+from cannery.tune.defaults import Estimates
 from cannery.tune.lookup import recorded_choices
 from cannery.tune.plan import Option, make_option, make_units, overlap, plans
 
@@ -84,6 +84,7 @@ def choose(graph: Graph, target: Target, options: Options) -> Chosen:
     """The cut and one choice per step: from the record where there is one, else estimated."""
     units = make_units(graph)
     record, known = recorded_choices(graph, units, target, options)
+    estimates = Estimates(graph, target.isa)
     found: list[Sequence[Option]] = []
     for index, unit in enumerate(units):
         if index in known:
@@ -91,7 +92,7 @@ def choose(graph: Graph, target: Target, options: Options) -> Chosen:
         elif any(overlap(unit, units[other]) for other in known):
             found.append([])
         else:
-            found.append(estimated_options(graph, unit.step, target.isa))
+            found.append(estimates.options(unit.step))
     (best,) = plans(graph, units, found, io_order=io_order(options))
     return Chosen(best.steps(units), best.choices, record)
 

@@ -7,6 +7,7 @@ from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import Estimate, legal
 from cannery.target.isa import Isa
 from cannery.tune.plan import Option, make_option
+from cannery.tune.signature import step_text
 
 #: Straight-line code beyond this does not stay in the first-level instruction cache.
 HOT_CODE_BYTES = 16 * 1024
@@ -28,3 +29,19 @@ def estimated_options(graph: Graph, step: Step, isa: Isa) -> list[Option]:
             cost = penalty(schedule.cost(graph, step, params, isa))
             options.append(make_option(graph, step, Choice(schedule, params), isa, cost))
     return sorted(options, key=lambda option: option.cost)
+
+
+class Estimates:
+    """`estimated_options` of a graph's steps, which steps with equal signatures share."""
+
+    def __init__(self, graph: Graph, isa: Isa) -> None:
+        self._graph = graph
+        self._isa = isa
+        self._known: dict[str, list[Option]] = {}
+
+    def options(self, step: Step) -> list[Option]:
+        """All exact candidates of a step, cheapest first."""
+        signature = step_text(self._graph, step)
+        if signature not in self._known:
+            self._known[signature] = estimated_options(self._graph, step, self._isa)
+        return self._known[signature]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -116,9 +117,10 @@ class ConvDirectOc(Schedule):
         loads = 1.0 if params["broadcast"] == "set1" else 0.5
         cycles = 0.0
         for pixels, tiles in _tiles(shape.ow, mr):
-            for start in range(0, len(vectors), nr):
-                n = len(vectors[start : start + nr])
-                cycles += tiles * (tile_cycles(isa, pixels, n, pixels * loads + n, k) + 6.0)
+            for block in _blocks(shape, params, isa):
+                n = len(block.vecs)
+                each = tile_cycles(isa, pixels, n, pixels * loads + n, k) + 6.0
+                cycles += tiles * block.count * each
         loops = {"none": k / 4, "ic": shape.taps, "kw": shape.kh, "kh": 0}[str(params["unroll"])]
         tiles_total = -(-shape.ow // mr) * -(-len(vectors) // nr)
         code = _unrolled(shape, params, isa) * 6.5
@@ -183,10 +185,16 @@ def _tiles(width: int, mr: int) -> list[tuple[int, int]]:
     return ([(mr, full)] if full else []) + ([(rest, 1)] if rest else [])
 
 
-def _blocks(shape: ConvShape, params: Params, isa: Isa) -> list[Block]:
+def _blocks(shape: ConvShape, params: Params, isa: Isa) -> tuple[Block, ...]:
     """Groups of NR vectors; neighbouring groups of the same shape become one loop."""
-    vectors = split_lanes(shape.oc, isa, int(params["lanes"]))
-    nr = int(params["nr"])
+    per_lane = shape.ic * shape.taps
+    return _cut(shape.oc, per_lane, isa, int(params["lanes"]), int(params["nr"]))
+
+
+@cache
+def _cut(channels: int, per_lane: int, isa: Isa, lanes: int, nr: int) -> tuple[Block, ...]:
+    """The blocks of so many output channels with `per_lane` weights each."""
+    vectors = split_lanes(channels, isa, lanes)
     blocks: list[Block] = []
     weight = 0
     for at in range(0, len(vectors), nr):
@@ -201,8 +209,8 @@ def _blocks(shape: ConvShape, params: Params, isa: Isa) -> list[Block]:
             blocks[-1] = Block(vecs, last.channel, width, last.weight, last.count + 1)
         else:
             blocks.append(Block(vecs, first.start, width, weight, 1))
-        weight += width * shape.ic * shape.taps
-    return blocks
+        weight += width * per_lane
+    return tuple(blocks)
 
 
 def pack_weights(
