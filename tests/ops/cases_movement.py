@@ -55,3 +55,30 @@ def cast_image() -> Graph:
 def copy_integers() -> Graph:
     net = Net()
     return net.graph(net.node(Identity(), [net.input("x", (1, 5, 7, 3), DType.INT16)]))
+
+
+@case
+def copy_wide() -> Graph:
+    net = Net()
+    return net.graph(net.node(Identity(), [net.input("x", (1, 6, 27, 7))]))
+
+
+@case
+def copy_plane() -> Graph:
+    net = Net()
+    return net.graph(net.node(Identity(), [net.input("x", (1, 5, 17, 1))]))
+
+
+@case
+def cast_wide_image() -> Graph:
+    net = Net()
+    y = net.node(Cast(DType.FLOAT32), [net.input("x", (1, 5, 22, 3), DType.UINT8)])
+    y = net.node(Mul(), [y, net.weight(3)])
+    return net.graph(net.node(Add(), [y, net.input("r", (1, 5, 22, 3))]))
+
+
+@case
+def add_relu_wide() -> Graph:
+    net = Net()
+    x, r = net.input("x", (2, 4, 18, 9)), net.input("r", (2, 4, 18, 9))
+    return net.graph(net.node(Relu(), [net.node(Add(), [x, r])]))
