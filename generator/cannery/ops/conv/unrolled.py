@@ -1,0 +1,351 @@
+"""Fully unrolled convolution: every tap in line, its weights part of the code, zeros left out.
+
+One function computes a tile of neighbouring pixels of all output channels without a loop. With
+pixels in the lanes (planar) each weight is a literal that is broadcast, and one that is zero costs
+nothing, whatever the pattern. With output channels in the lanes (channels last) a vector of
+weights is left out if all of it is zero; one lane wide, that is each zero, and weights are
+literals. Groups are zeros, too, so depthwise and grouped convolutions need nothing more. This is
+the level "all" of Urbann et al., "A C Code Generator for Fast Inference and Simple Deployment of
+CNNs", 2020.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannery.emit.environment import offset, render
+from cannery.emit.literals import c_float
+from cannery.ir.graph import Graph
+from cannery.layouts import Layout, Want, nhwc, planar
+from cannery.ops.conv.geometry import ConvShape, conv_shape
+from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared.axes import balanced
+from cannery.ops.shared.function import describe, signature
+from cannery.ops.shared.lanes import Vec, split_lanes
+from cannery.ops.shared.taps import load_count, tap_loads
+from cannery.ops.shared.tiles import widths
+from cannery.schedule.cost import CORE, mac_instructions
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+#: Multiply-accumulates of a tile, about 24 KB of code: more never stays in the instruction cache.
+MAX_UNROLLED = 3000
+
+
+@dataclass(frozen=True)
+class Term:
+    """One multiply-accumulate of a tile: vector `vec` of pixel group or pixel `pixel`.
+
+    `weight` is a C literal, or the place in the weight array.
+    """
+
+    vec: int
+    weight: str | int
+
+
+@dataclass(frozen=True)
+class Row:
+    """Taps of one channel and row of the window that are used: `columns`, ascending, and terms."""
+
+    kh: int
+    ic: int
+    columns: tuple[int, ...]
+    terms: tuple[tuple[Term, ...], ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Output channels whose accumulators live at the same time.
+
+    Across: `vecs` are vectors of channels; else each is one channel (`start`) of pixel lanes.
+    """
+
+    vecs: tuple[Vec, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def terms(self) -> int:
+        """Multiply-accumulates per pixel or vector of pixels."""
+        return sum(len(terms) for row in self.rows for terms in row.terms)
+
+
+@schedule
+@dataclass(frozen=True)
+class ConvUnrolled(Schedule):
+    """See the module's text."""
+
+    id = "conv.unrolled"
+    movable = True
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        shape = conv_shape(graph, step)
+        if shape is None:
+            return "not a 2D convolution with constant weights"
+        if not epilogues.step_supports(step):
+            return "epilogue not elementwise"
+        return "" if self.candidates(graph, step, isa) else "too much code"
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        shape = _shape(graph, step)
+        weights = graph.constants[shape.weight]
+        if np.count_nonzero(weights) > MAX_UNROLLED * isa.widest:
+            return []
+        found: list[Params] = []
+        for lanes in widths(shape.oc, isa):
+            tiles = {min(mr, shape.ow) for mr in (1, 2, 4, 8, 12)}
+            found += [{"order": nhwc.ORDER, "lanes": lanes, "mr": mr} for mr in sorted(tiles)]
+        for lanes in [w for w in widths(shape.ow, isa) if 1 < w <= shape.ow]:
+            tiles = {min(mr, shape.ow // lanes) for mr in (1, 2, 3)}
+            found += [{"order": planar.ORDER, "lanes": lanes, "mr": mr} for mr in sorted(tiles)]
+        return [p for p in found if _macs(graph, shape, p, isa) <= MAX_UNROLLED]
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        order, halo = str(params["order"]), _shape(graph, step).halo
+        return (Want(order, halo), *(Want(order) for _ in step.inputs[1:]))
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want(str(params["order"])),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        shape = _shape(graph, step)
+        mr = int(params["mr"])
+        cycles = 6.0
+        macs = 0
+        for block in _blocks(graph, shape, params, isa):
+            cycles += _block_cycles(shape, params, block, isa)
+            macs += block.terms * mr
+        tiles = -(-shape.ow // _width(params))
+        return Estimate(shape.oh * (tiles * cycles + 5.0), 8.0 * macs)
+
+    def kernel(self, job: Job) -> Kernel:
+        shape = _shape(job.graph, job.step)
+        x, y = job.inputs[0], job.output
+        ep = epilogues.build(job, job.step.anchor.output)
+        across = job.params["order"] == nhwc.ORDER
+        blocks = _blocks(job.graph, shape, job.params, job.isa)
+        mr, width = int(job.params["mr"]), _width(job.params)
+        place = _Place(x, y, across=across, lanes=int(job.params["lanes"]), sw=shape.sw)
+        code = render(
+            "ops/conv/unrolled.c.j2",
+            describe=describe(job),
+            signature=signature(job, band=True),
+            symbol=job.symbol,
+            s=shape,
+            x=x,
+            y=y,
+            blocks=blocks,
+            across=across,
+            mr=mr,
+            width=width,
+            place=place,
+            weight=lambda v, w: _weight(job.symbol, v, w),
+            bias=lambda v: _bias(job, shape, v),
+            ep=ep,
+            residual={k: job.inputs[k] for k in ep.tensors},
+            tensor=lambda m, v: lambda k: f"r{k}{offset(place.out(job.inputs[k], m, v))}",
+        )
+        constants = (*_constants(job, shape, blocks, across=across), *ep.constants)
+        return Kernel(code, constants, band=1, needs_math=ep.needs_math)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the elements of a tile lie, behind pointers to its first window cell and output."""
+
+    x: Layout
+    y: Layout
+    across: bool
+    lanes: int
+    sw: int
+
+    def row(self, row: Row, dh: int) -> int:
+        """The first column of a window's row."""
+        return row.kh * dh * self.x.row + row.ic * self.x.channel
+
+    def pixel(self, m: int) -> int:
+        """From the first window to that of pixel (group) `m`."""
+        return m * self.sw * (self.x.col if self.across else self.lanes)
+
+    def loads(self, row: Row, dh: int, dw: int, m: int) -> list[str]:
+        """Statements that define t0, t1, ... for the columns of a row, pixels in the lanes."""
+        pointer = "x" + offset(self.row(row, dh) + self.pixel(m))
+        columns = [c * dw for c in row.columns]
+        return tap_loads(f"f32x{self.lanes}", self.lanes, pointer, columns, self.sw)
+
+    def out(self, layout: Layout, m: int, v: Vec) -> int:
+        """Where a vector of results lies in a layout."""
+        if self.across:
+            return m * layout.col + v.start
+        return m * self.lanes + v.start * layout.channel
+
+
+def _shape(graph: Graph, step: Step) -> ConvShape:
+    shape = conv_shape(graph, step)
+    assert shape is not None
+    return shape
+
+
+def _width(params: Params) -> int:
+    """Pixels of a tile."""
+    mr = int(params["mr"])
+    return mr if params["order"] == nhwc.ORDER else mr * int(params["lanes"])
+
+
+def _expanded(graph: Graph, shape: ConvShape) -> NDArray[np.float32]:
+    """Weights [kh][kw][ic][oc] over all input channels: zero outside the group."""
+    w = np.asarray(graph.constants[shape.weight], dtype=np.float32)
+    if shape.group == 1:
+        return w
+    full = np.zeros((shape.kh, shape.kw, shape.ic, shape.oc), np.float32)
+    ic, oc = shape.ic // shape.group, shape.oc // shape.group
+    for g in range(shape.group):
+        outputs = slice(g * oc, (g + 1) * oc)
+        full[:, :, g * ic : (g + 1) * ic, outputs] = w[..., outputs]
+    return full
+
+
+def _vectors(shape: ConvShape, params: Params, isa: Isa) -> tuple[Vec, ...]:
+    """What one accumulator per pixel (group) holds: vectors of channels, or one channel each."""
+    lanes = int(params["lanes"])
+    if params["order"] == nhwc.ORDER:
+        return split_lanes(shape.oc, isa, lanes)
+    return tuple(Vec(c, lanes, lanes, c) for c in range(shape.oc))
+
+
+def _groups(shape: ConvShape, params: Params, isa: Isa) -> list[tuple[Vec, ...]]:
+    """Vectors in even groups whose accumulators fit into the registers."""
+    vectors = _vectors(shape, params, isa)
+    mr = int(params["mr"])
+    spare = 2 + (mr if params["order"] == planar.ORDER else 1)
+    size = max(1, (isa.registers - spare) // mr)
+    return [
+        vectors[at : at + n]
+        for n, count, first in balanced(len(vectors), size)
+        for at in range(first, first + n * count, n)
+    ]
+
+
+def _used(full: NDArray[np.float32], v: Vec, *, across: bool) -> NDArray[np.bool_]:
+    """[kh][kw][ic]: where a vector's weights are not all zero."""
+    last = v.start + (v.valid if across else 1)
+    return np.asarray((full[..., v.start : last] != 0.0).any(axis=-1))
+
+
+def _macs(graph: Graph, shape: ConvShape, params: Params, isa: Isa) -> int:
+    """Vector multiply-accumulates of a tile."""
+    full = _expanded(graph, shape)
+    across = params["order"] == nhwc.ORDER
+    vectors = _vectors(shape, params, isa)
+    each = sum(np.count_nonzero(_used(full, v, across=across)) for v in vectors)
+    return int(each) * int(params["mr"])
+
+
+def _blocks(graph: Graph, shape: ConvShape, params: Params, isa: Isa) -> list[Block]:
+    """The multiply-accumulates of a tile, in the order in which they are made."""
+    full = _expanded(graph, shape)
+    across = params["order"] == nhwc.ORDER
+    blocks: list[Block] = []
+    packed = 0
+    for vecs in _groups(shape, params, isa):
+        used = [_used(full, v, across=across) for v in vecs]
+        rows: list[Row] = []
+        for kh, ic in _walk(shape, across=across):
+            columns = tuple(kw for kw in range(shape.kw) if any(u[kh, kw, ic] for u in used))
+            terms: list[tuple[Term, ...]] = []
+            for kw in columns:
+                found: list[Term] = []
+                for n, v in enumerate(vecs):
+                    if not used[n][kh, kw, ic]:
+                        continue
+                    if across and v.lanes > 1:
+                        found.append(Term(n, packed))
+                        packed += v.lanes
+                    else:
+                        found.append(Term(n, c_float(float(full[kh, kw, ic, v.start]))))
+                terms.append(tuple(found))
+            if columns:
+                rows.append(Row(kh, ic, columns, tuple(terms)))
+        blocks.append(Block(vecs, tuple(rows)))
+    return blocks
+
+
+def _walk(shape: ConvShape, *, across: bool) -> list[tuple[int, int]]:
+    """(kh, ic) in the order of memory."""
+    if across:
+        return [(kh, ic) for kh in range(shape.kh) for ic in range(shape.ic)]
+    return [(kh, ic) for ic in range(shape.ic) for kh in range(shape.kh)]
+
+
+def _block_cycles(shape: ConvShape, params: Params, block: Block, isa: Isa) -> float:
+    mr = int(params["mr"])
+    work = block.terms * mr * mac_instructions(isa)
+    columns = sum(len(row.columns) for row in block.rows)
+    if params["order"] == planar.ORDER:
+        loads = 0.0
+        for row in block.rows:
+            reads, shuffles = load_count(
+                int(params["lanes"]), [c * shape.dw for c in row.columns], shape.sw
+            )
+            loads += mr * reads
+            work += mr * shuffles
+    else:
+        loads = float(mr * columns)
+        work += 0.0 if isa.has("fma") or isa.widest == 1 else mr * columns
+    loads += block.terms
+    results = mr * len(block.vecs)
+    rounds = block.terms / max(len(block.vecs), 1)
+    return 4.0 * results / CORE.issue + max(
+        work / CORE.arithmetic,
+        loads / CORE.loads,
+        (work + loads) / CORE.issue,
+        CORE.latency * rounds,
+    )
+
+
+def _weight(symbol: str, v: Vec, weight: str | int) -> str:
+    """A vector of weights."""
+    if isinstance(weight, str):
+        return f"{v.t}_set1({weight})"
+    word = "load_aligned" if v.lanes == 4 else "load"
+    return f"{v.t}_{word}({symbol}_w{offset(weight)})"
+
+
+def _bias(job: Job, shape: ConvShape, v: Vec) -> str:
+    """The start of an accumulator."""
+    if not shape.bias:
+        return f"{v.t}_zero()"
+    if job.params["order"] == nhwc.ORDER and v.lanes > 1:
+        return f"{v.t}_load({job.symbol}_b{offset(v.start)})"
+    return f"{v.t}_set1({c_float(float(job.constant(shape.bias)[v.start]))})"
+
+
+def _constants(
+    job: Job, shape: ConvShape, blocks: Sequence[Block], *, across: bool
+) -> tuple[ConstArray, ...]:
+    """Vectors of weights in the order of their use, and biases, where they are no literals."""
+    if not across or all(v.lanes == 1 for block in blocks for v in block.vecs):
+        return ()
+    full = _expanded(job.graph, shape)
+    parts: list[NDArray[np.float32]] = []
+    for block in blocks:
+        for row in block.rows:
+            for kw, terms in zip(row.columns, row.terms, strict=True):
+                parts += [_padded(full[row.kh, kw, row.ic], block.vecs[t.vec]) for t in terms]
+    weights = np.concatenate(parts) if parts else np.zeros(1, np.float32)
+    arrays = [ConstArray(f"{job.symbol}_w", weights, "vectors of weights that are not zero")]
+    if shape.bias:
+        bias = np.zeros(shape.oc + epilogues.CHANNEL_PADDING, np.float32)
+        bias[: shape.oc] = job.constant(shape.bias)
+        arrays.append(ConstArray(f"{job.symbol}_b", bias, "bias [oc], padded"))
+    return tuple(arrays)
+
+
+def _padded(weights: NDArray[np.float32], v: Vec) -> NDArray[np.float32]:
+    vector = np.zeros(v.lanes, np.float32)
+    vector[: v.valid] = weights[v.start : v.start + v.valid]
+    return vector
