@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cannery import __version__
 from needs import missing
 
 ROOT = Path(__file__).parents[1]
@@ -33,6 +34,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_it_fits_every_machine(wheel: Path) -> None:
     assert wheel.name.endswith("-py3-none-any.whl")
+
+
+def test_cmake_states_the_same_version() -> None:
+    assert (
+        f'PACKAGE_VERSION "{__version__}"'
+        in (ROOT / "cmake/CanneryConfigVersion.cmake").read_text()
+    )
+    assert f"VERSION {__version__} " in (ROOT / "CMakeLists.txt").read_text()
 
 
 def test_it_holds_all_that_the_checkout_holds(wheel: Path) -> None:

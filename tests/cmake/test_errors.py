@@ -55,7 +55,7 @@ def test_no_language(project: Project) -> None:
 
 @pytest.mark.parametrize(
     ("python", "message"),
-    [("/bin/false", "found no Python"), ("/no/such/python", "No such file or directory")],
+    [("/bin/false", "found no Python"), ("/no/such/python", "/no/such/python: ")],
 )
 def test_no_python(project: Project, python: str, message: str) -> None:
     project.lists("add_nn_model(ball MODEL ball.h5)\n")
