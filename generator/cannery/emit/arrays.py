@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.emit.literals import c_float
+from cannery.emit.environment import c_comment
+from cannery.emit.literals import c_float, c_integer
 from cannery.schedule.schedule import ConstArray, Kernel
 
 #: Models with more constant bytes than this keep their large arrays in a blob.
@@ -42,11 +43,9 @@ def format_array(constant: ConstArray) -> str:
     """`static const float name[n] CANNERY_ALIGN(64) = {...};`, eight elements a line."""
     values = constant.values.reshape(-1)
     values = values.astype(np.uint8) if values.dtype.kind == "b" else values
-    text = (
-        [c_float(float(v)) for v in values] if values.dtype.kind == "f" else list(map(str, values))
-    )
+    text = list(map(c_float if values.dtype.kind == "f" else c_integer, values.tolist()))
     lines = ["    " + ", ".join(text[k : k + 8]) for k in range(0, len(text), 8)]
-    comment = f"/* {constant.comment} */\n" if constant.comment else ""
+    comment = f"/* {c_comment(constant.comment)} */\n" if constant.comment else ""
     head = f"static const {array_type(values)} {constant.name}[{max(len(text), 1)}]"
     body = ",\n".join(lines) or "    0"
     return f"{comment}{head} CANNERY_ALIGN({ALIGNMENT}) = {{\n{body}\n}};\n"

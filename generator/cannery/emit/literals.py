@@ -1,4 +1,4 @@
-"""C literals that denote exactly the float32 they are made from."""
+"""C literals that denote exactly the value they are made from."""
 
 from __future__ import annotations
 
@@ -19,3 +19,10 @@ def c_float(value: float) -> str:
     if np.isinf(single):
         return "(1.0f / 0.0f)" if single > 0 else "(-1.0f / 0.0f)"
     return f"{single!s}f"
+
+
+def c_integer(value: int) -> str:
+    """`value` as a C constant expression; C has no literal for the least number of a type."""
+    if value in (-(2**31), -(2**63)):
+        return f"({value + 1} - 1)"
+    return f"{value}u" if 2**31 <= value < 2**32 else str(value)

@@ -1,0 +1,175 @@
+"""Generated files are valid in every language they promise, and cost what a program uses."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cannery.ir.tensor import DType
+from emit.c_programs import (
+    LANGUAGES,
+    Files,
+    build,
+    compile_file,
+    link,
+    net_files,
+    network,
+    run,
+    write_all,
+)
+from needs import need_program
+from nets.random_graphs import random_graph
+
+HEADER = '#include "net.h"\n#include "net.h"\ntypedef int not_empty;\n'
+CLASS = """
+#include "net.hpp"
+#include "net.hpp"
+#include <cstdio>
+static net::Net network;
+int main()
+{
+    network.image[0] = 1.0f;
+    network.run();
+    std::fwrite(network.scores, sizeof network.scores, 1, stdout);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_all_files_compile(tmp_path: Path, language: str) -> None:
+    files = net_files(network(), "net")
+    write_all(tmp_path, {**files, "header.c": HEADER})
+    for source in (*(n for n in files if n.endswith(".c")), "header.c"):
+        compile_file(tmp_path, source, language, ["-O2"])
+    if "c++" in language:
+        write_all(tmp_path, {"class.c": CLASS})
+        compile_file(tmp_path, "class.c", language, ["-Wold-style-cast"])
+
+
+@pytest.mark.parametrize("language", ["c99 gcc", "c99 clang", "c++11 g++"])
+def test_many_kernels_compile(tmp_path: Path, language: str) -> None:
+    for seed in range(8):
+        files = net_files(random_graph(seed), f"net{seed}")
+        write_all(tmp_path, files)
+        compile_file(tmp_path, f"net{seed}.c", language, ["-O1"])
+
+
+def test_the_class_runs(tmp_path: Path) -> None:
+    files: Files = {**net_files(network(), "net"), "class.c": CLASS}
+    assert len(run(build(tmp_path, files, "c++11 g++"))) == 12
+
+
+TWO = """
+#include "ball.h"
+#include "goal.h"
+#include <stdio.h>
+#include <string.h>
+static float image[BALL_IMAGE_LEN], a[BALL_SCORES_LEN], b[GOAL_SCORES_LEN];
+static unsigned char frame[GOAL_IMAGE_LEN];
+int main(void)
+{
+    ball_run(image, a);
+    goal_run(frame, b);
+    printf("%s %s", ball_model.name, goal_model.name);
+    return memcmp(a, b, sizeof a) == 0;
+}
+"""
+
+
+@pytest.mark.parametrize("language", ["c99 gcc", "c++11 g++"])
+def test_two_models_in_one_program(tmp_path: Path, language: str) -> None:
+    files: Files = {
+        **net_files(network(1), "ball"),
+        **net_files(network(2, DType.UINT8), "goal"),
+        "main.c": TWO,
+    }
+    assert run(build(tmp_path, files, language)) == b"ball goal"
+
+
+def symbols(file: Path, *options: str) -> set[str]:
+    """Names that `nm` lists."""
+    command = [need_program("nm"), *options, str(file)]
+    listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return {line.split()[-1] for line in listing.splitlines() if line.strip()}
+
+
+def test_external_symbols_begin_with_the_name(tmp_path: Path) -> None:
+    write_all(tmp_path, net_files(network(), "net"))
+    objects = [
+        compile_file(tmp_path, source, "c99 gcc")
+        for source in ("net.c", "net_static.c", "net_weights.c", "net_selftest.c")
+    ]
+    defined = set().union(*(symbols(o, "-g", "--defined-only") for o in objects))
+    assert defined == {"net_run", "net_run_in", "net_selftest", "net_model"}
+    needed = set().union(*(symbols(o, "-u") for o in objects))
+    assert needed - defined <= {"memcpy", "memset", "_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail"}
+
+
+USES = """
+#include "net.h"
+static float image[NET_IMAGE_LEN], scores[NET_SCORES_LEN];
+static unsigned char memory[NET_WORKSPACE_BYTES];
+int main(void)
+{
+    CALL
+    return 0;
+}
+"""
+
+
+def test_what_is_not_called_is_not_linked(tmp_path: Path) -> None:
+    """The static workspace and the stored result lie in objects of their own."""
+    write_all(tmp_path, net_files(network(), "net"))
+    names = ("net.c", "net_static.c", "net_weights.c", "net_selftest.c")
+    objects = [compile_file(tmp_path, source, "c99 gcc") for source in names]
+    archive = tmp_path / "libnet.a"
+    subprocess.run([need_program("ar"), "rcs", str(archive), *map(str, objects)], check=True)
+
+    def linked(call: str) -> set[str]:
+        write_all(tmp_path, {"main.c": USES.replace("CALL", call)})
+        unused = ["-Wno-unused-variable"]
+        main = compile_file(tmp_path, "main.c", "c99 gcc", unused)
+        return {s for s in symbols(link(tmp_path, [main, archive])) if s.startswith("net_")}
+
+    assert linked("net_run_in(memory, image, scores);") >= {"net_run_in"}
+    assert "net_run" not in linked("net_run_in(memory, image, scores);")
+    assert "net_selftest" not in linked("net_run_in(memory, image, scores);")
+    assert {"net_run", "net_run_in"} <= linked("net_run(image, scores);")
+
+
+REENTRY = """
+#include "net.h"
+#include <signal.h>
+#include <stdlib.h>
+static float image[NET_IMAGE_LEN], scores[NET_SCORES_LEN];
+static void stop(int number) { (void)number; _Exit(3); }
+/* A signal handler is the plainest second caller. */
+static void again(int number) { (void)number; net_run(image, scores); }
+int main(void)
+{
+    signal(SIGILL, stop);
+    signal(SIGTRAP, stop);
+    signal(SIGUSR1, again);
+    net_run(image, scores);
+    return 0;
+}
+void net_run_in(void *workspace, const float *x, float *y)
+{
+    static int calls;
+    (void)workspace; (void)x; (void)y;
+    if (++calls == 1) {
+        raise(SIGUSR1);
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(("flag", "expected"), [("-UNDEBUG", 3), ("-DNDEBUG", 0)])
+def test_reentry_traps_in_debug_builds(tmp_path: Path, flag: str, expected: int) -> None:
+    write_all(tmp_path, {**net_files(network(), "net"), "main.c": REENTRY})
+    objects = [compile_file(tmp_path, s, "c11 gcc", [flag]) for s in ("main.c", "net_static.c")]
+    program = link(tmp_path, objects)
+    assert subprocess.run([str(program)], check=False).returncode == expected
