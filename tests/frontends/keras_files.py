@@ -94,8 +94,8 @@ def _call_2(inputs: Any) -> Any:
 def _tensor_3(ref: Any) -> Any:
     if isinstance(ref, list):
         return [_tensor_3(r) for r in ref]
-    history = {"shape": [None], "dtype": "float32", "keras_history": _ref(ref)}
-    return {"class_name": "__keras_tensor__", "config": history}
+    config = {"dtype": "float32", "keras_history": _ref(ref)}  # and the shape, as far as known
+    return {"class_name": "__keras_tensor__", "config": config}
 
 
 def _call_3(inputs: Sequence[Any]) -> Any:

@@ -305,6 +305,20 @@ def test_references_to_nothing(tmp_path: Path) -> None:
         assert message in str(error_of(path))
 
 
+def test_shapes_that_keras_inferred_otherwise(tmp_path: Path) -> None:
+    config = config_of(chain(image("x", 3), dense(), LayerSpec("ReLU", "r")), "3.4.1")
+    (node,) = config["config"]["layers"][2]["inbound_nodes"]
+    for shape, fits in (([None, 2], True), ([7, None], True), ([None, 3], False), ([2], False)):
+        node["args"][0]["config"]["shape"] = shape
+        path = write_h5(
+            tmp_path / "m", chain(image("x", 3), dense()), "3.4.1", model_config=json.dumps(config)
+        )
+        if fits:
+            assert load_graph(path).outputs == ("r",)
+        else:
+            assert "'d' has shape (1, 2), but Keras computed" in str(error_of(path))
+
+
 def test_layers_of_the_same_name(tmp_path: Path) -> None:
     config = config_of(
         chain(image("x", 3), LayerSpec("ReLU", "a"), LayerSpec("ReLU", "b")), "2.15.0"

@@ -93,6 +93,8 @@ class _Importer:
         )
         try:
             inputs = [self._value(v) for v in application.inputs]
+            for value, shape in zip(inputs, application.shapes, strict=True):
+                self._check_shape(value, shape)
             return layer.plan.build(scope, inputs)
         except UnsupportedError as error:
             problem = Problem(application.name, layer.class_name, error.what, error.cure)
@@ -100,6 +102,21 @@ class _Importer:
         except CanneryError as error:
             error.where = error.where or f"layer {application.name!r} ({layer.class_name})"
             raise
+
+    def _check_shape(self, value: str, expected: tuple[int | None, ...] | None) -> None:
+        """Raises ModelError if Keras inferred another shape: then an attribute is not in the file.
+
+        (Keras 3.0 to 3.8 forget the output_padding of transposed convolutions when they save.)
+        """
+        if expected is None:
+            return
+        shape = self._builder.types[value].shape
+        pairs = zip(shape[1:], expected[1:], strict=False)
+        if len(shape) != len(expected) or any(e not in (None, d) for d, e in pairs):
+            raise ModelError(
+                f"its input {value!r} has shape {shape}, but Keras computed {expected}",
+                cure="the layer before it was not saved completely: save with a newer Keras",
+            )
 
     def _value(self, value: Value) -> str:
         if value not in self._values:

@@ -8,7 +8,7 @@ come in the order of its sorted keys, as in Keras.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from cannery.errors import ModelError, UnsupportedError
@@ -21,11 +21,15 @@ _CONSTANT = "_CONSTANT_VALUE"
 
 @dataclass(frozen=True)
 class TensorRef:
-    """Output `tensor` of call `node` of the layer called `layer`."""
+    """Output `tensor` of call `node` of the layer called `layer`.
+
+    `shape`, with None for what is open, is what Keras inferred, where the file says so.
+    """
 
     layer: str
     node: int
     tensor: int
+    shape: tuple[int | None, ...] | None = field(default=None, compare=False)
 
 
 Structure: TypeAlias = "TensorRef | tuple[Structure, ...] | Mapping[str, Structure]"
@@ -114,9 +118,12 @@ def _tensor_ref_3(value: object) -> TensorRef | None:
         return None
     config = value.get("config")
     ref = _list_ref(config.get("keras_history")) if isinstance(config, dict) else None
-    if ref is None:
+    if ref is None or not isinstance(config, dict):
         raise ModelError("inbound_nodes are malformed: keras_history expected")
-    return ref
+    shape = config.get("shape")
+    if not isinstance(shape, list) or not all(d is None or isinstance(d, int) for d in shape):
+        return ref
+    return replace(ref, shape=tuple(shape))
 
 
 _CALL_CURE = "call the layer with tensors only, or use a layer in place of the operation"

@@ -30,12 +30,16 @@ class Value:
 
 @dataclass(frozen=True)
 class Application:
-    """One use of a layer, or an input of the model. Its inputs are applications before it."""
+    """One use of a layer, or an input of the model. Its inputs are applications before it.
+
+    `shapes` are those that Keras inferred for the inputs, where the file says so.
+    """
 
     name: str
     path: LayerPath
     target: InputSpec | Layer | Problem
-    inputs: tuple[Value, ...]
+    inputs: tuple[Value, ...] = ()
+    shapes: tuple[tuple[int | None, ...] | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ class _Flattener:
         """Append an input of the whole model."""
         target = next(e.target for e in model.entries if e.name == name)
         assert isinstance(target, InputSpec | Problem)
-        return self._append(Application(self._free(name), (name,), target, ()))
+        return self._append(Application(self._free(name), (name,), target))
 
     def _append(self, application: Application) -> int:
         if len(self.applications) >= _MAX_APPLICATIONS:
@@ -113,7 +117,8 @@ class _Flattener:
                 values = self.expand(target, f"{name}/", inner, arguments.bind(target))
                 self.named[name] = values
             else:
-                application = Application(name, inner, target, arguments.flat())
+                shapes = tuple(ref.shape for ref in flatten(entry.calls[k]))
+                application = Application(name, inner, target, arguments.flat(), shapes)
                 values = (Value(self._append(application), 0),)
             results[entry.name, entry.first_node + k] = values
         return tuple(_lookup(results, ref) for ref in flatten(model.outputs))
