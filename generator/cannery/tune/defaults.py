@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from cannery.ir.graph import Graph
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import Estimate, legal
@@ -32,7 +34,10 @@ def estimated_options(graph: Graph, step: Step, isa: Isa) -> list[Option]:
 
 
 class Estimates:
-    """`estimated_options` of a graph's steps, which steps with equal signatures share."""
+    """`estimated_options` of a graph's steps, shared by steps that differ in nothing but weights.
+
+    Kernels may leave out weights that are zero, so as many of them have to be zero, too.
+    """
 
     def __init__(self, graph: Graph, isa: Isa) -> None:
         self._graph = graph
@@ -41,7 +46,10 @@ class Estimates:
 
     def options(self, step: Step) -> list[Option]:
         """All exact candidates of a step, cheapest first."""
-        signature = step_text(self._graph, step)
+        constants = self._graph.constants
+        weights = [constants[v] for n in step.nodes for v in n.inputs if v in constants]
+        counts = [np.count_nonzero(w) for w in weights]
+        signature = f"{step_text(self._graph, step)} {counts}"
         if signature not in self._known:
             self._known[signature] = estimated_options(self._graph, step, self._isa)
         return self._known[signature]

@@ -68,11 +68,6 @@ class Block:
     vecs: tuple[Vec, ...]
     rows: tuple[Row, ...]
 
-    @property
-    def terms(self) -> int:
-        """Multiply-accumulates per pixel or vector of pixels."""
-        return sum(len(terms) for row in self.rows for terms in row.terms)
-
 
 @schedule
 @dataclass(frozen=True)
@@ -92,8 +87,8 @@ class ConvUnrolled(Schedule):
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = _shape(graph, step)
-        weights = graph.constants[shape.weight]
-        if np.count_nonzero(weights) > MAX_UNROLLED * isa.widest:
+        shared = min(isa.widest, shape.oc // shape.group)  # outputs that one vector can serve
+        if np.count_nonzero(graph.constants[shape.weight]) > MAX_UNROLLED * shared:
             return []
         found: list[Params] = []
         for lanes in widths(shape.oc, isa):
@@ -102,7 +97,9 @@ class ConvUnrolled(Schedule):
         for lanes in [w for w in widths(shape.ow, isa) if 1 < w <= shape.ow]:
             tiles = {min(mr, shape.ow // lanes) for mr in (1, 2, 3)}
             found += [{"order": planar.ORDER, "lanes": lanes, "mr": mr} for mr in sorted(tiles)]
-        return [p for p in found if _macs(graph, shape, p, isa) <= MAX_UNROLLED]
+        full = _expanded(graph, shape)
+        terms = {_kind(p): _terms(full, shape, p, isa) for p in found}
+        return [p for p in found if terms[_kind(p)] * int(p["mr"]) <= MAX_UNROLLED]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         order, halo = str(params["order"]), _shape(graph, step).halo
@@ -113,12 +110,10 @@ class ConvUnrolled(Schedule):
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         shape = _shape(graph, step)
-        mr = int(params["mr"])
-        cycles = 6.0
-        macs = 0
-        for block in _blocks(graph, shape, params, isa):
-            cycles += _block_cycles(shape, params, block, isa)
-            macs += block.terms * mr
+        full = _expanded(graph, shape)
+        blocks = [_mask(full, vecs, params) for vecs in _groups(shape, params, isa)]
+        cycles = 6.0 + sum(_block_cycles(shape, params, used, isa) for used in blocks)
+        macs = sum(int(used.sum()) for used in blocks) * int(params["mr"])
         tiles = -(-shape.ow // _width(params))
         return Estimate(shape.oh * (tiles * cycles + 5.0), 8.0 * macs)
 
@@ -236,13 +231,24 @@ def _used(full: NDArray[np.float32], v: Vec, *, across: bool) -> NDArray[np.bool
     return np.asarray((full[..., v.start : last] != 0.0).any(axis=-1))
 
 
-def _macs(graph: Graph, shape: ConvShape, params: Params, isa: Isa) -> int:
-    """Vector multiply-accumulates of a tile."""
-    full = _expanded(graph, shape)
+def _kind(params: Params) -> tuple[object, object]:
+    """What of the parameters decides about the vectors."""
+    return params["order"], params["lanes"]
+
+
+def _mask(full: NDArray[np.float32], vecs: Sequence[Vec], params: Params) -> NDArray[np.bool_]:
+    """[kh][kw][ic][vector]: where the weights of neighbouring vectors are not all zero."""
     across = params["order"] == nhwc.ORDER
-    vectors = _vectors(shape, params, isa)
-    each = sum(np.count_nonzero(_used(full, v, across=across)) for v in vectors)
-    return int(each) * int(params["mr"])
+    end = vecs[-1].start + (vecs[-1].valid if across else 1)
+    used = full[..., vecs[0].start : end] != 0.0
+    if not across:
+        return np.asarray(used)
+    return np.logical_or.reduceat(used, [v.start - vecs[0].start for v in vecs], axis=-1)
+
+
+def _terms(full: NDArray[np.float32], shape: ConvShape, params: Params, isa: Isa) -> int:
+    """Vector multiply-accumulates per pixel or vector of pixels."""
+    return int(_mask(full, _vectors(shape, params, isa), params).sum())
 
 
 def _blocks(graph: Graph, shape: ConvShape, params: Params, isa: Isa) -> list[Block]:
@@ -281,30 +287,39 @@ def _walk(shape: ConvShape, *, across: bool) -> list[tuple[int, int]]:
     return [(kh, ic) for ic in range(shape.ic) for kh in range(shape.kh)]
 
 
-def _block_cycles(shape: ConvShape, params: Params, block: Block, isa: Isa) -> float:
-    mr = int(params["mr"])
-    work = block.terms * mr * mac_instructions(isa)
-    columns = sum(len(row.columns) for row in block.rows)
+def _block_cycles(shape: ConvShape, params: Params, used: NDArray[np.bool_], isa: Isa) -> float:
+    """Cycles of a block of which `used` is the `_mask`."""
+    mr, terms, vectors = int(params["mr"]), int(used.sum()), int(used.shape[-1])
+    work: float = terms * mr * mac_instructions(isa)
+    columns = np.asarray(used.any(axis=-1))
     if params["order"] == planar.ORDER:
-        loads = 0.0
-        for row in block.rows:
-            reads, shuffles = load_count(
-                int(params["lanes"]), [c * shape.dw for c in row.columns], shape.sw
-            )
-            loads += mr * reads
-            work += mr * shuffles
+        reads, shuffles = _row_loads(shape, params, columns)
+        loads = float(mr * reads)
+        work += mr * shuffles
     else:
-        loads = float(mr * columns)
-        work += 0.0 if isa.has("fma") or isa.widest == 1 else mr * columns
-    loads += block.terms
-    results = mr * len(block.vecs)
-    rounds = block.terms / max(len(block.vecs), 1)
-    return 4.0 * results / CORE.issue + max(
+        loads = float(mr * np.count_nonzero(columns))
+        work += 0.0 if isa.has("fma") or isa.widest == 1 else loads
+    loads += terms
+    return 4.0 * mr * vectors / CORE.issue + max(
         work / CORE.arithmetic,
         loads / CORE.loads,
         (work + loads) / CORE.issue,
-        CORE.latency * rounds,
+        CORE.latency * terms / max(vectors, 1),
     )
+
+
+def _row_loads(shape: ConvShape, params: Params, columns: NDArray[np.bool_]) -> tuple[float, float]:
+    """Loads and shuffles of the pixels of all rows; `columns` [kh][kw][ic] tells the used ones."""
+    rows = np.moveaxis(columns, 1, -1).reshape(-1, shape.kw)
+    reads = shuffles = 0.0
+    patterns, counts = np.unique(rows, axis=0, return_counts=True)
+    for pattern, count in zip(patterns, counts, strict=True):
+        if pattern.any():
+            taps = [int(kw) * shape.dw for kw in np.flatnonzero(pattern)]
+            found = load_count(int(params["lanes"]), taps, shape.sw)
+            reads += int(count) * found[0]
+            shuffles += int(count) * found[1]
+    return reads, shuffles
 
 
 def _weight(symbol: str, v: Vec, weight: str | int) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +86,7 @@ class Gemm:
         return self.b_k or block.width
 
 
+@cache
 def make_blocks(
     columns: int, isa: Isa, lanes: int, nr: int, k: int, *, partial: bool = True
 ) -> tuple[Block, ...]:
