@@ -91,3 +91,19 @@ def conv_window_covers_image() -> Graph:
     return net.graph(
         net.node(Conv(ONE, ((2, 2), (2, 2)), ONE), [x, net.weight(5, 5, 3, 5), net.weight(5)])
     )
+
+
+@case
+def conv_long_window() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 3, 37, 4))
+    conv = Conv((1, 2), ((0, 0), (4, 4)), ONE)
+    return net.graph(net.node(conv, [x, net.weight(1, 11, 4, 6), net.weight(6)]))
+
+
+@case
+def conv_3x3_tile_multiples() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 12, 20, 4))
+    y = net.node(Conv(ONE, SAME3, ONE), [x, net.weight(3, 3, 4, 9), net.weight(9)])
+    return net.graph(net.node(Relu(), [y]))

@@ -8,8 +8,9 @@ are. Else tiles of R rows go along the rows. Nothing outside an image and its ha
 last tile overlaps its neighbour.
 
 `unroll`: kh (loop over the input channels, the window in line), kw (loop over the window's rows,
-too) or all (no loop). `broadcast`: see `panels`. `opaque` hides the input pointer from the
-compiler, see CANNERY_OPAQUE_PTR: gcc then keeps no addresses in registers, and spills none.
+too), none (over its columns, too) or all (no loop). `broadcast`: see `panels`. `opaque` hides the
+input pointer from the compiler, see CANNERY_OPAQUE_PTR: gcc then keeps no addresses in registers,
+and spills none.
 """
 
 from __future__ import annotations
@@ -31,19 +32,22 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
 
-#: Tiles (P vectors, C channels) by the number of vector registers.
+#: Tiles (P vectors, C channels) by the number of vector registers, the likeliest first.
 TILES = {
-    8: ((2, 2), (1, 4), (1, 5), (1, 3), (2, 3)),
-    16: ((2, 6), (3, 4), (2, 4), (4, 3), (3, 3), (1, 12), (6, 2), (1, 8)),
-    32: ((3, 8), (5, 4), (2, 12), (3, 6), (4, 6), (6, 4), (2, 8), (1, 16)),
+    8: ((1, 4), (2, 2), (1, 5), (1, 3), (3, 1)),
+    16: ((2, 6), (3, 4), (3, 3), (2, 4), (4, 3), (1, 12), (1, 8)),
+    32: ((3, 8), (2, 12), (5, 4), (4, 6), (3, 6), (2, 8), (1, 16)),
 }
+
+#: So many tiles are tried for vectors that are not the widest.
+NARROW_TILES = 3
 
 #: No candidate with more straight-line multiply-accumulates than this is tried (20 KB of code).
 MAX_UNROLLED = 3000
 
 
-#: What is unrolled, and whether the compiler may see through the pointers.
-_LEVELS = (("kh", True), ("kh", False), ("kw", False), ("all", True), ("all", False))
+#: What is unrolled, and whether the input pointer is hidden from the compiler.
+LEVELS = (("kh", False), ("kh", True), ("kw", False), ("all", False), ("none", False))
 
 
 @dataclass(frozen=True)
@@ -73,18 +77,20 @@ class ConvDirectPx(Schedule):
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = _shape(graph, step)
-        found: list[Params] = []
-        for lanes in _widths(shape, isa):
-            for vectors, c in TILES.get(isa.registers, TILES[16]):
-                for p, rows in _splits(vectors, lanes, shape):
-                    for unroll, opaque in _LEVELS:
-                        found += [
-                            {"lanes": lanes, "p": p, "rows": rows, "c": balanced(shape.oc, c),
-                             "unroll": unroll, "broadcast": broadcast, "opaque": opaque}
-                            for broadcast in broadcasts(isa, lanes)
-                        ]  # fmt: skip
-        distinct = {self.label(p): p for p in found if _unrolled(shape, p, isa) <= MAX_UNROLLED}
-        return list(distinct.values())
+        tiles = TILES.get(isa.registers, TILES[16])
+        found: list[Params] = [
+            {"lanes": lanes, "p": p, "rows": rows, "c": balanced(shape.oc, c), "unroll": unroll,
+             "broadcast": broadcast, "opaque": opaque}
+            for number, lanes in enumerate(_widths(shape, isa))
+            for vectors, c in tiles[: NARROW_TILES if number else None]
+            for p, rows in _splits(vectors, lanes, shape)
+            for broadcast in broadcasts(isa, lanes)
+            for unroll, opaque in LEVELS
+        ]  # fmt: skip
+        sensible = [p for p in found if _is_sensible(shape, p)]
+        small = [p for p in sensible if _unrolled(shape, p) <= MAX_UNROLLED]
+        least = [p for p in found if p["unroll"] == "none"][:1]
+        return list({self.label(p): p for p in small or least}.values())
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         want = _want(_shape(graph, step))
@@ -108,7 +114,7 @@ class ConvDirectPx(Schedule):
             cycles += count * 6.0
         if not flat:
             cycles *= -(-shape.oh // rows)
-        return Estimate(cycles, _unrolled(shape, params, isa) * 6.5)
+        return Estimate(cycles, _unrolled(shape, params) * (8.0 if isa.has("fma") else 15.0))
 
     def kernel(self, job: Job) -> Kernel:
         shape = _shape(job.graph, job.step)
@@ -156,7 +162,7 @@ def is_flat(shape: ConvShape, x: Layout, y: Layout, residuals: Sequence[Layout])
     if (shape.sh, shape.sw) != (1, 1) or any(z.row != y.row for z in (x, *residuals)):
         return False
     pad = y.row - shape.ow
-    return pad == max(y.halo.left, y.halo.right)
+    return pad == (max(y.halo.left, y.halo.right) if _may_be_flat(shape) else 0)
 
 
 def _shape(graph: Graph, step: Step) -> ConvShape:
@@ -193,9 +199,9 @@ def _splits(vectors: int, lanes: int, shape: ConvShape) -> list[tuple[int, int]]
     """(vectors in a row, rows) for a tile of so many vectors."""
     if _may_be_flat(shape):
         return [(vectors, 1)]
-    splits = [(v, vectors // v) for v in range(1, vectors + 1) if vectors % v == 0]
+    splits = [(v, vectors // v) for v in range(vectors, 0, -1) if vectors % v == 0]
     fitting = [(v, r) for v, r in splits if v * lanes <= shape.ow and r <= shape.oh]
-    return fitting or [(1, 1)]
+    return [*fitting[:1], *fitting[-1:]] or [(1, 1)]
 
 
 def _tiles(
@@ -236,11 +242,24 @@ def _loads(shape: ConvShape) -> list[Load]:
     return loads
 
 
-def _unrolled(shape: ConvShape, params: Params, isa: Isa) -> int:
+def _is_sensible(shape: ConvShape, params: Params) -> bool:
+    """Whether a candidate differs from others, and has a chance."""
+    if params["broadcast"] == "load1" and params["lanes"] == 4:
+        return params["unroll"] == "kh" and not params["opaque"]
+    return {
+        "none": shape.kw > 7,
+        "kw": shape.kh > 1,
+        "kh": shape.taps <= 81,
+        "all": shape.ic * shape.taps <= 128,
+    }[str(params["unroll"])]
+
+
+def _unrolled(shape: ConvShape, params: Params) -> int:
     """Vector multiply-accumulates in the straight-line bodies that run most."""
-    body = {"kw": shape.kw, "kh": shape.taps, "all": shape.taps * shape.ic}[str(params["unroll"])]
+    taps = {"none": 1, "kw": shape.kw, "kh": shape.taps, "all": shape.taps * shape.ic}
     tile = int(params["p"]) * int(params["rows"])
-    return tile * body * sum(block.n for block in _panels(shape, params).blocks)
+    blocks = _panels(shape, params).blocks
+    return tile * taps[str(params["unroll"])] * sum(block.n for block in blocks)
 
 
 def _tile_cost(shape: ConvShape, params: Params, isa: Isa, vectors: int, n: int) -> float:
@@ -251,8 +270,10 @@ def _tile_cost(shape: ConvShape, params: Params, isa: Isa, vectors: int, n: int)
         loads += 0.5 * n
     if shape.sw > 1:
         loads += vectors * (1.0 if shape.sw == 2 and shape.kw > 1 else 0.5 * int(params["lanes"]))
-    loops = {"kw": shape.kh * shape.ic, "kh": shape.ic, "all": 0}[str(params["unroll"])]
-    return tile_cycles(isa, n, vectors, loads, k) + 1.5 * loops + 2.0 * vectors * n + 4.0
+    spilled = max(vectors * n + vectors + 1 - isa.registers, 0)
+    rounds = {"none": k, "kw": shape.kh * shape.ic, "kh": shape.ic, "all": 0}[str(params["unroll"])]
+    update = tile_cycles(isa, n, vectors, loads, k) + spilled * k
+    return update + 1.0 * rounds + 2.0 * vectors * n + 4.0
 
 
 def _constants(job: Job, shape: ConvShape, panels: Panels, mask: int) -> tuple[ConstArray, ...]:

@@ -40,10 +40,13 @@ def spans(total: int, least: int, vectors: int, lanes: int, isa: Isa) -> tuple[S
     rest is at most one more. The narrowest is for bands that leave less.
     """
     fitting = [w for w in isa.lanes if w <= min(lanes, total)]
-    main = Span(min(vectors, total // fitting[-1]), fitting[-1])
-    rest = -(-(total % main.width) // main.lanes)
-    narrow = max(w for w in isa.lanes if w <= min(main.lanes, least))
-    found = {main, Span(rest or 1, main.lanes), Span(1, narrow)}
+    vectors = min(vectors, total // fitting[-1])
+    main = Span(vectors, fitting[-1])
+    rest = total % main.width
+    useful = [w for w in fitting if w >= 4] or fitting
+    enough = min((w for w in useful if w >= rest > 0), default=main.lanes)
+    narrow = min((w for w in useful if w <= least), default=1)
+    found = {main, Span(-(-rest // enough) or 1, enough), Span(1, narrow)}
     return tuple(sorted(found, key=lambda span: -span.width))
 
 
