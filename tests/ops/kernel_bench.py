@@ -32,6 +32,7 @@ from cannery.target.isa import Isa
 from cannery.target.runner import Runner, find_runner
 from cannery.target.toolchain import Toolchain, toolchain_for
 from cannery.tune.build import build
+from cannery.tune.contests import is_view
 from cannery.tune.harness import Candidate, Harness, make_candidate
 from cannery.tune.measure import Check, check
 from cannery.tune.trial import Data, Placing, Trial, all_data, make_trial, random_inputs
@@ -42,10 +43,13 @@ TARGETS = ("generic", "sse2", "ssse3", "sse42", "avx2", "avx512", "atom32", "neo
 STRICT = ("atom32",)
 
 #: Candidates of one schedule for one step: at least while there are any, and at most.
-LEAST, MOST = 2, 6
+LEAST, MOST = 1, 4
+#: Those whose code differs from that of others in a few words only get fewer.
+FEWER = ("sse2", "sse42")
+FEWER_MOST = 1
 
-#: Schedules without code.
-VIEWS = ("concat.view", "movement.reshape")
+#: Candidates of one translation unit: the headers take longer than any of them.
+UNIT = 60
 
 Pair = tuple[tuple[str, object], tuple[str, object]]
 
@@ -63,8 +67,10 @@ class Want:
 class Chooser:
     """Picks candidates so that all pairs of parameter values occur, over all cases together."""
 
+    most: int = MOST
     everything: bool = False
     seen: dict[str, set[Pair]] = field(default_factory=dict)
+    asked: dict[str, int] = field(default_factory=dict)
 
     def pick(self, schedule: Schedule, found: Sequence[Params]) -> list[tuple[Params, Placing]]:
         """Some of the candidates, each with a placing."""
@@ -72,10 +78,15 @@ class Chooser:
         if self.everything:
             return pool
         seen = self.seen.setdefault(schedule.id, set())
+        asked = self.asked.get(schedule.id, 0)
+        self.asked[schedule.id] = asked + 1
+        # Where nothing is new any more, each case begins elsewhere.
+        turn = asked * 7 % len(pool)
+        pool = [*pool[turn:], *pool[:turn]]
         pairs = [_pairs(params, placing) for params, placing in pool]
         left = list(range(len(pool)))
         chosen: list[int] = []
-        while left and len(chosen) < MOST:
+        while left and len(chosen) < self.most:
             best = max(left, key=lambda k: (len(pairs[k] - seen), -k))
             if not pairs[best] - seen and len(chosen) >= LEAST:
                 break
@@ -138,7 +149,7 @@ def case_steps(case: Case) -> tuple[Graph, list[tuple[Step, Data]]]:
 
 def attempts(isa: Isa, want: Want) -> tuple[list[Attempt], list[str]]:
     """Candidates of all cases on one instruction set, and what could not even be generated."""
-    chooser = Chooser(want.everything)
+    chooser = Chooser(FEWER_MOST if isa.name in FEWER else MOST, want.everything)
     found: list[Attempt] = []
     broken: list[str] = []
     for case in all_cases():
@@ -158,7 +169,7 @@ def _trials(
     graph: Graph, step: Step, data: Data, isa: Isa, want: Want, chooser: Chooser, name: str
 ) -> Iterator[Trial]:
     for schedule in legal(graph, step, isa):
-        if schedule.id in VIEWS or not fnmatch.fnmatch(schedule.id, want.schedules):
+        if is_view(schedule) or not fnmatch.fnmatch(schedule.id, want.schedules):
             continue
         for params, placing in chooser.pick(schedule, schedule.candidates(graph, step, isa)):
             label = f"{name}/{step.name} {schedule.label(params)}"
@@ -186,7 +197,7 @@ def run(target: str, want: Want, folder: Path) -> Report:
     toolchain, runner, why_not = find(target)
     flags = replace(toolchain, cflags=(*toolchain.cflags, "-std=c99"))
     found, broken = attempts(toolchain.target.isa, want)
-    harness = Harness(toolchain.target.isa, bands=True)
+    harness = Harness(toolchain.target.isa, bands=True, unit=UNIT)
     jobs = len(os.sched_getaffinity(0))
     built = build(folder, harness, [a.candidate for a in found], flags, jobs=jobs)
     if runner is None:

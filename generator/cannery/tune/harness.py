@@ -28,7 +28,7 @@ from cannery.tune.trial import Place, Trial
 
 #: Candidates of one translation unit, and the bytes of code after which it is full anyway.
 UNIT_CANDIDATES = 20
-UNIT_BYTES = 300_000
+UNIT_BYTES = 600_000
 
 #: Constants of this size lie in the data file when nothing else is said.
 STORED_BYTES = 16 * 1024
@@ -152,7 +152,7 @@ class Sources:
 
 @dataclass
 class Harness:
-    """All candidates of one program, for one instruction set.
+    """All candidates of one program, for one instruction set, `unit` to a translation unit.
 
     `bands` also makes an entry that runs in bands, for checks. Constants of `stored_bytes` and
     more lie in the data file.
@@ -161,13 +161,14 @@ class Harness:
     isa: Isa
     bands: bool = False
     stored_bytes: int = STORED_BYTES
+    unit: int = UNIT_CANDIDATES
     blob: Blob = field(default_factory=Blob)
 
     def sources(self, candidates: Sequence[Candidate]) -> Sources:
         """Everything but the main file."""
         units = {}
         files: dict[str, bytes] = {}
-        for number, group in enumerate(split(candidates)):
+        for number, group in enumerate(split(candidates, self.unit)):
             name = f"unit{number:03d}.c"
             units[name] = tuple(group)
             files[name] = self.unit_source(group)
@@ -258,13 +259,13 @@ class Harness:
         }  # fmt: skip
 
 
-def split(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
+def split(candidates: Sequence[Candidate], most: int) -> list[list[Candidate]]:
     """Candidates in groups for one translation unit each."""
     groups: list[list[Candidate]] = []
     size = 0
     for candidate in candidates:
         length = len(candidate.kernel.code)
-        full = not groups or len(groups[-1]) >= UNIT_CANDIDATES or size + length > UNIT_BYTES
+        full = not groups or len(groups[-1]) >= most or size + length > UNIT_BYTES
         if full:
             groups.append([])
             size = 0

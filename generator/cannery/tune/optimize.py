@@ -109,19 +109,18 @@ class Optimizer:
 
     def _tried(self, index: int) -> tuple[Tried, ...]:
         found = []
-        decided = any(
-            m is not None and m.us is not None
-            for m in (self.measurement(index, r) for r in self.estimates[index])
-        )
-        for ranked in self.estimates[index]:
-            measured = self.measurement(index, ranked)
-            sound = measured is None or (not measured.fault and measured.error <= self.max_error)
-            inexact = ranked.choice.schedule.inexact and measured is None
-            usable = sound and not inexact
-            if self.timed and decided and not is_view(ranked.choice.schedule):
+        pairs = [(r, self.measurement(index, r)) for r in self.estimates[index]]
+        decided = self.timed and any(m and m.us is not None and self.sound(m) for _, m in pairs)
+        for ranked, measured in pairs:
+            usable = self.sound(measured) if measured else not ranked.choice.schedule.inexact
+            if decided and not is_view(ranked.choice.schedule):
                 usable &= measured is not None and measured.us is not None
             found.append(self._with_option(index, ranked, measured, usable))
         return tuple(sorted(found, key=lambda t: (not t.usable, t.option.cost)))
+
+    def sound(self, measured: Measurement) -> bool:
+        """Whether a candidate computes what it should."""
+        return not measured.fault and measured.error <= self.max_error
 
     def _with_option(
         self, index: int, ranked: Ranked, measured: Measurement | None, usable: bool

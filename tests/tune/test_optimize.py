@@ -1,0 +1,240 @@
+"""From measurements to plans, with measurements made up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cannery.ir.evaluate import evaluate_all
+from cannery.ir.graph import Graph
+from cannery.schedule.program import Choice
+from cannery.target.runner import Origin
+from cannery.tune.cache import Measurement
+from cannery.tune.contests import (
+    Contest,
+    ContestMaker,
+    Ranked,
+    by_preference,
+    group,
+    is_view,
+    needed_reorders,
+    rank,
+)
+from cannery.tune.optimize import Optimizer, Tried, plan_text
+from cannery.tune.plan import Plan
+from cannery.tune.trial import random_inputs
+from tune.toy import ISA, network, singles
+
+#: What a test says about a candidate, by its label and the step's index.
+Judge = Callable[[Ranked, int], Measurement | None]
+
+
+def make(
+    judge: Judge, layers: int = 2, *, origin: Origin = Origin.HOST, max_error: float = 1e-4,
+    limit: int = 8, fixed: Mapping[int, Choice] | None = None,
+) -> Optimizer:  # fmt: skip
+    """An optimizer over a small network whose candidates measured what `judge` says."""
+    graph: Graph = network(layers)
+    units = singles(graph)
+    values = evaluate_all(graph, random_inputs(graph))
+    estimates = {k: rank(graph, u.step, ISA, inexact=True) for k, u in enumerate(units)}
+    maker = ContestMaker(graph, units, ISA, values, {}, limit)
+    contests: dict[int, Contest] = {}
+    known: dict[str, Measurement] = {}
+    for index in range(len(units)):
+        contest = maker.step_contest([index])
+        assert contest is not None
+        contests[index] = contest
+    reorders = {
+        key: maker.reorder_contest(*key)
+        for key in needed_reorders(graph, units, ISA, estimates, "nhwc")
+    }
+    made = Optimizer(
+        graph, units, ISA, "nhwc", origin, max_error, contests, estimates, reorders, known,
+        fixed or {},
+    )  # fmt: skip
+    for index, contest in contests.items():
+        for ranked in contest.ranked:
+            found = judge(ranked, index)
+            label = contest.same[ranked.label]
+            candidate = next(c for c in contest.candidates if c.trial.label == label)
+            # Equal layers have equal code: their keys are made different here.
+            if found is not None:
+                known[candidate.code_key()] = found
+    for contest in reorders.values():
+        known[contest.candidates[0].code_key()] = Measurement(0.0, "", 0.5)
+    return made
+
+
+def measured(optimizer: Optimizer, index: int) -> list[Tried]:
+    return [t for t in optimizer.tried[index] if t.measurement is not None]
+
+
+def steady(ranked: Ranked, index: int) -> Measurement:
+    """A time for each label that has nothing to do with the model's."""
+    return Measurement(1e-7, "", 1.0 + sum(map(ord, ranked.label)) % 97 / 10, 100)
+
+
+def test_the_fastest_of_each_layout_is_an_option() -> None:
+    optimizer = make(steady)
+    for option in optimizer.options(0):
+        rivals = [t for t in measured(optimizer, 0) if t.option.reads == option.reads]
+        assert option.cost == min(t.us for t in rivals if t.us is not None)
+        assert option.choice.us == option.cost
+        assert option.choice.origin == "host"
+
+
+def test_what_was_not_measured_is_not_chosen_where_others_were() -> None:
+    optimizer = make(steady, limit=3)
+    labels = {t.label for t in measured(optimizer, 0)}
+    assert len(labels) == 3
+    assert {t.label for t in optimizer.tried[0] if t.usable} == labels
+    for choice in optimizer.plans(1)[0].choices:
+        assert str(choice) in labels
+
+
+def test_of_ties_the_smallest_code() -> None:
+    def judge(ranked: Ranked, index: int) -> Measurement:
+        size = 10 + sum(map(ord, ranked.label)) % 50
+        return Measurement(1e-7, "", 1.0 + 0.0001 * size, size)
+
+    optimizer = make(judge)
+    for option in optimizer.options(0):
+        rivals = [t for t in measured(optimizer, 0) if t.option.reads == option.reads
+                  and t.option.writes == option.writes]  # fmt: skip
+        chosen = next(t for t in rivals if t.label == str(option.choice))
+        assert chosen.code_bytes == min(t.code_bytes for t in rivals)
+
+
+@pytest.mark.parametrize(
+    "bad", [Measurement(1e-7, "wrote outside a buffer", 0.01), Measurement(1e-3, "", 0.01)]
+)
+def test_wrong_candidates_are_never_chosen(bad: Measurement) -> None:
+    spoiled: list[str] = []
+
+    def judge(ranked: Ranked, index: int) -> Measurement:
+        if len(ranked.label) % 2 == 0:
+            spoiled.append(ranked.label)
+            return bad
+        return steady(ranked, index)
+
+    optimizer = make(judge)
+    assert spoiled
+    for plan in optimizer.plans(3):
+        assert not {str(c) for c in plan.choices} & set(spoiled)
+
+
+def test_an_emulator_decides_nothing_but_soundness() -> None:
+    def judge(ranked: Ranked, index: int) -> Measurement:
+        return Measurement(1e-7, "", 1e6 / max(ranked.cycles, 1.0))
+
+    optimizer = make(judge, origin=Origin.EMULATED)
+    (plan,) = optimizer.plans(1)
+    assert {c.origin for c in plan.choices} == {"estimated"}
+    assert {c.us for c in plan.choices} == {None}
+    best = optimizer.estimates[0][0]
+    assert optimizer.tried[0][0].label == best.label
+    broken = make(
+        lambda r, k: Measurement(0.0, "crashed" if r.label == best.label else "", 1.0),
+        origin=Origin.EMULATED,
+    )
+    assert broken.tried[0][0].label != best.label
+
+
+def test_without_measurements_the_model_decides() -> None:
+    optimizer = make(lambda ranked, index: None)
+    assert optimizer.tried[0][0].label == optimizer.estimates[0][0].label
+    assert {c.origin for c in optimizer.plans(1)[0].choices} == {"estimated"}
+
+
+def test_estimates_are_scaled_to_what_was_measured() -> None:
+    optimizer = make(lambda r, k: Measurement(0.0, "", r.cycles / 500) if k == 0 else None)
+    assert optimizer.cycles_per_us == pytest.approx(500)
+
+
+def test_choices_of_better_origin_stay() -> None:
+    graph = network(2)
+    estimates = rank(graph, singles(graph)[1].step, ISA, inexact=False)
+    kept = replace(estimates[-1].choice, us=123.0, origin="device")
+    optimizer = make(steady, fixed={1: kept})
+    for plan in optimizer.plans(2):
+        assert dict(plan.picks)[1] == kept
+
+
+def test_plans_differ() -> None:
+    found = make(steady).plans(3)
+    assert len({plan_text(p) for p in found}) == len(found)
+    assert [p.cost for p in found] == sorted(p.cost for p in found)
+
+
+def choosing(optimizer: Optimizer, pick: Callable[[list[Tried]], Tried]) -> Plan:
+    """A plan of usable candidates that read and write nhwc."""
+    picks = []
+    for index in range(len(optimizer.units)):
+        plain = [
+            t
+            for t in measured(optimizer, index)
+            if t.usable and {*t.option.writes, *(r.order for r in t.option.reads)} == {"nhwc"}
+        ]
+        picks.append((index, pick(plain).option.choice))
+    return Plan(0.0, tuple(picks))  # fmt: skip
+
+
+def test_errors_are_mended_where_it_costs_least() -> None:
+    """Two layers, each with one fast candidate of large error: the cheaper one is replaced."""
+
+    def judge(ranked: Ranked, index: int) -> Measurement:
+        fast = ranked.label.endswith("unroll=none}")
+        exact = 2.0 if index == 0 else 5.0
+        return Measurement(4e-5 if fast else 1e-7, "", 1.0 if fast else exact)
+
+    class Apart(Optimizer):
+        """Equal layers share measurements: here each asks the judge itself."""
+
+        def measurement(self, index: int, ranked: Ranked) -> Measurement | None:
+            found = super().measurement(index, ranked)
+            return None if found is None else judge(ranked, index)
+
+    plain = make(judge, limit=40)
+    fields = {name: getattr(plain, name) for name in plain.__dataclass_fields__}
+    optimizer = Apart(**fields)
+    fast = choosing(optimizer, lambda ts: min(ts, key=lambda t: t.us or 0.0))
+    assert all(optimizer.find(k, c).error == 4e-5 for k, c in fast.picks)  # type: ignore[union-attr]
+    better = optimizer.more_exact(fast, 5e-5, 8e-5)
+    errors = [optimizer.find(k, c).error for k, c in better.picks]  # type: ignore[union-attr]
+    assert errors == [1e-7, 4e-5]
+    both = optimizer.more_exact(fast, 1e-5, 8e-5)
+    assert [optimizer.find(k, c).error for k, c in both.picks] == [1e-7, 1e-7]  # type: ignore[union-attr]
+    assert plan_text(optimizer.more_exact(both, 1e-9, 1e-7)) == plan_text(both)
+
+
+def test_preference_is_the_wanted_then_one_of_each_kind() -> None:
+    graph = network(1)
+    step = singles(graph)[0].step
+    ranked = [r for r in rank(graph, step, ISA, inexact=True) if not is_view(r.choice.schedule)]
+    last = ranked[-1].label
+    ordered = by_preference(graph, step, ISA, ranked, [last])
+    assert ordered[0].label == last
+    assert sorted(r.label for r in ordered) == sorted(r.label for r in ranked)
+    kinds = {r.choice.schedule.id for r in ranked}
+    assert {r.choice.schedule.id for r in ordered[: 1 + 4 * len(kinds)]} == kinds
+
+
+def test_contests_hold_different_code_only() -> None:
+    graph = network(1)
+    units = singles(graph)
+    values = evaluate_all(graph, {"image": np.zeros((1, 6, 6, 4), np.float32)})
+    maker = ContestMaker(graph, units, ISA, values, {}, 12)
+    contest = maker.step_contest([0])
+    assert contest is not None
+    keys = [c.code_key() for c in contest.candidates]
+    assert len(set(keys)) == len(keys) <= 12
+    assert set(contest.same) == {r.label for r in contest.ranked}
+
+
+def test_equal_steps_are_one_group() -> None:
+    graph = network(4)
+    assert list(group(graph, singles(graph)).values()) == [[0, 1, 2, 3]]
