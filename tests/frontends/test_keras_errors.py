@@ -161,7 +161,7 @@ def test_all_unsupported_layers_at_once(tmp_path: Path) -> None:
     error = error_of(write_h5(tmp_path / "m", Model("net", layers, ["x"], ["fine"])))
     assert isinstance(error, UnsupportedLayersError)
     assert [(p.layer, p.class_name) for p in error.problems] == [
-        ("code", "Lambda"), ("gru", "GRU"), ("d", "Dense"), ("up", "UpSampling2D"),
+        ("code", "Lambda"), ("inner/gru", "GRU"), ("d", "Dense"), ("up", "UpSampling2D"),
     ]  # fmt: skip
     text = str(error)
     assert "4 layers are not supported" in text

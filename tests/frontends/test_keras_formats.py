@@ -286,6 +286,31 @@ def test_bfloat16_weights(tmp_path: Path) -> None:
     np.testing.assert_array_equal(graph.constants["d/kernel"], kernel)
 
 
+def test_the_oldest_forms_of_texts_and_of_chains(tmp_path: Path) -> None:
+    first, second = dense("a", 1, 3, 4, batch_input_shape=[None, 3]), dense("b", 3, 4, 2)
+    model = Model("net", [first, second])
+    config = config_of(model, "2.2.4")
+    config["config"] = config["config"]["layers"]  # without a name
+    path = write_h5(
+        tmp_path / "m",
+        model,
+        model_config=np.bytes_(json.dumps(config).encode()),
+        keras_version=np.bytes_(b"2.2.4"),
+        backend=np.bytes_(b"tensorflow"),
+    )
+    x = numbers(9, 1, 3)
+    expected = affine(second, affine(first, x))
+    np.testing.assert_allclose(run(load_graph(path), x)[0], expected, rtol=1e-12)
+
+
+def test_tuples_that_are_marked_as_such(tmp_path: Path) -> None:
+    target = {"class_name": "__tuple__", "items": [2, -1]}
+    spec = LayerSpec("Reshape", "r", (), {"target_shape": target})
+    assert load_graph(write_h5(tmp_path / "m", chain(image("x", 6), spec))).types["r"].shape == (
+        1, 2, 3,
+    )  # fmt: skip
+
+
 def test_format_is_recognised_by_content(tmp_path: Path) -> None:
     model = chain(image("x", 3), dense("d", 1, 3, 2))
     assert load_graph(write_h5(tmp_path / "model.onnx", model)).outputs == ("d",)

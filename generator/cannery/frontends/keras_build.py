@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedError
 from cannery.frontends.interface import check_input_dtypes, declare_input, finish
@@ -32,10 +33,13 @@ def build_graph(model: ModelConfig, store: WeightStore, options: ImportOptions) 
     """
     network = select_outputs(inline(model), options.outputs)
     needed = needed_applications(network, all_inputs=not options.outputs)
-    targets = (network.applications[n].target for n in needed)
-    problems = [t for t in targets if isinstance(t, Problem)]
+    problems = {
+        a.path: replace(a.target, layer="/".join(a.path))
+        for a in (network.applications[n] for n in needed)
+        if isinstance(a.target, Problem)
+    }
     if problems:
-        raise UnsupportedLayersError(list(dict.fromkeys(problems)))
+        raise UnsupportedLayersError(list(problems.values()))
     return _Importer(network, needed, store, options).run()
 
 
