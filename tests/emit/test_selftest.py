@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from cannery.emit import selftest
-from cannery.emit.selftest import noise
+from cannery.emit.selftest import _rounded, noise
+from cannery.ir.graph import GraphBuilder
 from cannery.ir.tensor import DType
+from cannery.ops.movement.op import Transpose
 from emit.c_programs import Files, build, net_files, network, run
 
 #: Runs the self-test, tells its result, and writes the input that it generated.
@@ -67,7 +70,54 @@ def test_a_wrong_weight_is_found(tmp_path: Path) -> None:
     assert run(build(tmp_path, files))[:1] == b"1"
 
 
-def test_a_large_network_is_run_on_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def image(dtype: DType) -> bytes:
+    """The input of the self-test."""
+    return noise((1, 7, 6, 3), dtype, 1).tobytes()
+
+
+def test_large_networks_need_a_finite_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(selftest, "MAX_MACS", 0)
-    written = run(build(tmp_path, files_and_main(DType.FLOAT32)))
-    assert written == b"0" + bytes(7 * 6 * 3 * 4)
+    files = files_and_main(DType.FLOAT32)
+    assert run(build(tmp_path / "right", files)) == b"0" + image(DType.FLOAT32)
+    broken = without_tanh(1e38)
+    assert run(build(tmp_path / "wrong", {**files, "net.c": broken["net.c"]}))[:1] == b"1"
+
+
+def without_tanh(scale: float) -> dict[str, bytes]:
+    """The same network with other weights, which end in infinities."""
+    graph = network()
+    constants = {
+        k: v * np.float32(scale) if v.ndim == 4 else v * np.float32(100)
+        for k, v in graph.constants.items()
+    }
+    nodes = tuple(n for n in graph.nodes if n.op.kind != "Tanh")
+    last = replace(nodes[-1], outputs=graph.outputs)
+    return net_files(replace(graph, nodes=(*nodes[:-1], last), constants=constants), "net")
+
+
+def test_of_a_large_output_a_part_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selftest, "MAX_STORED", 2)
+    files = files_and_main(DType.FLOAT32)
+    assert b"expected_0[1]" in net_files(network(), "net")["net_selftest.c"]
+    assert run(build(tmp_path, files))[:1] == b"0"
+
+
+def test_integer_outputs_are_compared(tmp_path: Path) -> None:
+    b = GraphBuilder("net")
+    x = b.input("image", (1, 7, 6, 3), DType.UINT8)
+    b.output(b.node(Transpose((0, 3, 1, 2)), [x], name="scores"))
+    files: Files = {**net_files(b.build(), "net"), "main.c": MAIN}
+    files["net_selftest.h"] = files.pop("net_selftest.c")
+    assert run(build(tmp_path, files)) == b"0" + image(DType.UINT8)
+
+
+def test_stored_results_have_few_digits() -> None:
+    values = np.array([1234.56789, -0.0123456789, 0.0])
+    assert _rounded(values).tolist() == [1234.57, -0.01, 0.0]
+    assert _rounded(np.array([9.9999996e-4])).tolist() == [0.001]
+    assert _rounded(np.array([np.inf, 1.5])).tolist() == [np.inf, 1.5]
+    assert _rounded(np.array([200], np.uint8)).tolist() == [200]
