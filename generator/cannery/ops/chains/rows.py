@@ -99,20 +99,23 @@ def sub_options(
 ) -> list[tuple[Schedule, Params, Estimate]]:
     """The `count` candidates of a part that are estimated best, channels last, cheapest first.
 
-    None has tiles of more than `rows` rows.
+    None has tiles of more than `rows` rows; of each tile size there is only the best.
     """
-    found = []
+    best: dict[tuple[object, ...], tuple[Schedule, Params, Estimate]] = {}
     for schedule in legal(graph, step, isa):
         if not schedule.movable or schedule.inexact:
             continue
         for params in schedule.candidates(graph, step, isa):
-            if int(params.get("mh", 1)) > rows:
-                continue
             reads = schedule.reads(graph, step, params, isa)
             writes = schedule.writes(graph, step, params, isa)
-            if all(w.order == nhwc.ORDER and not w.dense for w in reads) and writes == (Want(),):
-                found.append((schedule, params, schedule.cost(graph, step, params, isa)))
-    return sorted(found, key=lambda option: option[2].cycles)[:count]
+            plain = all(w.order == nhwc.ORDER and not w.dense for w in reads)
+            if int(params.get("mh", 1)) > rows or not plain or writes != (Want(),):
+                continue
+            cost = schedule.cost(graph, step, params, isa)
+            tile = (schedule.id, *(params.get(key) for key in ("lanes", "mh", "mr", "nr")))
+            if tile not in best or cost.cycles < best[tile][2].cycles:
+                best[tile] = (schedule, params, cost)
+    return sorted(best.values(), key=lambda option: option[2].cycles)[:count]
 
 
 def part_params(letter: str, schedule: Schedule, params: Params) -> dict[str, int | str | bool]:
@@ -145,15 +148,17 @@ def chain_reads(graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Wan
 
 
 def chain_cost(graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-    """The parts' cycles, without those of storing what is between them."""
-    cycles = code = saved = 0.0
-    for part in parts(graph, step, params, isa):
-        estimate = part.schedule.cost(graph, part.step, part.params, isa)
-        cycles, code = cycles + estimate.cycles, code + estimate.code_bytes
-        if part.step.outputs != step.outputs:
-            saved += stored_cycles(graph.types[part.step.output].bytes)
-    calls = len(step.parts) * graph.types[step.output].shape[1] / int(params["rows"])
-    return Estimate(max(cycles + 20.0 * calls - saved, cycles / 2.0), code)
+    """The parts' cycles, less what storing a value between them costs.
+
+    Half of the parts' time hides such traffic when they are computed one after the other.
+    """
+    found = parts(graph, step, params, isa)
+    estimates = [p.schedule.cost(graph, p.step, p.params, isa) for p in found]
+    cycles = sum(estimate.cycles for estimate in estimates)
+    stored = sum(stored_cycles(graph.types[p.step.output].bytes) for p in found[:-1])
+    calls = len(found) * graph.types[step.output].shape[1] / int(params["rows"])
+    code = sum(estimate.code_bytes for estimate in estimates)
+    return Estimate(cycles + 20.0 * calls - max(stored - cycles / 2.0, 0.0), code)
 
 
 def make_links(graph: Graph, chain: Sequence[Part], rows: int) -> list[Link]:

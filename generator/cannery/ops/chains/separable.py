@@ -21,8 +21,8 @@ from cannery.target.isa import Isa
 #: Rows of the output at a time.
 ROWS = (1, 2, 4)
 
-#: Candidates of each part that are combined.
-KEPT = 3
+#: Candidates of the parts that are combined.
+KEPT = (2, 4)
 
 
 @schedule
@@ -56,7 +56,10 @@ class ChainsSeparable(Schedule):
             }
             for count in sorted({min(r, height) for r in ROWS})
             for first, second in product(
-                *(rows.sub_options(graph, part, isa, KEPT, count) for part in step.parts)
+                *(
+                    rows.sub_options(graph, part, isa, kept, count)
+                    for part, kept in zip(step.parts, KEPT, strict=True)
+                )
             )
         ]
 

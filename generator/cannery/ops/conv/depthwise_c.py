@@ -29,7 +29,7 @@ from cannery.ops.conv.geometry import ConvShape
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
-from cannery.ops.shared.tiles import pixel_tiles, vector_loops, widths
+from cannery.ops.shared.tiles import pixel_tiles, vector_count, vector_loops, widths
 from cannery.schedule.cost import CORE, mac_instructions
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
@@ -82,7 +82,7 @@ class ConvDepthwiseC(Schedule):
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         shape = depthwise_shape(graph, step)
         mh = int(params["mh"])
-        vectors = len(split_lanes(shape.oc, isa, int(params["lanes"])))
+        vectors = vector_count(split_lanes(shape.oc, isa, int(params["lanes"])), isa)
         cycles = code = 0.0
         for tile in pixel_tiles(0, shape.ow, int(params["mr"])):
             one = _tile_cycles(shape, step, isa, mh, tile.pixels, inner=str(params["inner"]))

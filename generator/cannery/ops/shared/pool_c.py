@@ -18,7 +18,7 @@ from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import pool
 from cannery.ops.shared.function import describe, residual_pointer, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
-from cannery.ops.shared.tiles import pixel_tiles, vector_loops, widths
+from cannery.ops.shared.tiles import pixel_tiles, vector_count, vector_loops, widths
 from cannery.schedule.cost import CORE
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule
@@ -56,7 +56,7 @@ class PoolDirectC(Schedule):
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         shape = _shape(graph, step)
         px = int(params["px"])
-        vectors = len(split_lanes(shape.channels, isa, int(params["lanes"])))
+        vectors = vector_count(split_lanes(shape.channels, isa, int(params["lanes"])), isa)
         kh, kw = shape.rows.taps, shape.cols.taps
         columns = min((px - 1) * shape.cols.stride + kw, px * kw)
         loads = columns * kh / px

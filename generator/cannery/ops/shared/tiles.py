@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from cannery.ops.shared.lanes import Vec
 from cannery.target.isa import Isa
 
+#: What loading and storing a partial vector costs, in full ones, without masks.
+PARTIAL_COST = 2.5
+
 
 @dataclass(frozen=True)
 class Tile:
@@ -42,6 +45,12 @@ def vector_loops(vectors: Sequence[Vec]) -> list[VecLoop]:
         else:
             loops.append(VecLoop(vec, 1))
     return loops
+
+
+def vector_count(vectors: Sequence[Vec], isa: Isa) -> float:
+    """The number of vectors, for cost models: partial ones cost more where there are no masks."""
+    partial = 1.0 if isa.has("masks") else PARTIAL_COST
+    return sum(1.0 if vec.full else partial for vec in vectors)
 
 
 def cover(start: int, count: int, isa: Isa, widest: int) -> list[VecLoop]:
