@@ -17,13 +17,12 @@ from cannery.memory.lifetimes import buffer_bytes
 from cannery.ops.registry import RefArray
 from cannery.passes import run_passes
 from cannery.schedule.assign import assign
-from cannery.schedule.lower import cut
 from cannery.target.isa import Isa
 from cannery.target.runner import Runner
 from cannery.target.toolchain import Toolchain
 from cannery.tune.build import ninja_file, run_ninja, write
 from cannery.tune.defaults import estimated_options
-from cannery.tune.plan import plan
+from cannery.tune.plan import make_units, plans
 
 MAIN = Path(__file__).with_name("net_main.c")
 
@@ -56,10 +55,11 @@ def reference_net(name: str, graph: Graph, seed: int = 0) -> Net:
 
 def make_net_source(graph: Graph, isa: Isa, name: str, io_order: str = nhwc.ORDER) -> Source:
     """The untuned program of a simplified graph."""
-    steps = cut(graph)
-    options = [estimated_options(graph, step, isa) for step in steps]
-    choices = plan(graph, steps, options, io_order=io_order)
-    return make_source(assign(graph, steps, choices, isa, io_order), isa, name, {})
+    units = make_units(graph)
+    options = [estimated_options(graph, unit.step, isa) for unit in units]
+    (best,) = plans(graph, units, options, io_order=io_order)
+    program = assign(graph, best.steps(units), best.choices, isa, io_order)
+    return make_source(program, isa, name, {})
 
 
 def kept_ranges(source: Source) -> list[tuple[int, int]]:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from vec_programs import CROSS, NATIVE, Build, run_json
 
 from cannery.resources import runtime_include_dir
+from vec_programs import CROSS, NATIVE, Build, run_json
 
 SOURCE = "vec_math_accuracy.c"
 HEADER = (runtime_include_dir() / "cannery" / "vec_math.h").read_text()

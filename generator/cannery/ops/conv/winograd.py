@@ -109,7 +109,7 @@ def _dot(row: NDArray[np.float32], x: NDArray[np.float32]) -> NDArray[np.float32
     for c, part in zip(row, x, strict=True):
         if c:
             total = total + c * part
-    return total
+    return np.asarray(total)
 
 
 #: Points 0, 1, -1: as accurate as the direct form.
