@@ -82,6 +82,11 @@ class Choice:
     origin: str = "estimated"
     us: float | None = None
 
+    @property
+    def inexact(self) -> bool:
+        """Whether results differ from the direct form by more than rounding."""
+        return self.schedule.is_inexact(self.params)
+
     def __str__(self) -> str:
         return self.schedule.label(self.params)
 

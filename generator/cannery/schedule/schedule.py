@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 #: Tunables of a candidate, e.g. {"mr": 2, "nr": 3, "unroll": "ic"}.
 Params = Mapping[str, int | str | bool]
 
+#: The parameter that names an approximate form of the step's activations, see `Elementwise`.
+MATH = "math"
+
 
 @dataclass(frozen=True)
 class ConstArray:
@@ -135,6 +138,10 @@ class Schedule(ABC):
     @abstractmethod
     def kernel(self, job: Job) -> Kernel:
         """The code."""
+
+    def is_inexact(self, params: Params) -> bool:
+        """Whether a candidate needs MAX_ERROR's leave: by its schedule, or by approximate math."""
+        return self.inexact or bool(params.get(MATH))
 
     def label(self, params: Params) -> str:
         """`conv.direct_oc{mr=2,nr=3}`: stands in records, comments and tables."""

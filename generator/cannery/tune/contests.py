@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,10 +14,11 @@ from cannery.ops.concat.view import ConcatView
 from cannery.ops.movement.op import Identity
 from cannery.ops.movement.reshape import MovementReshape
 from cannery.ops.registry import RefArray
+from cannery.ops.shared import epilogue
 from cannery.schedule.assign import interface_order, make_layout, reorder_choice
 from cannery.schedule.lower import cut
 from cannery.schedule.program import Choice, Step
-from cannery.schedule.schedule import Schedule, all_schedules, legal
+from cannery.schedule.schedule import MATH, Schedule, all_schedules, legal
 from cannery.target.isa import Isa
 from cannery.tune.defaults import penalty
 from cannery.tune.harness import Candidate, make_candidate
@@ -79,7 +80,18 @@ def rank(graph: Graph, step: Step, isa: Isa, *, inexact: bool) -> list[Ranked]:
         for params in schedule.candidates(graph, step, isa):
             cycles = penalty(schedule.cost(graph, step, params, isa))
             found.append(Ranked(Choice(schedule, params), cycles))
-    return sorted(found, key=lambda r: r.cycles)
+    found.sort(key=lambda r: r.cycles)
+    return [*found, *_approximate(step, found)] if inexact else found
+
+
+def _approximate(step: Step, ranked: Sequence[Ranked]) -> list[Ranked]:
+    """The best candidates once more with each approximate form of the step's activations."""
+    best = [r for r in ranked if not is_view(r.choice.schedule)][:SEEDED]
+    return [
+        Ranked(replace(r.choice, params={**r.choice.params, MATH: form}), r.cycles)
+        for form in epilogue.approximations(step)
+        for r in best
+    ]
 
 
 def by_preference(
@@ -90,7 +102,8 @@ def by_preference(
     classes: list[tuple[int, int]] = []
     counts: dict[tuple[object, ...], int] = {}
     for position, each in enumerate(ranked):
-        key = (each.choice.schedule.id, *_orders(graph, step, isa, each))
+        form = str(each.choice.params.get(MATH, ""))
+        key = (each.choice.schedule.id, form, *_orders(graph, step, isa, each))
         counts[key] = counts.get(key, 0) + 1
         seeded = counts[key] <= SEEDED
         classes.append((0 if each.label in must else 1 if seeded else 2, position))
@@ -153,7 +166,7 @@ class ContestMaker:
         """The contest, of one candidate, of a change of order."""
         graph, step, data = _reorder_graph(type_)
         layouts = (make_layout(type_, Want(order)) for order in (source, target))
-        choice = reorder_choice(*layouts)
+        choice = reorder_choice(graph, step, *layouts, self.isa)
         trial = make_trial(graph, step, choice.schedule, choice.params, self.isa, data)
         cost = choice.schedule.cost(graph, step, choice.params, self.isa)
         name = f"{source} to {target}, {type_}"

@@ -112,7 +112,7 @@ class Optimizer:
         pairs = [(r, self.measurement(index, r)) for r in self.estimates[index]]
         decided = self.timed and any(m and m.us is not None and self.sound(m) for _, m in pairs)
         for ranked, measured in pairs:
-            usable = self.sound(measured) if measured else not ranked.choice.schedule.inexact
+            usable = self.sound(measured) if measured else not ranked.choice.inexact
             if decided and not is_view(ranked.choice.schedule):
                 usable &= measured is not None and measured.us is not None
             found.append(self._with_option(index, ranked, measured, usable))

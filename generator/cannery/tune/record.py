@@ -16,8 +16,9 @@ import msgspec
 
 from cannery.errors import RecordError
 from cannery.ir.graph import Graph
+from cannery.ops.shared import epilogue
 from cannery.schedule.program import Choice, Step
-from cannery.schedule.schedule import Params, Schedule, all_schedules
+from cannery.schedule.schedule import MATH, Params, Schedule, all_schedules
 from cannery.target.isa import Isa
 from cannery.target.runner import Origin
 from cannery.tune.cache import replace_file
@@ -185,7 +186,7 @@ def _choice(graph: Graph, step: Step, isa: Isa, entry: Entry, max_error: float) 
     if isinstance(first, str):
         return first
     schedule, params = first
-    if not schedule.inexact or (entry.error or 0.0) <= max_error:
+    if not schedule.is_inexact(params) or (entry.error or 0.0) <= max_error:
         return Choice(schedule, params, "record", entry.us)
     other = entry.runner_up
     second: tuple[Schedule, Params] | str = "it has no runner-up"
@@ -248,10 +249,13 @@ def resolve(
     reason = known.why_not(graph, step, isa)
     if reason:
         return f"{schedule} cannot compute it: {reason}"
-    label = known.label(params)
+    form = params.get(MATH)
+    if form is not None and form not in epilogue.approximations(step):
+        return f"no activation of the step has a form {form!r}"
+    label = known.label({k: v for k, v in params.items() if k != MATH})
     for candidate in known.candidates(graph, step, isa):
         if known.label(candidate) == label:
-            return known, candidate
+            return known, candidate if form is None else {**candidate, MATH: str(form)}
     return f"{label} is no candidate any more"
 
 

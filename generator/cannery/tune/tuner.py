@@ -204,7 +204,7 @@ class Tuner:
         """What an untuned compile would choose."""
         found: list[list[Option]] = []
         for index, unit in enumerate(self.units):
-            exact = (r for r in estimates[index] if not r.choice.schedule.inexact)
+            exact = (r for r in estimates[index] if not r.choice.inexact)
             found.append([
                 make_option(self.graph, unit.step, r.choice, self.isa, r.cycles) for r in exact
             ])  # fmt: skip
@@ -330,8 +330,8 @@ class Tuner:
                 return kept
         found = optimizer.find(index, choice)
         others = optimizer.rivals(index, choice)
-        if choice.schedule.inexact:
-            others = [t for t in others if not t.ranked.choice.schedule.inexact]
+        if choice.inexact:
+            others = [t for t in others if not t.ranked.choice.inexact]
         return make_entry(
             self.graph, self.units[index].step, self.isa, choice,
             error=found.error if found and found.measurement else None,

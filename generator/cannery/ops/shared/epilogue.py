@@ -16,7 +16,7 @@ from cannery.ir.graph import Graph, Node
 from cannery.ops.registry import Elementwise
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import ConstArray, Job
+from cannery.schedule.schedule import MATH, ConstArray, Job
 
 #: Per-channel arrays are padded so that a vector may be loaded at any channel.
 CHANNEL_PADDING = 16
@@ -80,7 +80,8 @@ class Epilogue:
                 else:
                     before.append(f"const {vec.t} e{k} = {text};")
                     arguments.append(f"e{k}")
-            expression = stage.op.c(vec.t, *arguments, form=self.form)
+            form = self.form if self.form in stage.op.approximations else ""
+            expression = stage.op.c(vec.t, *arguments, form=form)
             statement = f"{value} = {expression};"
             lines.append(f"{{ {' '.join(before)} {statement} }}" if before else statement)
         return lines
@@ -178,8 +179,15 @@ def build(job: Job, running: str, nodes: Sequence[Node] | None = None) -> Epilog
                 operands.append(Operand("tensor", "", index))
         stages.append(Stage(node.op, tuple(operands)))
         running = node.output
-    form = str(job.params.get("math", ""))
+    form = str(job.params.get(MATH, ""))
     return Epilogue(tuple(stages), tuple(constants), tuple(tensors), form)
+
+
+def approximations(step: Step) -> tuple[str, ...]:
+    """The approximate forms that any activation of a step's epilogue has, sorted."""
+    nodes = step.nodes if isinstance(step.anchor.op, Elementwise) else step.epilogue
+    ops = [node.op for node in nodes if isinstance(node.op, Elementwise)]
+    return tuple(sorted({form for op in ops for form in op.approximations}))
 
 
 def step_supports(step: Step) -> bool:

@@ -1,0 +1,71 @@
+"""Approximate activations: candidates where MAX_ERROR may allow them, and only there."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cannery.emit.source import make_source
+from cannery.ir.graph import Graph, GraphBuilder
+from cannery.ops.conv.op import Conv
+from cannery.ops.elementwise import Relu, Tanh
+from cannery.ops.shared import epilogue
+from cannery.schedule.assign import assign
+from cannery.schedule.program import Choice
+from cannery.schedule.schedule import MATH, all_schedules
+from cannery.target.isa import isa
+from cannery.tune.contests import rank
+from cannery.tune.defaults import estimated_options
+from cannery.tune.plan import make_units
+from cannery.tune.record import resolve
+
+AVX2 = isa("avx2")
+
+
+def tanh_net() -> Graph:
+    builder = GraphBuilder("net")
+    x = builder.input("x", (1, 4, 4, 3))
+    weight = builder.constant("w", np.ones((1, 1, 3, 8), np.float32))
+    y = builder.node(Conv((1, 1), ((0, 0), (0, 0)), (1, 1)), [x, weight], name="conv")
+    builder.output(builder.node(Tanh(), [builder.node(Relu(), [y], name="relu")], name="tanh"))
+    return builder.build()
+
+
+def test_forms_are_those_of_the_activations() -> None:
+    (unit,) = make_units(tanh_net())
+    assert epilogue.approximations(unit.step) == ("rational", "table")
+
+
+def test_approximate_candidates_need_leave() -> None:
+    graph = tanh_net()
+    (unit,) = make_units(graph)
+    forms = {r.choice.params.get(MATH) for r in rank(graph, unit.step, AVX2, inexact=True)}
+    assert forms == {None, "rational", "table"}
+    assert not any(r.choice.inexact for r in rank(graph, unit.step, AVX2, inexact=False))
+    assert not any(o.choice.inexact for o in estimated_options(graph, unit.step, AVX2))
+
+
+def test_a_form_changes_that_activation_only() -> None:
+    graph = tanh_net()
+    (unit,) = make_units(graph)
+    schedule = all_schedules()["conv.direct_oc"]
+    params = schedule.candidates(graph, unit.step, AVX2)[0]
+    code = []
+    for choice in (Choice(schedule, params), Choice(schedule, {**params, MATH: "rational"})):
+        program = assign(graph, (unit.step,), (choice,), AVX2)
+        code.append(make_source(program, AVX2, "net", {}).calls[-1].kernel.code)
+    assert "_tanh(" in code[0]
+    assert "_tanh_rational(" in code[1]
+    assert code[0].count("_max(") == code[1].count("_max(")
+
+
+def test_a_record_may_name_a_form_that_the_step_has() -> None:
+    graph = tanh_net()
+    (unit,) = make_units(graph)
+    schedule = all_schedules()["conv.direct_oc"]
+    params = {**schedule.candidates(graph, unit.step, AVX2)[0], MATH: "rational"}
+    found = resolve(graph, unit.step, AVX2, schedule.id, schedule.version, params)
+    assert found == (schedule, params)
+    wrong = resolve(
+        graph, unit.step, AVX2, schedule.id, schedule.version, {**params, MATH: "schraudolph"}
+    )
+    assert wrong == "no activation of the step has a form 'schraudolph'"
