@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
-from cannery.ops.elementwise import Add, Mul, Relu, Sub, Tanh
+from cannery.ops.elementwise import Add, Mul, Relu, Sigmoid, Sub, Tanh
 from cannery.ops.movement.op import Cast, Identity
 from ops.cases import Net, case
 
@@ -82,3 +82,33 @@ def add_relu_wide() -> Graph:
     net = Net()
     x, r = net.input("x", (2, 4, 18, 9)), net.input("r", (2, 4, 18, 9))
     return net.graph(net.node(Relu(), [net.node(Add(), [x, r])]))
+
+
+@case
+def reorder_wide() -> Graph:
+    net = Net()
+    x, r = net.input("x", (2, 5, 9, 18)), net.input("r", (2, 5, 9, 18))
+    y = net.node(Mul(), [net.node(Relu(), [x]), net.weight(18)])
+    return net.graph(net.node(Add(), [y, r]))
+
+
+@case
+def reorder_two_channels() -> Graph:
+    net = Net()
+    y = net.node(Mul(), [net.input("x", (1, 3, 7, 2)), net.weight(2)])
+    return net.graph(net.node(Add(), [y, net.input("r", (1, 3, 7, 2))]))
+
+
+@case
+def reorder_bytes() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 5, 8, 3), DType.UINT8)
+    y = net.node(Mul(), [net.node(Cast(DType.FLOAT32), [x]), net.weight(3)])
+    return net.graph(net.node(Sub(), [y, net.weight(3)]))
+
+
+@case
+def reads_its_input_again() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 4, 6, 5))
+    return net.graph(net.node(Mul(), [net.node(Sigmoid(), [x]), x]))

@@ -182,7 +182,7 @@ class _Assigner:
         a, b = self.buffers[source], self.buffers[target]
         node = Node(Identity(), f"{a.value}/reorder", (a.value,), (a.value,))
         step = Step((node,), (), (a.value,), (a.value,))
-        choice = reorder_choice(a.layout, b.layout)
+        choice = reorder_choice(self.graph, step, a.layout, b.layout, self.isa)
         self.out.append(PlannedStep(step, choice, (source,), (target,)))
 
     def compute(self, step: Step, choice: Choice) -> None:
@@ -244,10 +244,13 @@ class _Assigner:
         self.copy(self.of_value[value][0], name)
 
 
-def reorder_choice(source: Layout, target: Layout) -> Choice:
-    """The schedule that moves a value between two layouts."""
+def reorder_choice(graph: Graph, step: Step, source: Layout, target: Layout, isa: Isa) -> Choice:
+    """The schedule that moves a value between two layouts; `step` is its Identity."""
     orders = {source.order, target.order}
     id_ = "movement.phase" if phase_split.ORDER in orders else "movement.strided"
+    transpose = all_schedules()["movement.transpose"]
+    if orders == {nhwc.ORDER, planar.ORDER} and not transpose.why_not(graph, step, isa):
+        id_ = transpose.id
     return Choice(all_schedules()[id_], {"from": source.order, "to": target.order})
 
 

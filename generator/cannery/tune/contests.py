@@ -165,8 +165,8 @@ class ContestMaker:
     def reorder_contest(self, type_: TensorType, source: str, target: str) -> Contest:
         """The contest, of one candidate, of a change of order."""
         graph, step, data = _reorder_graph(type_)
-        layouts = (make_layout(type_, Want(order)) for order in (source, target))
-        choice = reorder_choice(graph, step, *layouts, self.isa)
+        before, after = (make_layout(type_, Want(order)) for order in (source, target))
+        choice = reorder_choice(graph, step, before, after, self.isa)
         trial = make_trial(graph, step, choice.schedule, choice.params, self.isa, data)
         cost = choice.schedule.cost(graph, step, choice.params, self.isa)
         name = f"{source} to {target}, {type_}"

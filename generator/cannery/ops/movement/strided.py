@@ -25,7 +25,7 @@ from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, s
 from cannery.target.isa import Isa
 
 #: Element types that a load word converts to float.
-_LOADS = {DType.FLOAT32: "load", DType.UINT8: "load_u8", DType.INT8: "load_i8"}
+LOADS = {DType.FLOAT32: "load", DType.UINT8: "load_u8", DType.INT8: "load_i8"}
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,12 @@ class MovementStrided(Schedule):
             return "reads constants only"
         if _is_copy(graph, step):
             return ""
-        if graph.types[step.inputs[0]].dtype not in _LOADS:
+        if graph.types[step.inputs[0]].dtype not in LOADS:
             return "element type"
         if graph.types[step.output].dtype != DType.FLOAT32:
             return "output is not float32"
         running = step.inputs[0]
-        for node in _stages(step):
+        for node in stages(step):
             if not epilogues.fusible(graph, node, running, step.inputs):
                 return "operands are broadcast"
             running = node.output
@@ -65,7 +65,8 @@ class MovementStrided(Schedule):
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         orders = (nhwc.ORDER, planar.ORDER)
-        return [{"from": a, "to": b} for a in orders for b in orders]
+        pairs = [(a, b) for a in orders for b in orders if a == b or not reads_again(step)]
+        return [{"from": a, "to": b} for a, b in pairs]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         first = Want(str(params["from"]))
@@ -81,7 +82,7 @@ class MovementStrided(Schedule):
         return Estimate(stream_cycles(isa, elements, len(step.inputs), 1, 4.0 * len(step.nodes)))
 
     def kernel(self, job: Job) -> Kernel:
-        ep = epilogues.build(job, job.step.inputs[0], _stages(job.step))
+        ep = epilogues.build(job, job.step.inputs[0], stages(job.step))
         layouts = (*job.inputs, job.output)
         loops = nest(
             layouts, per_channel=any(o.kind == "channel" for s in ep.stages for o in s.operands)
@@ -116,7 +117,17 @@ def _is_copy(graph: Graph, step: Step) -> bool:
     return isinstance(step.anchor.op, Identity) and not step.epilogue
 
 
-def _stages(step: Step) -> tuple[Node, ...]:
+def reads_again(step: Step) -> bool:
+    """Whether a later node reads the step's first input, too: then its order must not change."""
+    running = step.inputs[0]
+    for node in stages(step):
+        if running != step.inputs[0] and step.inputs[0] in node.inputs:
+            return True
+        running = node.output
+    return False
+
+
+def stages(step: Step) -> tuple[Node, ...]:
     """The nodes that compute: all but an Identity or Cast at the start."""
     return step.nodes if isinstance(step.anchor.op, Elementwise) else step.epilogue
 
@@ -166,7 +177,7 @@ def _load(layout: Layout, stride: int, vec: Vec, pointer: str) -> str:
         if not vec.full:
             raise ValueError("a strided load has no tail")
         return f"{vec.t}_load_stride({pointer}, {stride})"
-    word = _LOADS[layout.dtype]
+    word = LOADS[layout.dtype]
     if vec.full:
         return f"{vec.t}_{word}({pointer})"
     return f"{vec.t}_{word}_n({pointer}, {vec.valid})"

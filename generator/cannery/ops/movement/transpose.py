@@ -1,0 +1,126 @@
+"""Changes between channels last and planar, with the elementwise nodes around them, in 4x4 blocks.
+
+Four neighbouring pixels of four neighbouring channels are transposed in registers: loads and stores
+are vectors on both sides. Blocks at the end of a row or of the channels overlap their neighbours;
+fewer than four channels are partial vectors, which are whole where the next pixel follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cannery.emit.environment import render
+from cannery.ir.graph import Graph
+from cannery.ir.tensor import DType
+from cannery.layouts import Layout, Want, image_dims, nhwc, planar
+from cannery.ops.movement.op import Cast, Identity
+from cannery.ops.movement.strided import LOADS, MovementStrided, reads_again, stages
+from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared.function import describe, parameter_names, signature
+from cannery.ops.shared.lanes import Vec
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+_STRIDED = MovementStrided()
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The pixels as `count` rows of `width`; a row of pixels, or all of them where none is between.
+
+    `pitches` are the distances of neighbouring rows, of the inputs and the output.
+    """
+
+    count: int
+    width: int
+    pitches: tuple[int, ...]
+
+
+@schedule
+@dataclass(frozen=True)
+class MovementTranspose(Schedule):
+    """See the module's text."""
+
+    id = "movement.transpose"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        reason = _STRIDED.why_not(graph, step, isa)
+        if reason:
+            return reason
+        if 4 not in isa.lanes:
+            return "no vectors of four"
+        if graph.types[step.output].dtype != DType.FLOAT32:
+            return "output is not float32"
+        if reads_again(step):
+            return "reads its input in two orders"
+        _, _, width, channels = image_dims(graph.types[step.output])
+        return "" if width >= 4 and channels >= 2 else "fewer than 4 columns or 2 channels"
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        pairs = [(nhwc.ORDER, planar.ORDER), (planar.ORDER, nhwc.ORDER)]
+        return [{"from": a, "to": b} for a, b in pairs]
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return _STRIDED.reads(graph, step, params, isa)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return _STRIDED.writes(graph, step, params, isa)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        nodes = len(step.nodes) - isinstance(step.anchor.op, (Identity, Cast))
+        return Estimate(graph.types[step.output].elements * (0.5 + 0.25 * nodes))
+
+    def kernel(self, job: Job) -> Kernel:
+        ep = epilogues.build(job, job.step.inputs[0], stages(job.step))
+        x, y = job.inputs[0], job.output
+        channels = y.shape[2]
+        valid = min(channels, 4)
+        code = render(
+            "ops/movement/transpose.c.j2",
+            x=x,
+            y=y,
+            rows=_rows([*job.inputs, y]),
+            to_planar=y.order == planar.ORDER,
+            channels=channels,
+            valid=valid,
+            across=Vec(0, 4, valid, 0),
+            along=Vec(0, 4, 4, 0),
+            load=lambda vec, pointer: _load(x, vec, pointer),
+            ep=ep,
+            layouts=[*job.inputs, y],
+            names=parameter_names(job),
+            residual=_residuals(job, ep.tensors),
+            signature=signature(job),
+            describe=describe(job),
+        )
+        return Kernel(code, ep.constants, needs_math=ep.needs_math)
+
+
+def _rows(layouts: Sequence[Layout]) -> Rows:
+    height, width, _ = layouts[0].shape
+    if all(layout.row == width * layout.col for layout in layouts):
+        return Rows(1, height * width, tuple(0 for _ in layouts))
+    return Rows(height, width, tuple(layout.row for layout in layouts))
+
+
+def _load(layout: Layout, vec: Vec, pointer: str) -> str:
+    word = LOADS[layout.dtype]
+    if vec.full:
+        return f"{vec.t}_{word}({pointer})"
+    return f"{vec.t}_{word}_n({pointer}, {vec.valid})"
+
+
+def _residuals(job: Job, tensors: Sequence[int]) -> Any:
+    """(pixel of the block, channel of the block) -> input index -> C pointer."""
+
+    def at(pixel: int, channel: int) -> Any:
+        def pointer(k: int) -> str:
+            layout = job.inputs[k]
+            return f"r{k} + {pixel * layout.col + channel * layout.channel}"
+
+        return pointer
+
+    return at
