@@ -122,16 +122,16 @@ def _assigns(
     for number, (magnitude, terms) in enumerate(_groups(row)):
         last = number == len(_groups(row)) - 1
         total, sign = terms[0]
+        bare = last and magnitude == 1 and sign > 0 and not chain
         for k, (term, its_sign) in enumerate(terms[1:]):
-            into = f"{name}_g{number}_{k}"
-            into = name if last and magnitude == 1 and not chain and k == len(terms) - 2 else into
+            into = name if bare and k == len(terms) - 2 else f"{name}_g{number}_{k}"
             word = "add" if its_sign == sign else "sub"
             yield Assign(into, getattr(w, word)(total, term), (total, term))
             total = into
         into = name if last else f"{name}_c{number}"
         factor = float(magnitude)
         if not chain and magnitude == 1 and sign > 0:
-            if total == terms[0][0] and last:
+            if bare and total != name:
                 yield Assign(name, total, (total,))
             chain = total
         elif not chain:

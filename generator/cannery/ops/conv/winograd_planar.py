@@ -39,12 +39,18 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
 
-#: Register tiles (P vectors, C channels) by the number of vector registers.
+#: Register tiles (P vectors, C channels) by the number of vector registers, the likeliest first.
 TILES = {
-    8: ((1, 4), (2, 2), (1, 5), (2, 3), (4, 1)),
-    16: ((2, 6), (1, 12), (4, 3), (3, 4), (2, 4), (4, 2), (1, 8)),
-    32: ((2, 12), (1, 12), (1, 16), (4, 6), (2, 8), (3, 8), (1, 8), (1, 20)),
+    8: ((1, 4), (2, 2), (4, 1), (1, 5), (2, 3)),
+    16: ((2, 6), (4, 3), (3, 4), (2, 4), (4, 2), (1, 12), (1, 8)),
+    32: ((1, 6), (2, 6), (1, 12), (4, 6), (2, 12), (3, 8), (1, 20)),
 }
+
+#: Rows of a transform that are alive together, likewise.
+GROUPS = {8: (1, 8), 16: (8, 2), 32: (8, 2)}
+
+#: So many tiles are tried for vectors that are not the widest.
+NARROW_TILES = 3
 
 #: Multiply-accumulates of one register tile in line, at most.
 MAX_UNROLLED = 400
@@ -102,18 +108,19 @@ class WinogradPlanar(Schedule):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = _shape(graph, step)
         total = _tile_rows(shape) * _tile_columns(shape)
+        most = MAX_UNROLLED
         found: list[Params] = []
-        for lanes in _widths(total, isa):
-            for p, c in TILES.get(isa.registers, TILES[16]):
-                for tiles in self._tile_vectors(shape, p, total // lanes):
-                    c = balanced(shape.oc, c)
-                    unroll = 0 if shape.ic * p * c <= MAX_UNROLLED else min(4, shape.ic)
-                    for group in (8, 4, 2, 1):
-                        found += [
-                            {"lanes": lanes, "tiles": tiles, "p": p, "c": c, "unroll": unroll,
-                             "group": group, "broadcast": broadcast}
-                            for broadcast in broadcasts(isa, lanes)
-                        ]  # fmt: skip
+        for number, lanes in enumerate(_widths(total, isa)):
+            tiles = TILES.get(isa.registers, TILES[16])[: NARROW_TILES if number else None]
+            for p, c in ((p, balanced(shape.oc, c)) for p, c in tiles):
+                found += [
+                    {"lanes": lanes, "tiles": vectors, "p": p, "c": c, "group": group,
+                     "unroll": 0 if shape.ic * p * c <= most else 4, "broadcast": broadcast}
+                    for vectors in self._tile_vectors(shape, p, total // lanes)
+                    for broadcast in broadcasts(isa, lanes)
+                    for group in GROUPS.get(isa.registers, GROUPS[16])
+                    if broadcast != "load1" or lanes != 4 or group != 8
+                ]  # fmt: skip
         return list({self.label(p): p for p in found}.values())
 
     def _tile_vectors(self, shape: ConvShape, p: int, most: int) -> list[int]:

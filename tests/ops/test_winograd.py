@@ -1,0 +1,61 @@
+"""Winograd's algorithm in numpy: the float32 emulation against the reference convolution."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cannery.ir.graph import Graph
+from cannery.ops.conv.op import Conv
+from cannery.ops.conv.winograd import F2, F4, Winograd
+from cannery.ops.conv.winograd_planar import ConvWinogradPlanar
+from cannery.ops.elementwise import Relu
+from cannery.schedule.lower import cut
+from cannery.tune.trial import all_data, random_inputs
+from ops.cases import Net
+
+SAME = Conv((1, 1), ((1, 1), (1, 1)), (1, 1))
+
+
+@pytest.mark.parametrize(("winograd", "bound"), [(F2, 5e-7), (F4, 5e-6)])
+@pytest.mark.parametrize("shape", [(1, 4, 4, 1), (2, 7, 9, 5), (1, 1, 1, 2), (1, 5, 12, 3)])
+def test_emulate_is_the_convolution(
+    winograd: Winograd, bound: float, shape: tuple[int, int, int, int]
+) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(shape).astype(np.float32)
+    w = rng.standard_normal((3, 3, shape[-1], 6)).astype(np.float32)
+    (expected,) = SAME.reference(x, w)
+    y = winograd.emulate(x, w)
+    assert y.dtype == np.float32
+    assert np.abs(np.subtract(y, expected)).max() <= bound * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("winograd", [F2, F4])
+def test_weights_are_those_of_lavin_and_gray(winograd: Winograd) -> None:
+    w = np.random.default_rng(1).standard_normal((3, 3, 2, 3)).astype(np.float32)
+    g = np.array([[float(c) for c in row] for row in winograd.g])
+    size = winograd.tile
+    expected = np.array(
+        [[(g @ w[:, :, i, o] @ g.T).reshape(-1) for o in range(3)] for i in range(2)]
+    ).transpose(2, 0, 1)
+    u = winograd.weights(w)
+    assert u.shape == (size * size, 2, 3)
+    np.testing.assert_allclose(u, expected, rtol=1e-6, atol=1e-7)
+
+
+def graph() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 6, 7, 3))
+    y = net.node(SAME, [x, net.weight(3, 3, 3, 4), net.weight(4)])
+    return net.graph(net.node(Relu(), [y]))
+
+
+def test_schedule_emulates_its_whole_step() -> None:
+    g = graph()
+    (step,) = cut(g)
+    (data,) = all_data(g, [step], random_inputs(g))
+    y = ConvWinogradPlanar().emulate(g, step, data.inputs)
+    expected = data.outputs[0]
+    assert y.dtype == np.float32 and y.shape == expected.shape
+    assert np.abs(np.subtract(y, expected)).max() <= 5e-6 * np.abs(expected).max()
