@@ -71,7 +71,7 @@ class MovementTranspose(Schedule):
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         nodes = len(step.nodes) - isinstance(step.anchor.op, (Identity, Cast))
-        return Estimate(graph.types[step.output].elements * (0.5 + 0.25 * nodes))
+        return Estimate(graph.types[step.output].elements * (0.7 + 0.25 * nodes))
 
     def kernel(self, job: Job) -> Kernel:
         ep = epilogues.build(job, job.step.inputs[0], stages(job.step))
