@@ -43,10 +43,13 @@ TARGETS = ("generic", "sse2", "ssse3", "sse42", "avx2", "avx512", "atom32", "neo
 STRICT = ("atom32",)
 
 #: Candidates of one schedule for one step: at least while there are any, and at most.
-LEAST, MOST = 1, 4
+LEAST, MOST = 1, 3
 #: Those whose code differs from that of others in a few words only get fewer.
 FEWER = ("sse2", "sse42")
 FEWER_MOST = 1
+
+#: Code longer than this (in characters) takes compilers seconds and is left to the slow tests.
+LONGEST_CODE = 100_000
 
 #: Candidates of one translation unit: the headers take longer than any of them.
 UNIT = 60
@@ -159,9 +162,12 @@ def attempts(isa: Isa, want: Want) -> tuple[list[Attempt], list[str]]:
         for step, data in steps:
             for trial in _trials(graph, step, data, isa, want, chooser, case.name):
                 try:
-                    found.append(Attempt(case, make_candidate(trial, len(found))))
+                    candidate = make_candidate(trial, len(found))
                 except Exception as error:  # a defect of one kernel must not hide the others
                     broken.append(f"{trial.label}: not generated: {error!r}")
+                    continue
+                if want.everything or len(candidate.kernel.code) <= LONGEST_CODE:
+                    found.append(Attempt(case, candidate))
     return found, broken
 
 

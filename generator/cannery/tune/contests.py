@@ -9,7 +9,7 @@ import numpy as np
 
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.ir.tensor import TensorType
-from cannery.layouts import ORDERS, Want, phase_split
+from cannery.layouts import ORDERS, Want
 from cannery.ops.concat.view import ConcatView
 from cannery.ops.movement.op import Identity
 from cannery.ops.movement.reshape import MovementReshape
@@ -18,7 +18,7 @@ from cannery.ops.shared import epilogue
 from cannery.schedule.assign import interface_order, make_layout, reorder_choice
 from cannery.schedule.lower import cut
 from cannery.schedule.program import Choice, Step
-from cannery.schedule.schedule import MATH, Schedule, all_schedules, legal
+from cannery.schedule.schedule import MATH, Schedule, legal
 from cannery.target.isa import Isa
 from cannery.tune.defaults import penalty
 from cannery.tune.harness import Candidate, make_candidate
@@ -29,6 +29,9 @@ from cannery.tune.trial import Data, Trial, make_trial, step_data
 #: Candidates of one contest, and how many of each schedule and layout are in it in any case.
 CONTEST_CANDIDATES = 24
 SEEDED = 2
+
+#: Characters of code beyond which compilers take minutes, and caches overflow.
+LONGEST_CODE = 250_000
 
 #: Schedules that make no code: the memory plan does their work.
 VIEWS = (ConcatView, MovementReshape)
@@ -183,6 +186,8 @@ class ContestMaker:
             if len(by_key) >= self.limit:
                 break
             candidate = make_candidate(trial, self.number, self.contests)
+            if len(candidate.kernel.code) > LONGEST_CODE and by_key:
+                continue
             self.number += 1
             first = by_key.setdefault(candidate.code_key(), candidate)
             same[trial.label] = first.trial.label
@@ -207,11 +212,6 @@ def _reorder_graph(type_: TensorType) -> tuple[Graph, Step, Data]:
     return graph, step, step_data(graph, step, {"x": zeros, "y": zeros})
 
 
-def can_reorder(source: str, target: str) -> bool:
-    """Whether there is a schedule that moves a value between two orders."""
-    return phase_split.ORDER not in (source, target) or "movement.phase" in all_schedules()
-
-
 def needed_reorders(
     graph: Graph,
     units: Sequence[Unit],
@@ -233,6 +233,6 @@ def needed_reorders(
             for target in sorted(targets, key=ORDERS.index):
                 key = (graph.types[value], source, target)
                 changes = source != target or value in graph.inputs
-                if changes and key not in seen and can_reorder(source, target):
+                if changes and key not in seen:
                     seen.add(key)
                     yield key

@@ -13,7 +13,7 @@ from cannery.schedule.program import Choice
 from cannery.target.isa import Isa
 from cannery.target.runner import Origin
 from cannery.tune.cache import Measurement
-from cannery.tune.contests import Contest, Ranked, can_reorder, is_view
+from cannery.tune.contests import Contest, Ranked, is_view
 from cannery.tune.measure import TIE
 from cannery.tune.plan import Option, Plan, Unit, best_per_orders, make_option, plans
 
@@ -158,8 +158,6 @@ class Optimizer:
         """Microseconds of copying a value from one order to another."""
         type_ = self.graph.types[value]
         contest = self.reorders.get((type_, source, target))
-        if not can_reorder(source, target):
-            return float("inf")
         if contest is None:
             return type_.elements / self.cycles_per_us
         found = self.known.get(contest.candidates[0].code_key())
