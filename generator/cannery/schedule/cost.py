@@ -72,3 +72,16 @@ def stored_cycles(size: float) -> float:
     """
     beyond_l1, beyond_l2 = max(size - L1_BYTES, 0.0), max(size - L2_BYTES, 0.0)
     return 2.0 * (beyond_l1 / L2_BYTES_PER_CYCLE + beyond_l2 / L3_BYTES_PER_CYCLE)
+
+
+def reread_cycles(size: float, passes: float) -> float:
+    """Cycles that reading `size` bytes costs `passes` times over, beside the arithmetic on them.
+
+    What stays in the first-level cache is free. Streams are prefetched, so the rest costs less
+    than its transport alone would.
+    """
+    if size <= L1_BYTES:
+        return 0.0
+    return (
+        size * passes / (5.0 * L2_BYTES_PER_CYCLE if size <= L2_BYTES else 4.0 * L3_BYTES_PER_CYCLE)
+    )

@@ -27,7 +27,7 @@ from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.cover import Span, spans, tile_counts
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec
-from cannery.schedule.cost import tile_cycles
+from cannery.schedule.cost import reread_cycles, tile_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -111,7 +111,7 @@ class ConvDirectPx(Schedule):
             for block in _panels(shape, params).blocks:
                 each = _tile_cost(shape, params, isa, vectors, block.n)
                 cycles += count * block.count * each
-            cycles += count * 6.0
+            cycles += count * (6.0 + reread_cycles(4.0 * shape.oc * shape.taps * shape.ic, 1.0))
         if not flat:
             cycles *= -(-shape.oh // rows)
         return Estimate(cycles, _unrolled(shape, params) * (8.0 if isa.has("fma") else 15.0))

@@ -26,6 +26,7 @@ from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.function import describe, parameter_names, residual_pointer, signature
 from cannery.ops.shared.gemm import Block, Gemm
+from cannery.schedule.cost import reread_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -33,7 +34,9 @@ from cannery.target.isa import Isa
 #: Lengths of the reduction that a block of weights in the first-level cache allows.
 DEPTHS = (256, 512)
 #: Bytes of a panel's block.
-PANELS = (32 * 1024, 128 * 1024)
+PANELS = (32 * 1024, 128 * 1024, 512 * 1024)
+#: Candidates of a step: the cheapest by the cost model.
+MAX_CANDIDATES = 48
 #: Extra elements between rows of a panel, so that they do not share cache sets.
 PAD = 16
 
@@ -85,21 +88,10 @@ class ConvGemm(Schedule):
         return "" if epilogues.step_supports(step) else "epilogue not elementwise"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        shape = _shape(graph, step)
-        columns = shape.oc // shape.group
-        found: list[dict[str, int | str]] = []
-        for lanes in gemm.widths(columns, isa):
-            vectors = -(-columns // lanes)
-            for mr, nr in gemm.TILES.get(isa.registers, gemm.TILES[16]):
-                tile = {"lanes": lanes, "mr": min(mr, shape.oh * shape.ow), "nr": min(nr, vectors)}
-                for kc in _depths(shape):
-                    for broadcast in gemm.broadcasts(isa, lanes, kc, 1):
-                        found += [
-                            {**tile, "kc": kc, "broadcast": broadcast, "panel": panel}
-                            for panel in _panels(shape, kc)
-                        ]
-        distinct = {self.label(params): params for params in found}
-        return list(distinct.values())
+        found = {self.label(params): params for params in _space(_shape(graph, step), isa)}
+        ranked = sorted(found, key=lambda label: self.cost(graph, step, found[label], isa).cycles)
+        kept = set(ranked[:MAX_CANDIDATES])
+        return [params for label, params in found.items() if label in kept]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         halo = _shape(graph, step).halo
@@ -116,16 +108,13 @@ class ConvGemm(Schedule):
         tiles = balanced(pixels, int(params["mr"]))
         g = _gemm(params, cut.k, cut.pitch)
         cycles = gemm.product_cycles(isa, g, tiles, blocks) * cut.blocks
-        cycles += pixels * shape.oc / isa.widest * 2.0 * (cut.blocks - 1)
+        cycles += _traffic(shape, params, cut, blocks)
+        if cut.blocks > 1:
+            cycles += _partial_sums(shape, cut, tiles, blocks, isa)
         if not _plain(shape):
             run = cut.length / isa.widest + 3.0
-            cycles += pixels * cut.blocks * (cut.per_block * run + 4.0) / shape.group
-        panels = -(-pixels // _pixels(params, cut))
-        weights = 4.0 * sum(b.width * b.count for b in blocks) * cut.k * cut.blocks * panels
-        if weights > gemm.NEAR_BYTES:
-            cycles = max(cycles, weights / gemm.STREAM_BYTES)
-        code = gemm.code_size(g, tiles, blocks)
-        return Estimate(cycles * shape.group, code)
+            cycles += pixels * cut.blocks * (cut.per_block * run + 4.0) * 1.5
+        return Estimate(cycles * shape.group, gemm.code_size(g, tiles, blocks))
 
     def kernel(self, job: Job) -> Kernel:
         shape = _shape(job.graph, job.step)
@@ -138,7 +127,8 @@ class ConvGemm(Schedule):
         blocks = _blocks(shape, job.params, job.isa)
         mr = int(job.params["mr"])
         g = _gemm(job.params, cut.k, shape.sw * x.col if plain else cut.pitch)
-        pixels = _pixels(job.params, cut)
+        everything = -(-shape.oh * shape.ow // mr) * mr
+        pixels = min(_pixels(job.params, cut), everything)
         rows = max(1, pixels // shape.ow)
         panel = pixels if flat else min(rows, shape.oh) * shape.ow
         scratch = 0 if plain else 4 * panel * cut.pitch
@@ -168,6 +158,7 @@ class ConvGemm(Schedule):
             weights_per_group=sum(b.width * b.count for b in blocks) * cut.k * cut.blocks,
             plain=plain,
             flat=flat,
+            rows_outside=job.params["outside"] == "rows",
             mr=mr,
             rest=shape.oh * shape.ow % panel % mr,
             tiles=balanced(shape.ow, mr),
@@ -231,6 +222,66 @@ def _panels(shape: ConvShape, kc: int) -> list[int]:
     """Distinct sizes of a panel in bytes; one where everything fits."""
     whole = 4 * shape.oh * shape.ow * kc
     return [size for size in PANELS if size < whole] or [PANELS[0]]
+
+
+def _space(shape: ConvShape, isa: Isa) -> list[dict[str, int | str]]:
+    """All combinations of parameters."""
+    columns = shape.oc // shape.group
+    found: list[dict[str, int | str]] = []
+    for lanes in gemm.widths(columns, isa):
+        vectors = -(-columns // lanes)
+        for mr, nr in gemm.TILES.get(isa.registers, gemm.TILES[16]):
+            tile = {"lanes": lanes, "mr": min(mr, shape.oh * shape.ow), "nr": min(nr, vectors)}
+            for kc in _depths(shape):
+                for broadcast in gemm.broadcasts(isa, lanes, kc, 1):
+                    found += [
+                        {
+                            **tile,
+                            "kc": kc,
+                            "broadcast": broadcast,
+                            "panel": panel,
+                            "outside": outside,
+                        }
+                        for panel in _panels(shape, kc)
+                        for outside in ("blocks", "rows")
+                    ]
+    return found
+
+
+def _traffic(shape: ConvShape, params: Params, cut: Cut, blocks: Sequence[Block]) -> float:
+    """Cycles of what the loops read again because no first-level cache holds it."""
+    pixels = shape.oh * shape.ow
+    width = sum(b.width * b.count for b in blocks)
+    block = 4.0 * cut.k * max(b.width for b in blocks)
+    panel = 4.0 * min(pixels, _pixels(params, cut)) * cut.k
+    rounds = cut.blocks * -(-pixels // _pixels(params, cut))
+    tiles = -(-pixels // int(params["mr"])) * cut.blocks
+    groups = sum(b.count for b in blocks)
+    weights = 4.0 * width * cut.k
+    if params["outside"] == "rows":
+        return reread_cycles(weights, tiles) + reread_cycles(
+            weights * cut.blocks, rounds / cut.blocks
+        )
+    again = reread_cycles(block, tiles * groups) + reread_cycles(panel, rounds * (groups - 1))
+    return again + reread_cycles(weights * cut.blocks, rounds / cut.blocks)
+
+
+def _partial_sums(
+    shape: ConvShape,
+    cut: Cut,
+    tiles: Sequence[tuple[int, int, int]],
+    blocks: Sequence[Block],
+    isa: Isa,
+) -> float:
+    """Cycles of storing and loading accumulators; some compilers need registers to do so."""
+    cycles = 0.0
+    for mr, count, _ in tiles:
+        for block in blocks:
+            n = mr * len(block.vecs)
+            spilled = max(n + len(block.vecs) + 4 - isa.registers, 0)
+            each = 1.5 * n + spilled * 2.0 * cut.k / 4.0
+            cycles += each * count * block.count
+    return cycles * cut.blocks
 
 
 def _pixels(params: Params, cut: Cut) -> int:
