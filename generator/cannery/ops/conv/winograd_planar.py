@@ -9,31 +9,30 @@ F(4x4) makes one tile of the 4 x 4 outputs, F(2x2) four, which share their weigh
 of one position are four times as many.
 
 `tiles`: vectors of 4 x 4 outputs at a time. `unroll`: input channels per loop pass (0: no loop).
-`group`: rows of a transform whose values are alive together. `broadcast`: see `panels`.
+`group`: rows of a transform whose values are alive together (0: it goes through memory).
+`broadcast`: see `panels`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.emit.environment import offset, render
-from cannery.emit.transforms import Assign, linear, order
+from cannery.emit.environment import render
 from cannery.ir.graph import Graph
-from cannery.layouts import Layout, Want, image_dims, phase_split
+from cannery.layouts import Want, image_dims, phase_split
 from cannery.ops.conv.geometry import ConvShape, conv_shape
 from cannery.ops.conv.panels import Panels, balanced, bias_array, broadcasts, periodic_mask
-from cannery.ops.conv.winograd import F4, Matrix, Winograd, stacked_input, stacked_output
+from cannery.ops.conv.winograd import F4, Winograd, stacked_input, stacked_output
+from cannery.ops.conv.winograd_tiles import KEPT, Masks, TileCode, blocks, operations
 from cannery.ops.registry import RefArray
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.cover import Span, spans, tile_counts
 from cannery.ops.shared.function import describe, signature
-from cannery.ops.shared.lanes import Vec
 from cannery.schedule.cost import CORE, tile_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
@@ -41,22 +40,19 @@ from cannery.target.isa import Isa
 
 #: Register tiles (P vectors, C channels) by the number of vector registers, the likeliest first.
 TILES = {
-    8: ((1, 4), (2, 2), (4, 1), (1, 5), (2, 3)),
+    8: ((4, 1), (2, 3), (2, 2), (1, 4), (6, 1)),
     16: ((2, 6), (4, 3), (3, 4), (2, 4), (4, 2), (1, 12), (1, 8)),
     32: ((1, 6), (2, 6), (1, 12), (4, 6), (2, 12), (3, 8), (1, 20)),
 }
 
 #: Rows of a transform that are alive together, likewise.
-GROUPS = {8: (1, 8), 16: (8, 2), 32: (8, 2)}
+GROUPS = {8: (0, 1), 16: (2, 8), 32: (8, 2)}
 
 #: So many tiles are tried for vectors that are not the widest.
 NARROW_TILES = 3
 
 #: Multiply-accumulates of one register tile in line, at most.
 MAX_UNROLLED = 400
-
-#: Rows of the transforms in the order that keeps those together which share sums.
-_ROWS = {(4, 6): (1, 2, 3, 4, 0, 5), (4, 4): (0, 2, 1, 3)}
 
 
 @dataclass(frozen=True)
@@ -72,18 +68,6 @@ class Variant:
     inputs: int
     input: Sequence[Sequence[str]]
     output: Mapping[int, Sequence[Sequence[str]]]
-
-
-@dataclass(frozen=True)
-class Masks:
-    """Which lanes of the last tiles lie outside. `right`: the width is no multiple of 4.
-
-    `bottom`: the first tile of the last tile row, if the height is no multiple of 4, else 0.
-    """
-
-    right: int
-    bottom: int
-    bottom_rows: int
 
 
 @dataclass(frozen=True)
@@ -125,7 +109,7 @@ class WinogradPlanar(Schedule):
 
     def _tile_vectors(self, shape: ConvShape, p: int, most: int) -> list[int]:
         """Sensible numbers of vectors of tiles for a register tile of `p` vectors."""
-        each = _blocks(self.winograd) ** 2
+        each = blocks(self.winograd) ** 2
         least = max(p // each, 1)
         found = [least, 2 * least, 4 * least] if shape.ic * shape.oc >= 1024 else [least]
         return [n for n in found if n <= max(most, 1) and n * each % p == 0] or [1]
@@ -141,12 +125,12 @@ class WinogradPlanar(Schedule):
         total = _tile_rows(shape) * _tile_columns(shape)
         panels = self._panels(shape, params)
         fused = isa.has("fma")
-        into = _operations(stacked_input(self.winograd), int(params["group"]), fused=fused)
-        back = _operations(stacked_output(self.winograd), int(params["group"]), fused=fused)
+        into = operations(stacked_input(self.winograd), int(params["group"]), fused=fused)
+        back = operations(stacked_output(self.winograd), int(params["group"]), fused=fused)
         back += 32 + 16 * 2 * len(step.epilogue)
         cycles = 0.0
         for span, count in tile_counts(total, self._spans(shape, params, isa)):
-            vectors = span.vectors * _blocks(self.winograd) ** 2
+            vectors = span.vectors * blocks(self.winograd) ** 2
             p = _register_vectors(vectors, int(params["p"]))
             each = span.vectors * (shape.ic * (into + 48) + shape.oc * back) / CORE.issue * 1.5
             for block in panels.blocks:
@@ -181,7 +165,7 @@ class WinogradPlanar(Schedule):
             for span in self._spans(shape, job.params, job.isa)
         ]
         floats = max(
-            v.inputs + self._positions * panels.blocks[0].n * v.vectors * span.lanes
+            v.inputs + (self._positions * panels.blocks[0].n * v.vectors + KEPT) * span.lanes
             for span, v in variants
         )
         code = render(
@@ -232,14 +216,14 @@ class WinogradPlanar(Schedule):
         ep: epilogues.Epilogue,
         masks: Masks,
     ) -> Variant:
-        vectors = span.vectors * _blocks(self.winograd) ** 2
-        block = _Block(self.winograd, job, span, vectors)
+        vectors = span.vectors * blocks(self.winograd) ** 2
+        tiles = TileCode(self.winograd, job, span, vectors, int(job.params["group"]))
         return Variant(
             vectors,
             _register_vectors(vectors, int(job.params["p"])),
             self._positions * shape.ic * vectors * span.lanes,
-            block.input(shape.ic),
-            {b.n: block.output(b.n, ep, masks) for b in panels.blocks},
+            tiles.input(shape.ic),
+            {b.n: tiles.output(b.n, ep, masks) for b in panels.blocks},
         )
 
     def emulate(self, graph: Graph, step: Step, inputs: Sequence[RefArray]) -> RefArray:
@@ -269,92 +253,6 @@ class ConvWinogradPlanar(WinogradPlanar):
     winograd = F4
 
 
-@dataclass(frozen=True)
-class _Block:
-    """Writes the transforms of one span of tiles."""
-
-    winograd: Winograd
-    job: Job
-    span: Span
-    vectors: int
-
-    def input(self, ic: int) -> list[list[str]]:
-        """From the 6 x 6 pixels of a 4 x 4 tile to the positions of its products."""
-        x = self.job.inputs[0]
-
-        def load(i: int, j: int) -> str:
-            text = f"{self.span.t}_load(xp{offset(_at(x, i - 1, j - 1))})"
-            mask = {0: "left", 5: "right"}.get(j)
-            return _keep(self.span, text, mask) if mask else text
-
-        def store(a: int, b: int, value: str) -> list[str]:
-            at = self.place(a, b, ic)
-            return [f"{self.span.t}_store_aligned(vp{offset(at)}, {value});"]
-
-        return self.transform(stacked_input(self.winograd), load, store)
-
-    def output(self, n: int, ep: epilogues.Epilogue, masks: Masks) -> list[list[str]]:
-        """From the sums of `n` channels to pixels; the bias enters at position (1, 1)."""
-
-        def load(a: int, b: int) -> str:
-            text = f"{self.span.t}_load_aligned(ap{offset(self.place(a, b, n))})"
-            middle = a % self.winograd.tile == b % self.winograd.tile == 1
-            return f"{self.span.t}_add({text}, bias)" if middle else text
-
-        def store(i: int, j: int, value: str) -> list[str]:
-            t = self.span.t
-            vec = Vec(0, self.span.lanes, self.span.lanes, 0)
-            lines = ep.apply(vec, "r", "(oc + c)", self.residual(i, j), across=False)
-            result = "r" if lines else value
-            if masks.right and j >= masks.right:
-                result = _keep(self.span, result, "right")
-            if masks.bottom and i >= masks.bottom_rows:
-                result = _keep(self.span, result, "bottom")
-            end = f"{t}_store(yp{offset(_at(self.job.output, i, j))}, {result});"
-            return [f"{{ {t} r = {value};", *lines, f"{end} }}"] if lines else [end]
-
-        return self.transform(stacked_output(self.winograd), load, store)
-
-    def residual(self, i: int, j: int) -> Callable[[int], str]:
-        """Input index -> pointer to the tile's pixels (i, j)."""
-        return lambda k: f"r{k}p{offset(_at(self.job.inputs[k], i, j))}"
-
-    def place(self, a: int, b: int, channels: int) -> int:
-        """Where position (a, b) of the stacked transform lies, for the first channel and vector."""
-        size = self.winograd.tile
-        position = a % size * size + b % size
-        block = a // size * _blocks(self.winograd) + b // size
-        return (position * channels * self.vectors + block * self.span.vectors) * self.span.lanes
-
-    def transform(
-        self,
-        matrix: Matrix,
-        load: Callable[[int, int], str],
-        store: Callable[[int, int, str], list[str]],
-    ) -> list[list[str]]:
-        """The product matrix . d . matrix^T as statements, by groups of rows."""
-        size = len(matrix[0])
-        fused = self.job.isa.has("fma")
-        t = self.span.t
-        loads = [Assign(f"d{i}_{j}", load(i, j), ()) for i in range(size) for j in range(size)]
-        found: list[list[str]] = []
-        for rows in _row_groups(matrix, int(self.job.params["group"])):
-            assigns = list(loads)
-            part = [matrix[a] for a in rows]
-            for j in range(size):
-                sources = [f"d{i}_{j}" for i in range(size)]
-                targets = [f"t{a}_{j}" for a in rows]
-                assigns += linear(part, sources, targets, t, fused=fused)
-            stores: dict[str, list[str]] = {}
-            for a in rows:
-                targets = [f"v{a}_{b}" for b in range(len(matrix))]
-                sources = [f"t{a}_{j}" for j in range(size)]
-                assigns += linear(matrix, sources, targets, t, fused=fused)
-                stores |= {f"v{a}_{b}": store(a, b, f"v{a}_{b}") for b in range(len(matrix))}
-            found.append(order(assigns, stores, t))
-        return found
-
-
 def _shape(graph: Graph, step: Step) -> ConvShape:
     shape = conv_shape(graph, step)
     assert shape is not None
@@ -380,11 +278,6 @@ def _masks(shape: ConvShape) -> Masks:
     return Masks(shape.ow % 4, bottom, rest)
 
 
-def _blocks(winograd: Winograd) -> int:
-    """Tiles along one side of 4 x 4 outputs."""
-    return 4 // winograd.m
-
-
 def _register_vectors(vectors: int, p: int) -> int:
     """The largest register tile of at most `p` vectors that divides `vectors`."""
     return max(k for k in range(1, min(p, vectors) + 1) if vectors % k == 0)
@@ -394,35 +287,3 @@ def _widths(tiles: int, isa: Isa) -> list[int]:
     """The widest vectors to try, widest first."""
     widths = [w for w in isa.lanes if w <= tiles]
     return widths[-2:][::-1] if widths[-1] > 4 else widths[-1:]
-
-
-def _at(layout: Layout, i: int, j: int) -> int:
-    """Distance of pixel (i, j) of a tile from the tile's place in plane 0."""
-    return (i % 4 * 4 + j % 4) * layout.phase + i // 4 * layout.row + j // 4
-
-
-def _keep(span: Span, value: str, mask: str) -> str:
-    i = f"i32x{span.lanes}"
-    return f"{i}_as_f32({i}_and({span.t}_as_i32({value}), {mask}))"
-
-
-def _row_groups(matrix: Matrix, size: int) -> list[tuple[int, ...]]:
-    """The rows of a transform in groups of at most `size` that are computed together."""
-    rows = _ROWS.get((4, len(matrix)), tuple(range(len(matrix))))
-    if len(matrix[0]) == 8:
-        rows = tuple(range(4))
-    return [rows[k : k + size] for k in range(0, len(rows), size)]
-
-
-@cache
-def _operations(matrix: Matrix, group: int, *, fused: bool) -> int:
-    """Arithmetic instructions of a transform of both sides."""
-    size = len(matrix[0])
-    sources = [f"d{k}" for k in range(size)]
-    all_rows = [f"v{k}" for k in range(len(matrix))]
-    across = len(linear(matrix, sources, all_rows, "f", fused=fused)) * len(matrix)
-    down = 0
-    for rows in _row_groups(matrix, group):
-        part = [matrix[a] for a in rows]
-        down += len(linear(part, sources, [f"t{a}" for a in rows], "f", fused=fused)) * size
-    return across + down

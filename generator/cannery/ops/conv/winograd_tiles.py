@@ -1,0 +1,205 @@
+"""The transforms of Winograd tiles on the phase-split layout, as straight-line code.
+
+A 4 x 4 tile of outputs reads 6 x 6 inputs, each a vector of neighbouring tiles. F(4x4) makes one
+tile of them, F(2x2) four: both are one product with the stacked matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from cannery.emit.environment import offset
+from cannery.emit.transforms import Assign, linear, order
+from cannery.layouts import Layout
+from cannery.ops.conv.winograd import Matrix, Winograd, stacked_input, stacked_output
+from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared.cover import Span
+from cannery.ops.shared.lanes import Vec
+from cannery.schedule.schedule import Job
+
+#: Rows of the transforms of F(4x4), by their shapes, so that those that share sums are neighbours.
+_ROWS = {(6, 6): (1, 2, 3, 4, 0, 5), (4, 6): (0, 2, 1, 3)}
+
+#: Vectors of intermediate results that `group` 0 keeps in memory.
+KEPT = 64
+
+
+@dataclass(frozen=True)
+class Masks:
+    """Which lanes of the last tiles lie outside. `right`: the width is no multiple of 4.
+
+    `bottom`: the first tile of the last tile row, if the height is no multiple of 4, else 0.
+    """
+
+    right: int
+    bottom: int
+    bottom_rows: int
+
+
+@dataclass(frozen=True)
+class TileCode:
+    """Writes the transforms of one span of tiles, with `vectors` per position.
+
+    `group` is the number of rows whose values are alive together; 0: the columns are transformed
+    first, into memory.
+    """
+
+    winograd: Winograd
+    job: Job
+    span: Span
+    vectors: int
+    group: int
+
+    def input(self, ic: int) -> list[list[str]]:
+        """From the 6 x 6 pixels of a 4 x 4 tile to the positions of its products."""
+        x = self.job.inputs[0]
+
+        def load(i: int, j: int) -> str:
+            text = f"{self.span.t}_load(xp{offset(at(x, i - 1, j - 1))})"
+            mask = {0: "left", 5: "right"}.get(j)
+            return keep(self.span, text, mask) if mask else text
+
+        def store(a: int, b: int, value: str) -> list[str]:
+            there = self.place(a, b, ic)
+            return [f"{self.span.t}_store_aligned(vp{offset(there)}, {value});"]
+
+        return self.transform(stacked_input(self.winograd), load, store)
+
+    def output(self, n: int, ep: epilogues.Epilogue, masks: Masks) -> list[list[str]]:
+        """From the sums of `n` channels to pixels; the bias enters at position (1, 1)."""
+
+        def load(a: int, b: int) -> str:
+            text = f"{self.span.t}_load_aligned(ap{offset(self.place(a, b, n))})"
+            middle = a % self.winograd.tile == b % self.winograd.tile == 1
+            return f"{self.span.t}_add({text}, bias)" if middle else text
+
+        def store(i: int, j: int, value: str) -> list[str]:
+            t = self.span.t
+            vec = Vec(0, self.span.lanes, self.span.lanes, 0)
+            lines = ep.apply(vec, "r", "(oc + c)", self.residual(i, j), across=False)
+            result = "r" if lines else value
+            if masks.right and j >= masks.right:
+                result = keep(self.span, result, "right")
+            if masks.bottom and i >= masks.bottom_rows:
+                result = keep(self.span, result, "bottom")
+            end = f"{t}_store(yp{offset(at(self.job.output, i, j))}, {result});"
+            return [f"{{ {t} r = {value};", *lines, f"{end} }}"] if lines else [end]
+
+        return self.transform(stacked_output(self.winograd), load, store)
+
+    def residual(self, i: int, j: int) -> Callable[[int], str]:
+        """Input index -> pointer to the tile's pixels (i, j)."""
+        return lambda k: f"r{k}p{offset(at(self.job.inputs[k], i, j))}"
+
+    def place(self, a: int, b: int, channels: int) -> int:
+        """Where position (a, b) of the stacked transform lies, for the first channel and vector."""
+        size = self.winograd.tile
+        position = a % size * size + b % size
+        block = a // size * blocks(self.winograd) + b // size
+        return (position * channels * self.vectors + block * self.span.vectors) * self.span.lanes
+
+    def transform(
+        self,
+        matrix: Matrix,
+        load: Callable[[int, int], str],
+        store: Callable[[int, int, str], list[str]],
+    ) -> list[list[str]]:
+        """The product matrix . d . matrix^T as statements, by groups of rows."""
+        size = len(matrix[0])
+        t = self.span.t
+        loads = [Assign(f"d{i}_{j}", load(i, j), ()) for i in range(size) for j in range(size)]
+        if self.group == 0:
+            return [*self.columns(matrix, loads), *self.rows(matrix, store)]
+        found: list[list[str]] = []
+        for rows in row_groups(matrix, self.group):
+            assigns = list(loads)
+            for j in range(size):
+                assigns += self.column(matrix, rows, j)
+            stores: dict[str, list[str]] = {}
+            for a in rows:
+                assigns += self.row(matrix, a)
+                stores |= {f"v{a}_{b}": store(a, b, f"v{a}_{b}") for b in range(len(matrix))}
+            found.append(order(assigns, stores, t))
+        return found
+
+    def column(self, matrix: Matrix, rows: Sequence[int], j: int) -> list[Assign]:
+        """Rows t<a>_<j> of column j of matrix . d."""
+        sources = [f"d{i}_{j}" for i in range(len(matrix[0]))]
+        targets = [f"t{a}_{j}" for a in rows]
+        fused = self.job.isa.has("fma")
+        return linear([matrix[a] for a in rows], sources, targets, self.span.t, fused=fused)
+
+    def row(self, matrix: Matrix, a: int) -> list[Assign]:
+        """Row v<a>_<b> of t . matrix^T."""
+        sources = [f"t{a}_{j}" for j in range(len(matrix[0]))]
+        targets = [f"v{a}_{b}" for b in range(len(matrix))]
+        return linear(matrix, sources, targets, self.span.t, fused=self.job.isa.has("fma"))
+
+    def columns(self, matrix: Matrix, loads: Sequence[Assign]) -> list[list[str]]:
+        """Matrix . d, column by column, into memory behind tp."""
+        t, size = self.span.t, len(matrix[0])
+        found = []
+        for j in range(size):
+            assigns = [*loads, *self.column(matrix, range(len(matrix)), j)]
+            stores = {
+                f"t{a}_{j}": [f"{t}_store_aligned(tp{offset(self.kept(a, j))}, t{a}_{j});"]
+                for a in range(len(matrix))
+            }
+            found.append(order(assigns, stores, t))
+        return found
+
+    def rows(self, matrix: Matrix, store: Callable[[int, int, str], list[str]]) -> list[list[str]]:
+        """What is in memory behind tp, times matrix^T, row by row."""
+        t, size = self.span.t, len(matrix[0])
+        found = []
+        for a in range(len(matrix)):
+            loads = [
+                Assign(f"t{a}_{j}", f"{t}_load_aligned(tp{offset(self.kept(a, j))})", ())
+                for j in range(size)
+            ]
+            stores = {f"v{a}_{b}": store(a, b, f"v{a}_{b}") for b in range(len(matrix))}
+            found.append(order([*loads, *self.row(matrix, a)], stores, t))
+        return found
+
+    def kept(self, a: int, j: int) -> int:
+        """Where t<a>_<j> lies behind tp."""
+        return (a * 8 + j) * self.span.lanes
+
+
+def blocks(winograd: Winograd) -> int:
+    """Tiles along one side of 4 x 4 outputs."""
+    return 4 // winograd.m
+
+
+def at(layout: Layout, i: int, j: int) -> int:
+    """Distance of pixel (i, j) of a tile from the tile's place in plane 0."""
+    return (i % 4 * 4 + j % 4) * layout.phase + i // 4 * layout.row + j // 4
+
+
+def keep(span: Span, value: str, mask: str) -> str:
+    """The C expression of a vector with zeros where the mask is not set."""
+    i = f"i32x{span.lanes}"
+    return f"{i}_as_f32({i}_and({span.t}_as_i32({value}), {mask}))"
+
+
+def row_groups(matrix: Matrix, size: int) -> list[tuple[int, ...]]:
+    """The rows of a transform in groups of at most `size` that are computed together; 0: all."""
+    count = len(matrix)
+    rows = _ROWS.get((count, len(matrix[0])), tuple(range(count)))
+    return [rows[k : k + (size or count)] for k in range(0, count, size or count)]
+
+
+@cache
+def operations(matrix: Matrix, group: int, *, fused: bool) -> int:
+    """Arithmetic instructions of a transform of both sides."""
+    size = len(matrix[0])
+    sources = [f"d{k}" for k in range(size)]
+    all_rows = [f"v{k}" for k in range(len(matrix))]
+    across = len(linear(matrix, sources, all_rows, "f", fused=fused)) * len(matrix)
+    down = 0
+    for rows in row_groups(matrix, group):
+        part = [matrix[a] for a in rows]
+        down += len(linear(part, sources, [f"t{a}" for a in rows], "f", fused=fused)) * size
+    return across + down
