@@ -119,6 +119,7 @@ def compile_model(options: Options, dump: Dump | None = None) -> Compiled:
     graph = import_graph(options, dump)
     chosen = choose(graph, target, options)
     source = generate(graph, target.isa, chosen, options, dump)
+    source = replace(source, target=target.name)
     command = f"cannery {__version__} compile {options.model.name} --isa {target.isa.name}"
     dependencies = (options.model, *([chosen.record] if chosen.record else []))
     return Compiled(output_files(source, command), dependencies, source)
@@ -132,7 +133,8 @@ def _compile_for_several(options: Options, dump: Dump | None) -> Compiled:
     for target in targets:
         chosen = choose(graph, target, options)
         named = replace(options, name=part_name(options.name, target.isa))
-        parts.append(generate(graph, target.isa, chosen, named, dump))
+        part = generate(graph, target.isa, chosen, named, dump)
+        parts.append(replace(part, target=target.name))
         records += [chosen.record] if chosen.record else []
     isas = " ".join(f"--isa {target.isa.name}" for target in targets)
     command = f"cannery {__version__} compile {options.model.name} {isas}"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from io import BytesIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,28 +57,43 @@ def as_bytes(array: NDArray[np.generic]) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
-def split_constants(name: str, kernels: Sequence[Kernel]) -> tuple[list[Kernel], WeightBlob]:
-    """Move large arrays of a large model into a blob; equal arrays are stored once."""
-    total = sum(c.values.nbytes for k in kernels for c in k.constants)
-    symbol = f"{name}_weights"
-    if total < BLOB_FROM_BYTES:
-        return list(kernels), WeightBlob(symbol, b"", ())
-    chunks: list[memoryview | bytes] = []
-    known: dict[bytes, int] = {}
-    offsets: list[tuple[str, str, int]] = []
-    size = 0
-    for constant in (c for k in kernels for c in k.constants if is_large(c)):
-        content = as_bytes(constant.values)
-        digest = hashlib.sha256(content).digest()
-        if digest not in known:
-            known[digest] = size
-            chunks += [content, bytes(-len(content) % ALIGNMENT)]
-            size += len(content) + len(chunks[-1])
-        offsets.append((constant.name, array_type(constant.values), known[digest]))
-    result = [
-        replace(k, constants=tuple(c for c in k.constants if not is_large(c))) for k in kernels
-    ]
-    return result, WeightBlob(symbol, b"".join(chunks), tuple(offsets))
+def split_constants(name: str, kernels: Iterable[Kernel]) -> tuple[list[Kernel], WeightBlob]:
+    """Move large arrays of a large model into a blob; equal arrays are stored once.
+
+    Once a model turns out to be large, the arrays of a kernel are let go before the next is made.
+    """
+    total = moved = 0
+    kept: list[Kernel] = []
+    blob = _BlobWriter()
+    for kernel in kernels:
+        kept.append(kernel)
+        total += sum(c.values.nbytes for c in kernel.constants)
+        if total >= BLOB_FROM_BYTES:
+            kept[moved:] = [blob.take(each) for each in kept[moved:]]
+            moved = len(kept)
+    return kept, WeightBlob(f"{name}_weights", blob.data.getvalue(), tuple(blob.offsets))
+
+
+class _BlobWriter:
+    """A blob that grows."""
+
+    def __init__(self) -> None:
+        self.data = BytesIO()
+        self.offsets: list[tuple[str, str, int]] = []
+        self._known: dict[bytes, int] = {}
+
+    def take(self, kernel: Kernel) -> Kernel:
+        """The kernel without its large arrays."""
+        for constant in filter(is_large, kernel.constants):
+            content = as_bytes(constant.values)
+            digest = hashlib.sha256(content).digest()
+            if digest not in self._known:
+                self._known[digest] = self.data.tell()
+                self.data.write(content)
+                self.data.write(bytes(-len(content) % ALIGNMENT))
+            place = self._known[digest]
+            self.offsets.append((constant.name, array_type(constant.values), place))
+        return replace(kernel, constants=tuple(c for c in kernel.constants if not is_large(c)))
 
 
 def is_large(constant: ConstArray) -> bool:

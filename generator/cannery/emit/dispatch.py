@@ -39,7 +39,9 @@ def dispatching_files(name: str, parts: Sequence[Source], command: str) -> dict[
         ),
         f"{name}_selftest.c": render_selftest(whole),
         f"{name}.json": json.dumps(
-            {part.isa.name: manifest(part) for part in parts}, indent=2, sort_keys=True
+            {part.isa.name: manifest(part, (".c", "_weights.c")) for part in parts},
+            indent=2,
+            sort_keys=True,
         )
         + "\n",
     }

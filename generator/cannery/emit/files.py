@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cannery.emit.environment import render
 from cannery.emit.selftest import render_selftest
 from cannery.emit.source import Call, Source, Tensor, render_model
+from cannery.resources import runtime_include_dir
+from cannery.target.compiler import private_flags
+
+#: What has to be compiled, behind the model's name.
+SOURCES = (".c", "_static.c", "_weights.c", "_selftest.c")
 
 RUNTIME_HEADERS_ALWAYS = ("cannery.h", "vec_scalar.h")
 _INCLUDES = {
@@ -22,12 +27,8 @@ _INCLUDES = {
 
 
 def runtime_folder() -> Path:
-    """Where the runtime headers are: beside the installed package, or in the checkout."""
-    package = Path(__file__).resolve().parent.parent
-    for folder in (package / "runtime", package.parent.parent / "runtime"):
-        if (folder / "include" / "cannery" / "cannery.h").is_file():
-            return folder / "include" / "cannery"
-    raise FileNotFoundError("the runtime headers of Cannery are missing from this installation")
+    """The folder of the runtime headers."""
+    return runtime_include_dir() / "cannery"
 
 
 def output_files(source: Source, command: str) -> dict[str, bytes]:
@@ -67,13 +68,18 @@ def headers(source: Source) -> list[str]:
     return sorted(found)
 
 
-def manifest(source: Source) -> dict[str, Any]:
-    """What `<name>.json` holds, for tools."""
+def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]:
+    """What `<name>.json` holds, for tools; `sources` are the suffixes of what to compile."""
     return {
         "cannery": source.version,
         "model_hash": source.hash,
+        "target": source.target,
         "isa": source.isa.name,
         "bits": source.isa.bits,
+        "sources": [f"{source.name}{suffix}" for suffix in sources],
+        "compile_flags": {
+            kind: [*source.isa.flags, *private_flags(kind, source.isa)] for kind in ("gcc", "clang")
+        },
         "workspace_bytes": source.workspace.bytes,
         "workspace_lower_bound": source.workspace.lower_bound,
         "inputs": [_tensor(t) for t in source.inputs],

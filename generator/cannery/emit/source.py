@@ -90,6 +90,7 @@ class Source:
     hash: str
     blob: WeightBlob
     version: str = __version__
+    target: str = ""
 
     @property
     def macs(self) -> int:
@@ -155,13 +156,13 @@ def make_job(program: Program, planned: PlannedStep, isa: Isa, symbol: str) -> J
 def make_source(program: Program, isa: Isa, name: str, rename: Mapping[str, str]) -> Source:
     """Generate all kernels and lay out the workspace."""
     symbols = [step_symbol(name, k, p) for k, p in enumerate(program.steps)]
-    kernels = [
+    made = (
         p.choice.schedule.kernel(make_job(program, p, isa, s))
         for p, s in zip(program.steps, symbols, strict=True)
-    ]
+    )
+    kernels, blob = split_constants(name, made)
     workspace = plan_workspace(program, [k.scratch_bytes for k in kernels])
     inputs, outputs = interface(program.graph, rename, program.io_order)
-    kernels, blob = split_constants(name, kernels)
     variables = root_variables(program)
     calls = []
     for k, (planned, symbol, kernel) in enumerate(
