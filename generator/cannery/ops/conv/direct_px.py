@@ -22,12 +22,19 @@ from cannery.emit.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.layouts import Layout, Want, planar
 from cannery.ops.conv.geometry import ConvShape, conv_shape
-from cannery.ops.conv.panels import Panels, balanced, bias_array, broadcasts, periodic_mask
+from cannery.ops.conv.panels import (
+    Panels,
+    balanced,
+    bias_array,
+    broadcasts,
+    periodic_mask,
+    update_cycles,
+)  # fmt: skip
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.cover import Span, spans, tile_counts
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec
-from cannery.schedule.cost import reread_cycles, tile_cycles
+from cannery.schedule.cost import CORE, reread_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -111,7 +118,7 @@ class ConvDirectPx(Schedule):
             for block in _panels(shape, params).blocks:
                 each = _tile_cost(shape, params, isa, vectors, block.n)
                 cycles += count * block.count * each
-            cycles += count * (6.0 + reread_cycles(4.0 * shape.oc * shape.taps * shape.ic, 1.0))
+            cycles += count * (6.0 + reread_cycles(_weight_bytes(shape, params), 1.0))
         if not flat:
             cycles *= -(-shape.oh // rows)
         return Estimate(cycles, _unrolled(shape, params) * (8.0 if isa.has("fma") else 15.0))
@@ -242,6 +249,11 @@ def _loads(shape: ConvShape) -> list[Load]:
     return loads
 
 
+def _weight_bytes(shape: ConvShape, params: Params) -> float:
+    panels = _panels(shape, params)
+    return 4.0 * panels.k * panels.channels * panels.copies
+
+
 def _is_sensible(shape: ConvShape, params: Params) -> bool:
     """Whether a candidate differs from others, and has a chance."""
     if params["broadcast"] == "load1" and params["lanes"] == 4:
@@ -264,16 +276,15 @@ def _unrolled(shape: ConvShape, params: Params) -> int:
 
 def _tile_cost(shape: ConvShape, params: Params, isa: Isa, vectors: int, n: int) -> float:
     """Cycles of one tile of `vectors` x `n` accumulators."""
-    k = shape.taps * shape.ic
-    loads = {"lane": n / 4, "splat": n, "load1": n}[str(params["broadcast"])] + vectors
-    if params["broadcast"] == "load1" and isa.family == "x86" and not isa.has("fma"):
-        loads += 0.5 * n
+    lanes, unroll = int(params["lanes"]), str(params["unroll"])
+    load = 3.5 if lanes == 16 else 1.0  # nearly every unaligned one crosses a cache line
     if shape.sw > 1:
-        loads += vectors * (1.0 if shape.sw == 2 and shape.kw > 1 else 0.5 * int(params["lanes"]))
-    spilled = max(vectors * n + vectors + 1 - isa.registers, 0)
-    rounds = {"none": k, "kw": shape.kh * shape.ic, "kh": shape.ic, "all": 0}[str(params["unroll"])]
-    update = tile_cycles(isa, n, vectors, loads, k) + spilled * k
-    return update + 1.0 * rounds + 2.0 * vectors * n + 4.0
+        load = 2.0 if shape.sw == 2 and shape.kw > 1 else 0.5 * lanes
+    update = max(update_cycles(isa, _panels(shape, params), n, vectors, load), CORE.latency)
+    k = shape.taps * shape.ic
+    rounds = {"none": k, "kw": shape.kh * shape.ic, "kh": shape.ic, "all": 0}[unroll]
+    slower = 1.05 if unroll == "all" else 1.0
+    return slower * k * update + 1.0 * rounds + 2.0 * vectors * n + 4.0
 
 
 def _constants(job: Job, shape: ConvShape, panels: Panels, mask: int) -> tuple[ConstArray, ...]:

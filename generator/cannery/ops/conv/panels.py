@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cannery.schedule.cost import CORE, mac_instructions
 from cannery.schedule.schedule import ConstArray
 from cannery.target.isa import Isa
 
@@ -92,6 +93,21 @@ def bias_array(symbol: str, values: NDArray[np.float32] | None, channels: int) -
     """`<symbol>_b`: the bias per channel, zeros if there is none."""
     bias = np.zeros(channels, np.float32) if values is None else values
     return ConstArray(f"{symbol}_b", bias, "bias [oc]")
+
+
+def update_cycles(isa: Isa, panels: Panels, n: int, p: int, load: float = 1.0) -> float:
+    """Cycles of one rank-1 update of `p` vectors x `n` channels.
+
+    `load` is what reading one of the vectors costs, in load slots.
+    """
+    macs = p * n
+    arithmetic = macs * mac_instructions(isa)
+    if isa.family == "x86" and not isa.has("fma"):
+        arithmetic += 0.25 * macs + (n if panels.broadcast == "load1" and panels.lanes > 1 else 0)
+    loads = p * load + (n / 4 if panels.broadcast == "lane" else n)
+    spilled = max(macs + p + 1 - isa.registers, 0)
+    bound = max(arithmetic / CORE.arithmetic, loads / CORE.loads, (arithmetic + loads) / CORE.issue)
+    return bound + spilled
 
 
 def periodic_mask(keep: Sequence[bool], length: int) -> NDArray[np.int32]:

@@ -26,14 +26,21 @@ from cannery.emit.environment import render
 from cannery.ir.graph import Graph
 from cannery.layouts import Want, image_dims, phase_split
 from cannery.ops.conv.geometry import ConvShape, conv_shape
-from cannery.ops.conv.panels import Panels, balanced, bias_array, broadcasts, periodic_mask
+from cannery.ops.conv.panels import (
+    Panels,
+    balanced,
+    bias_array,
+    broadcasts,
+    periodic_mask,
+    update_cycles,
+)  # fmt: skip
 from cannery.ops.conv.winograd import F4, Winograd, stacked_input, stacked_output
-from cannery.ops.conv.winograd_tiles import KEPT, Masks, TileCode, blocks, operations
+from cannery.ops.conv.winograd_tiles import KEPT, Masks, TileCode, blocks, transform_cycles
 from cannery.ops.registry import RefArray
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.cover import Span, spans, tile_counts
 from cannery.ops.shared.function import describe, signature
-from cannery.schedule.cost import CORE, tile_cycles
+from cannery.schedule.cost import CORE
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -50,6 +57,10 @@ GROUPS = {8: (0, 1), 16: (2, 8), 32: (8, 2)}
 
 #: So many tiles are tried for vectors that are not the widest.
 NARROW_TILES = 3
+
+#: Cache lines of sums, and of transformed inputs, beyond which they are waited for.
+SUMS_LINES, INPUTS_LINES = 144, 400
+FLOATS_PER_LINE = 16
 
 #: Multiply-accumulates of one register tile in line, at most.
 MAX_UNROLLED = 400
@@ -122,23 +133,37 @@ class WinogradPlanar(Schedule):
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         shape = _shape(graph, step)
-        total = _tile_rows(shape) * _tile_columns(shape)
         panels = self._panels(shape, params)
-        fused = isa.has("fma")
-        into = operations(stacked_input(self.winograd), int(params["group"]), fused=fused)
-        back = operations(stacked_output(self.winograd), int(params["group"]), fused=fused)
-        back += 32 + 16 * 2 * len(step.epilogue)
+        group, fused = int(params["group"]), isa.has("fma")
+        into = transform_cycles(stacked_input(self.winograd), group, 12, isa)
+        work = 8 + 16 * 2 * len(step.epilogue)
+        back = transform_cycles(stacked_output(self.winograd), group, work, isa)
         cycles = 0.0
+        total = _tile_rows(shape) * _tile_columns(shape)
         for span, count in tile_counts(total, self._spans(shape, params, isa)):
             vectors = span.vectors * blocks(self.winograd) ** 2
             p = _register_vectors(vectors, int(params["p"]))
-            each = span.vectors * (shape.ic * (into + 48) + shape.oc * back) / CORE.issue * 1.5
+            each = span.vectors * (shape.ic * into + shape.oc * back)
             for block in panels.blocks:
-                k = tile_cycles(isa, block.n, p, block.n + p, shape.ic) + p * block.n + 6
+                k = products_cycles(isa, panels, block.n, p, shape.ic)
+                k *= 1.0 + 0.07 * (vectors > p)
                 each += block.count * self._positions * vectors / p * k
-            cycles += count * each
-        code = 6.5 * (into + back + 100 + max(int(params["unroll"]), 4) * 30)
-        return Estimate(cycles, code)
+            cycles += count * (each + self._traffic(shape, panels, vectors * span.lanes))
+        code = 8.0 if fused else 6.0
+        return Estimate(cycles, code * (into + back) * 2.5)
+
+    def _traffic(self, shape: ConvShape, panels: Panels, lanes: int) -> float:
+        """Cycles that one span of tiles waits for the caches; fitted to measurements.
+
+        The sums are written and read at once, between pixels that stream by: they should take a
+        fraction of the first-level cache. The inputs are only read again.
+        """
+        inputs = self._positions * shape.ic * lanes / FLOATS_PER_LINE
+        sums = self._positions * panels.blocks[0].n * lanes / FLOATS_PER_LINE
+        rounds = sum(block.count for block in panels.blocks)
+        late_sums = min(max(sums / SUMS_LINES - 1.0, 0.0), 2.0)
+        late_inputs = min(max(inputs / INPUTS_LINES - 1.0, 0.0), 1.0)
+        return 3.0 * late_sums * sums * rounds + 0.8 * late_inputs * inputs * (1 + rounds)
 
     @property
     def _positions(self) -> int:
@@ -251,6 +276,12 @@ class ConvWinogradPlanar(WinogradPlanar):
     id = "conv.winograd_planar"
     inexact = True
     winograd = F4
+
+
+def products_cycles(isa: Isa, panels: Panels, n: int, p: int, ic: int) -> float:
+    """Cycles of one register tile. Short sums overlap with the next ones, long ones wait."""
+    waiting = CORE.latency if ic * p * n > 256 else 0.0
+    return ic * max(update_cycles(isa, panels, n, p), waiting) + p * n + 6
 
 
 def _shape(graph: Graph, step: Step) -> ConvShape:

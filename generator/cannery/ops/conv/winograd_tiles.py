@@ -17,7 +17,9 @@ from cannery.ops.conv.winograd import Matrix, Winograd, stacked_input, stacked_o
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.cover import Span
 from cannery.ops.shared.lanes import Vec
+from cannery.schedule.cost import CORE
 from cannery.schedule.schedule import Job
+from cannery.target.isa import Isa
 
 #: Rows of the transforms of F(4x4), by their shapes, so that those that share sums are neighbours.
 _ROWS = {(6, 6): (1, 2, 3, 4, 0, 5), (4, 6): (0, 2, 1, 3)}
@@ -203,3 +205,26 @@ def operations(matrix: Matrix, group: int, *, fused: bool) -> int:
         part = [matrix[a] for a in rows]
         down += len(linear(part, sources, [f"t{a}" for a in rows], "f", fused=fused)) * size
     return across + down
+
+
+def transform_cycles(matrix: Matrix, group: int, work: int, isa: Isa) -> float:
+    """Cycles of a transform of both sides with `work` more operations on its values."""
+    size, count = len(matrix[0]), len(matrix)
+    arithmetic = operations(matrix, group, fused=isa.has("fma")) + work
+    if group == 0:
+        loads, stores = size * size + size * count, size * count + count * count
+    else:
+        alive = min(group, count) * size + 4
+        spills = max(alive - isa.registers, 0) * -(-count // group)
+        loads = sum(_used(matrix, rows) * size for rows in row_groups(matrix, group)) + spills
+        stores = count * count + spills
+    return 1.1 * max(
+        arithmetic / CORE.arithmetic,
+        stores / CORE.stores,
+        (arithmetic + loads + stores) / CORE.issue,
+    )
+
+
+def _used(matrix: Matrix, rows: Sequence[int]) -> int:
+    """Columns of a matrix that some of its rows need."""
+    return sum(any(matrix[a][j] for a in rows) for j in range(len(matrix[0])))
