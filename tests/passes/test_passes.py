@@ -210,3 +210,23 @@ def test_passes_leave_the_given_graph_alone_and_are_idempotent() -> None:
     assert kinds(graph) == ["Conv", "BatchNormalization"]
     twice = run_passes(once)
     assert kinds(twice) == kinds(once)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_window_as_large_as_its_input_is_a_matrix_product(batch: int) -> None:
+    net = Net(batch, 3, 2, 4)
+    net.then(conv(), net.weight(3, 2, 4, 5), net.weight(5)).norm(5).then(Relu())
+    assert kinds(simplified(net.graph())) == ["Reshape", "MatMul", "Relu"]
+
+
+def test_a_pixel_is_a_matrix_product_at_once() -> None:
+    net = Net(1, 1, 1, 4)
+    net.then(conv(), net.weight(1, 1, 4, 5))
+    assert kinds(simplified(net.graph())) == ["MatMul"]
+
+
+def test_other_windows_stay_convolutions() -> None:
+    for op, kernel in ((conv(), (2, 2)), (conv(pad=1), (3, 3)), (conv(group=2), (3, 3))):
+        net = Net(1, 3, 3, 4)
+        net.then(op, net.weight(*kernel, 4 // op.group, 6))
+        assert kinds(simplified(net.graph())) == ["Conv"]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from cannery.ir.graph import Graph
 from cannery.ir.printer import format_graph
 from cannery.ir.verify import verify
+from cannery.passes.conv_to_matmul import conv_to_matmul
 from cannery.passes.eliminate_common import eliminate_common
 from cannery.passes.eliminate_dead import eliminate_dead
 from cannery.passes.fold_constants import fold_constants
@@ -24,6 +25,7 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("simplify_movement", simplify_movement),
     ("pad_into_window", pad_into_window),
     ("fold_scale_shift", fold_scale_shift),
+    ("conv_to_matmul", conv_to_matmul),
     ("lift_1d", lift_1d),
     ("simplify_movement", simplify_movement),
     ("eliminate_common", eliminate_common),
