@@ -34,6 +34,11 @@ def mac_instructions(isa: Isa) -> float:
     return 1.0 if isa.has("fma") or isa.has("lane_fma") else 2.0
 
 
+def mac_bytes(isa: Isa) -> float:
+    """Bytes of the instructions of one vector multiply-accumulate, with its share of the loads."""
+    return 12.0 if mac_instructions(isa) > 1 else 8.0
+
+
 def tile_cycles(isa: Isa, rows: int, vectors: int, loads: float, k: float) -> float:
     """Cycles of `k` rank-1 updates of a register tile of `rows` x `vectors` accumulators.
 

@@ -15,10 +15,16 @@ from cannery.tune.signature import step_text
 HOT_CODE_BYTES = 16 * 1024
 
 
+#: Bytes of code that a core fetches and decodes in a cycle where they come from beyond the
+#: first-level cache: so it is once in each run, as the layers of a network displace one another.
+FETCHED_BYTES = 3.0
+
+
 def penalty(estimate: Estimate) -> float:
-    """Estimated cycles, raised where the hot code outgrows the instruction cache."""
+    """Estimated cycles, with the fetching of the code; more where it outgrows the cache."""
     excess = max(estimate.code_bytes / HOT_CODE_BYTES - 1.0, 0.0)
-    return estimate.cycles * (1.0 + min(excess, 4.0))
+    fetching = estimate.code_bytes / FETCHED_BYTES
+    return estimate.cycles * (1.0 + min(excess, 4.0)) + fetching
 
 
 def estimated_options(graph: Graph, step: Step, isa: Isa) -> list[Option]:

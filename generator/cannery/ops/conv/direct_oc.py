@@ -26,7 +26,7 @@ from cannery.ops.conv.geometry import ConvShape, conv_shape
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, residual_pointer, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
-from cannery.schedule.cost import reread_cycles, tile_cycles
+from cannery.schedule.cost import mac_bytes, reread_cycles, tile_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -123,7 +123,7 @@ class ConvDirectOc(Schedule):
                 cycles += tiles * block.count * each
         loops = {"none": k / 4, "ic": shape.taps, "kw": shape.kh, "kh": 0}[str(params["unroll"])]
         tiles_total = -(-shape.ow // mr) * -(-len(vectors) // nr)
-        code = _unrolled(shape, params, isa) * 6.5
+        code = _unrolled(shape, params, isa) * mac_bytes(isa)
         weights = 4.0 * k * sum(block.width * block.count for block in _blocks(shape, params, isa))
         cycles += reread_cycles(weights, -(-shape.ow // mr))
         return Estimate(shape.oh * (cycles + tiles_total * loops * 2.0), code)

@@ -28,7 +28,7 @@ from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.taps import load_count, tap_loads
 from cannery.ops.shared.tiles import widths
-from cannery.schedule.cost import CORE, mac_instructions
+from cannery.schedule.cost import CORE, mac_bytes, mac_instructions
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -115,7 +115,10 @@ class ConvUnrolled(Schedule):
         cycles = 6.0 + sum(_block_cycles(shape, params, used, isa) for used in blocks)
         macs = sum(int(used.sum()) for used in blocks) * int(params["mr"])
         tiles = -(-shape.ow // _width(params))
-        return Estimate(shape.oh * (tiles * cycles + 5.0), 8.0 * macs)
+        # Each weight is a constant of its own: its address in the code, its lanes behind it.
+        weights = macs / int(params["mr"])
+        code = macs * (mac_bytes(isa) + 8.0) + 16.0 * weights
+        return Estimate(shape.oh * (tiles * cycles + 5.0), code)
 
     def kernel(self, job: Job) -> Kernel:
         shape = _shape(job.graph, job.step)
