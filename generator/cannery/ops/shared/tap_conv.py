@@ -8,6 +8,8 @@ weights packed for the phase:
     y[j, oc] = b[oc] + sum over taps t, ic:  x[j * x_step + at[t] + ic] * w[phase][t][ic][oc]
 
 A tile of MR pixels of one phase x NR vectors of output channels of one group stays in registers.
+`broadcast` is how an input reaches all lanes: load1 (from memory), rotate (four channels loaded
+once, rotated against weights in rotated order) or lane (NEON multiply by lane).
 """
 
 from __future__ import annotations
@@ -133,8 +135,9 @@ def tap_candidates(shape: TapShape, isa: Isa, label: Callable[[Params], str]) ->
     for lanes in widths(shape.oc, isa):
         vectors = len(split_lanes(shape.oc, isa, lanes))
         broadcasts = ["load1"]
-        if lanes == 4 and shape.ic >= 4 and isa.has("lane_fma"):
-            broadcasts.append("lane")
+        if lanes == 4 and shape.ic >= 4:
+            broadcasts += ["rotate"] if isa.has("rotate") else []
+            broadcasts += ["lane"] if isa.has("lane_fma") else []
         for mr, nr in TILES.get(isa.registers, TILES[16]):
             tile = {"lanes": lanes, "mr": min(mr, max(shape.counts)), "nr": min(nr, vectors)}
             found += [{**tile, "broadcast": word} for word in broadcasts]
@@ -144,7 +147,7 @@ def tap_candidates(shape: TapShape, isa: Isa, label: Callable[[Params], str]) ->
 def tap_cycles(shape: TapShape, params: Params, isa: Isa) -> float:
     """Estimated cycles of one image."""
     mr, nr = int(params["mr"]), int(params["nr"])
-    loads = 1.0 if params["broadcast"] == "load1" else 0.25
+    loads = 1.0 if params["broadcast"] == "load1" else 0.5
     vectors = split_lanes(shape.oc, isa, int(params["lanes"]))
     cycles = 0.0
     for phase, count in zip(shape.phases, shape.counts * shape.row_phases, strict=True):
@@ -232,6 +235,16 @@ def _tables(job: Job, shape: TapShape, width: int) -> list[ConstArray]:
     ]
 
 
+def _rotated(panel: NDArray[np.float32]) -> NDArray[np.float32]:
+    """[tap][ic][lanes], where lane l of channel 4g+r holds the weight of channel 4g + (l+r) % 4."""
+    rotated: NDArray[np.float32] = np.array(panel)
+    lane = np.arange(panel.shape[-1])
+    for group in range(0, panel.shape[1] // 4 * 4, 4):
+        for r in range(4):
+            rotated[:, group + r, :] = panel[:, group + (lane + r) % 4, lane]
+    return rotated
+
+
 def _weights(
     job: Job, shape: TapShape, blocks: Sequence[Block], w: NDArray[np.float32], bias: str
 ) -> list[ConstArray]:
@@ -249,6 +262,8 @@ def _weights(
                         for t, tap in enumerate(taps):
                             source = tap[:, start : start + v.valid]
                             panel[t, :, v.packed : v.packed + v.valid] = source
+                    if job.params["broadcast"] == "rotate":
+                        panel = _rotated(panel)
                     panels.append(panel.reshape(-1))
     oc = shape.oc * shape.groups
     padded = np.zeros(oc + epilogues.CHANNEL_PADDING, np.float32)
