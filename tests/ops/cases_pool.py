@@ -30,6 +30,7 @@ class Window:
 
 WINDOWS = {
     "2x2": Window((1, 6, 9, 5), (2, 2), (2, 2), tail="relu scale"),
+    "2x2_wide": Window((2, 11, 38, 3), (2, 2), (2, 2), tail="relu scale add"),
     "3x3_stride_2_pads": Window((2, 9, 11, 20), (3, 3), (2, 2), ((1, 1), (1, 1)), tail="scale add"),
     "3x3_same": Window((1, 5, 7, 16), (3, 3), ONE, ((1, 1), (1, 1)), tail="relu"),
     "asymmetric": Window((1, 8, 13, 3), (3, 2), (2, 1), ((0, 1), (0, 1))),
