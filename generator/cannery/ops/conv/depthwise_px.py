@@ -1,9 +1,9 @@
 """Depthwise convolution with neighbouring output pixels in the lanes, planar in and out.
 
 A tile of MH rows x NR vectors of pixels of one channel stays in registers; the channel's weights
-are broadcast. Rows of the window that several output rows share are loaded once per tile. The last
-vector of a row overlaps its neighbour, so nothing beyond the windows is read. `unroll` says which
-loops are left: kh (none) or kw (over the kernel's rows).
+are broadcast (load1), or stored once per lane (splat). Rows of the window that several output rows
+share are loaded once per tile. The last vector of a row overlaps its neighbour, so nothing beyond
+the windows is read. `unroll` says which loops are left: kh (none) or kw (over the kernel's rows).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cannery.emit.environment import render
+from cannery.emit.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.layouts import Want, planar
 from cannery.ops.conv.depthwise import (
@@ -25,6 +25,7 @@ from cannery.ops.conv.depthwise import (
 from cannery.ops.conv.geometry import ConvShape
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, signature
+from cannery.ops.shared.lanes import Vec
 from cannery.ops.shared.taps import load_count, tap_loads
 from cannery.ops.shared.tiles import VecLoop, cover, widths
 from cannery.schedule.cost import CORE, mac_instructions
@@ -62,7 +63,9 @@ class ConvDepthwisePx(Schedule):
             for mh, nr in TILES.get(isa.registers, TILES[16]):
                 rows = min(mh, shape.oh) if unroll == "kh" else 1
                 vectors = max(min(nr, shape.ow // lanes), 1)
-                found.append({"lanes": lanes, "mh": rows, "nr": vectors, "unroll": unroll})
+                tile: dict[str, int | str] = {"lanes": lanes, "mh": rows, "nr": vectors}
+                for broadcast in _broadcasts(isa, lanes):
+                    found.append({**tile, "unroll": unroll, "broadcast": broadcast})
         return list({self.label(params): params for params in found}.values())
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
@@ -77,7 +80,7 @@ class ConvDepthwisePx(Schedule):
         mh = int(params["mh"])
         cycles = code = 0.0
         for vectors, loop in _chunks(shape, params, isa):
-            cycles += loop.count * _tile_cycles(shape, step, isa, mh, vectors, loop.vec.lanes)
+            cycles += loop.count * _tile_cycles(shape, step, isa, params, vectors, loop.vec.lanes)
             code += 6.5 * shape.taps * vectors * (mh + (mh > 1))
         if params["unroll"] == "kw":
             cycles *= 1.1
@@ -101,6 +104,8 @@ class ConvDepthwisePx(Schedule):
             at_zero=lambda vec: replace(vec, start=0),
             residual={k: job.inputs[k] for k in ep.tensors},
             residual_at=lambda row, at: lambda k: f"r{k} + {row * job.inputs[k].row + at}",
+            weight=lambda vec, pointer, tap: _weight(job.params, vec, pointer, tap),
+            pitch=_pitch(job.params),
             symbol=job.symbol,
             signature=signature(job, band=True),
             describe=describe(job),
@@ -130,10 +135,31 @@ def _offsets(shape: ConvShape) -> list[int]:
     return [column.at for column in window_columns(shape, 1)]
 
 
+def _broadcasts(isa: Isa, lanes: int) -> list[str]:
+    """How weights may reach all lanes."""
+    return (
+        ["load1", "splat"]
+        if lanes == 4 and isa.family == "x86" and 8 not in isa.lanes
+        else ["load1"]
+    )
+
+
+def _pitch(params: Params) -> int:
+    """Floats from one weight to the next."""
+    return 4 if params["broadcast"] == "splat" else 1
+
+
+def _weight(params: Params, vec: Vec, pointer: str, tap: int) -> str:
+    """A weight in all lanes."""
+    word = "load_aligned" if params["broadcast"] == "splat" and vec.lanes == 4 else "load1"
+    return f"{vec.t}_{word}({pointer}{offset(tap * _pitch(params))})"
+
+
 def _tile_cycles(
-    shape: ConvShape, step: Step, isa: Isa, rows: int, vectors: int, lanes: int
+    shape: ConvShape, step: Step, isa: Isa, params: Params, vectors: int, lanes: int
 ) -> float:
     """Cycles of a register tile: multiply-accumulates, loads, or issue, whichever is most."""
+    rows = int(params["mh"])
     outputs = rows * vectors
     loads, shuffles = load_count(lanes, _offsets(shape), shape.sw)
     lines = len(window_rows(shape, rows)) * vectors
@@ -141,6 +167,8 @@ def _tile_cycles(
     reads = lines * loads + weights
     work = outputs * (shape.taps * mac_instructions(isa) + 1 + len(step.epilogue))
     work += lines * shuffles
+    if params["broadcast"] == "load1" and _shuffles(isa):
+        work += 0.5 * weights
     return 3.0 + max(
         work / CORE.arithmetic,
         reads / CORE.loads,
@@ -150,12 +178,13 @@ def _tile_cycles(
 
 
 def _arrays(job: Job, shape: ConvShape) -> tuple[ConstArray, ...]:
-    """Weights as [oc][kh][kw], biases as [oc]."""
-    w = job.constant(shape.weight).reshape(shape.taps, shape.oc)
+    """Weights as [oc][kh][kw], or [oc][kh][kw][4] where they are splat; biases as [oc]."""
+    pitch = _pitch(job.params)
+    w = np.repeat(job.constant(shape.weight).reshape(shape.taps, shape.oc).T, pitch, axis=1)
     bias = np.zeros(shape.oc, np.float32)
     if shape.bias:
         bias = job.constant(shape.bias)
     return (
-        ConstArray(f"{job.symbol}_w", np.ascontiguousarray(w.T), "weights [oc][kh][kw]"),
+        ConstArray(f"{job.symbol}_w", np.ascontiguousarray(w), "weights [oc][kh][kw]"),
         ConstArray(f"{job.symbol}_b", bias, "bias [oc]"),
     )
