@@ -90,7 +90,8 @@ def test_the_fastest_of_each_layout_is_an_option() -> None:
 def test_what_was_not_measured_is_not_chosen_where_others_were() -> None:
     optimizer = make(steady, limit=3)
     labels = {t.label for t in measured(optimizer, 0)}
-    assert len(labels) == 3
+    # Candidates with the same code are measured once, and count as one.
+    assert 3 <= len(labels) < len(optimizer.tried[0])
     assert {t.label for t in optimizer.tried[0] if t.usable} == labels
     for choice in optimizer.plans(1)[0].choices:
         assert str(choice) in labels
