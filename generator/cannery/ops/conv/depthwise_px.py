@@ -137,11 +137,12 @@ def _offsets(shape: ConvShape) -> list[int]:
 
 def _broadcasts(isa: Isa, lanes: int) -> list[str]:
     """How weights may reach all lanes."""
-    return (
-        ["load1", "splat"]
-        if lanes == 4 and isa.family == "x86" and 8 not in isa.lanes
-        else ["load1"]
-    )
+    return ["load1", "splat"] if lanes == 4 and _shuffles(isa) else ["load1"]
+
+
+def _shuffles(isa: Isa) -> bool:
+    """Whether a broadcast from memory is a load and a shuffle."""
+    return isa.family == "x86" and 8 not in isa.lanes
 
 
 def _pitch(params: Params) -> int:
