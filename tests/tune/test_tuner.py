@@ -1,0 +1,271 @@
+"""Tuning a whole network with real compilers: the record, what repeats it, what spoils it."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+from cannery.cli import invoke
+from cannery.errors import ToolchainError
+from cannery.options import Options, make_options
+from cannery.pipeline import choose, compile_model, import_graph
+from cannery.target.runner import Origin
+from cannery.target.toolchain import find_toolchain
+from cannery.tune import tuner
+from cannery.tune.measure import Protocol
+from cannery.tune.record import Record, read_record
+from cannery.tune.search import Quiet
+from cannery.tune.tuner import Outcome, Settings, tune
+from needs import need_program, need_runner, need_toolchain
+from tiny_models import write_tiny_model
+
+#: Few rounds: these tests are not about which candidate wins.
+FAST = Protocol(first=2, more=1, sample_us=5.0, limit=5.0)
+
+
+@pytest.fixture(autouse=True)
+def quick(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small contests, and a cache of this session's own."""
+    need_program("ninja", "ninja-build")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+    monkeypatch.setattr(tuner, "CONTEST_CANDIDATES", 6)
+    monkeypatch.setattr("cannery.tune.search.Protocol", lambda limit: FAST)
+    monkeypatch.setattr("cannery.tune.confirm.ROUNDS", 2)
+    monkeypatch.setattr("cannery.tune.confirm.TURN_SECONDS", 0.005)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return write_tiny_model(tmp_path / "tiny.h5")
+
+
+def options_for(model: Path, target: str = "generic", **more: object) -> Options:
+    need_toolchain(target)
+    return make_options(model, {"target": target, **more})
+
+
+def tuned(model: Path, target: str = "generic", **more: object) -> Outcome:
+    return tune(options_for(model, target, **more), Settings())
+
+
+def the_record(outcome: Outcome) -> Record:
+    record = read_record(outcome.path)
+    assert record is not None
+    return record
+
+
+def test_compile_does_what_the_record_says(model: Path) -> None:
+    outcome = tuned(model)
+    assert outcome.path == model.with_name("tiny.generic.tuning.json")
+    record = the_record(outcome)
+    assert [(e.nodes[0], e.origin) for e in record.steps] == [("scores", outcome.origin.value)]
+    options = options_for(model, locked=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        graph = import_graph(options)
+        chosen = choose(graph, find_toolchain(options).target, options)
+        compiled = compile_model(options)
+    assert [str(c) for c in chosen.choices] == [str(x.chosen) for x in outcome.layers]
+    assert outcome.path in compiled.dependencies
+    assert outcome.error < 1e-6
+    assert outcome.before_us
+    assert outcome.after_us
+
+
+def test_tuning_again_measures_nothing_and_changes_nothing(model: Path) -> None:
+    first = tuned(model)
+    before = first.path.read_bytes()
+    again = tuned(model)
+    assert again.measured == 0
+    assert not again.changed
+    assert again.path.read_bytes() == before
+    assert again.peak_gflops > 0
+
+
+def test_new_weights_keep_the_record(model: Path) -> None:
+    first = tuned(model)
+    write_tiny_model(model, seed=7)
+    options = options_for(model, locked=True)
+    compile_model(options)
+    second = tuned(model)
+    old, new = (json.loads(x.path.read_text()) for x in (first, second))
+    assert old["key"] == new["key"]
+
+
+def test_a_record_elsewhere(model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "records"
+    folder.mkdir()
+    outcome = tuned(model, tuning=str(folder))
+    assert outcome.path == folder / "tiny.generic.tuning.json"
+    assert not model.with_name("tiny.generic.tuning.json").exists()
+    compile_model(options_for(model, locked=True, tuning=str(folder)))
+
+
+def test_no_time_at_all(model: Path) -> None:
+    outcome = tune(options_for(model, "sse2"), Settings(budget=0.0))
+    assert outcome.measured == 0
+    assert {e.origin for e in the_record(outcome).steps} == {"estimated"}
+
+
+def test_an_emulator_checks_and_decides_nothing(model: Path) -> None:
+    toolchain = need_toolchain("neon64")
+    if need_runner(toolchain).origin is not Origin.EMULATED:
+        pytest.skip("this machine runs the target itself")
+    outcome = tuned(model, "neon64")
+    assert outcome.origin is Origin.EMULATED
+    assert (outcome.before_us, outcome.after_us) == (None, None)
+    assert {e.origin for e in the_record(outcome).steps} == {"estimated"}
+    assert any(t.us is not None for x in outcome.layers for t in x.tried)
+
+
+def test_better_measurements_are_kept(model: Path) -> None:
+    first = tuned(model)
+    text = first.path.read_text()
+    assert '"origin": "host"' in text
+    text = text.replace('"origin": "host"', '"origin": "device"')
+    first.path.write_text(text)
+    again = tuned(model)
+    assert again.path.read_text() == text
+    assert any("of better origin" in note for note in again.notes)
+
+
+def test_progress_is_told(model: Path) -> None:
+    told: list[str] = []
+
+    class Teller(Quiet):
+        def total(self, contests: int) -> None:
+            told.append(f"total {contests}")
+
+        def stage(self, text: str) -> None:
+            told.append(text)
+
+    tune(options_for(model, "ssse3"), Settings(), Teller())
+    assert told[0] == "reading the model"
+    assert told[-1] == "confirming whole networks"
+    assert any(text.startswith("total ") for text in told)
+
+
+def test_two_devices_share_the_work(model: Path, tmp_path: Path) -> None:
+    runner = tmp_path / "device"
+    runner.write_text(f'#!/bin/sh\necho "$@" >> "{tmp_path}/log$1"\nshift\nexec "$@"\n')
+    runner.chmod(runner.stat().st_mode | stat.S_IXUSR)
+    outcome = tuned(model, runner=(f"{runner} 1", f"{runner} 2"))
+    assert outcome.origin is Origin.DEVICE
+    assert (tmp_path / "log1").exists()
+    assert (tmp_path / "log2").exists()
+    assert str(tmp_path) not in outcome.path.read_text()
+
+
+BROKEN = {
+    "missing compiler": (["--cc", "no-such-compiler"], "no-such-compiler"),
+    "failing compiler": (["--cc", "{script}"], "refused"),
+    "crashing emulator": (["--runner", "{crash}"], "SIGSEGV"),
+    "failing emulator": (["--runner", "false"], "failed with exit code 1"),
+    "silent emulator": (["--runner", "true"], "candidates were reported"),
+    "bad budget": (["--budget", "-1"], "--budget"),
+    "no model": (["--isa", "nonsense"], "nonsense"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_what_fails_is_one_error_and_leaves_the_record(
+    kind: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    need_toolchain("generic")
+    record = model.with_name("tiny.generic.tuning.json")
+    if kind != "no model":
+        tuned(model)
+    before = record.read_bytes() if record.exists() else b""
+    compiler, crash = tmp_path / "compiler", tmp_path / "crash"
+    compiler.write_text('#!/bin/sh\ncase "$*" in *-dM*) exec cc "$@";; esac\n'
+                        "echo 'error: refused' >&2\nexit 1\n")  # fmt: skip
+    crash.write_text("#!/bin/sh\nkill -SEGV $$\n")
+    for script in (compiler, crash):
+        script.chmod(0o755)
+    arguments, message = BROKEN[kind]
+    words = [a.format(script=compiler, crash=crash) for a in arguments]
+    target = [] if kind == "no model" else ["--target", "generic"]
+    code = invoke(["autotune", str(model), *target, *words])
+    told = capsys.readouterr().err.strip()
+    assert code == 2
+    assert told.count("\n") == 0
+    assert told.startswith("cannery: error: ")
+    assert message in told
+    assert (record.read_bytes() if record.exists() else b"") == before
+
+
+def test_a_damaged_record_is_told_before_anything_is_done(model: Path) -> None:
+    record = model.with_name("tiny.generic.tuning.json")
+    record.write_text("{")
+    assert invoke(["autotune", str(model), "--target", "generic"]) == 2
+    assert record.read_text() == "{"
+
+
+def test_errors_of_programs_have_their_own_type(model: Path) -> None:
+    with pytest.raises(ToolchainError):
+        tuned(model, runner=("false",))
+
+
+def test_json(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    need_toolchain("generic")
+    assert invoke(["autotune", str(model), "--target", "generic", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    content = json.loads(printed.out)
+    assert content["target"] == "generic"
+    assert set(content["total_us"]) == {"before", "after"}
+    (step,) = [s for s in content["steps"] if s["macs"]]
+    assert step["op"] == "Conv"
+    assert step["chosen"] in [c["schedule"] for c in step["candidates"]]
+    first = step["candidates"][0]
+    assert first["us"] > 0
+    assert first["percent_of_peak"] > 0
+    assert first["error"] < 1e-5
+    assert content["seconds"] > 0
+
+
+def test_table(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    need_toolchain("generic")
+    assert invoke(["autotune", str(model), "--target", "generic"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    for word in ("Conv scores", "chosen", "% of peak", "before", "after", "GFLOP/s"):
+        assert word in printed.out
+
+
+def test_an_error_bound_that_nothing_meets(model: Path) -> None:
+    need_toolchain("generic")
+    assert invoke(["autotune", str(model), "--target", "generic", "--max-error", "1e-12"]) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pseudo-terminals")
+def test_live_display(model: Path) -> None:
+    import os
+    import pty
+    import subprocess
+
+    need_toolchain("generic")
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "cannery", "autotune", str(model), "--target", "generic"]
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=follower, stdin=subprocess.DEVNULL,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+    ) as process:  # fmt: skip
+        os.close(follower)
+        shown = b""
+        while True:
+            try:
+                piece = os.read(leader, 4096)
+            except OSError:
+                break
+            if not piece:
+                break
+            shown += piece
+        assert process.wait() == 0
+    assert b"confirming whole networks" in shown
+    assert b"tiny.generic.tuning.json" in shown
