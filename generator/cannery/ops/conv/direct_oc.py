@@ -88,7 +88,7 @@ class ConvDirectOc(Schedule):
             vectors = len(split_lanes(shape.oc, isa, lanes))
             for mr, nr in TILES.get(isa.registers, TILES[16]):
                 tile = (min(mr, shape.ow), min(nr, vectors))
-                for unroll in ("none", "ic", "kw", "kh"):
+                for unroll in _levels(shape):
                     for broadcast in _broadcasts(shape, isa, lanes):
                         found.append(
                             {
@@ -161,6 +161,11 @@ def _widths(channels: int, isa: Isa) -> list[int]:
     """The widest vectors to try: all that are not wider than twice the channels."""
     widths = [w for w in isa.lanes if w == 1 or w < 2 * channels]
     return widths[-2:][::-1] if widths[-1] > 4 else widths[-1:]
+
+
+def _levels(shape: ConvShape) -> tuple[str, ...]:
+    """The levels of unrolling that differ: few input channels are always in line."""
+    return ("ic", "kw", "kh") if shape.ic <= 4 else ("none", "ic", "kw", "kh")
 
 
 def _broadcasts(shape: ConvShape, isa: Isa, lanes: int) -> list[str]:
