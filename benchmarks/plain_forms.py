@@ -467,12 +467,17 @@ class PlainLoops(Schedule):
         return Estimate(float(step.macs(graph)))
 
     def kernel(self, job: Job) -> Kernel:
-        """The loops, compiled with -O3 whatever the rest is compiled with."""
+        """The loops, compiled with -O3 whatever the rest is compiled with.
+
+        The instruction set `generic` stands for processors without vectors: where it is measured on
+        one that has them, the compiler must not use them either.
+        """
         code, constants = self._step(job)
         scratch = 0
         if job.step.parts:
             code, constants, scratch = self._chain(job)
-        text = '#pragma GCC push_options\n#pragma GCC optimize ("O3")\n'
+        options = '"O3"' if job.isa.widest > 1 else '"O3", "no-tree-vectorize"'
+        text = f"#pragma GCC push_options\n#pragma GCC optimize ({options})\n"
         text += f"{code}\n#pragma GCC pop_options\n"
         return Kernel(text, constants, scratch, needs_math=True)
 
