@@ -23,11 +23,10 @@ from cannery.target.isa import Isa
 from cannery.tune.defaults import penalty
 from cannery.tune.harness import Candidate, make_candidate
 from cannery.tune.plan import Unit
-from cannery.tune.signature import step_signature
+from cannery.tune.signature import step_kind
 from cannery.tune.trial import Data, Trial, make_trial, step_data
 
-#: Candidates of one contest, and how many of each schedule and layout are in it in any case.
-CONTEST_CANDIDATES = 24
+#: How many candidates of each schedule and layout are in a contest in any case.
 SEEDED = 2
 
 #: Characters of code beyond which compilers take minutes, and caches overflow.
@@ -51,7 +50,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Contest:
-    """The candidates of all steps with one signature; `steps` are the indices of their units.
+    """The candidates of all steps of one kind; `steps` are the indices of their units.
 
     `cycles` is the estimate of the best; `candidates` follow `ranked`, without those whose code is
     that of another one (`same` leads from the label of such a one to that other's).
@@ -122,10 +121,10 @@ def _orders(graph: Graph, step: Step, isa: Isa, ranked: Ranked) -> tuple[str, ..
 
 
 def group(graph: Graph, units: Sequence[Unit]) -> dict[str, list[int]]:
-    """Indices of the units by signature."""
+    """Indices of the units that are tuned once, by `step_kind`."""
     groups: dict[str, list[int]] = {}
     for index, unit in enumerate(units):
-        groups.setdefault(step_signature(graph, unit.step), []).append(index)
+        groups.setdefault(step_kind(graph, unit.step), []).append(index)
     return groups
 
 
@@ -142,13 +141,15 @@ class ContestMaker:
     isa: Isa
     values: Mapping[str, RefArray]
     wanted: Mapping[int, Sequence[str]]
-    limit: int = CONTEST_CANDIDATES
     inexact: bool = True
     number: int = 0
     contests: int = 0
 
-    def step_contest(self, indices: Sequence[int]) -> Contest | None:
-        """The contest of steps with one signature; None if there is nothing to compute."""
+    def step_contest(self, indices: Sequence[int], limit: int) -> Contest | None:
+        """The contest of steps of one kind, of at most `limit` candidates.
+
+        None if there is nothing to compute.
+        """
         step = self.units[indices[0]].step
         ranked = rank(self.graph, step, self.isa, inexact=self.inexact)
         wanted = [label for k in indices for label in self.wanted.get(k, ())]
@@ -156,9 +157,9 @@ class ContestMaker:
         if not computing:
             return None
         data = step_data(self.graph, step, self.values)
-        tried = by_preference(self.graph, step, self.isa, computing, wanted)[: 4 * self.limit]
+        tried = by_preference(self.graph, step, self.isa, computing, wanted)[: 4 * limit]
         trials = ((r, self._trial(step, r.choice, data)) for r in tried)
-        return self._contest(step.name, indices, trials)
+        return self._contest(step.name, indices, trials, limit)
 
     def _trial(self, step: Step, choice: Choice, data: Data) -> Trial:
         return _required(
@@ -173,17 +174,21 @@ class ContestMaker:
         trial = make_trial(graph, step, choice.schedule, choice.params, self.isa, data)
         cost = choice.schedule.cost(graph, step, choice.params, self.isa)
         name = f"{source} to {target}, {type_}"
-        return self._contest(name, (), [(Ranked(choice, penalty(cost)), _required(trial))])
+        return self._contest(name, (), [(Ranked(choice, penalty(cost)), _required(trial))], 1)
 
     def _contest(
-        self, name: str, indices: Sequence[int], trials: Iterable[tuple[Ranked, Trial]]
+        self,
+        name: str,
+        indices: Sequence[int],
+        trials: Iterable[tuple[Ranked, Trial]],
+        limit: int,
     ) -> Contest:
         """A contest of the first `limit` trials whose code differs."""
         ranked: list[Ranked] = []
         by_key: dict[str, Candidate] = {}
         same: dict[str, str] = {}
         for each, trial in trials:
-            if len(by_key) >= self.limit:
+            if len(by_key) >= limit:
                 break
             candidate = make_candidate(trial, self.number, self.contests)
             if len(candidate.kernel.code) > LONGEST_CODE and by_key:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from cannery.ir.graph import Graph
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import Estimate, legal
 from cannery.target.isa import Isa
 from cannery.tune.plan import Option, make_option
-from cannery.tune.signature import step_text
+from cannery.tune.signature import step_kind
 
 #: Straight-line code beyond this does not stay in the first-level instruction cache.
 HOT_CODE_BYTES = 16 * 1024
@@ -40,10 +38,7 @@ def estimated_options(graph: Graph, step: Step, isa: Isa) -> list[Option]:
 
 
 class Estimates:
-    """`estimated_options` of a graph's steps, shared by steps that differ in nothing but weights.
-
-    Kernels may leave out weights that are zero, so as many of them have to be zero, too.
-    """
+    """`estimated_options` of a graph's steps, computed once for each `step_kind`."""
 
     def __init__(self, graph: Graph, isa: Isa) -> None:
         self._graph = graph
@@ -52,10 +47,7 @@ class Estimates:
 
     def options(self, step: Step) -> list[Option]:
         """All exact candidates of a step, cheapest first."""
-        constants = self._graph.constants
-        weights = [constants[v] for n in step.nodes for v in n.inputs if v in constants]
-        counts = [np.count_nonzero(w) for w in weights]
-        signature = f"{step_text(self._graph, step)} {counts}"
-        if signature not in self._known:
-            self._known[signature] = estimated_options(self._graph, step, self._isa)
-        return self._known[signature]
+        kind = step_kind(self._graph, step)
+        if kind not in self._known:
+            self._known[kind] = estimated_options(self._graph, step, self._isa)
+        return self._known[kind]

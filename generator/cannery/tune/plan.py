@@ -22,9 +22,9 @@ from cannery.target.isa import Isa
 #: States kept after each step.
 BEAM = 64
 
-#: Cycles of a reorder: of the call, and per element (a load and a store each).
+#: Cycles of a reorder: of the call, and per element (transposes in registers).
 REORDER_CALL = 30.0
-REORDER_PER_ELEMENT = 1.0
+REORDER_PER_ELEMENT = 0.7
 
 #: Cost of copying a value from one order into a buffer of another (or the same).
 ReorderCost = Callable[[str, str, str], float]

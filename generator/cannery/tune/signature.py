@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
+import numpy as np
+
 from cannery.ir.graph import Graph
 from cannery.ir.printer import format_attributes, format_graph
 from cannery.schedule.program import Step
@@ -27,6 +29,17 @@ def step_text(graph: Graph, step: Step) -> str:
     lines += [f"part of {len(part.nodes)}" for part in step.parts]
     lines.append(f"out {' '.join(map(short, step.outputs))}")
     return "\n".join(lines)
+
+
+def step_kind(graph: Graph, step: Step) -> str:
+    """What makes candidates equally fast: `step_text`, and how many of each weights are not zero.
+
+    Kernels may leave out weights that are zero.
+    """
+    constants = graph.constants
+    weights = (constants[v] for n in step.nodes for v in n.inputs if v in constants)
+    counts = " ".join(str(np.count_nonzero(w)) for w in weights)
+    return f"{step_text(graph, step)}\n{counts}"
 
 
 def step_signature(graph: Graph, step: Step) -> str:

@@ -22,7 +22,6 @@ from cannery.target.runner import Origin, host_cpu_name
 from cannery.target.toolchain import Toolchain, find_toolchain
 from cannery.tune.confirm import Judge
 from cannery.tune.contests import (
-    CONTEST_CANDIDATES,
     Contest,
     ContestMaker,
     Ranked,
@@ -30,9 +29,10 @@ from cannery.tune.contests import (
     needed_reorders,
     rank,
 )
+from cannery.tune.defaults import Estimates
 from cannery.tune.measure import TIE, Protocol
 from cannery.tune.optimize import Optimizer, Tried, plan_text
-from cannery.tune.plan import Option, Plan, make_option, make_units, plans
+from cannery.tune.plan import Plan, make_units, plans
 from cannery.tune.record import (
     FORMAT,
     Entry,
@@ -51,6 +51,11 @@ from cannery.tune.record import (
 from cannery.tune.search import Bench, Progress, Quiet, Search
 from cannery.tune.signature import graph_key
 from cannery.tune.trial import random_inputs
+
+#: Candidates of one kind of step, and of one that takes less than this part of the whole time.
+CONTEST_CANDIDATES = 24
+SMALL_CANDIDATES = 8
+SMALL_SHARE = 0.02
 
 #: Whole nets that are compared in the end, beside the one without tuning.
 CONFIRMED_PLANS = 3
@@ -181,12 +186,11 @@ class Tuner:
             k: rank(self.graph, unit.step, self.isa, inexact=True)
             for k, unit in enumerate(self.units)
         }
-        self.default = self.estimated(estimates)
+        self.default = self.estimated()
         fixed = self.fixed()
-        limit = 1_000_000 if self.settings.exhaustive else CONTEST_CANDIDATES
-        maker = ContestMaker(self.graph, self.units, self.isa, values, self.wanted(fixed), limit)
+        maker = ContestMaker(self.graph, self.units, self.isa, values, self.wanted(fixed))
         self.progress.stage("generating candidates")
-        contests = self.step_contests(maker)
+        contests = self.step_contests(maker, estimates)
         reorders = self.reorder_contests(maker, estimates)
         protocol = EMULATED_PROTOCOL if self.bench.origin is Origin.EMULATED else None
         search = Search(self.bench, self.options.max_error, self.progress, self.settings.budget)
@@ -200,14 +204,10 @@ class Tuner:
         )  # fmt: skip
         return optimizer, search
 
-    def estimated(self, estimates: Mapping[int, Sequence[Ranked]]) -> Plan:
+    def estimated(self) -> Plan:
         """What an untuned compile would choose."""
-        found: list[list[Option]] = []
-        for index, unit in enumerate(self.units):
-            exact = (r for r in estimates[index] if not r.choice.inexact)
-            found.append([
-                make_option(self.graph, unit.step, r.choice, self.isa, r.cycles) for r in exact
-            ])  # fmt: skip
+        estimates = Estimates(self.graph, self.isa)
+        found = [estimates.options(unit.step) for unit in self.units]
         return plans(self.graph, self.units, found, io_order=self.order)[0]
 
     def wanted(self, fixed: Mapping[int, Choice]) -> dict[int, list[str]]:
@@ -245,14 +245,25 @@ class Tuner:
             )
         return kept
 
-    def step_contests(self, maker: ContestMaker) -> dict[int, Contest]:
-        """The contest of each step that computes something."""
+    def step_contests(
+        self, maker: ContestMaker, estimates: Mapping[int, Sequence[Ranked]]
+    ) -> dict[int, Contest]:
+        """The contest of each unit that computes something."""
+        best = {k: min((r.cycles for r in found), default=0.0) for k, found in estimates.items()}
+        total = sum(best[k] for k, unit in enumerate(self.units) if not unit.step.parts) or 1.0
         found: dict[int, Contest] = {}
         for indices in group(self.graph, self.units).values():
-            contest = maker.step_contest(indices)
+            share = sum(best[k] for k in indices) / total
+            contest = maker.step_contest(indices, self.candidates_for(share))
             if contest is not None:
                 found.update(dict.fromkeys(indices, contest))
         return found
+
+    def candidates_for(self, share: float) -> int:
+        """How many candidates a step deserves that takes a share of the estimated time."""
+        if self.settings.exhaustive:
+            return 1_000_000
+        return CONTEST_CANDIDATES if share >= SMALL_SHARE else SMALL_CANDIDATES
 
     def reorder_contests(
         self, maker: ContestMaker, estimates: Mapping[int, Sequence[Ranked]]
