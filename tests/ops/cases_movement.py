@@ -37,6 +37,28 @@ def scale_shift_tanh() -> Graph:
 
 
 @case
+def normalise_rgb() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 5, 21, 3), DType.UINT8)
+    y = net.node(Mul(), [net.node(Cast(DType.FLOAT32), [x]), net.weight(3)])
+    return net.graph(net.node(Add(), [y, net.weight(3)]))
+
+
+@case
+def scale_and_add_narrow() -> Graph:
+    net = Net()
+    x, r = net.input("x", (2, 3, 17, 5)), net.input("r", (2, 3, 17, 5))
+    return net.graph(net.node(Add(), [net.node(Mul(), [x, net.weight(5)]), r]))
+
+
+@case
+def scale_wide() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 2, 9, 36))
+    return net.graph(net.node(Add(), [net.node(Mul(), [x, net.weight(36)]), net.weight(36)]))
+
+
+@case
 def add_relu() -> Graph:
     net = Net()
     x, r = net.input("x", (1, 4, 5, 11)), net.input("r", (1, 4, 5, 11))

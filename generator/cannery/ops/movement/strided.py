@@ -3,14 +3,19 @@
 Reads affine layouts (nhwc, planar), writes affine layouts, of any halo and pitch: so a cast, a
 scaling, an activation and the change of order before a convolution are one pass over memory. The
 loops run in the order of the output's strides; what is contiguous everywhere becomes one loop.
+Where operands differ per channel and channels do not fill vectors, vectors run across pixels, and
+the loop's body is as long as channels and vectors take to meet again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import gcd
 
-from cannery.emit.environment import offset, render
+import numpy as np
+
+from cannery.emit.environment import offset, render, times
 from cannery.ir.graph import Graph, Node
 from cannery.ir.tensor import DType
 from cannery.layouts import Layout, Want, nhwc, planar
@@ -35,6 +40,18 @@ class Loop:
     extent: int
     strides: tuple[int, ...]
     channel: bool
+
+
+@dataclass(frozen=True)
+class Run:
+    """Neighbouring vectors, and how often all of them come again, one after the other."""
+
+    vecs: tuple[Vec, ...]
+    count: int
+
+
+#: Vectors of the longest body of a loop across pixels.
+MAX_PERIOD = 16
 
 
 @schedule
@@ -84,22 +101,26 @@ class MovementStrided(Schedule):
     def kernel(self, job: Job) -> Kernel:
         ep = epilogues.build(job, job.step.inputs[0], stages(job.step))
         layouts = (*job.inputs, job.output)
-        loops = nest(
-            layouts, per_channel=any(o.kind == "channel" for s in ep.stages for o in s.operands)
-        )
+        per_channel = any(o.kind == "channel" for s in ep.stages for o in s.operands)
+        channels = job.output.shape[2]
+        across = per_channel and _dense_pixels(layouts) and period(channels, job.isa) > 1
+        loops = nest(layouts, per_channel=per_channel, channels_alone=not across)
         inner = loops[-1]
         first = job.inputs[0]
         raw = job.output.dtype != DType.FLOAT32
         contiguous = inner.strides[0] == 1
         by_ones = raw or (first.dtype != DType.FLOAT32 and not contiguous)
-        vectors = split_lanes(
-            inner.extent, job.isa, 1 if by_ones else 0, partial=contiguous and not raw
-        )
+        lanes = 1 if by_ones else 0
+        if across:
+            runs = periodic_runs(inner.extent, channels, job.isa, lanes)
+        else:
+            runs = _runs(split_lanes(inner.extent, job.isa, lanes, partial=contiguous and not raw))
         code = render(
             "ops/movement/strided.c.j2",
             loops=loops[:-1],
             inner=inner,
-            groups=_groups(vectors),
+            runs=runs,
+            channel=_channel(loops, channels, across=across),
             ep=ep,
             raw=raw,
             load=lambda vec, pointer: _load(first, inner.strides[0], vec, pointer),
@@ -109,7 +130,12 @@ class MovementStrided(Schedule):
             describe=describe(job),
             signature=signature(job),
         )
-        return Kernel(code, ep.constants, needs_math=ep.needs_math)
+        constants = ep.constants
+        if across:  # vectors may begin at any channel, and those behind the last are the first
+            constants = tuple(
+                replace(c, values=np.resize(c.values[:channels], c.values.size)) for c in constants
+            )
+        return Kernel(code, constants, needs_math=ep.needs_math)
 
 
 def _is_copy(graph: Graph, step: Step) -> bool:
@@ -132,10 +158,13 @@ def stages(step: Step) -> tuple[Node, ...]:
     return step.nodes if isinstance(step.anchor.op, Elementwise) else step.epilogue
 
 
-def nest(layouts: Sequence[Layout], *, per_channel: bool) -> list[Loop]:
+def nest(
+    layouts: Sequence[Layout], *, per_channel: bool, channels_alone: bool = True
+) -> list[Loop]:
     """Loops from the outermost (largest output stride) to the innermost, merged where possible.
 
-    `per_channel` keeps the channel loop apart, for operands that depend on the channel only.
+    `per_channel` tells that operands depend on the channel only: then pixels and channels are kept
+    apart, or, without `channels_alone`, channels may run on into the next pixel.
     """
     h, w, c = layouts[0].shape
     rows = Loop(h, tuple(layout.row for layout in layouts), channel=False)
@@ -148,12 +177,46 @@ def nest(layouts: Sequence[Layout], *, per_channel: bool) -> list[Loop]:
     merged: list[Loop] = []
     for loop in loops:
         mixes = per_channel and merged and merged[-1].channel != loop.channel
-        if merged and not mixes and _contiguous(merged[-1], loop):
-            channel = merged[-1].channel and loop.channel
+        runs_on = not channels_alone and loop.channel
+        if merged and (runs_on or not mixes) and _contiguous(merged[-1], loop):
+            channel = loop.channel if runs_on else merged[-1].channel and loop.channel
             merged[-1] = Loop(merged[-1].extent * loop.extent, loop.strides, channel)
         else:
             merged.append(loop)
     return merged
+
+
+def _dense_pixels(layouts: Sequence[Layout]) -> bool:
+    """Whether each pixel follows the last one, channels last, in all layouts."""
+    return all(
+        layout.order == nhwc.ORDER and layout.channel == 1 and layout.col == layout.shape[2]
+        for layout in layouts
+    )
+
+
+def period(channels: int, isa: Isa) -> int:
+    """Vectors until one begins at channel 0 again; 0 if that is too many."""
+    vectors = channels // gcd(channels, isa.widest)
+    return vectors if vectors <= MAX_PERIOD and channels % isa.widest else 0
+
+
+def periodic_runs(extent: int, channels: int, isa: Isa, lanes: int = 0) -> list[Run]:
+    """Vectors across pixels: as many full periods as fit, then the rest."""
+    whole = period(channels, isa) * isa.widest
+    body = split_lanes(whole, isa, lanes)
+    count = extent // whole
+    rest = split_lanes(extent - count * whole, isa, lanes)
+    return [*([Run(body, count)] if count else []), *(Run((vec,), 1) for vec in rest)]
+
+
+def _channel(loops: Sequence[Loop], channels: int, *, across: bool) -> Callable[[Run, Vec], str]:
+    """The C expression of a vector's first channel."""
+    if across:
+        return lambda run, vec: str(vec.start % channels)
+    if loops[-1].channel:
+        return lambda run, vec: f"({vec.start}{times('i', run.count, vec.lanes)})"
+    outer = [f"i{k}" for k, loop in enumerate(loops[:-1]) if loop.channel]
+    return lambda run, vec: outer[-1] if outer else "0"
 
 
 def _contiguous(outer: Loop, inner: Loop) -> bool:
@@ -161,15 +224,15 @@ def _contiguous(outer: Loop, inner: Loop) -> bool:
     return all(a == b * inner.extent for a, b in pairs)
 
 
-def _groups(vectors: Sequence[Vec]) -> list[tuple[Vec, int]]:
-    """(first vector, count): neighbouring full vectors of a width become one loop."""
-    groups: list[tuple[Vec, int]] = []
+def _runs(vectors: Sequence[Vec]) -> list[Run]:
+    """Neighbouring full vectors of a width become one loop."""
+    runs: list[Run] = []
     for vec in vectors:
-        if groups and groups[-1][0].lanes == vec.lanes and vec.full:
-            groups[-1] = (groups[-1][0], groups[-1][1] + 1)
+        if runs and runs[-1].vecs[0].lanes == vec.lanes and vec.full:
+            runs[-1] = Run(runs[-1].vecs, runs[-1].count + 1)
         else:
-            groups.append((vec, 1))
-    return groups
+            runs.append(Run((vec,), 1))
+    return runs
 
 
 def _load(layout: Layout, stride: int, vec: Vec, pointer: str) -> str:
