@@ -1,12 +1,14 @@
-"""Chains of steps: separable convolutions with epilogues, residuals, strides and tails."""
+"""Chains of steps: epilogues, residuals, strides, overlapping windows, tails."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from cannery.ir.graph import Graph
+from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Add, Mul, Relu
+from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.window import Pads
 from ops.cases import Net, add_case
 
@@ -66,3 +68,79 @@ def _follow(net: Net, x: str, y: str, words: str) -> str:
 
 for _name, _case in CASES.items():
     add_case(f"chain_separable_{_name}", lambda c=_case: separable_graph(c))
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """Input shape, convolution (outputs, kernel, strides, pads), pool (kernel, strides), words."""
+
+    shape: tuple[int, int, int, int]
+    outputs: int
+    conv: tuple[tuple[int, int], tuple[int, int], Pads]
+    pool: tuple[tuple[int, int], tuple[int, int]]
+    middle: str = "relu"
+    tail: str = ""
+    maximum: bool = True
+
+
+POOLED = {
+    "2x2": Pooled((1, 9, 12, 3), 8, ((3, 3), ONE, SAME3), ((2, 2), (2, 2))),
+    "overlap": Pooled((2, 8, 10, 4), 5, ((3, 3), ONE, SAME3), ((3, 2), (2, 1)), tail="scale"),
+    "average": Pooled(
+        (1, 11, 9, 2), 18, ((3, 2), (2, 1), ((1, 1), (0, 1))), ((2, 3), (1, 3)), "add", "add", False
+    ),
+    "rows_between": Pooled((1, 13, 8, 3), 6, ((1, 1), ONE, NONE), ((2, 2), (3, 2)), "scale"),
+}
+
+
+def pooled_graph(case: Pooled) -> Graph:
+    """A convolution and a pooling with their epilogues."""
+    net = Net()
+    x = net.input("x", case.shape)
+    kernel, strides, pads = case.conv
+    weights = [net.weight(*kernel, case.shape[-1], case.outputs), net.weight(case.outputs)]
+    y = _follow(net, x, net.node(Conv(strides, pads, ONE), [x, *weights]), case.middle)
+    window = (*case.pool, NONE, ONE)
+    y = net.node(MaxPool(*window) if case.maximum else AveragePool(*window), [y])
+    return net.graph(_follow(net, x, y, case.tail))
+
+
+for _name, _pooled in POOLED.items():
+    add_case(f"chain_pooled_{_name}", lambda c=_pooled: pooled_graph(c))
+
+
+@dataclass(frozen=True)
+class Inverted:
+    """Input shape, channels inside, outputs, window of the middle; what follows the last part."""
+
+    shape: tuple[int, int, int, int]
+    inner: int
+    outputs: int
+    kernel: tuple[int, int] = (3, 3)
+    strides: tuple[int, int] = ONE
+    pads: Pads = SAME3
+    tail: str = ""
+
+
+INVERTED = {
+    "residual": Inverted((1, 6, 7, 8), 20, 8, tail="input"),
+    "stride_2": Inverted((2, 9, 8, 5), 12, 7, (3, 3), (2, 2), ((0, 1), (0, 1)), tail="relu"),
+    "tall": Inverted((1, 5, 6, 4), 6, 9, (5, 3), ONE, ((3, 3), (1, 1)), tail="scale"),
+    "low": Inverted((1, 2, 9, 3), 8, 4, (5, 5), ONE, ((2, 2), (2, 2))),
+}
+
+
+def inverted_graph(case: Inverted) -> Graph:
+    """Pointwise, depthwise and pointwise convolution."""
+    net = Net()
+    x = net.input("x", case.shape)
+    weights = [net.weight(1, 1, case.shape[-1], case.inner), net.weight(case.inner)]
+    y = net.node(Relu(), [net.node(Conv(ONE, NONE, ONE), [x, *weights])])
+    weights = [net.weight(*case.kernel, 1, case.inner), net.weight(case.inner)]
+    y = net.node(Relu(), [net.node(Conv(case.strides, case.pads, ONE, case.inner), [y, *weights])])
+    y = net.node(Conv(ONE, NONE, ONE), [y, net.weight(1, 1, case.inner, case.outputs)])
+    return net.graph(_follow(net, x, y, case.tail))
+
+
+for _name, _inverted in INVERTED.items():
+    add_case(f"chain_inverted_{_name}", lambda c=_inverted: inverted_graph(c))

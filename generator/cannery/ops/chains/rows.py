@@ -6,24 +6,34 @@ the rows in work, with that window's pad columns around them; rows that stay in 
 moved to its start, rows outside the image are zeros. So nothing is computed twice within a band,
 and the buffers are small enough to stay in the first-level cache.
 
-A chain schedule says which parts it takes (`links` and `sub_options` do most of it) and calls
-`chain_kernel`.
+A chain is a subclass of `RowChain` that says which steps it takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from cannery.emit.environment import offset, render
 from cannery.ir.graph import Graph
-from cannery.layouts import Halo, Layout, Want, image_dims, nhwc
-from cannery.ops.conv.geometry import conv_shape
+from cannery.layouts import Halo, Layout, Want, image_dims, nhwc, planar
+from cannery.ops.chains.parts import (
+    LETTERS,
+    Part,
+    RowWindow,
+    chain_cost,
+    chain_reads,
+    chain_writes,
+    combinations,
+    make_parts,
+    part_options,
+    row_window,
+)
 from cannery.ops.shared.function import describe, parameter_names, signature
-from cannery.ops.shared.pool import pool_shape
-from cannery.schedule.cost import stored_cycles
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, all_schedules, legal
+from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule
 from cannery.target.isa import Isa
 
 #: Floats by which buffers in scratch memory are aligned.
@@ -34,24 +44,55 @@ _NEVER = -(2**30)
 
 
 @dataclass(frozen=True)
-class RowWindow:
-    """Output row r reads the input rows  r * stride - top  to  r * stride - top + reach."""
+class RowChain(Schedule):
+    """See the module's text."""
 
-    stride: int
-    reach: int
-    top: int
-    bottom: int
+    #: Rows of the last output at a time that are tried.
+    rows: ClassVar[tuple[int, ...]] = (1, 2, 4)
+    #: Candidates of each part that are combined.
+    kept: ClassVar[tuple[int, ...]] = ()
 
+    @abstractmethod
+    def unfit(self, graph: Graph, step: Step) -> str:
+        """Why these are not the chain's steps; there are as many as in `kept`."""
 
-@dataclass(frozen=True)
-class Part:
-    """One step of a chain, how it is computed, and what it asks of its first input."""
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        if len(step.parts) != len(self.kept):
+            return f"not a chain of {len(self.kept)} steps"
+        reason = self.unfit(graph, step)
+        if reason:
+            return reason
+        if any(row_window(graph, part) is None for part in step.parts):
+            return "border rows are special"
+        return "" if self._orders(graph, step, isa) else "the parts have no movable schedules"
 
-    step: Step
-    schedule: Schedule
-    params: Params
-    want: Want
-    window: RowWindow
+    def _orders(self, graph: Graph, step: Step, isa: Isa) -> list[str]:
+        return [
+            order
+            for order in (nhwc.ORDER, planar.ORDER)
+            if all(part_options(graph, part, isa, order, 1) for part in step.parts)
+        ]
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        height = graph.types[step.output].shape[1]
+        return [
+            params
+            for order in self._orders(graph, step, isa)
+            for count in sorted({min(count, height) for count in self.rows})
+            for params in combinations(graph, step, isa, order, count, self.kept)
+        ]
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return chain_reads(graph, step, params, isa)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return chain_writes(graph, step, params, isa)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        return chain_cost(graph, step, params, isa)
+
+    def kernel(self, job: Job) -> Kernel:
+        return _ChainJob(job, tuple(make_parts(job.graph, job.step, job.params, job.isa))).kernel()
 
 
 @dataclass(frozen=True)
@@ -78,177 +119,116 @@ class Link:
         """Whether there are pad columns, which have to be zero."""
         return self.layout.halo.left > 0 or self.layout.halo.right > 0
 
+    @property
+    def planes(self) -> int:
+        """How many pieces a row is in."""
+        return self.layout.shape[2] if self.layout.order == planar.ORDER else 1
 
-def row_window(graph: Graph, step: Step) -> RowWindow | None:
-    """The rows that a step's anchor reads; None where it is no window over rows.
+    @property
+    def room(self) -> int:
+        """Floats of scratch memory."""
+        return -(-self.layout.elements // _ALIGN) * _ALIGN
 
-    Pools with pads over and below are none: they treat border rows differently.
-    """
-    conv = conv_shape(graph, step)
-    if conv is not None:
-        reach = (conv.kh - 1) * conv.dh
-        return RowWindow(conv.sh, reach, conv.top, conv.halo.bottom)
-    pool = pool_shape(graph, step)
-    if pool is not None and pool.row_versions == (True,):
-        return RowWindow(pool.rows.stride, (pool.rows.taps - 1) * pool.rows.dilation, 0, 0)
-    return None
+    def as_input(self, halo: Halo) -> Layout:
+        """As the part behind it sees it: its first row is the top of that part's window."""
+        origin = self.layout.origin + self.window.top * self.layout.row
+        columns = replace(self.layout.halo, top=halo.top, bottom=halo.bottom)
+        return replace(self.layout, origin=origin, halo=columns)
 
 
-def sub_options(
-    graph: Graph, step: Step, isa: Isa, count: int, rows: int = 1
-) -> list[tuple[Schedule, Params, Estimate]]:
-    """The `count` candidates of a part that are estimated best, channels last, cheapest first.
+@dataclass(frozen=True)
+class _ChainJob:
+    """The generation of one chain."""
 
-    None has tiles of more than `rows` rows; of each tile size there is only the best.
-    """
-    best: dict[tuple[object, ...], tuple[Schedule, Params, Estimate]] = {}
-    for schedule in legal(graph, step, isa):
-        if not schedule.movable or schedule.inexact:
-            continue
-        for params in schedule.candidates(graph, step, isa):
-            reads = schedule.reads(graph, step, params, isa)
-            writes = schedule.writes(graph, step, params, isa)
-            plain = all(w.order == nhwc.ORDER and not w.dense for w in reads)
-            if int(params.get("mh", 1)) > rows or not plain or writes != (Want(),):
+    job: Job
+    chain: tuple[Part, ...]
+
+    def kernel(self) -> Kernel:
+        """The kernels of the parts, and the loop that calls them."""
+        job = self.job
+        rows = int(job.params["rows"])
+        links = self.links(rows)
+        work = sum(link.room for link in links)
+        jobs = [self.part_job(links, number) for number in range(len(self.chain))]
+        kernels = [p.schedule.kernel(j) for p, j in zip(self.chain, jobs, strict=True)]
+        code = render(
+            "ops/chains/rows.c.j2",
+            kernels=kernels,
+            links=links,
+            rows=rows,
+            never=f"({_NEVER})",
+            calls=[self.call(links, k, kernel, work) for k, kernel in enumerate(kernels)],
+            describe=describe(job),
+            signature=signature(job, scratch=True, band=True),
+        )
+        return Kernel(
+            code,
+            tuple(constant for kernel in kernels for constant in kernel.constants),
+            4 * work + max(kernel.scratch_bytes for kernel in kernels),
+            band=1,
+            needs_math=any(kernel.needs_math for kernel in kernels),
+        )
+
+    def input_layout(self, value: str) -> Layout | None:
+        """The layout of an input of the chain; None for what is between the parts."""
+        inputs = self.job.step.inputs
+        return self.job.inputs[inputs.index(value)] if value in inputs else None
+
+    def links(self, rows: int) -> list[Link]:
+        """The line buffers for `rows` rows of the last output at a time."""
+        links: list[Link] = []
+        at = 0
+        for before, after in zip(self.chain[-2::-1], self.chain[:0:-1], strict=True):
+            window = after.window
+            rows = (rows - 1) * window.stride + window.reach + 1
+            _, height, width, channels = image_dims(self.job.type(before.step.output))
+            columns = self.columns(before, after)
+            make = planar.make if after.want.order == planar.ORDER else nhwc.make
+            layout = make((rows, width, channels), columns, slack=after.want.slack)
+            links.append(Link(layout, window, height, at))
+            at += links[-1].room
+        return links[::-1]
+
+    def columns(self, before: Part, after: Part) -> Halo:
+        """Pad columns of a link: the window's, and those that make the row pitch that of the input.
+
+        Some schedules are quicker where input and output have the same pitch.
+        """
+        halo = Halo(left=after.want.halo.left, right=after.want.halo.right)
+        source = self.input_layout(before.step.inputs[0])
+        if not before.want.shared_pitch or source is None:
+            return halo
+        return halo.union(Halo(left=source.halo.left, right=source.halo.right))
+
+    def part_job(self, links: Sequence[Link], number: int) -> Job:
+        """The job of a part: layouts of the chain's own inputs and output, and of line buffers."""
+        job, part = self.job, self.chain[number]
+        inputs = [
+            self.input_layout(value) or links[number - 1].as_input(part.want.halo)
+            for value in part.step.inputs
+        ]
+        last = number == len(self.chain) - 1
+        output = job.output if last else replace(links[number].layout, slack=0)
+        symbol = f"{job.symbol}_{LETTERS[number]}"
+        return Job(job.graph, part.step, job.isa, part.params, symbol, tuple(inputs), (output,))
+
+    def call(self, links: Sequence[Link], k: int, kernel: Kernel, work: int) -> str:
+        """The call of part k on its new rows a<k> to e<k>."""
+        job, part = self.job, self.chain[k]
+        names = parameter_names(job)
+        arguments = []
+        for number, value in enumerate(part.step.inputs):
+            layout = self.input_layout(value)
+            if layout is None:
+                arguments.append(f"b{k - 1}")
                 continue
-            cost = schedule.cost(graph, step, params, isa)
-            tile = (schedule.id, *(params.get(key) for key in ("lanes", "mh", "mr", "nr")))
-            if tile not in best or cost.cycles < best[tile][2].cycles:
-                best[tile] = (schedule, params, cost)
-    return sorted(best.values(), key=lambda option: option[2].cycles)[:count]
-
-
-def part_params(letter: str, schedule: Schedule, params: Params) -> dict[str, int | str | bool]:
-    """The parameters of a part among those of its chain: `a=conv.depthwise_c,a_mr=4,...`."""
-    return {letter: schedule.id, **{f"{letter}_{key}": value for key, value in params.items()}}
-
-
-def parts(graph: Graph, step: Step, params: Params, isa: Isa) -> list[Part]:
-    """The parts as the chain's parameters say."""
-    found = []
-    for letter, part in zip("abcdefgh", step.parts, strict=False):
-        schedule = all_schedules()[str(params[letter])]
-        own = {k[2:]: v for k, v in params.items() if k.startswith(f"{letter}_")}
-        window = row_window(graph, part)
-        assert window is not None
-        found.append(Part(part, schedule, own, schedule.reads(graph, part, own, isa)[0], window))
-    return found
-
-
-def chain_reads(graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-    """What all parts together ask of each input of the chain."""
-    wants: dict[str, Want] = {}
-    for part in parts(graph, step, params, isa):
-        reads = part.schedule.reads(graph, part.step, part.params, isa)
-        for value, want in zip(part.step.inputs, reads, strict=True):
-            known = wants.get(value, want)
-            halo, slack = known.halo.union(want.halo), max(known.slack, want.slack)
-            wants[value] = replace(want, halo=halo, slack=slack)
-    return tuple(wants[value] for value in step.inputs)
-
-
-def chain_cost(graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-    """The parts' cycles, less what storing a value between them costs.
-
-    Half of the parts' time hides such traffic when they are computed one after the other.
-    """
-    found = parts(graph, step, params, isa)
-    estimates = [p.schedule.cost(graph, p.step, p.params, isa) for p in found]
-    cycles = sum(estimate.cycles for estimate in estimates)
-    stored = sum(stored_cycles(graph.types[p.step.output].bytes) for p in found[:-1])
-    calls = len(found) * graph.types[step.output].shape[1] / int(params["rows"])
-    code = sum(estimate.code_bytes for estimate in estimates)
-    return Estimate(cycles + 20.0 * calls - max(stored - cycles / 2.0, 0.0), code)
-
-
-def make_links(graph: Graph, chain: Sequence[Part], rows: int) -> list[Link]:
-    """The line buffers for `rows` rows of the last output at a time."""
-    links: list[Link] = []
-    at = 0
-    for before, after in zip(reversed(chain[:-1]), reversed(chain[1:]), strict=True):
-        window = after.window
-        rows = (rows - 1) * window.stride + window.reach + 1
-        _, height, width, channels = image_dims(graph.types[before.step.output])
-        columns = Halo(left=after.want.halo.left, right=after.want.halo.right)
-        layout = nhwc.make((rows, width, channels), columns, slack=after.want.slack)
-        links.append(Link(layout, window, height, at))
-        at += -(-layout.elements // _ALIGN) * _ALIGN
-    return links[::-1]
-
-
-def chain_kernel(job: Job) -> Kernel:
-    """The kernel of a chain: those of its parts, and the loop that calls them."""
-    chain = parts(job.graph, job.step, job.params, job.isa)
-    rows = int(job.params["rows"])
-    links = make_links(job.graph, chain, rows)
-    work = sum(-(-link.layout.elements // _ALIGN) * _ALIGN for link in links)
-    kernels = [
-        part.schedule.kernel(_part_job(job, chain, links, number))
-        for number, part in enumerate(chain)
-    ]
-    code = render(
-        "ops/chains/rows.c.j2",
-        kernels=kernels,
-        links=links,
-        rows=rows,
-        never=f"({_NEVER})",
-        calls=[_call(job, chain, links, k, kernel, work) for k, kernel in enumerate(kernels)],
-        describe=describe(job),
-        signature=signature(job, scratch=True, band=True),
-    )
-    return Kernel(
-        code,
-        tuple(constant for kernel in kernels for constant in kernel.constants),
-        4 * work + max(kernel.scratch_bytes for kernel in kernels),
-        band=1,
-        needs_math=any(kernel.needs_math for kernel in kernels),
-    )
-
-
-def _places(job: Job) -> Mapping[str, int]:
-    return {value: k for k, value in enumerate(job.step.inputs)}
-
-
-def _part_job(job: Job, chain: Sequence[Part], links: Sequence[Link], number: int) -> Job:
-    """The job of a part: layouts of the chain's own inputs and output, and of line buffers."""
-    part = chain[number]
-    places = _places(job)
-    inputs = [
-        job.inputs[places[value]] if value in places else _as_input(links[number - 1], part.want)
-        for value in part.step.inputs
-    ]
-    last = number == len(chain) - 1
-    output = job.output if last else replace(links[number].layout, halo=Halo(), slack=0)
-    symbol = f"{job.symbol}_{'abcdefgh'[number]}"
-    return Job(job.graph, part.step, job.isa, part.params, symbol, tuple(inputs), (output,))
-
-
-def _as_input(link: Link, want: Want) -> Layout:
-    """A line buffer as the part behind it sees it: the first row is the top of its window."""
-    layout = link.layout
-    return replace(layout, origin=layout.origin + link.window.top * layout.row, halo=want.halo)
-
-
-def _call(
-    job: Job, chain: Sequence[Part], links: Sequence[Link], k: int, kernel: Kernel, work: int
-) -> str:
-    """The call of part k on its new rows a<k> to e<k>."""
-    part = chain[k]
-    places = _places(job)
-    names = parameter_names(job)
-    arguments = []
-    for number, value in enumerate(part.step.inputs):
-        if value not in places:
-            arguments.append(f"b{k - 1}")
-            continue
-        step = part.window.stride if number == 0 else 1
-        row = step * job.inputs[places[value]].row
-        arguments.append(f"{names[places[value]]} + a{k} * {row}")
-    if k == len(chain) - 1:
-        arguments.append(f"{names[-1]} + a{k} * {job.output.row}")
-    else:
-        arguments.append(f"b{k} + (a{k} - low{k}) * {links[k].layout.row}")
-    if kernel.scratch_bytes:
-        arguments.append(f"scratch{offset(work)}")
-    arguments += ["0", f"e{k} - a{k}"]
-    return f"{job.symbol}_{'abcdefgh'[k]}({', '.join(arguments)});"
+            row = (part.window.stride if number == 0 else 1) * layout.row
+            arguments.append(f"{names[job.step.inputs.index(value)]} + a{k} * {row}")
+        if k == len(self.chain) - 1:
+            arguments.append(f"{names[-1]} + a{k} * {job.output.row}")
+        else:
+            arguments.append(f"b{k} + (a{k} - low{k}) * {links[k].layout.row}")
+        if kernel.scratch_bytes:
+            arguments.append(f"scratch{offset(work)}")
+        arguments += ["0", f"e{k} - a{k}"]
+        return f"{job.symbol}_{LETTERS[k]}({', '.join(arguments)});"

@@ -38,6 +38,12 @@ class ConvShape:
         return self.group == self.ic and self.group > 1
 
     @property
+    def pointwise(self) -> bool:
+        """Whether each pixel is computed from that pixel alone, all channels with all."""
+        same = (self.oh, self.ow) == (self.ih, self.iw) and not self.halo
+        return same and self.taps == 1 and self.group == 1 and (self.sh, self.sw) == (1, 1)
+
+    @property
     def halo(self) -> Halo:
         """What the windows read around the image."""
         below = (self.oh - 1) * self.sh + (self.kh - 1) * self.dh - self.top - (self.ih - 1)

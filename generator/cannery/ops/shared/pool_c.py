@@ -32,6 +32,9 @@ PIXELS = (1, 2, 3, 4, 6)
 class PoolDirectC(Schedule):
     """See the module's text."""
 
+    #: Where no window reaches over the upper or lower border.
+    movable = True
+
     @abstractmethod
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         """Why the step is not the operator of the schedule's name."""

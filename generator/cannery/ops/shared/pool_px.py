@@ -30,6 +30,9 @@ from cannery.target.isa import Isa
 class PoolDirectPx(Schedule):
     """See the module's text."""
 
+    #: Where no window reaches over the upper or lower border.
+    movable = True
+
     @abstractmethod
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         """Why the step is not the operator of the schedule's name."""

@@ -1,0 +1,32 @@
+"""Inverted residual: pointwise, depthwise and pointwise convolution, row by row.
+
+The many channels in the middle exist for a few rows only: those of the depthwise window in one
+line buffer, and its outputs in another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cannery.ir.graph import Graph
+from cannery.ops.chains.rows import RowChain
+from cannery.ops.conv.geometry import conv_shape
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import schedule
+
+
+@schedule
+@dataclass(frozen=True)
+class ChainsInverted(RowChain):
+    """See the module's text."""
+
+    id = "chains.inverted"
+    kept = (2, 1, 3)
+
+    def unfit(self, graph: Graph, step: Step) -> str:
+        first, second, third = (conv_shape(graph, part) for part in step.parts)
+        if first is None or not first.pointwise:
+            return "does not begin with a pointwise convolution"
+        if second is None or not second.depthwise:
+            return "not depthwise in the middle"
+        return "" if third and third.pointwise else "does not end with a pointwise convolution"

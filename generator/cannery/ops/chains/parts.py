@@ -1,0 +1,147 @@
+"""The parts of a chain: the rows that their windows read, and which candidates are combined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from cannery.ir.graph import Graph
+from cannery.layouts import Want
+from cannery.ops.conv.geometry import conv_shape
+from cannery.ops.shared.pool import pool_shape
+from cannery.schedule.cost import stored_cycles
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import Estimate, Params, Schedule, all_schedules, legal
+from cannery.target.isa import Isa
+
+#: The parameters of part k begin with this letter: `a=conv.depthwise_c,a_mr=4,b=conv.gemm,...`.
+LETTERS = "abcdefgh"
+
+Option = tuple[Schedule, Params, Estimate]
+
+
+@dataclass(frozen=True)
+class RowWindow:
+    """Output row r reads the input rows  r * stride - top  to  r * stride - top + reach.
+
+    `bottom` rows behind the image are read, too.
+    """
+
+    stride: int
+    reach: int
+    top: int
+    bottom: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """One step of a chain, how it is computed, and what it asks of its first input."""
+
+    step: Step
+    schedule: Schedule
+    params: Params
+    want: Want
+    window: RowWindow
+
+
+def row_window(graph: Graph, step: Step) -> RowWindow | None:
+    """The rows that a step's anchor reads; None where it is no window over rows.
+
+    Pools with pads over or below are none: they treat border rows differently.
+    """
+    conv = conv_shape(graph, step)
+    if conv is not None:
+        reach = (conv.kh - 1) * conv.dh
+        return RowWindow(conv.sh, reach, conv.top, conv.halo.bottom)
+    pool = pool_shape(graph, step)
+    if pool is not None and pool.row_versions == (True,):
+        return RowWindow(pool.rows.stride, (pool.rows.taps - 1) * pool.rows.dilation, 0, 0)
+    return None
+
+
+def part_options(
+    graph: Graph, step: Step, isa: Isa, order: str, count: int, rows: int = 1
+) -> list[Option]:
+    """The `count` candidates of a part in an order that are estimated best, cheapest first.
+
+    None has tiles of more than `rows` rows; of each tile size there is only the best.
+    """
+    best: dict[tuple[object, ...], Option] = {}
+    for schedule in legal(graph, step, isa):
+        if not schedule.movable or schedule.inexact:
+            continue
+        for params in schedule.candidates(graph, step, isa):
+            reads = schedule.reads(graph, step, params, isa)
+            (writes,) = schedule.writes(graph, step, params, isa)
+            fits = all(w.order == order and not w.dense for w in (*reads, writes))
+            if not fits or writes.slack or writes.halo or int(params.get("mh", 1)) > rows:
+                continue
+            cost = schedule.cost(graph, step, params, isa)
+            keys = ("lanes", "mh", "mr", "nr", "p", "c", "px")
+            tile = (schedule.id, *(params.get(key) for key in keys))
+            if tile not in best or cost.cycles < best[tile][2].cycles:
+                best[tile] = (schedule, params, cost)
+    return sorted(best.values(), key=lambda option: option[2].cycles)[:count]
+
+
+def combinations(
+    graph: Graph, step: Step, isa: Isa, order: str, rows: int, kept: Sequence[int]
+) -> list[Params]:
+    """Parameters of the chain: `rows` rows at a time, the best `kept` candidates of each part."""
+    options = (
+        part_options(graph, part, isa, order, count, rows)
+        for part, count in zip(step.parts, kept, strict=True)
+    )
+    found: list[Params] = []
+    for chosen in product(*options):
+        params: dict[str, int | str | bool] = {"rows": rows, "order": order}
+        for letter, (schedule, own, _) in zip(LETTERS, chosen, strict=False):
+            params[letter] = schedule.id
+            params.update({f"{letter}_{key}": value for key, value in own.items()})
+        found.append(params)
+    return found
+
+
+def make_parts(graph: Graph, step: Step, params: Params, isa: Isa) -> list[Part]:
+    """The parts as the chain's parameters say."""
+    found = []
+    for letter, part in zip(LETTERS, step.parts, strict=False):
+        schedule = all_schedules()[str(params[letter])]
+        own = {k[2:]: v for k, v in params.items() if k.startswith(f"{letter}_")}
+        window = row_window(graph, part)
+        assert window is not None
+        found.append(Part(part, schedule, own, schedule.reads(graph, part, own, isa)[0], window))
+    return found
+
+
+def chain_reads(graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+    """What all parts together ask of each input of the chain."""
+    wants: dict[str, Want] = {}
+    for part in make_parts(graph, step, params, isa):
+        reads = part.schedule.reads(graph, part.step, part.params, isa)
+        for value, want in zip(part.step.inputs, reads, strict=True):
+            known = wants.get(value, want)
+            halo, slack = known.halo.union(want.halo), max(known.slack, want.slack)
+            wants[value] = replace(want, halo=halo, slack=slack)
+    return tuple(wants[value] for value in step.inputs)
+
+
+def chain_writes(graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+    """What the last part gives."""
+    last = make_parts(graph, step, params, isa)[-1]
+    return last.schedule.writes(graph, last.step, last.params, isa)
+
+
+def chain_cost(graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+    """The parts' cycles, less what storing a value between them costs.
+
+    Half of the parts' time hides such traffic when they are computed one after the other.
+    """
+    found = make_parts(graph, step, params, isa)
+    estimates = [p.schedule.cost(graph, p.step, p.params, isa) for p in found]
+    cycles = sum(estimate.cycles for estimate in estimates)
+    stored = sum(stored_cycles(graph.types[p.step.output].bytes) for p in found[:-1])
+    calls = len(found) * graph.types[step.output].shape[1] / int(params["rows"])
+    code = sum(estimate.code_bytes for estimate in estimates)
+    return Estimate(cycles + 20.0 * calls - max(stored - cycles / 2.0, 0.0), code)
