@@ -73,6 +73,7 @@ class ConvDirectPx(Schedule):
     """See the module's text."""
 
     id = "conv.direct_px"
+    movable = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         shape = conv_shape(graph, step)
@@ -278,6 +279,8 @@ def _tile_cost(shape: ConvShape, params: Params, isa: Isa, vectors: int, n: int)
     """Cycles of one tile of `vectors` x `n` accumulators."""
     lanes, unroll = int(params["lanes"]), str(params["unroll"])
     load = 3.5 if lanes == 16 else 1.0  # nearly every unaligned one crosses a cache line
+    if isa.registers == 8:
+        load = 4.5  # CPUs with so few load an unaligned vector in halves
     if shape.sw > 1:
         load = 2.0 if shape.sw == 2 and shape.kw > 1 else 0.5 * lanes
     update = max(update_cycles(isa, _panels(shape, params), n, vectors, load), CORE.latency)

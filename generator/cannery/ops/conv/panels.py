@@ -105,7 +105,8 @@ def update_cycles(isa: Isa, panels: Panels, n: int, p: int, load: float = 1.0) -
     if isa.family == "x86" and not isa.has("fma"):
         arithmetic += 0.25 * macs + (n if panels.broadcast == "load1" and panels.lanes > 1 else 0)
     loads = p * load + (n / 4 if panels.broadcast == "lane" else n)
-    spilled = max(macs + p + 1 - isa.registers, 0)
+    held = p if n > 1 else 1  # with one channel, vectors are memory operands
+    spilled = max(macs + held + 1 - isa.registers, 0)
     bound = max(arithmetic / CORE.arithmetic, loads / CORE.loads, (arithmetic + loads) / CORE.issue)
     return bound + spilled
 

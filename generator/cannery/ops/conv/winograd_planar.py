@@ -62,6 +62,9 @@ NARROW_TILES = 3
 SUMS_LINES, INPUTS_LINES = 144, 400
 FLOATS_PER_LINE = 16
 
+#: What each span of tiles costs beside its work: loops that end unforeseen.
+SPAN_CYCLES = 200.0
+
 #: Multiply-accumulates of one register tile in line, at most.
 MAX_UNROLLED = 400
 
@@ -148,7 +151,8 @@ class WinogradPlanar(Schedule):
                 k = products_cycles(isa, panels, block.n, p, shape.ic)
                 k *= 1.0 + 0.07 * (vectors > p)
                 each += block.count * self._positions * vectors / p * k
-            cycles += count * (each + self._traffic(shape, panels, vectors * span.lanes))
+            each += self._traffic(shape, panels, vectors * span.lanes) + SPAN_CYCLES
+            cycles += count * each
         code = 8.0 if fused else 6.0
         return Estimate(cycles, code * (into + back) * 2.5)
 
