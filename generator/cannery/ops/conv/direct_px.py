@@ -286,7 +286,7 @@ def _tile_cost(shape: ConvShape, params: Params, isa: Isa, vectors: int, n: int)
     update = max(update_cycles(isa, _panels(shape, params), n, vectors, load), CORE.latency)
     k = shape.taps * shape.ic
     rounds = {"none": k, "kw": shape.kh * shape.ic, "kh": shape.ic, "all": 0}[unroll]
-    slower = 1.05 if unroll == "all" else 1.0
+    slower = {"all": 1.05, "kw": 1.15 if isa.registers == 8 else 1.0}.get(unroll, 1.0)
     return slower * k * update + 1.0 * rounds + 2.0 * vectors * n + 4.0
 
 
