@@ -13,8 +13,9 @@ from cannery.target.runner import Origin
 from cannery.tune.optimize import Tried
 from cannery.tune.tuner import Layer, Outcome
 
-#: Candidates of a layer in the table, and characters of a cell when nobody says how wide it may be.
-_SHOWN = 3
+#: Candidates of a layer in the table, and how many of one schedule.
+_SHOWN = 4
+_PER_SCHEDULE = 2
 
 
 def percent_of_peak(macs: int, us: float | None, peak_gflops: float) -> float | None:
@@ -87,12 +88,16 @@ def print_report(outcome: Outcome, *, all_layers: bool = False) -> None:
 
 
 def _rows(outcome: Outcome, layer: Layer) -> list[list[str]]:
+    """The best candidates, not all of one schedule, and the chosen one."""
     chosen = str(layer.chosen)
-    ordered = _by_time(layer)
-    shown = [t for k, t in enumerate(ordered) if k < _SHOWN or t.label == chosen]
-    rows = []
-    for tried in shown:
+    counts: dict[str, int] = {}
+    rows: list[list[str]] = []
+    for tried in _by_time(layer):
+        schedule = tried.ranked.choice.schedule.id
+        counts[schedule] = counts.get(schedule, 0) + 1
         is_chosen = tried.label == chosen
+        if not is_chosen and (counts[schedule] > _PER_SCHEDULE or len(rows) >= _SHOWN):
+            continue
         percent = percent_of_peak(layer.macs, tried.us, outcome.peak_gflops)
         margin = layer.margin if is_chosen else None
         rows.append([
@@ -100,7 +105,7 @@ def _rows(outcome: Outcome, layer: Layer) -> list[list[str]]:
             "chosen" if is_chosen else _excuse(layer, tried),
             "" if margin is None else f"{margin:+.1%}",
         ])  # fmt: skip
-    if not any(t.label == chosen for t in ordered):
+    if not any(row[5] == "chosen" for row in rows):
         rows.append(["", chosen, "", "", "", f"chosen ({layer.chosen.origin})", ""])
     rows[0][0] = f"{layer.index:02d} {layer.step.kind} {layer.step.name}"
     return rows

@@ -14,6 +14,7 @@ from cannery.target.isa import Isa
 from cannery.target.runner import Origin
 from cannery.tune.cache import Measurement
 from cannery.tune.contests import Contest, Ranked, is_view
+from cannery.tune.defaults import FETCHED_BYTES
 from cannery.tune.measure import TIE
 from cannery.tune.plan import Option, Plan, Unit, best_per_orders, make_option, plans
 
@@ -132,16 +133,21 @@ class Optimizer:
         option = make_option(self.graph, self.units[index].step, choice, self.isa, cost)
         return Tried(ranked, measured, usable, option)
 
-    def options(self, index: int) -> list[Option]:
-        """One option for each combination of orders; of those that tie, the smallest code."""
+    def options(self, index: int, *, cold: bool = False) -> list[Option]:
+        """One option for each combination of orders; of those that tie, the smallest code.
+
+        `cold` adds the time of fetching the code once, as in a network that outgrows the cache.
+        """
         if index in self.fixed:
             choice = self.fixed[index]
             cost = choice.us or 0.0
             return [make_option(self.graph, self.units[index].step, choice, self.isa, cost)]
         usable = [t for t in self.tried[index] if t.usable]
-        return [
-            self._smallest(best, usable) for best in best_per_orders([t.option for t in usable])
-        ]
+        if cold:
+            fetched = FETCHED_BYTES * self.cycles_per_us
+            usable = [replace(t, option=_dearer(t.option, t.code_bytes / fetched)) for t in usable]
+        best = best_per_orders([t.option for t in usable])
+        return [self._smallest(option, usable) for option in best]
 
     def _smallest(self, best: Option, usable: Sequence[Tried]) -> Option:
         """Of the candidates that tie with the best for its orders, that with the least code."""
@@ -166,16 +172,21 @@ class Optimizer:
         return contest.ranked[0].cycles / self.cycles_per_us
 
     def plans(self, count: int) -> list[Plan]:
-        """The cheapest plans, the best first, each different."""
-        options = [self.options(k) for k in range(len(self.units))]
-        found = plans(
-            self.graph, self.units, options, reorder=self.reorder, io_order=self.io_order,
-            count=count,
-        )  # fmt: skip
+        """The cheapest plans, the best first, then the best where code is fetched; all differ."""
+        found = self._plans(count, cold=False)
+        if self.timed:
+            found += self._plans(1, cold=True)
         distinct: dict[str, Plan] = {}
         for each in found:
             distinct.setdefault(plan_text(each), each)
         return list(distinct.values())
+
+    def _plans(self, count: int, *, cold: bool) -> list[Plan]:
+        options = [self.options(k, cold=cold) for k in range(len(self.units))]
+        return plans(
+            self.graph, self.units, options, reorder=self.reorder, io_order=self.io_order,
+            count=count,
+        )  # fmt: skip
 
     def find(self, index: int, choice: Choice) -> Tried | None:
         """What is known of a choice for a step."""
@@ -229,6 +240,10 @@ class Optimizer:
                     saved = now.error - other.error
                     found.append((saved / lost, index, saved, other))
         return found
+
+
+def _dearer(option: Option, cost: float) -> Option:
+    return replace(option, cost=option.cost + cost)
 
 
 def plan_text(plan: Plan) -> str:

@@ -326,7 +326,7 @@ class Tuner:
         provenance = {
             "compiler": self.toolchain.compiler.version,
             "cpu": target.cpu if self.bench.runners[0].command else host_cpu_name(),
-            "flags": " ".join(self.toolchain.cflags),
+            "flags": code_flags((*self.toolchain.compiler.command[1:], *self.toolchain.cflags)),
         }
         return Record(
             FORMAT, __version__, self.options.model.stem, target.name, self.isa.name,
@@ -348,6 +348,12 @@ class Tuner:
             error=found.error if found and found.measurement else None,
             runner_up=_runner_up(others[0]) if others else None,
         )  # fmt: skip
+
+
+def code_flags(words: Sequence[str]) -> str:
+    """The compiler flags that change code, each once, without any path."""
+    wanted = [w for w in words if w.startswith(("-m", "-O", "-f")) and "/" not in w]
+    return " ".join(dict.fromkeys(wanted))
 
 
 def _runner_up(tried: Tried) -> RunnerUp:
