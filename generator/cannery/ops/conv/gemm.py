@@ -219,9 +219,10 @@ def _depths(shape: ConvShape) -> list[int]:
 
 
 def _panels(shape: ConvShape, kc: int) -> list[int]:
-    """Distinct sizes of a panel in bytes; one where everything fits."""
+    """Distinct sizes of a panel in bytes, up to the first that holds everything."""
     whole = 4 * shape.oh * shape.ow * kc
-    return [size for size in PANELS if size < whole] or [PANELS[0]]
+    enough = next((k for k, size in enumerate(PANELS) if size >= whole), len(PANELS) - 1)
+    return list(PANELS[: enough + 1])
 
 
 def _space(shape: ConvShape, isa: Isa) -> list[dict[str, int | str]]:

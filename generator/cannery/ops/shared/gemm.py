@@ -172,11 +172,18 @@ def product_cycles(
             n = len(block.vecs)
             s = min(g.split, g.k)
             update = tile_cycles(isa, mr, n * s, (mr * per_row + n) * s, g.k / s)
+            update += _unseen_spills(isa, mr * n * s + n) * g.k / s
             shuffles = extra * mr * g.k / CORE.issue
             loop = 2.0 * g.k / g.unroll
             finish = mr * n * (1.0 + 0.5 * s) + 8.0
             cycles += tiles * block.count * (update + shuffles + loop + finish)
     return cycles
+
+
+def _unseen_spills(isa: Isa, held: int) -> int:
+    """Registers that compilers lack where `tile_cycles` still sees enough of them."""
+    reserve = 4 if isa.registers >= 32 else 2
+    return max(held + reserve - max(isa.registers, held + 1), 0)
 
 
 def code_size(g: Gemm, rows: Sequence[tuple[int, int, int]], blocks: Sequence[Block]) -> float:
