@@ -19,7 +19,7 @@ from cannery.ops.shared.epilogue import Epilogue
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.softmax.op import LogSoftmax, Softmax
-from cannery.ops.softmax.row import EXP_WORK
+from cannery.ops.softmax.row import EXP_WORK, LEAST
 from cannery.schedule.cost import CORE
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
@@ -79,7 +79,7 @@ class SoftmaxAcross(Schedule):
         rows = type_.elements / max(extent, 1)
         per_vector = EXP_WORK / CORE.arithmetic + 5.0
         if params["order"] == nhwc.ORDER and op.axis == type_.rank - 1:
-            per_vector += 1.5 * isa.widest
+            per_vector += 4.0 * isa.widest
         vectors = -(-rows // isa.widest)
         return Estimate(vectors * (extent * per_vector + 20.0), 6.0 * EXP_WORK * min(extent, 8))
 
@@ -101,6 +101,7 @@ class SoftmaxAcross(Schedule):
             channel=_channel(plan),
             lane_is_channel=plan.lane.channel,
             log=isinstance(job.step.anchor.op, LogSoftmax),
+            least=LEAST,
             x=job.inputs[0],
             y=job.output,
             inputs=job.inputs,
