@@ -4,7 +4,8 @@
 
 For each step, Cannery's choice and the loops that a person would write for the same nodes
 (`plain_forms.py`) are timed against each other in one program, interleaved, with the same compiler
-and flags; the loops are compiled with -O3. Steps that are alike are measured once.
+and flags; the loops are compiled with -O3. Steps that are alike are measured once. A step that also
+changes the order of its value, for the sake of the next one, is marked by `*` and not judged.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class Row:
     us: float
     plain: str
     plain_us: float
+    reorders: bool
 
     @property
     def ratio(self) -> float:
@@ -126,9 +128,11 @@ def _rows(
             continue
         best = min(loops, key=lambda c: times[c.symbol].us)
         step = contest.step
+        orders = ours[0].trial.orders
         yield Row(
             model, step.name, step.kind, step.macs(graph), contest.count, str(contest.choice),
             times[ours[0].symbol].us, str(best.trial.choice.params["form"]), times[best.symbol].us,
+            orders[0] != orders[-1],
         )  # fmt: skip
 
 
@@ -139,7 +143,8 @@ def print_rows(rows: Sequence[Row]) -> None:
         name = row.layer[:24] + (f" x{row.count}" if row.count > 1 else "")
         print(
             f"{name:28} {row.op[:12]:12} {row.macs:9d} {row.us:9.3f} "
-            f"{row.plain_us:9.3f} {row.ratio:6.2f}  {row.choice} (plain: {row.plain})"
+            f"{row.plain_us:9.3f} {row.ratio:6.2f}{'*' if row.reorders else ' '} "
+            f"{row.choice} (plain: {row.plain})"
         )
 
 
@@ -175,7 +180,7 @@ def main() -> int:
                 print(f"not compared: {line}")
     if given.json:
         print(json.dumps([{**row.__dict__, "ratio": row.ratio} for row in found], indent=2))
-    return 1 if any(row.ratio < 1.0 for row in found) else 0
+    return 1 if any(row.ratio < 1.0 and not row.reorders for row in found) else 0
 
 
 if __name__ == "__main__":
