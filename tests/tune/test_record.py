@@ -5,18 +5,20 @@ from __future__ import annotations
 import errno
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from cannery.errors import CanneryWarning, RecordError
 from cannery.ir.graph import Graph
+from cannery.ops.registry import RefArray
 from cannery.options import Options
-from cannery.schedule.program import Choice
+from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import Schedule, all_schedules, legal
 from cannery.target.runner import Origin
 from cannery.target.targets import find_target
@@ -37,6 +39,7 @@ from cannery.tune.record import (
     record_path,
     write_record,
 )
+from cannery.tune.trial import step_data
 from tune.toy import ISA, network, singles
 
 GENERIC = find_target("generic")
@@ -293,3 +296,41 @@ def test_an_error_that_is_too_large_gives_way(inexact: Schedule) -> None:
     alone = edit(record, 0, runner_up=None)
     found = find_choices(PATH, alone, graph, units, ISA, 1e-4)
     assert found.unusable == {0: "conv.direct_oc has an error of 0.001, and it has no runner-up"}
+
+
+def test_new_weights_are_checked_without_running_anything(
+    inexact: Schedule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The emulation is as wrong as the first weight of the layer says."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    calls = []
+
+    def emulate(self: Schedule, graph: Graph, step: Step, inputs: Sequence[RefArray]) -> RefArray:
+        calls.append(step.name)
+        (y,) = step_data(graph, step, dict(zip(step.inputs, inputs, strict=True))).outputs
+        first = float(np.asarray(graph.constants["w"], np.float64).flat[0])
+        wide: RefArray = y.astype(np.float64) + float(np.max(np.abs(y))) * first * 1e-4
+        return wide
+
+    monkeypatch.setattr(type(inexact), "emulate", emulate, raising=False)
+
+    def usable(first_weight: float, max_error: float = 1e-4) -> bool:
+        graph = network(1)
+        weights = np.array(graph.constants["w"])
+        weights.flat[0] = first_weight
+        graph = replace(graph, constants={"w": weights})
+        units = singles(graph)
+        params = dict(inexact.candidates(graph, units[0].step, ISA)[0])
+        record = edit(
+            record_of(graph), 0, schedule=inexact.id, version=inexact.version, params=params,
+            error=2e-5, runner_up=None,
+        )  # fmt: skip
+        found = find_choices(PATH, record, graph, units, ISA, max_error)
+        return bool(found.choices)
+
+    assert usable(0.4)
+    assert not usable(0.7)
+    assert usable(0.7, 2e-4)
+    assert len(calls) == 2
+    assert not usable(0.7)
+    assert len(calls) == 2

@@ -23,6 +23,7 @@ from cannery.target.isa import Isa
 from cannery.target.runner import Origin
 from cannery.tune.cache import replace_file
 from cannery.tune.plan import Unit
+from cannery.tune.recheck import emulated_error
 from cannery.tune.signature import step_signature
 
 FORMAT = 1
@@ -186,14 +187,24 @@ def _choice(graph: Graph, step: Step, isa: Isa, entry: Entry, max_error: float) 
     if isinstance(first, str):
         return first
     schedule, params = first
-    if not schedule.is_inexact(params) or (entry.error or 0.0) <= max_error:
+    if not schedule.is_inexact(params):
+        return Choice(schedule, params, "record", entry.us)
+    error = recorded = entry.error or 0.0
+    bound = max_error
+    if schedule.inexact:
+        # The weights may be other ones now. The network as a whole was judged when it was tuned,
+        # so no step may become much worse than it was then.
+        emulated = emulated_error(graph, step, schedule)
+        if emulated is not None:
+            error, bound = emulated, min(max_error, max(max_error / 2, 1.5 * recorded))
+    if error <= bound:
         return Choice(schedule, params, "record", entry.us)
     other = entry.runner_up
     second: tuple[Schedule, Params] | str = "it has no runner-up"
     if other is not None:
         second = resolve(graph, step, isa, other.schedule, other.version, other.params)
     if isinstance(second, str):
-        return f"{schedule.id} has an error of {entry.error:g}, and {second}"
+        return f"{schedule.id} has an error of {error:.2g}, and {second}"
     return Choice(second[0], second[1], "record", other.us if other else None)
 
 

@@ -1,0 +1,71 @@
+"""Checks inexact schedules against new weights, in numpy: nothing is built or run for it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from cannery.ir.graph import Graph
+from cannery.ops.registry import RefArray
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import Schedule
+from cannery.tune.cache import Environment, Measurement, MeasurementCache, environment_text
+from cannery.tune.signature import step_text
+from cannery.tune.trial import step_data
+
+#: Steps with more multiply-accumulates are not emulated: it would take longer than compiling.
+MAX_MACS = 100_000_000
+
+#: Where errors of emulations are remembered, among the measurements.
+_HERE = Environment("numpy", environment_text(), "", "emulation")
+
+
+@runtime_checkable
+class Emulates(Protocol):
+    """A schedule that can tell in numpy what its float32 arithmetic makes of a step's inputs."""
+
+    def emulate(self, graph: Graph, step: Step, inputs: Sequence[RefArray]) -> RefArray:
+        """The output, rounded as the kernels round it."""
+
+
+def emulated_error(graph: Graph, step: Step, schedule: Schedule) -> float | None:
+    """max|y - r| / max|r| of a step on normal inputs; None if it cannot be told.
+
+    Results are kept in the user's cache, by operator and weights.
+    """
+    if not isinstance(schedule, Emulates) or step.macs(graph) > MAX_MACS:
+        return None
+    cache = MeasurementCache(_HERE)
+    cache.load()
+    key = _key(graph, step, schedule)
+    known = cache.get(key)
+    if known is None:
+        known = Measurement(_emulate(graph, step, schedule))
+        cache.add({key: known})
+    return known.error
+
+
+def _key(graph: Graph, step: Step, schedule: Schedule) -> str:
+    digest = hashlib.sha256(f"{schedule.id} {schedule.version}\n{step_text(graph, step)}".encode())
+    for node in step.nodes:
+        for value in node.inputs:
+            if value in graph.constants:
+                digest.update(np.ascontiguousarray(graph.constants[value]).tobytes())
+    return digest.hexdigest()
+
+
+def _emulate(graph: Graph, step: Step, schedule: Emulates) -> float:
+    rng = np.random.default_rng(0)
+    values: dict[str, RefArray] = {
+        v: rng.standard_normal(graph.types[v].shape) for v in step.inputs
+    }
+    data = step_data(graph, step, values)
+    with np.errstate(all="ignore"):
+        found = schedule.emulate(graph, step, data.inputs).astype(np.float64)
+    expected = data.outputs[0].astype(np.float64)
+    largest = float(np.max(np.abs(expected), initial=0.0))
+    error = float(np.max(np.abs(found - expected), initial=0.0)) / (largest or 1.0)
+    return error if np.isfinite(error) else 1e300
