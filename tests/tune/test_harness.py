@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +20,11 @@ from cannery.schedule.lower import cut
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule
 from cannery.target.isa import Isa
+from cannery.target.runner import Origin, Runner
 from cannery.target.toolchain import Toolchain
 from cannery.tune.build import Built, build
 from cannery.tune.harness import Harness, make_candidate
-from cannery.tune.measure import Check, Protocol, check, measure, measure_peak
+from cannery.tune.measure import Check, Protocol, alone, check, measure, measure_peak
 from cannery.tune.trial import Placing, Trial, all_data, make_trial, random_inputs
 from needs import need_program, need_runner, need_toolchain
 
@@ -222,3 +225,34 @@ def test_equal_code_has_equal_keys() -> None:
         for k, s in enumerate([Copy(), Copy(), Copy(value="* 2.0f")])
     )
     assert a == b != c
+
+
+def test_tunings_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("cannery.tune.measure._PATIENCE", 0.2)
+    runner = Runner((), Origin.HOST)
+    order: list[str] = []
+
+    def other() -> None:
+        with alone(runner):
+            order.append("other")
+
+    with alone(runner):
+        with alone(Runner(("ssh", "robot"), Origin.DEVICE)):
+            order.append("another device")
+        thread = threading.Thread(target=other)
+        thread.start()
+        time.sleep(0.05)
+        order.append("first")
+    thread.join()
+    assert order == ["another device", "first", "other"]
+
+
+def test_a_lock_that_cannot_be_had_does_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
+    with alone(Runner((), Origin.HOST)):
+        pass

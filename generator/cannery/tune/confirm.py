@@ -15,6 +15,7 @@ from cannery.ops.registry import RefArray
 from cannery.schedule.assign import assign
 from cannery.target.runner import Runner
 from cannery.target.toolchain import Toolchain
+from cannery.tune.measure import alone
 from cannery.tune.plan import Plan, Unit
 
 #: Rounds of timing networks in turn, and seconds of each turn.
@@ -55,6 +56,11 @@ class Judge:
 
     def times(self, programs: Sequence[NetworkProgram]) -> list[float]:
         """Microseconds of each network: lower quartiles of turns, in alternating order."""
+        with alone(self.runner):
+            turns = self._turns(programs)
+        return [sorted(t)[(len(t) - 1) // 4] for t in turns]
+
+    def _turns(self, programs: Sequence[NetworkProgram]) -> list[list[float]]:
         turns: list[list[float]] = [[] for _ in programs]
         spent = 0.0
         for number in range(ROUNDS):
@@ -64,4 +70,4 @@ class Judge:
             spent += sum(max(t[-1] * 1e-6, TURN_SECONDS) for t in turns)
             if number >= 2 and spent > LIMIT_SECONDS:
                 break
-        return [sorted(t)[(len(t) - 1) // 4] for t in turns]
+        return turns

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+
+from filelock import FileLock, Timeout
 
 from cannery.errors import ToolchainError
 from cannery.target.runner import Runner
 from cannery.tune.build import Built
+from cannery.tune.cache import user_cache
+
+#: Seconds to wait for other tunings on the same device.
+_PATIENCE = 600.0
 
 #: A difference smaller than this is a tie.
 TIE = 0.015
@@ -49,6 +57,21 @@ class Protocol:
             "--rounds", str(self.first), str(self.more), "--sample", f"{self.sample_us:g}",
             "--limit", f"{self.limit:g}",
         ]  # fmt: skip
+
+
+@contextmanager
+def alone(runner: Runner) -> Iterator[None]:
+    """Keep other tunings of this user off the device while the block runs.
+
+    Where that is impossible, or takes too long, the block runs all the same.
+    """
+    name = hashlib.sha256(" ".join(runner.command).encode()).hexdigest()[:12]
+    with ExitStack() as stack:
+        with suppress(OSError, Timeout):
+            folder = user_cache() / "locks"
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(FileLock(str(folder / name), timeout=_PATIENCE))
+        yield
 
 
 def check(built: Built, runner: Runner, arguments: Sequence[str] = ()) -> dict[str, Check]:

@@ -19,7 +19,7 @@ from cannery.tune.cache import Environment, Measurement, MeasurementCache, envir
 from cannery.tune.contests import Contest
 from cannery.tune.elf import function_sizes
 from cannery.tune.harness import Candidate, Harness
-from cannery.tune.measure import Protocol, check, measure, measure_peak
+from cannery.tune.measure import Protocol, alone, check, measure, measure_peak
 
 #: Candidates of one program: enough for all cores, few enough to show progress.
 BATCH_CANDIDATES = 160
@@ -197,7 +197,9 @@ class Search:
             return {}
         skip = [word for k in bad for word in ("--skip", str(k))]
         where = ["--from", str(inside[0]), "--to", str(inside[-1] + 1), *skip]
-        return {s: t.us for s, t in measure(built, runner, self.protocol, where).items()}
+        with alone(runner):
+            times = measure(built, runner, self.protocol, where)
+        return {s: t.us for s, t in times.items()}
 
 
 def _batches(contests: Sequence[Contest]) -> list[list[Contest]]:
