@@ -77,7 +77,7 @@ def print_report(outcome: Outcome, *, all_layers: bool = False) -> None:
     """A table per network: the best candidates of each layer, then the totals."""
     layers = [x for x in outcome.layers if all_layers or x.macs or _by_time(x)]
     rows = [row for layer in layers for row in _rows(outcome, layer)]
-    header = ["layer", "candidate", "us", "% of peak", "error", "", "margin"]
+    header = ["layer", "us", "% of peak", "error", "margin", "", "candidate"]
     if sys.stdout.isatty():
         _print_rich(header, rows)
     else:
@@ -101,12 +101,12 @@ def _rows(outcome: Outcome, layer: Layer) -> list[list[str]]:
         percent = percent_of_peak(layer.macs, tried.us, outcome.peak_gflops)
         margin = layer.margin if is_chosen else None
         rows.append([
-            "", tried.label, _number(tried.us), _number(percent), f"{tried.error:.1g}",
-            "chosen" if is_chosen else _excuse(layer, tried),
+            "", _number(tried.us), _number(percent), f"{tried.error:.1g}",
             "" if margin is None else f"{margin:+.1%}",
+            "chosen" if is_chosen else _excuse(layer, tried), tried.label,
         ])  # fmt: skip
     if not any(row[5] == "chosen" for row in rows):
-        rows.append(["", chosen, "", "", "", f"chosen ({layer.chosen.origin})", ""])
+        rows.append(["", "", "", "", "", f"chosen ({layer.chosen.origin})", chosen])
     rows[0][0] = f"{layer.index:02d} {layer.step.kind} {layer.step.name}"
     return rows
 
