@@ -37,3 +37,16 @@ def test_every_schedule_has_a_case() -> None:
         graph, steps = case_steps(case)
         tried |= {s.id for step, _ in steps for isa in isas for s in legal(graph, step, isa)}
     assert set(all_schedules()) <= tried
+
+
+def test_every_step_has_a_schedule() -> None:
+    isas = [find_target(name).isa for name in TARGETS]
+    missing = [
+        f"{case.name}/{step.name} on {isa.name}"
+        for case in all_cases()
+        for graph, steps in [case_steps(case)]
+        for step, _ in steps
+        for isa in isas
+        if not step.parts and not legal(graph, step, isa)
+    ]
+    assert not missing

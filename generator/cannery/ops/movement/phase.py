@@ -15,7 +15,7 @@ from cannery.emit.environment import render
 from cannery.ir.graph import Graph, Node
 from cannery.ir.tensor import DType
 from cannery.layouts import Layout, Want, nhwc, phase_split, planar
-from cannery.ops.movement.strided import MovementStrided
+from cannery.ops.movement.strided import MovementStrided, source
 from cannery.ops.registry import Elementwise
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, parameter_names, signature
@@ -80,7 +80,7 @@ class MovementPhase(Schedule):
         names = parameter_names(job)
         ends = [(job.inputs[0], names[0]), (job.output, names[-1])]
         (affine, affine_name), (split, split_name) = ends if to_phase else ends[::-1]
-        ep = epilogues.build(job, job.step.inputs[0], _stages(job.step))
+        ep = epilogues.build(job, source(job.step), _stages(job.step))
         _, width, channels = split.shape
         form, run = _form(affine, job.isa)
         place, there = f"i * {affine.col} + c * {affine.channel}", _left("c", split)
@@ -124,7 +124,7 @@ def _stages(step: Step) -> tuple[Node, ...]:
 
 def _reads_again(step: Step) -> bool:
     """Whether a later node reads the step's first input, too."""
-    running = step.inputs[0] if step.inputs else ""
+    running = source(step) if step.inputs else ""
     for node in _stages(step):
         if step.inputs[0] in node.inputs and running != step.inputs[0]:
             return True

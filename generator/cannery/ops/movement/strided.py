@@ -73,7 +73,7 @@ class MovementStrided(Schedule):
             return "element type"
         if graph.types[step.output].dtype != DType.FLOAT32:
             return "output is not float32"
-        running = step.inputs[0]
+        running = source(step)
         for node in stages(step):
             if not epilogues.fusible(graph, node, running, step.inputs):
                 return "operands are broadcast"
@@ -99,7 +99,7 @@ class MovementStrided(Schedule):
         return Estimate(stream_cycles(isa, elements, len(step.inputs), 1, 4.0 * len(step.nodes)))
 
     def kernel(self, job: Job) -> Kernel:
-        ep = epilogues.build(job, job.step.inputs[0], stages(job.step))
+        ep = epilogues.build(job, source(job.step), stages(job.step))
         layouts = (*job.inputs, job.output)
         per_channel = any(o.kind == "channel" for s in ep.stages for o in s.operands)
         channels = job.output.shape[2]
@@ -145,12 +145,17 @@ def _is_copy(graph: Graph, step: Step) -> bool:
 
 def reads_again(step: Step) -> bool:
     """Whether a later node reads the step's first input, too: then its order must not change."""
-    running = step.inputs[0]
+    running = source(step)
     for node in stages(step):
         if running != step.inputs[0] and step.inputs[0] in node.inputs:
             return True
         running = node.output
     return False
+
+
+def source(step: Step) -> str:
+    """What the first of the nodes that compute works on: the input, or what a Cast makes of it."""
+    return step.inputs[0] if isinstance(step.anchor.op, Elementwise) else step.anchor.output
 
 
 def stages(step: Step) -> tuple[Node, ...]:
