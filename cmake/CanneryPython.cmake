@@ -25,6 +25,9 @@ function(_cannery_find_python environment)
     # The environment that owns the wheel: <prefix>/lib/python3.x/site-packages/cannery/cmake.
     get_filename_component(prefix "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../../../../.." ABSOLUTE)
     set(candidates "${prefix}/bin/python3" "${prefix}/bin/python")
+    # The environment that the README makes in a checkout.
+    get_filename_component(own "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../.venv" ABSOLUTE)
+    list(APPEND candidates "${own}/bin/python3")
     foreach(variable VIRTUAL_ENV CONDA_PREFIX)
       if(DEFINED ENV{${variable}})
         list(APPEND candidates "$ENV{${variable}}/bin/python3")
@@ -59,12 +62,17 @@ function(_cannery_find_python environment)
     if(NOT reason)
       set(reason "${result}")
     endif()
+    string(REGEX REPLACE "\n.*" "" reason "${reason}")
     list(APPEND reasons "  ${candidate}: ${reason}")
   endforeach()
   list(JOIN reasons "\n" reasons)
+  set(package cannery)
+  if(environment)
+    get_filename_component(package "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/.." ABSOLUTE)
+  endif()
   message(FATAL_ERROR
     "Cannery: found no Python that can run it.\n${reasons}\n"
     "Make one and name it:\n"
-    "  python3 -m venv .venv && .venv/bin/pip install cannery\n"
+    "  python3 -m venv .venv && .venv/bin/pip install ${package}\n"
     "  cmake -DCANNERY_PYTHON=$PWD/.venv/bin/python ...")
 endfunction()

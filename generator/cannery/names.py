@@ -24,7 +24,8 @@ _KEYWORDS = frozenset(
 _TAKEN = frozenset(
     """
     assert cannery complex ctype dirent errno fcntl features fenv float glob grp inttypes iso646
-    limits locale malloc math memory netdb new poll pthread pwd regex sched search semaphore setjmp
+    limits locale main malloc math memory netdb new poll pthread pwd regex sched search semaphore
+    setjmp
     signal std stdalign stdarg stdatomic stdbool stdckdint stdbit stddef stdint stdio stdlib
     stdnoreturn string strings syslog termios tgmath thread threads time uchar unistd utime values
     version wait wchar wctype

@@ -21,7 +21,7 @@ from cannery.schedule.assign import assign
 from cannery.schedule.printer import format_program, format_steps, format_workspace
 from cannery.schedule.program import Choice, Step
 from cannery.target.isa import Isa
-from cannery.target.targets import Target
+from cannery.target.targets import Target, plain_target
 from cannery.target.toolchain import resolve_target, resolve_targets
 from cannery.tune.defaults import Estimates
 from cannery.tune.lookup import recorded_choices
@@ -120,7 +120,9 @@ def compile_model(options: Options, dump: Dump | None = None) -> Compiled:
     chosen = choose(graph, target, options)
     source = generate(graph, target.isa, chosen, options, dump)
     source = replace(source, target=target.name)
-    command = f"cannery {__version__} compile {options.model.name} --isa {target.isa.name}"
+    command = (
+        f"cannery {__version__} compile {options.model.name} --isa {plain_target(target.isa).name}"
+    )
     dependencies = (options.model, *([chosen.record] if chosen.record else []))
     return Compiled(output_files(source, command), dependencies, source)
 

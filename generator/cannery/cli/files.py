@@ -24,13 +24,22 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
             path.parent.mkdir(parents=True, exist_ok=True)
             temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
             staged.append((temporary, path))
-            temporary.write_bytes(files[path.relative_to(folder).as_posix()])
+            _write(temporary, path, files[path.relative_to(folder).as_posix()])
         for temporary, path in staged:
             temporary.replace(path)
     finally:
         for temporary, _ in staged:
             temporary.unlink(missing_ok=True)
     return changed
+
+
+def _write(temporary: Path, path: Path, data: bytes) -> None:
+    """Write a file that is to become `path`; errors name `path`."""
+    try:
+        temporary.write_bytes(data)
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 def _holds(path: Path, data: bytes) -> bool:

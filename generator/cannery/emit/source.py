@@ -14,6 +14,7 @@ from cannery.emit.arrays import WeightBlob, as_bytes, format_array, split_consta
 from cannery.emit.environment import render
 from cannery.emit.halo import clear_lines
 from cannery.emit.tidy import tidy
+from cannery.errors import OptionError
 from cannery.ir.graph import Graph
 from cannery.ir.printer import format_graph
 from cannery.ir.tensor import TensorType
@@ -126,6 +127,14 @@ def interface(
         taken.add(unique)
         return Tensor(unique, value, graph.types[value], interface_order(graph, value, io_order))
 
+    unknown = sorted(set(rename) - {*graph.inputs, *graph.outputs})
+    if unknown:
+        known = ", ".join((*graph.inputs, *graph.outputs))
+        raise OptionError(
+            f"there is no tensor {unknown[0]!r} to rename",
+            where="--rename",
+            cure=f"one of: {known}",
+        )
     return tuple(map(tensor, graph.inputs)), tuple(map(tensor, graph.outputs))
 
 

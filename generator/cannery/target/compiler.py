@@ -31,10 +31,11 @@ _MACRO = re.compile(r"^#define (\w+)(?:\([^)]*\))? ?(.*)$", re.MULTILINE)
 
 #: How generated code is compiled in every configuration; CMake gets the same table. Contraction and
 #: reassociation are the schedules' own business; `-fno-tree-ter` keeps gcc from joining independent
-#: accumulators; x87 arithmetic would round differently.
+#: accumulators, the other flag from calling memmove in place of a loop; x87 arithmetic would round
+#: differently.
 PRIVATE_FLAGS = {
     "all": ("-O2", "-fno-fast-math", "-ffp-contract=off"),
-    "gcc": ("-fno-tree-ter",),
+    "gcc": ("-fno-tree-ter", "-fno-tree-loop-distribute-patterns"),
     "x86_32": ("-mfpmath=sse",),
 }
 
