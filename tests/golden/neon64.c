@@ -10,11 +10,11 @@
  */
 #include "tiny.h"
 
-#include "cannery/vec_neon.h"
-#include "cannery/vec_math.h"
 #if !(defined(__ARM_NEON) && defined(__aarch64__))
 #error "tiny was generated for neon64; compile it with a compiler for it"
 #endif
+#include "cannery/vec_neon.h"
+#include "cannery/vec_math.h"
 /* L00: movement.strided{from=nhwc,to=nhwc} */
 /* Identity "image/reorder": nhwc 4x4x1 -> nhwc 4x4x1 halo 1,1,1,1 pitch 5/1/1
  * 0 multiply-accumulates. Tunables: from=nhwc, to=nhwc. */
@@ -24,8 +24,10 @@ static void tiny_L00_movement_strided(const float *CANNERY_RESTRICT x, float *CA
         const float *p0 = x + i0 * 4;
         float *q = y + 6 + i0 * 5;
         {
-            f32x4 v = f32x4_load(p0);
-            f32x4_store(q, v);
+            {
+                f32x4 v = f32x4_load(p0);
+                f32x4_store(q, v);
+            }
         }
     }
 }
@@ -191,7 +193,7 @@ static void tiny_L04_softmax_row(const float *CANNERY_RESTRICT x, float *CANNERY
     f32x4 m0 = v0;
     const f32x4 top = f32x4_set1(f32x4_hmax(m0));
     v0 = f32x4_sub(v0, top);
-    f32x4 p0 = f32x4_exp(v0);
+    f32x4 p0 = f32x4_exp(f32x4_max(f32x4_set1(-80.0f), v0));
     v0 = p0;
     const f32x4 scale = f32x4_set1(1.0f / f32x4_hsum(p0));
     v0 = f32x4_mul(v0, scale);
