@@ -26,7 +26,7 @@ from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.function import describe, parameter_names, residual_pointer, signature
 from cannery.ops.shared.gemm import Block, Gemm
-from cannery.schedule.cost import reread_cycles
+from cannery.schedule.cost import L1_BYTES, reread_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -263,7 +263,11 @@ def _traffic(shape: ConvShape, params: Params, cut: Cut, blocks: Sequence[Block]
         return reread_cycles(weights, tiles) + reread_cycles(
             weights * cut.blocks, rounds / cut.blocks
         )
-    again = reread_cycles(block, tiles * groups) + reread_cycles(panel, rounds * (groups - 1))
+    near = (
+        block if block + 8.0 * cut.k * int(params["mr"]) <= L1_BYTES else max(block, L1_BYTES + 1.0)
+    )
+    again = reread_cycles(near, tiles * groups)
+    again += gemm.ROWS_AGAIN * reread_cycles(panel, rounds * (groups - 1))
     return again + reread_cycles(weights * cut.blocks, rounds / cut.blocks)
 
 

@@ -19,6 +19,7 @@ from cannery.ops.matmul.product import Product
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced
+from cannery.schedule.cost import reread_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -79,9 +80,8 @@ class MatMulDenseK(Schedule):
         dots = Dots.of(params, packed=True)
         rows = balanced(products.row_count(graph, step), dots.mr)
         cycles = dot_cycles(isa, p, dots, rows)
-        streamed = 4.0 * p.k * p.n
-        if streamed > gemm.NEAR_BYTES:
-            cycles = max(cycles, streamed / gemm.STREAM_BYTES)
+        passes = sum(count for _, count, _ in rows)
+        cycles += reread_cycles(4.0 * p.k * p.n, passes)
         return Estimate(cycles, dot_code(p, dots, rows))
 
     def kernel(self, job: Job) -> Kernel:

@@ -70,12 +70,11 @@ class MatMulDenseN(Schedule):
         p = _product(graph, step)
         g = make_gemm(p, params, 0, 1)
         blocks = _blocks(p, params, isa)
-        tiles = balanced(products.row_count(graph, step), int(params["mr"]))
-        passes = sum(count for _, count, _ in tiles) if params["outside"] == "rows" else 1
+        rows = products.row_count(graph, step)
+        tiles = balanced(rows, int(params["mr"]))
+        outside = str(params["outside"])
         cycles = gemm.product_cycles(isa, g, tiles, blocks)
-        streamed = 4.0 * p.k * sum(block.width * block.count for block in blocks) * passes
-        if streamed > gemm.NEAR_BYTES:
-            cycles = max(cycles, streamed / gemm.STREAM_BYTES)
+        cycles += gemm.weight_traffic(g, rows, int(params["mr"]), blocks, outside=outside)
         return Estimate(cycles, gemm.code_size(g, tiles, blocks))
 
     def kernel(self, job: Job) -> Kernel:

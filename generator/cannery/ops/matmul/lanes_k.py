@@ -112,7 +112,8 @@ def dot_cycles(isa: Isa, p: Product, dots: Dots, rows: Sequence[tuple[int, int, 
         for nc, groups, _ in balanced(p.n, dots.nc):
             split = min(dots.split, vectors)
             update = tile_cycles(isa, mr, nc * split, (mr + nc) * split, vectors / split)
-            sums = mr * nc * (split + 2.0 + dots.lanes.bit_length()) + 12.0
+            folds = max(dots.lanes // 4, 1).bit_length() - 1
+            sums = mr * nc * (0.75 * (split - 1) + folds + 2.0) + 6.0
             cycles += tiles * groups * (update + 2.0 * vectors / dots.unroll + sums)
     return cycles
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cannery.emit.environment import offset
 from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.lanes import Vec, split_lanes
-from cannery.schedule.cost import CORE, tile_cycles
+from cannery.schedule.cost import CORE, L1_BYTES, reread_cycles, tile_cycles
 from cannery.target.isa import Isa
 
 #: Tiles (MR rows, NR vectors) by the number of vector registers.
@@ -30,10 +30,9 @@ TILES = {
     ),
 }  # fmt: skip
 
-#: Weights up to here stay in a first-level cache.
-NEAR_BYTES = 32 * 1024
-#: Bytes per cycle that weights come with from further away.
-STREAM_BYTES = 32.0
+
+#: How much worse rows of A are to read again than packed weights: short runs, side by side.
+ROWS_AGAIN = 3.0
 
 
 @dataclass(frozen=True)
@@ -173,11 +172,32 @@ def product_cycles(
             s = min(g.split, g.k)
             update = tile_cycles(isa, mr, n * s, (mr * per_row + n) * s, g.k / s)
             update += _unseen_spills(isa, mr * n * s + n) * g.k / s
+            update = max(update, 1.15 * CORE.latency * g.k / s)
             shuffles = extra * mr * g.k / CORE.issue
             loop = 2.0 * g.k / g.unroll
             finish = mr * n * (1.0 + 0.5 * s) + 8.0
             cycles += tiles * block.count * (update + shuffles + loop + finish)
     return cycles
+
+
+def weight_traffic(
+    g: Gemm, pixels: int, mr: int, blocks: Sequence[Block], *, outside: str
+) -> float:
+    """Cycles of reading the packed weights and the rows of A again, by the outer loop.
+
+    blocks: a block of weights should stay in the first-level cache, beside two tiles of A; rows: a
+    tile of A stays, all weights pass by.
+    """
+    tiles = -(-pixels // mr)
+    widths_ = [block.width for block in blocks for _ in range(block.count)]
+    weights = 4.0 * g.k * sum(widths_)
+    if outside == "rows" or tiles == 1:
+        return reread_cycles(weights, tiles)
+    beside = 8.0 * g.k * min(mr, pixels)
+    block = 4.0 * g.k * max(widths_)
+    near = block if block + beside <= L1_BYTES else max(block, L1_BYTES + 1.0)
+    again = reread_cycles(near, tiles * len(widths_)) + reread_cycles(weights, 1)
+    return again + ROWS_AGAIN * reread_cycles(4.0 * pixels * g.k, len(widths_) - 1)
 
 
 def _unseen_spills(isa: Isa, held: int) -> int:
