@@ -40,7 +40,7 @@ from cannery.ops.registry import RefArray
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.cover import Span, spans, tile_counts
 from cannery.ops.shared.function import describe, signature
-from cannery.schedule.cost import CORE
+from cannery.schedule.cost import CORE, reread_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -61,6 +61,9 @@ NARROW_TILES = 3
 #: Cache lines of sums, and of transformed inputs, beyond which they are waited for.
 SUMS_LINES, INPUTS_LINES = 144, 400
 FLOATS_PER_LINE = 16
+
+#: More weights than this are waited for, too.
+STREAMED_BYTES = 256 * 1024
 
 #: What each span of tiles costs beside its work: loops that end unforeseen.
 SPAN_CYCLES = 200.0
@@ -167,7 +170,9 @@ class WinogradPlanar(Schedule):
         rounds = sum(block.count for block in panels.blocks)
         late_sums = min(max(sums / SUMS_LINES - 1.0, 0.0), 2.0)
         late_inputs = min(max(inputs / INPUTS_LINES - 1.0, 0.0), 1.0)
-        return 3.0 * late_sums * sums * rounds + 0.8 * late_inputs * inputs * (1 + rounds)
+        again = 3.0 * late_sums * sums * rounds + 0.8 * late_inputs * inputs * (1 + rounds)
+        weights = 4.0 * panels.k * panels.channels * panels.copies
+        return again + (2.5 * reread_cycles(weights, 1.0) if weights > STREAMED_BYTES else 0.0)
 
     @property
     def _positions(self) -> int:
