@@ -112,8 +112,9 @@ def saturated(values: RefArray) -> bool:
     """
     if values.dtype.kind != "f" or values.size == 0:
         return False
-    far = np.minimum(np.abs(values), np.abs(values - 1.0))
-    return bool(np.all(far < SATURATED) and np.abs(values).max() > 0.5)
+    floats = values.astype(np.float64)
+    far = np.minimum(np.abs(floats), np.abs(floats - 1.0))
+    return bool(np.all(far < SATURATED) and np.abs(floats).max() > 0.5)
 
 
 def _rounded(values: RefArray) -> RefArray:
