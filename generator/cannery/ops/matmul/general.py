@@ -73,9 +73,11 @@ class MatMulGeneral(Schedule):
             return Estimate(1.2 * dot_cycles(isa, p, dots, rows), dot_code(p, dots, rows))
         g = make_gemm(p, params, 0, 1, p.n)
         blocks = gemm.make_blocks(p.n, isa, int(params["lanes"]), int(params["nr"]), p.k)
-        return Estimate(
-            1.2 * gemm.product_cycles(isa, g, rows, blocks), gemm.code_size(g, rows, blocks)
-        )
+        cycles = 1.2 * gemm.product_cycles(isa, g, rows, blocks)
+        partial = sum(not v.full for block in blocks for v in block.vecs)
+        if not isa.has("masks"):
+            cycles += 2.0 * partial * p.k * sum(count for _, count, _ in rows)
+        return Estimate(cycles, gemm.code_size(g, rows, blocks))
 
     def kernel(self, job: Job) -> Kernel:
         p = _product(job.graph, job.step)

@@ -75,7 +75,9 @@ class NormalizationNest(Schedule):
         vectors = type_.elements / max(run, 1) * -(-run // lanes)
         passes = 1.0 if isinstance(step.anchor.op, BatchNormalization) else 3.0
         latency = CORE.latency / int(params["sets"])
-        return Estimate(vectors * passes * max(1.5, latency) + vectors * 40.0 / 8, 400.0)
+        rows = type_.elements / max(run, 1)
+        each = vectors * passes * max(1.5, latency) + 5.0 * vectors
+        return Estimate(each + 6.0 * passes * rows, 400.0)
 
     def kernel(self, job: Job) -> Kernel:
         ep = epilogues.build(job, job.step.anchor.output)
