@@ -26,7 +26,8 @@ from cannery.target.isa import Isa
 
 #: Tiles of a single row: (NR vectors, sets of accumulators).
 SINGLE_ROW = (
-    (1, 8), (1, 4), (2, 4), (3, 4), (4, 2), (4, 4), (6, 2), (8, 1), (8, 2), (12, 1), (3, 1),
+    (1, 8), (1, 4), (2, 2), (2, 4), (3, 1), (3, 4), (4, 1), (4, 2), (4, 4), (6, 1), (6, 2), (8, 1),
+    (8, 2), (12, 1),
 )  # fmt: skip
 
 

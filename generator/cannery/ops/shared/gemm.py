@@ -202,7 +202,7 @@ def weight_traffic(
 
 def _unseen_spills(isa: Isa, held: int) -> int:
     """Registers that compilers lack where `tile_cycles` still sees enough of them."""
-    reserve = 4 if isa.registers >= 32 else 2
+    reserve = {8: 1, 16: 2}.get(isa.registers, 4)
     return max(held + reserve - max(isa.registers, held + 1), 0)
 
 
