@@ -168,12 +168,22 @@ def _isas(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def _command(text: str) -> str:
+    if not any(_words([text])[:1]):
+        raise OptionError("the command is empty", cure="name a program")
+    return text
+
+
+def _command_or_file(text: str) -> str:
     if not text.startswith("@"):
-        return text
+        return _command(text)
     try:
-        return Path(text[1:]).read_text().strip()
+        return _command(Path(text[1:]).read_text().strip())
     except OSError as error:
         raise OptionError(f"{text[1:]}: {error.strerror}") from None
+
+
+def _commands(texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(map(_command, texts))
 
 
 def _words(texts: Sequence[str]) -> tuple[str, ...]:
@@ -210,11 +220,11 @@ SPECS: tuple[Spec, ...] = (
     Spec("macros", _ONE, "Listing of the compiler's macros (`-dM -E`): use what it proves.",
          Path, "FILE", cmake=False),
     Spec("cc", _ONE, "Compiler, flags included if need be; @FILE reads the command from a file.",
-         _command, "COMMAND", cmake=False),
+         _command_or_file, "COMMAND", cmake=False),
     Spec("cflags", _MANY, "Flags for the compiler.", _words, "FLAGS", cmake=False),
     Spec("ldflags", _MANY, "Flags for linking.", _words, "FLAGS", cmake=False),
     Spec("runner", _MANY, "Command that runs a program of the target: `CMD program args...`.",
-         tuple, "CMD", cmake=False),
+         _commands, "CMD", cmake=False),
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cannery.emit.source import Source
+from cannery.errors import ToolchainError
 from cannery.execution.program import Sample
 from cannery.target.runner import Runner
 from cannery.target.toolchain import Toolchain
@@ -90,6 +91,10 @@ def time_layers(
     with _built(source, toolchain, candidates) as built:
         timings = measure(built, runner, protocol)
         peak = measure_peak(built, runner)
+        if len(timings) < len(built.candidates):
+            raise ToolchainError(
+                "not all steps were timed", where=runner.where(built.executable), cure=runner.cure
+            )
     rows = []
     for planned, candidate in zip(source.program.steps, candidates, strict=True):
         macs = planned.step.macs(source.graph)

@@ -16,7 +16,7 @@ from cannery.errors import ToolchainError
 from cannery.ops.registry import RefArray
 from cannery.target.runner import Runner
 from cannery.target.toolchain import Toolchain
-from cannery.tune.build import ninja_file, run_ninja, write
+from cannery.tune.build import build_error, ninja_file, run_ninja, write
 
 #: A sample: every input of the graph by name, in the graph's order of axes.
 Sample = Mapping[str, RefArray]
@@ -49,6 +49,8 @@ class NetworkProgram:
         """
         found: list[dict[str, RefArray]] = [{} for _ in range(self.samples)]
         for line in runner.run(self.executable, ["--run"]):
+            if "output" not in line:
+                continue
             tensor = self.source.outputs[line["output"]]
             if not line["repeats"]:
                 raise ToolchainError(
@@ -57,7 +59,7 @@ class NetworkProgram:
                 )  # fmt: skip
             found[line["sample"]][tensor.source] = _from_bytes(tensor, line["bytes"])
         if any(len(outputs) != len(self.source.outputs) for outputs in found):
-            raise ToolchainError("not all outputs were printed", where=self.executable.name)
+            raise self._missing(runner, "not all outputs were printed")
         return found
 
     def time(self, runner: Runner, seconds: float) -> Latency:
@@ -65,7 +67,10 @@ class NetworkProgram:
         for line in runner.run(self.executable, ["--time", f"{seconds:g}"]):
             if "p50" in line:
                 return Latency(float(line["p25"]), float(line["p50"]), float(line["p99"]))
-        raise ToolchainError("no time was reported", where=self.executable.name)
+        raise self._missing(runner, "no time was reported")
+
+    def _missing(self, runner: Runner, what: str) -> ToolchainError:
+        return ToolchainError(what, where=runner.where(self.executable), cure=runner.cure)
 
 
 def _from_bytes(tensor: Tensor, text: str) -> RefArray:
@@ -101,8 +106,9 @@ def network_program(
         write(folder, {"driver.c": macros.encode() + _DRIVER.read_bytes()})
         units = [name for name in files if name.endswith(".c")]
         text = ninja_file(toolchain, [*units, "driver.c"], executable=_EXECUTABLE)
-        for output, message in run_ninja(folder, text).items():
-            raise ToolchainError(message, where=output)
+        failures = run_ninja(folder, text)
+        if failures:
+            raise build_error(failures, toolchain)
         yield NetworkProgram(folder / _EXECUTABLE, source, len(samples))
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -26,6 +26,9 @@ PACKAGES = {
     "": "gcc libc6-dev",
 }
 _TIMEOUT = 1800.0
+
+#: What to do where a compiler fails.
+CURE = "check the compiler and its flags: --cc, --cflags, --ldflags, or those of the CMake build"
 _MACRO = re.compile(r"^#define (\w+)(?:\([^)]*\))? ?(.*)$", re.MULTILINE)
 
 
@@ -60,7 +63,8 @@ class Compiler:
 
     def macros(self, flags: Sequence[str] = ()) -> dict[str, str]:
         """The macros that are predefined under `flags`. Raises ToolchainError."""
-        return parse_macros(_run([*self.command, *flags, "-dM", "-E", "-x", "c", os.devnull]))
+        listing = _run([*self.command, *flags, "-dM", "-E", "-x", "c", os.devnull])
+        return parse_macros(listing, where=shlex.join(self.command))
 
     def compile(
         self, source: Path, output: Path, flags: Sequence[str] = (), includes: Sequence[Path] = ()
@@ -74,11 +78,13 @@ class Compiler:
         _run([*self.command, *map(str, objects), "-o", str(output), *flags])
 
 
-def parse_macros(text: str) -> dict[str, str]:
-    """The macros of a `-dM -E` listing, by name; raises ToolchainError if it is none."""
+def parse_macros(text: str, *, where: str) -> dict[str, str]:
+    """The macros of a `-dM -E` listing, by name; raises ToolchainError at `where` if it is none."""
     macros = dict(_MACRO.findall(text))
     if not macros:
-        raise ToolchainError("the compiler lists no predefined macros")
+        raise ToolchainError(
+            "no predefined macros are listed", where=where, cure="give gcc or clang as --cc"
+        )
     return macros
 
 
@@ -89,17 +95,19 @@ def _run(command: Sequence[str]) -> str:
         )
     except OSError as error:
         raise ToolchainError(
-            f"cannot start the compiler: {error.strerror}", where=command[0]
+            f"cannot start the compiler: {error.strerror}",
+            where=command[0],
+            cure="give another --cc",
         ) from None
     except subprocess.TimeoutExpired:
         raise ToolchainError(
-            f"the compiler took more than {_TIMEOUT:.0f} s", where=shlex.join(command)
+            f"the compiler took more than {_TIMEOUT:.0f} s", where=shlex.join(command), cure=CURE
         ) from None
     if done.returncode != 0:
         raise ToolchainError(
             first_error(done.stderr) or f"failed with exit code {done.returncode}",
-            where=shlex.join(command),
-        )
+            where=shlex.join(command), cure=CURE,
+        )  # fmt: skip
     return done.stdout
 
 

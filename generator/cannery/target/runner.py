@@ -45,6 +45,13 @@ class Runner:
     timeout: float = 900.0
     append: bool = False
 
+    @property
+    def cure(self) -> str:
+        """What to do if a program fails, or does not print what it should."""
+        if self.command:
+            return "check the runner: CMD program args... has to run it, and pass on what it prints"
+        return "run cannery doctor; if all is well there, please report this"
+
     def with_timeout(self, seconds: float) -> Runner:
         """The same runner with another limit."""
         return replace(self, timeout=seconds)
@@ -60,23 +67,33 @@ class Runner:
         Raises ToolchainError if it cannot start, crashes, fails, takes too long, or prints a
         damaged line.
         """
-        return parse_json_lines(self.run_text(executable, args), where=executable.name)
+        try:
+            return parse_json_lines(self.run_text(executable, args), where=self.where(executable))
+        except ToolchainError as error:
+            error.cure = error.cure or self.cure
+            raise
+
+    def where(self, executable: Path) -> str:
+        """The command in messages: without the temporary folder."""
+        return shlex.join([*self.command, executable.name])
 
     def run_text(self, executable: Path, args: Sequence[str] = ()) -> str:
         """What the program prints. Raises ToolchainError as `run` does."""
         command = self.command_line(executable, args)
-        where = shlex.join([*self.command, executable.name])
+        where, cure = self.where(executable), self.cure
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, errors="replace",
                 timeout=self.timeout, stdin=subprocess.DEVNULL, check=False,
             )  # fmt: skip
         except OSError as error:
-            raise ToolchainError(f"cannot start: {error.strerror}", where=where) from None
+            what = f"cannot start: {error.strerror}"
+            raise ToolchainError(what, where=where, cure=cure) from None
         except subprocess.TimeoutExpired:
-            raise ToolchainError(f"no end after {self.timeout:.0f} s", where=where) from None
+            what = f"no end after {self.timeout:.0f} s"
+            raise ToolchainError(what, where=where, cure=cure) from None
         if done.returncode != 0:
-            raise ToolchainError(_failure(done), where=where)
+            raise ToolchainError(_failure(done), where=where, cure=cure)
         return done.stdout
 
 

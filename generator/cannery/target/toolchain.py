@@ -94,7 +94,7 @@ def _listing(options: Options) -> dict[str, str]:
         text = options.macros.read_text(errors="replace")
     except OSError as error:
         raise OptionError(f"{options.macros}: {error.strerror}", where="--macros") from None
-    return parse_macros(text)
+    return parse_macros(text, where=str(options.macros))
 
 
 def _check(target: Target, macros: Mapping[str, str], *, where: str) -> None:

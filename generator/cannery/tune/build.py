@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cannery.errors import ToolchainError
-from cannery.target.compiler import first_error
+from cannery.target.compiler import CURE, first_error
 from cannery.target.toolchain import Toolchain
 from cannery.tune.harness import Candidate, Harness
 
@@ -102,15 +102,24 @@ def run_ninja(folder: Path, text: str, *, jobs: int = 0) -> dict[str, str]:
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except OSError as error:
-        raise ToolchainError(f"cannot start ninja: {error.strerror}") from None
+        cure = "apt install ninja-build, or pip install cannery[build]"
+        raise ToolchainError(f"cannot start ninja: {error.strerror}", cure=cure) from None
     except subprocess.TimeoutExpired:
-        raise ToolchainError(f"building took more than {_TIMEOUT:.0f} s") from None
+        raise ToolchainError(f"building took more than {_TIMEOUT:.0f} s", cure=CURE) from None
     if done.returncode == 0:
         return {}
     failures = _failures(done.stdout)
     if not failures:
-        raise ToolchainError(first_error(done.stderr + done.stdout) or "ninja failed")
+        what = first_error(done.stderr + done.stdout) or f"failed with exit code {done.returncode}"
+        raise ToolchainError(what, where="ninja", cure="run cannery doctor")
     return failures
+
+
+def build_error(failures: Mapping[str, str], toolchain: Toolchain) -> ToolchainError:
+    """The error of the first output that failed."""
+    output, message = next(iter(failures.items()))
+    where = f"{shlex.join(toolchain.compiler.command)}, {output}"
+    return ToolchainError(message, where=where, cure=CURE)
 
 
 def _failures(text: str) -> dict[str, str]:
@@ -148,14 +157,14 @@ def build(
     compiled = {c.symbol for group in units.values() for c in group}
     good = [c for c in candidates if c.symbol in compiled]
     if not good and candidates:
-        raise ToolchainError(next(iter(failed.values())), where="no candidate compiles")
+        what = f"no candidate compiles: {next(iter(failed.values()))}"
+        raise ToolchainError(what, where=shlex.join(toolchain.compiler.command), cure=CURE)
     main = harness.main_source(good)
     write(folder, main)
     names = [*units, *(name for name in main if name.endswith(".c"))]
     failures = run_ninja(folder, ninja_file(toolchain, names, executable=EXECUTABLE), jobs=jobs)
     if failures:
-        output, message = next(iter(failures.items()))
-        raise ToolchainError(message, where=output)
+        raise build_error(failures, toolchain)
     numbered = tuple(good)
     return Built(folder / EXECUTABLE, numbered, failed)
 

@@ -84,8 +84,8 @@ def check(built: Built, runner: Runner, arguments: Sequence[str] = ()) -> dict[s
     if len(found) != len(built.candidates):
         raise ToolchainError(
             f"only {len(found)} of {len(built.candidates)} candidates were reported",
-            where=str(built.executable.name),
-        )
+            where=runner.where(built.executable), cure=runner.cure,
+        )  # fmt: skip
     return found
 
 
@@ -108,4 +108,5 @@ def measure_peak(built: Built, runner: Runner) -> float:
     for line in runner.run(built.executable, ["--peak"]):
         if "peak_gflops" in line:
             return float(line["peak_gflops"])
-    raise ToolchainError("no peak was reported", where=built.executable.name)
+    where = runner.where(built.executable)
+    raise ToolchainError("no peak was reported", where=where, cure=runner.cure)
