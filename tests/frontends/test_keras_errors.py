@@ -133,6 +133,7 @@ def test_all_unsupported_layers_at_once(tmp_path: Path) -> None:
     ]  # fmt: skip
     text = str(error)
     assert "4 layers are not supported" in text
+    assert text.count("use built-in layers") == 1
     assert "never executed" in text
     assert "'my_function'" in text
     assert "lanczos3" in text

@@ -229,16 +229,19 @@ def read_layer(config: LayerConfig) -> Layer:
     _discover()
     read = _LAYERS.get(config.class_name)
     if read is None:
-        raise UnsupportedError("this class is not supported", cure=_cure(config.class_name))
+        raise _unsupported(config.class_name)
     config.check_policy()
     plan = read(config)
     config.check_all_read()
     return Layer(config.name, config.class_name, config.trainable, plan)
 
 
-def _cure(class_name: str) -> str:
+def _unsupported(class_name: str) -> UnsupportedError:
+    """The error for a class without a reader; the same cure for several layers is told once."""
+    what = "this class is not supported"
+    cure = "use built-in layers; `cannery list` names them"
     if class_name == "Lambda":
-        return "it holds Python code, which is never executed: use built-in layers"
-    if class_name in ("TFOpLambda", "TensorFlowOpLayer", "SlicingOpLambda"):
-        return "use a layer in place of the operation, as Add for x + y"
-    return "use built-in layers; `cannery list` names them"
+        what = "it holds Python code, which is never executed"
+    elif class_name in ("TFOpLambda", "TensorFlowOpLayer", "SlicingOpLambda"):
+        cure = "use a layer in place of the operation, as Add for x + y"
+    return UnsupportedError(what, cure=cure)
