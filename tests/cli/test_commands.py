@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from cannery import __version__
 from cannery.cli import COMMANDS
+from cannery.frontends import formats
 from cannery.ops.registry import all_ops
 from cannery.resources import cmake_dir
 from cannery.schedule.schedule import all_schedules
@@ -47,6 +49,24 @@ def test_help_lists_every_command_and_each_has_help() -> None:
         assert "--json" in output(name, "--help")
 
 
+@pytest.mark.parametrize("words", [["--json", "--version"], ["--version", "--json"]])
+def test_the_version(words: list[str]) -> None:
+    assert parsed(*words) == {"version": __version__}
+    assert __version__ in output("--version")
+
+
+def test_json_before_the_command_counts_too() -> None:
+    for command in ("targets", "list", "cmake-dir"):
+        assert parsed("--json", command) == parsed(command, "--json")
+
+
+def test_no_command_shows_the_help_on_stderr() -> None:
+    for words in ([], ["--json"]):
+        done = cannery(*words)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert len(done.stderr.splitlines()) > len(COMMANDS)
+
+
 def test_cmake_dir() -> None:
     assert Path(output("cmake-dir").strip()) == cmake_dir()
     assert (Path(output("cmake-dir", "--toolchains").strip()) / "i686-atom.cmake").is_file()
@@ -69,6 +89,13 @@ def test_doctor_without_any_tool() -> None:
     assert done.returncode == 1
     assert "apt install gcc libc6-dev" in done.stdout
     assert "apt install qemu-user" in done.stdout
+
+
+def test_doctor_names_the_formats_that_can_be_read() -> None:
+    rows = json.loads(cannery("doctor", "--json").stdout)
+    (found,) = [row["found"] for row in rows if row["what"] == "models that can be read"]
+    assert found == ", ".join(formats())
+    assert not any("onnx" in row["what"] + row["cure"] for row in rows)
 
 
 @pytest.mark.parametrize(

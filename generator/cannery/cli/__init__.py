@@ -16,7 +16,7 @@ from typing import TextIO
 import click
 
 from cannery import __version__
-from cannery.cli.output import print_error, warn
+from cannery.cli.output import json_option, print_error, print_json, warn
 from cannery.errors import CanneryError, CanneryWarning
 
 #: The commands in the order of `--help`; `cannery foo-bar` is `command` of `foo_bar.py`.
@@ -54,10 +54,27 @@ class _Lazy(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="cannery")
-def cli() -> None:
+@click.group(
+    cls=_Lazy,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
+    no_args_is_help=False,
+)
+@click.option("--version", is_flag=True, help="Show the version and exit.")
+@json_option
+@click.pass_context
+def cli(ctx: click.Context, version: bool, as_json: bool) -> int:
     """Turn trained neural networks into C static libraries, each made for one processor."""
+    if version:
+        if as_json:
+            print_json({"version": __version__})
+        else:
+            click.echo(f"cannery, version {__version__}")
+        ctx.exit()
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        return 2
+    return 0
 
 
 def invoke(arguments: Sequence[str] | None = None) -> int:

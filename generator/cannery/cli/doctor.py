@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import platform
 import shutil
 import sys
@@ -13,6 +12,7 @@ import click
 from cannery import __version__
 from cannery.cli.output import json_option, print_json, print_table
 from cannery.errors import CanneryError
+from cannery.frontends import formats
 from cannery.target.compiler import PACKAGES, find_compiler
 from cannery.target.runner import host_cpu_name
 from cannery.target.toolchain import toolchain_for
@@ -59,7 +59,6 @@ def _program(name: str, package: str, extra: str = "") -> Check:
 
 def checks() -> list[Check]:
     """Everything that is looked for."""
-    onnx = "found" if importlib.util.find_spec("onnx") else ""
     return [
         Check("cannery", f"{__version__}, Python {platform.python_version()} ({sys.executable})"),
         Check("processor", host_cpu_name()),
@@ -68,7 +67,7 @@ def checks() -> list[Check]:
         *(_program(name, package) for name, package in _EMULATORS.items()),
         _program("cmake", "cmake", ", or pip install cmake"),
         _program("ninja", "ninja-build", ", or pip install ninja"),
-        Check("onnx for .onnx models", onnx, "pip install cannery[onnx]"),
+        Check("models that can be read", ", ".join(formats())),
     ]
 
 

@@ -69,6 +69,12 @@ def _cell(value: object) -> str:
 
 
 def json_option(function: F) -> F:
-    """Add `--json`, passed as `as_json`."""
-    decorate = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+    """Add `--json`, passed as `as_json`; before the command it counts, too."""
+    decorate = click.option(
+        "--json", "as_json", is_flag=True, callback=_or_of_parent, help="Print JSON."
+    )
     return decorate(function)
+
+
+def _or_of_parent(ctx: click.Context, parameter: click.Parameter, value: bool) -> bool:
+    return value or bool(ctx.parent and ctx.parent.params.get("as_json"))

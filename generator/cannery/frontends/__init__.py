@@ -15,7 +15,7 @@ from cannery.frontends.options import ImportOptions
 from cannery.ir.graph import Graph
 from cannery.ir.verify import verify
 
-__all__ = ["ImportOptions", "load_graph"]
+__all__ = ["ImportOptions", "formats", "load_graph"]
 
 #: Bytes of a file that a reader may judge it by.
 _HEAD_BYTES = 4096
@@ -45,12 +45,20 @@ def load_graph(path: Path, options: ImportOptions | None = None) -> Graph:
     not fit the model.
     """
     head = _head(path)
-    readers = [cast(_Reader, import_module(name)) for name in _READERS]
-    for reader in readers:
+    for reader in _readers():
         if reader.recognises(head):
             return _load(reader, path, options or ImportOptions())
-    known = ", ".join(reader.FORMAT for reader in readers)
+    known = ", ".join(formats())
     raise ModelError("not a model file", where=str(path), cure=f"readable are: {known}")
+
+
+def formats() -> tuple[str, ...]:
+    """What can be read, for people: "Keras archive (.keras)"."""
+    return tuple(reader.FORMAT for reader in _readers())
+
+
+def _readers() -> list[_Reader]:
+    return [cast(_Reader, import_module(name)) for name in _READERS]
 
 
 def _load(reader: _Reader, path: Path, options: ImportOptions) -> Graph:
