@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cannery import __version__
-from cannery.cli import COMMANDS
+from cannery.cli import COMMANDS, invoke
 from cannery.frontends import formats
 from cannery.ops.registry import all_ops
 from cannery.resources import cmake_dir
 from cannery.schedule.schedule import all_schedules
 from cannery.target.targets import TARGETS
+from tiny_models import write_tiny_model
 
 ROOT = Path(__file__).parents[2]
 
@@ -123,3 +127,56 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_what_cannot_be_written_is_told_before_anything_is_done(tmp_path: Path) -> None:
+    model = str(write_tiny_model(tmp_path / "ball.h5"))
+    np.savez(tmp_path / "in.npz", image=np.zeros((1, 8, 8, 1), np.float32))
+    run = ["run", model, "--inputs", str(tmp_path / "in.npz"), "-o"]
+    out = ["compile", model, "-o", str(tmp_path / "out"), "--isa", "sse2"]
+    missing = str(tmp_path / "no" / "such" / "file")
+    before = sorted(tmp_path.rglob("*"))
+    for words, message in (
+        ([*run, missing], "--output: there is no folder"),
+        ([*run, str(tmp_path)], "--output: "),
+        (["autotune", model, "--tuning", missing], "--tuning: there is no folder"),
+        ([*out, "--depfile", missing], "--depfile: there is no folder"),
+        ([*out, "--dump", model], "--dump: "),
+        (["compile", model, "-o", model, "--isa", "sse2"], "--output: "),
+    ):
+        done = cannery(*words, PATH="/nonexistent", CC="")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"cannery: error: {message}" in done.stderr
+        assert done.stderr.count("\n") == 1
+        assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_full_disk_is_told_with_a_cure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(prefix: str) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / prefix))
+
+    monkeypatch.setattr("cannery.cli.demo_project.tempfile.mkdtemp", full)
+    assert invoke(["demo"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"cannery: error: {tmp_path}/cannery-demo-: No space left on device (")
+    assert f"make room; programs are built in {tempfile.gettempdir()}" in told
+
+
+def test_a_disk_that_refuses_leaves_no_folder(tmp_path: Path) -> None:
+    model = write_tiny_model(tmp_path / "ball.h5")
+    # No file may have more than one block of 512 or 1024 bytes.
+    words = [sys.executable, "-m", "cannery", "compile", str(model), "--isa", "sse2"]
+    more = ["-o", str(tmp_path / "a" / "b"), "--dump", str(tmp_path / "c")]
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", *words, *more],
+        env={
+            **os.environ, "PYTHONPATH": str(ROOT / "generator"), "PYTHONDONTWRITEBYTECODE": "1",
+        },
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith(": File too large\n")
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [model]

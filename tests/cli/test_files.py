@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from cannery.cli.files import own_files, write_depfile, write_files
+from cannery.cli.files import depfile_text, own_files, write_files
 
 FILES = {"a.h": b"one", "cannery/b.h": b"two"}
 
 
+def below(folder: Path, files: Mapping[str, bytes]) -> dict[Path, bytes]:
+    return {folder / name: data for name, data in files.items()}
+
+
 def test_only_changed_files_are_written(tmp_path: Path) -> None:
-    assert sorted(write_files(tmp_path, FILES)) == [tmp_path / "a.h", tmp_path / "cannery" / "b.h"]
+    assert sorted(write_files(below(tmp_path, FILES))) == [
+        tmp_path / "a.h",
+        tmp_path / "cannery" / "b.h",
+    ]
     before = (tmp_path / "a.h").stat().st_mtime_ns
-    assert write_files(tmp_path, {**FILES, "cannery/b.h": b"new"}) == [tmp_path / "cannery" / "b.h"]
+    changed = write_files(below(tmp_path, {**FILES, "cannery/b.h": b"new"}))
+    assert changed == [tmp_path / "cannery" / "b.h"]
     assert (tmp_path / "a.h").stat().st_mtime_ns == before
     assert (tmp_path / "cannery" / "b.h").read_bytes() == b"new"
 
@@ -23,7 +32,7 @@ def test_only_changed_files_are_written(tmp_path: Path) -> None:
 def test_a_full_disk_leaves_everything_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_files(tmp_path, FILES)
+    write_files(below(tmp_path, FILES))
     write = Path.write_bytes
 
     def full(self: Path, data: bytes) -> int:
@@ -34,16 +43,17 @@ def test_a_full_disk_leaves_everything_as_it_was(
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(OSError, match="No space left"):
-        write_files(tmp_path, {"a.h": b"changed", "cannery/b.h": b"big", "c.h": b"more"})
-    found = {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()}
-    assert found == set(FILES)
+        write_files(below(tmp_path, {"a.h": b"changed", "new/b.h": b"big", "c.h": b"more"}))
+    with pytest.raises(OSError, match="No space left"):
+        write_files(below(tmp_path, {"new/a/a.h": b"one", "new/b/b.h": b"big"}))
+    found = {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*")}
+    assert found == {*FILES, "cannery"}
     assert (tmp_path / "a.h").read_bytes() == b"one"
 
 
 def test_depfile_escapes(tmp_path: Path) -> None:
     odd = tmp_path / "a $b #c.h5"
-    write_depfile(tmp_path / "x.d", tmp_path / "out.h", [odd])
-    text = (tmp_path / "x.d").read_text()
+    text = depfile_text(tmp_path / "out.h", [odd])
     assert text == f"{tmp_path}/out.h: \\\n  {tmp_path}/a\\ $$b\\ \\#c.h5\n"
 
 

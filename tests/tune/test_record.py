@@ -91,7 +91,7 @@ def test_round_trip(tmp_path: Path) -> None:
     record = edit(
         record_of(network()), 1, runner_up=RunnerUp("conv.x", 2, {"a": 1, "b": "c", "d": True})
     )
-    path = tmp_path / "sub" / PATH
+    path = tmp_path / PATH
     assert write_record(path, record)
     assert read_record(path) == record
     before = path.stat().st_mtime_ns

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import importlib
 import sys
+import tempfile
 import warnings
 from collections.abc import Sequence
 from typing import TextIO
@@ -118,10 +119,14 @@ def _os_error(error: OSError) -> int:
     if error.errno not in (
         errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT,
         errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EMFILE, errno.EIO,
+        errno.EFBIG, errno.ELOOP,
     ):  # fmt: skip
         raise error
     place = f"{error.filename}: " if error.filename else ""
-    return print_error(f"{place}{error.strerror}")
+    cure = ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        cure = f" (make room; programs are built in {tempfile.gettempdir()}, or where TMPDIR says)"
+    return print_error(f"{place}{error.strerror}{cure}")
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from cannery.cli.arguments import generating_options
+from cannery.cli.files import check_output_file
 from cannery.cli.output import json_option, note, print_json
 from cannery.cli.tuning_progress import live_progress
 from cannery.cli.tuning_report import as_dict, print_report
@@ -41,6 +42,8 @@ def command(
     from cannery.tune.tuner import Settings, tune
 
     options = make_options(model, raw)
+    if options.tuning is not None and not options.tuning.is_dir():
+        check_output_file(options.tuning, "--tuning")
     with live_progress() as progress:
         outcome = tune(options, Settings(budget, exhaustive), progress)
     if as_json:

@@ -8,7 +8,13 @@ from typing import Any
 import click
 
 from cannery.cli.arguments import generating_options
-from cannery.cli.files import own_files, write_depfile, write_files
+from cannery.cli.files import (
+    check_output_file,
+    check_output_folder,
+    depfile_text,
+    own_files,
+    write_files,
+)
 from cannery.cli.output import json_option, note, print_json, remark
 from cannery.options import make_options
 from cannery.target.targets import ANY
@@ -45,18 +51,23 @@ def command(
     from cannery.pipeline import compile_model
 
     options = make_options(model, raw)
+    check_output_folder(folder, "--output")
+    if dump is not None:
+        check_output_folder(dump, "--dump")
+    if depfile is not None and folder.resolve() not in depfile.resolve().parents:
+        check_output_file(depfile, "--depfile")
     stages: dict[str, bytes] = {}
 
     def keep(stage: str, text: str) -> None:
         stages[f"{len(stages):02d}_{stage}.txt"] = text.encode()
 
     compiled = compile_model(options, keep)
-    if dump is not None:
-        write_files(dump, stages)
-    changed = write_files(folder, compiled.files)
+    results = {folder / path: data for path, data in compiled.files.items()}
+    others = {dump / path: data for path, data in stages.items()} if dump is not None else {}
     if depfile is not None:
-        output = folder / f"{options.name}.h"
-        write_depfile(depfile, output, [*compiled.dependencies, *own_files()])
+        read = [*compiled.dependencies, *own_files()]
+        others[depfile] = depfile_text(folder / f"{options.name}.h", read).encode()
+    changed = [path for path in write_files({**others, **results}) if path in results]
     if options.target == ANY and not options.isa and compiled.source.isa.name == "sse2":
         remark(
             f"{options.name} is limited to SSE2, as the compiler's flags allow no more; "

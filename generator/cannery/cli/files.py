@@ -5,32 +5,62 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import cannery
+from cannery.errors import OptionError
 from cannery.resources import runtime_include_dir
 
 
-def write_files(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
-    """Write `files` (relative path -> content) into `folder`; returns those that changed.
+def write_files(files: Mapping[Path, bytes]) -> list[Path]:
+    """Write `files`, whose folders are made; returns those that changed.
 
     All contents are on the disk before the first file is replaced, so an error, such as a full
-    disk, leaves an earlier result as it was. Raises OSError.
+    disk, leaves an earlier result as it was, and no new folder. Raises OSError.
     """
-    changed = [folder / name for name, data in files.items() if not _holds(folder / name, data)]
+    changed = [path for path, data in files.items() if not _holds(path, data)]
     staged: list[tuple[Path, Path]] = []
+    made: list[Path] = []
     try:
         for path in changed:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            made += _make_folder(path.parent)
             temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
             staged.append((temporary, path))
-            _write(temporary, path, files[path.relative_to(folder).as_posix()])
+            _write(temporary, path, files[path])
         for temporary, path in staged:
             temporary.replace(path)
     finally:
         for temporary, _ in staged:
             temporary.unlink(missing_ok=True)
+        for folder in reversed(made):
+            # Those that hold something by now stay.
+            with suppress(OSError):
+                folder.rmdir()
     return changed
+
+
+def _make_folder(folder: Path) -> list[Path]:
+    """Make a folder with its parents; those that were not there, outermost first."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    return missing[::-1]
+
+
+def check_output_file(path: Path, option: str) -> None:
+    """Raise OptionError unless a file can be put there: folders are not made for single files."""
+    if path.is_dir():
+        raise OptionError(f"{path} is a folder", where=option, cure="name a file")
+    if not path.parent.is_dir():
+        raise OptionError(
+            f"there is no folder {path.parent}", where=option, cure="make it, or name another one"
+        )
+
+
+def check_output_folder(path: Path, option: str) -> None:
+    """Raise OptionError where something that is no folder is in the way."""
+    if path.exists() and not path.is_dir():
+        raise OptionError(f"{path} is no folder", where=option, cure="name another one")
 
 
 def _write(temporary: Path, path: Path, data: bytes) -> None:
@@ -58,11 +88,11 @@ def own_files() -> list[Path]:
     return sorted({*found, *root.rglob("*.j2"), *runtime_include_dir().rglob("*.h")})
 
 
-def write_depfile(path: Path, output: Path, dependencies: Iterable[Path]) -> None:
-    """Write a Make rule `output: dependencies` for the build tool. Raises OSError."""
+def depfile_text(output: Path, dependencies: Iterable[Path]) -> str:
+    """A Make rule `output: dependencies` for the build tool."""
     inputs = sorted({dependency.resolve() for dependency in dependencies})
     lines = [f"{_escape(output)}:", *(f"  {_escape(dependency)}" for dependency in inputs)]
-    write_files(path.parent, {path.name: (" \\\n".join(lines) + "\n").encode()})
+    return " \\\n".join(lines) + "\n"
 
 
 def _escape(path: Path) -> str:

@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from cannery.cli.arguments import generating_options
-from cannery.cli.files import write_files
+from cannery.cli.files import check_output_file, write_files
 from cannery.cli.output import json_option, note, print_json
 from cannery.execution.program import network_program
 from cannery.execution.samples import join_samples, read_samples
@@ -40,6 +40,7 @@ from cannery.target.toolchain import find_toolchain
 def command(model: Path, inputs: Path, output: Path, as_json: bool, **raw: Any) -> None:
     """Run MODEL's generated code on arrays from a file."""
     options = make_options(model, raw)
+    check_output_file(output, "--output")
     compiled = compile_model(options)
     source = compiled.source
     samples = read_samples(inputs, {t.source: t.type for t in source.inputs})
@@ -51,7 +52,7 @@ def command(model: Path, inputs: Path, output: Path, as_json: bool, **raw: Any) 
     arrays = {tensor.source: found[tensor.source] for tensor in source.outputs}
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)  # type: ignore[arg-type]
-    write_files(output.parent, {output.name: buffer.getvalue()})
+    write_files({output: buffer.getvalue()})
     if as_json:
         shapes = {name: list(array.shape) for name, array in arrays.items()}
         print_json({"outputs": shapes, "samples": len(samples), "target": toolchain.target.name})

@@ -53,7 +53,10 @@ def user_cache() -> Path:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write a file so that a reader sees all of it or what was there before. Raises OSError."""
+    """Write a file so that a reader sees all of it or what was there before.
+
+    Raises OSError with the name of the file.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
@@ -61,6 +64,9 @@ def replace_file(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+    except OSError as error:
+        error.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

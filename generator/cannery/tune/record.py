@@ -137,7 +137,6 @@ def write_record(path: Path, record: Record) -> bool:
             return False
     except OSError:
         pass
-    path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, data)
     return True
 
