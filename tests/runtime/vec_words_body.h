@@ -51,6 +51,9 @@ static void CHECKS(memory)(void)
     F(load2)(start, &even, &odd);
     EXPECT(load2, even, p[2 * i]);
     EXPECT(load2, odd, p[2 * i + 1]);
+    F(unzip)(F(load)(end), F(load)(start + 1), &even, &odd);
+    EXPECT(unzip, even, 2 * i < LANES ? end[2 * i] : start[2 * i - LANES + 1]);
+    EXPECT(unzip, odd, 2 * i + 1 < LANES ? end[2 * i + 1] : start[2 * i + 2 - LANES]);
     F(load2)(end, &even, &odd);
     F(store2)(end, odd, even);
     for (j = 0; j < 2 * LANES; ++j) {

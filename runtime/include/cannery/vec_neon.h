@@ -97,6 +97,13 @@ CANNERY_INLINE void f32x4_store_n(float *p, f32x4 v, int n)
     }
 }
 
+CANNERY_INLINE void f32x4_unzip(f32x4 a, f32x4 b, f32x4 *even, f32x4 *odd)
+{
+    const float32x4x2_t pair = vuzpq_f32(a, b);
+    *even = pair.val[0];
+    *odd = pair.val[1];
+}
+
 CANNERY_INLINE void f32x4_load2(const float *p, f32x4 *even, f32x4 *odd)
 {
     const float32x4x2_t pair = vld2q_f32(p);

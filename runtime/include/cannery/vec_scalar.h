@@ -37,6 +37,9 @@
  *                                         stores 0; also _n(p, v, n)
  *   T_zero(), T_set1(x)
  *
+ * Between lanes
+ *   T_unzip(a, b, &e, &o)   of a then b as 2L floats p: e[i] = p[2i], o[i] = p[2i+1]
+ *
  * Arithmetic, per lane (IEEE single, round to nearest even)
  *   T_add, T_sub, T_mul, T_div, T_sqrt    correctly rounded
  *   T_fma(a, b, c)          a*b + c: fused if CANNERY_HAS_FMA, else mul then add
@@ -197,6 +200,12 @@ CANNERY_INLINE void f32x1_store2(float *p, f32x1 even, f32x1 odd)
 {
     p[0] = even;
     p[1] = odd;
+}
+
+CANNERY_INLINE void f32x1_unzip(f32x1 a, f32x1 b, f32x1 *even, f32x1 *odd)
+{
+    *even = a;
+    *odd = b;
 }
 
 CANNERY_INLINE f32x1 f32x1_load_stride(const float *p, ptrdiff_t stride)

@@ -113,12 +113,15 @@ CANNERY_INLINE void f32x4_store_n(float *p, f32x4 v, int n)
 }
 #endif
 
-CANNERY_INLINE void f32x4_load2(const float *p, f32x4 *even, f32x4 *odd)
+CANNERY_INLINE void f32x4_unzip(f32x4 a, f32x4 b, f32x4 *even, f32x4 *odd)
 {
-    const __m128 a = _mm_loadu_ps(p);
-    const __m128 b = _mm_loadu_ps(p + 4);
     *even = _mm_shuffle_ps(a, b, 0x88);
     *odd = _mm_shuffle_ps(a, b, 0xdd);
+}
+
+CANNERY_INLINE void f32x4_load2(const float *p, f32x4 *even, f32x4 *odd)
+{
+    f32x4_unzip(_mm_loadu_ps(p), _mm_loadu_ps(p + 4), even, odd);
 }
 
 CANNERY_INLINE void f32x4_store2(float *p, f32x4 even, f32x4 odd)

@@ -112,12 +112,15 @@ CANNERY_INLINE f32x8 f32x8_swap_middle(f32x8 v)
     return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(v), 0xd8));
 }
 
-CANNERY_INLINE void f32x8_load2(const float *p, f32x8 *even, f32x8 *odd)
+CANNERY_INLINE void f32x8_unzip(f32x8 a, f32x8 b, f32x8 *even, f32x8 *odd)
 {
-    const __m256 a = _mm256_loadu_ps(p);
-    const __m256 b = _mm256_loadu_ps(p + 8);
     *even = f32x8_swap_middle(_mm256_shuffle_ps(a, b, 0x88));
     *odd = f32x8_swap_middle(_mm256_shuffle_ps(a, b, 0xdd));
+}
+
+CANNERY_INLINE void f32x8_load2(const float *p, f32x8 *even, f32x8 *odd)
+{
+    f32x8_unzip(_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8), even, odd);
 }
 
 CANNERY_INLINE void f32x8_store2(float *p, f32x8 even, f32x8 odd)

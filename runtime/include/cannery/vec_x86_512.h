@@ -92,15 +92,18 @@ CANNERY_INLINE void f32x16_store_n(float *p, f32x16 v, int n)
     _mm512_mask_storeu_ps(p, m32x16_first_n(n), v);
 }
 
-CANNERY_INLINE void f32x16_load2(const float *p, f32x16 *even, f32x16 *odd)
+CANNERY_INLINE void f32x16_unzip(f32x16 a, f32x16 b, f32x16 *even, f32x16 *odd)
 {
     const __m512i first =
         _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(1));
-    const __m512 a = _mm512_loadu_ps(p);
-    const __m512 b = _mm512_loadu_ps(p + 16);
     *even = _mm512_permutex2var_ps(a, first, b);
     *odd = _mm512_permutex2var_ps(a, second, b);
+}
+
+CANNERY_INLINE void f32x16_load2(const float *p, f32x16 *even, f32x16 *odd)
+{
+    f32x16_unzip(_mm512_loadu_ps(p), _mm512_loadu_ps(p + 16), even, odd);
 }
 
 CANNERY_INLINE void f32x16_store2(float *p, f32x16 even, f32x16 odd)
