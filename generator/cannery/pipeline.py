@@ -105,6 +105,7 @@ def generate(
         dump("steps", format_steps(graph, chosen.steps, chosen.choices))
     program = assign(graph, chosen.steps, chosen.choices, isa, io_order(options))
     source = make_source(program, isa, options.name, options.rename)
+    source = replace(source, max_error=options.max_error)
     if dump:
         dump("program", format_program(program))
         dump("workspace", format_workspace(program, source.workspace))

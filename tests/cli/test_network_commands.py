@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import click.testing
 import numpy as np
 import pytest
 
-from cannery.cli import cli, invoke
+from cannery.cli import cli, invoke, verify
 from cannery.errors import OptionError
 from cannery.execution.samples import (
     errors_by_output,
@@ -20,6 +21,11 @@ from cannery.execution.samples import (
 )
 from cannery.frontends import load_graph
 from cannery.ir.tensor import DType, TensorType
+from cannery.options import make_options
+from cannery.pipeline import compile_model
+from cannery.resources import ball_example_dir
+from emit.c_programs import net_files
+from emit.mutants import mutants
 from needs import need_program, need_toolchain
 from tiny_models import write_tiny_classifier
 
@@ -121,3 +127,22 @@ def test_the_error_of_values_that_are_not_finite() -> None:
     assert relative_error(np.array([1.5, np.inf, np.nan]), expected) == 0.5
     assert relative_error(np.array([1.5, 2.0, np.nan]), expected) == np.inf
     assert relative_error(np.array([np.nan, np.inf, np.nan]), expected) == np.inf
+
+
+def test_verify_finds_wrong_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example's classifier with weights that are 5 % wrong in any layer."""
+    need_program("ninja")
+    need_toolchain("native")
+    good = run("verify", ball_example_dir() / "ball.h5")
+    assert good["passed"]
+    assert good["samples"] == 16
+    right = compile_model(make_options(ball_example_dir() / "ball.h5", {}))
+    errors = {}
+    for what, graph in mutants(right.source.graph):
+        if what.endswith("more"):
+            wrong = replace(right, files=net_files(graph, "ball"))
+            monkeypatch.setattr(verify, "compile_model", lambda options, wrong=wrong: wrong)
+            verdict = run("verify", ball_example_dir() / "ball.h5")
+            errors[what] = verdict["errors"]["scores"]
+            assert not verdict["passed"], errors
+    assert len(errors) == 3

@@ -10,11 +10,23 @@ import numpy as np
 import pytest
 
 from cannery.emit import selftest
-from cannery.emit.selftest import _rounded, noise
-from cannery.ir.graph import GraphBuilder
+from cannery.emit.selftest import _rounded
+from cannery.ir.graph import Graph, GraphBuilder
+from cannery.ir.stimulus import Stimulus, best_stimulus
 from cannery.ir.tensor import DType
 from cannery.ops.movement.op import Transpose
-from emit.c_programs import Files, build, net_files, network, run
+from cannery.passes import run_passes
+from emit.c_programs import (
+    Files,
+    build,
+    compile_file,
+    link,
+    net_files,
+    network,
+    run,
+    write_all,
+)
+from emit.mutants import NETWORKS, mutants
 
 #: Runs the self-test, tells its result, and writes the input that it generated.
 MAIN = """
@@ -30,6 +42,20 @@ int main(void)
 """
 
 
+#: Only tells the result.
+RESULT = """
+#include "net.h"
+#include "cannery/vec_scalar.h"
+#include <stdio.h>
+static unsigned char memory[NET_WORKSPACE_BYTES] CANNERY_ALIGN(64);
+int main(void)
+{
+    putchar('0' + net_selftest(memory));
+    return 0;
+}
+"""
+
+
 def files_and_main(dtype: DType) -> Files:
     """A network whose self-test is part of main.c."""
     files: Files = {**net_files(network(dtype=dtype), "net"), "main.c": MAIN}
@@ -37,27 +63,18 @@ def files_and_main(dtype: DType) -> Files:
     return files
 
 
+def image(graph: Graph, stimulus: Stimulus | None = None) -> bytes:
+    """The input of the self-test; without `stimulus` it is the one that was found."""
+    graph = run_passes(graph)
+    best = stimulus or best_stimulus(graph, 3e-4).stimulus
+    return best.inputs(graph)["image"].tobytes()
+
+
 @pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.UINT8])
 @pytest.mark.parametrize("language", ["c99 gcc", "c++11 g++"])
 def test_input_is_the_same_in_c(tmp_path: Path, dtype: DType, language: str) -> None:
     written = run(build(tmp_path, files_and_main(dtype), language))
-    assert written[:1] == b"0"
-    assert written[1:] == noise((1, 7, 6, 3), dtype, 1).tobytes()
-
-
-def test_noise_is_the_generator_step_by_step() -> None:
-    for count, seed in ((0, 1), (1, 1), (2, 3), (1000, 2)):
-        state, expected = seed, []
-        for _ in range(count):
-            state = (state * selftest.MULTIPLIER + selftest.INCREMENT) % 2**32
-            expected.append(((state >> 8) - 2**23) / 2**23)
-        assert noise((count,), DType.FLOAT32, seed).tolist() == expected
-
-
-def test_noise_is_uniform() -> None:
-    values = noise((100, 1000), DType.FLOAT32, 1).astype(np.float64)
-    assert -1 <= values.min() < -0.999 < 0.999 < values.max() < 1
-    assert abs(values.mean()) < 0.01
+    assert written == b"0" + image(network(dtype=dtype))
 
 
 def test_a_wrong_weight_is_found(tmp_path: Path) -> None:
@@ -70,17 +87,12 @@ def test_a_wrong_weight_is_found(tmp_path: Path) -> None:
     assert run(build(tmp_path, files))[:1] == b"1"
 
 
-def image(dtype: DType) -> bytes:
-    """The input of the self-test."""
-    return noise((1, 7, 6, 3), dtype, 1).tobytes()
-
-
 def test_large_networks_need_a_finite_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(selftest, "MAX_MACS", 0)
     files = files_and_main(DType.FLOAT32)
-    assert run(build(tmp_path / "right", files)) == b"0" + image(DType.FLOAT32)
+    assert run(build(tmp_path / "right", files)) == b"0" + image(network(), Stimulus())
     broken = without_tanh(1e38)
     assert run(build(tmp_path / "wrong", {**files, "net.c": broken["net.c"]}))[:1] == b"1"
 
@@ -112,7 +124,7 @@ def test_integer_outputs_are_compared(tmp_path: Path) -> None:
     b.output(b.node(Transpose((0, 3, 1, 2)), [x], name="scores"))
     files: Files = {**net_files(b.build(), "net"), "main.c": MAIN}
     files["net_selftest.h"] = files.pop("net_selftest.c")
-    assert run(build(tmp_path, files)) == b"0" + image(DType.UINT8)
+    assert run(build(tmp_path, files)) == b"0" + image(b.build())
 
 
 def test_stored_results_have_few_digits() -> None:
@@ -121,3 +133,32 @@ def test_stored_results_have_few_digits() -> None:
     assert _rounded(np.array([9.9999996e-4])).tolist() == [0.001]
     assert _rounded(np.array([np.inf, 1.5])).tolist() == [np.inf, 1.5]
     assert _rounded(np.array([200], np.uint8)).tolist() == [200]
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_wrong_weights_of_any_layer_are_found(tmp_path: Path, network: str) -> None:
+    """The self-test of the right network, linked with wrong ones."""
+    right = NETWORKS[network]()
+    code = net_files(right, "net")
+    write_all(tmp_path, {**code, "main.c": RESULT})
+    rest = [compile_file(tmp_path, f, "c99 gcc") for f in ("main.c", "net_selftest.c")]
+
+    def result(graph: Graph) -> bytes:
+        write_all(tmp_path, {"net.c": net_files(graph, "net")["net.c"]})
+        return run(link(tmp_path, [*rest, compile_file(tmp_path, "net.c", "c99 gcc")]))
+
+    assert result(right) == b"0"
+    results = {what: result(graph) for what, graph in mutants(right)}
+    assert len(results) >= 4
+    assert set(results.values()) == {b"1"}, results
+
+
+def test_what_does_not_show_is_said() -> None:
+    """Far negative biases before a ReLU leave the output without any influence of the weights."""
+    graph = network()
+    constants = {k: v - np.float32(1e4 * (v.ndim == 1)) for k, v in graph.constants.items()}
+    text = net_files(replace(graph, constants=constants), "net")["net_selftest.c"].decode()
+    told = re.search(r"hardly shows in the result:\n((?: \*   .*\n)+) \*/", text)
+    assert told
+    assert told[1].split() == ["*", "conv", "*", "dense"]
+    assert "hardly shows" not in net_files(graph, "net")["net_selftest.c"].decode()

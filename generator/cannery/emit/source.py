@@ -78,7 +78,10 @@ class Call:
 
 @dataclass(frozen=True)
 class Source:
-    """Everything that the templates of the output files read."""
+    """Everything that the templates of the output files read.
+
+    `max_error` is the bound of max|y - ref| / max|ref| that the network was made for.
+    """
 
     name: str
     graph: Graph
@@ -92,6 +95,7 @@ class Source:
     blob: WeightBlob
     version: str = __version__
     target: str = ""
+    max_error: float = 1e-4
 
     @property
     def macs(self) -> int:

@@ -12,17 +12,27 @@ from cannery.errors import OptionError
 from cannery.execution.program import Sample
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
+from cannery.ir.stimulus import best_stimulus, neighbours
 from cannery.ir.tensor import TensorType
 from cannery.ops.registry import RefArray
 from cannery.tune.trial import random_inputs
 
 #: How many samples judge a network when none are given.
 SEEDED_SAMPLES = 16
+#: A relative change of an output that no bound of its error hides.
+SHOWS = 3e-4
 
 
 def seeded_samples(graph: Graph, count: int = SEEDED_SAMPLES) -> list[Sample]:
-    """Normal random floats, integers of the whole range; the same on every machine."""
-    return [random_inputs(graph, seed) for seed in range(count)]
+    """Samples that are the same on every machine, of two kinds in turn.
+
+    The first are normal random floats and integers of the whole range, which may saturate every
+    output; the second are noise in which wrong weights show.
+    """
+    lively = neighbours(best_stimulus(graph, SHOWS).stimulus, count // 2)
+    return [
+        lively[k // 2].inputs(graph) if k % 2 else random_inputs(graph, k) for k in range(count)
+    ]
 
 
 def read_arrays(path: Path) -> dict[str, RefArray]:
