@@ -13,7 +13,16 @@
 #error "cannery: vec_x86_128.h needs SSE2; compile with -msse2 or more"
 #endif
 
+/* g++ before 13 warns of the undefined values inside its own intrinsics. */
+#if defined(__cplusplus) && defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
+#pragma GCC diagnostic pop
+#else
+#include <immintrin.h>
+#endif
 
 typedef __m128 f32x4;
 typedef __m128i i32x4;
