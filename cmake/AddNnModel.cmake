@@ -1,5 +1,6 @@
 # add_nn_model(<target> MODEL <file>
-#              [NAME <c identifier>] [TARGET <name> | ISA <isa>...] [TUNING <record or folder>] [LOCKED]
+#              [NAME <c identifier>] [TARGET <name> | ISA <isa>...] [TUNING <record or folder>]
+#              [AUTOTUNE] [LOCKED]
 #              [MAX_ERROR <e>] [IO_LAYOUT model|nhwc|nchw] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
 #              [SCALE <s>] [OFFSET <o>] [RENAME <tensor>=<name> ...] [OUTPUTS <tensor>...]
 #              [FLAGS_FROM <target>...])
@@ -11,6 +12,13 @@
 #   Without TARGET and ISA the variable CANNERY_TARGET counts, which toolchain files set. Without
 #   that, the library uses what the compiler allows under the flags really in use: those of the
 #   configuration, of the directory, and of the targets in FLAGS_FROM.
+#
+#   AUTOTUNE makes the tuning record as part of the build, before the sources, if there is none that
+#   serves every layer: as <target>_autotune does, with the compiler, the flags and the emulator of
+#   the build. Nothing is tuned while the record serves; delete it to tune anew. Where only an
+#   emulator (qemu) runs programs no record is made, as times of an emulator choose nothing: the cost
+#   model chooses. With LOCKED, it does not: the record is made if need be, then has to serve every
+#   layer, so a build that cannot measure needs a record from elsewhere.
 #
 # install_nn_model(<target>... [EXPORT <export set>] [INCLUDES <folder>])
 #
@@ -26,7 +34,7 @@ cmake_policy(VERSION 3.21...3.31)
 function(add_nn_model target)
   include("${CMAKE_CURRENT_FUNCTION_LIST_DIR}/CanneryOptions.cmake")
   cmake_parse_arguments(PARSE_ARGV 1 ARG
-    "${_CANNERY_FLAG_OPTIONS}" "MODEL;${_CANNERY_ONE_OPTIONS}"
+    "AUTOTUNE;${_CANNERY_FLAG_OPTIONS}" "MODEL;${_CANNERY_ONE_OPTIONS}"
     "FLAGS_FROM;${_CANNERY_MANY_OPTIONS}")
   _cannery_check_arguments()
   _cannery_language(language)
@@ -51,7 +59,13 @@ function(add_nn_model target)
   _cannery_python_command(python_command)
   set(probe "${target}_cannery_probe")
   set(macros "$<TARGET_OBJECTS:${probe}>")
+  _cannery_tool_options(tool_options)
   _cannery_add_probe()
+  set(tuned)
+  if(ARG_AUTOTUNE)
+    set(tuned "${folder}/${ARG_NAME}.tuned")
+    _cannery_add_tuning()
+  endif()
   _cannery_add_generation()
   _cannery_add_library()
   _cannery_add_tool_targets()
@@ -70,6 +84,10 @@ macro(_cannery_check_arguments)
     set(problem "give TARGET or ISA, not both")
   elseif(TARGET ${target})
     set(problem "there is a target of that name already")
+  endif()
+  list(LENGTH ARG_ISA count)
+  if(NOT problem AND ARG_AUTOTUNE AND count GREATER 1)
+    set(problem "AUTOTUNE is for one instruction set; tune for each by cannery autotune --isa")
   endif()
   if(NOT problem)
     get_filename_component(ARG_MODEL "${ARG_MODEL}" ABSOLUTE)
@@ -254,6 +272,23 @@ function(_cannery_add_probe)
     ${language}_COMPILER_LAUNCHER "${launcher}")
 endfunction()
 
+# The custom command of AUTOTUNE; its output says that there is a record, or cannot be. The record
+# itself is in the depfile: its name follows from macros that are known at the build only.
+function(_cannery_add_tuning)
+  add_custom_command(
+    OUTPUT "${tuned}"
+    COMMAND "${CMAKE_COMMAND}" -E make_directory "${folder}"
+    COMMAND ${python_command} -m cannery autotune "${ARG_MODEL}" ${tool_options}
+      --if-needed --depfile "${tuned}.d"
+    COMMAND "${CMAKE_COMMAND}" -E touch "${tuned}"
+    DEPENDS "${ARG_MODEL}" "${macros}" ${probe}
+    DEPFILE "${tuned}.d"
+    WORKING_DIRECTORY "${base}"
+    COMMENT "Tuning the network ${ARG_NAME}, unless its record serves"
+    USES_TERMINAL
+    VERBATIM)
+endfunction()
+
 # The custom command that runs the generator.
 function(_cannery_add_generation)
   set(outputs)
@@ -276,7 +311,7 @@ function(_cannery_add_generation)
     COMMAND ${python_command} -m cannery compile "${ARG_MODEL}" -o "${folder}" ${options}
       "--macros=${macros}" --depfile "${folder}/${ARG_NAME}.d"
     ${touch}
-    DEPENDS "${ARG_MODEL}" ${records} "${macros}" ${probe}
+    DEPENDS "${ARG_MODEL}" ${records} ${tuned} "${macros}" ${probe}
     DEPFILE "${folder}/${ARG_NAME}.d"
     WORKING_DIRECTORY "${base}"
     COMMENT "Generating the network ${ARG_NAME}"
@@ -284,12 +319,22 @@ function(_cannery_add_generation)
 endfunction()
 
 # The tuning records that the generator may read. A record that appears later makes CMake run again.
+# With AUTOTUNE the record that counts is in the depfile, and its appearance is nothing new, unless
+# it has to come from elsewhere.
 function(_cannery_records out)
+  if(ARG_AUTOTUNE AND NOT CMAKE_CROSSCOMPILING_EMULATOR MATCHES "^([^;]*/)?qemu")
+    set(${out} "" PARENT_SCOPE)
+    return()
+  endif()
   set(place "${ARG_MODEL}")
   if(DEFINED ARG_TUNING)
     get_filename_component(place "${ARG_TUNING}" ABSOLUTE)
   endif()
   if(DEFINED ARG_TUNING AND NOT IS_DIRECTORY "${place}")
+    if(ARG_AUTOTUNE)
+      string(REGEX REPLACE "([][*?])" "[\\1]" pattern "${place}")
+      file(GLOB place CONFIGURE_DEPENDS "${pattern}")
+    endif()
     set(${out} "${place}" PARENT_SCOPE)
     return()
   endif()
@@ -354,13 +399,13 @@ function(_cannery_add_library)
   set_target_properties(${target} PROPERTIES LINKER_LANGUAGE ${language} CANNERY_FOLDER "${folder}")
 endfunction()
 
-# <target>_autotune and <target>_verify: the command line with the compiler, the flags and the
-# emulator that CMake itself uses.
-function(_cannery_add_tool_targets)
-  set(tool_options ${options} "--macros=${macros}" "--cc=@${macros}.command")
+# The options of commands that build and run programs: with the compiler, the flags and the emulator
+# that CMake itself uses.
+function(_cannery_tool_options out)
+  set(result ${options} "--macros=${macros}" "--cc=@${macros}.command")
   foreach(variable CMAKE_EXE_LINKER_FLAGS "CMAKE_EXE_LINKER_FLAGS_$<UPPER_CASE:$<CONFIG>>")
     if(${variable})
-      list(APPEND tool_options "--ldflags=${${variable}}")
+      list(APPEND result "--ldflags=${${variable}}")
     endif()
   endforeach()
   if(CMAKE_CROSSCOMPILING_EMULATOR)
@@ -369,8 +414,13 @@ function(_cannery_add_tool_targets)
       list(APPEND words "'${word}'")
     endforeach()
     list(JOIN words " " words)
-    list(APPEND tool_options "--runner=${words}")
+    list(APPEND result "--runner=${words}")
   endif()
+  set(${out} "${result}" PARENT_SCOPE)
+endfunction()
+
+# <target>_autotune and <target>_verify.
+function(_cannery_add_tool_targets)
   foreach(tool autotune verify)
     add_custom_target(${target}_${tool}
       COMMAND ${python_command} -m cannery ${tool} "${ARG_MODEL}" ${tool_options}

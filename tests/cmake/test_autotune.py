@@ -80,3 +80,89 @@ def test_locked_without_a_record_is_an_error(project: Project) -> None:
     told = project.build(ok=False)
     assert "there is no tuning record" in told
     assert "cannery autotune ball.h5" in told
+
+
+AUTOTUNED = lists("c").replace("LOCKED_", "AUTOTUNE LOCKED_")
+
+
+def nothing_happens(project: Project) -> bool:
+    """Whether a build finds nothing to do."""
+    told = project.build()
+    words = ("Tuning", "Generating", "Building", "Re-running")
+    assert not any(word in told for word in words), told
+    return True
+
+
+@pytest.mark.parametrize("generator", ["Ninja", "Unix Makefiles", "Ninja Multi-Config"])
+def test_autotune_in_the_build(project: Project, generator: str) -> None:
+    project.lists(AUTOTUNED.replace(" LOCKED_", " LOCKED"))
+    project.configure(generator=generator)
+    config = {"config": "Debug"} if "Multi" in generator else {}
+    assert "before" in project.build()
+    record = project.folder / f"ball.{project.isa(**config)}.tuning.json"
+    made = record.read_bytes()
+    assert all(step["origin"] == "record" for step in project.manifest(**config)["steps"])
+    assert nothing_happens(project)
+    write_tiny_model(project.folder / "ball.h5", seed=2)
+    told = project.build()
+    assert "Generating" in told
+    assert "before" not in told, "the record serves: only the weights have changed"
+    assert record.read_bytes() == made
+    assert nothing_happens(project)
+    record.unlink()
+    assert "before" in project.build()
+    assert record.is_file()
+    assert nothing_happens(project)
+
+
+def test_autotune_takes_the_record_that_is_there(project: Project) -> None:
+    project.lists(AUTOTUNED.replace(" LOCKED_", " TUNING records"))
+    (project.folder / "records").mkdir()
+    project.configure()
+    assert "before" in project.build()
+    (record,) = (project.folder / "records").iterdir()
+    assert list(project.folder.glob("*.tuning.json")) == []
+    project.run("cmake", "-E", "rm", "-r", project.tree)
+    project.configure()
+    assert "before" not in project.build()
+    assert tuned_by_record(project)
+    record.write_text(record.read_text().replace('"version": ', '"version": 9'))
+    assert "before" in project.build(), "an entry of another version does not serve"
+    assert tuned_by_record(project)
+    record.write_text("{")
+    assert "damaged" in project.build(ok=False)
+
+
+def test_autotune_of_one_record_by_name(project: Project) -> None:
+    project.lists(AUTOTUNED.replace(" LOCKED_", " TUNING mine.tuning.json"))
+    project.configure()
+    assert "before" in project.build()
+    assert tuned_by_record(project)
+    assert nothing_happens(project)
+
+
+def test_autotune_chooses_nothing_by_an_emulator(project: Project) -> None:
+    need_runner(need_toolchain("aarch64-a53"), strict=True)
+    project.lists(AUTOTUNED.replace(" LOCKED_", ""))
+    project.configure(toolchain="aarch64")
+    told = project.build()
+    assert "ball.h5 is not tuned for aarch64-a53: an emulator tells no times" in told
+    assert list(project.folder.glob("*.json")) == []
+    assert {step["origin"] for step in project.manifest()["steps"]} == {"estimated"}
+    assert nothing_happens(project)
+    project.build("--target", "ball_autotune")
+    project.build()
+    assert tuned_by_record(project), "a record from elsewhere is used"
+    assert nothing_happens(project)
+
+
+def test_autotune_and_locked_without_a_way_to_measure(project: Project) -> None:
+    need_runner(need_toolchain("aarch64-a53"), strict=True)
+    project.lists(AUTOTUNED.replace(" LOCKED_", " LOCKED"))
+    project.configure(toolchain="aarch64")
+    assert "there is no tuning record" in project.build(ok=False)
+
+
+def test_autotune_of_several_instruction_sets(project: Project) -> None:
+    project.lists("add_nn_model(ball MODEL ball.h5 ISA sse2 avx2 AUTOTUNE)\n")
+    assert "AUTOTUNE is for one instruction set" in project.configure(ok=False)

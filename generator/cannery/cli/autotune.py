@@ -8,11 +8,14 @@ from typing import Any
 import click
 
 from cannery.cli.arguments import generating_options
-from cannery.cli.files import check_output_file
-from cannery.cli.output import json_option, note, print_json
+from cannery.cli.files import check_output_file, depfile_text, own_files, write_files
+from cannery.cli.output import json_option, note, print_json, remark
 from cannery.cli.tuning_progress import live_progress
 from cannery.cli.tuning_report import as_dict, print_report
-from cannery.options import make_options
+from cannery.errors import OptionError
+from cannery.options import Options, make_options
+from cannery.target.runner import Origin
+from cannery.target.toolchain import find_toolchain
 
 
 @click.command("autotune")
@@ -24,12 +27,25 @@ from cannery.options import make_options
     help="Begin nothing new after so much time; what is left is estimated.",
 )
 @click.option("--exhaustive", is_flag=True, help="Measure every candidate, not the likely ones.")
+@click.option(
+    "--if-needed",
+    is_flag=True,
+    help="Do nothing if the record serves every layer, or if only an emulator runs programs.",
+)
+@click.option(
+    "--depfile",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write what FILE without .d depends on, as a Make rule.",
+)
 @click.option("--all-layers", is_flag=True, help="Show layers without arithmetic, too.")
 @json_option
 def command(
     model: Path,
     budget: float | None,
     exhaustive: bool,
+    if_needed: bool,
+    depfile: Path | None,
     all_layers: bool,
     as_json: bool,
     **raw: Any,
@@ -39,13 +55,21 @@ def command(
     The record lies beside the model unless --tuning says otherwise. Exit code 1 if the network's
     error exceeds --max-error.
     """
-    from cannery.tune.tuner import Settings, tune
+    from cannery.tune.tuner import Settings, tune, usable_record
 
     options = make_options(model, raw)
-    if options.tuning is not None and not options.tuning.is_dir():
-        check_output_file(options.tuning, "--tuning")
+    if depfile is not None:
+        check_output_file(depfile, "--depfile")
+    record = usable_record(options) if if_needed else None
+    if record is not None or (if_needed and _is_emulated(options)):
+        _write_depfile(depfile, options, record)
+        if as_json:
+            print_json({"record": str(record) if record else None, "changed": False})
+        return 0
+    _check_tuning(options)
     with live_progress() as progress:
         outcome = tune(options, Settings(budget, exhaustive), progress)
+    _write_depfile(depfile, options, outcome.path)
     if as_json:
         print_json(as_dict(outcome))
     else:
@@ -53,3 +77,33 @@ def command(
         state = "written" if outcome.changed else "confirmed, not a byte changed"
         note(f"{outcome.path}: {state}")
     return int(outcome.error > options.max_error)
+
+
+def _check_tuning(options: Options) -> None:
+    """Raise OptionError unless --tuning is a folder, or a file that can be written."""
+    place = options.tuning
+    if place is None or place.is_dir():
+        return
+    if not place.exists() and place.suffix != ".json":
+        raise OptionError(
+            f"there is no folder {place}", where="--tuning", cure="make it, or name a .json file"
+        )
+    check_output_file(place, "--tuning")
+
+
+def _is_emulated(options: Options) -> bool:
+    """Whether only an emulator runs the programs; told, as nothing is chosen by its times."""
+    toolchain = find_toolchain(options)
+    emulated = toolchain.runners()[0].origin is Origin.EMULATED
+    if emulated:
+        remark(
+            f"{options.model.name} is not tuned for {toolchain.target.name}: an emulator tells no "
+            "times, so the cost model chooses; cannery autotune --runner measures on the device"
+        )
+    return emulated
+
+
+def _write_depfile(depfile: Path | None, options: Options, record: Path | None) -> None:
+    if depfile is not None:
+        read = [options.model, *([record] if record else []), *own_files()]
+        write_files({depfile: depfile_text(depfile.with_suffix(""), read).encode()})

@@ -19,7 +19,7 @@ from cannery.options import Options
 from cannery.pipeline import import_graph, io_order, load_model
 from cannery.schedule.program import Choice, Step
 from cannery.target.runner import Origin, host_cpu_name
-from cannery.target.toolchain import Toolchain, find_toolchain
+from cannery.target.toolchain import Toolchain, find_toolchain, resolve_target
 from cannery.tune.confirm import Judge
 from cannery.tune.contests import (
     Contest,
@@ -30,6 +30,7 @@ from cannery.tune.contests import (
     rank,
 )
 from cannery.tune.defaults import Estimates
+from cannery.tune.lookup import find_record
 from cannery.tune.measure import TIE, Protocol
 from cannery.tune.optimize import Optimizer, Tried, plan_text
 from cannery.tune.plan import Plan, make_units, plans
@@ -134,6 +135,21 @@ def tune(options: Options, settings: Settings, progress: Progress | None = None)
     untouched then.
     """
     return Tuner(options, settings, progress or Quiet()).run()
+
+
+def usable_record(options: Options) -> Path | None:
+    """The record that has a usable entry for every step, if there is one.
+
+    Raises RecordError if it is damaged, and other CanneryErrors for bad input.
+    """
+    target = resolve_target(options)
+    path, record = find_record(options, target)
+    if record is None:
+        return None
+    graph = import_graph(options)
+    units = make_units(graph)
+    found = find_choices(path, record, graph, units, target.isa, options.max_error)
+    return None if found.unusable else path
 
 
 @dataclass
