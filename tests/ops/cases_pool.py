@@ -31,6 +31,12 @@ class Window:
 WINDOWS = {
     "2x2": Window((1, 6, 9, 5), (2, 2), (2, 2), tail="relu scale"),
     "2x2_wide": Window((2, 11, 38, 3), (2, 2), (2, 2), tail="relu scale add"),
+    "2x2_low": Window((2, 9, 8, 3), (2, 2), (2, 2), tail="relu add"),
+    "2x2_narrow": Window((2, 19, 15, 3), (2, 2), (2, 2), tail="add scale"),
+    "2x2_half_of_8": Window((1, 17, 29, 2), (2, 2), (2, 2), tail="relu"),
+    "2x2_half_of_16": Window((1, 16, 62, 2), (2, 2), (2, 2), tail="scale add"),
+    "2x2_part_of_16": Window((1, 4, 90, 2), (2, 2), (2, 2)),
+    "2x2_long": Window((1, 3, 151, 1), (2, 2), (2, 2), tail="relu"),
     "3x3_stride_2_pads": Window((2, 9, 11, 20), (3, 3), (2, 2), ((1, 1), (1, 1)), tail="scale add"),
     "3x3_same": Window((1, 5, 7, 16), (3, 3), ONE, ((1, 1), (1, 1)), tail="relu"),
     "asymmetric": Window((1, 8, 13, 3), (3, 2), (2, 1), ((0, 1), (0, 1))),

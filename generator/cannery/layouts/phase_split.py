@@ -10,7 +10,7 @@ neighbouring elements across rows too, and neither reading nor writing a tile ta
 Below the pixels, and above them (where the plane before ends), lies a row of zeros; pixels that
 make H and W multiples of 4 are zero, too. There are no zero columns: a window that reaches over
 the left or the right border reads a neighbouring row, and has to mask it. Planes begin at multiples
-of 64 bytes, so that whole cache lines are written.
+of 64 bytes, so that whole cache lines are written, or share lines where they are smaller.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cannery.layouts.layout import Halo, Layout
 
 ORDER = "phase_split"
 
-#: Planes begin at multiples of so many elements.
+#: Planes begin at multiples of so many elements; those that are smaller, at a power of two.
 ALIGNMENT = 16
 
 
@@ -38,7 +38,7 @@ def make(shape: tuple[int, int, int], *, slack: int = 0, dtype: DType = DType.FL
     h, w, c = shape
     row = -(-w // 4)
     plane = (-(-h // 4) + 1) * row + slack
-    plane += -plane % ALIGNMENT
+    plane += -plane % min(ALIGNMENT, 1 << (plane - 1).bit_length())
     elements = 16 * plane * c
     return Layout(ORDER, shape, row, 1, 16 * plane, 0, elements, halo(shape), slack, plane, dtype)
 

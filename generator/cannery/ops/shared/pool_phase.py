@@ -1,26 +1,22 @@
 """Pooling of 2 x 2 windows on the phase-split layout, so that chains of Winograd stay in it.
 
-The four pixels of a window are four planes at the same place. A tile of 4 x 4 pixels becomes 2 x 2:
-those of even and odd tiles are different planes of the result, hence the de-interleaving loads.
+See `cannery.ops.shared.quarters`. The result can also be planar, for what follows such a chain.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from cannery.emit.environment import render
 from cannery.ir.graph import Graph
-from cannery.layouts import Want, phase_split
+from cannery.layouts import Want, phase_split, planar
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.shared import epilogue as epilogues
-from cannery.ops.shared import pool
-from cannery.ops.shared.function import describe, signature
-from cannery.ops.shared.lanes import Vec
-from cannery.ops.shared.tiles import cover
-from cannery.schedule.cost import CORE
+from cannery.ops.shared import pool, quarters
+from cannery.ops.shared.function import describe
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule
 from cannery.target.isa import Isa
@@ -30,58 +26,45 @@ from cannery.target.isa import Isa
 class PoolPhase(Schedule):
     """See the module's text."""
 
+    version: ClassVar[int] = 2
+
     @abstractmethod
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         """Why the step is not the operator of the schedule's name."""
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        pairs = max(_pairs(_shape(graph, step), 0), 1)
-        widths = [w for w in isa.lanes if w <= pairs]
-        return [{"lanes": lanes} for lanes in (widths[-2:] if widths[-1] > 4 else widths[-1:])]
+        return spread_candidates(_shape(graph, step), isa, residuals=len(step.inputs) > 1)
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         return tuple(Want(phase_split.ORDER) for _ in step.inputs)
 
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want(phase_split.ORDER),)
+        return (written(_shape(graph, step), str(params["to"])),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         shape = _shape(graph, step)
-        lanes = int(params["lanes"])
-        shuffles = 0.0 if lanes == 1 else 8.0 if lanes == 4 else 16.0
-        work = shuffles + 8.0 + 2.0 * len(step.epilogue)
-        each = max(work / CORE.arithmetic, (work + 10.0) / CORE.issue) + 2.0
-        count = sum(v.count for b in (0, 1) for v in cover(0, _pairs(shape, b), isa, lanes))
-        return Estimate(shape.rows.out * shape.channels * (count * each + 4.0), 12.0 * work)
+        work = 2.0 * len(step.epilogue) + (0.0 if shape.maximum else 1.0)
+        spread = make_spread(shape, params)
+        code = 16 * 4 * 8.0 if spread.form == "two_rows" else 4 * 4 * 8.0
+        return Estimate(shape.channels * spread.cycles(4, work, isa), code)
 
     def kernel(self, job: Job) -> Kernel:
         shape = _shape(job.graph, job.step)
         ep = epilogues.build(job, job.step.anchor.output)
-        lanes = int(job.params["lanes"])
-        code = render(
-            "ops/shared/pool_phase.c.j2",
-            s=shape,
-            x=job.inputs[0],
-            y=job.output,
-            ep=ep,
-            pairs=[_pairs(shape, b) for b in (0, 1)],
-            single=[_has_single(shape, b) for b in (0, 1)],
-            cover=lambda count: cover(0, count, job.isa, lanes),
-            one=Vec(0, 1, 1, 0),
-            residuals={k: job.inputs[k] for k in ep.tensors},
-            residual=_residual(job),
-            signature=signature(job, band=True),
-            describe=describe(job),
-        )
-        return Kernel(code, ep.constants, band=1, needs_math=ep.needs_math)
+        code, masks = quarters.render_spread(
+            job, make_spread(shape, job.params), quarters.phase_source(job.inputs[0]), ep,
+            maximum=shape.maximum, function=describe(job),
+        )  # fmt: skip
+        return Kernel(code, (*masks, *ep.constants), band=4, needs_math=ep.needs_math)
 
 
 def why_not_phase(graph: Graph, step: Step, op: type[MaxPool] | type[AveragePool]) -> str:
     """Why a step is no pooling of 2 x 2 windows, one beside the other."""
-    reason = pool.why_not_pool(graph, step, op)
-    if reason:
-        return reason
-    shape = _shape(graph, step)
+    return pool.why_not_pool(graph, step, op) or why_not_halves(_shape(graph, step))
+
+
+def why_not_halves(shape: pool.PoolShape) -> str:
+    """Why windows are not 2 x 2, one beside the other, without padding."""
     for axis in (shape.rows, shape.cols):
         if (axis.taps, axis.stride, axis.dilation, axis.pad) != (2, 2, 1, 0):
             return "not 2x2 with stride 2"
@@ -90,30 +73,32 @@ def why_not_phase(graph: Graph, step: Step, op: type[MaxPool] | type[AveragePool
     return ""
 
 
+def spread_candidates(shape: pool.PoolShape, isa: Isa, *, residuals: bool) -> list[Params]:
+    """Lanes and order of the results; those with residuals are phase-split, as these are."""
+    pitch = -(-shape.cols.size // 4)
+    return [
+        {"lanes": lanes, "to": order}
+        for order in quarters.ORDERS
+        if order == phase_split.ORDER or not residuals
+        for lanes in quarters.widths(shape.rows.out, shape.cols.out, pitch, order, isa)
+    ]
+
+
+def make_spread(shape: pool.PoolShape, params: Params) -> quarters.Spread:
+    """How the results of a pooling are written."""
+    pitch = -(-shape.cols.size // 4)
+    order, lanes = str(params["to"]), int(params["lanes"])
+    return quarters.Spread(shape.rows.out, shape.cols.out, pitch, order, lanes)
+
+
+def written(shape: pool.PoolShape, order: str) -> Want:
+    """The layout of the results: beside phase-split ones there are zeros."""
+    if order == planar.ORDER:
+        return Want(order)
+    return Want(order, phase_split.halo((shape.rows.out, shape.cols.out, shape.channels)))
+
+
 def _shape(graph: Graph, step: Step) -> pool.PoolShape:
     shape = pool.pool_shape(graph, step)
     assert shape is not None
     return shape
-
-
-def _pairs(shape: pool.PoolShape, b: int) -> int:
-    """Pairs of tiles that both have a result in column b of their 2 x 2."""
-    return (shape.cols.out - b + 1) // 4
-
-
-def _has_single(shape: pool.PoolShape, b: int) -> bool:
-    """Whether one more tile has."""
-    return (shape.cols.out - b + 3) // 4 > _pairs(shape, b)
-
-
-def _residual(job: Job) -> Callable[[int, str], Callable[[int], str]]:
-    """(column of the result's planes, tile) -> input index -> C pointer."""
-
-    def at(column: int, tile: str) -> Callable[[int], str]:
-        def pointer(k: int) -> str:
-            layout = job.inputs[k]
-            return f"r{k}r + (c * {layout.channel} + {column * layout.phase} + {tile})"
-
-        return pointer
-
-    return at
