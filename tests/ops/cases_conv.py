@@ -107,3 +107,28 @@ def conv_3x3_tile_multiples() -> Graph:
     x = net.input("x", (1, 12, 20, 4))
     y = net.node(Conv(ONE, SAME3, ONE), [x, net.weight(3, 3, 4, 9), net.weight(9)])
     return net.graph(net.node(Relu(), [y]))
+
+
+@case
+def conv_3x3_small_image() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 4, 4, 10))
+    r = net.input("r", (1, 4, 4, 9))
+    y = net.node(Conv(ONE, SAME3, ONE), [x, net.weight(3, 3, 10, 9), net.weight(9)])
+    return net.graph(net.node(Relu(), [net.node(Add(), [y, r])]))
+
+
+@case
+def conv_small_image_dilated_strides() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 9, 10, 3))
+    conv = Conv((1, 2), ((2, 1), (1, 3)), (2, 3))
+    return net.graph(net.node(conv, [x, net.weight(3, 3, 3, 5), net.weight(5)]))
+
+
+@case
+def conv_3x3_valid_deep() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 7, 9, 13))
+    y = net.node(Conv(ONE, NONE, ONE), [x, net.weight(3, 3, 13, 11), net.weight(11)])
+    return net.graph(net.node(LeakyRelu(0.2), [y]))

@@ -59,3 +59,16 @@ def test_schedule_emulates_its_whole_step() -> None:
     expected = data.outputs[0]
     assert y.dtype == np.float32 and y.shape == expected.shape
     assert np.abs(np.subtract(y, expected)).max() <= 5e-6 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("winograd", [F2, F4])
+@pytest.mark.parametrize("pads", [((0, 0), (0, 0)), ((2, 0), (0, 1))])
+def test_emulate_with_other_pads(winograd: Winograd, pads: tuple[tuple[int, int], ...]) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1, 7, 9, 3)).astype(np.float32)
+    w = rng.standard_normal((3, 3, 3, 4)).astype(np.float32)
+    (expected,) = Conv((1, 1), pads, (1, 1)).reference(x, w)
+    begin = pads[0]
+    y = winograd.emulate(x, w, (begin[0], begin[1]), expected.shape[1:3])
+    assert y.shape == expected.shape
+    assert np.abs(np.subtract(y, expected)).max() <= 5e-6 * np.abs(expected).max()

@@ -84,12 +84,12 @@ class ConvDirectOc(Schedule):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = _shape(graph, step)
         found: list[dict[str, int | str | bool]] = []
-        for lanes in _widths(shape.oc, isa):
+        for lanes in vector_widths(shape.oc, isa):
             vectors = len(split_lanes(shape.oc, isa, lanes))
-            for mr, nr in TILES.get(isa.registers, TILES[16]):
+            for mr, nr in register_tiles(isa):
                 tile = (min(mr, shape.ow), min(nr, vectors))
                 for unroll in _levels(shape):
-                    for broadcast in _broadcasts(shape, isa, lanes):
+                    for broadcast in broadcast_words(shape, isa, lanes):
                         found.append(
                             {
                                 "lanes": lanes,
@@ -116,22 +116,24 @@ class ConvDirectOc(Schedule):
         k = shape.taps * shape.ic
         loads = 1.0 if params["broadcast"] == "set1" else 0.5
         cycles = 0.0
-        for pixels, tiles in _tiles(shape.ow, mr):
-            for block in _blocks(shape, params, isa):
+        for pixels, tiles in pixel_runs(shape.ow, mr):
+            for block in channel_blocks(shape, params, isa):
                 n = len(block.vecs)
                 each = tile_cycles(isa, pixels, n, pixels * loads + n, k) + 6.0
                 cycles += tiles * block.count * each
         loops = {"none": k / 4, "ic": shape.taps, "kw": shape.kh, "kh": 0}[str(params["unroll"])]
         tiles_total = -(-shape.ow // mr) * -(-len(vectors) // nr)
         code = _unrolled(shape, params, isa) * mac_bytes(isa)
-        weights = 4.0 * k * sum(block.width * block.count for block in _blocks(shape, params, isa))
+        weights = (
+            4.0 * k * sum(block.width * block.count for block in channel_blocks(shape, params, isa))
+        )
         cycles += reread_cycles(weights, -(-shape.ow // mr))
         return Estimate(shape.oh * (cycles + tiles_total * loops * 2.0), code)
 
     def kernel(self, job: Job) -> Kernel:
         shape = _shape(job.graph, job.step)
         ep = epilogues.build(job, job.step.anchor.output)
-        blocks = _blocks(shape, job.params, job.isa)
+        blocks = channel_blocks(shape, job.params, job.isa)
         weights, bias = pack_weights(job, shape, blocks)
         context: dict[str, Any] = {
             "s": shape,
@@ -139,7 +141,7 @@ class ConvDirectOc(Schedule):
             "x": job.inputs[0],
             "y": job.output,
             "blocks": blocks,
-            "tiles": _tiles(shape.ow, int(job.params["mr"])),
+            "tiles": pixel_runs(shape.ow, int(job.params["mr"])),
             "ep": ep,
             "residual": {k: job.inputs[k] for k in ep.tensors},
             "residual_at": residual_pointer(job),
@@ -157,7 +159,12 @@ def _shape(graph: Graph, step: Step) -> ConvShape:
     return shape
 
 
-def _widths(channels: int, isa: Isa) -> list[int]:
+def register_tiles(isa: Isa) -> Sequence[tuple[int, int]]:
+    """Tiles (MR pixels, NR vectors) for the ISA's registers."""
+    return TILES.get(isa.registers, TILES[16])
+
+
+def vector_widths(channels: int, isa: Isa) -> list[int]:
     """The widest vectors to try: all that are not wider than twice the channels."""
     widths = [w for w in isa.lanes if w == 1 or w < 2 * channels]
     return widths[-2:][::-1] if widths[-1] > 4 else widths[-1:]
@@ -168,7 +175,8 @@ def _levels(shape: ConvShape) -> tuple[str, ...]:
     return ("ic", "kw", "kh") if shape.ic <= 4 else ("none", "ic", "kw", "kh")
 
 
-def _broadcasts(shape: ConvShape, isa: Isa, lanes: int) -> list[str]:
+def broadcast_words(shape: ConvShape, isa: Isa, lanes: int) -> list[str]:
+    """The ways in which an input can reach all lanes."""
     found = ["set1"]
     if lanes == 4 and shape.ic >= 4:
         found += ["rotate"] if isa.has("rotate") else []
@@ -182,24 +190,24 @@ def _unrolled(shape: ConvShape, params: Params, isa: Isa) -> int:
     tile = int(params["mr"]) * vectors
     ic_step = min(shape.ic, 4)
     body = {"none": ic_step, "ic": shape.ic, "kw": shape.ic * shape.kw, "kh": shape.ic * shape.taps}
-    groups = len(_blocks(shape, params, isa)) * len(_tiles(shape.ow, int(params["mr"])))
+    groups = len(channel_blocks(shape, params, isa)) * len(pixel_runs(shape.ow, int(params["mr"])))
     return tile * body[str(params["unroll"])] * groups
 
 
-def _tiles(width: int, mr: int) -> list[tuple[int, int]]:
+def pixel_runs(width: int, mr: int) -> list[tuple[int, int]]:
     """(pixels, count): the full tiles of a row, then the rest."""
     full, rest = divmod(width, mr)
     return ([(mr, full)] if full else []) + ([(rest, 1)] if rest else [])
 
 
-def _blocks(shape: ConvShape, params: Params, isa: Isa) -> tuple[Block, ...]:
+def channel_blocks(shape: ConvShape, params: Params, isa: Isa) -> tuple[Block, ...]:
     """Groups of NR vectors; neighbouring groups of the same shape become one loop."""
     per_lane = shape.ic * shape.taps
-    return _cut(shape.oc, per_lane, isa, int(params["lanes"]), int(params["nr"]))
+    return cut_channels(shape.oc, per_lane, isa, int(params["lanes"]), int(params["nr"]))
 
 
 @cache
-def _cut(channels: int, per_lane: int, isa: Isa, lanes: int, nr: int) -> tuple[Block, ...]:
+def cut_channels(channels: int, per_lane: int, isa: Isa, lanes: int, nr: int) -> tuple[Block, ...]:
     """The blocks of so many output channels with `per_lane` weights each."""
     vectors = split_lanes(channels, isa, lanes)
     blocks: list[Block] = []
@@ -223,29 +231,38 @@ def _cut(channels: int, per_lane: int, isa: Isa, lanes: int, nr: int) -> tuple[B
 def pack_weights(
     job: Job, shape: ConvShape, blocks: Sequence[Block]
 ) -> tuple[ConstArray, ConstArray]:
-    """Weights as [block][kh][kw][ic][lanes of the block], biases as [channel], zero-padded.
+    """Weights as [block][kh][kw][ic][lanes of the block], biases as [channel], zero-padded."""
+    rotated = job.params["broadcast"] == "rotate"
+    packed = pack_panels(job.constant(shape.weight), blocks, rotated=rotated)
+    weights = ConstArray(f"{job.symbol}_w", packed, "weights [block][kh][kw][ic][lanes]")
+    return weights, padded_bias(job, shape)
 
-    With rotated inputs, the weight of lane l at channel 4g+r is that of channel 4g+(l+r)%4.
+
+def padded_bias(job: Job, shape: ConvShape) -> ConstArray:
+    """`<symbol>_b`: the bias per channel, zeros if there is none, and zeros behind it."""
+    bias = np.zeros(shape.oc + epilogues.CHANNEL_PADDING, np.float32)
+    if shape.bias:
+        bias[: shape.oc] = job.constant(shape.bias)
+    return ConstArray(f"{job.symbol}_b", bias, "bias [oc], padded")
+
+
+def pack_panels(
+    w: NDArray[np.float32], blocks: Sequence[Block], *, rotated: bool
+) -> NDArray[np.float32]:
+    """w[kh,kw,ic,oc] as one row [block][kh][kw][ic][lanes of the block], zero-padded.
+
+    For rotated inputs, the weight of lane l at channel 4g+r is that of channel 4g+(l+r)%4.
     """
-    w = job.constant(shape.weight)
     panels: list[NDArray[np.float32]] = []
     for block in blocks:
         for k in range(block.count):
             channel = block.channel + k * sum(v.valid for v in block.vecs)
-            panel = np.zeros((shape.kh, shape.kw, shape.ic, block.width), np.float32)
+            panel = np.zeros((*w.shape[:3], block.width), np.float32)
             for v in block.vecs:
                 source = w[..., channel + v.start : channel + v.start + v.valid]
                 panel[..., v.packed : v.packed + v.valid] = source
-            if job.params["broadcast"] == "rotate":
-                panel = _rotate(panel)
-            panels.append(panel.reshape(-1))
-    bias = np.zeros(shape.oc + epilogues.CHANNEL_PADDING, np.float32)
-    if shape.bias:
-        bias[: shape.oc] = job.constant(shape.bias)
-    return (
-        ConstArray(f"{job.symbol}_w", np.concatenate(panels), "weights [block][kh][kw][ic][lanes]"),
-        ConstArray(f"{job.symbol}_b", bias, "bias [oc], padded"),
-    )
+            panels.append((_rotate(panel) if rotated else panel).reshape(-1))
+    return np.concatenate(panels)
 
 
 def _rotate(panel: NDArray[np.float32]) -> NDArray[np.float32]:

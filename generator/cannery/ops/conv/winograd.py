@@ -46,20 +46,29 @@ class Winograd:
         found = [_weighted(g[j], rows[i]) for i in range(self.tile) for j in range(self.tile)]
         return np.stack(found).astype(np.float32)
 
-    def emulate(self, x: NDArray[np.float32], w: NDArray[np.float32]) -> NDArray[np.float32]:
-        """x[N,H,W,IC] convolved with w[3,3,IC,OC], pads of 1, rounded to float32 at every step.
+    def emulate(
+        self,
+        x: NDArray[np.float32],
+        w: NDArray[np.float32],
+        start: tuple[int, int] = (1, 1),
+        size: tuple[int, int] | None = None,
+    ) -> NDArray[np.float32]:
+        """x[N,H,W,IC] convolved with w[3,3,IC,OC], rounded to float32 at every step.
 
+        `start` are the pads above and left, `size` is [OH, OW] (default: as the input).
         Kernels add in another order, or fuse multiply and add: the error is alike, not the bits.
         """
         n, h, width, channels = x.shape
-        rows, columns = -(-h // self.m), -(-width // self.m)
-        padded = np.zeros((n, rows * self.m + 2, columns * self.m + 2, channels), np.float32)
-        padded[:, 1 : h + 1, 1 : width + 1] = x
+        oh, ow = size or (h, width)
+        rows, columns = -(-oh // self.m), -(-ow // self.m)
+        needed = (max(rows * self.m + 2, start[0] + h), max(columns * self.m + 2, start[1] + width))
+        padded = np.zeros((n, *needed, channels), np.float32)
+        padded[:, start[0] : start[0] + h, start[1] : start[1] + width] = x
         products = self._products(self._tiles(padded, rows, columns), self.weights(w))
         tiles = _transform(_floats32(self.at), products)
         y = np.moveaxis(tiles, (0, 1), (2, 4))  # [N, rows, m, columns, m, OC]
         whole = y.reshape(n, rows * self.m, columns * self.m, w.shape[3])
-        return np.ascontiguousarray(whole[:, :h, :width])
+        return np.ascontiguousarray(whole[:, :oh, :ow])
 
     def _tiles(self, x: NDArray[np.float32], rows: int, columns: int) -> NDArray[np.float32]:
         """B^T d B of all tiles: [m+2, m+2, N, rows, columns, IC]."""

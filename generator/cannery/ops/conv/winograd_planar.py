@@ -262,19 +262,7 @@ class WinogradPlanar(Schedule):
 
     def emulate(self, graph: Graph, step: Step, inputs: Sequence[RefArray]) -> RefArray:
         """The step's output with the convolution in float32, as this schedule rounds it."""
-        shape = _shape(graph, step)
-        node = step.anchor
-        values: dict[str, RefArray] = dict(zip(step.inputs, inputs, strict=True))
-        x = values[node.inputs[0]].astype(np.float32)
-        weights = np.asarray(graph.constants[shape.weight], np.float32)
-        y: NDArray[np.float32] = self.winograd.emulate(x, weights)
-        if shape.bias:
-            y = y + np.asarray(graph.constants[shape.bias], np.float32)
-        values[node.output] = y
-        for following in step.epilogue:
-            operands = (values[v] if v in values else graph.constants[v] for v in following.inputs)
-            (values[following.output],) = following.op.reference(*operands)
-        return values[step.output].astype(np.float32)
+        return emulate(self.winograd, graph, step, inputs)
 
 
 @schedule
@@ -285,6 +273,25 @@ class ConvWinogradPlanar(WinogradPlanar):
     id = "conv.winograd_planar"
     inexact = True
     winograd = F4
+
+
+def emulate(winograd: Winograd, graph: Graph, step: Step, inputs: Sequence[RefArray]) -> RefArray:
+    """A step's output with the convolution by tiles in float32, rounded as the schedules do."""
+    shape = _shape(graph, step)
+    node = step.anchor
+    values: dict[str, RefArray] = dict(zip(step.inputs, inputs, strict=True))
+    x = values[node.inputs[0]].astype(np.float32)
+    weights = np.asarray(graph.constants[shape.weight], np.float32)
+    y: NDArray[np.float32] = winograd.emulate(
+        x, weights, (shape.top, shape.left), (shape.oh, shape.ow)
+    )
+    if shape.bias:
+        y = y + np.asarray(graph.constants[shape.bias], np.float32)
+    values[node.output] = y
+    for following in step.epilogue:
+        operands = (values[v] if v in values else graph.constants[v] for v in following.inputs)
+        (values[following.output],) = following.op.reference(*operands)
+    return values[step.output].astype(np.float32)
 
 
 def products_cycles(isa: Isa, panels: Panels, n: int, p: int, ic: int) -> float:

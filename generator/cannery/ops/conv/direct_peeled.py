@@ -1,0 +1,184 @@
+"""Direct convolution without a halo: taps that fall into the padding are left out.
+
+As `direct_oc`, output channels in the lanes, but the borders are peeled: rows of the window outside
+the image are skipped by the loop, columns outside it when the code is made. So a 4 x 4 image with
+a 3 x 3 window takes 100 products per channel pair instead of 144, and no halo has to be kept zero.
+It pays for small images; large ones have few border pixels and want less code.
+
+`unroll`: kw (the columns of a window's row and all channels in line) or ic (channels by fours).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cannery.emit.environment import render
+from cannery.ir.graph import Graph
+from cannery.layouts import Want
+from cannery.ops.conv.direct_oc import (
+    MAX_UNROLLED,
+    broadcast_words,
+    channel_blocks,
+    pack_weights,
+    pixel_runs,
+    register_tiles,
+    vector_widths,
+)  # fmt: skip
+from cannery.ops.conv.geometry import ConvShape, conv_shape
+from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared.function import describe, residual_pointer, signature
+from cannery.ops.shared.lanes import split_lanes
+from cannery.schedule.cost import mac_bytes, reread_cycles, tile_cycles
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+#: Rows longer than this gain too little.
+MAX_WIDTH = 16
+
+
+@dataclass(frozen=True)
+class Part:
+    """`count` neighbouring tiles of `pixels` pixels, the first at output column `start`.
+
+    `taps` lists (kw, numbers of the pixels whose tap kw lies in the image); `column` is the input
+    column that belongs to the first pixel, were there no padding.
+    """
+
+    start: int
+    pixels: int
+    count: int
+    column: int
+    taps: tuple[tuple[int, tuple[int, ...]], ...]
+
+
+@schedule
+@dataclass(frozen=True)
+class ConvDirectPeeled(Schedule):
+    """See the module's text."""
+
+    id = "conv.direct_peeled"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        shape = conv_shape(graph, step)
+        if shape is None:
+            return "not a 2D convolution with constant weights"
+        if shape.group != 1:
+            return "grouped"
+        if not shape.halo or min(shape.top, shape.left) < 0:
+            return "not padded"
+        if not all(_window_rows(shape, oh) for oh in range(shape.oh)):
+            return "windows that lie in the padding alone"
+        if shape.ow > MAX_WIDTH:
+            return f"rows longer than {MAX_WIDTH}"
+        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        shape = _shape(graph, step)
+        found: list[Params] = []
+        for lanes in vector_widths(shape.oc, isa):
+            vectors = len(split_lanes(shape.oc, isa, lanes))
+            tiles = [(min(mr, shape.ow), min(nr, vectors)) for mr, nr in register_tiles(isa)]
+            found += [
+                {"lanes": lanes, "mr": mr, "nr": nr, "unroll": unroll, "broadcast": broadcast}
+                for mr, nr in dict.fromkeys(tiles)
+                for unroll in (("kw",) if shape.ic <= 4 else ("ic", "kw"))
+                for broadcast in broadcast_words(shape, isa, lanes)
+            ]
+        small = [p for p in found if _unrolled(shape, p, isa) <= MAX_UNROLLED]
+        least = min(found, key=lambda p: _unrolled(shape, p, isa))
+        return small or [least]
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return tuple(Want("nhwc") for _ in step.inputs)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want("nhwc"),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        shape = _shape(graph, step)
+        loads = 1.0 if params["broadcast"] == "set1" else 0.5
+        rows = float(sum(_window_rows(shape, oh) for oh in range(shape.oh)))
+        cycles = 0.0
+        blocks = channel_blocks(shape, params, isa)
+        for part in _parts(shape, int(params["mr"])):
+            for block in blocks:
+                n = len(block.vecs)
+                tile = 0.0
+                for _, pixels in part.taps:
+                    count = len(pixels)
+                    tile += tile_cycles(isa, count, n, count * loads + n, shape.ic)
+                    tile += 0.5 * shape.ic if params["unroll"] == "ic" else 0.0
+                cycles += part.count * block.count * (rows * (tile + 2.0) + shape.oh * 8.0)
+        weights = 4.0 * shape.ic * shape.taps * sum(b.width * b.count for b in blocks)
+        passes = sum(part.count for part in _parts(shape, int(params["mr"])))
+        cycles += shape.oh * reread_cycles(weights, passes)
+        return Estimate(cycles, _unrolled(shape, params, isa) * mac_bytes(isa))
+
+    def kernel(self, job: Job) -> Kernel:
+        shape = _shape(job.graph, job.step)
+        ep = epilogues.build(job, job.step.anchor.output)
+        blocks = channel_blocks(shape, job.params, job.isa)
+        weights, bias = pack_weights(job, shape, blocks)
+        code = render(
+            "ops/conv/direct_peeled.c.j2",
+            s=shape,
+            p=job.params,
+            x=job.inputs[0],
+            y=job.output,
+            blocks=blocks,
+            parts=_parts(shape, int(job.params["mr"])),
+            ep=ep,
+            residual={k: job.inputs[k] for k in ep.tensors},
+            residual_at=residual_pointer(job),
+            symbol=job.symbol,
+            signature=signature(job, band=True),
+            describe=describe(job),
+        )
+        return Kernel(code, (weights, bias, *ep.constants), band=1, needs_math=ep.needs_math)
+
+
+def _shape(graph: Graph, step: Step) -> ConvShape:
+    shape = conv_shape(graph, step)
+    assert shape is not None
+    return shape
+
+
+def _window_rows(shape: ConvShape, oh: int) -> int:
+    """Rows of the window that lie in the image, for output row `oh`."""
+    top = oh * shape.sh - shape.top
+    return sum(0 <= top + kh * shape.dh < shape.ih for kh in range(shape.kh))
+
+
+def _parts(shape: ConvShape, mr: int) -> list[Part]:
+    """The tiles of a row; neighbours whose taps reach the same pixels become one part."""
+    parts: list[Part] = []
+    at = 0
+    for pixels, count in pixel_runs(shape.ow, mr):
+        for _ in range(count):
+            taps = _taps(shape, at, pixels)
+            last = parts[-1] if parts else None
+            if last and (last.pixels, last.taps) == (pixels, taps):
+                parts[-1] = Part(last.start, pixels, last.count + 1, last.column, taps)
+            else:
+                parts.append(Part(at, pixels, 1, at * shape.sw, taps))
+            at += pixels
+    return parts
+
+
+def _taps(shape: ConvShape, start: int, pixels: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    found = []
+    for kw in range(shape.kw):
+        first = start * shape.sw + kw * shape.dw - shape.left
+        inside = tuple(px for px in range(pixels) if 0 <= first + px * shape.sw < shape.iw)
+        if inside:
+            found.append((kw, inside))
+    return tuple(found)
+
+
+def _unrolled(shape: ConvShape, params: Params, isa: Isa) -> int:
+    """Vector multiply-accumulates in the straight-line bodies."""
+    channels = shape.ic if params["unroll"] == "kw" else min(shape.ic, 4)
+    taps = sum(len(pixels) for part in _parts(shape, int(params["mr"])) for _, pixels in part.taps)
+    return channels * taps * sum(len(b.vecs) for b in channel_blocks(shape, params, isa))

@@ -1,0 +1,284 @@
+"""Winograd convolution, channels last in and out, with channels in the lanes.
+
+A batch of tiles at a time: their inputs are transformed (positions x tiles x IC), then for each
+block of output channels the products of every position are summed over IC, in a register tile of
+MR tiles x NR vectors, and transformed back. Unlike the planar form it needs no minimum of tiles: a
+4 x 4 image is one tile of F(4x4). Weights are read once per batch.
+
+`batch`: tiles at a time. `unroll`: input channels per loop pass (0: no loop). `group`: rows of a
+transform whose values are alive together (0: it goes through memory). `broadcast`: see `direct_oc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import SimpleNamespace
+from typing import ClassVar
+
+from cannery.emit.environment import offset, render
+from cannery.ir.graph import Graph
+from cannery.layouts import Halo, Want
+from cannery.ops.conv.direct_oc import (
+    Block,
+    broadcast_words,
+    cut_channels,
+    pack_panels,
+    padded_bias,
+    register_tiles,
+    vector_widths,
+)  # fmt: skip
+from cannery.ops.conv.geometry import ConvShape, conv_shape
+from cannery.ops.conv.winograd import F2, F4, Winograd
+from cannery.ops.conv.winograd_planar import GROUPS, emulate
+from cannery.ops.conv.winograd_tiles import KEPT, TileCode, transform_cycles
+from cannery.ops.registry import RefArray
+from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared.cover import Span
+from cannery.ops.shared.function import describe, signature
+from cannery.ops.shared.lanes import Vec, split_lanes
+from cannery.ops.shared.tiles import vector_loops
+from cannery.schedule.cost import L1_BYTES, L2_BYTES, reread_cycles, tile_cycles
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+#: Transformed inputs of a batch fill at most one of these.
+BATCH_BYTES = (L1_BYTES, L2_BYTES // 2)
+
+#: Multiply-accumulates of one register tile in line, at most.
+MAX_UNROLLED = 400
+
+
+@dataclass(frozen=True)
+class Into:
+    """The input transform of `count` neighbouring vectors of channels, the first at `start`."""
+
+    start: int
+    packed: int
+    lanes: int
+    count: int
+    code: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class WinogradOc(Schedule):
+    """See the module's text."""
+
+    winograd: ClassVar[Winograd]
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        shape = conv_shape(graph, step)
+        if shape is None:
+            return "not a 2D convolution with constant weights"
+        if shape.group != 1:
+            return "grouped"
+        if (shape.kh, shape.kw, shape.sh, shape.sw, shape.dh, shape.dw) != (3, 3, 1, 1, 1, 1):
+            return "not 3x3 with stride 1"
+        if min(shape.top, shape.left) < 0:
+            return "negative pads"
+        if shape.ic < 4 or shape.oc < 4:
+            return "fewer than 4 channels"
+        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        shape = _shape(graph, step)
+        total = self._rows(shape) * self._columns(shape)
+        found: list[Params] = []
+        for lanes in vector_widths(min(shape.oc, shape.ic), isa):
+            vectors = len(split_lanes(shape.oc, isa, lanes))
+            tiles = [(_even(total, mr), min(nr, vectors)) for mr, nr in register_tiles(isa)]
+            found += [
+                {"lanes": lanes, "mr": mr, "nr": nr, "batch": batch, "group": group,
+                 "unroll": 0 if shape.ic * mr * nr <= MAX_UNROLLED else 4, "broadcast": broadcast}
+                for mr, nr in dict.fromkeys(tiles)
+                for batch in self._batches(shape, total, mr)
+                for broadcast in broadcast_words(shape, isa, lanes)
+                for group in GROUPS.get(isa.registers, GROUPS[16])
+            ]  # fmt: skip
+        return found
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        shape = _shape(graph, step)
+        m = self.winograd.m
+        bottom = self._rows(shape) * m + 2 - shape.top - shape.ih
+        right = self._columns(shape) * m + 2 - shape.left - shape.iw
+        halo = Halo(shape.top, max(bottom, 0), shape.left, max(right, 0))
+        return (Want("nhwc", halo), *(Want("nhwc") for _ in step.inputs[1:]))
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want("nhwc"),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        shape = _shape(graph, step)
+        mr, group, batch = int(params["mr"]), int(params["group"]), int(params["batch"])
+        total = self._rows(shape) * self._columns(shape)
+        into = transform_cycles(self.winograd.bt, group, 0, isa)
+        work = 1 + self.winograd.m**2 * 2 * len(step.epilogue)
+        back = transform_cycles(self.winograd.at, group, work, isa)
+        lanes = int(params["lanes"])
+        cycles = total * (into + 4.0) * len(split_lanes(shape.ic, isa, lanes))
+        cycles += total * (back + 4.0) * len(split_lanes(shape.oc, isa, lanes))
+        loads = 1.0 if params["broadcast"] == "set1" else 0.5
+        tiles = sum(-(-min(batch, total - at) // mr) for at in range(0, total, batch))
+        for block in self._blocks(shape, params, isa):
+            n = len(block.vecs)
+            update = tile_cycles(isa, mr, n, mr * loads + n, shape.ic)
+            cycles += tiles * block.count * self._positions * (update + 1.5 * mr * n + 4.0)
+        weights = 4.0 * self._positions * shape.ic * shape.oc
+        cycles += reread_cycles(weights, -(-total // batch))
+        code = (into + back * len(self._blocks(shape, params, isa))) * 16.0
+        return Estimate(cycles, code)
+
+    def kernel(self, job: Job) -> Kernel:
+        shape = _shape(job.graph, job.step)
+        ep = epilogues.build(job, job.step.anchor.output)
+        blocks = self._blocks(shape, job.params, job.isa)
+        batch, lanes = int(job.params["batch"]), int(job.params["lanes"])
+        vectors = split_lanes(shape.ic, job.isa, lanes)
+        depth = sum(v.lanes for v in vectors)
+        pitch = _pitch(batch * depth)
+        sums_at = self._positions * pitch
+        kept_at = sums_at + self._positions * batch * max(b.width for b in blocks)
+        residual = {k: job.inputs[k] for k in ep.tensors}
+        code = render(
+            "ops/conv/winograd_oc.c.j2",
+            s=shape,
+            p=job.params,
+            m=self.winograd.m,
+            image=job.inputs[0],
+            x=SimpleNamespace(col=depth),
+            y=job.output,
+            positions=self._positions,
+            columns=self._columns(shape),
+            batch=batch,
+            pitch=pitch,
+            kept_at=kept_at,
+            blocks=blocks,
+            into=self._into(job, vectors, pitch),
+            back=self._back(job, shape, ep, batch),
+            residual=residual,
+            symbol=job.symbol,
+            signature=signature(job, scratch=True, band=True),
+            describe=describe(job),
+        )
+        floats = kept_at + KEPT * max(v.lanes for v in (*vectors, *blocks[0].vecs))
+        constants = (self._weights(job, shape, blocks), padded_bias(job, shape), *ep.constants)
+        return Kernel(code, constants, 4 * floats, self.winograd.m, needs_math=ep.needs_math)
+
+    def emulate(self, graph: Graph, step: Step, inputs: Sequence[RefArray]) -> RefArray:
+        """The step's output with the convolution in float32, as this schedule rounds it."""
+        return emulate(self.winograd, graph, step, inputs)
+
+    @property
+    def _positions(self) -> int:
+        return self.winograd.tile**2
+
+    def _rows(self, shape: ConvShape) -> int:
+        return -(-shape.oh // self.winograd.m)
+
+    def _columns(self, shape: ConvShape) -> int:
+        return -(-shape.ow // self.winograd.m)
+
+    def _batches(self, shape: ConvShape, total: int, mr: int) -> list[int]:
+        """Sensible numbers of tiles at a time, multiples of `mr`."""
+        each = 4 * self._positions * shape.ic * mr
+        groups = -(-total // mr)
+        return sorted({mr * _even(groups, max(limit // each, 1)) for limit in BATCH_BYTES})
+
+    def _blocks(self, shape: ConvShape, params: Params, isa: Isa) -> tuple[Block, ...]:
+        per_lane = self._positions * shape.ic
+        return cut_channels(shape.oc, per_lane, isa, int(params["lanes"]), int(params["nr"]))
+
+    def _weights(self, job: Job, shape: ConvShape, blocks: Sequence[Block]) -> ConstArray:
+        u = self.winograd.weights(job.constant(shape.weight))[None]
+        packed = pack_panels(u, blocks, rotated=job.params["broadcast"] == "rotate")
+        return ConstArray(f"{job.symbol}_w", packed, "weights [block][position][ic][lanes]")
+
+    def _into(self, job: Job, vectors: Sequence[Vec], pitch: int) -> list[Into]:
+        """The input transforms by runs of equal vectors."""
+        x = job.inputs[0]
+        found = []
+        for loop in vector_loops(vectors):
+            vec = loop.vec
+
+            def load(i: int, j: int, vec: Vec = vec) -> str:
+                return vec.load(f"xp{offset(i * x.row + j * x.col)}")
+
+            def store(a: int, b: int, value: str, vec: Vec = vec) -> list[str]:
+                place = (a * self.winograd.tile + b) * pitch
+                return [f"{vec.t}_store(vp{offset(place)}, {value});"]
+
+            code = self._transforms(job, vec).transform(self.winograd.bt, load, store)
+            found.append(Into(vec.start, vec.packed, vec.lanes, loop.count, code))
+        return found
+
+    def _back(
+        self, job: Job, shape: ConvShape, ep: epilogues.Epilogue, batch: int
+    ) -> Callable[[Block, Vec], list[list[str]]]:
+        """The output transform of one vector of a block's channels; the bias enters at (1, 1)."""
+        y, m = job.output, self.winograd.m
+
+        def code(block: Block, vec: Vec) -> list[list[str]]:
+            def load(a: int, b: int) -> str:
+                place = (a * self.winograd.tile + b) * batch * block.width
+                text = f"{vec.t}_load(ap{offset(place)})"
+                return f"{vec.t}_add({text}, bias)" if a == b == 1 else text
+
+            def store(i: int, j: int, value: str) -> list[str]:
+                def residual(k: int) -> str:
+                    layout = job.inputs[k]
+                    return f"r{k}{offset(i * layout.row + j * layout.col + vec.start)}"
+
+                lines = ep.apply(vec, "r", f"(oc{offset(vec.start)})", residual)
+                end = vec.store(f"yp{offset(i * y.row + j * y.col)}", "r" if lines else value)
+                body = [f"{vec.t} r = {value};", *lines, end] if lines else [end]
+                guards = [f"{i} < rows"] if shape.oh % m and i else []
+                guards += [f"{j} < width"] if shape.ow % m and j else []
+                if not guards:
+                    return ["{ " + " ".join(body) + " }"] if lines else body
+                return [f"if ({' && '.join(guards)}) {{ {' '.join(body)} }}"]
+
+            return self._transforms(job, vec).transform(self.winograd.at, load, store)
+
+        return code
+
+    def _transforms(self, job: Job, vec: Vec) -> TileCode:
+        return TileCode(self.winograd, job, Span(1, vec.lanes), 1, int(job.params["group"]))
+
+
+@schedule
+@dataclass(frozen=True)
+class ConvWinogradOc(WinogradOc):
+    """F(4x4, 3x3): a quarter of the products, an error ten times that of the direct form."""
+
+    id = "conv.winograd_oc"
+    inexact = True
+    winograd = F4
+
+
+@schedule
+@dataclass(frozen=True)
+class ConvWinogradOcF2(WinogradOc):
+    """F(2x2, 3x3): 4/9 of the products, as exact as the direct form."""
+
+    id = "conv.winograd_oc_f2"
+    winograd = F2
+
+
+def _shape(graph: Graph, step: Step) -> ConvShape:
+    shape = conv_shape(graph, step)
+    assert shape is not None
+    return shape
+
+
+@cache
+def _even(total: int, most: int) -> int:
+    """The size of about equal groups of at most `most`."""
+    return -(-total // -(-total // most))
+
+
+def _pitch(floats: int) -> int:
+    """Floats from one position to the next: no large power of two, all would share cache sets."""
+    return floats + 16 if floats % 256 == 0 else floats
