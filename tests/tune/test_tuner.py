@@ -109,7 +109,26 @@ def test_a_record_elsewhere(model: Path, tmp_path: Path) -> None:
 def test_no_time_at_all(model: Path) -> None:
     outcome = tune(options_for(model, "sse2"), Settings(budget=0.0))
     assert outcome.measured == 0
+    assert outcome.untried == ("scores",)
+    assert "within 0 s nothing was tried of scores" in outcome.notes
     assert {e.origin for e in the_record(outcome).steps} == {"estimated"}
+
+
+def test_little_time_tries_the_most_promising(
+    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    need_toolchain("sse2")
+    monkeypatch.setattr("cannery.tune.search.CANDIDATE_SECONDS", 10.0)
+    arguments = ["autotune", str(model), "--target", "sse2", "--budget", "35"]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(model.parent / "cache"))
+    assert invoke([*arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["measured_in_part"] == ["scores"]
+    assert found["not_measured"] == []
+    (step,) = [s for s in found["steps"] if s["macs"]]
+    assert 2 <= len(step["candidates"]) <= 3
+    assert step["chosen"] in [c["schedule"] for c in step["candidates"]]
+    assert any("within 35 s only a part was tried of scores" in n for n in found["notes"])
 
 
 def test_an_emulator_checks_and_decides_nothing(model: Path) -> None:

@@ -24,7 +24,7 @@ from cannery.target.toolchain import find_toolchain
     "--budget",
     type=click.FloatRange(min=0.0),
     metavar="SECONDS",
-    help="Begin nothing new after so much time; what is left is estimated.",
+    help="Measure for about so long, the dearest layers first; the others are estimated.",
 )
 @click.option("--exhaustive", is_flag=True, help="Measure every candidate, not the likely ones.")
 @click.option(

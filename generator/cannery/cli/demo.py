@@ -42,7 +42,7 @@ _ABREAST = 4
     "--budget",
     type=click.FloatRange(min=0.0),
     metavar="SECONDS",
-    help="Measure nothing new after so much time; what is left is estimated.",
+    help="Measure for about so long, the dearest layers first; the others are estimated.",
 )
 @json_option
 def command(folder: Path | None, budget: float | None, as_json: bool) -> int:

@@ -39,6 +39,8 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
         "seconds": outcome.seconds,
         "record": str(outcome.path),
         "changed": outcome.changed,
+        "not_measured": list(outcome.untried),
+        "measured_in_part": list(outcome.partly),
         "notes": list(outcome.notes),
     }
 

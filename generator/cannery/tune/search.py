@@ -6,6 +6,7 @@ import queue
 import shutil
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,14 @@ from cannery.tune.measure import Protocol, alone, check, measure, measure_peak
 
 #: Candidates of one program: enough for all cores, few enough to show progress.
 BATCH_CANDIDATES = 160
+
+#: Candidates of the first program under a budget, which shows how long one takes, and what is
+#: assumed before that, in seconds.
+FIRST_CANDIDATES = 16
+CANDIDATE_SECONDS = 0.4
+
+#: Fewer candidates of a contest are not worth a program of their own.
+LEAST_CANDIDATES = 2
 
 #: Seconds that one contest may take when it is timed.
 CONTEST_SECONDS = 20.0
@@ -80,7 +89,8 @@ class Search:
     """Decides contests, in batches, until all are decided or the time is over.
 
     `budget` is in seconds from the start of the search. `max_error` bounds the error of a single
-    candidate: no other is timed.
+    candidate: no other is timed. `untried` and `partly` are the contests for which there was no
+    time, or only for the most promising candidates.
     """
 
     bench: Bench
@@ -91,13 +101,16 @@ class Search:
     cache: MeasurementCache = field(init=False)
     measured: int = 0
     started: float = field(default_factory=time.monotonic)
+    untried: tuple[Contest, ...] = ()
+    partly: list[Contest] = field(default_factory=list)
+    seconds_each: float = 0.0
 
     def __post_init__(self) -> None:
         self.cache = MeasurementCache(self.bench.environment())
         self.cache.load()
 
     def run(self, contests: Sequence[Contest]) -> dict[str, Measurement]:
-        """Measurements by `code_key`. Those of contests for which there was no time are missing.
+        """Measurements by `code_key`; those for which there was no time are missing.
 
         Raises ToolchainError where the compiler, a device or an emulator fails.
         """
@@ -108,11 +121,37 @@ class Search:
                 self.progress.decided(contest, self._labelled(contest))
             else:
                 open_contests.append(contest)
-        for batch in _batches(open_contests):
-            if self._time_is_over():
-                break
+        waiting = deque(open_contests)
+        while batch := self._next_batch(waiting):
             self._decide(batch)
+        self.untried = tuple(waiting)
         return self.cache.known
+
+    def _next_batch(self, waiting: deque[Contest]) -> list[Contest]:
+        """Takes from the front what fits into one program and into the time that is left."""
+        room, most = self._affordable()
+        batch: list[Contest] = []
+        size = 0
+        while waiting:
+            more = len(waiting[0].candidates)
+            if size + more > room or (batch and size + more > most):
+                break
+            batch.append(waiting.popleft())
+            size += more
+        if waiting and not batch and room >= LEAST_CANDIDATES:
+            contest = waiting.popleft()
+            self.partly.append(contest)
+            batch = [replace(contest, candidates=contest.candidates[: int(room)])]
+        return batch
+
+    def _affordable(self) -> tuple[float, int]:
+        """How many candidates the time that is left suffices for, and how many one program gets."""
+        if self.budget is None:
+            return float("inf"), BATCH_CANDIDATES
+        left = self.budget - (time.monotonic() - self.started)
+        if self.seconds_each:
+            return left / self.seconds_each, BATCH_CANDIDATES
+        return left / CANDIDATE_SECONDS, FIRST_CANDIDATES
 
     def _known(self, contest: Contest) -> bool:
         """Whether all was measured before: times of different runs are not compared."""
@@ -126,11 +165,9 @@ class Search:
         found = {c.trial.label: self.cache.get(c.code_key()) for c in contest.candidates}
         return {label: m for label, m in found.items() if m is not None}
 
-    def _time_is_over(self) -> bool:
-        return self.budget is not None and time.monotonic() - self.started >= self.budget
-
     def _decide(self, batch: Sequence[Contest]) -> None:
         candidates = [c for contest in batch for c in contest.candidates]
+        began = time.monotonic()
         folder = Path(tempfile.mkdtemp(prefix="cannery-tune-"))
         try:
             self.progress.stage(f"building {len(candidates)} candidates")
@@ -145,6 +182,7 @@ class Search:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         self.measured += len(candidates)
+        self.seconds_each = (time.monotonic() - began) / len(candidates)
 
     def _check(self, built: Built, candidates: Iterable[Candidate]) -> dict[str, Measurement]:
         """Error, fault and code size by symbol."""
@@ -200,18 +238,6 @@ class Search:
         with alone(runner):
             times = measure(built, runner, self.protocol, where)
         return {s: t.us for s, t in times.items()}
-
-
-def _batches(contests: Sequence[Contest]) -> list[list[Contest]]:
-    batches: list[list[Contest]] = []
-    size = 0
-    for contest in contests:
-        if not batches or size + len(contest.candidates) > BATCH_CANDIDATES:
-            batches.append([])
-            size = 0
-        batches[-1].append(contest)
-        size += len(contest.candidates)
-    return batches
 
 
 def code_sizes(built: Built) -> dict[str, int]:

@@ -61,6 +61,9 @@ SMALL_SHARE = 0.02
 #: Whole nets that are compared in the end, beside the one without tuning.
 CONFIRMED_PLANS = 3
 
+#: Steps that a note names.
+SHOWN_NAMES = 6
+
 #: Multiply-accumulates that the references may take for the samples which judge a network.
 REFERENCE_MACS = 4_000_000_000
 
@@ -117,6 +120,8 @@ class Outcome:
     path: Path
     changed: bool
     notes: tuple[str, ...] = ()
+    untried: tuple[str, ...] = ()
+    partly: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -160,6 +165,7 @@ class Tuner:
     settings: Settings
     progress: Progress
     started: float = field(default_factory=time.monotonic)
+    confirmed_plans: int = CONFIRMED_PLANS
     notes: list[str] = field(default_factory=list)
 
     def run(self) -> Outcome:
@@ -174,14 +180,32 @@ class Tuner:
         self.units = make_units(self.graph)
         self.order = io_order(self.options)
         optimizer, search = self.measure()
+        self.tell_untried(search)
         chosen, before, after = self.confirm(optimizer)
         changed = write_record(self.path, self.record(optimizer, chosen.plan))
         return Outcome(
             self.toolchain, self.bench.origin, search.cache.peak_gflops,
             self.layers(optimizer, chosen.plan), before, after, chosen.error, len(self.samples),
             time.monotonic() - self.started, search.measured, self.path, changed,
-            tuple(self.notes),
+            tuple(self.notes), self.untried, self.partly,
         )  # fmt: skip
+
+    def names(self, contests: Sequence[Contest]) -> tuple[str, ...]:
+        """The steps of contests, in the order of the network."""
+        indices = sorted(k for contest in contests for k in contest.steps)
+        return tuple(dict.fromkeys(self.units[k].step.name for k in indices))
+
+    def tell_untried(self, search: Search) -> None:
+        """Note what the budget left out; there is no time for many whole networks either."""
+        self.partly = self.names(search.partly)
+        self.untried = tuple(n for n in self.names(search.untried) if n not in self.partly)
+        for names, how in ((self.untried, "nothing"), (self.partly, "only a part")):
+            if names:
+                listed = ", ".join(names[:SHOWN_NAMES])
+                more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+                self.notes.append(f"within {search.budget:g} s {how} was tried of {listed}{more}")
+        if search.untried or search.partly:
+            self.confirmed_plans = 1
 
     def layers(self, optimizer: Optimizer, plan: Plan) -> tuple[Layer, ...]:
         """What is told of each step of a plan."""
@@ -301,7 +325,7 @@ class Tuner:
             self.samples, expected,
         )  # fmt: skip
         with ExitStack() as stack:
-            found = optimizer.plans(CONFIRMED_PLANS if optimizer.timed else 1)
+            found = optimizer.plans(self.confirmed_plans if optimizer.timed else 1)
             nets = [self.make_exact(judge, optimizer, plan, stack) for plan in found]
             if not optimizer.timed:
                 return nets[0], None, None
