@@ -13,6 +13,12 @@ from cannery.target.runner import Origin
 from cannery.tune.optimize import Tried
 from cannery.tune.tuner import Layer, Outcome
 
+#: Why the fastest candidate of a layer is not always the chosen one.
+_WHY_SLOWER = (
+    "Where another candidate is faster alone (negative margin, or other layout), the whole network "
+    "is faster, or exact enough, with the chosen one."
+)
+
 #: Candidates of a layer in the table, and how many of one schedule.
 _SHOWN = 4
 _PER_SCHEDULE = 2
@@ -84,6 +90,8 @@ def print_report(outcome: Outcome, *, all_layers: bool = False) -> None:
         _print_rich(header, rows)
     else:
         print_table(header, rows)
+    if any(_is_slower_alone(layer) for layer in layers):
+        click.echo(f"\n{_WHY_SLOWER}")
     click.echo()
     for line in _totals(outcome):
         click.echo(line)
@@ -119,6 +127,13 @@ def _excuse(layer: Layer, tried: Tried) -> str:
         return tried.measurement.fault
     chosen = next((t for t in layer.tried if t.label == str(layer.chosen)), tried)
     return "" if tried.rivals(chosen) else "other layout"
+
+
+def _is_slower_alone(layer: Layer) -> bool:
+    """Whether a sound candidate is faster than the chosen one."""
+    us = layer.chosen.us
+    sound = (t for t in layer.tried if t.usable and t.label != str(layer.chosen))
+    return us is not None and any(t.us is not None and t.us < us for t in sound)
 
 
 def _number(value: float | None) -> str:
