@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from cannery.cli import invoke
 from cannery.cli.demo import gallery
 from cannery.cli.demo_project import (
     Classified,
@@ -47,7 +49,7 @@ def demo(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_whole_way_measured(tmp_path: Path, tools: tuple[str, str]) -> None:
     folder = tmp_path / "project"
-    done = demo(tmp_path, "--folder", str(folder), "--budget", "1", "--json")
+    done = demo(tmp_path, "--folder", str(folder), "--budget", "20", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     told = json.loads(done.stdout)
     assert Path(told["folder"]) == folder
@@ -71,6 +73,42 @@ def test_the_whole_way_as_text(tmp_path: Path, tools: tuple[str, str]) -> None:
     assert "12 of 12 right, " in done.stdout
     assert done.stdout.count("no ball ") == 6
     assert (tmp_path / "a folder" / "ball.native.tuning.json").is_file()
+    assert f"The project stays in {tmp_path / 'a folder'};" in done.stdout
+
+
+def temporary_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return folder
+
+
+def test_errors_that_do_not_name_the_project_leave_none(
+    tmp_path: Path, tools: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = temporary_folders(tmp_path, monkeypatch)
+
+    def fails(*_: object) -> None:
+        raise ToolchainError("no reason")
+
+    monkeypatch.setattr("cannery.tune.tuner.tune", fails)
+    assert invoke(["demo"]) == 2
+    assert list(folder.iterdir()) == []
+
+
+def test_a_log_that_an_error_names_stays(
+    tmp_path: Path,
+    tools: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = temporary_folders(tmp_path, monkeypatch)
+    monkeypatch.setattr("cannery.cli.demo.find_cmake", lambda: need_program("false"))
+    assert invoke(["demo", "--budget", "0"]) == 2
+    (project,) = folder.iterdir()
+    assert f"see {project}/build/log.txt" in capsys.readouterr().err
+    assert (project / "build" / "log.txt").is_file()
 
 
 def test_nothing_of_the_users_is_overwritten(tmp_path: Path) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -50,12 +53,32 @@ def command(folder: Path | None, budget: float | None, as_json: bool) -> int:
 
     Exit code 1 if an image is classified wrongly.
     """
-    from cannery.tune.tuner import Settings, tune
-
     # Whatever is missing is told before anything is done.
     find_compiler("")
     cmake, ninja = find_cmake(), find_ninja()
+    with _project(folder) as project:
+        outcome = _main_job(project, budget, cmake, ninja, as_json=as_json)
+    return int(not all(found.right for found in outcome.images))
+
+
+@contextmanager
+def _project(folder: Path | None) -> Iterator[Path]:
+    """A copy of the project; a temporary one is removed by errors that do not name it."""
     project = copy_project(folder)
+    try:
+        yield project
+    except BaseException as error:
+        if folder is None and str(project) not in str(error):
+            shutil.rmtree(project, ignore_errors=True)
+        raise
+
+
+def _main_job(
+    project: Path, budget: float | None, cmake: str, ninja: str, *, as_json: bool
+) -> Outcome:
+    """Tune, build and run, and print what comes of it."""
+    from cannery.tune.tuner import Settings, tune
+
     if not as_json:
         _head(f"1. The project: {project}")
         _head(f"2. Variants of each layer: cannery autotune ball.h5 {shlex.join(OPTIONS)}")
@@ -77,7 +100,8 @@ def command(folder: Path | None, budget: float | None, as_json: bool) -> int:
         _print_gallery(project / "images", outcome)
         right = sum(found.right for found in outcome.images)
         click.echo(f"{right} of {len(outcome.images)} right, {outcome.latency_us:.3g} us per image")
-    return int(not all(found.right for found in outcome.images))
+        click.echo(f"\nThe project stays in {project}; delete it when it is of no more use.")
+    return outcome
 
 
 def _head(text: str) -> None:
