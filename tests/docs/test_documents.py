@@ -13,7 +13,8 @@ import pytest
 from cannery.cli import COMMANDS
 from cannery.frontends.keras_layers.base import layer_names
 from cannery.frontends.keras_layers.functions import function_names
-from cannery.options import SPECS
+from cannery.options import SPECS, make_options
+from cannery.pipeline import compile_model
 from cannery.resources import toolchains_dir
 
 ROOT = Path(__file__).parents[2]
@@ -54,6 +55,22 @@ def test_the_list_of_activation_functions() -> None:
     found = re.search(r"^Activation functions: ([^.]*)\.", README, re.MULTILINE)
     assert found
     assert tuple(re.findall(r"\w+", found[1])) == function_names()
+
+
+def _declarations(text: str) -> str:
+    """C code without comments and line breaks."""
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    return re.sub(r"\s+", " ", text)
+
+
+def test_the_c_interface() -> None:
+    (snippet,) = re.findall(r"```c\n(#define BALL_WORKSPACE.*?)```", README, re.DOTALL)
+    options = make_options(ROOT / "examples" / "ball" / "ball.h5", {"isa": ("generic",)})
+    header = _declarations(compile_model(options).files["ball.h"].decode())
+    told = [line for line in re.sub(r"/\*.*?\*/", "", snippet).splitlines() if line.strip()]
+    assert len(told) == 7
+    missing = [line for line in told if _declarations(line).strip() not in header]
+    assert missing == [], header
 
 
 def test_every_toolchain_file_is_listed() -> None:
