@@ -120,6 +120,15 @@ int main(void)
 """
 
 
+def test_a_file_without_large_weights_says_why_it_is_there() -> None:
+    files = net_files(network(), "net")
+    assert "net_weights.bin" not in files
+    text = files["net_weights.c"]
+    text = text.decode() if isinstance(text, bytes) else text
+    assert text.count("/*") == 1
+    assert "no large weights" in text
+
+
 def test_what_is_not_called_is_not_linked(tmp_path: Path) -> None:
     """The static workspace and the stored result lie in objects of their own."""
     write_all(tmp_path, net_files(network(), "net"))
