@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -118,6 +119,16 @@ int main(void)
     return 0;
 }
 """
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_function_has_one_comment(seed: int) -> None:
+    files = net_files(random_graph(seed), "net")
+    text = files["net.c"]
+    text = text.decode() if isinstance(text, bytes) else text
+    steps = set(re.findall(r"^static void (net_L\d\d)_", text, re.MULTILINE))
+    assert len(re.findall(r"multiply-accumulates\. Tunables", text)) >= len(steps) > 0
+    assert re.findall(r"\*/\s*/\*.*", text) == []
 
 
 def test_a_file_without_large_weights_says_why_it_is_there() -> None:

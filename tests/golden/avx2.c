@@ -15,7 +15,6 @@
 #endif
 #include "cannery/vec_x86_256.h"
 #include "cannery/vec_math.h"
-/* L00: movement.strided{from=nhwc,to=nhwc} */
 /* Identity "image/reorder": nhwc 4x4x1 -> nhwc 4x4x1 halo 1,1,1,1 pitch 5/1/1
  * 0 multiply-accumulates. Tunables: from=nhwc, to=nhwc. */
 static void tiny_L00_movement_strided(const float *CANNERY_RESTRICT x, float *CANNERY_RESTRICT y)
@@ -48,7 +47,6 @@ static const float tiny_L01_conv_direct_oc_b[19] CANNERY_ALIGN(64) = {
     0.0f, 0.0f, 0.0f
 };
 
-/* L01: conv.direct_oc{broadcast=set1,lanes=4,mr=2,nr=1,unroll=none} */
 /* Conv "conv" + Relu: nhwc 4x4x1 halo 1,1,1,1 pitch 5/1/1 -> nhwc 4x4x3
  * 432 multiply-accumulates. Tunables: broadcast=set1, lanes=4, mr=2, nr=1, unroll=none. */
 static void tiny_L01_conv_direct_oc(const float *CANNERY_RESTRICT x, float *CANNERY_RESTRICT y, int y0, int y1)
@@ -87,7 +85,6 @@ static void tiny_L01_conv_direct_oc(const float *CANNERY_RESTRICT x, float *CANN
     }
 }
 
-/* L02: max_pool.direct_c{lanes=4,px=1,unroll=kh} */
 /* MaxPool "pool": nhwc 4x4x3 -> nhwc 2x2x3
  * 0 multiply-accumulates. Tunables: lanes=4, px=1, unroll=kh. */
 static void tiny_L02_max_pool_direct_c(const float *CANNERY_RESTRICT x, float *CANNERY_RESTRICT y, int y0, int y1)
@@ -134,7 +131,6 @@ static const float tiny_L03_matmul_dense_k_bias[18] CANNERY_ALIGN(64) = {
     0.0f, 0.0f
 };
 
-/* L03: matmul.dense_k{lanes=8,mr=1,nc=1,split=2,unroll=2} */
 /* MatMul "dense": nhwc 1x1x12 -> nhwc 1x1x2
  * 24 multiply-accumulates. Tunables: lanes=8, mr=1, nc=1, split=2, unroll=2. */
 static void tiny_L03_matmul_dense_k(const float *CANNERY_RESTRICT x, float *CANNERY_RESTRICT y)
@@ -176,7 +172,6 @@ static const float tiny_L04_softmax_row_tail[4] CANNERY_ALIGN(64) = {
     0.0f, 0.0f, (-1.0f / 0.0f), (-1.0f / 0.0f)
 };
 
-/* L04: softmax.row{lanes=4} */
 /* Softmax "scores": nhwc 1x1x2 -> nhwc 1x1x2
  * 0 multiply-accumulates. Tunables: lanes=4. */
 static void tiny_L04_softmax_row(const float *CANNERY_RESTRICT x, float *CANNERY_RESTRICT y)
