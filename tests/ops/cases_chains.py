@@ -89,6 +89,12 @@ POOLED = {
     "average": Pooled(
         (1, 11, 9, 2), 18, ((3, 2), (2, 1), ((1, 1), (0, 1))), ((2, 3), (1, 3)), "add", "add", False
     ),
+    "tiles": Pooled((1, 19, 30, 5), 7, ((3, 3), ONE, SAME3), ((2, 2), (2, 2)), tail="scale"),
+    "tiles_average": Pooled(
+        (2, 11, 21, 3), 6, ((3, 3), ONE, SAME3), ((2, 2), (2, 2)), "add relu", "add", False
+    ),
+    "tiles_wide": Pooled((1, 16, 71, 2), 5, ((3, 3), ONE, SAME3), ((2, 2), (2, 2)), "scale"),
+    "tiles_few": Pooled((1, 5, 7, 4), 9, ((3, 3), ONE, SAME3), ((2, 2), (2, 2)), tail="relu add"),
     "rows_between": Pooled((1, 13, 8, 3), 6, ((1, 1), ONE, NONE), ((2, 2), (3, 2)), "scale"),
 }
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from cannery.emit.environment import render
 from cannery.ir.graph import Graph
-from cannery.layouts import Want, image_dims, phase_split
+from cannery.layouts import Layout, Want, image_dims, phase_split
 from cannery.ops.conv.geometry import ConvShape, conv_shape
 from cannery.ops.conv.panels import (
     Panels,
@@ -88,6 +88,30 @@ class Variant:
 
 
 @dataclass(frozen=True)
+class Target:
+    """Where tiles of outputs go, through an epilogue, and which lanes are masked.
+
+    `joined` (max or add): 2 x 2 pixels are joined, each tile leaves 2 x 2 in `layout`, which takes
+    `room` floats at the start of scratch memory; `finish` is the function, with its `code`, that
+    makes output rows of it. `late`: the epilogue comes behind the joining.
+    """
+
+    layout: Layout
+    ep: epilogues.Epilogue
+    masks: Masks
+    joined: str = ""
+    late: bool = False
+    room: int = 0
+    finish: str = ""
+    code: str = ""
+
+    @property
+    def rows(self) -> int:
+        """Output rows of a tile."""
+        return 2 if self.joined else 4
+
+
+@dataclass(frozen=True)
 class WinogradPlanar(Schedule):
     """See the module's text."""
 
@@ -106,8 +130,12 @@ class WinogradPlanar(Schedule):
             return "pads are not 1"
         return "" if epilogues.step_supports(step) else "epilogue not elementwise"
 
+    def shape(self, graph: Graph, step: Step) -> ConvShape:
+        """The sizes, with the outputs that are needed."""
+        return _shape(graph, step)
+
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        shape = _shape(graph, step)
+        shape = self.shape(graph, step)
         total = _tile_rows(shape) * _tile_columns(shape)
         most = MAX_UNROLLED
         found: list[Params] = []
@@ -138,12 +166,17 @@ class WinogradPlanar(Schedule):
         return (_want(graph, step.output),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        shape = _shape(graph, step)
+        work = 8 + 16 * 2 * len(step.epilogue)
+        return self.tiles_cost(self.shape(graph, step), params, isa, work)
+
+    def tiles_cost(
+        self, shape: ConvShape, params: Params, isa: Isa, work: int, results: int = 16
+    ) -> Estimate:
+        """The cost with `work` operations on the 4 x 4 outputs, of which `results` are stored."""
         panels = self._panels(shape, params)
         group, fused = int(params["group"]), isa.has("fma")
         into = transform_cycles(stacked_input(self.winograd), group, 12, isa)
-        work = 8 + 16 * 2 * len(step.epilogue)
-        back = transform_cycles(stacked_output(self.winograd), group, work, isa)
+        back = transform_cycles(stacked_output(self.winograd), group, work, isa, results)
         cycles = 0.0
         total = _tile_rows(shape) * _tile_columns(shape)
         for span, count in tile_counts(total, self._spans(shape, params, isa)):
@@ -190,12 +223,16 @@ class WinogradPlanar(Schedule):
         )  # fmt: skip
 
     def kernel(self, job: Job) -> Kernel:
-        shape = _shape(job.graph, job.step)
+        shape = self.shape(job.graph, job.step)
         ep = epilogues.build(job, job.step.anchor.output)
+        return self.tiles_kernel(job, shape, Target(job.output, ep, _masks(shape)))
+
+    def tiles_kernel(self, job: Job, shape: ConvShape, target: Target) -> Kernel:
+        """The code; the job's last output rows are made of what is in the target."""
         panels = self._panels(shape, job.params)
-        masks = _masks(shape)
+        ep, masks = target.ep, target.masks
         variants = [
-            (span, self._variant(job, shape, span, panels, ep, masks))
+            (span, self._variant(job, shape, span, panels, target))
             for span in self._spans(shape, job.params, job.isa)
         ]
         floats = max(
@@ -207,7 +244,8 @@ class WinogradPlanar(Schedule):
             s=shape,
             p=job.params,
             x=job.inputs[0],
-            y=job.output,
+            y=target.layout,
+            target=target,
             positions=self._positions,
             panels=panels,
             masks=masks,
@@ -221,8 +259,9 @@ class WinogradPlanar(Schedule):
         )
         constants = self._constants(job, shape, panels, masks, max(s.width for s, _ in variants))
         return Kernel(
-            code, (*constants, *ep.constants), 4 * floats, band=4, needs_math=ep.needs_math
-        )
+            code, (*constants, *ep.constants), 4 * (target.room + floats), band=4,
+            needs_math=ep.needs_math,
+        )  # fmt: skip
 
     def _constants(
         self, job: Job, shape: ConvShape, panels: Panels, masks: Masks, widest: int
@@ -242,13 +281,7 @@ class WinogradPlanar(Schedule):
         return (*found, ConstArray(f"{job.symbol}_low", low, "above the last row of tiles"))
 
     def _variant(
-        self,
-        job: Job,
-        shape: ConvShape,
-        span: Span,
-        panels: Panels,
-        ep: epilogues.Epilogue,
-        masks: Masks,
+        self, job: Job, shape: ConvShape, span: Span, panels: Panels, target: Target
     ) -> Variant:
         vectors = span.vectors * blocks(self.winograd) ** 2
         tiles = TileCode(self.winograd, job, span, vectors, int(job.params["group"]))
@@ -257,7 +290,7 @@ class WinogradPlanar(Schedule):
             _register_vectors(vectors, int(job.params["p"])),
             self._positions * shape.ic * vectors * span.lanes,
             tiles.input(shape.ic),
-            {b.n: tiles.output(b.n, ep, masks) for b in panels.blocks},
+            {b.n: _output(tiles, b.n, target) for b in panels.blocks},
         )
 
     def emulate(self, graph: Graph, step: Step, inputs: Sequence[RefArray]) -> RefArray:
@@ -298,6 +331,12 @@ def products_cycles(isa: Isa, panels: Panels, n: int, p: int, ic: int) -> float:
     """Cycles of one register tile. Short sums overlap with the next ones, long ones wait."""
     waiting = CORE.latency if ic * p * n > 256 else 0.0
     return ic * max(update_cycles(isa, panels, n, p), waiting) + p * n + 6
+
+
+def _output(tiles: TileCode, n: int, target: Target) -> list[list[str]]:
+    if target.joined:
+        return tiles.pooled(n, target.ep, target.layout, target.joined, late=target.late)
+    return tiles.output(n, target.ep, target.masks)
 
 
 def _shape(graph: Graph, step: Step) -> ConvShape:

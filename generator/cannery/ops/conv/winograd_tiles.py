@@ -6,7 +6,7 @@ tile of them, F(2x2) four: both are one product with the stacked matrices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -70,12 +70,7 @@ class TileCode:
         return self.transform(stacked_input(self.winograd), load, store)
 
     def output(self, n: int, ep: epilogues.Epilogue, masks: Masks) -> list[list[str]]:
-        """From the sums of `n` channels to pixels; the bias enters at position (1, 1)."""
-
-        def load(a: int, b: int) -> str:
-            text = f"{self.span.t}_load_aligned(ap{offset(self.place(a, b, n))})"
-            middle = a % self.winograd.tile == b % self.winograd.tile == 1
-            return f"{self.span.t}_add({text}, bias)" if middle else text
+        """From the sums of `n` channels to pixels."""
 
         def store(i: int, j: int, value: str) -> list[str]:
             t = self.span.t
@@ -89,7 +84,59 @@ class TileCode:
             end = f"{t}_store(yp{offset(at(self.job.output, i, j))}, {result});"
             return [f"{{ {t} r = {value};", *lines, f"{end} }}"] if lines else [end]
 
-        return self.transform(stacked_output(self.winograd), load, store)
+        return self.transform(self.output_matrix, self.sums(n), store)
+
+    def pooled(
+        self, n: int, ep: epilogues.Epilogue, layout: Layout, word: str, *, late: bool
+    ) -> list[list[str]]:
+        """As `output`, but windows of 2 x 2 pixels are joined by `word`: max or add.
+
+        Quarter (a, b) of the tile (see `shared.quarters`) is pixel (a, b) of `layout`, from yp on;
+        `late` tells that the epilogue may come behind the joining.
+        """
+        t = self.span.t
+        vec = Vec(0, self.span.lanes, self.span.lanes, 0)
+        marks: dict[str, tuple[int, int, str]] = {}
+
+        def mark(i: int, j: int, value: str) -> list[str]:
+            marks[f"/* {value} */"] = (i, j, value)
+            return [f"/* {value} */"]
+
+        def joined(i: int, j: int, value: str) -> Iterator[str]:
+            lines = ep.apply(vec, "r", "(oc + c)", self.residual(i, j), across=False)
+            one = value if late or not lines else "r"
+            total = quarter(i, j)
+            join = f"{total} = {f'{t}_{word}({total}, {one})' if total in seen else one};"
+            yield f"{{ {t} r = {value}; {' '.join(lines)} {join} }}" if one == "r" else join
+            seen.append(total)
+            if seen.count(total) == 4:
+                if word == "add":
+                    yield f"{total} = {t}_mul({total}, {t}_set1(0.25f));"
+                if late:
+                    yield from ep.apply(vec, total, "(oc + c)", None, across=False)
+                place = i // 2 * layout.row + j // 2 * layout.col
+                yield f"{t}_store(yp{offset(place)}, {total});"
+
+        seen: list[str] = []
+        return [
+            [out for line in lines for out in (joined(*marks[line]) if line in marks else (line,))]
+            for lines in self.transform(self.output_matrix, self.sums(n), mark)
+        ]
+
+    @property
+    def output_matrix(self) -> Matrix:
+        """What transforms sums to pixels."""
+        return stacked_output(self.winograd)
+
+    def sums(self, n: int) -> Callable[[int, int], str]:
+        """Loads of the sums of `n` channels; the bias enters at position (1, 1)."""
+
+        def load(a: int, b: int) -> str:
+            text = f"{self.span.t}_load_aligned(ap{offset(self.place(a, b, n))})"
+            middle = a % self.winograd.tile == b % self.winograd.tile == 1
+            return f"{self.span.t}_add({text}, bias)" if middle else text
+
+        return load
 
     def residual(self, i: int, j: int) -> Callable[[int], str]:
         """Input index -> pointer to the tile's pixels (i, j)."""
@@ -180,6 +227,11 @@ def at(layout: Layout, i: int, j: int) -> int:
     return (i % 4 * 4 + j % 4) * layout.phase + i // 4 * layout.row + j // 4
 
 
+def quarter(i: int, j: int) -> str:
+    """The variable of the window that pixel (i, j) of a tile belongs to."""
+    return f"q{i // 2}_{j // 2}"
+
+
 def keep(span: Span, value: str, mask: str) -> str:
     """The C expression of a vector with zeros where the mask is not set."""
     i = f"i32x{span.lanes}"
@@ -207,17 +259,21 @@ def operations(matrix: Matrix, group: int, *, fused: bool) -> int:
     return across + down
 
 
-def transform_cycles(matrix: Matrix, group: int, work: int, isa: Isa) -> float:
-    """Cycles of a transform of both sides with `work` more operations on its values."""
+def transform_cycles(matrix: Matrix, group: int, work: int, isa: Isa, results: int = 0) -> float:
+    """Cycles of a transform of both sides with `work` more operations on its values.
+
+    `results` of them are stored (0: all).
+    """
     size, count = len(matrix[0]), len(matrix)
+    results = results or count * count
     arithmetic = operations(matrix, group, fused=isa.has("fma")) + work
     if group == 0:
-        loads, stores = size * size + size * count, size * count + count * count
+        loads, stores = size * size + size * count, size * count + results
     else:
         alive = min(group, count) * size + 4
         spills = max(alive - isa.registers, 0) * -(-count // group)
         loads = sum(_used(matrix, rows) * size for rows in row_groups(matrix, group)) + spills
-        stores = count * count + spills
+        stores = results + spills
     return 1.1 * max(
         arithmetic / CORE.arithmetic,
         stores / CORE.stores,

@@ -1,0 +1,176 @@
+"""A Winograd convolution and the 2 x 2 pooling behind it: a tile of 4 x 4 pixels leaves 2 x 2.
+
+The output transform joins its pixels while they are in registers and stores the quarters of the
+result (see `cannery.ops.shared.quarters`); when all tiles are done, these are written in the order
+that the next step wants. So an image four times as large is neither stored nor read.
+
+Beside the parameters of `conv.winograd_planar`: `to` is the order of the result, `spread` the lanes
+with which it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from cannery.ir.graph import Graph
+from cannery.layouts import Layout, Want, planar
+from cannery.ops.conv.geometry import ConvShape
+from cannery.ops.conv.winograd import F4
+from cannery.ops.conv.winograd_planar import Target, WinogradPlanar
+from cannery.ops.conv.winograd_tiles import Masks
+from cannery.ops.elementwise.activations import Clip, HardSigmoid, Relu, Sigmoid, Softplus, Tanh
+from cannery.ops.registry import RefArray
+from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared import quarters
+from cannery.ops.shared.function import parameter_names
+from cannery.ops.shared.pool import PoolShape, pool_shape
+from cannery.ops.shared.pool_phase import (
+    make_spread,
+    spread_candidates,
+    why_not_halves,
+    written,
+)
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import Estimate, Job, Kernel, Params, schedule
+from cannery.target.isa import Isa
+
+#: Activations that never fall: the maximum of their values is the value of the maximum.
+RISING = (Clip, HardSigmoid, Relu, Sigmoid, Softplus, Tanh)
+
+#: Floats by which parts of the scratch memory are aligned.
+_ALIGN = 16
+
+
+@dataclass(frozen=True)
+class WinogradPooled(WinogradPlanar):
+    """See the module's text."""
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        if len(step.parts) != 2:
+            return "not a chain of 2 steps"
+        first, second = step.parts
+        pool = pool_shape(graph, second)
+        if pool is None:
+            return "does not end with a pooling"
+        if not epilogues.step_supports(second):
+            return "epilogue not elementwise"
+        return why_not_halves(pool) or super().why_not(graph, first, isa)
+
+    def shape(self, graph: Graph, step: Step) -> ConvShape:
+        """The sizes of the convolution, less the row that no window reads."""
+        shape = super().shape(graph, step.parts[0])
+        return replace(shape, oh=2 * _pool(graph, step).rows.out)
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        pool = _pool(graph, step)
+        best: dict[str, Params] = {}
+        for params in spread_candidates(pool, isa, residuals=len(step.parts[1].inputs) > 1):
+            order = str(params["to"])
+            cycles = make_spread(pool, params).cycles(1, 0.0, isa)
+            if order not in best or cycles < make_spread(pool, best[order]).cycles(1, 0.0, isa):
+                best[order] = params
+        found = super().candidates(graph, step, isa)
+        return [
+            {**tiles, "to": order, "spread": params["lanes"]}
+            for order, params in best.items()
+            for tiles in found
+        ]
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        first, second = step.parts
+        wants = dict(zip(first.inputs, super().reads(graph, first, params, isa), strict=True))
+        wants |= {v: Want(str(params["to"])) for v in second.inputs if v in step.inputs}
+        return tuple(wants[value] for value in step.inputs)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (written(_pool(graph, step), str(params["to"])),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        first, second = step.parts
+        pool, shape = _pool(graph, step), self.shape(graph, step)
+        values = 4 if _late(pool, first) else 16
+        work = 20 + values * 2 * len(first.epilogue)
+        tiles = self.tiles_cost(shape, params, isa, work, results=4)
+        each = _spread(pool, params).cycles(1, 2.0 * len(second.epilogue), isa)
+        return Estimate(tiles.cycles + pool.channels * each, tiles.code_bytes + 200.0)
+
+    def kernel(self, job: Job) -> Kernel:
+        first, second = job.step.parts
+        pool, shape = _pool(job.graph, job.step), self.shape(job.graph, job.step)
+        spread = _spread(pool, job.params)
+        layout = _quarters(spread, pool.channels)
+        ep = epilogues.build(job, first.anchor.output, first.epilogue)
+        own = _spread_job(job, second, layout)
+        own_ep = epilogues.build(own, second.anchor.output)
+        code, masks = quarters.render_spread(
+            own, spread, _source(layout, spread.pitch), own_ep, maximum=pool.maximum,
+            function="/* Rows of the result from the quarters of all tiles. */",
+        )  # fmt: skip
+        names = dict(zip(job.step.inputs, parameter_names(job), strict=False))
+        arguments = ["scratch", *(names[v] for v in second.inputs[1:]), "y", "y0", "y1"]
+        target = Target(
+            layout, ep, Masks(0, 0, 0), "max" if pool.maximum else "add", _late(pool, first),
+            layout.elements, f"{own.symbol}({', '.join(arguments)})", code,
+        )  # fmt: skip
+        found = self.tiles_kernel(job, shape, target)
+        constants = (*found.constants, *masks, *own_ep.constants)
+        needs_math = ep.needs_math or own_ep.needs_math
+        return replace(found, constants=constants, needs_math=needs_math)
+
+    def emulate(self, graph: Graph, step: Step, inputs: Sequence[RefArray]) -> RefArray:
+        """The step's output with the convolution in float32, as this schedule rounds it."""
+        first, second = step.parts
+        values = dict(zip(step.inputs, inputs, strict=True))
+        values[first.output] = super().emulate(graph, first, [values[v] for v in first.inputs])
+        for node in second.nodes:
+            operands = (values[v] if v in values else graph.constants[v] for v in node.inputs)
+            (values[node.output],) = node.op.reference(*operands)
+        return values[step.output].astype("float32")
+
+
+@schedule
+@dataclass(frozen=True)
+class ChainsWinogradPooled(WinogradPooled):
+    """F(4x4, 3x3)."""
+
+    id = "chains.winograd_pooled"
+    inexact = True
+    winograd = F4
+
+
+def _pool(graph: Graph, step: Step) -> PoolShape:
+    pool = pool_shape(graph, step.parts[1])
+    assert pool is not None
+    return pool
+
+
+def _late(pool: PoolShape, first: Step) -> bool:
+    """Whether the convolution's epilogue can do with a quarter of the pixels."""
+    return pool.maximum and all(isinstance(node.op, RISING) for node in first.epilogue)
+
+
+def _spread(pool: PoolShape, params: Params) -> quarters.Spread:
+    return make_spread(pool, {"lanes": params["spread"], "to": params["to"]})
+
+
+def _quarters(spread: quarters.Spread, channels: int) -> Layout:
+    """Scratch memory [channel][a][b][tile]; `row` leads to the next a, `col` to the next b.
+
+    Behind the tiles there is a row more, as vectors of rows may end there.
+    """
+    plane = spread.plane + max(spread.pitch, spread.lanes)
+    plane += -plane % _ALIGN
+    shape = (2, 2, channels)
+    return Layout(planar.ORDER, shape, 2 * plane, plane, 4 * plane, 0, 4 * plane * channels)
+
+
+def _source(layout: Layout, pitch: int) -> quarters.Source:
+    return quarters.Source(pitch, layout.row, layout.col, layout.channel, (0,))
+
+
+def _spread_job(job: Job, second: Step, layout: Layout) -> Job:
+    """The job of what comes behind the tiles: the pooling's epilogue, and the order."""
+    known = dict(zip(job.step.inputs, job.inputs, strict=True))
+    inputs = (layout, *(known[v] for v in second.inputs[1:]))
+    return replace(job, step=second, symbol=f"{job.symbol}_rows", inputs=inputs)
