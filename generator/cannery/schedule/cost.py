@@ -39,14 +39,26 @@ def mac_bytes(isa: Isa) -> float:
     return 12.0 if mac_instructions(isa) > 1 else 8.0
 
 
-def tile_cycles(isa: Isa, rows: int, vectors: int, loads: float, k: float) -> float:
+def broadcast_work(isa: Isa, broadcast: str) -> tuple[float, float]:
+    """Loads and arithmetic instructions that bring one input to all lanes.
+
+    set1: from memory, which takes SSE a shuffle more; rotate, lane: four inputs by one load.
+    """
+    if broadcast == "set1":
+        return 1.0, 1.0 if isa.family == "x86" and isa.widest == 4 else 0.0
+    return 0.25, 0.75 if broadcast == "rotate" else 0.0
+
+
+def tile_cycles(
+    isa: Isa, rows: int, vectors: int, loads: float, k: float, work: float = 0.0
+) -> float:
     """Cycles of `k` rank-1 updates of a register tile of `rows` x `vectors` accumulators.
 
-    `loads` counts memory reads per update. Accumulators beyond the registers are spilled: each
-    costs a load and a store per update.
+    `loads` counts memory reads per update, `work` its instructions beside multiply and add.
+    Accumulators beyond the registers are spilled: each costs a load and a store per update.
     """
     macs = rows * vectors
-    arithmetic = macs * mac_instructions(isa)
+    arithmetic = macs * mac_instructions(isa) + work
     needed = macs + vectors + 1
     spills = max(needed - isa.registers, 0)
     if isa.family == "x86" and isa.widest < 16 and not isa.has("fma"):

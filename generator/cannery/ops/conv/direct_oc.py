@@ -26,7 +26,7 @@ from cannery.ops.conv.geometry import ConvShape, conv_shape
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, residual_pointer, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
-from cannery.schedule.cost import mac_bytes, reread_cycles, tile_cycles
+from cannery.schedule.cost import broadcast_work, mac_bytes, reread_cycles, tile_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -114,12 +114,12 @@ class ConvDirectOc(Schedule):
         mr, nr = int(params["mr"]), int(params["nr"])
         vectors = split_lanes(shape.oc, isa, int(params["lanes"]))
         k = shape.taps * shape.ic
-        loads = 1.0 if params["broadcast"] == "set1" else 0.5
+        loads, work = broadcast_work(isa, str(params["broadcast"]))
         cycles = 0.0
         for pixels, tiles in pixel_runs(shape.ow, mr):
             for block in channel_blocks(shape, params, isa):
                 n = len(block.vecs)
-                each = tile_cycles(isa, pixels, n, pixels * loads + n, k) + 6.0
+                each = tile_cycles(isa, pixels, n, pixels * loads + n, k, pixels * work) + 6.0
                 cycles += tiles * block.count * each
         loops = {"none": k / 4, "ic": shape.taps, "kw": shape.kh, "kh": 0}[str(params["unroll"])]
         tiles_total = -(-shape.ow // mr) * -(-len(vectors) // nr)

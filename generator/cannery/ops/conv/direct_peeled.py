@@ -29,7 +29,7 @@ from cannery.ops.conv.geometry import ConvShape, conv_shape
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, residual_pointer, signature
 from cannery.ops.shared.lanes import split_lanes
-from cannery.schedule.cost import mac_bytes, reread_cycles, tile_cycles
+from cannery.schedule.cost import broadcast_work, mac_bytes, reread_cycles, tile_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -98,7 +98,7 @@ class ConvDirectPeeled(Schedule):
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         shape = _shape(graph, step)
-        loads = 1.0 if params["broadcast"] == "set1" else 0.5
+        loads, work = broadcast_work(isa, str(params["broadcast"]))
         rows = float(sum(_window_rows(shape, oh) for oh in range(shape.oh)))
         cycles = 0.0
         blocks = channel_blocks(shape, params, isa)
@@ -108,7 +108,7 @@ class ConvDirectPeeled(Schedule):
                 tile = 0.0
                 for _, pixels in part.taps:
                     count = len(pixels)
-                    tile += tile_cycles(isa, count, n, count * loads + n, shape.ic)
+                    tile += tile_cycles(isa, count, n, count * loads + n, shape.ic, count * work)
                     tile += 0.5 * shape.ic if params["unroll"] == "ic" else 0.0
                 cycles += part.count * block.count * (rows * (tile + 2.0) + shape.oh * 8.0)
         weights = 4.0 * shape.ic * shape.taps * sum(b.width * b.count for b in blocks)

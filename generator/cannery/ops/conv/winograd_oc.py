@@ -39,7 +39,7 @@ from cannery.ops.shared.cover import Span
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.tiles import vector_loops
-from cannery.schedule.cost import L1_BYTES, L2_BYTES, reread_cycles, tile_cycles
+from cannery.schedule.cost import L1_BYTES, L2_BYTES, broadcast_work, reread_cycles, tile_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -120,11 +120,11 @@ class WinogradOc(Schedule):
         lanes = int(params["lanes"])
         cycles = total * (into + 4.0) * len(split_lanes(shape.ic, isa, lanes))
         cycles += total * (back + 4.0) * len(split_lanes(shape.oc, isa, lanes))
-        loads = 1.0 if params["broadcast"] == "set1" else 0.5
+        loads, work = broadcast_work(isa, str(params["broadcast"]))
         tiles = sum(-(-min(batch, total - at) // mr) for at in range(0, total, batch))
         for block in self._blocks(shape, params, isa):
             n = len(block.vecs)
-            update = tile_cycles(isa, mr, n, mr * loads + n, shape.ic)
+            update = tile_cycles(isa, mr, n, mr * loads + n, shape.ic, mr * work)
             cycles += tiles * block.count * self._positions * (update + 1.5 * mr * n + 4.0)
         weights = 4.0 * self._positions * shape.ic * shape.oc
         cycles += reread_cycles(weights, -(-total // batch))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cannery.emit.environment import offset
 from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.lanes import Vec, split_lanes
-from cannery.schedule.cost import CORE, L1_BYTES, reread_cycles, tile_cycles
+from cannery.schedule.cost import CORE, L1_BYTES, broadcast_work, reread_cycles, tile_cycles
 from cannery.target.isa import Isa
 
 #: Tiles (MR rows, NR vectors) by the number of vector registers.
@@ -163,20 +163,18 @@ def product_cycles(
     isa: Isa, g: Gemm, rows: Sequence[tuple[int, int, int]], blocks: Sequence[Block]
 ) -> float:
     """Estimated cycles of all tiles: rows as from `balanced`."""
-    per_row = 1.0 if g.broadcast == "set1" else 0.5
-    extra = 1.0 if g.broadcast == "set1" and not isa.has("fma") and isa.widest > 1 else 0.0
+    loads, work = broadcast_work(isa, g.broadcast)
     cycles = 0.0
     for mr, tiles, _ in rows:
         for block in blocks:
             n = len(block.vecs)
             s = min(g.split, g.k)
-            update = tile_cycles(isa, mr, n * s, (mr * per_row + n) * s, g.k / s)
+            update = tile_cycles(isa, mr, n * s, (mr * loads + n) * s, g.k / s, mr * work * s)
             update += _unseen_spills(isa, mr * n * s + n) * g.k / s
             update = max(update, 1.15 * CORE.latency * g.k / s)
-            shuffles = extra * mr * g.k / CORE.issue
             loop = 2.0 * g.k / g.unroll
             finish = mr * n * (1.0 + 0.5 * s) + 8.0
-            cycles += tiles * block.count * (update + shuffles + loop + finish)
+            cycles += tiles * block.count * (update + loop + finish)
     return cycles
 
 

@@ -27,7 +27,7 @@ from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.tiles import widths
-from cannery.schedule.cost import tile_cycles
+from cannery.schedule.cost import broadcast_work, tile_cycles
 from cannery.schedule.schedule import ConstArray, Job, Kernel, Params
 from cannery.target.isa import Isa
 
@@ -147,7 +147,8 @@ def tap_candidates(shape: TapShape, isa: Isa, label: Callable[[Params], str]) ->
 def tap_cycles(shape: TapShape, params: Params, isa: Isa) -> float:
     """Estimated cycles of one image."""
     mr, nr = int(params["mr"]), int(params["nr"])
-    loads = 1.0 if params["broadcast"] == "load1" else 0.5
+    broadcast = "set1" if params["broadcast"] == "load1" else str(params["broadcast"])
+    loads, work = broadcast_work(isa, broadcast)
     vectors = split_lanes(shape.oc, isa, int(params["lanes"]))
     cycles = 0.0
     for phase, count in zip(shape.phases, shape.counts * shape.row_phases, strict=True):
@@ -156,7 +157,7 @@ def tap_cycles(shape: TapShape, params: Params, isa: Isa) -> float:
         for pixels, times in tiles:
             for start in range(0, len(vectors), nr):
                 n = len(vectors[start : start + nr])
-                tile = tile_cycles(isa, pixels, n, pixels * loads + n, k)
+                tile = tile_cycles(isa, pixels, n, pixels * loads + n, k, pixels * work)
                 cycles += times * (tile + 8.0 + 2.0 * len(phase.cells))
     return cycles * shape.groups * shape.oh / shape.row_phases
 
