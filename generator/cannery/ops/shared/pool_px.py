@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from cannery.emit.environment import render
 from cannery.ir.graph import Graph
@@ -18,6 +19,7 @@ from cannery.layouts import Want, nhwc, planar
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import pool
 from cannery.ops.shared.function import describe, signature
+from cannery.ops.shared.lanes import Vec
 from cannery.ops.shared.taps import load_count, store, tap_loads
 from cannery.ops.shared.tiles import cover, widths
 from cannery.schedule.cost import CORE
@@ -29,6 +31,8 @@ from cannery.target.isa import Isa
 @dataclass(frozen=True)
 class PoolDirectPx(Schedule):
     """See the module's text."""
+
+    version: ClassVar[int] = 2
 
     #: Where no window reaches over the upper or lower border.
     movable = True
@@ -63,9 +67,8 @@ class PoolDirectPx(Schedule):
         for span in shape.cols.spans():
             for loop in cover(span.start, span.count, isa, int(params["lanes"])):
                 offsets = pool.tap_offsets(shape.cols, span)
-                loads, shuffles = load_count(loop.vec.lanes, offsets, shape.cols.stride)
-                loads, work = loads * shape.rows.taps, shuffles * shape.rows.taps
-                work += shape.rows.taps * span.taps + extra
+                loads, work = _work(loop.vec, offsets, shape, unroll)
+                work += extra
                 looped = {"kh": 0.0, "kw": 1.0 * shape.rows.taps, "none": 2.0 * shape.taps}[unroll]
                 cycles += loop.count * (looped + 2.0 + max(
                     loads / CORE.loads, work / CORE.arithmetic, (loads + work + 1.0) / CORE.issue
@@ -88,6 +91,7 @@ class PoolDirectPx(Schedule):
             cover=lambda span: cover(span.start, span.count, job.isa, lanes),
             at_zero=lambda vec: replace(vec, start=0),
             tap_loads=tap_loads,
+            joined_halves=joined_halves,
             tap_offsets=pool.tap_offsets,
             store=lambda vec, pointer, value: store(vec, pointer, value, job.output.col),
             residual={k: job.inputs[k] for k in ep.tensors},
@@ -96,6 +100,65 @@ class PoolDirectPx(Schedule):
             describe=describe(job),
         )
         return Kernel(code, ep.constants, band=1, needs_math=ep.needs_math)
+
+
+def _work(
+    vec: Vec, offsets: Sequence[int], shape: pool.PoolShape, unroll: str
+) -> tuple[float, float]:
+    """Loads and operations of one vector of results."""
+    rows = shape.rows.taps
+    halves = joined_halves(vec, offsets, shape.cols.stride) if unroll != "none" else None
+    if halves is None:
+        loads, shuffles = load_count(vec.lanes, offsets, shape.cols.stride)
+        return loads * rows, (shuffles + len(offsets)) * rows
+    vectors = float(len(halves.columns))
+    parting = vectors if vec.lanes != 8 else 2.0 * vectors
+    return vectors * rows, vectors * (rows - 1) + parting + len(offsets)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two neighbouring vectors of a row, the first of which is number `low`.
+
+    `taken` are those of its halves, even and odd, that are taps.
+    """
+
+    low: int
+    taken: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Halves:
+    """Offsets of vectors of a row, and the pairs that they make."""
+
+    columns: tuple[int, ...]
+    pairs: tuple[Pair, ...]
+
+
+def joined_halves(vec: Vec, offsets: Sequence[int], stride: int) -> Halves | None:
+    """The vectors that windows of stride 2 read: rows are joined before they are parted.
+
+    None where windows have another stride, or where a part of a vector would lie behind the last
+    tap.
+    """
+    if stride != 2 or vec.lanes == 1 or not offsets:
+        return None
+    columns: list[int] = []
+    pairs: list[Pair] = []
+    left = list(offsets)
+    while left:
+        at = left.pop(0)
+        taken = {"even"}
+        if left and left[0] == at + 1:
+            left.pop(0)
+            taken.add("odd")
+        elif not left and at:
+            at, taken = at - 1, {"odd"}
+        elif not left:
+            return None
+        pairs.append(Pair(len(columns), frozenset(taken)))
+        columns += [at, at + vec.lanes]
+    return Halves(tuple(columns), tuple(pairs))
 
 
 def _shape(graph: Graph, step: Step) -> pool.PoolShape:
