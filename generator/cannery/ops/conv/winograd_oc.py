@@ -118,7 +118,7 @@ class WinogradOc(Schedule):
         work = 1 + self.winograd.m**2 * 2 * len(step.epilogue)
         back = transform_cycles(self.winograd.at, group, work, isa)
         lanes = int(params["lanes"])
-        cycles = total * (into + 4.0) * len(split_lanes(shape.ic, isa, lanes))
+        cycles = float(total) * (into + 4.0) * len(split_lanes(shape.ic, isa, lanes))
         cycles += total * (back + 4.0) * len(split_lanes(shape.oc, isa, lanes))
         loads, work = broadcast_work(isa, str(params["broadcast"]))
         tiles = sum(-(-min(batch, total - at) // mr) for at in range(0, total, batch))
