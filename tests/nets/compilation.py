@@ -30,14 +30,12 @@ LANGUAGES: Mapping[str, tuple[str, ...]] = {
     "c++11 clang": ("clang", "-x", "c++", "-std=c++11"),
 }
 
-#: What code may ask for: the C library's two functions under their names in the Arm ABI as well,
-#: and what compilers add by default on some distributions.
-MAY_NEED = {
-    "memcpy", "memset", "__aeabi_memcpy", "__aeabi_memcpy4", "__aeabi_memcpy8",
-    "__aeabi_memset", "__aeabi_memclr", "__aeabi_memclr4", "__aeabi_memclr8",
-    "__aeabi_unwind_cpp_pr0", "__aeabi_unwind_cpp_pr1",
-    "_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail",
-}  # fmt: skip
+#: What code may ask for: two functions of the C library, and what compilers add by default on some
+#: distributions.
+MAY_NEED = {"memcpy", "memset", "_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail"}
+
+#: Symbols of the network itself, and of the compiler's own library in the Arm ABI.
+OWN = ("net_", "__aeabi_")
 
 #: Networks of a robot soccer team, which may lie beside the checkout.
 MODELS = Path(__file__).resolve().parents[3] / "shared" / "models"
@@ -111,8 +109,8 @@ def compile_all(folder: Path, names: Sequence[str], setting: Setting) -> list[Pa
 
 
 def needed(objects: Sequence[Path]) -> set[str]:
-    """Symbols that objects do not define, except their own network's."""
+    """Symbols that objects do not define, except their own and the compiler's."""
     command = [need_program("nm"), "-u", *map(str, objects)]
     listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     words = (line.split() for line in listing.splitlines())
-    return {w[1] for w in words if len(w) == 2 and w[0] in "Uw" and not w[1].startswith("net_")}
+    return {w[1] for w in words if len(w) == 2 and w[0] in "Uw" and not w[1].startswith(OWN)}

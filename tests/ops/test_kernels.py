@@ -15,6 +15,7 @@ from cannery.schedule.schedule import all_schedules, legal
 from cannery.target.targets import find_target
 from cannery.tune.contests import is_view
 from needs import need_program, need_toolchain
+from nets.compilation import MAY_NEED, needed
 from ops.cases import all_cases
 from ops.kernel_bench import TARGETS, Want, case_steps, run
 
@@ -26,6 +27,8 @@ def test_kernels(target: str, tmp_path: Path) -> None:
     report = run(target, Want(), tmp_path)
     lines = "\n".join(report.failures)
     assert not report.failures, f"{len(report.failures)} of {report.count} failed:\n{lines}"
+    # Of the C library kernels use no more than whole networks may.
+    assert needed(sorted(tmp_path.glob("unit*.o"))) <= {*MAY_NEED, "harness_data"}
     if report.not_run:
         pytest.skip(f"{report.count} candidates compiled, not run: {report.not_run}")
 
