@@ -50,16 +50,17 @@ def broadcast_work(isa: Isa, broadcast: str) -> tuple[float, float]:
 
 
 def tile_cycles(
-    isa: Isa, rows: int, vectors: int, loads: float, k: float, work: float = 0.0
+    isa: Isa, rows: int, vectors: int, loads: float, k: float, work: float = 0.0, held: int = 0
 ) -> float:
     """Cycles of `k` rank-1 updates of a register tile of `rows` x `vectors` accumulators.
 
-    `loads` counts memory reads per update, `work` its instructions beside multiply and add.
+    `loads` counts memory reads per update, `work` its instructions beside multiply and add,
+    `held` values that are kept beside accumulators, vectors and one input.
     Accumulators beyond the registers are spilled: each costs a load and a store per update.
     """
     macs = rows * vectors
     arithmetic = macs * mac_instructions(isa) + work
-    needed = macs + vectors + 1
+    needed = macs + vectors + 1 + held
     spills = max(needed - isa.registers, 0)
     if isa.family == "x86" and isa.widest < 16 and not isa.has("fma"):
         arithmetic += 0.25 * macs

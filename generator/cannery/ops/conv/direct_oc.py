@@ -4,9 +4,11 @@ A tile of MR pixels x NR vectors of output channels stays in registers while the
 each weight vector serves MR pixels, each broadcast input NR vectors. `unroll` says which loops are
 left: none (kh, kw, ic), ic (kh, kw), kw (kh), kh (all in line); these are the levels of
 Urbann et al., "A C Code Generator for Fast Inference and Simple Deployment of CNNs" (NNCG, 2020).
-`broadcast` is how an input reaches all lanes: set1 (from memory), rotate (four channels loaded
-once, rotated against weights stored in rotated order: Thielke & Hasselbring, "A JIT Compiler for
-Neural Network Inference", 2019, eq. 3) or lane (NEON multiply by lane).
+`opaque` hides the input pointer from the compiler at every tap, so that it does not keep inputs
+that the next tap reads again. `broadcast` is how an input reaches all lanes: set1 (from memory),
+rotate (four channels loaded once, rotated against weights stored in rotated order: Thielke &
+Hasselbring, "A JIT Compiler for Neural Network Inference", 2019, eq. 3) or lane (NEON multiply by
+lane).
 """
 
 from __future__ import annotations
@@ -90,15 +92,13 @@ class ConvDirectOc(Schedule):
                 tile = (min(mr, shape.ow), min(nr, vectors))
                 for unroll in _levels(shape):
                     for broadcast in broadcast_words(shape, isa, lanes):
-                        found.append(
-                            {
-                                "lanes": lanes,
-                                "mr": tile[0],
-                                "nr": tile[1],
-                                "unroll": unroll,
-                                "broadcast": broadcast,
-                            }
-                        )
+                        params: dict[str, int | str | bool] = {
+                            "lanes": lanes, "mr": tile[0], "nr": tile[1], "unroll": unroll,
+                            "broadcast": broadcast,
+                        }  # fmt: skip
+                        found.append(params)
+                        if tile[1] == 1 and _taps_share(shape, params):
+                            found.append({**params, "opaque": True})
         distinct = {self.label(p): p for p in found if _unrolled(shape, p, isa) <= MAX_UNROLLED}
         return list(distinct.values())
 
@@ -115,11 +115,14 @@ class ConvDirectOc(Schedule):
         vectors = split_lanes(shape.oc, isa, int(params["lanes"]))
         k = shape.taps * shape.ic
         loads, work = broadcast_work(isa, str(params["broadcast"]))
+        shared = _taps_share(shape, params) and not params.get("opaque")
         cycles = 0.0
         for pixels, tiles in pixel_runs(shape.ow, mr):
             for block in channel_blocks(shape, params, isa):
                 n = len(block.vecs)
-                each = tile_cycles(isa, pixels, n, pixels * loads + n, k, pixels * work) + 6.0
+                held = pixels if n == 1 and shared else 0
+                tile = tile_cycles(isa, pixels, n, pixels * loads + n, k, pixels * work, held)
+                each = tile + 6.0
                 cycles += tiles * block.count * each
         loops = {"none": k / 4, "ic": shape.taps, "kw": shape.kh, "kh": 0}[str(params["unroll"])]
         tiles_total = -(-shape.ow // mr) * -(-len(vectors) // nr)
@@ -182,6 +185,12 @@ def broadcast_words(shape: ConvShape, isa: Isa, lanes: int) -> list[str]:
         found += ["rotate"] if isa.has("rotate") else []
         found += ["lane"] if isa.has("lane_fma") else []
     return found
+
+
+def _taps_share(shape: ConvShape, params: Params) -> bool:
+    """Whether neighbouring taps in line read the same inputs: gcc keeps them, spilling others."""
+    overlap = shape.kw > 1 and shape.sw % shape.dw == 0 and shape.sw < shape.kw * shape.dw
+    return overlap and params["unroll"] in ("kw", "kh") and params["broadcast"] == "set1"
 
 
 def _unrolled(shape: ConvShape, params: Params, isa: Isa) -> int:
