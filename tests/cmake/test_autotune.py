@@ -166,3 +166,17 @@ def test_autotune_and_locked_without_a_way_to_measure(project: Project) -> None:
 def test_autotune_of_several_instruction_sets(project: Project) -> None:
     project.lists("add_nn_model(ball MODEL ball.h5 ISA sse2 avx2 AUTOTUNE)\n")
     assert "AUTOTUNE is for one instruction set" in project.configure(ok=False)
+
+
+@pytest.mark.parametrize("generator", ["Ninja", "Ninja Multi-Config"])
+def test_the_harness_links_with_the_flags_of_the_configuration(
+    project: Project, generator: str
+) -> None:
+    project.lists(lists("c").replace(" LOCKED_", ""))
+    project.configure(
+        "-DCMAKE_BUILD_TYPE=Release",
+        "-DCMAKE_EXE_LINKER_FLAGS_RELEASE=-Wl,--no-such-option",
+        generator=generator,
+    )
+    config = ("--config", "Release") if "Multi" in generator else ()
+    assert "no-such-option" in project.build("--target", "ball_autotune", *config, ok=False)
