@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cannery.ir.graph import Graph
-from cannery.layouts import Layout, Want, planar
+from cannery.layouts import Layout, Want
 from cannery.ops.conv.geometry import ConvShape
 from cannery.ops.conv.winograd import F4
 from cannery.ops.conv.winograd_planar import Target, WinogradPlanar
@@ -37,9 +37,6 @@ from cannery.target.isa import Isa
 
 #: Activations that never fall: the maximum of their values is the value of the maximum.
 RISING = (Clip, HardSigmoid, Relu, Sigmoid, Softplus, Tanh)
-
-#: Floats by which parts of the scratch memory are aligned.
-_ALIGN = 16
 
 
 @dataclass(frozen=True)
@@ -99,13 +96,13 @@ class WinogradPooled(WinogradPlanar):
         first, second = job.step.parts
         pool, shape = _pool(job.graph, job.step), self.shape(job.graph, job.step)
         spread = _spread(pool, job.params)
-        layout = _quarters(spread, pool.channels)
+        layout = quarters.buffer(spread, pool.channels)
         ep = epilogues.build(job, first.anchor.output, first.epilogue)
         own = _spread_job(job, second, layout)
         own_ep = epilogues.build(own, second.anchor.output)
         code, masks = quarters.render_spread(
-            own, spread, _source(layout, spread.pitch), own_ep, maximum=pool.maximum,
-            function="/* Rows of the result from the quarters of all tiles. */",
+            own, spread, quarters.buffer_source(spread, pool.channels), own_ep,
+            maximum=pool.maximum, function="/* Rows of the result. */",
         )  # fmt: skip
         names = dict(zip(job.step.inputs, parameter_names(job), strict=False))
         arguments = ["scratch", *(names[v] for v in second.inputs[1:]), "y", "y0", "y1"]
@@ -152,21 +149,6 @@ def _late(pool: PoolShape, first: Step) -> bool:
 
 def _spread(pool: PoolShape, params: Params) -> quarters.Spread:
     return make_spread(pool, {"lanes": params["spread"], "to": params["to"]})
-
-
-def _quarters(spread: quarters.Spread, channels: int) -> Layout:
-    """Scratch memory [channel][a][b][tile]; `row` leads to the next a, `col` to the next b.
-
-    Behind the tiles there is a row more, as vectors of rows may end there.
-    """
-    plane = spread.plane + max(spread.pitch, spread.lanes)
-    plane += -plane % _ALIGN
-    shape = (2, 2, channels)
-    return Layout(planar.ORDER, shape, 2 * plane, plane, 4 * plane, 0, 4 * plane * channels)
-
-
-def _source(layout: Layout, pitch: int) -> quarters.Source:
-    return quarters.Source(pitch, layout.row, layout.col, layout.channel, (0,))
 
 
 def _spread_job(job: Job, second: Step, layout: Layout) -> Job:

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 
 from cannery.emit.literals import c_float
 from cannery.ir.graph import Graph
-from cannery.layouts import image_dims
+from cannery.layouts import Layout, image_dims
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.window_axis import TapSpan, WindowAxis
+from cannery.schedule.cost import L1_BYTES
 from cannery.schedule.program import Step
 
 
@@ -28,6 +29,16 @@ class PoolShape:
     channels: int
     maximum: bool
     count_pads: bool
+
+    @property
+    def input(self) -> tuple[int, int, int]:
+        """H, W and C of the input."""
+        return self.rows.size, self.cols.size, self.channels
+
+    @property
+    def output(self) -> tuple[int, int, int]:
+        """H, W and C of the output."""
+        return self.rows.out, self.cols.out, self.channels
 
     @property
     def taps(self) -> int:
@@ -114,6 +125,19 @@ def tile_columns(axis: WindowAxis, span: TapSpan, pixels: int) -> list[Column]:
 def tap_offsets(axis: WindowAxis, span: TapSpan, pitch: int = 1) -> list[int]:
     """Elements from the first tap inside to each; `pitch` is that of neighbouring inputs."""
     return [k * axis.dilation * pitch for k in range(span.taps)]
+
+
+#: Bytes of images per cycle that pooling gets through beyond the first-level cache; measured.
+STREAMED_BYTES = 26.0
+
+
+def streamed_cycles(cycles: float, images: Sequence[Layout]) -> float:
+    """Cycles of a pooling that reads and writes images, by those of its instructions.
+
+    Where images do not stay in the first-level cache, their transport hides most of the work.
+    """
+    size = float(sum(image.bytes for image in images))
+    return max(cycles, size / STREAMED_BYTES + 0.1 * cycles) if size > 1.5 * L1_BYTES else cycles
 
 
 def unroll_levels(shape: PoolShape) -> Sequence[str]:

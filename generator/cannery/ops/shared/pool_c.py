@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 
 from cannery.emit.environment import render
 from cannery.ir.graph import Graph
-from cannery.layouts import Want
+from cannery.layouts import Want, nhwc
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import pool
 from cannery.ops.shared.function import describe, residual_pointer, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
-from cannery.ops.shared.tiles import pixel_tiles, vector_count, vector_loops, widths
+from cannery.ops.shared.tiles import PARTIAL_COST, pixel_tiles, vector_loops, widths
 from cannery.schedule.cost import CORE
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule
@@ -59,7 +59,8 @@ class PoolDirectC(Schedule):
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         shape = _shape(graph, step)
         px = int(params["px"])
-        vectors = vector_count(split_lanes(shape.channels, isa, int(params["lanes"])), isa)
+        split = split_lanes(shape.channels, isa, int(params["lanes"]))
+        vectors = sum(1.0 if vec.full else PARTIAL_COST for vec in split)
         kh, kw = shape.rows.taps, shape.cols.taps
         columns = min((px - 1) * shape.cols.stride + kw, px * kw)
         loads = columns * kh / px
@@ -71,6 +72,9 @@ class PoolDirectC(Schedule):
             (loads + joins + extra + 1.0) / CORE.issue,
         )  # fmt: skip
         total = shape.rows.out * shape.cols.out * vectors * (cycles + looped + 2.0 / px)
+        total = pool.streamed_cycles(total, [nhwc.make(shape.input), nhwc.make(shape.output)])
+        if len(split) > 1:  # memory is not walked in order
+            total *= 1.0 + 0.02 * (px - 1)
         code = 6.0 * px * (loads + joins + extra) * len(shape.row_versions)
         return Estimate(total, code)
 

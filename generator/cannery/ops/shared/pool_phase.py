@@ -1,6 +1,7 @@
 """Pooling of 2 x 2 windows on the phase-split layout, so that chains of Winograd stay in it.
 
-See `cannery.ops.shared.quarters`. The result can also be planar, for what follows such a chain.
+See `cannery.ops.shared.quarters`. The result can also be planar, for what follows such a chain
+(`to`). `join`: lanes with which windows are joined before the results are laid out; 0: meanwhile.
 """
 
 from __future__ import annotations
@@ -33,7 +34,15 @@ class PoolPhase(Schedule):
         """Why the step is not the operator of the schedule's name."""
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        return spread_candidates(_shape(graph, step), isa, residuals=len(step.inputs) > 1)
+        shape = _shape(graph, step)
+        found: list[Params] = []
+        for params in spread_candidates(shape, isa, residuals=len(step.inputs) > 1):
+            plane = make_spread(shape, params).plane
+            joins = [w for w in isa.lanes if 1 < w <= plane][-1:]
+            if params["lanes"] != 1 or not joins:
+                found.append({**params, "join": 0})
+            found += [{**params, "join": lanes} for lanes in joins]
+        return found
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         return tuple(Want(phase_split.ORDER) for _ in step.inputs)
@@ -44,18 +53,26 @@ class PoolPhase(Schedule):
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         shape = _shape(graph, step)
         work = 2.0 * len(step.epilogue) + (0.0 if shape.maximum else 1.0)
-        spread = make_spread(shape, params)
+        spread, join = make_spread(shape, params), int(params["join"])
+        each = spread.cycles(1 if join else 4, work, isa)
+        each += quarters.join_cycles(spread.plane, join) if join else 0.0
         code = 16 * 4 * 8.0 if spread.form == "two_rows" else 4 * 4 * 8.0
-        return Estimate(shape.channels * spread.cycles(4, work, isa), code)
+        make = planar.make if spread.order == planar.ORDER else phase_split.make
+        images = (phase_split.make(shape.input), make(shape.output))
+        cycles = pool.streamed_cycles(shape.channels * each, images)
+        return Estimate(cycles, code + (150.0 if join else 0.0))
 
     def kernel(self, job: Job) -> Kernel:
         shape = _shape(job.graph, job.step)
         ep = epilogues.build(job, job.step.anchor.output)
+        spread, join = make_spread(shape, job.params), int(job.params["join"])
         code, masks = quarters.render_spread(
-            job, make_spread(shape, job.params), quarters.phase_source(job.inputs[0]), ep,
-            maximum=shape.maximum, function=describe(job),
+            job, spread, quarters.phase_source(job.inputs[0]), ep,
+            maximum=shape.maximum, function=describe(job), join=join,
         )  # fmt: skip
-        return Kernel(code, (*masks, *ep.constants), band=4, needs_math=ep.needs_math)
+        room = 4 * quarters.buffer(spread, 1).elements if join else 0
+        constants = (*masks, *ep.constants)
+        return Kernel(code, constants, room, band=4, needs_math=ep.needs_math)
 
 
 def why_not_phase(graph: Graph, step: Step, op: type[MaxPool] | type[AveragePool]) -> str:
@@ -75,12 +92,11 @@ def why_not_halves(shape: pool.PoolShape) -> str:
 
 def spread_candidates(shape: pool.PoolShape, isa: Isa, *, residuals: bool) -> list[Params]:
     """Lanes and order of the results; those with residuals are phase-split, as these are."""
-    pitch = -(-shape.cols.size // 4)
     return [
         {"lanes": lanes, "to": order}
         for order in quarters.ORDERS
         if order == phase_split.ORDER or not residuals
-        for lanes in quarters.widths(shape.rows.out, shape.cols.out, pitch, order, isa)
+        for lanes in quarters.widths(shape.cols.out, order, isa)
     ]
 
 
@@ -95,7 +111,7 @@ def written(shape: pool.PoolShape, order: str) -> Want:
     """The layout of the results: beside phase-split ones there are zeros."""
     if order == planar.ORDER:
         return Want(order)
-    return Want(order, phase_split.halo((shape.rows.out, shape.cols.out, shape.channels)))
+    return Want(order, phase_split.halo(shape.output))
 
 
 def _shape(graph: Graph, step: Step) -> pool.PoolShape:

@@ -21,11 +21,15 @@ from cannery.ops.shared import pool
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec
 from cannery.ops.shared.taps import load_count, store, tap_loads
-from cannery.ops.shared.tiles import cover, widths
+from cannery.ops.shared.tiles import VecLoop, cover, unroll, widths
+from cannery.ops.shared.window_axis import TapSpan
 from cannery.schedule.cost import CORE
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule
 from cannery.target.isa import Isa
+
+#: Vectors of results in line, where the window is.
+VECTORS = 4
 
 
 @dataclass(frozen=True)
@@ -61,26 +65,29 @@ class PoolDirectPx(Schedule):
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         shape = _shape(graph, step)
-        unroll = str(params["unroll"])
+        level = str(params["unroll"])
         extra = 1.0 + len(step.epilogue)
         cycles = code = 0.0
         for span in shape.cols.spans():
-            for loop in cover(span.start, span.count, isa, int(params["lanes"])):
+            for loop in _cover(span, isa, int(params["lanes"])):
                 offsets = pool.tap_offsets(shape.cols, span)
-                loads, work = _work(loop.vec, offsets, shape, unroll)
+                loads, work = _work(loop.vec, offsets, shape, level)
                 work += extra
-                looped = {"kh": 0.0, "kw": 1.0 * shape.rows.taps, "none": 2.0 * shape.taps}[unroll]
+                looped = {"kh": -1.0, "kw": 1.0 * shape.rows.taps, "none": 2.0 * shape.taps}[level]
                 cycles += loop.count * (looped + 2.0 + max(
                     loads / CORE.loads, work / CORE.arithmetic, (loads + work + 1.0) / CORE.issue
                 ))  # fmt: skip
-                code += 6.0 * (loads + work)
-        rows = shape.rows.out * shape.channels
-        return Estimate(rows * (cycles + 4.0), code * len(shape.row_versions))
+                times = min(VECTORS, loop.count) if level == "kh" else 1
+                code += 6.0 * times * (loads + work)
+        total = shape.rows.out * shape.channels * (cycles + 4.0)
+        total = pool.streamed_cycles(total, [planar.make(shape.input), planar.make(shape.output)])
+        return Estimate(total, code * len(shape.row_versions))
 
     def kernel(self, job: Job) -> Kernel:
         shape = _shape(job.graph, job.step)
         ep = epilogues.build(job, job.step.anchor.output)
         lanes = int(job.params["lanes"])
+        times = VECTORS if job.params["unroll"] == "kh" else 1
         code = render(
             "ops/shared/pool_px.c.j2",
             s=shape,
@@ -88,7 +95,7 @@ class PoolDirectPx(Schedule):
             x=job.inputs[0],
             y=job.output,
             ep=ep,
-            cover=lambda span: cover(span.start, span.count, job.isa, lanes),
+            cover=lambda span: unroll(_cover(span, job.isa, lanes), times),
             at_zero=lambda vec: replace(vec, start=0),
             tap_loads=tap_loads,
             joined_halves=joined_halves,
@@ -102,6 +109,10 @@ class PoolDirectPx(Schedule):
         return Kernel(code, ep.constants, band=1, needs_math=ep.needs_math)
 
 
+def _cover(span: TapSpan, isa: Isa, lanes: int) -> list[VecLoop]:
+    return cover(span.start, span.count, isa, lanes, narrow=True)
+
+
 def _work(
     vec: Vec, offsets: Sequence[int], shape: pool.PoolShape, unroll: str
 ) -> tuple[float, float]:
@@ -113,7 +124,7 @@ def _work(
         return loads * rows, (shuffles + len(offsets)) * rows
     vectors = float(len(halves.columns))
     parting = vectors if vec.lanes != 8 else 2.0 * vectors
-    return vectors * rows, vectors * (rows - 1) + parting + len(offsets)
+    return vectors * rows, vectors * (rows - 1) + parting + len(offsets) - 1.0
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,11 @@ A window's four pixels are four planes at the same place, so windows fall into f
 the results, even and odd columns of a quarter go to different planes, and so do even and odd rows:
 
     phase-split  two vectors of a quarter are parted into even and odd columns. Rows half as long
-                 as a vector go two by two (a row and the next but one), so that vectors are full;
-                 rows of a single tile go through memory.
+                 as a vector go two by two (a row and the next but one), so that vectors are full.
     planar       the quarters (a, 0) and (a, 1) are interleaved.
+
+Quarters may be joined on the way, or before it: all those of a channel, in vectors that run on
+across rows, into scratch memory.
 
 The C side is ops/shared/pool_phase.c.j2.
 """
@@ -24,10 +26,16 @@ from cannery.layouts import Layout, phase_split, planar
 from cannery.ops.shared.epilogue import Epilogue
 from cannery.ops.shared.function import parameter_names, signature
 from cannery.ops.shared.lanes import Vec
-from cannery.ops.shared.tiles import VecLoop, cover
+from cannery.ops.shared.tiles import VecLoop, cover, unroll
 from cannery.schedule.cost import CORE
 from cannery.schedule.schedule import ConstArray, Job
 from cannery.target.isa import Isa
+
+#: Floats by which quarters in scratch memory are aligned.
+ALIGNMENT = 16
+
+#: Vectors of a row in line.
+VECTORS = 4
 
 #: Orders in which results can be written.
 ORDERS = (phase_split.ORDER, planar.ORDER)
@@ -59,6 +67,11 @@ def phase_source(layout: Layout) -> Source:
     return Source(layout.row, 8 * plane, 2 * plane, layout.channel, taps)
 
 
+def join_cycles(tiles: int, lanes: int) -> float:
+    """Cycles of joining the four quarters of so many tiles into memory."""
+    return 4.0 * -(-tiles // lanes) * max(4.0 / CORE.loads, 8.0 / CORE.issue, CORE.stores)
+
+
 @dataclass(frozen=True)
 class Spread:
     """How `rows` x `cols` results are written from quarters of pitch `pitch`, with `lanes`."""
@@ -71,13 +84,11 @@ class Spread:
 
     @property
     def form(self) -> str:
-        """ones, pairs (planar), memory, two_rows or rows, see the module's text."""
+        """ones, pairs (planar), two_rows or rows, see the module's text."""
         if self.lanes == 1:
             return "ones"
         if self.order == planar.ORDER:
             return "pairs"
-        if self.tiles == 1:
-            return "memory"
         return "two_rows" if 2 * self.tiles == self.lanes else "rows"
 
     @property
@@ -91,14 +102,14 @@ class Spread:
         return -(-self.rows // 2) * self.pitch
 
     def loops(self, isa: Isa) -> list[VecLoop]:
-        """Vectors of a row of tiles (rows), of pairs of columns (pairs), or of a quarter.
+        """Vectors of a row of tiles (rows), or of pairs of columns (pairs).
 
         What is masked at the end of a row is a vector by itself.
         """
-        count = {"pairs": self.cols // 2, "memory": self.plane}.get(self.form, self.tiles)
+        count = self.cols // 2 if self.form == "pairs" else self.tiles
         if self.form in ("rows", "two_rows") and count < self.lanes:
             return [VecLoop(Vec(0, self.lanes, count, 0), 1)]
-        found = cover(0, count, isa, self.lanes)
+        found = cover(0, count, isa, self.lanes, narrow=self.form == "pairs")
         vec, times = found[-1].vec, found[-1].count
         if self.form != "rows" or self.cols % 4 == 0 or times == 1:
             return found
@@ -115,8 +126,9 @@ class Spread:
         return self.valid(column) < self.tiles and (last or self.form == "two_rows")
 
     def mask(self, symbol: str) -> ConstArray | None:
-        """Zeros for the lanes at the end of a row; None if all columns have a result there."""
-        if self.form not in ("rows", "two_rows") or self.cols % 4 == 0:
+        """Zeros for the lanes at the end of a row; None if none is needed."""
+        partial = self.form == "rows" and self.tiles < self.lanes
+        if self.form not in ("rows", "two_rows") or self.cols % 4 == 0 or partial:
             return None
         inside = np.full(self.lanes, -1, np.int32)
         inside[-1] = 0
@@ -130,10 +142,6 @@ class Spread:
         if self.form == "ones":
             each = max(taps / CORE.loads, (taps + joins + work + 2.0) / CORE.issue)
             return self.rows * (self.cols * each + 4.0)
-        if self.form == "memory":
-            vectors = 4.0 * sum(loop.count for loop in self.loops(isa))
-            each = max(taps / CORE.loads, (taps + joins + 1.0) / CORE.issue)
-            return vectors * each + self.rows * (self.cols * (1.0 + work / 4.0) + 4.0)
         shuffles = 2.0 if self.lanes != 8 else 4.0
         masks = 1.0 if self.mask("") else 0.0
         loads, work = 2.0 * taps, 2.0 * (joins + work) + shuffles + masks
@@ -149,25 +157,48 @@ class Spread:
         return self.rows * (vectors * (each + partial + 1.0) + 4.0)
 
 
-def widths(rows: int, cols: int, pitch: int, order: str, isa: Isa) -> list[int]:
+def widths(cols: int, order: str, isa: Isa) -> list[int]:
     """The two widest vectors that fit the results, widest first; (1,) if none does."""
     tiles = -(-cols // 4)
     if order == planar.ORDER:
         fitting = [w for w in isa.lanes if 1 < w <= cols // 2]
-    elif tiles == 1:
-        fitting = [w for w in isa.lanes if w == 4 and -(-rows // 2) * pitch >= w]
     else:
-        fitting = [w for w in isa.lanes if 1 < w <= 2 * tiles]
+        fitting = [w for w in isa.lanes if 1 < w <= 2 * tiles and tiles > 1]
     return fitting[-2:][::-1] or [1]
 
 
+def buffer(spread: Spread, channels: int) -> Layout:
+    """Scratch memory for quarters: [channel][a][b][tile], as if these were 2 x 2 pixels.
+
+    Behind the tiles there is a row more, as vectors of rows may end there.
+    """
+    plane = spread.plane + max(spread.pitch, spread.lanes)
+    plane += -plane % ALIGNMENT
+    shape = (2, 2, channels)
+    return Layout(planar.ORDER, shape, 2 * plane, plane, 4 * plane, 0, 4 * plane * channels)
+
+
+def buffer_source(spread: Spread, channels: int) -> Source:
+    """The quarters in such memory."""
+    layout = buffer(spread, channels)
+    return Source(spread.pitch, layout.row, layout.col, layout.channel, (0,))
+
+
 def render_spread(
-    job: Job, spread: Spread, source: Source, ep: Epilogue, *, maximum: bool, function: str
+    job: Job,
+    spread: Spread,
+    source: Source,
+    ep: Epilogue,
+    *,
+    maximum: bool,
+    function: str,
+    join: int = 0,
 ) -> tuple[str, tuple[ConstArray, ...]]:
     """The function that writes results from quarters, and its mask.
 
     The job's first input is what `source` describes; `ep` ends the pooling; `function` is the
-    comment above it.
+    comment above it. `join`: lanes with which the quarters of a channel are joined before, in
+    scratch memory (see `buffer`).
     """
     names = parameter_names(job)
     lanes = spread.lanes
@@ -175,20 +206,22 @@ def render_spread(
     code = render(
         "ops/shared/pool_phase.c.j2",
         spread=spread,
-        src=source,
+        src=buffer_source(spread, 1) if join else source,
+        windows=source,
+        join_loops=unroll(cover(0, spread.plane, job.isa, join), VECTORS) if join else [],
         channels=job.output.shape[2],
         maximum=maximum,
         y=job.output,
         phased=job.output.order == phase_split.ORDER,
         ep=ep,
-        loops=spread.loops(job.isa),
+        loops=unroll(spread.loops(job.isa), VECTORS),
         mask=mask,
         one=Vec(0, 1, 1, 0),
         full=Vec(0, lanes, lanes, 0),
         valid=lambda vec, column: replace(vec, valid=spread.valid(column)),
         residuals={k: (names[k], job.inputs[k]) for k in ep.tensors},
         residual=_residual(job),
-        signature=signature(job, band=True),
+        signature=signature(job, scratch=join > 0, band=True),
         describe=function,
     )
     return code, (mask,) if mask else ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cannery.ops.shared.lanes import Vec
 from cannery.target.isa import Isa
@@ -53,10 +53,33 @@ def vector_count(vectors: Sequence[Vec], isa: Isa) -> float:
     return sum(1.0 if vec.full else partial for vec in vectors)
 
 
-def cover(start: int, count: int, isa: Isa, widest: int) -> list[VecLoop]:
+@dataclass(frozen=True)
+class Unrolled:
+    """`count` passes of a loop over `times` neighbouring vectors like `vec`, the first one."""
+
+    vec: Vec
+    count: int
+    times: int
+
+
+def unroll(loops: Sequence[VecLoop], times: int) -> list[Unrolled]:
+    """Loops with `times` vectors in each pass, and what is left in line."""
+    found: list[Unrolled] = []
+    for loop in loops:
+        full, rest = divmod(loop.count, times)
+        if full:
+            found.append(Unrolled(loop.vec, full, times))
+        if rest:
+            start = loop.vec.start + full * times * loop.vec.lanes
+            found.append(Unrolled(replace(loop.vec, start=start), 1, rest))
+    return found
+
+
+def cover(start: int, count: int, isa: Isa, widest: int, *, narrow: bool = False) -> list[VecLoop]:
     """Pixels of a row as full vectors only; the last one may overlap its neighbour.
 
-    Overlapping lanes are computed twice, alike. Rows shorter than a vector take narrower ones.
+    Overlapping lanes are computed twice, alike. Rows shorter than a vector take narrower ones, and
+    so does the last vector, if it may be `narrow`.
     """
     loops: list[VecLoop] = []
     lanes = max(w for w in isa.lanes if w <= min(widest, max(count, 1)))
@@ -64,6 +87,8 @@ def cover(start: int, count: int, isa: Isa, widest: int) -> list[VecLoop]:
     if full:
         loops.append(VecLoop(Vec(start, lanes, lanes, 0), full))
     if rest:
+        if narrow:
+            lanes = min(w for w in isa.lanes if w >= min(rest, lanes) and (w >= 4 or w == lanes))
         loops.append(VecLoop(Vec(start + count - lanes, lanes, lanes, 0), 1))
     return loops
 
