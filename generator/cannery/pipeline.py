@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,9 +23,9 @@ from cannery.schedule.program import Choice, Step
 from cannery.target.isa import Isa
 from cannery.target.targets import Target, plain_target
 from cannery.target.toolchain import resolve_target, resolve_targets
-from cannery.tune.defaults import Estimates
+from cannery.tune.defaults import Defaults
 from cannery.tune.lookup import recorded_choices
-from cannery.tune.plan import Option, make_option, make_units, overlap, plans
+from cannery.tune.plan import make_units
 
 #: Tells a stage's name and its text form.
 Dump = Callable[[str, str], None]
@@ -84,16 +84,8 @@ def choose(graph: Graph, target: Target, options: Options) -> Chosen:
     """The cut and one choice per step: from the record where there is one, else estimated."""
     units = make_units(graph)
     record, known = recorded_choices(graph, units, target, options)
-    estimates = Estimates(graph, target.isa)
-    found: list[Sequence[Option]] = []
-    for index, unit in enumerate(units):
-        if index in known:
-            found.append([make_option(graph, unit.step, known[index], target.isa, 0.0)])
-        elif any(overlap(unit, units[other]) for other in known):
-            found.append([])
-        else:
-            found.append(estimates.options(unit.step))
-    (best,) = plans(graph, units, found, io_order=io_order(options))
+    defaults = Defaults(graph, units, target.isa, io_order(options), options.max_error)
+    best = defaults.plan(known)
     return Chosen(best.steps(units), best.choices, record)
 
 

@@ -21,10 +21,14 @@ from cannery.target.isa import Isa
 from cannery.target.runner import Runner
 from cannery.target.toolchain import Toolchain
 from cannery.tune.build import ninja_file, run_ninja, write
-from cannery.tune.defaults import estimated_options
-from cannery.tune.plan import make_units, plans
+from cannery.tune.defaults import Defaults
+from cannery.tune.plan import make_units
 
 MAIN = Path(__file__).with_name("net_main.c")
+
+
+#: What networks may do by default, in relation to their largest output.
+MAX_ERROR = 1e-4
 
 
 @dataclass(frozen=True)
@@ -56,8 +60,7 @@ def reference_net(name: str, graph: Graph, seed: int = 0) -> Net:
 def make_net_source(graph: Graph, isa: Isa, name: str, io_order: str = nhwc.ORDER) -> Source:
     """The untuned program of a simplified graph."""
     units = make_units(graph)
-    options = [estimated_options(graph, unit.step, isa) for unit in units]
-    (best,) = plans(graph, units, options, io_order=io_order)
+    best = Defaults(graph, units, isa, io_order, MAX_ERROR).plan()
     program = assign(graph, best.steps(units), best.choices, isa, io_order)
     return make_source(program, isa, name, {})
 

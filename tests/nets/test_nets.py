@@ -10,13 +10,12 @@ import pytest
 from cannery.frontends import ImportOptions, load_graph
 from cannery.layouts import planar
 from needs import need_program, need_runner, need_toolchain
-from nets.net_bench import Net, build_nets, failures, reference_net, run_nets
+from nets.net_bench import MAX_ERROR, Net, build_nets, failures, reference_net, run_nets
 from nets.random_graphs import random_graph
 from ops.kernel_bench import TARGETS
 
 MODELS = Path(__file__).resolve().parents[3] / "shared" / "models"
 REAL = ("multihead.h5", "intersections.h5", "field_boundary.h5", "robot_detector.hdf5")
-BOUND = 1e-4
 SEEDS = range(50)
 
 
@@ -25,7 +24,7 @@ def run(nets: list[Net], target: str, folder: Path, io_order: str = "nhwc") -> N
     need_program("ninja", "ninja-build")
     toolchain = need_toolchain(target)
     executable = build_nets(folder, nets, toolchain, io_order)
-    wrong = failures(run_nets(executable, nets, need_runner(toolchain)), BOUND)
+    wrong = failures(run_nets(executable, nets, need_runner(toolchain)), MAX_ERROR)
     assert not wrong, "\n".join(wrong)
 
 

@@ -41,7 +41,8 @@ def test_approximate_candidates_need_leave() -> None:
     forms = {r.choice.params.get(MATH) for r in rank(graph, unit.step, AVX2, inexact=True)}
     assert forms == {None, "rational", "table"}
     assert not any(r.choice.inexact for r in rank(graph, unit.step, AVX2, inexact=False))
-    assert not any(o.choice.inexact for o in estimated_options(graph, unit.step, AVX2))
+    options = estimated_options(graph, unit.step, AVX2, inexact=True)
+    assert not any(option.choice.inexact for option in options)
 
 
 def test_a_form_changes_that_activation_only() -> None:

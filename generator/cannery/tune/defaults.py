@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
 from cannery.ir.graph import Graph
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import Estimate, legal
 from cannery.target.isa import Isa
-from cannery.tune.plan import Option, make_option
+from cannery.tune.plan import Option, Plan, Unit, make_option, overlap, plans
+from cannery.tune.recheck import Emulates, network_error
 from cannery.tune.signature import step_kind
 
 #: Straight-line code beyond this does not stay in the first-level instruction cache.
@@ -18,6 +22,10 @@ HOT_CODE_BYTES = 16 * 1024
 FETCHED_BYTES = 3.0
 
 
+#: Networks with more multiply-accumulates are not emulated: it would take longer than compiling.
+MAX_MACS = 60_000_000
+
+
 def penalty(estimate: Estimate) -> float:
     """Estimated cycles, with the fetching of the code; more where it outgrows the cache."""
     excess = max(estimate.code_bytes / HOT_CODE_BYTES - 1.0, 0.0)
@@ -25,11 +33,14 @@ def penalty(estimate: Estimate) -> float:
     return estimate.cycles * (1.0 + min(excess, 4.0)) + fetching
 
 
-def estimated_options(graph: Graph, step: Step, isa: Isa) -> list[Option]:
-    """All exact candidates of a step with their estimated cost, cheapest first."""
+def estimated_options(graph: Graph, step: Step, isa: Isa, *, inexact: bool) -> list[Option]:
+    """All candidates of a step with their estimated cost, cheapest first.
+
+    With `inexact`, those that can be judged without being run are among them.
+    """
     options = []
     for schedule in legal(graph, step, isa):
-        if schedule.inexact:
+        if schedule.inexact and not (inexact and isinstance(schedule, Emulates)):
             continue
         for params in schedule.candidates(graph, step, isa):
             cost = penalty(schedule.cost(graph, step, params, isa))
@@ -37,17 +48,51 @@ def estimated_options(graph: Graph, step: Step, isa: Isa) -> list[Option]:
     return sorted(options, key=lambda option: option.cost)
 
 
-class Estimates:
-    """`estimated_options` of a graph's steps, computed once for each `step_kind`."""
+@dataclass(frozen=True)
+class Defaults:
+    """Plans where nothing, or not all, was measured. `io_order` is the order of images outside."""
 
-    def __init__(self, graph: Graph, isa: Isa) -> None:
-        self._graph = graph
-        self._isa = isa
-        self._known: dict[str, list[Option]] = {}
+    graph: Graph
+    units: Sequence[Unit]
+    isa: Isa
+    io_order: str
+    max_error: float
 
-    def options(self, step: Step) -> list[Option]:
-        """All exact candidates of a step, cheapest first."""
-        kind = step_kind(self._graph, step)
-        if kind not in self._known:
-            self._known[kind] = estimated_options(self._graph, step, self._isa)
-        return self._known[kind]
+    def plan(self, known: Mapping[int, Choice] | None = None) -> Plan:
+        """The plan that the cost model prefers, with `known` choices for some units.
+
+        It has inexact schedules if the network as a whole, emulated, keeps half of the bound.
+        Raises UnsupportedError for a step that nothing can compute.
+        """
+        known = known or {}
+        macs = sum(u.step.macs(self.graph) for u in self.units if not u.step.parts)
+        if macs <= MAX_MACS:
+            best = self._cheapest(known, inexact=True)
+            chosen = [(self.units[k].step, choice) for k, choice in best.picks]
+            fresh = [c for k, c in best.picks if k not in known]
+            if not any(c.inexact for c in fresh):
+                return best
+            if network_error(self.graph, chosen) <= self.max_error / 2:
+                return best
+        return self._cheapest(known, inexact=False)
+
+    def _cheapest(self, known: Mapping[int, Choice], *, inexact: bool) -> Plan:
+        options = self._options(known, inexact=inexact)
+        return plans(self.graph, self.units, options, io_order=self.io_order)[0]
+
+    def _options(self, known: Mapping[int, Choice], *, inexact: bool) -> list[Sequence[Option]]:
+        """The options of each unit; those that overlap known ones have none."""
+        kinds: dict[str, list[Option]] = {}
+        found: list[Sequence[Option]] = []
+        for index, unit in enumerate(self.units):
+            step = unit.step
+            if index in known:
+                found.append([make_option(self.graph, step, known[index], self.isa, 0.0)])
+            elif any(overlap(unit, self.units[other]) for other in known):
+                found.append([])
+            else:
+                kind = step_kind(self.graph, step)
+                if kind not in kinds:
+                    kinds[kind] = estimated_options(self.graph, step, self.isa, inexact=inexact)
+                found.append(kinds[kind])
+        return found

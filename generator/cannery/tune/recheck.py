@@ -1,23 +1,27 @@
-"""Checks inexact schedules against new weights, in numpy: nothing is built or run for it."""
+"""Judges inexact schedules in numpy, for steps and networks: nothing is built or run for it."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from cannery.ir.evaluate import evaluate_all, widen
 from cannery.ir.graph import Graph
 from cannery.ops.registry import RefArray
-from cannery.schedule.program import Step
+from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import Schedule
 from cannery.tune.cache import Environment, Measurement, MeasurementCache, environment_text
 from cannery.tune.signature import step_text
-from cannery.tune.trial import step_data
+from cannery.tune.trial import random_inputs, step_data
 
 #: Steps with more multiply-accumulates are not emulated: it would take longer than compiling.
 MAX_MACS = 100_000_000
+
+#: Inputs on which a network is judged.
+SAMPLES = 2
 
 #: Where errors of emulations are remembered, among the measurements.
 _HERE = Environment("numpy", environment_text(), "", "emulation")
@@ -48,6 +52,46 @@ def emulated_error(graph: Graph, step: Step, schedule: Schedule) -> float | None
     return known.error
 
 
+def network_error(graph: Graph, choices: Sequence[tuple[Step, Choice]]) -> float:
+    """max|y - r| / max|r| over the outputs, where inexact choices alone are emulated.
+
+    On a few normal inputs; the choices' schedules must be exact or be able to emulate.
+    """
+    worst = 0.0
+    for seed in range(SAMPLES):
+        inputs = random_inputs(graph, seed)
+        with np.errstate(all="ignore"):
+            expected = evaluate_all(graph, inputs)
+            found = _emulated_values(graph, choices, inputs)
+        for name in graph.outputs:
+            worst = max(worst, _distance(found[name], expected[name]))
+    return worst
+
+
+def _emulated_values(
+    graph: Graph, choices: Sequence[tuple[Step, Choice]], inputs: Mapping[str, RefArray]
+) -> dict[str, RefArray]:
+    values = {name: widen(array) for name, array in {**graph.constants, **inputs}.items()}
+    for step, choice in choices:
+        if choice.inexact and isinstance(choice.schedule, Emulates):
+            values[step.output] = widen(
+                choice.schedule.emulate(graph, step, [values[v] for v in step.inputs])
+            )
+            continue
+        for node in step.nodes:
+            results = node.op.reference(*(values[i] if i else None for i in node.inputs))
+            values.update(zip(node.outputs, results, strict=True))
+    return values
+
+
+def _distance(found: RefArray, expected: RefArray) -> float:
+    """max|y - r| / max|r|, large where it is no number."""
+    wide, right = found.astype(np.float64), expected.astype(np.float64)
+    largest = float(np.max(np.abs(right), initial=0.0))
+    error = float(np.max(np.abs(wide - right), initial=0.0)) / (largest or 1.0)
+    return error if np.isfinite(error) else 1e300
+
+
 def _key(graph: Graph, step: Step, schedule: Schedule) -> str:
     digest = hashlib.sha256(f"{schedule.id} {schedule.version}\n{step_text(graph, step)}".encode())
     for node in step.nodes:
@@ -64,8 +108,5 @@ def _emulate(graph: Graph, step: Step, schedule: Emulates) -> float:
     }
     data = step_data(graph, step, values)
     with np.errstate(all="ignore"):
-        found = schedule.emulate(graph, step, data.inputs).astype(np.float64)
-    expected = data.outputs[0].astype(np.float64)
-    largest = float(np.max(np.abs(expected), initial=0.0))
-    error = float(np.max(np.abs(found - expected), initial=0.0)) / (largest or 1.0)
-    return error if np.isfinite(error) else 1e300
+        found = schedule.emulate(graph, step, data.inputs)
+    return _distance(found, data.outputs[0])

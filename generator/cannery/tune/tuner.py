@@ -29,11 +29,11 @@ from cannery.tune.contests import (
     needed_reorders,
     rank,
 )
-from cannery.tune.defaults import Estimates
+from cannery.tune.defaults import Defaults
 from cannery.tune.lookup import find_record
 from cannery.tune.measure import TIE, Protocol
 from cannery.tune.optimize import Optimizer, Tried, plan_text
-from cannery.tune.plan import Plan, make_units, plans
+from cannery.tune.plan import Plan, make_units
 from cannery.tune.record import (
     FORMAT,
     Entry,
@@ -246,9 +246,8 @@ class Tuner:
 
     def estimated(self) -> Plan:
         """What an untuned compile would choose."""
-        estimates = Estimates(self.graph, self.isa)
-        found = [estimates.options(unit.step) for unit in self.units]
-        return plans(self.graph, self.units, found, io_order=self.order)[0]
+        bound = self.options.max_error
+        return Defaults(self.graph, self.units, self.isa, self.order, bound).plan()
 
     def wanted(self, fixed: Mapping[int, Choice]) -> dict[int, list[str]]:
         """Candidates that are measured in any case: the default's and the record's."""

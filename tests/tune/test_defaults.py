@@ -1,0 +1,58 @@
+"""The choice where nothing was measured: inexact schedules only where the network bears them."""
+
+from __future__ import annotations
+
+import pytest
+
+from cannery.ir.graph import Graph
+from cannery.layouts import nhwc
+from cannery.ops.conv.op import Conv
+from cannery.ops.elementwise import Relu
+from cannery.target.targets import find_target
+from cannery.tune import defaults
+from cannery.tune.defaults import Defaults
+from cannery.tune.plan import make_units
+from cannery.tune.recheck import network_error
+from ops.cases import Net
+
+SAME = Conv((1, 1), ((1, 1), (1, 1)), (1, 1))
+SSSE3 = find_target("ssse3").isa
+
+
+def deep_net() -> Graph:
+    """Two convolutions for which Winograd is by far the cheapest."""
+    net = Net()
+    x = net.input("x", (1, 16, 16, 24))
+    for _ in range(2):
+        x = net.node(SAME, [x, net.weight(3, 3, 24, 24), net.weight(24)])
+        x = net.node(Relu(), [x])
+    return net.graph(x)
+
+
+def inexact_steps(graph: Graph, max_error: float) -> int:
+    units = make_units(graph)
+    plan = Defaults(graph, units, SSSE3, nhwc.ORDER, max_error).plan()
+    return sum(choice.inexact for choice in plan.choices)
+
+
+def test_winograd_where_the_bound_allows_it() -> None:
+    assert inexact_steps(deep_net(), 1e-4) == 2
+
+
+def test_no_winograd_where_the_network_would_break_the_bound() -> None:
+    assert inexact_steps(deep_net(), 1e-7) == 0
+
+
+def test_no_winograd_where_it_would_take_too_long_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(defaults, "MAX_MACS", 1000)
+    assert inexact_steps(deep_net(), 1e-4) == 0
+
+
+def test_the_error_of_a_network_is_that_of_its_inexact_steps() -> None:
+    graph = deep_net()
+    units = make_units(graph)
+    plan = Defaults(graph, units, SSSE3, nhwc.ORDER, 1e-4).plan()
+    chosen = [(units[k].step, choice) for k, choice in plan.picks]
+    assert 1e-7 < network_error(graph, chosen) < 2e-5
+    exact = Defaults(graph, units, SSSE3, nhwc.ORDER, 0.0).plan()
+    assert network_error(graph, [(units[k].step, choice) for k, choice in exact.picks]) == 0.0
