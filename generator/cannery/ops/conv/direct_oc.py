@@ -121,7 +121,9 @@ class ConvDirectOc(Schedule):
             for block in channel_blocks(shape, params, isa):
                 n = len(block.vecs)
                 held = pixels if n == 1 and shared else 0
-                tile = tile_cycles(isa, pixels, n, pixels * loads + n, k, pixels * work, held)
+                forms = len({v.lanes for v in block.vecs})  # each width has a broadcast of its own
+                reads = forms * pixels * loads + n
+                tile = tile_cycles(isa, pixels, n, reads, k, forms * pixels * work, held)
                 each = tile + 6.0
                 cycles += tiles * block.count * each
         loops = {"none": k / 4, "ic": shape.taps, "kw": shape.kh, "kh": 0}[str(params["unroll"])]

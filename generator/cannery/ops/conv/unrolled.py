@@ -290,6 +290,11 @@ def _walk(shape: ConvShape, *, across: bool) -> list[tuple[int, int]]:
     return [(kh, ic) for ic in range(shape.ic) for kh in range(shape.kh)]
 
 
+#: How much longer blocks take than counted, without FMA: compilers order straight-line code as they
+#: like, and copy what multiplications overwrite.
+FITTED = 1.2
+
+
 def _block_cycles(shape: ConvShape, params: Params, used: NDArray[np.bool_], isa: Isa) -> float:
     """Cycles of a block of which `used` is the `_mask`."""
     mr, terms, vectors = int(params["mr"]), int(used.sum()), int(used.shape[-1])
@@ -303,7 +308,7 @@ def _block_cycles(shape: ConvShape, params: Params, used: NDArray[np.bool_], isa
         loads = float(mr * np.count_nonzero(columns))
         work += 0.0 if isa.has("fma") or isa.widest == 1 else loads
     loads += terms
-    return 4.0 * mr * vectors / CORE.issue + max(
+    return 4.0 * mr * vectors / CORE.issue + (1.0 if isa.has("fma") else FITTED) * max(
         work / CORE.arithmetic,
         loads / CORE.loads,
         (work + loads) / CORE.issue,

@@ -262,7 +262,8 @@ def operations(matrix: Matrix, group: int, *, fused: bool) -> int:
 def transform_cycles(matrix: Matrix, group: int, work: int, isa: Isa, results: int = 0) -> float:
     """Cycles of a transform of both sides with `work` more operations on its values.
 
-    `results` of them are stored (0: all).
+    `results` of them are stored (0: all). The factors are fitted: a transform overlaps with the
+    products around it.
     """
     size, count = len(matrix[0]), len(matrix)
     results = results or count * count
@@ -274,7 +275,7 @@ def transform_cycles(matrix: Matrix, group: int, work: int, isa: Isa, results: i
         spills = max(alive - isa.registers, 0) * -(-count // group)
         loads = sum(_used(matrix, rows) * size for rows in row_groups(matrix, group)) + spills
         stores = results + spills
-    return 1.1 * max(
+    return (0.6 if isa.has("fma") else 0.8) * max(
         arithmetic / CORE.arithmetic,
         stores / CORE.stores,
         (arithmetic + loads + stores) / CORE.issue,
