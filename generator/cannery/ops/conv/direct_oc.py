@@ -56,6 +56,10 @@ TILES = {
 MAX_UNROLLED = 3000
 
 
+#: More vectors of weights than this do not stay in registers from tile to tile.
+HELD_WEIGHTS = 8
+
+
 @dataclass(frozen=True)
 class Block:
     """`count` neighbouring groups of vectors of the same shape; a loop over them if count > 1."""
@@ -146,6 +150,7 @@ class ConvDirectOc(Schedule):
             "x": job.inputs[0],
             "y": job.output,
             "blocks": blocks,
+            "many": lambda block: shape.taps * shape.ic * len(block.vecs) > HELD_WEIGHTS,
             "tiles": pixel_runs(shape.ow, int(job.params["mr"])),
             "ep": ep,
             "residual": {k: job.inputs[k] for k in ep.tensors},

@@ -17,6 +17,7 @@ from cannery.emit.environment import render
 from cannery.ir.graph import Graph
 from cannery.layouts import Want
 from cannery.ops.conv.direct_oc import (
+    HELD_WEIGHTS,
     MAX_UNROLLED,
     broadcast_words,
     channel_blocks,
@@ -128,6 +129,7 @@ class ConvDirectPeeled(Schedule):
             x=job.inputs[0],
             y=job.output,
             blocks=blocks,
+            many=lambda block: shape.taps * shape.ic * len(block.vecs) > HELD_WEIGHTS,
             parts=_parts(shape, int(job.params["mr"])),
             ep=ep,
             residual={k: job.inputs[k] for k in ep.tensors},

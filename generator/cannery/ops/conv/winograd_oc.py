@@ -21,6 +21,7 @@ from cannery.emit.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.layouts import Halo, Want
 from cannery.ops.conv.direct_oc import (
+    HELD_WEIGHTS,
     Block,
     broadcast_words,
     cut_channels,
@@ -156,6 +157,7 @@ class WinogradOc(Schedule):
             pitch=pitch,
             kept_at=kept_at,
             blocks=blocks,
+            many=lambda block: shape.ic * len(block.vecs) > HELD_WEIGHTS,
             into=self._into(job, vectors, pitch),
             back=self._back(job, shape, ep, batch),
             residual=residual,
