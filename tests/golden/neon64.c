@@ -60,6 +60,7 @@ static void tiny_L01_conv_direct_oc(const float *CANNERY_RESTRICT x, float *CANN
                 const float *xp = xr + t * 2;
                 float *yp = yr + oc + t * 6;
                 const float *wk = tiny_L01_conv_direct_oc_w;
+                CANNERY_OPAQUE_PTR(wk); /* loaded where they are used, not before the loop */
                 const float *bk = tiny_L01_conv_direct_oc_b + oc;
                 f32x4 a0_0 = f32x4_load(bk);
                 f32x4 a1_0 = f32x4_load(bk);
