@@ -17,7 +17,7 @@ from cannery.ir.verify import verify
 from cannery.layouts import nhwc, planar
 from cannery.options import Options
 from cannery.passes import run_passes
-from cannery.schedule.assign import assign
+from cannery.schedule.assign import MODEL_ORDER, assign
 from cannery.schedule.printer import format_program, format_steps, format_workspace
 from cannery.schedule.program import Choice, Step
 from cannery.target.isa import Isa
@@ -67,8 +67,8 @@ def _import_options(options: Options) -> ImportOptions:
 
 
 def io_order(options: Options) -> str:
-    """The order of images at the interface; models of all formats read so far are NHWC."""
-    return planar.ORDER if options.io_layout == "nchw" else nhwc.ORDER
+    """The order of images at the interface."""
+    return {"nchw": planar.ORDER, "nhwc": nhwc.ORDER}.get(options.io_layout, MODEL_ORDER)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import pytest
 from cannery.cli import COMMANDS
 from cannery.frontends.keras_layers.base import layer_names
 from cannery.frontends.keras_layers.functions import function_names
+from cannery.frontends.onnx_ops.base import operator_names
 from cannery.options import SPECS, make_options
 from cannery.pipeline import compile_model
 from cannery.resources import toolchains_dir
@@ -49,6 +50,11 @@ def test_the_table_of_options() -> None:
 def test_the_table_of_layers() -> None:
     named = set(re.findall(r"\b[A-Z]\w*", re.sub(r"\(.*?\)", "", section("layers"))))
     assert named == {name for name in layer_names() if not ALIASES.match(name)}
+
+
+def test_the_table_of_onnx_operators() -> None:
+    named = re.findall(r"\b[A-Z]\w*", re.sub(r"\(.*?\)", "", section("onnx")))
+    assert sorted(named) == list(operator_names())
 
 
 def test_the_list_of_activation_functions() -> None:

@@ -9,20 +9,61 @@ import pytest
 
 from cannery.frontends import load_graph
 from cannery.ir.evaluate import evaluate
+from cannery.ir.orders import from_model, to_model
+from cannery.passes import run_passes
+from cannery.tune.plan import make_units
+from cannery.tune.signature import step_text
 
 FOLDER = Path(__file__).parents[3] / "shared" / "models"
-MODELS = sorted(p for suffix in ("*.h5", "*.hdf5", "*.keras") for p in FOLDER.glob(suffix))
+SUFFIXES = ("*.h5", "*.hdf5", "*.keras", "*.onnx")
+MODELS = sorted(p for suffix in SUFFIXES for p in FOLDER.glob(suffix) if "lstm" not in p.name)
+TWINS = [p for p in MODELS if p.suffix == ".onnx" and list(FOLDER.glob(f"{p.stem}.h*5"))]
+
+#: What moves elements only; a Reshape moves none.
+LAYOUT_OPS = {"Transpose", "Slice", "Expand"}
+
+
+def _reads_onnx(path: Path) -> None:
+    if path.suffix == ".onnx":
+        pytest.importorskip("onnx")
+
+
+def _operators(path: Path) -> set[str]:
+    return {node.op.kind for node in run_passes(load_graph(path)).nodes}
+
+
+def _steps(path: Path) -> list[str]:
+    """The steps without names and weights, those that join steps left out."""
+    graph = run_passes(load_graph(path))
+    steps = [unit.step for unit in make_units(graph)]
+    return sorted(step_text(graph, step) for step in steps if not step.parts)
 
 
 @pytest.mark.skipif(not MODELS, reason=f"no models beside the checkout, in {FOLDER.name}")
 @pytest.mark.parametrize("path", MODELS, ids=lambda p: p.name)
 def test_output_is_as_recorded(path: Path) -> None:
+    _reads_onnx(path)
     graph = load_graph(path)
     recorded = np.load(f"{path}.npz")
-    inputs = {name: recorded[f"in:{name}"] for name in graph.inputs}
-    results = list(evaluate(graph, inputs).values())
+    inputs = from_model(graph, {name: recorded[f"in:{name}"] for name in graph.inputs})
+    results = list(to_model(graph, evaluate(graph, inputs)).values())
     expected = [recorded[key] for key in recorded if key.startswith("out:")]
     for result, reference in zip(results, expected, strict=True):
         assert result.shape == reference.shape
         error = np.abs(result - reference).max() / np.abs(reference).max()
         assert error < 1e-5
+
+
+@pytest.mark.skipif(not MODELS, reason=f"no models beside the checkout, in {FOLDER.name}")
+@pytest.mark.parametrize("path", MODELS, ids=lambda p: p.name)
+def test_no_layout_operation_is_left(path: Path) -> None:
+    _reads_onnx(path)
+    assert not LAYOUT_OPS & _operators(path)
+
+
+@pytest.mark.skipif(not TWINS, reason=f"no models beside the checkout, in {FOLDER.name}")
+@pytest.mark.parametrize("path", TWINS, ids=lambda p: p.stem)
+def test_a_network_is_the_same_from_keras_and_from_onnx(path: Path) -> None:
+    _reads_onnx(path)
+    (other,) = FOLDER.glob(f"{path.stem}.h*5")
+    assert _steps(path) == _steps(other)

@@ -6,6 +6,7 @@ import platform
 import shutil
 import sys
 from dataclasses import dataclass
+from importlib import metadata
 
 import click
 
@@ -57,6 +58,14 @@ def _program(name: str, package: str, extra: str = "") -> Check:
     return Check(f"program {name}", shutil.which(name) or "", f"apt install {package}{extra}")
 
 
+def _version(distribution: str) -> str:
+    """The version of an installed Python package, empty if it is missing."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
 def checks() -> list[Check]:
     """Everything that is looked for."""
     return [
@@ -68,6 +77,7 @@ def checks() -> list[Check]:
         _program("cmake", "cmake", ", or pip install cmake"),
         _program("ninja", "ninja-build", ", or pip install ninja"),
         Check("models that can be read", ", ".join(formats())),
+        Check("Python package onnx, for .onnx", _version("onnx"), "pip install 'cannery[onnx]'"),
     ]
 
 

@@ -12,6 +12,7 @@ from cannery.cli.arguments import generating_options
 from cannery.cli.output import json_option, print_error, print_json, print_table
 from cannery.errors import CanneryError
 from cannery.ir.graph import Graph, Node
+from cannery.ir.orders import model_type
 from cannery.names import make_identifier
 from cannery.options import Options, make_options
 from cannery.pipeline import import_graph
@@ -85,8 +86,8 @@ def summarise(graph: Graph, model: str) -> Summary:
     used = {i for node in graph.nodes for i in node.inputs if i in graph.constants}
     return Summary(
         model,
-        {name: str(graph.types[name]) for name in graph.inputs},
-        {name: str(graph.types[name]) for name in graph.outputs},
+        {name: str(model_type(graph, name)) for name in graph.inputs},
+        {name: str(model_type(graph, name)) for name in graph.outputs},
         layers,
         sum(layer.macs for layer in layers),
         sum(graph.types[name].elements for name in used),

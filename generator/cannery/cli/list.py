@@ -10,6 +10,7 @@ import click
 
 from cannery.cli.output import json_option, print_json, print_table
 from cannery.frontends.keras_layers.base import layer_names
+from cannery.frontends.onnx_ops.base import operator_names
 from cannery.layouts import ORDERS
 from cannery.ops.registry import all_ops
 from cannery.schedule.schedule import all_schedules
@@ -26,6 +27,7 @@ def command(as_json: bool) -> None:
         print_json(
             {
                 "keras_layers": layers,
+                "onnx_operators": list(operator_names()),
                 "operators": sorted(all_ops()),
                 "schedules": {name: _summary(schedule) for name, schedule in schedules.items()},
                 "layouts": list(ORDERS),
@@ -34,6 +36,7 @@ def command(as_json: bool) -> None:
         )
         return
     _print_names("Keras layers", layers)
+    _print_names("ONNX operators", operator_names())
     _print_names("Operators", sorted(all_ops()))
     _print_names("Layouts", ORDERS)
     click.echo("Schedules")

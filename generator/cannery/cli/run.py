@@ -14,6 +14,7 @@ from cannery.cli.files import check_output_file, write_files
 from cannery.cli.output import json_option, note, print_json
 from cannery.execution.program import network_program
 from cannery.execution.samples import join_samples, read_samples
+from cannery.ir.orders import from_model, model_type, to_model
 from cannery.options import make_options
 from cannery.pipeline import compile_model
 from cannery.target.toolchain import find_toolchain
@@ -43,12 +44,14 @@ def command(model: Path, inputs: Path, output: Path, as_json: bool, **raw: Any) 
     check_output_file(output, "--output")
     compiled = compile_model(options)
     source = compiled.source
-    samples = read_samples(inputs, {t.source: t.type for t in source.inputs})
+    types = {t.source: model_type(source.graph, t.source) for t in source.inputs}
+    samples = [from_model(source.graph, sample) for sample in read_samples(inputs, types)]
     toolchain = find_toolchain(options)
     (runner, *_) = toolchain.runners()
     note(f"building {options.name} for {toolchain.target.name}")
     with network_program(source, compiled.files, toolchain, samples) as program:
         found = join_samples(program.run(runner))
+    found = to_model(source.graph, found)
     arrays = {tensor.source: found[tensor.source] for tensor in source.outputs}
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)  # type: ignore[arg-type]

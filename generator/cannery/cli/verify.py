@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,17 +10,25 @@ import click
 
 from cannery.cli.arguments import generating_options
 from cannery.cli.output import json_option, note, print_json, print_table
+from cannery.emit.source import Source
 from cannery.execution.layers import check_layers
-from cannery.execution.program import network_program
+from cannery.execution.program import Sample, network_program
 from cannery.execution.samples import (
     errors_by_output,
     read_samples,
     reference_outputs,
     seeded_samples,
 )
+from cannery.ir.orders import from_model, model_type
 from cannery.options import make_options
 from cannery.pipeline import compile_model, load_model
 from cannery.target.toolchain import find_toolchain
+
+
+def _from_file(source: Source, path: Path, names: Sequence[str]) -> Sequence[Sample]:
+    """Inputs or outputs that lie in a file as the model has them."""
+    types = {name: model_type(source.graph, name) for name in names}
+    return [from_model(source.graph, sample) for sample in read_samples(path, types)]
 
 
 @click.command("verify")
@@ -49,9 +58,7 @@ def command(
     compiled = compile_model(options)
     source = compiled.source
     samples = (
-        read_samples(inputs, {t.source: t.type for t in source.inputs})
-        if inputs
-        else seeded_samples(source.graph)
+        _from_file(source, inputs, source.graph.inputs) if inputs else seeded_samples(source.graph)
     )
     toolchain = find_toolchain(options)
     (runner, *_) = toolchain.runners()
@@ -59,7 +66,7 @@ def command(
     with network_program(source, compiled.files, toolchain, samples) as program:
         found = program.run(runner)
     expected = (
-        read_samples(against, {t.source: t.type for t in source.outputs})
+        _from_file(source, against, source.graph.outputs)
         if against
         else reference_outputs(load_model(options), samples)
     )

@@ -21,7 +21,11 @@ __all__ = ["ImportOptions", "formats", "load_graph"]
 _HEAD_BYTES = 4096
 
 #: Modules, asked in this order; imported only when a model is loaded.
-_READERS = ("cannery.frontends.keras_hdf5", "cannery.frontends.keras_v3")
+_READERS = (
+    "cannery.frontends.keras_hdf5",
+    "cannery.frontends.keras_v3",
+    "cannery.frontends.onnx_file",
+)
 
 _LFS_POINTER = b"version https://git-lfs"
 

@@ -43,7 +43,10 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """An immutable network. `types` covers inputs, constants and every node's outputs."""
+    """An immutable network. `types` covers inputs, constants and every node's outputs.
+
+    `channels_first` names the inputs and outputs that are images with channels first in the model.
+    """
 
     name: str
     nodes: tuple[Node, ...]
@@ -51,6 +54,7 @@ class Graph:
     outputs: tuple[str, ...]
     types: Mapping[str, TensorType]
     constants: Mapping[str, Array]
+    channels_first: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", MappingProxyType(dict(self.types)))

@@ -32,4 +32,5 @@ def format_graph(graph: Graph, *, weights: bool = False) -> str:
         attributes = format_attributes(node)
         lines.append(f"{results} = {node.op.kind}({inputs}) {attributes}".rstrip())
     lines += [f"output {v}" for v in graph.outputs]
+    lines += [f"channels first in the model: {v}" for v in sorted(graph.channels_first)]
     return "\n".join(lines) + "\n"

@@ -29,6 +29,9 @@ from cannery.schedule.program import Buffer, Choice, PlannedStep, Program, Step
 from cannery.schedule.schedule import all_schedules
 from cannery.target.isa import Isa
 
+#: As `io_order`: images lie as the model file has them, see `Graph.channels_first`.
+MODEL_ORDER = "model"
+
 
 def make_layout(type_: TensorType, want: Want) -> Layout:
     """The plainest layout of a value that meets `want`."""
@@ -265,6 +268,8 @@ def merge_wants(wants: Sequence[Want], order: str) -> Want:
 
 def interface_order(graph: Graph, value: str, io_order: str) -> str:
     """The order of an input or output: `io_order` for images, row-major for all else."""
+    if io_order == MODEL_ORDER:
+        return planar.ORDER if value in graph.channels_first else nhwc.ORDER
     return io_order if graph.types[value].rank == 4 else nhwc.ORDER
 
 
@@ -277,7 +282,7 @@ def assign(
 ) -> Program:
     """The program: layouts, views and reorders, for the chosen schedules.
 
-    `io_order` is the order of images in the caller's memory: nhwc or planar (NCHW).
+    `io_order` is the order of images in the caller's memory: nhwc, planar (NCHW) or MODEL_ORDER.
     """
     return share_in_place(_Assigner(graph, steps, choices, isa, io_order).run())
 

@@ -1,0 +1,280 @@
+"""From an ONNX model to a Graph: sizes what is open, folds what is known, builds the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedError
+from cannery.frontends.interface import check_input_dtypes, declare_input, finish
+from cannery.frontends.onnx_fold import folded
+from cannery.frontends.onnx_model import STANDARD, OnnxInput, OnnxModel, OnnxNode, readers
+from cannery.frontends.onnx_ops.base import (
+    Computed,
+    Constant,
+    Scope,
+    State,
+    Value,
+    channels_last,
+    find_operator,
+    identity,
+)
+from cannery.frontends.options import ImportOptions
+from cannery.frontends.unsupported import Problem, UnsupportedLayersError
+from cannery.ir.graph import Graph, GraphBuilder
+from cannery.ir.tensor import DType
+
+#: Versions of the standard operators that are read.
+OPSETS = range(7, 28)
+
+_INPUT_DTYPES = {"float": DType.FLOAT32, "uint8": DType.UINT8}
+
+#: Operators that see channels in axis 1, of their first input.
+_CHANNELS_FIRST = frozenset(
+    "Conv ConvTranspose MaxPool AveragePool GlobalMaxPool GlobalAveragePool BatchNormalization"
+    " InstanceNormalization GroupNormalization Resize Upsample DepthToSpace SpaceToDepth".split()
+)
+#: Operators behind which axes are as before.
+_TRANSPARENT = frozenset(
+    "Add Sub Mul Div Cast Clip Identity Dropout Pad Relu LeakyRelu Concat Slice Neg Sigmoid"
+    " Tanh".split()
+)
+
+
+def build_graph(model: OnnxModel, options: ImportOptions) -> Graph:
+    """The graph of a model; its values are called as in the model.
+
+    Images that the model holds with channels first are values with channels last that
+    `Graph.channels_first` names.
+
+    Raises UnsupportedLayersError listing all nodes, ModelError for what does not fit together,
+    OptionError for options that do not fit the model.
+    """
+    _check_opset(model)
+    outputs = _outputs(model, options)
+    nodes = _needed(model, outputs)
+    return _Importer(model, nodes, outputs, options).run()
+
+
+def _check_opset(model: OnnxModel) -> None:
+    version = model.opset("")
+    if version and version not in OPSETS:
+        newest = OPSETS[-1]
+        cure = "export it again, or convert it by onnx.version_converter"
+        what = f"its operators have version {version}; {OPSETS[0]} to {newest} are supported"
+        raise UnsupportedError(what, cure=cure)
+
+
+def _outputs(model: OnnxModel, options: ImportOptions) -> tuple[str, ...]:
+    """The names of the tensors to return."""
+    computed = {o for node in model.nodes for o in node.outputs if o}
+    for name in options.outputs:
+        if name not in computed:
+            raise OptionError(f"outputs: no tensor of the model is called {name!r}")
+    if not options.outputs and not model.outputs:
+        raise ModelError("the model has no outputs")
+    return options.outputs or model.outputs
+
+
+def _needed(model: OnnxModel, outputs: Sequence[str]) -> list[OnnxNode]:
+    """The nodes that outputs depend on, in the order of the file."""
+    wanted, found = set(outputs), []
+    for node in reversed(model.nodes):
+        if wanted & {o for o in node.outputs if o}:
+            found.append(node)
+            wanted.update(i for i in node.inputs if i)
+    return found[::-1]
+
+
+class _Importer:
+    """Builds one graph."""
+
+    def __init__(
+        self,
+        model: OnnxModel,
+        nodes: Sequence[OnnxNode],
+        outputs: Sequence[str],
+        options: ImportOptions,
+    ) -> None:
+        self._model = model
+        self._nodes = nodes
+        self._outputs = outputs
+        self._options = options
+        self._builder = GraphBuilder(model.name)
+        self._state = State(self._builder, model.opset)
+        self._readers = readers(nodes)
+        self._values: dict[str, Value] = {}
+        self._unknown: set[str] = set()
+        self._problems: list[Problem] = []
+        self._used = {i for node in nodes for i in node.inputs} | set(outputs)
+
+    def run(self) -> Graph:
+        """The finished graph."""
+        inputs = [i for i in self._model.inputs if self._is_wanted(i)]
+        names = [i.name for i in inputs]
+        check_input_dtypes(self._options, names)
+        sizes = Sizes(inputs, self._options)
+        first = [self._input(i, sizes) for i in inputs]
+        for node in self._nodes:
+            self._apply(node)
+        if self._problems:
+            raise UnsupportedLayersError(self._problems)
+        ports = [self._output(name) for name in self._outputs]
+        pairs = [(name, value) for name, (value, _) in zip(self._outputs, ports, strict=True)]
+        graph = finish(self._builder, names, pairs, self._options)
+        marked = [n for n, is_first in zip(graph.inputs, first, strict=True) if is_first]
+        marked += [n for n, (_, is_first) in zip(graph.outputs, ports, strict=True) if is_first]
+        return replace(graph, channels_first=frozenset(marked))
+
+    def _is_wanted(self, given: OnnxInput) -> bool:
+        """All inputs of the model, where its own outputs are returned; else those in use."""
+        return not self._options.outputs or given.name in self._used
+
+    def _input(self, given: OnnxInput, sizes: Sizes) -> bool:
+        """Declare an input; returns whether it is an image with channels first."""
+        where = f"input {given.name!r}"
+        if given.dtype not in _INPUT_DTYPES:
+            raise UnsupportedError(
+                f"its elements are {given.dtype}", where=where, cure="make it float or uint8"
+            )
+        shape = sizes.shape(given)
+        is_first = len(shape) == 4 and self._meets_channels_first(given.name)
+        perm = channels_last(4) if is_first else identity(len(shape))
+        lying = tuple(shape[p] for p in perm)
+        dtype = _INPUT_DTYPES[given.dtype]
+        try:
+            name = declare_input(self._builder, given.name, lying, dtype, self._options)
+        except CanneryError as error:
+            error.where = error.where or where
+            raise
+        self._values[given.name] = Computed(name, perm, shape, self._builder.types[name].dtype)
+        return is_first
+
+    def _meets_channels_first(self, name: str) -> bool:
+        """Whether a tensor is read, perhaps elementwise before, as channels in axis 1."""
+        waiting, seen = [name], {name}
+        while waiting:
+            value = waiting.pop()
+            for node in self._readers.get(value, ()):
+                if node.kind in _CHANNELS_FIRST and node.inputs[0] == value:
+                    return True
+                if node.kind in _TRANSPARENT:
+                    fresh = set(node.outputs) - seen
+                    seen |= fresh
+                    waiting += sorted(fresh)
+        return False
+
+    def _output(self, name: str) -> tuple[str, bool]:
+        """The value of an output, and whether it is an image with channels first."""
+        value = self._value(name, f"output {name!r}")
+        if value is None:
+            raise ModelError("is not computed", where=f"output {name!r}")
+        scope = Scope(self._state, OnnxNode("Identity", "", name, (), (name,), {}), ())
+        if isinstance(value, Computed) and len(value.shape) == 4 and value.perm == channels_last(4):
+            return value.name, True
+        return scope.plain(value), False
+
+    def _value(self, name: str, where: str) -> Value | None:
+        """A tensor by its name, None for the empty name."""
+        if not name:
+            return None
+        if name not in self._values:
+            weight = self._model.weights.get(name)
+            if weight is None:
+                raise ModelError(f"reads {name!r}, which nothing before it computes", where=where)
+            self._values[name] = Constant(weight(), name)
+        return self._values[name]
+
+    def _apply(self, node: OnnxNode) -> None:
+        """Compute the outputs of a node, or note why that is not possible."""
+        where = f"node {node.label!r} ({node.kind})"
+        for output in node.outputs:
+            if output and (output in self._values or output in self._unknown):
+                raise ModelError(f"{output!r} is computed twice", where=where)
+        try:
+            build = find_operator(node) if not _is_shape_op(node) else None
+            if self._unknown & set(node.inputs):
+                self._unknown.update(filter(None, node.outputs))
+                return
+            scope = Scope(self._state, node, [self._value(i, where) for i in node.inputs])
+            known = folded(scope)
+            if known is not None:
+                results: Sequence[Value] = [known]
+            else:
+                built = (build or find_operator(node))(scope)
+                results = [built] if isinstance(built, Constant | Computed) else built
+            scope.check_all_read()
+            self._store(node, results)
+        except UnsupportedError as error:
+            self._problems.append(Problem(node.label, node.kind, error.what, error.cure))
+            self._unknown.update(filter(None, node.outputs))
+        except CanneryError as error:
+            error.where = error.where or where
+            raise
+
+    def _store(self, node: OnnxNode, results: Sequence[Value]) -> None:
+        for index, output in enumerate(node.outputs):
+            if index < len(results):
+                if output:
+                    self._values[output] = results[index]
+            elif output and output in self._used:
+                raise UnsupportedError(f"its output {index} is not supported")
+
+
+def _is_shape_op(node: OnnxNode) -> bool:
+    """Whether an operator may be folded without being supported otherwise."""
+    from cannery.frontends.onnx_fold import foldable
+
+    return node.domain in STANDARD and node.kind in foldable()
+
+
+class Sizes:
+    """Sizes of the dimensions that a model leaves open."""
+
+    def __init__(self, inputs: Sequence[OnnxInput], options: ImportOptions) -> None:
+        self._options = options
+        self._batches: set[str] = set()
+        known = set()
+        for given in inputs:
+            dims = given.dims or ()
+            known |= {self._key(given, axis) for axis, d in enumerate(dims) if _is_open(d)}
+            if dims and isinstance(dims[0], str):
+                self._batches.add(dims[0])
+        for name in options.dims:
+            if name not in known:
+                listed = ", ".join(sorted(known)) or "none"
+                raise OptionError(f"no open dimension is called {name!r}", cure=f"open: {listed}")
+
+    def _key(self, given: OnnxInput, axis: int) -> str:
+        """What a dimension is called on the command line."""
+        assert given.dims is not None
+        d = given.dims[axis]
+        return d if isinstance(d, str) else f"{given.name}.{axis}"
+
+    def shape(self, given: OnnxInput) -> tuple[int, ...]:
+        """The shape of an input. Raises UnsupportedError for what stays open."""
+        where = f"input {given.name!r}"
+        if given.dims is None:
+            raise UnsupportedError("it has no shape", where=where, cure="export the model with one")
+        return tuple(self._size(given, axis, where) for axis in range(len(given.dims)))
+
+    def _size(self, given: OnnxInput, axis: int, where: str) -> int:
+        assert given.dims is not None
+        d = given.dims[axis]
+        if isinstance(d, int) and not _is_open(d):
+            if axis == 0 and len(given.dims) > 1 and self._options.batch not in (1, d):
+                cure = "export the model with an open batch"
+                raise OptionError(f"the batch of {where} is fixed at {d}", cure=cure)
+            return d
+        key = self._key(given, axis)
+        if key in self._options.dims:
+            return self._options.dims[key]
+        if axis == 0 or key in self._batches:
+            return self._options.batch
+        cure = f"fix it to n by --dim {key}=n"
+        raise UnsupportedError(f"dimension {axis} is open", where=where, cure=cure)
+
+
+def _is_open(dim: int | str | None) -> bool:
+    """Some exporters write 0 for a dimension that is not known."""
+    return not isinstance(dim, int) or dim == 0

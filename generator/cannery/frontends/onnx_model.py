@@ -1,0 +1,264 @@
+"""An ONNX file in plain dataclasses: nodes, inputs, weights that are decoded when they are needed.
+
+Nothing in a model is executed. Weights outside of the file are read from the model's folder only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cannery.errors import CanneryError, ModelError, UnsupportedError
+from cannery.ir.graph import Array
+from cannery.ir.tensor import MAX_ELEMENTS
+
+#: Bytes of the largest protobuf message.
+_MAX_BYTES = 2**31 - 1
+
+#: Names of the standard domain.
+STANDARD = ("", "ai.onnx")
+
+
+@dataclass(frozen=True)
+class OnnxNode:
+    """A node. Attributes are numbers, texts, arrays and tuples; a Subgraph for all else."""
+
+    kind: str
+    domain: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, object]
+
+    @property
+    def label(self) -> str:
+        """What the node is called in Cannery: its first output, which is unique."""
+        return next((o for o in self.outputs if o), self.name)
+
+
+@dataclass(frozen=True)
+class Subgraph:
+    """An attribute that Cannery does not read: a graph, a type, a sparse tensor."""
+
+
+@dataclass(frozen=True)
+class OnnxInput:
+    """An input: dimensions are numbers, names or None; `dims` is None where the rank is open."""
+
+    name: str
+    dims: tuple[int | str | None, ...] | None
+    dtype: str
+
+
+@dataclass(frozen=True)
+class OnnxModel:
+    """A model. `weights` are the initializers, decoded when called."""
+
+    name: str
+    opsets: Mapping[str, int]
+    nodes: tuple[OnnxNode, ...]
+    inputs: tuple[OnnxInput, ...]
+    outputs: tuple[str, ...]
+    weights: Mapping[str, Callable[[], Array]]
+
+    def opset(self, domain: str) -> int:
+        """The version of the operators of a domain; 0 if the model does not import it."""
+        return self.opsets.get("" if domain in STANDARD else domain, 0)
+
+
+def _package() -> Any:
+    try:
+        import onnx
+        import onnx.numpy_helper
+    except ImportError:
+        raise CanneryError(
+            "reading ONNX needs the Python package onnx", cure="pip install 'cannery[onnx]'"
+        ) from None
+    return onnx
+
+
+def read_onnx(path: Path) -> OnnxModel:
+    """The model in a file.
+
+    Raises CanneryError if the package onnx is missing, ModelError for a damaged file, and
+    UnsupportedError for parts of the format that Cannery does not read.
+    """
+    onnx = _package()
+    if path.stat().st_size > _MAX_BYTES:
+        raise ModelError("the file is larger than 2 GiB", cure="store the weights outside of it")
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(path.read_bytes())
+    except Exception as error:  # the class depends on the implementation of protobuf
+        raise ModelError(f"damaged ONNX file: {str(error) or type(error).__name__:.80}") from None
+    if not proto.HasField("graph") or not proto.opset_import:
+        raise ModelError("damaged ONNX file: it holds no graph", cure="save the model again")
+    return _Decoder(onnx, path.parent).model(proto)
+
+
+class _Decoder:
+    """Turns protobuf messages into dataclasses."""
+
+    def __init__(self, onnx: Any, folder: Path) -> None:
+        self._onnx = onnx
+        self._folder = folder
+
+    def model(self, proto: Any) -> OnnxModel:
+        graph = proto.graph
+        opsets = {("" if o.domain in STANDARD else o.domain): o.version for o in proto.opset_import}
+        weights: dict[str, Callable[[], Array]] = {}
+        for tensor in graph.initializer:
+            if tensor.name in weights:
+                raise ModelError(f"two initializers are named {tensor.name!r}")
+            weights[tensor.name] = self._later(tensor)
+        for sparse in graph.sparse_initializer:
+            weights[sparse.values.name] = _refuse_sparse
+        return OnnxModel(
+            name=graph.name or "model",
+            opsets=opsets,
+            nodes=tuple(map(self._node, graph.node)),
+            inputs=tuple(self._input(i) for i in graph.input if i.name not in weights),
+            outputs=tuple(o.name for o in graph.output),
+            weights=weights,
+        )
+
+    def _later(self, tensor: Any) -> Callable[[], Array]:
+        return lambda: self._tensor(tensor)
+
+    def _input(self, value: Any) -> OnnxInput:
+        if value.type.WhichOneof("value") != "tensor_type":
+            raise UnsupportedError("is no tensor", where=f"input {value.name!r}")
+        type_ = value.type.tensor_type
+        names = self._onnx.TensorProto.DataType
+        known = type_.elem_type in names.values()
+        dtype = names.Name(type_.elem_type).lower() if known else "unknown"
+        if not type_.HasField("shape"):
+            return OnnxInput(value.name, None, dtype)
+        return OnnxInput(value.name, tuple(map(_dim, type_.shape.dim)), dtype)
+
+    def _node(self, proto: Any) -> OnnxNode:
+        attributes = {a.name: self._attribute(a) for a in proto.attribute}
+        return OnnxNode(
+            proto.op_type, proto.domain, proto.name, tuple(proto.input), tuple(proto.output),
+            attributes,
+        )  # fmt: skip
+
+    def _attribute(self, proto: Any) -> object:
+        kind = self._onnx.AttributeProto
+        if proto.ref_attr_name:
+            return Subgraph()
+        if proto.type == kind.FLOAT:
+            return float(proto.f)
+        if proto.type == kind.INT:
+            return int(proto.i)
+        if proto.type == kind.STRING:
+            return _text(proto.s)
+        if proto.type == kind.TENSOR:
+            return self._later(proto.t)
+        if proto.type == kind.FLOATS:
+            return tuple(map(float, proto.floats))
+        if proto.type == kind.INTS:
+            return tuple(map(int, proto.ints))
+        if proto.type == kind.STRINGS:
+            return tuple(map(_text, proto.strings))
+        return Subgraph()
+
+    def _tensor(self, tensor: Any) -> Array:
+        """A tensor as an array; bfloat16 and float16 become float32."""
+        where = f"tensor {tensor.name!r}"
+        dims = tuple(tensor.dims)
+        if any(d < 0 for d in dims) or prod(dims) > MAX_ELEMENTS:
+            raise ModelError(f"shape {dims} is malformed or too large", where=where)
+        if not self._is_known(tensor.data_type):
+            raise UnsupportedError("its element type is not supported", where=where)
+        if tensor.data_location == self._onnx.TensorProto.EXTERNAL:
+            tensor = self._with_data(tensor, where)
+        try:
+            array = np.asarray(self._onnx.numpy_helper.to_array(tensor))
+            array = array.reshape(dims)
+        except Exception:  # whatever to_array makes of lies about sizes
+            raise ModelError("its data do not have its type and shape", where=where) from None
+        if array.dtype.name in ("float16", "bfloat16"):
+            array = array.astype(np.float32)
+        return array
+
+    def _is_known(self, data_type: int) -> bool:
+        types = self._onnx.TensorProto
+        return data_type in {
+            types.FLOAT, types.FLOAT16, types.BFLOAT16, types.DOUBLE, types.BOOL, types.INT8,
+            types.INT16, types.INT32, types.INT64, types.UINT8, types.UINT16, types.UINT32,
+            types.UINT64,
+        }  # fmt: skip
+
+    def _with_data(self, tensor: Any, where: str) -> Any:
+        """The tensor with the bytes of its file, as if they were stored in the model."""
+        entries = {e.key: e.value for e in tensor.external_data}
+        path = _beside(self._folder, entries.get("location", ""), where)
+        size = self._bytes(tensor)
+        try:
+            offset, length = int(entries.get("offset", 0)), int(entries.get("length", size))
+        except ValueError:
+            raise ModelError("the place of its data is malformed", where=where) from None
+        if offset < 0 or length != size:
+            raise ModelError(f"needs {size} bytes, its place has {length}", where=where)
+        try:
+            with path.open("rb") as file:
+                file.seek(offset)
+                data = file.read(size)
+        except OSError as error:
+            raise ModelError(f"{path.name}: {error.strerror}", where=where) from None
+        if len(data) != size:
+            raise ModelError(f"{path.name} is shorter than it says", where=where)
+        full = self._onnx.TensorProto()
+        full.dims.extend(tensor.dims)
+        full.data_type, full.raw_data = tensor.data_type, data
+        return full
+
+    def _bytes(self, tensor: Any) -> int:
+        dtype = self._onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
+        return int(prod(tensor.dims) * dtype.itemsize)
+
+
+def _beside(folder: Path, location: str, where: str) -> Path:
+    """A file within the model's folder; nothing leads out of it, neither names nor links."""
+    parts = location.replace("\\", "/").split("/")
+    inside = location and not Path(location).is_absolute() and ".." not in parts
+    path = folder / location
+    root = folder.resolve()
+    if not inside or ":" in parts[0] or root not in path.resolve().parents:
+        raise ModelError(
+            f"its data are outside of the model's folder: {location!r:.80}", where=where,
+            cure="put them beside the model",
+        )  # fmt: skip
+    if not path.is_file():
+        raise ModelError(f"the file with its data is missing: {location!r:.80}", where=where)
+    return path
+
+
+def _refuse_sparse() -> Array:
+    raise UnsupportedError("sparse tensors are not supported", cure="store them as dense ones")
+
+
+def _dim(dim: Any) -> int | str | None:
+    kind = dim.WhichOneof("value")
+    if kind == "dim_value":
+        return int(dim.dim_value) if dim.dim_value >= 0 else None
+    return dim.dim_param or None if kind == "dim_param" else None
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def readers(nodes: Sequence[OnnxNode]) -> dict[str, list[OnnxNode]]:
+    """The nodes that read each value."""
+    found: dict[str, list[OnnxNode]] = {}
+    for node in nodes:
+        for value in dict.fromkeys(node.inputs):
+            found.setdefault(value, []).append(node)
+    return found

@@ -1,0 +1,102 @@
+"""Shapes, slices and element types, as ONNX defines them; for operators and for folding."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.onnx_ops.base import Scope
+from cannery.ops.window import Pads, extent
+
+#: TensorProto.DataType (onnx.proto) to numpy; float16 and bfloat16 are computed in float32.
+_ELEMENTS = {
+    1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64",
+    9: "bool", 11: "float64", 12: "uint32", 13: "uint64",
+}  # fmt: skip
+
+
+def element_type(number: int) -> np.dtype[np.generic]:
+    """The element type of a number of TensorProto.DataType. Raises UnsupportedError."""
+    if number not in _ELEMENTS:
+        raise UnsupportedError(f"element type {number} of ONNX is not supported")
+    return np.dtype(_ELEMENTS[number])
+
+
+def target_shape(scope: Scope, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that Reshape makes of `shape`: 0 keeps a dimension, -1 is what is left."""
+    target = scope.known_integers(1, "shapes")
+    if target is None:
+        raise ModelError("input 1 is missing")
+    keep = not scope.integer("allowzero", 0)
+    dims = []
+    for axis, d in enumerate(target):
+        if d == 0 and keep and axis >= len(shape):
+            raise ModelError(f"shape {target} keeps a dimension that {shape} has not")
+        dims.append(shape[axis] if d == 0 and keep else d)
+    known = prod(d for d in dims if d != -1)
+    if dims.count(-1) > 1 or min(dims, default=0) < -1 or (-1 in dims and not known):
+        raise ModelError(f"shape {target} is malformed")
+    if -1 in dims:
+        dims[dims.index(-1)] = prod(shape) // known
+    if prod(dims) != prod(shape):
+        raise ModelError(f"shape {shape} cannot become {target}")
+    return tuple(dims)
+
+
+def bounds_of_slices(scope: Scope, shape: tuple[int, ...]) -> tuple[tuple[int, int, int], ...]:
+    """(start, end, step) per axis of a Slice of `shape`, resolved as `ops.movement.Slice` says."""
+    if scope.opset < 10:
+        starts, ends = scope.integers("starts"), scope.integers("ends")
+        axes = scope.integers("axes", tuple(range(len(starts))))
+        steps: tuple[int, ...] = (1,) * len(starts)
+    else:
+        given = [scope.known_integers(k, "bounds") for k in range(1, 5)]
+        if given[0] is None or given[1] is None:
+            raise ModelError("has no bounds")
+        starts, ends = given[0], given[1]
+        axes = tuple(range(len(starts))) if given[2] is None else given[2]
+        steps = (1,) * len(starts) if given[3] is None else given[3]
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        raise ModelError("its starts, ends, axes and steps differ in number")
+    bounds = [(0, d, 1) for d in shape]
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        if step == 0:
+            raise ModelError("a step of 0")
+        k = scope.axis(axis, len(shape))
+        bounds[k] = _resolved(start, end, step, shape[k])
+    return tuple(bounds)
+
+
+def _resolved(start: int, end: int, step: int, size: int) -> tuple[int, int, int]:
+    start, end, step = slice(start, end, step).indices(size)
+    count = len(range(start, end, step))
+    if step > 0:
+        return (start, max(start, end), step) if count else (0, 0, 1)
+    return (start, end, step) if count else (0, 0, 1)
+
+
+def window_pads(
+    scope: Scope,
+    spatial: tuple[int, ...],
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+) -> Pads:
+    """Pads of a convolution or pool, from `pads` or `auto_pad`."""
+    rank = len(kernel)
+    mode = scope.text("auto_pad", "NOTSET", ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"))
+    given = scope.integers("pads", (0,) * (2 * rank), 2 * rank)
+    if mode == "NOTSET":
+        if min(given, default=0) < 0:
+            raise UnsupportedError(f"pads {given} are negative")
+        return tuple(zip(given[:rank], given[rank:], strict=True))
+    if mode == "VALID":
+        return ((0, 0),) * rank
+    pads = []
+    for size, k, s, d in zip(spatial, kernel, strides, dilations, strict=True):
+        total = max((-(-size // s) - 1) * s + extent(k, d) - size, 0)
+        small, large = total // 2, total - total // 2
+        pads.append((small, large) if mode == "SAME_UPPER" else (large, small))
+    return tuple(pads)

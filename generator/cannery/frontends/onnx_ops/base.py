@@ -1,0 +1,370 @@
+"""The registry of ONNX operators, and what their functions work with.
+
+ONNX puts channels first, Cannery last. Instead of transposing around each operator, the importer
+tracks how each value lies: a Computed value is the tensor of the ONNX model with its axes permuted.
+A Transpose of the model permutes nothing, it changes what is known; operators take their inputs in
+an order that suits them, and only where orders meet that do not agree a node is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TypeAlias
+
+import numpy as np
+
+from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.onnx_model import STANDARD, OnnxNode, Subgraph
+from cannery.ir.graph import Array, GraphBuilder
+from cannery.ir.tensor import MAX_ELEMENTS, DType
+from cannery.ops.concat.op import Concat
+from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Slice, Transpose
+from cannery.ops.registry import Op
+
+Perm = tuple[int, ...]
+
+#: Operators that take elements of any type.
+_ANY_TYPE = (Cast, Concat, Expand, Identity, Pad, Reshape, Slice, Transpose)
+
+
+def identity(rank: int) -> Perm:
+    """The axes as the ONNX model has them."""
+    return tuple(range(rank))
+
+
+def channels_last(rank: int) -> Perm:
+    """Axis 1 behind all others."""
+    return identity(rank) if rank < 2 else (0, *range(2, rank), 1)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A tensor that is known; `hint` is its name in the model, if it has one."""
+
+    array: Array
+    hint: str = ""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape in the ONNX model."""
+        return self.array.shape
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A tensor of the model as a value of the graph: axis i of the value is axis perm[i]."""
+
+    name: str
+    perm: Perm
+    shape: tuple[int, ...]
+    dtype: DType
+
+
+Value: TypeAlias = Constant | Computed
+
+
+@dataclass
+class State:
+    """What all nodes of a model share: the graph that is made, and what was made already."""
+
+    builder: GraphBuilder
+    opsets: Callable[[str], int]
+    constants: dict[tuple[int, Perm], str] = field(default_factory=dict)
+    kept: list[Array] = field(default_factory=list)
+    moved: dict[tuple[str, Perm], str] = field(default_factory=dict)
+
+
+class Scope:
+    """One node of an ONNX model: its attributes and inputs, and how to make nodes of the graph."""
+
+    def __init__(self, state: State, node: OnnxNode, inputs: Sequence[Value | None]) -> None:
+        self._state = state
+        self._builder = state.builder
+        self._node = node
+        self._inputs = tuple(inputs)
+        self._read: set[str] = set()
+        self.name = node.label
+        self.kind = node.kind
+        self.opset = state.opsets(node.domain)
+
+    # Attributes
+
+    def raw(self, name: str) -> object:
+        """An attribute as it is, None if it is absent."""
+        self._read.add(name)
+        value = self._node.attributes.get(name)
+        if isinstance(value, Subgraph):
+            raise UnsupportedError(f"attribute {name!r} is a graph or type, which is not supported")
+        return value
+
+    def has(self, name: str) -> bool:
+        """Whether an attribute is given."""
+        return name in self._node.attributes
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """An integer attribute; ModelError if it is absent without a default, or is none."""
+        value = self._given(name, default)
+        if not isinstance(value, int):
+            raise ModelError(f"attribute {name!r} is no integer")
+        return value
+
+    def number(self, name: str, default: float | None = None) -> float:
+        """A float attribute."""
+        value = self._given(name, default)
+        if not isinstance(value, int | float):
+            raise ModelError(f"attribute {name!r} is no number")
+        return float(value)
+
+    def text(self, name: str, default: str, choices: Sequence[str] = ()) -> str:
+        """A text; UnsupportedError unless it is one of `choices`, if there are any."""
+        value = self._given(name, default)
+        if not isinstance(value, str):
+            raise ModelError(f"attribute {name!r} is no text")
+        if choices and value not in choices:
+            listed = ", ".join(choices)
+            raise UnsupportedError(f"{name} {value!r:.40} is none of those supported: {listed}")
+        return value
+
+    def integers(
+        self, name: str, default: tuple[int, ...] | None = None, count: int | None = None
+    ) -> tuple[int, ...]:
+        """A list of integers; ModelError if there are not `count`."""
+        value = self._given(name, default)
+        if not isinstance(value, tuple) or not all(isinstance(v, int) for v in value):
+            raise ModelError(f"attribute {name!r} is no list of integers")
+        if count is not None and len(value) != count:
+            raise ModelError(f"attribute {name!r} has {len(value)} entries, expected {count}")
+        return value
+
+    def _given(self, name: str, default: object) -> object:
+        value = self.raw(name)
+        value = default if value is None else value
+        if value is None:
+            raise ModelError(f"attribute {name!r} is missing")
+        return value
+
+    def ignore(self, *names: str) -> None:
+        """Attributes without a meaning here."""
+        self._read.update(names)
+
+    def check_all_read(self) -> None:
+        """UnsupportedError for attributes that nothing read."""
+        for name in self._node.attributes:
+            if name not in self._read:
+                raise UnsupportedError(f"attribute {name!r} is not supported")
+
+    # Inputs
+
+    @property
+    def count(self) -> int:
+        """The number of inputs, absent ones within included."""
+        return len(self._inputs)
+
+    @property
+    def outputs(self) -> int:
+        """The number of outputs."""
+        return len(self._node.outputs)
+
+    def optional(self, index: int) -> Value | None:
+        """An input, None if it is absent."""
+        return self._inputs[index] if index < len(self._inputs) else None
+
+    def input(self, index: int) -> Value:
+        """An input that must be there."""
+        value = self.optional(index)
+        if value is None:
+            raise ModelError(f"input {index} is missing")
+        return value
+
+    def all_inputs(self) -> list[Value]:
+        """All inputs of an operator with any number of them, at least one."""
+        if not self._inputs:
+            raise ModelError("has no inputs")
+        return [self.input(k) for k in range(self.count)]
+
+    def known(self, index: int, what: str) -> Array | None:
+        """A constant input, None if it is absent; UnsupportedError if it is computed."""
+        value = self.optional(index)
+        if isinstance(value, Computed):
+            raise UnsupportedError(
+                f"{what} are computed when the network runs",
+                cure="export the model with fixed shapes",
+            )
+        return None if value is None else value.array
+
+    def known_integers(self, index: int, what: str) -> tuple[int, ...] | None:
+        """A constant list of integers, None if it is absent."""
+        array = self.known(index, what)
+        if array is None:
+            return None
+        if array.dtype.kind not in "iu" or array.ndim > 1:
+            raise ModelError(f"{what} are no list of integers")
+        return tuple(int(v) for v in array.reshape(-1))
+
+    def axis(self, axis: int, rank: int) -> int:
+        """`axis` counted from the front; ModelError if it is outside."""
+        if not -rank <= axis < rank:
+            raise ModelError(f"axis {axis} is outside of a tensor with {rank} dimensions")
+        return axis % rank
+
+    def axes(self, axes: Sequence[int], rank: int) -> tuple[int, ...]:
+        """Axes counted from the front, sorted; ModelError if one occurs twice."""
+        found = sorted(self.axis(a, rank) for a in axes)
+        if len(set(found)) != len(found):
+            raise ModelError(f"axes {tuple(axes)} name one twice")
+        return tuple(found)
+
+    # Values of the graph
+
+    def place(self, value: Value, perm: Perm) -> str:
+        """The value of the graph that holds a tensor with its axes permuted."""
+        if isinstance(value, Constant):
+            return self._constant(value, perm)
+        if value.perm == perm:
+            return value.name
+        relative = tuple(value.perm.index(p) for p in perm)
+        key = (value.name, relative)
+        if key not in self._state.moved:
+            self._state.moved[key] = self._move(value.name, relative)
+        return self._state.moved[key]
+
+    def _move(self, name: str, perm: Perm) -> str:
+        """A Transpose, or a Reshape where nothing moves but dimensions of 1."""
+        shape = self._builder.types[name].shape
+        moved = [p for p in perm if shape[p] != 1]
+        op: Op = Transpose(perm)
+        if moved == sorted(moved):
+            op = Reshape(tuple(shape[p] for p in perm))
+        return self._builder.node(op, [name], name=self._builder.unique(f"{name}/transposed"))
+
+    def _constant(self, value: Constant, perm: Perm) -> str:
+        array = value.array
+        key = (id(array), perm)
+        if key not in self._state.constants:
+            self._state.kept.append(array)
+            moved = np.ascontiguousarray(array.transpose(perm)).reshape(
+                tuple(array.shape[p] for p in perm)
+            )
+            if moved.dtype.kind != "f" and moved.dtype.name not in {d.value for d in DType}:
+                raise UnsupportedError(f"elements of {moved.dtype.name} are not supported")
+            hint = value.hint or f"{self.name}/constant"
+            self._state.constants[key] = self._builder.constant(hint, moved)
+        return self._state.constants[key]
+
+    def plain(self, value: Value) -> str:
+        """The value of the graph that holds a tensor as the ONNX model has it."""
+        return self.place(value, identity(len(value.shape)))
+
+    def as_is(self, value: Value) -> tuple[str, Perm]:
+        """The value of the graph that holds a tensor, and the permutation in which it does."""
+        if isinstance(value, Computed):
+            return value.name, value.perm
+        return self.plain(value), identity(len(value.shape))
+
+    def last(self, value: Value) -> str:
+        """The value of the graph that holds a tensor with its channels last."""
+        return self.place(value, channels_last(len(value.shape)))
+
+    def node(self, op: Op, inputs: Sequence[str], label: str = "") -> str:
+        """Append a node called as this one, or `<name>/<label>`; returns its output."""
+        self._check_types(op, inputs)
+        name = f"{self.name}/{label}" if label else self.name
+        return self._builder.node(op, inputs, name=self._builder.unique(name))
+
+    def _check_types(self, op: Op, inputs: Sequence[str]) -> None:
+        if isinstance(op, _ANY_TYPE):
+            return
+        for name in inputs:
+            dtype = self._builder.types[name].dtype if name else DType.FLOAT32
+            if dtype is not DType.FLOAT32:
+                raise UnsupportedError(f"it works on float32 only, not on {dtype.value}")
+
+    def constant(self, label: str, array: Array) -> str:
+        """A constant `<name>/<label>` of the graph."""
+        return self._builder.constant(f"{self.name}/{label}", array)
+
+    def scalar(self, label: str, number: float) -> str:
+        """A float32 scalar `<name>/<label>`."""
+        return self.constant(label, np.asarray(number, np.float32))
+
+    def result(self, name: str, perm: Perm | None = None) -> Computed:
+        """The tensor that a value of the graph holds; by default as the ONNX model has it."""
+        type_ = self._builder.types[name]
+        perm = identity(type_.rank) if perm is None else perm
+        shape = [0] * type_.rank
+        for d, p in zip(type_.shape, perm, strict=True):
+            shape[p] = d
+        return Computed(name, perm, tuple(shape), type_.dtype)
+
+    def reshaped(self, value: Value, shape: Sequence[int], label: str = "") -> Value:
+        """A tensor with its elements, in the order of the ONNX model, in another shape."""
+        shape = tuple(shape)
+        if isinstance(value, Constant):
+            return Constant(value.array.reshape(shape), value.hint)
+        if value.shape == shape:
+            return value
+        return self.result(self.node(Reshape(shape), [self.plain(value)], label))
+
+    def dtype(self, value: Value) -> str:
+        """The element type of a tensor, as numpy names it."""
+        return value.array.dtype.name if isinstance(value, Constant) else value.dtype.value
+
+
+def check_size(shape: Sequence[int]) -> None:
+    """ModelError if a tensor of this shape cannot be."""
+    if any(d < 0 for d in shape) or int(np.prod(shape, dtype=object)) > MAX_ELEMENTS:
+        raise ModelError(f"shape {tuple(shape)} is malformed or too large")
+
+
+#: One node: to its outputs; those that it leaves out are not supported.
+Build = Callable[[Scope], Value | Sequence[Value]]
+
+_OPERATORS: dict[tuple[str, str], Build] = {}
+
+
+def operator(*kinds: str, domain: str = "") -> Callable[[Build], Build]:
+    """Register a function for operators of a domain."""
+
+    def register(build: Build) -> Build:
+        for kind in kinds:
+            if (domain, kind) in _OPERATORS:
+                raise TypeError(f"operator {kind} is registered twice")
+            _OPERATORS[domain, kind] = build
+        return build
+
+    return register
+
+
+@cache
+def _discover() -> None:
+    package = import_module("cannery.frontends.onnx_ops")
+    for found in iter_modules(package.__path__, "cannery.frontends.onnx_ops."):
+        import_module(found.name)
+
+
+def operators() -> Mapping[tuple[str, str], Build]:
+    """The functions of all operators by (domain, kind)."""
+    _discover()
+    return _OPERATORS
+
+
+def operator_names() -> tuple[str, ...]:
+    """The names of all operators of the standard domain that can be imported, sorted."""
+    return tuple(sorted(kind for domain, kind in operators() if not domain))
+
+
+def find_operator(node: OnnxNode) -> Build:
+    """The function of a node's operator. Raises UnsupportedError if there is none."""
+    domain = "" if node.domain in STANDARD else node.domain
+    build = operators().get((domain, node.kind))
+    if build is not None:
+        return build
+    if domain:
+        raise UnsupportedError(f"operators of the domain {domain!r} are not supported")
+    raise UnsupportedError(
+        "this operator is not supported", cure="`cannery list` names those that are"
+    )

@@ -1,0 +1,346 @@
+"""Operators that move elements or change their type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import prod
+
+import numpy as np
+
+from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.onnx_ops.arithmetic import bounds_of_slices, element_type, target_shape
+from cannery.frontends.onnx_ops.base import (
+    Computed,
+    Constant,
+    Scope,
+    Value,
+    channels_last,
+    identity,
+    operator,
+)
+from cannery.ir.tensor import DType
+from cannery.ops.concat.op import Concat
+from cannery.ops.movement.op import PAD_MODES, Cast, Expand, Pad, Reshape, Slice, Transpose
+
+
+@operator("Constant")
+def constant(scope: Scope) -> Value:
+    """A tensor in an attribute."""
+    tensor = scope.raw("value")
+    if callable(tensor):
+        return Constant(tensor(), scope.name)
+    for name, dtype in (("value_float", np.float32), ("value_int", np.int64)):
+        if scope.has(name):
+            return Constant(np.asarray(scope.number(name), dtype), scope.name)
+    for name, dtype in (("value_floats", np.float32), ("value_ints", np.int64)):
+        if scope.has(name):
+            return Constant(np.asarray(scope.raw(name), dtype), scope.name)
+    raise UnsupportedError("it holds no dense tensor of numbers")
+
+
+@operator("Shape")
+def shape(scope: Scope) -> Value:
+    """The shape of a tensor, which is known; version 15 can take a part of it."""
+    dims = scope.input(0).shape
+    start = scope.integer("start", 0)
+    end = scope.integer("end", len(dims))
+    return Constant(np.asarray(dims[slice(start, end)], np.int64), scope.name)
+
+
+@operator("Size")
+def size(scope: Scope) -> Value:
+    """The number of elements."""
+    return Constant(np.asarray(prod(scope.input(0).shape), np.int64), scope.name)
+
+
+@operator("Cast", "CastLike")
+def cast(scope: Scope) -> Value:
+    """To another element type; what is float already stays."""
+    scope.ignore("saturate", "round_mode")
+    x = scope.input(0)
+    if scope.kind == "CastLike":
+        target = scope.dtype(scope.input(1))
+    else:
+        target = element_type(scope.integer("to")).name
+    if target == scope.dtype(x):
+        return x
+    known = {d.value: d for d in DType}
+    if target not in known:
+        raise UnsupportedError(f"elements of {target} are not supported")
+    name, perm = scope.as_is(x)
+    return scope.result(scope.node(Cast(known[target]), [name]), perm)
+
+
+@operator("Reshape")
+def reshape(scope: Scope) -> Value:
+    """Other dimensions, the same elements in order."""
+    x = scope.input(0)
+    return scope.reshaped(x, target_shape(scope, x.shape))
+
+
+@operator("Flatten")
+def flatten(scope: Scope) -> Value:
+    """To a matrix: the axes before `axis`, and those behind."""
+    x = scope.input(0)
+    axis = scope.integer("axis", 1)
+    rank = len(x.shape)
+    if not -rank <= axis <= rank:
+        raise ModelError(f"axis {axis} is outside of a tensor with {rank} dimensions")
+    axis += rank if axis < 0 else 0
+    return scope.reshaped(x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
+
+
+def _given_axes(scope: Scope) -> tuple[int, ...] | None:
+    """Axes from an attribute until version 12, then from input 1."""
+    if scope.opset >= 13:
+        return scope.known_integers(1, "axes")
+    return scope.integers("axes") if scope.has("axes") else None
+
+
+@operator("Squeeze")
+def squeeze(scope: Scope) -> Value:
+    """Without axes of 1: those given, or all."""
+    x = scope.input(0)
+    given = _given_axes(scope)
+    rank = len(x.shape)
+    ones = [a for a, d in enumerate(x.shape) if d == 1]
+    axes = scope.axes(ones if given is None else given, rank)
+    if any(x.shape[a] != 1 for a in axes):
+        raise ModelError(f"axes {axes} of shape {x.shape} are not all 1")
+    return without(scope, x, axes)
+
+
+def without(scope: Scope, x: Value, axes: Sequence[int], label: str = "") -> Value:
+    """A tensor without some axes of 1, lying as it does."""
+    kept = [a for a in range(len(x.shape)) if a not in axes]
+    target = tuple(x.shape[a] for a in kept)
+    if isinstance(x, Constant):
+        return scope.reshaped(x, target)
+    perm = tuple(kept.index(p) for p in x.perm if p in kept)
+    lying = tuple(target[p] for p in perm)
+    return scope.result(scope.node(Reshape(lying), [x.name], label), perm)
+
+
+@operator("Unsqueeze")
+def unsqueeze(scope: Scope) -> Value:
+    """With more axes of 1."""
+    x = scope.input(0)
+    given = _given_axes(scope)
+    if given is None:
+        raise ModelError("has no axes")
+    rank = len(x.shape) + len(given)
+    axes = scope.axes(given, rank)
+    dims = iter(x.shape)
+    target = tuple(1 if a in axes else next(dims) for a in range(rank))
+    stays = isinstance(x, Computed) and x.perm == channels_last(len(x.shape)) and min(axes) > 1
+    if isinstance(x, Computed) and stays:
+        perm = channels_last(rank)
+        lying = tuple(target[p] for p in perm)
+        return scope.result(scope.node(Reshape(lying), [x.name]), perm)
+    return scope.reshaped(x, target)
+
+
+@operator("Transpose")
+def transpose(scope: Scope) -> Value:
+    """Moves nothing: only what is known about the order of the axes changes."""
+    x = scope.input(0)
+    rank = len(x.shape)
+    perm = scope.integers("perm", tuple(reversed(range(rank))))
+    if sorted(perm) != list(range(rank)):
+        raise ModelError(f"perm {perm} is no permutation of {rank} axes")
+    if isinstance(x, Constant):
+        return Constant(x.array.transpose(perm), scope.name)
+    lying = tuple(perm.index(p) for p in x.perm)
+    return Computed(x.name, lying, tuple(x.shape[p] for p in perm), x.dtype)
+
+
+@operator("Expand")
+def expand(scope: Scope) -> Value:
+    """Repeated to a shape that it broadcasts to."""
+    x = scope.input(0)
+    wanted = scope.known_integers(1, "shapes")
+    if wanted is None:
+        raise ModelError("has no shape")
+    try:
+        target = np.broadcast_shapes(x.shape, wanted)
+    except ValueError:
+        raise ModelError(f"shape {x.shape} does not broadcast to {wanted}") from None
+    return expanded(scope, x, target)
+
+
+def expanded(scope: Scope, x: Value, target: tuple[int, ...], label: str = "") -> Value:
+    """A tensor repeated to a shape."""
+    if x.shape == target:
+        return x
+    name, perm = scope.as_is(x)
+    if len(x.shape) != len(target):
+        name, perm = scope.plain(x), identity(len(target))
+    return scope.result(scope.node(Expand(tuple(target[p] for p in perm)), [name], label), perm)
+
+
+@operator("Tile")
+def tile(scope: Scope) -> Value:
+    """Repeated along each axis: an axis of d is expanded as [n, d] with n before it."""
+    x = scope.input(0)
+    repeats = scope.known_integers(1, "repeats")
+    if repeats is None or len(repeats) != len(x.shape) or min(repeats, default=1) < 1:
+        raise ModelError(f"repeats {repeats} do not fit shape {x.shape}")
+    split = tuple(v for d in x.shape for v in (1, d))
+    wide = tuple(v for d, n in zip(x.shape, repeats, strict=True) for v in (n, d))
+    target = tuple(d * n for d, n in zip(x.shape, repeats, strict=True))
+    if target == x.shape:
+        return x
+    parts = scope.reshaped(x, split, "split")
+    return scope.reshaped(expanded(scope, parts, wide, "expanded"), target)
+
+
+@operator("Concat")
+def concat(scope: Scope) -> Value:
+    """Joined along an axis."""
+    values = scope.all_inputs()
+    rank = len(values[0].shape)
+    if any(len(v.shape) != rank for v in values):
+        raise ModelError(f"joins shapes {', '.join(str(v.shape) for v in values)}")
+    axis = scope.axis(scope.integer("axis"), rank)
+    perms = [v.perm for v in values if isinstance(v, Computed)]
+    perm = next((p for p in perms if p != identity(rank)), identity(rank))
+    names = [scope.place(v, perm) for v in values]
+    return scope.result(scope.node(Concat(perm.index(axis)), names), perm)
+
+
+def sliced(
+    scope: Scope, x: Value, bounds: Sequence[tuple[int, int, int]], label: str = ""
+) -> Computed:
+    """A part of a tensor: (start, end, step) per axis of the model, resolved."""
+    name, perm = scope.as_is(x)
+    starts, ends, steps = zip(*(bounds[p] for p in perm), strict=True)
+    return scope.result(scope.node(Slice(starts, ends, steps), [name], label), perm)
+
+
+@operator("Slice")
+def slice_(scope: Scope) -> Value:
+    """Every step-th element from start to end, along some axes."""
+    x = scope.input(0)
+    bounds = bounds_of_slices(scope, x.shape)
+    return sliced(scope, x, bounds) if x.shape else x
+
+
+def _whole(x: Value) -> list[tuple[int, int, int]]:
+    return [(0, d, 1) for d in x.shape]
+
+
+@operator("Split")
+def split(scope: Scope) -> Sequence[Value]:
+    """Parts along an axis: of given sizes, or as equal as can be."""
+    x = scope.input(0)
+    axis = scope.axis(scope.integer("axis", 0), len(x.shape))
+    total = x.shape[axis]
+    sizes = scope.known_integers(1, "sizes") if scope.opset >= 13 else None
+    if scope.opset < 13 and scope.has("split"):
+        sizes = scope.integers("split")
+    if sizes is None:
+        sizes = _equal(total, scope.integer("num_outputs", scope.outputs))
+    if sum(sizes) != total or min(sizes, default=0) < 0 or len(sizes) != scope.outputs:
+        raise ModelError(f"cannot split {total} into {sizes} for {scope.outputs} outputs")
+    found, start = [], 0
+    for k, count in enumerate(sizes):
+        bounds = _whole(x)
+        bounds[axis] = (start, start + count, 1)
+        found.append(sliced(scope, x, bounds, f"part{k}"))
+        start += count
+    return found
+
+
+def _equal(total: int, count: int) -> tuple[int, ...]:
+    """Equal sizes, but for a smaller last one."""
+    if count < 1:
+        raise ModelError("splits into nothing")
+    each = -(-total // count)
+    return tuple(max(min(each, total - k * each), 0) for k in range(count))
+
+
+@operator("Gather")
+def gather(scope: Scope) -> Value:
+    """One known index, or known indices that are evenly spaced: a slice."""
+    x = scope.input(0)
+    axis = scope.axis(scope.integer("axis", 0), len(x.shape))
+    indices = scope.known(1, "indices")
+    if indices is None or indices.dtype.kind not in "iu":
+        raise ModelError("has no indices")
+    numbers = [scope.axis(int(i), x.shape[axis]) for i in indices.reshape(-1)]
+    steps = {b - a for a, b in pairwise(numbers)}
+    if indices.ndim > 1 or not numbers or len(steps) > 1 or 0 in steps:
+        raise UnsupportedError("indices that are not evenly spaced are not supported")
+    step = steps.pop() if steps else 1
+    bounds = _whole(x)
+    bounds[axis] = (numbers[0], numbers[-1] + (1 if step > 0 else -1), step)
+    part = sliced(scope, x, bounds, "" if indices.ndim else "slice")
+    return part if indices.ndim else without(scope, part, [axis])
+
+
+@operator("Pad")
+def pad(scope: Scope) -> Value:
+    """More elements around, or fewer where a pad is negative."""
+    x = scope.input(0)
+    mode = scope.text("mode", "constant", PAD_MODES)
+    given, value = _pads(scope)
+    rank = len(x.shape)
+    axes = scope.known_integers(3, "axes") if scope.opset >= 18 else None
+    axes = tuple(range(rank)) if axes is None else axes
+    if len(given) != 2 * len(axes):
+        raise ModelError(f"pads {given} do not fit shape {x.shape}")
+    pairs = [(0, 0)] * rank
+    for k, axis in enumerate(axes):
+        pairs[scope.axis(axis, rank)] = (given[k], given[k + len(axes)])
+    if any(min(pair) < 0 for pair in pairs):
+        x = _cropped(scope, x, pairs, mode)
+        pairs = [(max(b, 0), max(e, 0)) for b, e in pairs]
+    name, perm = scope.as_is(x)
+    op = Pad(tuple(pairs[p] for p in perm), value if mode == "constant" else 0.0, mode)
+    return scope.result(scope.node(op, [name]), perm)
+
+
+def _pads(scope: Scope) -> tuple[tuple[int, ...], float]:
+    if scope.opset < 11:
+        return scope.integers("pads"), scope.number("value", 0.0)
+    given = scope.known_integers(1, "pads")
+    if given is None:
+        raise ModelError("has no pads")
+    value = scope.known(2, "values")
+    return given, 0.0 if value is None or not value.size else float(value.reshape(-1)[0])
+
+
+def _cropped(scope: Scope, x: Value, pairs: Sequence[tuple[int, int]], mode: str) -> Value:
+    if mode != "constant":
+        raise UnsupportedError(f"negative pads in mode {mode!r}")
+    bounds = [(max(-b, 0), d - max(-e, 0), 1) for d, (b, e) in zip(x.shape, pairs, strict=True)]
+    if any(start > end for start, end, _ in bounds):
+        raise ModelError(f"pads {tuple(pairs)} leave nothing of shape {x.shape}")
+    return sliced(scope, x, bounds, "cropped")
+
+
+@operator("DepthToSpace", "SpaceToDepth")
+def blocks(scope: Scope) -> Value:
+    """Channels to blocks of pixels, or back, by splitting axes and exchanging them."""
+    x = scope.input(0)
+    if len(x.shape) != 4:
+        raise ModelError(f"its input has shape {x.shape}, expected 4 dimensions")
+    b = scope.integer("blocksize")
+    n, c, h, w = x.shape
+    to_space = scope.kind == "DepthToSpace"
+    if b < 1 or (c % (b * b) if to_space else (h % b or w % b)):
+        raise ModelError(f"blocksize {b} does not fit shape {x.shape}")
+    source = scope.last(x)
+    if not to_space:
+        inner: tuple[int, ...] = (n, h // b, b, w // b, b, c)
+        perm, outer = (0, 1, 3, 2, 4, 5), (n, h // b, w // b, b * b * c)
+    elif scope.text("mode", "DCR", ("DCR", "CRD")) == "DCR":
+        inner = (n, h, w, b, b, c // (b * b))
+        perm, outer = (0, 1, 3, 2, 4, 5), (n, h * b, w * b, c // (b * b))
+    else:
+        inner = (n, h, w, c // (b * b), b, b)
+        perm, outer = (0, 1, 4, 2, 5, 3), (n, h * b, w * b, c // (b * b))
+    parts = scope.node(Reshape(inner), [source], "split")
+    moved = scope.node(Transpose(perm), [parts], "exchanged")
+    return scope.result(scope.node(Reshape(outer), [moved]), channels_last(4))

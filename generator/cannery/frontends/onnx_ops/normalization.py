@@ -1,0 +1,123 @@
+"""Normalizations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.onnx_ops.base import Constant, Scope, Value, operator
+from cannery.frontends.onnx_ops.movement import expanded
+from cannery.ops.elementwise.binary import Add, Div, Mul
+from cannery.ops.elementwise.unary import Sqrt, Square
+from cannery.ops.normalization.op import BatchNormalization, GroupNormalization, LayerNormalization
+from cannery.ops.reduce.op import ReduceMean
+
+_EPSILON = 1e-5
+
+
+def _channels(x: Value) -> int:
+    if len(x.shape) < 2:
+        raise ModelError(f"its input has shape {x.shape}, which has no channels")
+    return x.shape[1]
+
+
+@operator("BatchNormalization")
+def batch_normalization(scope: Scope) -> Value:
+    """By stored statistics, per channel."""
+    scope.ignore("momentum", "is_test")
+    x = scope.input(0)
+    _channels(x)
+    if scope.integer("training_mode", 0) or not scope.integer("spatial", 1):
+        raise UnsupportedError("it is in training mode, or not per channel")
+    name, perm = scope.as_is(x)
+    op = BatchNormalization(perm.index(1), scope.number("epsilon", _EPSILON))
+    statistics = [scope.plain(scope.input(k)) for k in range(1, 5)]
+    return scope.result(scope.node(op, [name, *statistics]), perm)
+
+
+@operator("InstanceNormalization")
+def instance_normalization(scope: Scope) -> Value:
+    """Per sample and channel."""
+    return _grouped(scope, _channels(scope.input(0)), [1, 2])
+
+
+@operator("GroupNormalization")
+def group_normalization(scope: Scope) -> Value:
+    """Per sample and group of channels; until version 20 scale and bias are per group."""
+    _check_stash(scope)
+    return _grouped(scope, scope.integer("num_groups"), [1, 2])
+
+
+def _grouped(scope: Scope, groups: int, affine: Sequence[int]) -> Value:
+    x = scope.input(0)
+    channels = _channels(x)
+    if groups < 1 or channels % groups:
+        raise ModelError(f"{groups} groups do not divide {channels} channels")
+    name, perm = scope.as_is(x)
+    op = GroupNormalization(groups, perm.index(1), scope.number("epsilon", _EPSILON))
+    operands = []
+    for k in affine:
+        value = scope.input(k)
+        if value.shape == (groups,) != (channels,):
+            column = scope.reshaped(value, (groups, 1), f"column{k}")
+            wide = expanded(scope, column, (groups, channels // groups), f"expanded{k}")
+            value = scope.reshaped(wide, (channels,), f"affine{k}")
+        operands.append(scope.plain(value))
+    return scope.result(scope.node(op, [name, *operands]), perm)
+
+
+def _check_stash(scope: Scope) -> None:
+    if scope.integer("stash_type", 1) != 1:
+        raise UnsupportedError("a stash_type other than float32")
+
+
+@operator("LayerNormalization")
+def layer_normalization(scope: Scope) -> Value:
+    """Over the axes from `axis` on."""
+    _check_stash(scope)
+    x = scope.input(0)
+    rank = len(x.shape)
+    axis = scope.axis(scope.integer("axis", -1), rank)
+    name, perm = scope.as_is(x)
+    axes = tuple(k for k, p in enumerate(perm) if p >= axis)
+    inner = tuple(p - axis for p in perm if p >= axis)
+    operands = []
+    for k in (1, 2):
+        value = scope.optional(k)
+        if value is not None:
+            full = _full(scope, value, x.shape[axis:], f"affine{k}")
+            operands.append(scope.place(full, inner))
+    op = LayerNormalization(axes, scope.number("epsilon", _EPSILON))
+    return scope.result(scope.node(op, [name, *operands]), perm)
+
+
+def _full(scope: Scope, value: Value, target: tuple[int, ...], label: str) -> Value:
+    """A scale or bias that broadcasts to `target`, as large as that."""
+    if value.shape == target:
+        return value
+    if isinstance(value, Constant):
+        try:
+            wide = np.broadcast_to(value.array, target)
+        except ValueError:
+            raise ModelError(f"shape {value.shape} does not broadcast to {target}") from None
+        return Constant(np.ascontiguousarray(wide), value.hint)
+    return expanded(scope, value, target, label)
+
+
+@operator("RMSNormalization")
+def rms_normalization(scope: Scope) -> Value:
+    """Over the axes from `axis` on: x / sqrt(mean(x^2) + epsilon) * scale."""
+    _check_stash(scope)
+    x, scale = scope.input(0), scope.input(1)
+    rank = len(x.shape)
+    axes = tuple(range(scope.axis(scope.integer("axis", -1), rank), rank))
+    name = scope.plain(x)
+    squares = scope.node(Square(), [name], "squares")
+    mean = scope.node(ReduceMean(axes, keepdims=True), [squares], "mean")
+    small = scope.scalar("epsilon", scope.number("epsilon", _EPSILON))
+    safe = scope.node(Add(), [mean, small], "stabilised")
+    root = scope.node(Sqrt(), [safe], "root")
+    scaled = scope.node(Div(), [name, root], "scaled")
+    return scope.result(scope.node(Mul(), [scaled, scope.plain(scale)]))

@@ -1,0 +1,30 @@
+"""Images as the model file has them: channels first where `Graph.channels_first` says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from cannery.ir.graph import Array, Graph
+from cannery.ir.tensor import TensorType
+
+
+def model_type(graph: Graph, value: str) -> TensorType:
+    """The type of an input or output in the model."""
+    type_ = graph.types[value]
+    if value not in graph.channels_first:
+        return type_
+    return TensorType((type_.shape[0], type_.shape[-1], *type_.shape[1:-1]), type_.dtype)
+
+
+def from_model(graph: Graph, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Arrays of inputs or outputs by name, from the order of the model to that of the graph."""
+    first = graph.channels_first
+    return {name: np.moveaxis(a, 1, -1) if name in first else a for name, a in arrays.items()}
+
+
+def to_model(graph: Graph, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The inverse of `from_model`."""
+    first = graph.channels_first
+    return {name: np.moveaxis(a, -1, 1) if name in first else a for name, a in arrays.items()}
