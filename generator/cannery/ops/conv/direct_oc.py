@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from cannery.emit.environment import render
 from cannery.ir.graph import Graph
 from cannery.layouts import Want
-from cannery.ops.conv.geometry import ConvShape, conv_shape
+from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, residual_pointer, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
@@ -80,15 +80,12 @@ class ConvDirectOc(Schedule):
     movable = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        shape = conv_shape(graph, step)
-        if shape is None:
-            return "not a 2D convolution with constant weights"
-        if shape.group != 1:
-            return "grouped"
+        if reason := why_not_dense(graph, step):
+            return reason
         return "" if epilogues.step_supports(step) else "epilogue not elementwise"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        shape = _shape(graph, step)
+        shape = sizes(graph, step)
         found: list[dict[str, int | str | bool]] = []
         for lanes in vector_widths(shape.oc, isa):
             vectors = len(split_lanes(shape.oc, isa, lanes))
@@ -107,14 +104,14 @@ class ConvDirectOc(Schedule):
         return list(distinct.values())
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        halo = _shape(graph, step).halo
+        halo = sizes(graph, step).halo
         return (Want("nhwc", halo), *(Want("nhwc") for _ in step.inputs[1:]))
 
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        shape = _shape(graph, step)
+        shape = sizes(graph, step)
         mr, nr = int(params["mr"]), int(params["nr"])
         vectors = split_lanes(shape.oc, isa, int(params["lanes"]))
         k = shape.taps * shape.ic
@@ -140,7 +137,7 @@ class ConvDirectOc(Schedule):
         return Estimate(shape.oh * (cycles + tiles_total * loops * 2.0), code)
 
     def kernel(self, job: Job) -> Kernel:
-        shape = _shape(job.graph, job.step)
+        shape = sizes(job.graph, job.step)
         ep = epilogues.build(job, job.step.anchor.output)
         blocks = channel_blocks(shape, job.params, job.isa)
         weights, bias = pack_weights(job, shape, blocks)
@@ -161,12 +158,6 @@ class ConvDirectOc(Schedule):
         }
         code = render("ops/conv/direct_oc.c.j2", **context)
         return Kernel(code, (weights, bias, *ep.constants), band=1, needs_math=ep.needs_math)
-
-
-def _shape(graph: Graph, step: Step) -> ConvShape:
-    shape = conv_shape(graph, step)
-    assert shape is not None
-    return shape
 
 
 def register_tiles(isa: Isa) -> Sequence[tuple[int, int]]:

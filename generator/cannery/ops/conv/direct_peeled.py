@@ -26,7 +26,7 @@ from cannery.ops.conv.direct_oc import (
     register_tiles,
     vector_widths,
 )  # fmt: skip
-from cannery.ops.conv.geometry import ConvShape, conv_shape
+from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, residual_pointer, signature
 from cannery.ops.shared.lanes import split_lanes
@@ -62,11 +62,9 @@ class ConvDirectPeeled(Schedule):
     id = "conv.direct_peeled"
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        shape = conv_shape(graph, step)
-        if shape is None:
-            return "not a 2D convolution with constant weights"
-        if shape.group != 1:
-            return "grouped"
+        if reason := why_not_dense(graph, step):
+            return reason
+        shape = sizes(graph, step)
         if not shape.halo or min(shape.top, shape.left) < 0:
             return "not padded"
         if not all(_window_rows(shape, oh) for oh in range(shape.oh)):
@@ -76,7 +74,7 @@ class ConvDirectPeeled(Schedule):
         return "" if epilogues.step_supports(step) else "epilogue not elementwise"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        shape = _shape(graph, step)
+        shape = sizes(graph, step)
         found: list[Params] = []
         for lanes in vector_widths(shape.oc, isa):
             vectors = len(split_lanes(shape.oc, isa, lanes))
@@ -98,7 +96,7 @@ class ConvDirectPeeled(Schedule):
         return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        shape = _shape(graph, step)
+        shape = sizes(graph, step)
         loads, work = broadcast_work(isa, str(params["broadcast"]))
         rows = float(sum(_window_rows(shape, oh) for oh in range(shape.oh)))
         cycles = 0.0
@@ -118,7 +116,7 @@ class ConvDirectPeeled(Schedule):
         return Estimate(cycles, _unrolled(shape, params, isa) * mac_bytes(isa))
 
     def kernel(self, job: Job) -> Kernel:
-        shape = _shape(job.graph, job.step)
+        shape = sizes(job.graph, job.step)
         ep = epilogues.build(job, job.step.anchor.output)
         blocks = channel_blocks(shape, job.params, job.isa)
         weights, bias = pack_weights(job, shape, blocks)
@@ -139,12 +137,6 @@ class ConvDirectPeeled(Schedule):
             describe=describe(job),
         )
         return Kernel(code, (weights, bias, *ep.constants), band=1, needs_math=ep.needs_math)
-
-
-def _shape(graph: Graph, step: Step) -> ConvShape:
-    shape = conv_shape(graph, step)
-    assert shape is not None
-    return shape
 
 
 def _window_rows(shape: ConvShape, oh: int) -> int:

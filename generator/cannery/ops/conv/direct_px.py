@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from cannery.emit.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.layouts import Layout, Want, planar
-from cannery.ops.conv.geometry import ConvShape, conv_shape
+from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
 from cannery.ops.conv.panels import (
     Panels,
     balanced,
@@ -76,15 +76,12 @@ class ConvDirectPx(Schedule):
     movable = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        shape = conv_shape(graph, step)
-        if shape is None:
-            return "not a 2D convolution with constant weights"
-        if shape.group != 1:
-            return "grouped"
+        if reason := why_not_dense(graph, step):
+            return reason
         return "" if epilogues.step_supports(step) else "epilogue not elementwise"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        shape = _shape(graph, step)
+        shape = sizes(graph, step)
         tiles = TILES.get(isa.registers, TILES[16])
         found: list[Params] = [
             {"lanes": lanes, "p": p, "rows": rows, "c": balanced(shape.oc, c), "unroll": unroll,
@@ -101,14 +98,14 @@ class ConvDirectPx(Schedule):
         return list({self.label(p): p for p in small or least}.values())
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        want = _want(_shape(graph, step))
-        return (want, *(_output_want(_shape(graph, step)) for _ in step.inputs[1:]))
+        want = _want(sizes(graph, step))
+        return (want, *(_output_want(sizes(graph, step)) for _ in step.inputs[1:]))
 
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (_output_want(_shape(graph, step)),)
+        return (_output_want(sizes(graph, step)),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        shape = _shape(graph, step)
+        shape = sizes(graph, step)
         rows = int(params["rows"])
         flat = _may_be_flat(shape)
         total = shape.oh * _pitch(shape) if flat else shape.ow
@@ -125,7 +122,7 @@ class ConvDirectPx(Schedule):
         return Estimate(cycles, _unrolled(shape, params) * (8.0 if isa.has("fma") else 15.0))
 
     def kernel(self, job: Job) -> Kernel:
-        shape = _shape(job.graph, job.step)
+        shape = sizes(job.graph, job.step)
         ep = epilogues.build(job, job.step.anchor.output)
         x, y = job.inputs[0], job.output
         residual = {k: job.inputs[k] for k in ep.tensors}
@@ -171,12 +168,6 @@ def is_flat(shape: ConvShape, x: Layout, y: Layout, residuals: Sequence[Layout])
         return False
     pad = y.row - shape.ow
     return pad == (max(y.halo.left, y.halo.right) if _may_be_flat(shape) else 0)
-
-
-def _shape(graph: Graph, step: Step) -> ConvShape:
-    shape = conv_shape(graph, step)
-    assert shape is not None
-    return shape
 
 
 def _want(shape: ConvShape) -> Want:

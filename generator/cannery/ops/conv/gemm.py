@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from cannery.emit.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.layouts import Layout, Want
-from cannery.ops.conv.geometry import ConvShape, conv_shape
+from cannery.ops.conv.geometry import ConvShape, conv_shape, sizes
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced
@@ -88,20 +88,20 @@ class ConvGemm(Schedule):
         return "" if epilogues.step_supports(step) else "epilogue not elementwise"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        found = {self.label(params): params for params in _space(_shape(graph, step), isa)}
+        found = {self.label(params): params for params in _space(sizes(graph, step), isa)}
         ranked = sorted(found, key=lambda label: self.cost(graph, step, found[label], isa).cycles)
         kept = set(ranked[:MAX_CANDIDATES])
         return [params for label, params in found.items() if label in kept]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        halo = _shape(graph, step).halo
+        halo = sizes(graph, step).halo
         return (Want("nhwc", halo), *(Want("nhwc") for _ in step.inputs[1:]))
 
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        shape = _shape(graph, step)
+        shape = sizes(graph, step)
         cut = _cut(shape, int(params["kc"]), contiguous=True)
         pixels = shape.oh * shape.ow
         blocks = _blocks(shape, params, isa)
@@ -117,7 +117,7 @@ class ConvGemm(Schedule):
         return Estimate(cycles * shape.group, gemm.code_size(g, tiles, blocks))
 
     def kernel(self, job: Job) -> Kernel:
-        shape = _shape(job.graph, job.step)
+        shape = sizes(job.graph, job.step)
         x, y = job.inputs[0], job.output
         ep = epilogues.build(job, job.step.anchor.output)
         plain = _plain(shape)
@@ -174,12 +174,6 @@ class ConvGemm(Schedule):
             constants = (*constants, offsets)
         band = mr // gcd(mr, shape.ow) if flat else 1
         return Kernel(code, constants, scratch, band, ep.needs_math)
-
-
-def _shape(graph: Graph, step: Step) -> ConvShape:
-    shape = conv_shape(graph, step)
-    assert shape is not None
-    return shape
 
 
 def _plain(shape: ConvShape) -> bool:

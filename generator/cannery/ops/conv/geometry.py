@@ -73,3 +73,18 @@ def conv_shape(graph: Graph, step: Step) -> ConvShape | None:
         ih, iw, ic, oh, ow, oc, kh, kw, sh, sw, dh, dw,
         op.pads[0][0], op.pads[1][0], op.group, weight, bias,
     )  # fmt: skip
+
+
+def sizes(graph: Graph, step: Step) -> ConvShape:
+    """The sizes of a step of which a schedule said that it is such a convolution."""
+    shape = conv_shape(graph, step)
+    assert shape is not None
+    return shape
+
+
+def why_not_dense(graph: Graph, step: Step) -> str:
+    """Why a step is no 2D convolution of all channels with constant weights; empty if it is."""
+    shape = conv_shape(graph, step)
+    if shape is None:
+        return "not a 2D convolution with constant weights"
+    return "grouped" if shape.group != 1 else ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from cannery.ir.graph import Graph
 from cannery.layouts import Want
-from cannery.ops.conv.geometry import ConvShape, conv_shape
+from cannery.ops.conv.geometry import ConvShape, conv_shape, sizes
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.tap_conv import (
     Phase,
@@ -43,27 +43,21 @@ class ConvGrouped(Schedule):
         return "" if epilogues.step_supports(step) else "epilogue not elementwise"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        return tap_candidates(_taps(_shape(graph, step)), isa, self.label)
+        return tap_candidates(_taps(sizes(graph, step)), isa, self.label)
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc", _shape(graph, step).halo), *(Want("nhwc") for _ in step.inputs[1:]))
+        return (Want("nhwc", sizes(graph, step).halo), *(Want("nhwc") for _ in step.inputs[1:]))
 
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        taps = _taps(_shape(graph, step))
+        taps = _taps(sizes(graph, step))
         return Estimate(tap_cycles(taps, params, isa), tap_code_bytes(taps, params))
 
     def kernel(self, job: Job) -> Kernel:
-        shape = _shape(job.graph, job.step)
+        shape = sizes(job.graph, job.step)
         return tap_kernel(job, _taps(shape), job.constant(shape.weight), shape.bias)
-
-
-def _shape(graph: Graph, step: Step) -> ConvShape:
-    shape = conv_shape(graph, step)
-    assert shape is not None
-    return shape
 
 
 def _taps(s: ConvShape) -> TapShape:

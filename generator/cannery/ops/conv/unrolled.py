@@ -21,7 +21,7 @@ from cannery.emit.environment import offset, render
 from cannery.emit.literals import c_float
 from cannery.ir.graph import Graph
 from cannery.layouts import Layout, Want, nhwc, planar
-from cannery.ops.conv.geometry import ConvShape, conv_shape
+from cannery.ops.conv.geometry import ConvShape, conv_shape, sizes
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.function import describe, signature
@@ -86,7 +86,7 @@ class ConvUnrolled(Schedule):
         return "" if self.candidates(graph, step, isa) else "too much code"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        shape = _shape(graph, step)
+        shape = sizes(graph, step)
         shared = min(isa.widest, shape.oc // shape.group)  # outputs that one vector can serve
         if np.count_nonzero(graph.constants[shape.weight]) > MAX_UNROLLED * shared:
             return []
@@ -102,14 +102,14 @@ class ConvUnrolled(Schedule):
         return [p for p in found if terms[_kind(p)] * int(p["mr"]) <= MAX_UNROLLED]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        order, halo = str(params["order"]), _shape(graph, step).halo
+        order, halo = str(params["order"]), sizes(graph, step).halo
         return (Want(order, halo), *(Want(order) for _ in step.inputs[1:]))
 
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         return (Want(str(params["order"])),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        shape = _shape(graph, step)
+        shape = sizes(graph, step)
         full = _expanded(graph, shape)
         blocks = [_mask(full, vecs, params) for vecs in _groups(shape, params, isa)]
         cycles = 6.0 + sum(_block_cycles(shape, params, used, isa) for used in blocks)
@@ -121,7 +121,7 @@ class ConvUnrolled(Schedule):
         return Estimate(shape.oh * (tiles * cycles + 5.0), code)
 
     def kernel(self, job: Job) -> Kernel:
-        shape = _shape(job.graph, job.step)
+        shape = sizes(job.graph, job.step)
         x, y = job.inputs[0], job.output
         ep = epilogues.build(job, job.step.anchor.output)
         across = job.params["order"] == nhwc.ORDER
@@ -180,12 +180,6 @@ class _Place:
         if self.across:
             return m * layout.col + v.start
         return m * self.lanes + v.start * layout.channel
-
-
-def _shape(graph: Graph, step: Step) -> ConvShape:
-    shape = conv_shape(graph, step)
-    assert shape is not None
-    return shape
 
 
 def _width(params: Params) -> int:

@@ -30,7 +30,7 @@ from cannery.ops.conv.direct_oc import (
     register_tiles,
     vector_widths,
 )  # fmt: skip
-from cannery.ops.conv.geometry import ConvShape, conv_shape
+from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
 from cannery.ops.conv.winograd import F2, F4, Winograd
 from cannery.ops.conv.winograd_planar import GROUPS, emulate
 from cannery.ops.conv.winograd_tiles import KEPT, TileCode, transform_cycles
@@ -70,11 +70,9 @@ class WinogradOc(Schedule):
     winograd: ClassVar[Winograd]
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        shape = conv_shape(graph, step)
-        if shape is None:
-            return "not a 2D convolution with constant weights"
-        if shape.group != 1:
-            return "grouped"
+        if reason := why_not_dense(graph, step):
+            return reason
+        shape = sizes(graph, step)
         if (shape.kh, shape.kw, shape.sh, shape.sw, shape.dh, shape.dw) != (3, 3, 1, 1, 1, 1):
             return "not 3x3 with stride 1"
         if min(shape.top, shape.left) < 0:
@@ -84,7 +82,7 @@ class WinogradOc(Schedule):
         return "" if epilogues.step_supports(step) else "epilogue not elementwise"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        shape = _shape(graph, step)
+        shape = sizes(graph, step)
         total = self._rows(shape) * self._columns(shape)
         found: list[Params] = []
         for lanes in vector_widths(min(shape.oc, shape.ic), isa):
@@ -101,7 +99,7 @@ class WinogradOc(Schedule):
         return found
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        shape = _shape(graph, step)
+        shape = sizes(graph, step)
         m = self.winograd.m
         bottom = self._rows(shape) * m + 2 - shape.top - shape.ih
         right = self._columns(shape) * m + 2 - shape.left - shape.iw
@@ -112,7 +110,7 @@ class WinogradOc(Schedule):
         return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        shape = _shape(graph, step)
+        shape = sizes(graph, step)
         mr, group, batch = int(params["mr"]), int(params["group"]), int(params["batch"])
         total = self._rows(shape) * self._columns(shape)
         into = transform_cycles(self.winograd.bt, group, 0, isa)
@@ -133,7 +131,7 @@ class WinogradOc(Schedule):
         return Estimate(cycles, code)
 
     def kernel(self, job: Job) -> Kernel:
-        shape = _shape(job.graph, job.step)
+        shape = sizes(job.graph, job.step)
         ep = epilogues.build(job, job.step.anchor.output)
         blocks = self._blocks(shape, job.params, job.isa)
         batch, lanes = int(job.params["batch"]), int(job.params["lanes"])
@@ -267,12 +265,6 @@ class ConvWinogradOcF2(WinogradOc):
 
     id = "conv.winograd_oc_f2"
     winograd = F2
-
-
-def _shape(graph: Graph, step: Step) -> ConvShape:
-    shape = conv_shape(graph, step)
-    assert shape is not None
-    return shape
 
 
 @cache

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from cannery.emit.environment import render
 from cannery.ir.graph import Graph
 from cannery.layouts import Layout, Want, image_dims, phase_split
-from cannery.ops.conv.geometry import ConvShape, conv_shape
+from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
 from cannery.ops.conv.panels import (
     Panels,
     balanced,
@@ -118,11 +118,9 @@ class WinogradPlanar(Schedule):
     winograd: ClassVar[Winograd]
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        shape = conv_shape(graph, step)
-        if shape is None:
-            return "not a 2D convolution with constant weights"
-        if shape.group != 1:
-            return "grouped"
+        if reason := why_not_dense(graph, step):
+            return reason
+        shape = sizes(graph, step)
         if (shape.kh, shape.kw, shape.sh, shape.sw, shape.dh, shape.dw) != (3, 3, 1, 1, 1, 1):
             return "not 3x3 with stride 1"
         same = (shape.oh, shape.ow) == (shape.ih, shape.iw) and (shape.top, shape.left) == (1, 1)
@@ -132,7 +130,7 @@ class WinogradPlanar(Schedule):
 
     def shape(self, graph: Graph, step: Step) -> ConvShape:
         """The sizes, with the outputs that are needed."""
-        return _shape(graph, step)
+        return sizes(graph, step)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = self.shape(graph, step)
@@ -310,7 +308,7 @@ class ConvWinogradPlanar(WinogradPlanar):
 
 def emulate(winograd: Winograd, graph: Graph, step: Step, inputs: Sequence[RefArray]) -> RefArray:
     """A step's output with the convolution by tiles in float32, rounded as the schedules do."""
-    shape = _shape(graph, step)
+    shape = sizes(graph, step)
     node = step.anchor
     values: dict[str, RefArray] = dict(zip(step.inputs, inputs, strict=True))
     x = values[node.inputs[0]].astype(np.float32)
@@ -337,12 +335,6 @@ def _output(tiles: TileCode, n: int, target: Target) -> list[list[str]]:
     if target.joined:
         return tiles.pooled(n, target.ep, target.layout, target.joined, late=target.late)
     return tiles.output(n, target.ep, target.masks)
-
-
-def _shape(graph: Graph, step: Step) -> ConvShape:
-    shape = conv_shape(graph, step)
-    assert shape is not None
-    return shape
 
 
 def _want(graph: Graph, value: str) -> Want:
