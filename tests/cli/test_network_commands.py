@@ -115,6 +115,16 @@ def test_samples_that_do_not_fit(tmp_path: Path, arrays: dict[str, Any], message
         read_samples(tmp_path / "x.npz", {"x": TensorType((1, 2), DType.FLOAT32)})
 
 
+def test_a_plain_array_a_folder_and_nothing_are_no_samples(tmp_path: Path) -> None:
+    types = {"x": TensorType((1, 2), DType.FLOAT32)}
+    np.save(tmp_path / "x.npy", np.zeros((1, 2), np.float32))
+    for name, what in [
+        ("x.npy", "one array without a name"), (".", "Is a directory"), ("no.npz", "No such file"),
+    ]:  # fmt: skip
+        with pytest.raises(OptionError, match=rf"{what}.*\(name a file made by numpy.savez"):
+            read_samples(tmp_path / name, types)
+
+
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04 not really", b"junk"])
 def test_damaged_sample_files(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "x.npz").write_bytes(data)

@@ -37,15 +37,17 @@ def seeded_samples(graph: Graph, count: int = SEEDED_SAMPLES) -> list[Sample]:
 
 def read_arrays(path: Path) -> dict[str, RefArray]:
     """The arrays of a .npz file by name. Raises OptionError if it is missing or damaged."""
+    where, cure = str(path), "name a file made by numpy.savez, with one array for each tensor"
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise OptionError("one array without a name", where=str(path), cure="use .npz")
+        file = np.load(path, allow_pickle=False)
+        if not isinstance(file, np.lib.npyio.NpzFile):
+            raise OptionError("one array without a name", where=where, cure=cure)
+        with file:
             return {name: file[name] for name in file.files}
     except OSError as error:
-        raise OptionError(error.strerror or "cannot be read", where=str(path)) from None
+        raise OptionError(error.strerror or "cannot be read", where=where, cure=cure) from None
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise OptionError(f"not a sound .npz file: {error}", where=str(path)) from None
+        raise OptionError(f"not a sound .npz file: {error}", where=where, cure=cure) from None
 
 
 def read_samples(path: Path, types: Mapping[str, TensorType]) -> list[dict[str, RefArray]]:
