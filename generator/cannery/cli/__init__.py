@@ -27,6 +27,7 @@ COMMANDS = {
     "run": "Run a model's generated code on arrays from a file.",
     "verify": "Compare a model's generated code with the reference.",
     "bench": "Time a model's generated code.",
+    "asm": "Show the inner loops that the compiler makes, and what is in them.",
     "inspect": "Show what is in a model, and what is unsupported.",
     "targets": "List the targets and how their programs can be built and run here.",
     "list": "List operators, schedules, layouts and instruction sets.",

@@ -1,0 +1,1 @@
+"""What compilers make of kernels: disassembly, loops, instruction mix, estimated cycles."""

@@ -1,0 +1,172 @@
+"""Object files as instructions: finds an objdump, runs it and reads what GNU's or LLVM's prints."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from cannery.errors import ToolchainError
+from cannery.target.compiler import Compiler
+
+_TIMEOUT = 300.0
+
+
+class Machine(Enum):
+    """Processors whose instructions are understood, with the GNU triple of their tools."""
+
+    I386 = "i686-linux-gnu"
+    X86_64 = "x86_64-linux-gnu"
+    ARM = "arm-linux-gnueabihf"
+    AARCH64 = "aarch64-linux-gnu"
+
+    @property
+    def is_x86(self) -> bool:
+        return self in (Machine.I386, Machine.X86_64)
+
+
+#: e_machine of the ELF header (System V ABI, chapter 4).
+_ELF_MACHINES = {
+    3: Machine.I386, 62: Machine.X86_64, 40: Machine.ARM, 183: Machine.AARCH64
+}  # fmt: skip
+
+#: Debian's packages with the objdump of a machine.
+_PACKAGES = {
+    Machine.I386: "binutils-i686-linux-gnu",
+    Machine.X86_64: "binutils",
+    Machine.ARM: "binutils-arm-linux-gnueabihf",
+    Machine.AARCH64: "binutils-aarch64-linux-gnu",
+}
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One line of a disassembly. `target` is the address that a direct branch or call goes to."""
+
+    address: int
+    mnemonic: str
+    operands: tuple[str, ...] = ()
+    target: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The instruction as an assembler would read it, but for a branch's target."""
+        return f"{self.mnemonic:<8} {', '.join(self.operands)}".rstrip()
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function's instructions by ascending address; data between them is left out."""
+
+    name: str
+    instructions: tuple[Instruction, ...]
+
+
+_LABEL = re.compile(r"^[0-9a-f]+ <([^>]+)>:$")
+_LINE = re.compile(r"^\s*([0-9a-f]+):\s+(\S.*)$")
+_TARGET = re.compile(r"^(?:0x)?([0-9a-f]+) <.*>$")
+_COMMENTS = {True: re.compile(r"\s#.*$"), False: re.compile(r"\s(?:@|//|;).*$")}
+_PREFIXES = {"rep", "repz", "repnz", "lock", "notrack", "bnd", "data16", "cs", "ds"}
+
+
+def parse_disassembly(text: str, machine: Machine) -> list[Function]:
+    """The functions in the output of `objdump -d --no-show-raw-insn`, AT&T syntax for x86."""
+    found: list[tuple[str, list[Instruction]]] = []
+    for line in text.splitlines():
+        label = _LABEL.match(line)
+        if label and not label[1].startswith("$"):
+            found.append((label[1], []))
+        elif (code := _LINE.match(line)) and found:
+            instruction = _instruction(int(code[1], 16), code[2], machine)
+            found[-1][1].extend([instruction] if instruction else [])
+    return [Function(name, tuple(lines)) for name, lines in found if lines]
+
+
+def _instruction(address: int, text: str, machine: Machine) -> Instruction | None:
+    """An instruction; None for data, such as ARM's literals."""
+    words = _COMMENTS[machine.is_x86].sub("", text).split()
+    while len(words) > 1 and words[0] in _PREFIXES:
+        words = words[1:]
+    if not words or words[0].startswith((".", "<", "(")):
+        return None
+    operands = tuple(_split(" ".join(words[1:])))
+    target = _TARGET.match(operands[-1]) if operands else None
+    return Instruction(address, words[0], operands, int(target[1], 16) if target else None)
+
+
+def _split(text: str) -> Iterator[str]:
+    """Operands: commas inside brackets of any kind do not separate."""
+    depth, start = 0, 0
+    for at, sign in enumerate(text):
+        depth += (sign in "([{<") - (sign in ")]}>")
+        if sign == "," and depth == 0:
+            yield text[start:at].strip()
+            start = at + 1
+    if text[start:].strip():
+        yield text[start:].strip()
+
+
+def machine_of(path: Path) -> Machine:
+    """The processor that an object file is for; raises ToolchainError if it is another."""
+    head = path.read_bytes()[:20]
+    known = head[:4] == b"\x7fELF" and head[5:6] == b"\x01" and len(head) == 20
+    machine = _ELF_MACHINES.get(struct.unpack_from("<H", head, 18)[0]) if known else None
+    if machine is None:
+        raise ToolchainError(
+            "the compiler makes object files that are not understood", where=path.name,
+            cure="give a compiler that makes ELF files for x86 or Arm as --cc",
+        )  # fmt: skip
+    return machine
+
+
+def disassemble(path: Path, compiler: Compiler) -> tuple[Machine, list[Function]]:
+    """All functions of an object file, by the first objdump that can read them.
+
+    Raises ToolchainError where there is none.
+    """
+    machine = machine_of(path)
+    tried = list(_programs(compiler, machine))
+    for program in tried:
+        functions = parse_disassembly(_output([program, *_flags(path)]), machine)
+        if functions:
+            return machine, functions
+    raise ToolchainError(
+        f"no objdump found that reads {machine.value} object files",
+        where=", ".join(tried) or "PATH",
+        cure=f"apt install {_PACKAGES[machine]}, or llvm",
+    )
+
+
+def _flags(path: Path) -> list[str]:
+    return ["-d", "--no-show-raw-insn", str(path)]
+
+
+def _programs(compiler: Compiler, machine: Machine) -> Iterator[str]:
+    """Disassemblers that exist: the compiler's own, the triple's, LLVM's."""
+    own = _output([*compiler.command, "-print-prog-name=objdump"]).strip()
+    names = [own, f"{machine.value}-objdump", *newest("llvm-objdump")]
+    for name in dict.fromkeys(names):
+        if name and shutil.which(name):
+            yield name
+
+
+def newest(program: str) -> list[str]:
+    """Names under which Debian installs an LLVM tool, the unversioned one first."""
+    return [program, *(f"{program}-{version}" for version in range(24, 13, -1))]
+
+
+def _output(command: Sequence[str]) -> str:
+    """What a command prints; nothing where it cannot be started or hangs."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT,
+            check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout

@@ -1,0 +1,118 @@
+"""The code that a compiler makes of each step of a network, and the loop that matters in it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from cannery.analysis.disassembly import Function, Machine, disassemble
+from cannery.analysis.loops import find_regions, split_blocks
+from cannery.analysis.mix import Piece, count_mix, framed_effects
+from cannery.emit.source import Call, Source
+from cannery.errors import ToolchainError
+from cannery.target.toolchain import Toolchain
+
+#: How often a loop is taken to run each time it is reached: how often it does cannot be seen.
+TRIPS = 8
+
+
+@dataclass(frozen=True)
+class StepCode:
+    """A step's machine code: its pieces, the hottest first; none if it computes nothing."""
+
+    name: str
+    schedule: str
+    macs: int
+    pieces: tuple[Piece, ...]
+
+    @property
+    def hot(self) -> Piece | None:
+        """The piece where the step is taken to spend most of its time."""
+        return self.pieces[0] if self.pieces else None
+
+
+def function_pieces(function: Function, machine: Machine) -> Iterator[Piece]:
+    """The loops of a function, and what is in none; empty ones left out."""
+    blocks = split_blocks(function, machine)
+    effects = framed_effects(blocks, machine)
+    for region in find_regions(blocks):
+        code = tuple(i for k in region.blocks for i in blocks[k].instructions)
+        mix = count_mix(chain.from_iterable(effects[k] for k in region.blocks))
+        if code:
+            yield Piece(function.name, region.depth, region.innermost, code, mix)
+
+
+def hotness(piece: Piece) -> tuple[int, int, int]:
+    """What to sort by: elements multiplied, then arithmetic, then instructions, times the trips.
+
+    A multiplication needs one addition or, fused, none: where there are many more, as in Winograd's
+    transforms, the multiplications are not what the code is for.
+    """
+    trips = TRIPS**piece.depth
+    mix = piece.mix
+    sums = max(min(mix.multiplies, 2 * mix.multiplies - mix.adds), 0)
+    products = mix.lanes * sums // mix.multiplies if mix.multiplies else 0
+    return (products * trips, (mix.multiplies + mix.adds) * trips, mix.instructions * trips)
+
+
+def step_codes(
+    source: Source, files: Mapping[str, bytes], toolchain: Toolchain
+) -> tuple[Machine, tuple[StepCode, ...]]:
+    """Compile a network and take its steps apart. Raises ToolchainError.
+
+    Every kernel stays a function of its own; in a library, compilers may put several into one.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="cannery-"))
+    try:
+        machine, functions = disassemble(
+            _compiled(folder, source, files, toolchain), toolchain.compiler
+        )
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return machine, tuple(_step_code(source, call, functions, machine) for call in source.calls)
+
+
+def _compiled(
+    folder: Path, source: Source, files: Mapping[str, bytes], toolchain: Toolchain
+) -> Path:
+    for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+    main = folder / f"{source.name}.c"
+    main.write_text(_apart(main.read_text(), source.calls))
+    toolchain.compiler.compile(main, main.with_suffix(".o"), [*toolchain.cflags, "-w"], [folder])
+    return main.with_suffix(".o")
+
+
+def _apart(text: str, calls: Sequence[Call]) -> str:
+    """The source with kernels that are not joined with the function that calls them."""
+    for call in calls:
+        head = f"static void {call.symbol}("
+        text = text.replace(head, f"__attribute__((noinline)) {head}")
+    return text
+
+
+def _step_code(
+    source: Source, call: Call, functions: Sequence[Function], machine: Machine
+) -> StepCode:
+    """The functions of a step begin with its number; so do its helpers' and the compiler's clones.
+
+    Raises ToolchainError where a kernel has no function of its own.
+    """
+    step = call.planned.step
+    prefix = re.match(rf"{re.escape(source.name)}_L\d+_", call.symbol)
+    assert prefix
+    own = [f for f in functions if f.name.startswith(prefix[0])]
+    if call.kernel.code.strip() and not own:
+        raise ToolchainError(
+            f"no function {call.symbol} in the object file", where=f"step {step.name!r}",
+            cure="leave out --cflags that join functions, such as -flto",
+        )  # fmt: skip
+    pieces = sorted((p for f in own for p in function_pieces(f, machine)), key=hotness)
+    macs = step.macs(source.graph)
+    return StepCode(step.name, str(call.planned.choice), macs, tuple(reversed(pieces)))

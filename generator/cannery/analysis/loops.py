@@ -1,0 +1,119 @@
+"""Loops of a disassembled function: basic blocks, dominators, natural loops.
+
+The algorithms are those of Aho, Lam, Sethi, Ullman, Compilers, 2nd edition, 9.6; sets of blocks are
+the bits of an int.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cannery.analysis.disassembly import Function, Instruction, Machine
+from cannery.analysis.instructions import branch_kind
+from cannery.analysis.kinds import Branch
+
+
+@dataclass(frozen=True)
+class Block:
+    """Instructions that run one after the other; `successors` number the blocks that may follow."""
+
+    instructions: tuple[Instruction, ...]
+    successors: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Region:
+    """The blocks of a loop that are in no loop inside it; depth 0 is what is in no loop at all."""
+
+    depth: int
+    blocks: tuple[int, ...]
+    innermost: bool
+
+
+def split_blocks(function: Function, machine: Machine) -> list[Block]:
+    """The basic blocks of a function, by ascending address."""
+    code = function.instructions
+    starts = {i.address: k for k, i in enumerate(code)}
+    kinds = [branch_kind(i, machine) for i in code]
+    leaders = {0}
+    for k, (instruction, kind) in enumerate(zip(code, kinds, strict=True)):
+        if kind in (Branch.NONE, Branch.CALL):
+            continue
+        leaders.add(k + 1)
+        # A relocation shows as a jump to the branch itself or into its middle: no place in here.
+        if instruction.target in starts and instruction.target != instruction.address:
+            leaders.add(starts[instruction.target])
+    firsts = sorted(leader for leader in leaders if leader < len(code))
+    numbers = {first: number for number, first in enumerate(firsts)}
+    blocks = []
+    for first, end in zip(firsts, [*firsts[1:], len(code)], strict=True):
+        last, kind = code[end - 1], kinds[end - 1]
+        follow = []
+        if kind not in (Branch.ALWAYS, Branch.AWAY) and end < len(code):
+            follow.append(numbers[end])
+        if kind in (Branch.ALWAYS, Branch.MAYBE) and last.target in starts:
+            target = numbers.get(starts[last.target])
+            follow += [target] if target is not None and last.target != last.address else []
+        blocks.append(Block(code[first:end], tuple(follow)))
+    return blocks
+
+
+def predecessors(blocks: Sequence[Block]) -> list[list[int]]:
+    """The blocks before each block."""
+    found: list[list[int]] = [[] for _ in blocks]
+    for number, block in enumerate(blocks):
+        for successor in block.successors:
+            found[successor].append(number)
+    return found
+
+
+def _dominators(blocks: Sequence[Block], before: Sequence[Sequence[int]]) -> list[int]:
+    """The blocks without which each block is not reached; those that nothing precedes are entries.
+
+    Blocks behind jump tables are such entries.
+    """
+    everything = (1 << len(blocks)) - 1
+    found = [everything if before[k] and k else 1 << k for k in range(len(blocks))]
+    changed = True
+    while changed:
+        changed = False
+        for k in range(1, len(blocks)):
+            if not before[k]:
+                continue
+            common = everything
+            for other in before[k]:
+                common &= found[other]
+            changed |= found[k] != common | 1 << k
+            found[k] = common | 1 << k
+    return found
+
+
+def _natural_loops(blocks: Sequence[Block]) -> dict[int, set[int]]:
+    """The blocks of each loop, by its header."""
+    before = predecessors(blocks)
+    dominators = _dominators(blocks, before)
+    loops: dict[int, set[int]] = {}
+    for number, block in enumerate(blocks):
+        for header in block.successors:
+            if not dominators[number] >> header & 1:
+                continue
+            body = loops.setdefault(header, {header})
+            waiting = [number]
+            while waiting:
+                if (one := waiting.pop()) not in body:
+                    body.add(one)
+                    waiting.extend(before[one])
+    return loops
+
+
+def find_regions(blocks: Sequence[Block]) -> Iterator[Region]:
+    """What is in no loop, then every loop without the loops inside it."""
+    loops = _natural_loops(blocks)
+    inside = set().union(*loops.values())
+    yield Region(0, tuple(k for k in range(len(blocks)) if k not in inside), not loops)
+    for header, body in sorted(loops.items()):
+        inner = [other for at, other in loops.items() if at != header and at in body]
+        depth = sum(header in other for other in loops.values())
+        own = body.difference(*inner)
+        yield Region(depth, tuple(sorted(own)), not inner)

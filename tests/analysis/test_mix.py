@@ -1,0 +1,216 @@
+"""Loops and their instruction mix in small disassemblies of every processor."""
+
+from __future__ import annotations
+
+import pytest
+
+from cannery.analysis.disassembly import Machine, parse_disassembly
+from cannery.analysis.kernels import function_pieces, hotness
+from cannery.analysis.mix import Mix, Piece
+
+#: An outer loop that pushes a pointer forward, and in it: two FMAs, one with an operand in memory,
+#: a broadcast of memory and one of a register, a spill and its reload through the frame pointer.
+X86_64 = """
+0000000000000000 <net_L00_conv>:
+   0:\tpush   %rbp
+   1:\tmov    %rsp,%rbp
+   4:\tvmovups 0x0(%rip),%ymm0        # c <net_L00_conv+0xc>
+   c:\txor    %ecx,%ecx
+   e:\txchg   %ax,%ax
+  10:\tvmovaps (%rdx),%ymm1
+  14:\tvbroadcastss 0x4(%rax,%rcx,4),%ymm2
+  18:\tvbroadcastss %xmm2,%ymm3
+  1c:\tvfmadd231ps %ymm1,%ymm2,%ymm4
+  20:\tvfmadd231ps 0x20(%rdx),%ymm3,%ymm5
+  24:\tvmovaps %ymm5,-0x40(%rbp)
+  28:\tvaddps -0x40(%rbp),%ymm4,%ymm4
+  2c:\tvmovaps %ymm4,%ymm6
+  30:\tvmovups %ymm6,(%rdi)
+  34:\tadd    $0x4,%rcx
+  38:\tcmp    %rcx,%r8
+  3c:\tjne    10 <net_L00_conv+0x10>
+  40:\tadd    $0x40,%rdi
+  44:\tcmp    %rdi,%r9
+  48:\tjne    c <net_L00_conv+0xc>
+  4c:\tpop    %rbp
+  4d:\tret
+"""
+
+#: Eight registers: products and sums, an accumulator in the stack frame, a pointer reloaded.
+I386 = """
+00000000 <net_L00_conv>:
+   0:\tsub    $0x1c,%esp
+   3:\tlea    0x10(%esp),%edx
+  10:\tmovss  (%ecx),%xmm1
+  14:\tshufps $0x0,%xmm1,%xmm1
+  18:\tmovaps (%eax),%xmm2
+  1c:\tmulps  %xmm1,%xmm2
+  20:\tmulps  0x10(%eax),%xmm1
+  24:\taddps  %xmm2,%xmm3
+  28:\taddps  (%esp),%xmm1
+  2c:\tmovaps %xmm1,(%esp)
+  30:\tmovaps 0x10(%edx),%xmm4
+  34:\tmov    0x18(%esp),%ebx
+  38:\tmovaps %xmm4,%xmm5
+  3c:\tdec    %esi
+  3d:\tjne    10 <net_L00_conv+0x10>
+  3f:\tadd    $0x1c,%esp
+  42:\tret
+"""
+
+#: A load of one vector and of four, a broadcast, an address in the frame computed before the loop.
+ARM = """
+00000000 <net_L00_conv>:
+   0:\tvpush\t{d8-d15}
+   4:\tsub\tsp, #32
+   6:\tadd\tr7, sp, #16
+   8:\tadd.w\tip, r0, #64\t@ 0x40
+   c:\tvld1.32\t{d16-d17}, [r0 :128]!
+  10:\tvld1.32\t{d20[]-d21[]}, [r2]
+  14:\tvldmia\tr3!, {d24-d31}
+  18:\tvmla.f32\tq9, q8, q10
+  1c:\tvmla.f32\tq11, q12, d20[0]
+  20:\tvmul.f32\tq13, q14, q15
+  24:\tvadd.f32\tq9, q9, q13
+  28:\tvst1.64\t{d18-d19}, [r7 :64]
+  2c:\tvldr\td8, [sp, #8]
+  30:\tvdup.32\tq10, d16[0]
+  34:\tvorr\tq11, q9, q9
+  38:\tcmp\tr0, ip
+  3a:\tbne.n\tc <net_L00_conv+0xc>
+  3c:\tadd\tsp, #32
+  3e:\tvpop\t{d8-d15}
+  42:\tbx\tlr
+  44:\t.word\t0x00000000
+"""
+
+#: As llvm-objdump prints: pairs of loads, products by a lane, a pair spilled.
+AARCH64 = """
+0000000000000000 <net_L00_conv>:
+       0:      \tstp\td8, d9, [sp, #-32]!
+       4:      \tmov\tx9, sp
+       8:      \tldp\tq0, q1, [x0], #32
+       c:      \tldp\ts2, s3, [x1]
+      10:      \tld1r\t{ v4.4s }, [x2]
+      14:      \tfmla\tv16.4s, v0.4s, v2.s[0]
+      18:      \tfmla\tv17.4s, v1.4s, v3.s[0]
+      1c:      \tfmul\tv18.4s, v4.4s, v1.4s
+      20:      \tfadd\tv18.4s, v18.4s, v17.4s
+      24:      \tstp\tq16, q17, [sp, #64]
+      28:      \tldr\tq5, [x9, #16]
+      2c:      \tmov\tv19.16b, v18.16b
+      30:      \tdup\tv6.4s, v5.s[1]
+      34:      \tsubs\tw3, w3, #1
+      38:      \tb.ne\t0x8 <net_L00_conv+0x8>
+      3c:      \tldp\td8, d9, [sp], #32
+      40:      \tret
+"""
+
+
+def pieces(text: str, machine: Machine) -> list[Piece]:
+    """Those of the only function, the hottest first."""
+    (function,) = parse_disassembly(text, machine)
+    return sorted(function_pieces(function, machine), key=hotness, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("machine", "text", "depth", "mix"),
+    [
+        (Machine.X86_64, X86_64, 2, Mix(
+            instructions=12, multiplies=2, adds=1, loads=4, stores=2, shuffles=1, moves=1,
+            branches=1, other=2, spills=2, vector_spills=2, lanes=16)),
+        (Machine.I386, I386, 1, Mix(
+            instructions=13, multiplies=2, adds=2, loads=6, stores=1, shuffles=1, moves=1,
+            branches=1, other=1, spills=4, vector_spills=3, lanes=8)),
+        (Machine.ARM, ARM, 1, Mix(
+            instructions=13, multiplies=3, adds=1, loads=7, stores=1, shuffles=1, moves=1,
+            branches=1, other=1, spills=2, vector_spills=2, lanes=12)),
+        (Machine.AARCH64, AARCH64, 1, Mix(
+            instructions=13, multiplies=3, adds=1, loads=6, stores=2, shuffles=1, moves=1,
+            branches=1, other=1, spills=3, vector_spills=3, lanes=12)),
+    ],
+    ids=lambda value: value.name if isinstance(value, Machine) else "",
+)  # fmt: skip
+def test_the_hot_loop_and_its_mix(machine: Machine, text: str, depth: int, mix: Mix) -> None:
+    hot = pieces(text, machine)[0]
+    assert (hot.depth, hot.innermost, hot.mix) == (depth, True, mix)
+    assert hot.instructions[-1].target == hot.instructions[0].address
+
+
+def test_outer_loops_are_without_the_inner_ones() -> None:
+    inner, outer, outside = pieces(X86_64, Machine.X86_64)
+    assert [inner.depth, outer.depth, outside.depth] == [2, 1, 0]
+    assert [i.address for i in outer.instructions] == [0xC, 0xE, 0x40, 0x44, 0x48]
+    assert not outer.innermost
+    assert outside.mix.instructions == 5
+    # Saving a register is no spill.
+    assert outside.mix.spills == 0
+
+
+def test_code_without_loops_is_one_piece() -> None:
+    straight = "".join(f"{line}\n" for line in AARCH64.splitlines() if "b.ne" not in line)
+    (only,) = pieces(straight, Machine.AARCH64)
+    assert (only.depth, only.mix.multiplies, only.mix.spills) == (0, 3, 3)
+
+
+def test_a_register_that_is_overwritten_no_longer_points_into_the_frame() -> None:
+    text = ARM.replace("add.w\tip, r0, #64", "ldr\tr7, [r1, #0]")
+    (hot, _) = pieces(text, Machine.ARM)
+    assert (hot.mix.spills, hot.mix.vector_spills) == (1, 1)
+
+
+def test_jumps_out_of_sight_make_no_loop() -> None:
+    text = "00000000 <f>:\n   0:\tmulps  %xmm0,%xmm1\n   3:\tjmp    4 <f+0x4>\n"
+    (only,) = pieces(text, Machine.I386)
+    assert (only.depth, only.mix.branches) == (0, 1)
+
+
+def single(machine: Machine, line: str) -> Mix:
+    (only,) = pieces(f"00000000 <f>:\n   0:\t{line}\n", machine)
+    return only.mix
+
+
+@pytest.mark.parametrize(
+    ("machine", "line", "loads", "stores"),
+    [
+        (Machine.X86_64, "vfmadd231ps 0x40(%rax){1to16},%zmm4,%zmm2", 1, 0),
+        (Machine.X86_64, "vmovups %zmm1,(%rax){%k1}", 0, 1),
+        (Machine.X86_64, "addl   $0x1,0x8(%rax)", 1, 1),
+        (Machine.X86_64, "lea    0x8(%rax,%rbx,4),%rcx", 0, 0),
+        (Machine.X86_64, "nopw   0x0(%rax,%rax,1)", 0, 0),
+        (Machine.X86_64, "cmpl   $0x1,0x8(%rax)", 1, 0),
+        (Machine.I386, "fmuls  0x4(%eax)", 1, 0),
+        (Machine.I386, "fstps  0x4(%eax)", 0, 1),
+        (Machine.AARCH64, "ld1\t{v0.4s-v3.4s}, [x0], #64", 4, 0),
+        (Machine.AARCH64, "prfm\tpldl1keep, [x0, #64]", 0, 0),
+        (Machine.ARM, "ldmia.w\tr0, {r4, r5, fp}", 3, 0),
+        (Machine.ARM, "vst1.32\t{d0}, [r3]", 0, 1),
+    ],
+)
+def test_loads_and_stores(machine: Machine, line: str, loads: int, stores: int) -> None:
+    mix = single(machine, line)
+    assert (mix.loads, mix.stores) == (loads, stores)
+
+
+@pytest.mark.parametrize(
+    ("machine", "line", "lanes"),
+    [
+        (Machine.X86_64, "vfmadd231ps (%rax),%zmm4,%zmm2", 16),
+        (Machine.X86_64, "mulss  %xmm0,%xmm1", 1),
+        (Machine.X86_64, "mulpd  %xmm0,%xmm1", 2),
+        (Machine.AARCH64, "fmla\tv0.2s, v1.2s, v2.2s", 2),
+        (Machine.AARCH64, "fmadd\ts0, s1, s2, s0", 1),
+        (Machine.ARM, "vmla.f32\td0, d1, d2[0]", 2),
+        (Machine.ARM, "vmul.f32\ts0, s1, s2", 1),
+        (Machine.AARCH64, "mul\tw0, w1, w2", 0),
+        (Machine.X86_64, "imul   %rax,%rbx", 0),
+    ],
+)
+def test_how_many_elements_are_multiplied(machine: Machine, line: str, lanes: int) -> None:
+    mix = single(machine, line)
+    assert (mix.lanes, mix.multiplies) == (lanes, int(lanes > 0))
+
+
+def test_a_ratio_needs_a_multiplication() -> None:
+    assert Mix(multiplies=4).per_multiply(6) == 1.5
+    assert Mix().per_multiply(6) is None
