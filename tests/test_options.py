@@ -70,6 +70,8 @@ def test_every_option_has_a_field_and_every_field_an_option() -> None:
         ("rename", ("a=b c",), "identifier"),
         ("rename", ("a=x", "b=x"), "same name"),
         ("rename", ("a=for",), "word of C"),
+        ("rename", ("a=linux",), "a macro of gcc"),
+        ("name", "unix", "a macro of gcc"),
         ("scale", "inf", "finite"),
         ("cflags", ("-D'",), "quotation"),
         ("cc", "@/no/such/file", "No such file"),
@@ -83,7 +85,8 @@ def test_bad_values_are_refused_by_name(name: str, text: object, what: str) -> N
 
 
 @pytest.mark.parametrize(
-    "text", ["ball", "my-net", "2nd", "", "...", "for", "math", "a" * 300, "é"]
+    "text",
+    ["ball", "my-net", "2nd", "", "...", "for", "For", "math", "linux", "i386", "a" * 300, "é"],
 )
 def test_any_file_name_becomes_a_legal_model_name(text: str) -> None:
     assert check_model_name(make_identifier(text))

@@ -20,6 +20,13 @@ _KEYWORDS = frozenset(
     """.split()
 )
 
+#: Macros of gcc and clang in gnu modes on the targets of today, by any of which a name becomes `1`.
+_MACROS = frozenset(
+    """
+    AVR i386 linux mc68000 mips MIPSEB MIPSEL MSP430 powerpc PPC sparc sun unix WIN32 WIN64 WINNT
+    """.split()
+)
+
 #: A model of this name would shadow a header of the C library, or a namespace.
 _TAKEN = frozenset(
     """
@@ -45,6 +52,8 @@ def check_tensor_name(name: str) -> str:
         )
     if name in _KEYWORDS:
         raise OptionError(f"{name!r} is a word of C or C++", cure="take another name")
+    if name in _MACROS:
+        raise OptionError(f"{name!r} is a macro of gcc on some systems", cure="take another name")
     return name
 
 
@@ -64,6 +73,6 @@ def make_identifier(text: str) -> str:
     name = re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_")[: _MAX_LENGTH - 4].rstrip("_")
     if not name or name[0].isdigit():
         name = f"net_{name}".rstrip("_")
-    if name in _KEYWORDS or name.lower() in _TAKEN:
+    if {name, name.lower()} & (_KEYWORDS | _MACROS) or name.lower() in _TAKEN:
         name = f"{name}_net"
     return name

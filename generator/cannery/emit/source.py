@@ -115,15 +115,21 @@ def model_hash(graph: Graph) -> str:
     return digest.hexdigest()[:16]
 
 
+#: What generated functions call their other parameters and variables.
+_PARAMETERS = ("workspace", "state", "pool", "length", "n")
+
+
 def interface(
     graph: Graph, rename: Mapping[str, str], io_order: str
 ) -> tuple[tuple[Tensor, ...], ...]:
-    """(inputs, outputs) with unique C identifiers made from the tensor names."""
-    taken = {"workspace", "state", "pool", "length", "n"}
+    """(inputs, outputs) with unique C identifiers made from the tensor names.
+
+    Raises OptionError where `rename` names no tensor, or takes a name that is another's.
+    """
+    taken = {*_PARAMETERS}
 
     def tensor(value: str) -> Tensor:
-        short = value.rsplit("/", 1)[0] if value in graph.outputs else value
-        name = rename.get(value) or make_identifier(short.split(":")[0]).lower()
+        name = rename.get(value) or _own_name(graph, value)
         unique, k = name, 1
         while unique in taken:
             k += 1
@@ -139,7 +145,30 @@ def interface(
             where="--rename",
             cure=f"one of: {known}",
         )
+    _check_renames(graph, rename)
     return tuple(map(tensor, graph.inputs)), tuple(map(tensor, graph.outputs))
+
+
+def _own_name(graph: Graph, value: str) -> str:
+    """What an input or output is called in C, unless that is taken."""
+    short = value.rsplit("/", 1)[0] if value in graph.outputs else value
+    return make_identifier(short.split(":")[0]).lower()
+
+
+def _check_renames(graph: Graph, rename: Mapping[str, str]) -> None:
+    """Raise OptionError where a new name is taken; names that differ in case share a macro."""
+    owners = dict.fromkeys(_PARAMETERS, "a parameter of the generated functions")
+    for value in (*graph.inputs, *graph.outputs):
+        if value not in rename:
+            owners.setdefault(_own_name(graph, value), f"tensor {value!r}")
+    for value, name in rename.items():
+        if name.lower() in owners:
+            raise OptionError(
+                f"{value!r} cannot be called {name!r}, as {owners[name.lower()]} is called so",
+                where="--rename",
+                cure="take another name, or rename both",
+            )
+        owners[name.lower()] = f"tensor {value!r}"
 
 
 def step_symbol(model: str, number: int, step: PlannedStep) -> str:
