@@ -90,7 +90,7 @@ def test_a_wrong_weight_is_found(tmp_path: Path) -> None:
 def test_large_networks_need_a_finite_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(selftest, "MAX_MACS", 0)
+    monkeypatch.setattr(selftest, "MAX_COST", 0)
     files = files_and_main(DType.FLOAT32)
     assert run(build(tmp_path / "right", files)) == b"0" + image(network(), Stimulus())
     broken = without_tanh(1e38)

@@ -331,3 +331,22 @@ def test_shared_models_that_multiply(tmp_path: Path) -> None:
         nested = LayerSpec("Functional", name, calls, model=inner)
         inner = Model(f"m{i + 1}", [image("x", 3), nested], ["x"], [(name, 2, 0)])
     assert "applies more than" in str(error_of(write_h5(tmp_path / "m", inner)))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_no_numbers(tmp_path: Path, value: float) -> None:
+    spec = dense()
+    spec.weights["kernel"][1, 0] = value
+    error = error_of(single(tmp_path, spec, 3))
+    assert isinstance(error, ModelError)
+    assert f"is {value}" in str(error) and "[1, 0]" in str(error) and "layer 'd'" in str(error)
+    assert "training has diverged" in str(error)
+
+
+def test_negative_variance(tmp_path: Path) -> None:
+    names = ("gamma", "beta", "moving_mean", "moving_variance")
+    weights = {name: np.ones(3, np.float32) for name in names}
+    weights["moving_variance"][2] = -0.5
+    spec = LayerSpec("BatchNormalization", "norm", (), {"epsilon": 1e-3}, weights)
+    error = error_of(single(tmp_path, spec, 2, 2, 3))
+    assert "variance of -0.5" in str(error) and "norm" in str(error)

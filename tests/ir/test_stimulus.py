@@ -107,3 +107,16 @@ def test_no_scale_undoes_a_change() -> None:
     ratios = np.divide(changed(weights), weights, dtype=np.float64)
     assert (ratios > 1.05).all()
     assert len(set(ratios.reshape(-1))) > 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_flipped_decision_is_not_taken_for_liveliness(seed: int) -> None:
+    """A one-hot output moves as a whole when large weights change enough, else not at all."""
+    rng = np.random.default_rng(seed)
+    b = GraphBuilder("net")
+    kernel = b.constant("w", (100 * rng.standard_normal((64, 10))).astype(np.float32))
+    x = b.node(MatMul(), [b.input("image", (1, 64)), kernel], name="dense")
+    b.output(b.node(Softmax(1), [x], name="scores"))
+    graph = b.build()
+    (y,) = evaluate(graph, best_stimulus(graph, BOUND).stimulus.inputs(graph)).values()
+    assert y.max() < 0.99

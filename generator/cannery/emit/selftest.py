@@ -13,13 +13,13 @@ from cannery.emit.environment import render
 from cannery.emit.source import Source
 from cannery.emit.tidy import tidy
 from cannery.ir.evaluate import evaluate
-from cannery.ir.stimulus import INCREMENT, MULTIPLIER, Stimulus, best_stimulus
+from cannery.ir.stimulus import INCREMENT, MULTIPLIER, Stimulus, best_stimulus, reference_cost
 from cannery.ir.tensor import DType
 from cannery.ops.registry import RefArray
 from cannery.schedule.schedule import ConstArray
 
-#: Networks with more multiply-accumulates than this keep the reference busy for over a second.
-MAX_MACS = 500_000_000
+#: Networks that cost more than this keep the reference busy for seconds, or fill the memory.
+MAX_COST = 800_000_000
 #: Of a larger output only so many elements are stored.
 MAX_STORED = 4096
 #: The self-test accepts an error of so many times what the network may have.
@@ -52,7 +52,7 @@ class Known:
 
 def render_selftest(source: Source) -> str:
     """The text of `<name>_selftest.c`."""
-    known = _known(source) if source.macs <= MAX_MACS else None
+    known = _known(source) if reference_cost(source.graph) <= MAX_COST else None
     stimulus = known.stimulus if known else Stimulus()
     text = render(
         "emit/selftest.c.j2", s=source, known=known, stimulus=stimulus,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from cannery.errors import CanneryError, ModelError, OptionError
+from cannery.frontends.numbers import check_numbers
 from cannery.frontends.options import ImportOptions
 from cannery.ir.graph import Graph
 from cannery.ir.verify import verify
@@ -69,6 +70,7 @@ def _load(reader: _Reader, path: Path, options: ImportOptions) -> Graph:
     try:
         graph = reader.load(path, options)
         verify(graph, after="import")
+        check_numbers(graph)
     except OptionError:
         raise
     except CanneryError as error:

@@ -35,6 +35,8 @@ PATIENCE = 3
 CHANGES = (0.125, 0.0625)
 #: All layers together change by so small a part of that that no saturated output flips.
 JOINT = 1e-3
+#: Each layer by itself changes by this part of it.
+FINE = 1.0 / 64
 #: What the references cost beside multiply-accumulates, in the same unit (about 5 ns): nodes, the
 #: elements of their outputs, the elements of one output channel's weights.
 NODE_COST = 10_000
@@ -131,7 +133,7 @@ def best_stimulus(
     layer. `make` gives the inputs where they are not those of the graph.
     """
     search = _Search(graph, make or (lambda stimulus: stimulus.inputs(graph)), bound)
-    cost = _cost(graph)
+    cost = reference_cost(graph)
     judging = cost * (1 + len(search.weights) // 2)
     if judging > LARGE_BUDGET:
         return search.quick(LARGE_BUDGET // cost // 2)
@@ -160,10 +162,13 @@ class _Search:
         return layer_weights(self.graph)
 
     def judge(self, stimulus: Stimulus) -> Verdict:
-        """Layer by layer."""
+        """Layer by layer, extrapolated from a small change, which flips no saturated output."""
         with np.errstate(all="ignore"):
             values = evaluate_all(self.graph, self.make(stimulus))
-            shifts = {k: _shift(self.graph, values, [name]) for k, name in self.weights.items()}
+            shifts = {
+                k: _shift(self.graph, values, [name], FINE) / FINE
+                for k, name in self.weights.items()
+            }
         return Verdict(stimulus, shifts)
 
     def joint_shift(self, stimulus: Stimulus) -> float:
@@ -251,7 +256,8 @@ def _macs(graph: Graph, layer: str | None = None) -> int:
     )
 
 
-def _cost(graph: Graph) -> int:
+def reference_cost(graph: Graph) -> int:
+    """What the references of a network take, in multiply-accumulates."""
     elements = sum(graph.types[output].elements for node in graph.nodes for output in node.outputs)
     weights = (graph.types[name].shape for name in layer_weights(graph).values())
     loops = sum(prod(shape[:-1]) for shape in weights)

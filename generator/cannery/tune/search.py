@@ -26,8 +26,9 @@ from cannery.tune.measure import Protocol, alone, check, measure, measure_peak
 BATCH_CANDIDATES = 160
 
 #: Candidates of the first program under a budget, which shows how long one takes, and what is
-#: assumed before that, in seconds.
+#: assumed before that, in seconds. Later ones are small as well: candidates differ much.
 FIRST_CANDIDATES = 16
+BUDGET_CANDIDATES = 32
 CANDIDATE_SECONDS = 0.4
 
 #: Fewer candidates of a contest are not worth a program of their own.
@@ -150,7 +151,7 @@ class Search:
             return float("inf"), BATCH_CANDIDATES
         left = self.budget - (time.monotonic() - self.started)
         if self.seconds_each:
-            return left / self.seconds_each, BATCH_CANDIDATES
+            return left / self.seconds_each, BUDGET_CANDIDATES
         return left / CANDIDATE_SECONDS, FIRST_CANDIDATES
 
     def _known(self, contest: Contest) -> bool:
@@ -182,7 +183,9 @@ class Search:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         self.measured += len(candidates)
-        self.seconds_each = (time.monotonic() - began) / len(candidates)
+        # The slowest so far: what is left should not take longer than the budget allows.
+        each = (time.monotonic() - began) / len(candidates)
+        self.seconds_each = max(self.seconds_each, each)
 
     def _check(self, built: Built, candidates: Iterable[Candidate]) -> dict[str, Measurement]:
         """Error, fault and code size by symbol."""
