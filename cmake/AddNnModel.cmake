@@ -306,9 +306,15 @@ function(_cannery_add_generation)
     set(touch COMMAND "${CMAKE_COMMAND}" -E touch_nocreate ${outputs})
   endif()
   _cannery_records(records)
+  # Of several instruction sets each is tuned by a command of its own.
+  set(advice)
+  list(LENGTH ARG_ISA count)
+  if(count LESS 2)
+    set(advice "--tuned-by=build the target ${target}_autotune")
+  endif()
   add_custom_command(
     OUTPUT ${outputs}
-    COMMAND ${python_command} -m cannery compile "${ARG_MODEL}" -o "${folder}" ${options}
+    COMMAND ${python_command} -m cannery compile "${ARG_MODEL}" -o "${folder}" ${options} ${advice}
       "--macros=${macros}" --depfile "${folder}/${ARG_NAME}.d"
     ${touch}
     DEPENDS "${ARG_MODEL}" ${records} ${tuned} "${macros}" ${probe}

@@ -36,7 +36,8 @@ class Options:
     `input_dtype`, by tensor: a uint8 input is read as `scale * value + offset`. `rename` maps
     tensor names of the model to names in C. `outputs` cuts the network there. `macros` is what the
     compiler prints for `-dM -E` under the flags in use: the code keeps to what it proves. `cc` to
-    `runner` say how to build and run what is measured.
+    `runner` say how to build and run what is measured. `tuned_by` is what messages advise to make a
+    tuning record.
     """
 
     model: Path
@@ -59,6 +60,7 @@ class Options:
     cflags: tuple[str, ...] = ()
     ldflags: tuple[str, ...] = ()
     runner: tuple[str, ...] = ()
+    tuned_by: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("dims", "input_dtype", "rename"):
@@ -225,6 +227,8 @@ SPECS: tuple[Spec, ...] = (
     Spec("ldflags", _MANY, "Flags for linking.", _words, "FLAGS", cmake=False),
     Spec("runner", _MANY, "Command that runs a program of the target: `CMD program args...`.",
          _commands, "CMD", cmake=False),
+    Spec("tuned_by", _ONE, "What messages advise to make a record (default: a command).",
+         str, "TEXT", cmake=False),
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import shlex
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,15 +15,16 @@ import msgspec
 import numpy as np
 import pytest
 
+from cannery.cli import autotune
 from cannery.errors import CanneryWarning, RecordError
 from cannery.ir.graph import Graph
 from cannery.ops.registry import RefArray
-from cannery.options import Options
+from cannery.options import SPECS, Options, make_options
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import Schedule, all_schedules, legal
 from cannery.target.runner import Origin
 from cannery.target.targets import find_target
-from cannery.tune.lookup import find_record, recorded_choices
+from cannery.tune.lookup import autotune_command, find_record, recorded_choices
 from cannery.tune.plan import Unit
 from cannery.tune.record import (
     FORMAT,
@@ -234,11 +236,51 @@ def test_no_record(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert recorded_choices(graph, singles(graph), GENERIC, options_in(tmp_path)) == (None, {})
-    with pytest.raises(RecordError, match=r"there is no tuning record .*cannery autotune toy\.h5"):
+    with pytest.raises(
+        RecordError, match=r"there is no tuning record .*cannery autotune .*toy\.h5 --"
+    ):
         recorded_choices(graph, singles(graph), GENERIC, options_in(tmp_path, locked=True))
     explicit = options_in(tmp_path, tuning=tmp_path / "mine.json")
     with pytest.warns(CanneryWarning, match=r"mine\.json: there is no tuning record"):
         recorded_choices(graph, singles(graph), GENERIC, explicit)
+
+
+def test_the_advised_command_makes_the_record_that_is_missed(tmp_path: Path) -> None:
+    raw = {
+        "name": "net", "target": "atom32", "locked": True, "max_error": "0.001", "batch": "2",
+        "tuning": str(tmp_path / "my records.json"), "dims": ("x.1=3",), "offset": "-0.5",
+        "input_dtype": ("x=uint8",), "outputs": ("a", "b"), "cflags": ("-O1 -DX='a b'",),
+        "io_layout": "nchw", "runner": ("ssh robot",), "rename": ("a=c",),
+    }  # fmt: skip
+    options = make_options(tmp_path / "toy.h5", raw)
+    words = shlex.split(autotune_command(options, find_target("atom32")))
+    assert words[:2] == ["cannery", "autotune"]
+    context = autotune.command.make_context("autotune", words[2:])
+    given = {k: v for k, v in context.params.items() if k in {spec.name for spec in SPECS}}
+    expected = replace(options, name="toy", locked=False, rename={})
+    assert make_options(context.params["model"], given) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"isa": ("sse2",), "target": "native"}, " --isa sse2"),
+        ({"isa": ("avx2", "sse2"), "target": "native"}, " --isa sse2-32"),
+        ({"target": "any", "macros": Path("m.txt")}, " --isa sse2-32"),
+        ({"target": "native"}, ""),
+    ],
+)
+def test_the_advised_command_names_one_instruction_set(changes: dict[str, Any], words: str) -> None:
+    options = options_in(Path(), **changes)
+    target = find_target("sse2-32")
+    assert autotune_command(options, target) == f"cannery autotune toy.h5{words}"
+
+
+def test_a_build_gives_its_own_advice(tmp_path: Path) -> None:
+    graph = network()
+    options = options_in(tmp_path, locked=True, tuned_by="build the target toy_autotune")
+    with pytest.raises(RecordError, match=r"record \(build the target toy_autotune\)"):
+        recorded_choices(graph, singles(graph), GENERIC, options)
 
 
 def test_native_and_its_instruction_set_share_records(tmp_path: Path) -> None:

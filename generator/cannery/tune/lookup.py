@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cannery.errors import CanneryWarning, RecordError
 from cannery.ir.graph import Graph
 from cannery.options import Options
+from cannery.options_text import option_words
 from cannery.schedule.program import Choice
-from cannery.target.targets import NATIVE, Target, plain_target
+from cannery.target.targets import ANY, NATIVE, Target, plain_target
 from cannery.tune.plan import Unit
 from cannery.tune.record import Found, Record, find_choices, read_record, record_path
 
@@ -43,11 +46,11 @@ def recorded_choices(
     path, record = find_record(options, target)
     if record is None:
         if options.locked or options.tuning is not None:
-            _tell(f"{path}: there is no tuning record", options, path)
+            _tell(f"{path}: there is no tuning record", options, target)
         return None, {}
     found = find_choices(path, record, graph, units, target.isa, options.max_error)
     if found.unusable:
-        _tell(_problem(found, units), options, path)
+        _tell(_problem(found, units), options, target)
     return path, dict(found.choices)
 
 
@@ -59,10 +62,23 @@ def _problem(found: Found, units: Sequence[Unit]) -> str:
     return text
 
 
-def _tell(problem: str, options: Options, path: Path) -> None:
-    cure = f"run cannery autotune {options.model.name}"
+def _tell(problem: str, options: Options, target: Target) -> None:
+    cure = options.tuned_by or f"run {autotune_command(options, target)}"
     if options.locked:
         where, _, what = problem.partition(": ")
         raise RecordError(what, where=where, cure=cure)
     text = f"{problem}; the cost model chooses instead ({cure})"
     warnings.warn(text, CanneryWarning, stacklevel=2)
+
+
+#: Options without influence on a plan and on where its record lies.
+_NO_MATTER = ("name", "rename", "locked", "tuned_by")
+
+
+def autotune_command(options: Options, target: Target) -> str:
+    """The command that makes the record which `options` look for, for one of their targets."""
+    if len(options.isa) > 1 or (options.target == ANY and not options.isa):
+        isa = plain_target(target.isa).name
+        options = replace(options, isa=(isa,), target=NATIVE, macros=None)
+    words = ["cannery", "autotune", str(options.model), *option_words(options, _NO_MATTER)]
+    return shlex.join(words)

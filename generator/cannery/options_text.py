@@ -1,0 +1,55 @@
+"""Options as a user would give them: the inverse of `make_options`."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Collection, Mapping
+from enum import Enum
+from typing import Any
+
+from cannery.options import SPECS, Options, Spec
+
+#: Options that are kept as words, but given as one text.
+_WORDS = ("cflags", "ldflags")
+
+
+def option_words(options: Options, leave_out: Collection[str] = ()) -> list[str]:
+    """Words of the command line for every option that is not at its default.
+
+    `leave_out` names fields of Options. The words are not quoted for a shell.
+    """
+    words: list[str] = []
+    for spec in SPECS:
+        value, default = getattr(options, spec.name), _DEFAULTS.get(spec.name)
+        if spec.name in leave_out or value == default:
+            continue
+        words += [spec.flag] if value is True else _valued(spec, value)
+    return words
+
+
+def _default(item: dataclasses.Field[Any]) -> object:
+    if item.default_factory is not dataclasses.MISSING:
+        return item.default_factory()
+    return item.default
+
+
+_DEFAULTS = {item.name: _default(item) for item in dataclasses.fields(Options)}
+
+
+def _valued(spec: Spec, value: object) -> list[str]:
+    if spec.name in _WORDS and isinstance(value, tuple):
+        texts = [shlex.join(value)]
+    elif isinstance(value, Mapping):
+        texts = [f"{key}={_text(item)}" for key, item in value.items()]
+    else:
+        texts = [_text(item) for item in (value if isinstance(value, tuple) else (value,))]
+    words: list[str] = []
+    for text in texts:
+        # One word, so that a value which begins with a dash stays a value.
+        words += [f"{spec.flag}={text}"] if text.startswith("-") else [spec.flag, text]
+    return words
+
+
+def _text(value: object) -> str:
+    return str(value.value if isinstance(value, Enum) else value)
