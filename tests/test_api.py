@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -116,3 +117,14 @@ def test_no_model(tmp_path: Path) -> None:
 def test_unknown_attribute() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         cannery.nothing  # noqa: B018
+
+
+def test_a_cache_that_cannot_be_written(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert cannery.load(model, isa="generic")(image()).dtype == np.float32
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(ToolchainError, match=r"nowhere.*No such file.*TMPDIR"):
+        cannery.load(model, isa="generic")

@@ -3,11 +3,13 @@
     net = cannery.load("ball.h5")
     scores = net(image)
 
-Libraries are kept in a per-user cache, by content and compiler.
+Libraries are kept in a per-user cache, by content and compiler; in a temporary folder where the
+cache cannot be written.
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import hashlib
 import os
@@ -174,14 +176,40 @@ def _library(options: Options, toolchain: Toolchain, files: Mapping[str, bytes])
         digest.update(text.encode() + b"\0")
     for name in sorted(files):
         digest.update(name.encode() + b"\0" + files[name])
-    folder = user_cache() / "libraries" / digest.hexdigest()[:24]
-    library = folder / f"{options.name}.so"
-    if not library.is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(str(folder / "lock")):
-            if not library.is_file():
-                _build(options, toolchain, files, library)
+    name = f"{options.name}.so"
+    try:
+        library = user_cache() / "libraries" / digest.hexdigest()[:24] / name
+        _build_once(options, toolchain, files, library)
+    except OSError:
+        # A cache that cannot be written is none.
+        try:
+            library = _temporary_folder() / name
+            _build(options, toolchain, files, library)
+        except OSError as error:
+            raise ToolchainError(
+                f"no library can be written: {error.strerror}",
+                where=error.filename or f"network {options.name!r}",
+                cure="make room, or let TMPDIR name a folder that can be written",
+            ) from None
     return library
+
+
+def _build_once(
+    options: Options, toolchain: Toolchain, files: Mapping[str, bytes], library: Path
+) -> None:
+    if library.is_file():
+        return
+    library.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(str(library.parent / "lock")):
+        if not library.is_file():
+            _build(options, toolchain, files, library)
+
+
+def _temporary_folder() -> Path:
+    """A folder that is there until Python ends."""
+    folder = Path(tempfile.mkdtemp(prefix="cannery-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _build(
