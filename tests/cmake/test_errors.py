@@ -31,8 +31,15 @@ def _told(text: str) -> str:
         ("ball MODEL ball.h5 MAX_ERROR", "no value after MAX_ERROR"),
         ("ball MODEL ball.h5 NAME 2nd", "NAME 2nd is no C identifier"),
         ("ball MODEL ball.h5 NAME [[a; rm -rf /]]", "is no C identifier"),
-        ("ball MODEL ball.h5 TARGET pentium", "unknown target or instruction set 'pentium'"),
+        (
+            "ball MODEL ball.h5 TARGET pentium",
+            "unknown target 'pentium'; known are native, atom32,",
+        ),
         ("ball MODEL ball.h5 ISA sse9", "unknown instruction set 'sse9'"),
+        (
+            "ball MODEL ball.h5 ISA atom32",
+            "unknown instruction set 'atom32'; known are generic, sse2",
+        ),
         ("ball MODEL ball.h5 ISA sse2 sse9", "unknown instruction set 'sse9'"),
         ("ball MODEL ball.h5 TARGET atom32 ISA sse2", "give TARGET or ISA, not both"),
         ("ball MODEL ball.h5 FLAGS_FROM cpu", "FLAGS_FROM cpu is no target"),
@@ -108,3 +115,22 @@ def test_a_bad_model_keeps_the_earlier_result(project: Project) -> None:
     assert project.manifest() == before
     write_tiny_model(project.folder / "ball.h5", unsupported=True)
     assert "MyLayer" in project.build(ok=False)
+
+
+@pytest.mark.parametrize("generator", ["Ninja", "Unix Makefiles"])
+def test_a_record_that_is_not_there(project: Project, generator: str) -> None:
+    project.lists("add_nn_model(ball MODEL ball.h5 ISA generic TUNING records/mine.json)\n")
+    project.configure(generator=generator)
+    text = _told(project.build())
+    assert "mine.json: there is no tuning record; the cost model chooses instead" in text
+    assert "(build the target ball_autotune)" in text
+    project.write("records/mine.json", "damaged")
+    assert "mine.json: damaged" in _told(project.build(ok=False))
+
+
+def test_a_locked_network_without_its_record(project: Project) -> None:
+    project.lists("add_nn_model(ball MODEL ball.h5 ISA generic TUNING mine.json LOCKED)\n")
+    project.configure()
+    text = _told(project.build(ok=False))
+    assert "cannery: error: " in text
+    assert "there is no tuning record (build the target ball_autotune)" in text

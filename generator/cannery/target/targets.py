@@ -144,9 +144,14 @@ def find_target(name: str) -> Target:
         raise OptionError(f"unknown target {name!r}", cure=f"one of: {known}") from None
 
 
+def isa_names() -> tuple[str, ...]:
+    """What `parse_isa` knows."""
+    return tuple(row.name for row in (*_PLAIN, *_PLAIN_32))
+
+
 def parse_isa(text: str) -> Isa:
     """The instruction set called `avx2`, or `ssse3-32` for 32-bit x86; OptionError if unknown."""
-    return TARGETS[text].isa if text.endswith("-32") and text in TARGETS else isa_row(text)
+    return TARGETS[text].isa if text in isa_names() else isa_row(text)
 
 
 def isa_from_macros(macros: Mapping[str, str]) -> Isa:
