@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedError
 from cannery.frontends.interface import check_input_dtypes, declare_input, finish
-from cannery.frontends.onnx_fold import folded
+from cannery.frontends.onnx_fold import MAX_BYTES, foldable, folded
 from cannery.frontends.onnx_model import STANDARD, OnnxInput, OnnxModel, OnnxNode, readers
 from cannery.frontends.onnx_ops.base import (
     Computed,
@@ -25,9 +25,12 @@ from cannery.ir.graph import Graph, GraphBuilder
 from cannery.ir.tensor import DType
 
 #: Versions of the standard operators that are read.
-OPSETS = range(7, 28)
+OPSETS = range(7, 29)
 
-_INPUT_DTYPES = {"float": DType.FLOAT32, "uint8": DType.UINT8}
+_INPUT_DTYPES = {
+    "float": DType.FLOAT32, "uint8": DType.UINT8, "int8": DType.INT8, "int16": DType.INT16,
+    "int32": DType.INT32, "int64": DType.INT64, "bool": DType.BOOL,
+}  # fmt: skip
 
 #: Operators that see channels in axis 1, of their first input.
 _CHANNELS_FIRST = frozenset(
@@ -106,6 +109,7 @@ class _Importer:
         self._values: dict[str, Value] = {}
         self._unknown: set[str] = set()
         self._problems: list[Problem] = []
+        self._folded = 0
         self._used = {i for node in nodes for i in node.inputs} | set(outputs)
 
     def run(self) -> Graph:
@@ -135,7 +139,7 @@ class _Importer:
         where = f"input {given.name!r}"
         if given.dtype not in _INPUT_DTYPES:
             raise UnsupportedError(
-                f"its elements are {given.dtype}", where=where, cure="make it float or uint8"
+                f"its elements are {given.dtype}", where=where, cure="make them float"
             )
         shape = sizes.shape(given)
         is_first = len(shape) == 4 and self._meets_channels_first(given.name)
@@ -199,6 +203,7 @@ class _Importer:
             scope = Scope(self._state, node, [self._value(i, where) for i in node.inputs])
             known = folded(scope)
             if known is not None:
+                self._count(known)
                 results: Sequence[Value] = [known]
             else:
                 built = (build or find_operator(node))(scope)
@@ -212,6 +217,12 @@ class _Importer:
             error.where = error.where or where
             raise
 
+    def _count(self, known: Constant) -> None:
+        """Add up the sizes of what was folded; ModelError if they could fill the memory."""
+        self._folded += known.array.nbytes
+        if self._folded > MAX_BYTES:
+            raise ModelError("tensors computed from constants are too large, all together")
+
     def _store(self, node: OnnxNode, results: Sequence[Value]) -> None:
         for index, output in enumerate(node.outputs):
             if index < len(results):
@@ -223,8 +234,6 @@ class _Importer:
 
 def _is_shape_op(node: OnnxNode) -> bool:
     """Whether an operator may be folded without being supported otherwise."""
-    from cannery.frontends.onnx_fold import foldable
-
     return node.domain in STANDARD and node.kind in foldable()
 
 
@@ -237,7 +246,7 @@ class Sizes:
         known = set()
         for given in inputs:
             dims = given.dims or ()
-            known |= {self._key(given, axis) for axis, d in enumerate(dims) if _is_open(d)}
+            known |= {self._key(given, k) for k, d in enumerate(dims) if not isinstance(d, int)}
             if dims and isinstance(dims[0], str):
                 self._batches.add(dims[0])
         for name in options.dims:
@@ -261,7 +270,7 @@ class Sizes:
     def _size(self, given: OnnxInput, axis: int, where: str) -> int:
         assert given.dims is not None
         d = given.dims[axis]
-        if isinstance(d, int) and not _is_open(d):
+        if isinstance(d, int):
             if axis == 0 and len(given.dims) > 1 and self._options.batch not in (1, d):
                 cure = "export the model with an open batch"
                 raise OptionError(f"the batch of {where} is fixed at {d}", cure=cure)
@@ -273,8 +282,3 @@ class Sizes:
             return self._options.batch
         cure = f"fix it to n by --dim {key}=n"
         raise UnsupportedError(f"dimension {axis} is open", where=where, cure=cure)
-
-
-def _is_open(dim: int | str | None) -> bool:
-    """Some exporters write 0 for a dimension that is not known."""
-    return not isinstance(dim, int) or dim == 0

@@ -19,6 +19,8 @@ from cannery.frontends.onnx_ops.base import Constant, Scope
 
 #: A folded tensor may have this many elements, so that a small file cannot fill the memory.
 _MAX_ELEMENTS = 2**26
+#: Bytes of all folded tensors of a model.
+MAX_BYTES = 2**29
 
 _Array = NDArray[Any]
 _Fold = Callable[[Scope, Sequence[_Array]], _Array]

@@ -169,7 +169,7 @@ class _Decoder:
         return Subgraph()
 
     def _tensor(self, tensor: Any) -> Array:
-        """A tensor as an array; bfloat16 and float16 become float32."""
+        """A tensor as an array of its own element type."""
         where = f"tensor {tensor.name!r}"
         dims = tuple(tensor.dims)
         if any(d < 0 for d in dims) or prod(dims) > MAX_ELEMENTS:
@@ -183,8 +183,6 @@ class _Decoder:
             array = array.reshape(dims)
         except Exception:  # whatever to_array makes of lies about sizes
             raise ModelError("its data do not have its type and shape", where=where) from None
-        if array.dtype.name in ("float16", "bfloat16"):
-            array = array.astype(np.float32)
         return array
 
     def _is_known(self, data_type: int) -> bool:

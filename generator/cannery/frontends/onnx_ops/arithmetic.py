@@ -10,7 +10,7 @@ from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_ops.base import Scope
 from cannery.ops.window import Pads, extent
 
-#: TensorProto.DataType (onnx.proto) to numpy; float16 and bfloat16 are computed in float32.
+#: TensorProto.DataType (onnx.proto) to numpy.
 _ELEMENTS = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64",
     9: "bool", 11: "float64", 12: "uint32", 13: "uint64",

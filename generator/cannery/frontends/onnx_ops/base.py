@@ -249,7 +249,7 @@ class Scope:
             moved = np.ascontiguousarray(array.transpose(perm)).reshape(
                 tuple(array.shape[p] for p in perm)
             )
-            if moved.dtype.kind != "f" and moved.dtype.name not in {d.value for d in DType}:
+            if moved.dtype.name not in {d.value for d in DType}:
                 raise UnsupportedError(f"elements of {moved.dtype.name} are not supported")
             hint = value.hint or f"{self.name}/constant"
             self._state.constants[key] = self._builder.constant(hint, moved)

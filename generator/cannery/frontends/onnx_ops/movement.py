@@ -332,10 +332,12 @@ def blocks(scope: Scope) -> Value:
     if b < 1 or (c % (b * b) if to_space else (h % b or w % b)):
         raise ModelError(f"blocksize {b} does not fit shape {x.shape}")
     source = scope.last(x)
+    depth_first = scope.text("mode", "DCR", ("DCR", "CRD")) == "DCR"
     if not to_space:
         inner: tuple[int, ...] = (n, h // b, b, w // b, b, c)
-        perm, outer = (0, 1, 3, 2, 4, 5), (n, h // b, w // b, b * b * c)
-    elif scope.text("mode", "DCR", ("DCR", "CRD")) == "DCR":
+        perm = (0, 1, 3, 2, 4, 5) if depth_first else (0, 1, 3, 5, 2, 4)
+        outer = (n, h // b, w // b, b * b * c)
+    elif depth_first:
         inner = (n, h, w, b, b, c // (b * b))
         perm, outer = (0, 1, 3, 2, 4, 5), (n, h * b, w * b, c // (b * b))
     else:

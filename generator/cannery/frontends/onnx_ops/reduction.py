@@ -36,6 +36,8 @@ def reduced(
     label: str = "",
 ) -> Computed:
     """A tensor without some axes, or with them as ones."""
+    if not kind.empty and any(x.shape[a] == 0 for a in axes):
+        raise UnsupportedError("a reduction over no elements is not supported")
     name, perm = scope.as_is(x)
     lying = tuple(sorted(perm.index(a) for a in axes))
     y = scope.node(kind(lying, keep), [name], label)

@@ -89,7 +89,8 @@ class Resize(Op):
         """The input position of output index `o`, before clamping."""
         scale, out, half = self._scale(axis, size), self.sizes[axis], Fraction(1, 2)
         if self.coordinate == "align_corners":
-            return Fraction(o * (size - 1), out - 1) if out > 1 else Fraction(0)
+            length = scale * size
+            return o * (size - 1) / (length - 1) if length != 1 else Fraction(0)
         if self.coordinate == "asymmetric":
             return o / scale
         if self.coordinate == "pytorch_half_pixel" and out == 1:
