@@ -105,7 +105,6 @@ class _Importer:
             raise UnsupportedLayersError([problem]) from error
         except CanneryError as error:
             error.where = error.where or f"layer {application.name!r} ({layer.class_name})"
-            error.cure = error.cure or _CURE
             raise
 
     def _check_shape(self, value: str, expected: tuple[int | None, ...] | None) -> None:
