@@ -165,6 +165,23 @@ def test_a_full_disk_is_told_with_a_cure(
     assert f"make room; programs are built in {tempfile.gettempdir()}" in told
 
 
+def test_where_nothing_can_be_written_is_told_with_a_cure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = str(write_tiny_model(tmp_path / "ball.h5"))
+    words = ["compile", model, "--isa", "sse2", "-o"]
+    for more in (["/proc/x"], [str(tmp_path / "out"), "--dump", "/proc/x"]):
+        assert invoke([*words, *more]) == 2
+        told = capsys.readouterr().err
+        assert told.startswith("cannery: error: /proc/x: ")
+        assert told.endswith("or name another place)\n")
+    monkeypatch.setattr("cannery.tune.tuner.tune", None)  # It is told before anything is measured.
+    assert invoke(["autotune", model, "--tuning", "/proc"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("cannery: error: /proc: the tuning record cannot be written there")
+    assert "--tuning PATH puts it elsewhere" in told
+
+
 def test_a_disk_that_refuses_leaves_no_folder(tmp_path: Path) -> None:
     model = write_tiny_model(tmp_path / "ball.h5")
     # No file may have more than one block of 512 or 1024 bytes.
@@ -178,6 +195,6 @@ def test_a_disk_that_refuses_leaves_no_folder(tmp_path: Path) -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.endswith(": File too large\n")
+    assert done.stderr.endswith(": File too large (raise the limit, see ulimit -f)\n")
     assert done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == [model]

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from cannery.cli.files import depfile_text, own_files, write_files
+from cannery.tune import build
+from cannery.tune.cache import replace_file
 
 FILES = {"a.h": b"one", "cannery/b.h": b"two"}
+
+
+def write_one(path: Path, data: bytes) -> None:
+    write_files({path: data})
+
+
+def write_unnamed(path: Path, data: bytes) -> None:
+    build.write(path.parent, {path.name: data})
 
 
 def below(folder: Path, files: Mapping[str, bytes]) -> dict[Path, bytes]:
@@ -49,6 +60,20 @@ def test_a_full_disk_leaves_everything_as_it_was(
     found = {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*")}
     assert found == {*FILES, "cannery"}
     assert (tmp_path / "a.h").read_bytes() == b"one"
+
+
+@pytest.mark.parametrize("write", [write_one, write_unnamed, replace_file])
+def test_a_read_only_file_system_is_told_of_the_file_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path, bytes], object]
+) -> None:
+    def refuse(self: Path, *_: object, **__: object) -> NoReturn:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    for name in ("write_bytes", "open", "unlink"):
+        monkeypatch.setattr(Path, name, refuse)
+    with pytest.raises(OSError, match="Read-only") as caught:
+        write(tmp_path / "a.json", b"")
+    assert caught.value.filename == str(tmp_path / "a.json")
 
 
 def test_depfile_escapes(tmp_path: Path) -> None:

@@ -52,7 +52,24 @@ def single(folder: Path, spec: LayerSpec, *shape: int, version: str = "2.15.0") 
 
 
 def test_missing_file(tmp_path: Path) -> None:
-    assert "No such file" in str(error_of(tmp_path / "nothing.h5"))
+    assert str(error_of(tmp_path / "nothing.h5")).endswith(
+        "No such file or directory (check the path and its permissions)"
+    )
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        layer("Cropping2D", "c", cropping=[[3, 3], [0, 0]]),
+        layer("MaxPooling2D", "p", pool_size=[9, 9], strides=[1, 1], padding="valid"),
+        layer("Reshape", "r", target_shape=[7, 5]),
+        layer("Reshape", "s", target_shape=[-1, -1]),
+    ],
+)
+def test_layers_that_do_not_fit_their_input_come_with_a_cure(
+    tmp_path: Path, spec: LayerSpec
+) -> None:
+    assert "save" in error_of(single(tmp_path, spec, 6, 6, 2)).cure
 
 
 def test_empty_file(tmp_path: Path) -> None:

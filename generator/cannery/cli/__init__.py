@@ -124,10 +124,18 @@ def _os_error(error: OSError) -> int:
     ):  # fmt: skip
         raise error
     place = f"{error.filename}: " if error.filename else ""
-    cure = ""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        cure = f" (make room; programs are built in {tempfile.gettempdir()}, or where TMPDIR says)"
-    return print_error(f"{place}{error.strerror}{cure}")
+    return print_error(f"{place}{error.strerror} ({_os_cure(error.errno)})")
+
+
+def _os_cure(number: int | None) -> str:
+    """What to do about an error of the system."""
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return f"make room; programs are built in {tempfile.gettempdir()}, or where TMPDIR says"
+    if number in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "change its permissions, or name another place"
+    if number in (errno.EMFILE, errno.EFBIG):
+        return f"raise the limit, see ulimit -{'n' if number == errno.EMFILE else 'f'}"
+    return "check the path, or name another place"
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from cannery.cli.files import check_output_file, depfile_text, own_files, write_
 from cannery.cli.output import json_option, note, print_json, remark
 from cannery.cli.tuning_progress import live_progress
 from cannery.cli.tuning_report import as_dict, print_report
-from cannery.errors import OptionError
+from cannery.errors import OptionError, RecordError
 from cannery.options import Options, make_options
 from cannery.target.runner import Origin
 from cannery.target.toolchain import find_toolchain
@@ -67,6 +68,7 @@ def command(
             print_json({"record": str(record) if record else None, "changed": False})
         return 0
     _check_tuning(options)
+    _check_writable(options)
     with live_progress() as progress:
         outcome = tune(options, Settings(budget, exhaustive), progress)
     _write_depfile(depfile, options, outcome.path)
@@ -89,6 +91,21 @@ def _check_tuning(options: Options) -> None:
             f"there is no folder {place}", where="--tuning", cure="make it, or name a .json file"
         )
     check_output_file(place, "--tuning")
+
+
+def _check_writable(options: Options) -> None:
+    """Raise RecordError where no record can be written: measuring takes minutes."""
+    place = options.tuning or options.model
+    folder = place if place.is_dir() else place.parent
+    if not folder.is_dir():
+        return
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise RecordError(
+            f"the tuning record cannot be written there: {error.strerror}", where=str(folder),
+            cure="--tuning PATH puts it elsewhere",
+        ) from None  # fmt: skip
 
 
 def _is_emulated(options: Options) -> bool:

@@ -32,7 +32,9 @@ def write_files(files: Mapping[Path, bytes]) -> list[Path]:
             temporary.replace(path)
     finally:
         for temporary, _ in staged:
-            temporary.unlink(missing_ok=True)
+            # On a file system that cannot be written even this fails, and would hide why.
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
         for folder in reversed(made):
             # Those that hold something by now stay.
             with suppress(OSError):

@@ -90,12 +90,13 @@ def _head(path: Path) -> bytes:
                 where=where,
                 cure="save the Keras model as .keras or .h5",
             )
-        raise ModelError("a folder, not a model file", where=where)
+        raise ModelError("a folder, not a model file", where=where, cure="name a file in it")
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
     except OSError as error:
-        raise ModelError(f"cannot be read: {error.strerror}", where=where) from None
+        cure = "check the path and its permissions"
+        raise ModelError(f"cannot be read: {error.strerror}", where=where, cure=cure) from None
     if not head:
         raise ModelError("the file is empty", where=where, cure="save the model again")
     if head.startswith(_LFS_POINTER):

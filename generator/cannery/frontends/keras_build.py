@@ -21,6 +21,9 @@ from cannery.frontends.options import ImportOptions
 from cannery.frontends.unsupported import Problem, UnsupportedLayersError
 from cannery.ir.graph import Graph, GraphBuilder
 
+#: Where nothing better is known: Keras shows what is wrong when it builds the layer again.
+_CURE = "check the layer and the size of its input in Keras, and save the model again"
+
 
 def build_graph(model: ModelConfig, store: WeightStore, options: ImportOptions) -> Graph:
     """The graph of a model.
@@ -105,6 +108,7 @@ class _Importer:
             raise UnsupportedLayersError([problem]) from error
         except CanneryError as error:
             error.where = error.where or f"layer {application.name!r} ({layer.class_name})"
+            error.cure = error.cure or _CURE
             raise
 
     def _check_shape(self, value: str, expected: tuple[int | None, ...] | None) -> None:

@@ -160,6 +160,7 @@ class _EntryReader:
             return self.problem(error)
         except ModelError as error:
             error.where = error.where or f"layer {self.name!r}"
+            error.cure = error.cure or "correct it in the Keras model, and save that again"
             raise
 
     def _check_builtin(self) -> None:

@@ -47,13 +47,20 @@ def find_ninja() -> str:
 
 
 def write(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files (relative path -> content) under a folder, those that differ."""
+    """Write files (relative path -> content) under a folder, those that differ.
+
+    Raises OSError with the name of the file, of a full disk, too.
+    """
     for name, data in files.items():
         path = folder / name
         if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+        try:
+            path.write_bytes(data)
+        except OSError as error:
+            error.filename = str(path)
+            raise
 
 
 def ninja_file(
@@ -93,7 +100,7 @@ def _words(words: Sequence[str]) -> str:
 
 def run_ninja(folder: Path, text: str, *, jobs: int = 0) -> dict[str, str]:
     """Run a ninja file, going on after failures: the first error of each output that failed."""
-    (folder / "build.ninja").write_text(text)
+    write(folder, {"build.ninja": text.encode()})
     command = [find_ninja(), "-k", "0", *(["-j", str(jobs)] if jobs else [])]
     try:
         done = subprocess.run(
