@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cannery.ops.shared.cover import Span, spans, tile_counts
+from cannery.ops.shared.lanes import split_lanes, vector_runs
 from cannery.target.isa import isa
 
 
@@ -53,3 +56,16 @@ def test_tile_counts_are_those_of_the_code(total: int) -> None:
     assert sum(n for _, n in counted) == len(done)
     for span, n in counted:
         assert n == sum(span == s for _, s in done)
+
+
+@pytest.mark.parametrize("name", ["generic", "ssse3", "avx2", "avx512", "neon64"])
+@pytest.mark.parametrize("partial", [True, False])
+def test_runs_are_the_vectors_counted(name: str, partial: bool) -> None:
+    found = isa(name)
+    for count in [*range(1, 100), 1000, 1023]:
+        listed = [
+            replace(vec, start=vec.start + k * vec.lanes, packed=vec.packed + k * vec.lanes)
+            for vec, times in vector_runs(count, found, partial=partial)
+            for k in range(times)
+        ]
+        assert tuple(listed) == split_lanes(count, found, partial=partial)

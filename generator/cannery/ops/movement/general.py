@@ -22,7 +22,7 @@ from cannery.ops.movement.op import Cast
 from cannery.ops.movement.walk import Axis, Loop, Walk, broadcast, loops, movement
 from cannery.ops.registry import Elementwise
 from cannery.ops.shared.function import describe, signature
-from cannery.ops.shared.lanes import Vec, split_lanes
+from cannery.ops.shared.lanes import Vec, vector_runs
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import (
     ConstArray,
@@ -87,13 +87,13 @@ class MovementGeneral(Schedule):
         contiguous = all(_vectorises(axis) for axis in inner.axes)
         dtypes = {target.dtype, *(o.dtype for o in nest.operands)}
         is_float = dtypes == {DType.FLOAT32}
-        vectors = split_lanes(inner.extent, job.isa, 0 if contiguous and is_float else 1)
+        groups = vector_runs(inner.extent, job.isa, 0 if contiguous and is_float else 1)
         tables = _tables(job.symbol, nest_loops)
         code = render(
             "ops/movement/general.c.j2",
             loops=nest_loops,
             operands=nest.operands,
-            groups=_groups(vectors),
+            groups=groups,
             nest=nest,
             target=target.dtype,
             store=lambda vec, value: _store(vec, value, target.dtype),
@@ -228,17 +228,6 @@ def cast(value: str, source: DType, target: DType) -> str:
 
 def _vectorises(axis: Axis) -> bool:
     return not axis.table and axis.stride in (0, 1) and axis.last < 0
-
-
-def _groups(vectors: Sequence[Vec]) -> list[tuple[Vec, int]]:
-    """(first vector, count): neighbouring full vectors of a width become one loop."""
-    groups: list[tuple[Vec, int]] = []
-    for vec in vectors:
-        if groups and groups[-1][0].lanes == vec.lanes and vec.full:
-            groups[-1] = (groups[-1][0], groups[-1][1] + 1)
-        else:
-            groups.append((vec, 1))
-    return groups
 
 
 def _store(vec: Vec, value: str, dtype: DType) -> str:

@@ -23,7 +23,7 @@ from cannery.ops.movement.op import Cast, Identity
 from cannery.ops.registry import Elementwise
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, parameter_names, signature
-from cannery.ops.shared.lanes import Vec, split_lanes
+from cannery.ops.shared.lanes import Vec, split_lanes, vector_runs
 from cannery.schedule.cost import stream_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
@@ -114,7 +114,8 @@ class MovementStrided(Schedule):
         if across:
             runs = periodic_runs(inner.extent, channels, job.isa, lanes)
         else:
-            runs = _runs(split_lanes(inner.extent, job.isa, lanes, partial=contiguous and not raw))
+            found = vector_runs(inner.extent, job.isa, lanes, partial=contiguous and not raw)
+            runs = [Run((vec,), count) for vec, count in found]
         code = render(
             "ops/movement/strided.c.j2",
             loops=loops[:-1],
@@ -227,17 +228,6 @@ def _channel(loops: Sequence[Loop], channels: int, *, across: bool) -> Callable[
 def _contiguous(outer: Loop, inner: Loop) -> bool:
     pairs = zip(outer.strides, inner.strides, strict=True)
     return all(a == b * inner.extent for a, b in pairs)
-
-
-def _runs(vectors: Sequence[Vec]) -> list[Run]:
-    """Neighbouring full vectors of a width become one loop."""
-    runs: list[Run] = []
-    for vec in vectors:
-        if runs and runs[-1].vecs[0].lanes == vec.lanes and vec.full:
-            runs[-1] = Run(runs[-1].vecs, runs[-1].count + 1)
-        else:
-            runs.append(Run((vec,), 1))
-    return runs
 
 
 def _load(layout: Layout, stride: int, vec: Vec, pointer: str) -> str:

@@ -63,3 +63,19 @@ def split_lanes(count: int, isa: Isa, widest: int = 0, *, partial: bool = True) 
         vectors.append(Vec(start, lanes, valid, packed))
         start, packed = start + valid, packed + lanes
     return tuple(vectors)
+
+
+def vector_runs(
+    count: int, isa: Isa, widest: int = 0, *, partial: bool = True
+) -> list[tuple[Vec, int]]:
+    """`split_lanes` with equal full neighbours counted, not listed: for counts in the millions."""
+    width = max(w for w in isa.lanes if w <= (widest or isa.widest))
+    whole = max(count // width - 1, 0)
+    runs = [(Vec(0, width, width, 0), whole)] if whole else []
+    for vec in split_lanes(count - whole * width, isa, widest, partial=partial):
+        moved = Vec(vec.start + whole * width, vec.lanes, vec.valid, vec.packed + whole * width)
+        if runs and runs[-1][0].full and moved.full and runs[-1][0].lanes == moved.lanes:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((moved, 1))
+    return runs
