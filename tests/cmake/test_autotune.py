@@ -79,7 +79,7 @@ def test_locked_without_a_record_is_an_error(project: Project) -> None:
     project.configure()
     told = project.build(ok=False)
     assert "there is no tuning record" in told
-    assert "cannery autotune ball.h5" in told
+    assert "build the target ball_autotune" in told
 
 
 AUTOTUNED = lists("c").replace("LOCKED_", "AUTOTUNE LOCKED_")
