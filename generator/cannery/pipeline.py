@@ -116,7 +116,7 @@ def compile_model(options: Options, dump: Dump | None = None) -> Compiled:
     command = (
         f"cannery {__version__} compile {options.model.name} --isa {plain_target(target.isa).name}"
     )
-    dependencies = (options.model, *([chosen.record] if chosen.record else []))
+    dependencies = (options.model, *graph.files, *([chosen.record] if chosen.record else []))
     return Compiled(output_files(source, command), dependencies, source)
 
 
@@ -134,4 +134,4 @@ def _compile_for_several(options: Options, dump: Dump | None) -> Compiled:
     isas = " ".join(f"--isa {target.isa.name}" for target in targets)
     command = f"cannery {__version__} compile {options.model.name} {isas}"
     files = dispatching_files(options.name, parts, command)
-    return Compiled(files, (options.model, *records), parts[0])
+    return Compiled(files, (options.model, *graph.files, *records), parts[0])

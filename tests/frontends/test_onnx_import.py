@@ -22,7 +22,9 @@ from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.ops.movement.op import Transpose
+from cannery.options import make_options
 from cannery.passes import run_passes
+from cannery.pipeline import compile_model
 from frontends.onnx_models import assert_as_onnx, expected, floats, load, model, node, write
 
 
@@ -233,8 +235,12 @@ def test_weights_in_another_file(tmp_path: Path) -> None:
     data = b"\0" * 8 + floats(4).tobytes()
     for location in ("weights.bin", "data/weights.bin"):
         path = external(tmp_path, location, data, offset="8", length="16")
-        (array,) = load_graph(path).constants.values()
+        graph = load_graph(path)
+        (array,) = graph.constants.values()
         assert np.array_equal(array, floats(4))
+        assert graph.files == (tmp_path / location,)
+        compiled = compile_model(make_options(path, {"isa": ("generic",)}))
+        assert compiled.dependencies == (path, tmp_path / location)
 
 
 @pytest.mark.parametrize(

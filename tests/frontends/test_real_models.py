@@ -10,8 +10,10 @@ import pytest
 from cannery.frontends import load_graph
 from cannery.ir.evaluate import evaluate
 from cannery.ir.orders import from_model, to_model
+from cannery.options import make_options
 from cannery.passes import run_passes
-from cannery.tune.plan import make_units
+from cannery.pipeline import choose, import_graph
+from cannery.target.toolchain import resolve_target
 from cannery.tune.signature import step_text
 
 FOLDER = Path(__file__).parents[3] / "shared" / "models"
@@ -32,11 +34,13 @@ def _operators(path: Path) -> set[str]:
     return {node.op.kind for node in run_passes(load_graph(path)).nodes}
 
 
-def _steps(path: Path) -> list[str]:
-    """The steps without names and weights, those that join steps left out."""
-    graph = run_passes(load_graph(path))
-    steps = [unit.step for unit in make_units(graph)]
-    return sorted(step_text(graph, step) for step in steps if not step.parts)
+def _steps(path: Path, isa: str) -> list[tuple[str, str]]:
+    """What is computed by which schedule, without names and weights."""
+    options = make_options(path, {"isa": (isa,)})
+    graph = import_graph(options)
+    chosen = choose(graph, resolve_target(options), options)
+    pairs = zip(chosen.steps, chosen.choices, strict=True)
+    return sorted((step_text(graph, step), choice.schedule.id) for step, choice in pairs)
 
 
 @pytest.mark.skipif(not MODELS, reason=f"no models beside the checkout, in {FOLDER.name}")
@@ -66,4 +70,5 @@ def test_no_layout_operation_is_left(path: Path) -> None:
 def test_a_network_is_the_same_from_keras_and_from_onnx(path: Path) -> None:
     _reads_onnx(path)
     (other,) = FOLDER.glob(f"{path.stem}.h*5")
-    assert _steps(path) == _steps(other)
+    for isa in ("sse2", "avx512"):
+        assert _steps(path, isa) == _steps(other, isa)

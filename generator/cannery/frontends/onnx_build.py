@@ -128,7 +128,8 @@ class _Importer:
         graph = finish(self._builder, names, pairs, self._options)
         marked = [n for n, is_first in zip(graph.inputs, first, strict=True) if is_first]
         marked += [n for n, (_, is_first) in zip(graph.outputs, ports, strict=True) if is_first]
-        return replace(graph, channels_first=frozenset(marked))
+        files = tuple(sorted(self._model.files))
+        return replace(graph, channels_first=frozenset(marked), files=files)
 
     def _is_wanted(self, given: OnnxInput) -> bool:
         """All inputs of the model, where its own outputs are returned; else those in use."""

@@ -57,7 +57,10 @@ class OnnxInput:
 
 @dataclass(frozen=True)
 class OnnxModel:
-    """A model. `weights` are the initializers, decoded when called."""
+    """A model. `weights` are the initializers, decoded when called.
+
+    `files` grows by the files that are read on the way.
+    """
 
     name: str
     opsets: Mapping[str, int]
@@ -65,6 +68,7 @@ class OnnxModel:
     inputs: tuple[OnnxInput, ...]
     outputs: tuple[str, ...]
     weights: Mapping[str, Callable[[], Array]]
+    files: set[Path]
 
     def opset(self, domain: str) -> int:
         """The version of the operators of a domain; 0 if the model does not import it."""
@@ -107,6 +111,7 @@ class _Decoder:
     def __init__(self, onnx: Any, folder: Path) -> None:
         self._onnx = onnx
         self._folder = folder
+        self._files: set[Path] = set()
 
     def model(self, proto: Any) -> OnnxModel:
         graph = proto.graph
@@ -125,6 +130,7 @@ class _Decoder:
             inputs=tuple(self._input(i) for i in graph.input if i.name not in weights),
             outputs=tuple(o.name for o in graph.output),
             weights=weights,
+            files=self._files,
         )
 
     def _later(self, tensor: Any) -> Callable[[], Array]:
@@ -197,6 +203,7 @@ class _Decoder:
         """The tensor with the bytes of its file, as if they were stored in the model."""
         entries = {e.key: e.value for e in tensor.external_data}
         path = _beside(self._folder, entries.get("location", ""), where)
+        self._files.add(path)
         size = self._bytes(tensor)
         try:
             offset, length = int(entries.get("offset", 0)), int(entries.get("length", size))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,8 @@ class Node:
 class Graph:
     """An immutable network. `types` covers inputs, constants and every node's outputs.
 
-    `channels_first` names the inputs and outputs that are images with channels first in the model.
+    `channels_first` names the inputs and outputs that are images with channels first in the model,
+    `files` are those that were read beside the model's own.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Graph:
     types: Mapping[str, TensorType]
     constants: Mapping[str, Array]
     channels_first: frozenset[str] = frozenset()
+    files: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", MappingProxyType(dict(self.types)))

@@ -49,7 +49,8 @@ def _broadcastable(scope: Scope, value: Value, perm: Perm) -> str:
     return scope.plain(Constant(array, value.hint))
 
 
-def _binary(scope: Scope, op: Op, a: Value, b: Value, label: str = "") -> Computed:
+def combined(scope: Scope, op: Op, a: Value, b: Value, label: str = "") -> Computed:
+    """An operator of two inputs that broadcast as in numpy."""
     names, perm = aligned(scope, [a, b])
     return scope.result(scope.node(op, names, label), perm)
 
@@ -63,13 +64,13 @@ _BINARY: dict[str, Op] = {
 @operator(*_BINARY)
 def arithmetic(scope: Scope) -> Value:
     """Two inputs that broadcast as in numpy."""
-    return _binary(scope, _BINARY[scope.kind], scope.input(0), scope.input(1))
+    return combined(scope, _BINARY[scope.kind], scope.input(0), scope.input(1))
 
 
 @operator("PRelu")
 def prelu(scope: Scope) -> Value:
     """The slope broadcasts to x."""
-    return _binary(scope, act.PRelu(), scope.input(0), scope.input(1))
+    return combined(scope, act.PRelu(), scope.input(0), scope.input(1))
 
 
 _VARIADIC: dict[str, Op] = {
@@ -85,9 +86,9 @@ def variadic(scope: Scope) -> Value:
     result = values[0]
     for k, value in enumerate(values[1:], start=1):
         label = "" if k == last and scope.kind != "Mean" else f"part{k}"
-        result = _binary(scope, _VARIADIC[scope.kind], result, value, label)
+        result = combined(scope, _VARIADIC[scope.kind], result, value, label)
     if scope.kind == "Mean" and last:
-        return _binary(scope, binary.Div(), result, Constant(np.float32(last + 1).reshape(())), "")
+        return combined(scope, binary.Div(), result, Constant(np.float32(last + 1).reshape(())), "")
     return result
 
 
@@ -133,8 +134,8 @@ def swish(scope: Scope) -> Value:
     if alpha == 1.0:
         return apply(scope, act.Silu(), x)
     factor = Constant(np.float32(alpha).reshape(()))
-    gate = apply(scope, act.Sigmoid(), _binary(scope, binary.Mul(), x, factor, "scaled"), "gate")
-    return _binary(scope, binary.Mul(), x, gate)
+    gate = apply(scope, act.Sigmoid(), combined(scope, binary.Mul(), x, factor, "scaled"), "gate")
+    return combined(scope, binary.Mul(), x, gate)
 
 
 @operator("Clip")
@@ -160,8 +161,8 @@ def clip(scope: Scope) -> Value:
 def _clip_by_computed(scope: Scope, x: Value, bounds: Sequence[Value | None]) -> Value:
     low, high = bounds
     if low is not None:
-        x = _binary(scope, binary.Max(), x, low, "raised" if high is not None else "")
-    return x if high is None else _binary(scope, binary.Min(), x, high)
+        x = combined(scope, binary.Max(), x, low, "raised" if high is not None else "")
+    return x if high is None else combined(scope, binary.Min(), x, high)
 
 
 @operator("Identity")

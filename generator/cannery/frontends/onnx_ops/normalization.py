@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
-from cannery.frontends.onnx_ops.base import Constant, Scope, Value, operator
+from cannery.frontends.onnx_ops.base import Computed, Constant, Scope, Value, operator
+from cannery.frontends.onnx_ops.elementwise import apply, combined
 from cannery.frontends.onnx_ops.movement import expanded
-from cannery.ops.elementwise.binary import Add, Div, Mul
+from cannery.ops.elementwise.binary import Add, Div, Mul, Sub
 from cannery.ops.elementwise.unary import Sqrt, Square
 from cannery.ops.normalization.op import BatchNormalization, GroupNormalization, LayerNormalization
 from cannery.ops.reduce.op import ReduceMean
@@ -31,10 +32,33 @@ def batch_normalization(scope: Scope) -> Value:
     _channels(x)
     if scope.integer("training_mode", 0) or not scope.integer("spatial", 1):
         raise UnsupportedError("it is in training mode, or not per channel")
+    epsilon = scope.number("epsilon", _EPSILON)
+    values = [scope.input(k) for k in range(1, 5)]
+    if any(isinstance(v, Computed) for v in values):
+        return _by_computed_statistics(scope, x, values, epsilon)
     name, perm = scope.as_is(x)
-    op = BatchNormalization(perm.index(1), scope.number("epsilon", _EPSILON))
-    statistics = [scope.plain(scope.input(k)) for k in range(1, 5)]
+    op = BatchNormalization(perm.index(1), epsilon)
+    statistics = [scope.plain(v) for v in values]
     return scope.result(scope.node(op, [name, *statistics]), perm)
+
+
+def _by_computed_statistics(
+    scope: Scope, x: Value, values: Sequence[Value], epsilon: float
+) -> Value:
+    """Step by step: (x - mean) / sqrt(var + epsilon) * scale + bias."""
+    shape = (x.shape[1], *(1,) * (len(x.shape) - 2))
+    if any(v.shape != (x.shape[1],) for v in values):
+        raise ModelError(f"its statistics do not fit the {x.shape[1]} channels of its input")
+    labels = ("scale", "bias", "mean", "variance")
+    scale, bias, mean, variance = (
+        scope.reshaped(v, shape, label) for v, label in zip(values, labels, strict=True)
+    )
+    small = Constant(np.asarray(epsilon, np.float32), f"{scope.name}/epsilon")
+    safe = combined(scope, Add(), variance, small, "stabilised")
+    root = apply(scope, Sqrt(), safe, "root")
+    y = combined(scope, Sub(), x, mean, "centred")
+    y = combined(scope, Div(), y, root, "standardised")
+    return combined(scope, Add(), combined(scope, Mul(), y, scale, "scaled"), bias)
 
 
 @operator("InstanceNormalization")
