@@ -147,6 +147,20 @@ def test_outer_loops_are_without_the_inner_ones() -> None:
     assert outside.mix.spills == 0
 
 
+def test_the_hot_loop_is_where_products_are_summed() -> None:
+    def piece(depth: int, instructions: int, multiplies: int, adds: int) -> Piece:
+        mix = Mix(instructions, multiplies, adds, lanes=4 * multiplies)
+        return Piece("f", depth, True, (), mix)
+
+    sums = piece(2, 100, 36, 36)
+    transform = piece(3, 200, 20, 100)
+    remainder = piece(2, 700, 36, 36)
+    border = piece(1, 300, 90, 90)
+    pool = piece(3, 40, 0, 16)
+    found = sorted([pool, border, remainder, transform, sums], key=hotness, reverse=True)
+    assert found == [sums, remainder, border, transform, pool]
+
+
 def test_code_without_loops_is_one_piece() -> None:
     straight = "".join(f"{line}\n" for line in AARCH64.splitlines() if "b.ne" not in line)
     (only,) = pieces(straight, Machine.AARCH64)

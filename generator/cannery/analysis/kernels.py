@@ -51,13 +51,15 @@ def hotness(piece: Piece) -> tuple[int, int, int]:
     """What to sort by: elements multiplied, then arithmetic, then instructions, times the trips.
 
     A multiplication needs one addition or, fused, none: where there are many more, as in Winograd's
-    transforms, the multiplications are not what the code is for.
+    transforms, the multiplications are not what the code is for. Of loops with equal products, the
+    one with the fewest instructions is the kernel; the others treat remainders.
     """
     trips = TRIPS**piece.depth
     mix = piece.mix
     sums = max(min(mix.multiplies, 2 * mix.multiplies - mix.adds), 0)
-    products = mix.lanes * sums // mix.multiplies if mix.multiplies else 0
-    return (products * trips, (mix.multiplies + mix.adds) * trips, mix.instructions * trips)
+    if products := mix.lanes * sums // max(mix.multiplies, 1):
+        return (products * trips, -mix.instructions, 0)
+    return (0, (mix.multiplies + mix.adds) * trips, mix.instructions * trips)
 
 
 def step_codes(
