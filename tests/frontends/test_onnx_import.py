@@ -15,6 +15,7 @@ pytest.importorskip("onnx")
 import onnx
 
 import cannery
+from cannery.cli import invoke
 from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedError
 from cannery.frontends import ImportOptions, load_graph
 from cannery.frontends.onnx_file import recognises
@@ -413,3 +414,21 @@ def test_compiled_networks_compute_what_onnx_does(tmp_path: Path, name: str) -> 
                             expected(proto, inputs), strict=True):  # fmt: skip
         assert y.shape == reference.shape
         assert np.allclose(y, reference, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("layout", ["model", "nhwc", "nchw"])
+def test_files_of_arrays_lie_as_in_the_model(tmp_path: Path, layout: str) -> None:
+    nodes = [node("Conv", ["x", "w"], ["c"]), node("Relu", ["c"], ["y"])]
+    proto = model(nodes, {"x": [1, 3, 5, 6]}, weights={"w": floats(4, 3, 2, 2)})
+    path = str(write(tmp_path / "net.onnx", proto))
+    x = floats(1, 3, 5, 6)
+    (y,) = expected(proto, {"x": x})
+    given, wanted, found = (str(tmp_path / f"{name}.npz") for name in ("in", "out", "found"))
+    np.savez(given, x=x)
+    np.savez(wanted, y=y)
+    verify = ["verify", path, "--inputs", given, "--against", wanted, "--io-layout", layout]
+    assert invoke(verify) == 0
+    assert invoke(["run", path, "--inputs", given, "-o", found, "--io-layout", layout]) == 0
+    assert np.allclose(np.load(found)["y"], y, rtol=1e-4, atol=1e-5)
+    dims = {port.shape for port in cannery.load(path, io_layout=layout).inputs}
+    assert dims == {(1, 5, 6, 3) if layout == "nhwc" else (1, 3, 5, 6)}
