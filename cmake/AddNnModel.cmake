@@ -315,7 +315,7 @@ function(_cannery_add_generation)
   add_custom_command(
     OUTPUT ${outputs}
     COMMAND ${python_command} -m cannery compile "${ARG_MODEL}" -o "${folder}" ${options} ${advice}
-      "--macros=${macros}" --depfile "${folder}/${ARG_NAME}.d"
+      "--macros=${macros}" "--cc=@${macros}.command" --depfile "${folder}/${ARG_NAME}.d"
     ${touch}
     DEPENDS "${ARG_MODEL}" ${records} ${tuned} "${macros}" ${probe}
     DEPFILE "${folder}/${ARG_NAME}.d"

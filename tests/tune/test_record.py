@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import shlex
 import warnings
 from collections.abc import Callable, Sequence
@@ -132,6 +133,13 @@ DAMAGE: dict[str, tuple[Callable[[str], str], str]] = {
     "merge conflict": (lambda t: "<<<<<<< HEAD\n" + t, "damaged: .*line 1"),
     "missing field": (lambda t: t.replace('"isa"', '"was"'), "damaged: .*was|isa"),
     "wrong type": (lambda t: t.replace('"us": 1.23', '"us": "1"', 1), r"damaged: .*steps\[0\]\.us"),
+    "negative time": (lambda t: t.replace('"us": 1.23', '"us": -1.23', 1), r"damaged: .*0.*\]\.us"),
+    "negative error": (lambda t: t.replace('"error": ', '"error": -', 1), r"damaged: .*\.error"),
+    "no layout": (
+        lambda t: t.replace('"reads": ["nhwc"]', '"reads": ["nwhc"]', 1),
+        r"damaged: 'nwhc' is none of nhwc, planar, phase_split - at `\$\.steps\[0\]\.reads",
+    ),
+    "no nodes": (lambda t: re.sub(r'"nodes": \[[^]]*\]', '"nodes": []', t), r"damaged: .*\.nodes"),
     "not a number": (lambda t: t.replace('"us": 1.23', '"us": NaN', 1), "damaged: .*NaN"),
     "newer": (lambda t: t.replace('"format": 1', '"format": 99'), "format 99, this Cannery reads"),
 }

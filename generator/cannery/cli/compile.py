@@ -49,6 +49,7 @@ def command(
 ) -> None:  # fmt: skip
     """Turn MODEL into C files in DIR. Only files that change are written."""
     from cannery.pipeline import compile_model
+    from cannery.tune.provenance import provenance_notes
 
     options = make_options(model, raw)
     check_output_folder(folder, "--output")
@@ -73,6 +74,8 @@ def command(
             f"{options.name} is limited to SSE2, as the compiler's flags allow no more; "
             "-march=native, a toolchain file or TARGET make it faster"
         )
+    for text in provenance_notes(options):
+        remark(text)
     if as_json:
         names = {path.relative_to(folder).as_posix() for path in changed}
         print_json({"files": sorted(compiled.files), "changed": sorted(names)})

@@ -8,7 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -127,8 +127,13 @@ def probe_compiler(command: tuple[str, ...]) -> Compiler:
     if "__GNUC__" not in macros:
         raise ToolchainError("neither gcc nor clang", where=command[0], cure="give another --cc")
     kind = "clang" if "__clang__" in macros else "gcc"
+    return Compiler(command, kind, version_text(macros))
+
+
+def version_text(macros: Mapping[str, str]) -> str:
+    """The compiler that has such macros, for people: `gcc 12.2.0`."""
     version = macros.get("__VERSION__", "").strip('"')
-    return Compiler(command, kind, version if kind == "clang" else f"gcc {version}")
+    return version if "__clang__" in macros else f"gcc {version}"
 
 
 def _is_host(triple: str) -> bool:

@@ -10,12 +10,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from cannery.errors import RecordError
 from cannery.ir.graph import Graph
+from cannery.layouts import ORDERS
 from cannery.ops.shared import epilogue
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import MATH, Params, Schedule, all_schedules
@@ -30,29 +32,33 @@ FORMAT = 1
 SUFFIX = ".tuning.json"
 
 
+#: Microseconds, or a relative error.
+Positive = Annotated[float, Meta(ge=0)]
+
+
 class RunnerUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A schedule with its parameters, its time in microseconds and its error."""
 
     schedule: str
-    version: int
+    version: Annotated[int, Meta(ge=1)]
     params: dict[str, int | str | bool]
-    us: float | None = None
-    error: float | None = None
+    us: Positive | None = None
+    error: Positive | None = None
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One step: what it is (`nodes`, `signature`), what was chosen, and how it did."""
 
-    nodes: list[str]
+    nodes: Annotated[list[Annotated[str, Meta(min_length=1)]], Meta(min_length=1)]
     signature: str
     schedule: str
-    version: int
+    version: Annotated[int, Meta(ge=1)]
     params: dict[str, int | str | bool]
     reads: list[str]
     writes: list[str]
     origin: str
-    us: float | None = None
-    error: float | None = None
+    us: Positive | None = None
+    error: Positive | None = None
     runner_up: RunnerUp | None = None
 
     def same_choice(self, other: Entry) -> bool:
@@ -120,9 +126,23 @@ def read_record(path: Path) -> Record | None:
             cure="use the Cannery that wrote it, or tune again",
         )  # fmt: skip
     try:
-        return msgspec.convert(content, Record)
-    except msgspec.ValidationError as error:
+        record = msgspec.convert(content, Record)
+        _check_orders(record.steps)
+    except (msgspec.ValidationError, ValueError) as error:
         raise RecordError(f"damaged: {error}", where=where, cure=cure) from None
+    return record
+
+
+def _check_orders(steps: Sequence[Entry]) -> None:
+    """Raise ValueError for what no layout is called."""
+    for number, entry in enumerate(steps):
+        for name in ("reads", "writes"):
+            for order in getattr(entry, name):
+                if order not in ORDERS:
+                    known = ", ".join(ORDERS)
+                    raise ValueError(
+                        f"{order!r} is none of {known} - at `$.steps[{number}].{name}`"
+                    )
 
 
 def _no_number(text: str) -> float:
