@@ -17,9 +17,9 @@ from cannery.target.compiler import Compiler
 from cannery.target.runner import Origin, find_runner
 from cannery.target.toolchain import Toolchain
 from needs import missing, need_program, need_toolchain
-from nets.net_bench import Net, build_nets, failures, reference_net, run_nets
+from nets.net_bench import MAX_ERROR, Net, build_nets, failures, reference_net, run_nets
 from nets.random_graphs import random_graph
-from nets.test_nets import BOUND, MODELS, REAL, real_net
+from nets.test_nets import MODELS, REAL, real_net
 
 #: The second takes compilers several times as long.
 ADDRESS = ("-fsanitize=address",)
@@ -58,7 +58,7 @@ def watch(nets: Sequence[Net], toolchain: Toolchain, folder: Path) -> None:
         pytest.skip(str(error))
     if runner.origin is Origin.EMULATED:
         pytest.skip("emulated")
-    wrong = failures(run_nets(executable, nets, runner), BOUND)
+    wrong = failures(run_nets(executable, nets, runner), MAX_ERROR)
     assert not wrong, "\n".join(wrong)
 
 

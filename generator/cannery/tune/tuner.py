@@ -34,6 +34,7 @@ from cannery.tune.lookup import find_record
 from cannery.tune.measure import TIE, Protocol
 from cannery.tune.optimize import Optimizer, Tried, plan_text
 from cannery.tune.plan import Plan, make_units
+from cannery.tune.provenance import code_flags
 from cannery.tune.record import (
     FORMAT,
     Entry,
@@ -387,12 +388,6 @@ class Tuner:
             error=found.error if found and found.measurement else None,
             runner_up=_runner_up(others[0]) if others else None,
         )  # fmt: skip
-
-
-def code_flags(words: Sequence[str]) -> str:
-    """The compiler flags that change code, each once, without any path."""
-    wanted = [w for w in words if w.startswith(("-m", "-O", "-f")) and "/" not in w]
-    return " ".join(dict.fromkeys(wanted))
 
 
 def _runner_up(tried: Tried) -> RunnerUp:
