@@ -36,5 +36,5 @@ set(_CANNERY_FLAGS_avx512vnni-32 "-mavx2;-mfma;-mavx512f;-mavx512vl;-mavx512bw;-
 
 # How generated code is compiled in every configuration.
 set(_CANNERY_PRIVATE_FLAGS_all "-O2;-fno-fast-math;-ffp-contract=off")
-set(_CANNERY_PRIVATE_FLAGS_gcc "-fno-tree-ter;-fno-tree-loop-distribute-patterns")
+set(_CANNERY_PRIVATE_FLAGS_gcc "-fno-tree-ter;-fno-tree-loop-distribute-patterns;-fno-schedule-insns")
 set(_CANNERY_PRIVATE_FLAGS_x86_32 "-mfpmath=sse")

@@ -34,11 +34,12 @@ _MACRO = re.compile(r"^#define (\w+)(?:\([^)]*\))? ?(.*)$", re.MULTILINE)
 
 #: How generated code is compiled in every configuration; CMake gets the same table. Contraction and
 #: reassociation are the schedules' own business; `-fno-tree-ter` keeps gcc from joining independent
-#: accumulators, the other flag from calling memmove in place of a loop; x87 arithmetic would round
+#: accumulators, the next flag from calling memmove in place of a loop, the last one (for Arm; it is
+#: off on x86) from moving loads so far ahead that registers are spilled; x87 arithmetic would round
 #: differently.
 PRIVATE_FLAGS = {
     "all": ("-O2", "-fno-fast-math", "-ffp-contract=off"),
-    "gcc": ("-fno-tree-ter", "-fno-tree-loop-distribute-patterns"),
+    "gcc": ("-fno-tree-ter", "-fno-tree-loop-distribute-patterns", "-fno-schedule-insns"),
     "x86_32": ("-mfpmath=sse",),
 }
 
