@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 from cannery.emit.environment import offset
 from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.lanes import Vec, split_lanes
-from cannery.schedule.cost import CORE, L1_BYTES, broadcast_work, reread_cycles, tile_cycles
+from cannery.schedule.cost import (
+    CORE,
+    L1_BYTES,
+    broadcast_work,
+    reread_cycles,
+    scalar_gain,
+    tile_cycles,
+)
 from cannery.target.isa import Isa
 
 #: Tiles (MR rows, NR vectors) by the number of vector registers.
@@ -172,6 +179,7 @@ def product_cycles(
             update = tile_cycles(isa, mr, n * s, (mr * loads + n) * s, g.k / s, mr * work * s)
             update += _unseen_spills(isa, mr * n * s + n) * g.k / s
             update = max(update, 1.15 * CORE.latency * g.k / s)
+            update *= scalar_gain(isa, mr * n, s)
             loop = 2.0 * g.k / g.unroll
             finish = mr * n * (1.0 + 0.5 * s) + 8.0
             cycles += tiles * block.count * (update + loop + finish)
