@@ -63,7 +63,8 @@ def render_selftest(source: Source) -> str:
 
 
 def _tolerance(source: Source) -> float:
-    return TOLERANCE * source.max_error
+    """With few digits, as it stands in the text."""
+    return float(f"{TOLERANCE * source.max_error:.6g}")
 
 
 def _known(source: Source) -> Known:
