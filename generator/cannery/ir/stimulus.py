@@ -28,7 +28,7 @@ GAINS = (1.0, 4.0, 16.0, 0.25, 2.0**-4, 2.0**-6, 2.0**-8)
 #: How many seeds are tried with each of them.
 SEEDS = 24
 #: How far beyond the bound the outputs should move.
-MARGIN = 4.0
+MARGIN = 8.0
 #: Seeds in a row that may bring nothing better.
 PATIENCE = 3
 #: Weights of a layer are made larger by these fractions of themselves, in turn.
