@@ -153,13 +153,22 @@ def plans(
             waiting.setdefault(units[index].end, []).extend(following)
     finished = search.best(waiting.get(length, []))
     if not finished:
-        raise _unsupported(next(u.step for u, o in zip(units, options, strict=True) if not o))
+        raise _unsupported(
+            graph, next(u.step for u, o in zip(units, options, strict=True) if not o)
+        )
     return [Plan(s.cost, tuple((k, o.choice) for k, o in s.chosen)) for s in finished[:count]]
 
 
-def _unsupported(step: Step) -> UnsupportedError:
+def _unsupported(graph: Graph, step: Step) -> UnsupportedError:
+    where = f"layer {step.name!r}"
+    computed = [v for v in step.anchor.inputs[1:] if v and v not in graph.constants]
+    if computed:
+        return UnsupportedError(
+            f"no kernel can compute {step.kind} where {computed[0]!r} is no constant", where=where,
+            cure="store it in the model (an initializer in ONNX)",
+        )  # fmt: skip
     return UnsupportedError(
-        f"no kernel can compute {step.kind}", where=f"layer {step.name!r}",
+        f"no kernel can compute {step.kind}", where=where,
         cure="please report the layer's attributes",
     )  # fmt: skip
 

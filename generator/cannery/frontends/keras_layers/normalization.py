@@ -87,7 +87,8 @@ class _Statistics:
             self._read(n).astype(np.float64)
             for n in ("moving_mean", "moving_variance", "gamma", "beta")
         )
-        factor = gamma / np.sqrt(variance + epsilon)
+        with np.errstate(invalid="ignore", divide="ignore"):  # told when all is read
+            factor = gamma / np.sqrt(variance + epsilon)
         term = beta - mean * factor
         scope = self._scope
         scaled = scope.node(Mul(), [x, scope.constant("factor", lambda: factor)], "scale")

@@ -88,3 +88,12 @@ def why_not_dense(graph: Graph, step: Step) -> str:
     if shape is None:
         return "not a 2D convolution with constant weights"
     return "grouped" if shape.group != 1 else ""
+
+
+def why_not_3x3(graph: Graph, step: Step) -> str:
+    """As `why_not_dense`, for windows of 3x3 with stride 1, those of Winograd's F(m x m, 3 x 3)."""
+    if reason := why_not_dense(graph, step):
+        return reason
+    s = sizes(graph, step)
+    plain = (s.kh, s.kw, s.sh, s.sw, s.dh, s.dw) == (3, 3, 1, 1, 1, 1)
+    return "" if plain else "not 3x3 with stride 1"

@@ -30,7 +30,7 @@ from cannery.ops.conv.direct_oc import (
     register_tiles,
     vector_widths,
 )  # fmt: skip
-from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
+from cannery.ops.conv.geometry import ConvShape, sizes, why_not_3x3
 from cannery.ops.conv.winograd import F2, F4, Winograd
 from cannery.ops.conv.winograd_planar import GROUPS, emulate
 from cannery.ops.conv.winograd_tiles import KEPT, TileCode, transform_cycles
@@ -70,11 +70,9 @@ class WinogradOc(Schedule):
     winograd: ClassVar[Winograd]
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        if reason := why_not_dense(graph, step):
+        if reason := why_not_3x3(graph, step):
             return reason
         shape = sizes(graph, step)
-        if (shape.kh, shape.kw, shape.sh, shape.sw, shape.dh, shape.dw) != (3, 3, 1, 1, 1, 1):
-            return "not 3x3 with stride 1"
         if min(shape.top, shape.left) < 0:
             return "negative pads"
         if shape.ic < 4 or shape.oc < 4:

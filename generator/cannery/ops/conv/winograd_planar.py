@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from cannery.emit.environment import render
 from cannery.ir.graph import Graph
 from cannery.layouts import Layout, Want, image_dims, phase_split
-from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
+from cannery.ops.conv.geometry import ConvShape, sizes, why_not_3x3
 from cannery.ops.conv.panels import (
     Panels,
     balanced,
@@ -118,11 +118,9 @@ class WinogradPlanar(Schedule):
     winograd: ClassVar[Winograd]
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        if reason := why_not_dense(graph, step):
+        if reason := why_not_3x3(graph, step):
             return reason
         shape = sizes(graph, step)
-        if (shape.kh, shape.kw, shape.sh, shape.sw, shape.dh, shape.dw) != (3, 3, 1, 1, 1, 1):
-            return "not 3x3 with stride 1"
         same = (shape.oh, shape.ow) == (shape.ih, shape.iw) and (shape.top, shape.left) == (1, 1)
         if not same:
             return "pads are not 1"
