@@ -1,0 +1,107 @@
+"""The file that a rival reads, made from a graph, or from an ONNX file as it is."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+
+from cannery.errors import ToolchainError
+from cannery.ir.graph import Graph
+from rivals.onnx_writer import onnx_model
+
+_TIMEOUT = 1800.0
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A file for a rival, the names of its inputs and outputs, the order of images at its ends.
+
+    `order` is "nchw" or "nhwc", or "model" for a file that is the model itself.
+    """
+
+    file: Path
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    order: str
+
+    @property
+    def bytes(self) -> int:
+        """Of all its files."""
+        parts = [self.file, self.file.with_suffix(".bin")]
+        return sum(part.stat().st_size for part in parts if part.is_file())
+
+
+def prepare(graph: Graph, model: Path, form: str, order: str, folder: Path) -> Prepared:
+    """Write the file in `form` ("onnx", "tflite", "ncnn", "mnn") for images in `order`.
+
+    With order "model", `model` is an ONNX file that is taken as it is. Raises CanneryError.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if form == "tflite":
+        from rivals.tflite_writer import tflite_model
+
+        file = folder / "network.tflite"
+        file.write_bytes(tflite_model(graph))
+        return Prepared(file, graph.inputs, graph.outputs, "nhwc")
+    source = model if order == "model" else folder / f"network_{order}.onnx"
+    if order != "model":
+        onnx.save(onnx_model(graph, order), str(source))
+    names = _interface(source)
+    if form == "onnx":
+        return Prepared(source, *names, order)
+    converter = {"ncnn": _to_ncnn, "mnn": _to_mnn}[form]
+    return Prepared(converter(source, folder), *names, order)
+
+
+def _interface(file: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    body = onnx.load(str(file), load_external_data=False).graph
+    weights = {tensor.name for tensor in body.initializer}
+    inputs = tuple(value.name for value in body.input if value.name not in weights)
+    return inputs, tuple(value.name for value in body.output)
+
+
+def _to_ncnn(source: Path, folder: Path) -> Path:
+    own = folder / f"pnnx_{source.stem}"
+    own.mkdir(exist_ok=True)
+    copy = Path(shutil.copyfile(source, own / "network.onnx"))
+    _run([_program("pnnx"), copy.name, "fp16=0"], own)
+    return own / "network.ncnn.param"
+
+
+def _to_mnn(source: Path, folder: Path) -> Path:
+    made = folder / f"{source.stem}.mnn"
+    _run(
+        [_program("mnnconvert"), "-f", "ONNX", "--modelFile", str(source.resolve()), "--MNNModel",
+         str(made.resolve()), "--bizCode", "MNN"],
+        folder,
+    )  # fmt: skip
+    return made
+
+
+def _program(name: str) -> str:
+    beside = Path(sys.executable).parent / name
+    found = shutil.which(name) or (str(beside) if beside.is_file() else "")
+    if not found:
+        raise ToolchainError(f"{name} not found", cure="pip install -r benchmarks/requirements.txt")
+    return found
+
+
+def _run(command: Sequence[str], folder: Path) -> None:
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, errors="replace", check=False,
+        timeout=_TIMEOUT, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    if done.returncode:
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        said = next((line for line in lines if re.search("error|fail", line, re.I)), "")
+        raise ToolchainError(
+            said or (lines[-1] if lines else "failed"), where=Path(command[0]).name,
+            cure="leave this rival out",
+        )  # fmt: skip

@@ -1,0 +1,72 @@
+"""Cannery's contestant: the generated network with a small C program around it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from cannery.emit.source import Source
+from cannery.ops.registry import RefArray
+from cannery.options import Options
+from cannery.pipeline import compile_model
+from cannery.target.toolchain import Toolchain, find_toolchain
+from cannery.tune.build import build, build_error, ninja_file, run_ninja, write
+from cannery.tune.harness import Harness
+from cannery.tune.measure import measure_peak
+
+_DRIVER = Path(__file__).with_name("driver.c")
+
+
+@dataclass(frozen=True)
+class Ours:
+    """A built program, what it was generated from, and the bytes of the network's objects.
+
+    `tuned` tells whether a tuning record took part.
+    """
+
+    executable: Path
+    source: Source
+    toolchain: Toolchain
+    library_bytes: int
+    tuned: bool
+
+    def command(self, inputs: Mapping[str, RefArray], folder: Path) -> list[str]:
+        """The command that serves it; `inputs` are in the graph's order of axes."""
+        data = b"".join(
+            np.ascontiguousarray(t.from_graph(inputs[t.source])).tobytes()
+            for t in self.source.inputs
+        )
+        write(folder, {"inputs.bin": data})
+        return [str(self.executable), str(folder / "inputs.bin"), str(folder / "outputs.bin")]
+
+    def outputs(self, folder: Path) -> list[RefArray]:
+        """What its first call computed, in the graph's order of axes."""
+        data, found = (folder / "outputs.bin").read_bytes(), []
+        for tensor in self.source.outputs:
+            flat = np.frombuffer(data[: tensor.type.bytes], tensor.type.dtype.numpy)
+            found.append(tensor.to_graph(flat.reshape(tensor.dims)))
+            data = data[tensor.type.bytes :]
+        return found
+
+
+def build_ours(options: Options, folder: Path) -> Ours:
+    """Generate and build; raises CanneryError."""
+    compiled, toolchain = compile_model(options), find_toolchain(options)
+    define = f"#define DRIVER_MODEL {compiled.source.name}_model\n".encode()
+    write(folder, {**compiled.files, "driver.c": define + _DRIVER.read_bytes()})
+    units = [name for name in compiled.files if name.endswith(".c")]
+    failures = run_ninja(folder, ninja_file(toolchain, [*units, "driver.c"], executable="driver"))
+    if failures:
+        raise build_error(failures, toolchain)
+    size = sum((folder / name).with_suffix(".o").stat().st_size for name in units)
+    tuned = len(compiled.dependencies) > 1 + len(compiled.source.graph.files)
+    return Ours((folder / "driver").resolve(), compiled.source, toolchain, size, tuned)
+
+
+def peak(toolchain: Toolchain, folder: Path) -> float:
+    """GFLOP/s of one core of this machine with the target's instruction set."""
+    built = build(folder, Harness(toolchain.target.isa), [], toolchain)
+    return measure_peak(built, toolchain.runners()[0])

@@ -1,0 +1,79 @@
+"""What was found, as tables for people and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from rivals.results import Contest, Result, gflops, peaks, percent_of_peak, ratio
+
+_HEADER = (
+    "contestant", "us", "less no-op", "best rival / it", "GFLOP/s", "% of peak", "error",
+    "library", "model", "version", "remark",
+)  # fmt: skip
+
+
+def as_markdown(contests: Sequence[Contest]) -> str:
+    """A table per network, the fastest first."""
+    return "\n".join(map(_table, contests))
+
+
+def _table(contest: Contest) -> str:
+    lines = [f"## {contest.network} ({contest.macs / 1e6:.4g} MMAC)", ""]
+    lines += [_line(_HEADER), _line(["---"] * len(_HEADER))]
+    for result in sorted(contest.results, key=lambda r: r.net_us):
+        lines.append(_line(_cells(contest, result)))
+    lines.append("")
+    lines.append(
+        "Peaks: " + ", ".join(f"{i} {p:.4g} GFLOP/s" for i, p in peaks(contest).items()) + "."
+    )
+    lines += [f"Without {name}: {reason}" for name, reason in contest.absent.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _cells(contest: Contest, result: Result) -> list[str]:
+    threads = f", {result.threads} threads" if result.threads > 1 else ""
+    times, percent = ratio(contest, result), percent_of_peak(contest, result)
+    return [
+        result.name + threads,
+        _number(result.us),
+        "" if result.is_ours else _number(result.net_us),
+        "" if times is None else f"{times:.2f}",
+        f"{gflops(contest, result):.1f}",
+        "" if percent is None else f"{percent:.0f}",
+        f"{result.error:.1e}" if result.is_right else f"{result.error:.1e}, out",
+        _bytes(result.library),
+        _bytes(result.model) if result.model else "",
+        result.version,
+        result.remark,
+    ]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _number(value: float) -> str:
+    """Four digits."""
+    return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def _bytes(count: int) -> str:
+    return f"{count / 1e6:.3g} MB" if count >= 1e6 else f"{count / 1e3:.3g} kB"
+
+
+def as_json(contests: Sequence[Contest]) -> str:
+    """All figures."""
+    found = []
+    for contest in contests:
+        rows = [
+            {
+                **asdict(result), "net_us": result.net_us, "ratio": ratio(contest, result),
+                "gflops": gflops(contest, result),
+                "percent_of_peak": percent_of_peak(contest, result),
+            }
+            for result in contest.results
+        ]  # fmt: skip
+        found.append({**asdict(contest), "results": rows})
+    return json.dumps(found, indent=2) + "\n"

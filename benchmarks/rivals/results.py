@@ -1,0 +1,91 @@
+"""What a contest finds, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+#: A larger error, relative to the largest output, and a contestant is out.
+MOST_ERROR = 1e-3
+
+
+@dataclass(frozen=True)
+class Result:
+    """A contestant: microseconds raw and of an empty network, error, bytes, and what it is.
+
+    `library` are the bytes of its code, `model` those of the network's own file (Cannery: in the
+    library). `peak` is that of the instruction set in GFLOP/s, 0 for rivals: they take what there
+    is.
+    """
+
+    name: str
+    version: str
+    remark: str
+    threads: int
+    us: float
+    noop_us: float
+    error: float
+    library: int
+    model: int
+    isa: str = ""
+    peak: float = 0.0
+
+    @property
+    def net_us(self) -> float:
+        """Without the time of an empty network, which is that of the calls; the smaller one."""
+        return min(self.us, max(self.us - self.noop_us, 0.0)) or self.us
+
+    @property
+    def is_ours(self) -> bool:
+        return bool(self.isa)
+
+    @property
+    def is_right(self) -> bool:
+        return self.error <= MOST_ERROR
+
+
+@dataclass(frozen=True)
+class Contest:
+    """The results for one network, and who was left out, with the reason."""
+
+    network: str
+    macs: int
+    results: tuple[Result, ...]
+    absent: Mapping[str, str]
+
+
+def lower_quartile(samples: Sequence[float]) -> float:
+    """The value that a quarter of the samples are below; raises IndexError without samples."""
+    return sorted(samples)[len(samples) // 4]
+
+
+def peaks(contest: Contest) -> dict[str, float]:
+    """GFLOP/s by instruction set: the highest that was seen, others only disturbed it."""
+    found: dict[str, float] = {}
+    for result in contest.results:
+        if result.isa:
+            found[result.isa] = max(result.peak, found.get(result.isa, 0.0))
+    return found
+
+
+def best_rival(contest: Contest) -> Result | None:
+    """The fastest rival whose outputs are right, by the time without its calls."""
+    found = [r for r in contest.results if not r.is_ours and r.is_right]
+    return min(found, key=lambda r: r.net_us, default=None)
+
+
+def ratio(contest: Contest, result: Result) -> float | None:
+    """How many times the best rival takes as long; a rival's time is without its calls."""
+    best = best_rival(contest)
+    return best.net_us / result.net_us if best and result.net_us else None
+
+
+def gflops(contest: Contest, result: Result) -> float:
+    """Of the direct form: two operations per multiply-accumulate."""
+    return 2e-3 * contest.macs / result.net_us
+
+
+def percent_of_peak(contest: Contest, result: Result) -> float | None:
+    """Of the peak of the instruction set that was generated for; None for rivals."""
+    peak = peaks(contest).get(result.isa)
+    return 100 * gflops(contest, result) / peak if peak else None

@@ -1,0 +1,271 @@
+"""The rivals from the Python package index, each behind the same few calls.
+
+A runtime holds one network. Its inputs are set once, so that `call` is inference alone: no rival
+pays for copies that its users could avoid. All compute in float32.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+F32 = NDArray[np.float32]
+
+
+class Runtime(ABC):
+    """One network in one rival; constructors raise whatever the rival raises."""
+
+    def __init__(self, file: Path, threads: int) -> None:
+        self.file, self.threads = file, threads
+
+    @abstractmethod
+    def set(self, inputs: Mapping[str, F32]) -> None:
+        """Inputs by name, in the order of the file."""
+
+    @abstractmethod
+    def call(self) -> None:
+        """One inference."""
+
+    @abstractmethod
+    def outputs(self) -> dict[str, F32]:
+        """The outputs of the last call by name; their order is the file's, or names tell."""
+
+    def remark(self) -> str:
+        """What has to be known of how it runs; empty: nothing."""
+        return ""
+
+
+class OnnxRuntime(Runtime):
+    """ONNX Runtime's CPU provider, inputs and outputs bound."""
+
+    def __init__(self, file: Path, threads: int) -> None:
+        super().__init__(file, threads)
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+        options.log_severity_level = 3
+        self.session = onnxruntime.InferenceSession(
+            file, options, providers=["CPUExecutionProvider"]
+        )
+        self.binding = self.session.io_binding()
+
+    def set(self, inputs: Mapping[str, F32]) -> None:
+        """See the base."""
+        import onnxruntime
+
+        for tensor, array in zip(self.session.get_inputs(), inputs.values(), strict=True):
+            value = onnxruntime.OrtValue.ortvalue_from_numpy(array)
+            self.binding.bind_ortvalue_input(tensor.name, value)
+        for tensor in self.session.get_outputs():
+            value = onnxruntime.OrtValue.ortvalue_from_shape_and_type(tensor.shape, np.float32)
+            self.binding.bind_ortvalue_output(tensor.name, value)
+
+    def call(self) -> None:
+        """See the base."""
+        self.session.run_with_iobinding(self.binding)
+
+    def outputs(self) -> dict[str, F32]:
+        """See the base."""
+        names = [tensor.name for tensor in self.session.get_outputs()]
+        return dict(zip(names, map(np.array, self.binding.copy_outputs_to_cpu()), strict=True))
+
+
+class LiteRt(Runtime):
+    """LiteRT with its XNNPACK delegate, which it takes by itself."""
+
+    def __init__(self, file: Path, threads: int) -> None:
+        super().__init__(file, threads)
+        from ai_edge_litert.interpreter import Interpreter
+
+        self.interpreter = Interpreter(str(file), num_threads=threads)
+        self.interpreter.allocate_tensors()
+
+    def set(self, inputs: Mapping[str, F32]) -> None:
+        """See the base."""
+        for tensor, array in zip(
+            self.interpreter.get_input_details(), inputs.values(), strict=True
+        ):
+            self.interpreter.set_tensor(tensor["index"], array)
+
+    def call(self) -> None:
+        """See the base."""
+        self.interpreter.invoke()
+
+    def outputs(self) -> dict[str, F32]:
+        """See the base."""
+        details = self.interpreter.get_output_details()
+        return {t["name"]: self.interpreter.get_tensor(t["index"]) for t in details}
+
+    def remark(self) -> str:
+        """Which operators XNNPACK does not compute."""
+        names = [operator["op_name"] for operator in self.interpreter._get_ops_details()]
+        # The list keeps the operators that a delegate has replaced, ahead of the delegate's own.
+        if "DELEGATE" not in names:
+            return "without XNNPACK"
+        return "" if names.count("DELEGATE") == 1 else f"{names.count('DELEGATE')} XNNPACK parts"
+
+
+class OpenVino(Runtime):
+    """OpenVINO's CPU plugin, for latency, in float32 where the processor would offer less."""
+
+    def __init__(self, file: Path, threads: int) -> None:
+        super().__init__(file, threads)
+        import openvino
+
+        settings = {
+            "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_PRECISION_HINT": "f32", "ENABLE_CPU_PINNING": False,
+        }  # fmt: skip
+        core = openvino.Core()
+        self.compiled = core.compile_model(core.read_model(file), "CPU", settings)
+        self.request = self.compiled.create_infer_request()
+
+    def set(self, inputs: Mapping[str, F32]) -> None:
+        """See the base."""
+        for number, array in enumerate(inputs.values()):
+            self.request.get_input_tensor(number).data[...] = array
+
+    def call(self) -> None:
+        """See the base; in Python this is cheaper than `infer`."""
+        self.request.start_async()
+        self.request.wait()
+
+    def outputs(self) -> dict[str, F32]:
+        """See the base."""
+        count = len(self.compiled.outputs)
+        return {str(k): np.array(self.request.get_output_tensor(k).data) for k in range(count)}
+
+
+class Ncnn(Runtime):
+    """ncnn, on a network from pnnx."""
+
+    def __init__(self, file: Path, threads: int) -> None:
+        super().__init__(file, threads)
+        import ncnn
+
+        self.ncnn = ncnn
+        self.net = ncnn.Net()
+        options = self.net.opt
+        options.num_threads = threads
+        options.use_vulkan_compute = False
+        options.use_fp16_packed = options.use_fp16_storage = options.use_fp16_arithmetic = False
+        options.use_bf16_storage = False
+        if self.net.load_param(str(file)) or self.net.load_model(str(file.with_suffix(".bin"))):
+            raise RuntimeError(f"ncnn does not load {file.name}")
+        self.inputs: list[tuple[str, Any]] = []
+        self.found: list[Any] = []
+
+    def set(self, inputs: Mapping[str, F32]) -> None:
+        """See the base. The batch has no axis; a Mat refers to its array, but a clone owns."""
+        names = self.net.input_names()
+        self.inputs = [
+            (name, self.ncnn.Mat(np.ascontiguousarray(array[0])).clone())
+            for name, array in zip(names, inputs.values(), strict=True)
+        ]
+
+    def call(self) -> None:
+        """See the base."""
+        extractor = self.net.create_extractor()
+        for name, mat in self.inputs:
+            extractor.input(name, mat)
+        found = []
+        for name in self.net.output_names():
+            code, mat = extractor.extract(name)
+            if code:
+                raise RuntimeError(f"ncnn: extract returns {code}")
+            found.append(mat)
+        self.found = found
+
+    def outputs(self) -> dict[str, F32]:
+        """See the base."""
+        return {str(k): np.array(mat)[np.newaxis] for k, mat in enumerate(self.found)}
+
+
+class Mnn(Runtime):
+    """MNN's CPU backend by its session interface, precision "high"."""
+
+    def __init__(self, file: Path, threads: int) -> None:
+        super().__init__(file, threads)
+        import MNN
+
+        self.mnn = MNN
+        self.interpreter = MNN.Interpreter(str(file))
+        self.session = self.interpreter.createSession(
+            {"numThread": threads, "backend": "CPU", "precision": "high"}
+        )
+
+    def set(self, inputs: Mapping[str, F32]) -> None:
+        """See the base."""
+        for name, array in inputs.items():
+            tensor = self.interpreter.getSessionInput(self.session, name)
+            tensor.copyFrom(self._tensor(array))
+
+    def call(self) -> None:
+        """See the base."""
+        self.interpreter.runSession(self.session)
+
+    def outputs(self) -> dict[str, F32]:
+        """See the base; MNN keeps no order."""
+        found = {}
+        for name, tensor in self.interpreter.getSessionOutputAll(self.session).items():
+            host = self._tensor(np.zeros(tensor.getShape(), np.float32))
+            tensor.copyToHostTensor(host)
+            found[name] = np.array(host.getNumpyData()).reshape(tensor.getShape())
+        return found
+
+    def _tensor(self, array: F32) -> Any:
+        mnn = self.mnn
+        return mnn.Tensor(
+            array.shape, mnn.Halide_Type_Float, np.ascontiguousarray(array),
+            mnn.Tensor_DimensionType_Caffe,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A runtime: its name for people, its package, its file format and its image orders."""
+
+    title: str
+    package: str
+    format: str
+    orders: tuple[str, ...]
+    load: Callable[[Path, int], Runtime]
+
+    @property
+    def version(self) -> str:
+        """The installed version, empty if it is absent."""
+        try:
+            return metadata.version(self.package)
+        except metadata.PackageNotFoundError:
+            return ""
+
+    def library_bytes(self) -> int:
+        """The shared libraries of its package; several programs could share them."""
+        files = metadata.files(self.package) or []
+        paths = {Path(str(f.locate())).resolve() for f in files if _is_library(f.name)}
+        return sum(path.stat().st_size for path in paths if path.is_file())
+
+
+def _is_library(name: str) -> bool:
+    return name.endswith(".so") or ".so." in name
+
+
+#: All rivals by name. Orders are those of images at the interface.
+RIVALS: dict[str, Rival] = {
+    "onnxruntime": Rival(
+        "ONNX Runtime", "onnxruntime", "onnx", ("nchw", "nhwc"), OnnxRuntime
+    ),
+    "litert": Rival("LiteRT", "ai-edge-litert", "tflite", ("nhwc",), LiteRt),
+    "openvino": Rival("OpenVINO", "openvino", "onnx", ("nchw", "nhwc"), OpenVino),
+    "ncnn": Rival("ncnn", "ncnn", "ncnn", ("nchw",), Ncnn),
+    "mnn": Rival("MNN", "MNN", "mnn", ("nchw", "nhwc"), Mnn),
+}  # fmt: skip

@@ -1,0 +1,95 @@
+"""A contestant: a process that calls its network as often as it is told and answers the time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cannery.errors import ToolchainError
+from rivals.results import lower_quartile
+
+#: Seconds of one sample, at least one call.
+SAMPLE = 1e-3
+
+
+@dataclass
+class Served:
+    """A running contestant. `times` are microseconds per call, one of each sample so far."""
+
+    name: str
+    process: subprocess.Popen[str]
+    log: Path
+    remark: str
+    outputs: tuple[str, ...]
+    count: int = 1
+    times: list[float] = field(default_factory=list)
+
+    def sample(self) -> None:
+        """Take one sample. Raises ToolchainError if the process is gone."""
+        self.times.append(1e6 * self._ask(self.count))
+
+    def settle(self, seconds: float) -> None:
+        """Run for a while, and find how many calls make a sample."""
+        start = time.perf_counter()
+        while True:
+            per_call = self._ask(self.count)
+            enough = self.count * per_call >= SAMPLE
+            if enough and time.perf_counter() - start >= seconds:
+                break
+            if not enough:
+                self.count = max(self.count + 1, min(2 * self.count, round(SAMPLE / per_call)))
+        self.count = max(1, round(SAMPLE / per_call))
+
+    def _ask(self, count: int) -> float:
+        """Seconds per call."""
+        assert self.process.stdin and self.process.stdout
+        try:
+            self.process.stdin.write(f"{count}\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise _gone(self.name, self.log) from None
+        line = self.process.stdout.readline()
+        if not line.strip():
+            raise _gone(self.name, self.log)
+        return float(line) / count
+
+    @property
+    def us(self) -> float:
+        """The lower quartile of the samples."""
+        return lower_quartile(self.times)
+
+    def end(self) -> None:
+        """Stop the process and wait for it."""
+        if self.process.stdin:
+            self.process.stdin.close()
+        try:
+            self.process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def serve(name: str, command: Sequence[str], folder: Path) -> Served:
+    """Start a contestant and wait until it has run once; raises ToolchainError if it fails."""
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "log.txt"
+    with log.open("w") as errors:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+        )
+    assert process.stdout
+    line = process.stdout.readline()
+    if not line.strip():
+        process.wait()
+        raise _gone(name, log)
+    about = json.loads(line)
+    return Served(name, process, log, str(about["remark"]), tuple(about["outputs"]))
+
+
+def _gone(name: str, log: Path) -> ToolchainError:
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return ToolchainError(lines[-1] if lines else "ended without a word", where=name)
