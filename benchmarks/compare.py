@@ -1,9 +1,10 @@
 """Cannery beside the runtimes from the Python package index, on this machine.
 
-    python benchmarks/compare.py [NET|MODEL...] [-o DIR]
+    python benchmarks/compare.py [NET|MODEL...] [-o DIR] [--layers]
 
 NET is one of benchmarks/networks.py (default: the four small ones), MODEL a model file. All run
-interleaved, see benchmarks/README.md. Writes DIR/compare.md, DIR/compare.json and DIR/compare.svg.
+interleaved, see benchmarks/README.md. Writes compare.md, compare.json and compare.svg in DIR.
+With --layers every kind of layer is a network of its own.
 """
 
 from __future__ import annotations
@@ -12,14 +13,19 @@ import argparse
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from cannery.errors import CanneryError
 from networks import NETWORKS, write_network
-from rivals.contest import Settings, compare
-from rivals.report import as_json, as_markdown
+from rivals.contest import Noops, Settings, compare
+from rivals.layers import write_layers
+from rivals.plot import as_svg
+from rivals.report import as_json, as_markdown, as_summary
 from rivals.results import Contest
 from rivals.runtimes import RIVALS
 
@@ -29,6 +35,7 @@ SMALL = ("ball", "pedestrian", "robot_detector", "segmenter")
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Cannery beside other runtimes.")
     parser.add_argument("models", nargs="*", metavar="NET|MODEL", default=SMALL)
+    parser.add_argument("--layers", action="store_true", help="every kind of layer by itself")
     parser.add_argument("--rival", action="append", choices=[*RIVALS], help="only these")
     parser.add_argument("--isa", action="append", help="of Cannery; several take part")
     parser.add_argument("--cc", action="append", help="compiler for Cannery; several take part")
@@ -41,30 +48,48 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def _contests(given: argparse.Namespace, folder: Path) -> Iterator[Contest]:
+    """One after the other; raises CanneryError."""
+    settings = Settings(
+        tuple(given.rival or RIVALS), tuple(given.isa or ()), tuple(given.cc or ()), given.tuning,
+        ("model",), given.threads, given.rounds, given.seconds,
+    )  # fmt: skip
+    with ExitStack() as stack:
+        noops = Noops(folder / "noop", given.threads, stack)
+        for name in given.models:
+            own = folder / Path(name).stem
+            model = write_network(name, own) if name in NETWORKS else Path(name)
+            if not given.layers:
+                is_onnx = model.suffix == ".onnx"
+                yield compare(model, settings, own / "work", noops, as_given=is_onnx)
+                continue
+            for layer in write_layers(model, own / "layers"):
+                both = replace(settings, orders=("nhwc", "nchw"))
+                found = compare(layer.file, both, own / layer.file.stem, noops, as_given=False)
+                title = f"{model.stem}: {layer.name}" + f" x{layer.count}" * (layer.count > 1)
+                yield replace(found, network=title)
+
+
 def main() -> int:
     """Prints and writes the tables."""
     given = _arguments()
     if given.cpu is not None:
         os.sched_setaffinity(0, {given.cpu})
-    settings = Settings(
-        tuple(given.rival or RIVALS), tuple(given.isa or ()), tuple(given.cc or ()), given.tuning,
-        given.threads, given.rounds, given.seconds,
-    )  # fmt: skip
     found: list[Contest] = []
     given.output.mkdir(parents=True, exist_ok=True)
-    for name in given.models:
-        with tempfile.TemporaryDirectory(prefix="cannery-compare-") as folder:
-            try:
-                model = Path(name)
-                if name in NETWORKS:
-                    model = write_network(name, Path(folder))
-                found.append(compare(model, settings, Path(folder) / "work"))
-            except CanneryError as error:
-                print(f"compare: error: {error}", file=sys.stderr)
-                return 2
-        print(as_markdown(found[-1:]))
-        (given.output / "compare.md").write_text(as_markdown(found))
-        (given.output / "compare.json").write_text(as_json(found))
+    with tempfile.TemporaryDirectory(prefix="cannery-compare-") as folder:
+        try:
+            for contest in _contests(given, Path(folder)):
+                found.append(contest)
+                print(as_markdown([contest]), flush=True)
+                tables = f"{as_summary(found)}\n{as_markdown(found)}"
+                (given.output / "compare.md").write_text(tables)
+                (given.output / "compare.json").write_text(as_json(found))
+                (given.output / "compare.svg").write_text(as_svg(found))
+        except CanneryError as error:
+            print(f"compare: error: {error}", file=sys.stderr)
+            return 2
+    print(as_summary(found))
     return 0
 
 

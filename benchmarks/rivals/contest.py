@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -33,19 +34,24 @@ from rivals.served import Served, serve
 
 _CHILD = Path(__file__).with_name("child.py")
 
+#: Rounds that are timed in any case.
+_LEAST = 5
+
 
 @dataclass(frozen=True)
 class Settings:
     """What is compared, and for how long.
 
-    `isas` and `compilers` are Cannery's (empty: the machine's own), `threads` the rivals'. At most
-    `rounds` are timed, and after `seconds` no more than five.
+    `isas` and `compilers` are Cannery's (empty: the machine's own), `orders` those of images at its
+    interface as `--io-layout` names them, `threads` the rivals'. At most `rounds` are timed, and
+    only the first few after `seconds`.
     """
 
     rivals: tuple[str, ...] = tuple(RIVALS)
     isas: tuple[str, ...] = ()
     compilers: tuple[str, ...] = ()
     tuning: Path | None = None
+    orders: tuple[str, ...] = ("model",)
     threads: int = 1
     rounds: int = 30
     seconds: float = 60.0
@@ -60,6 +66,26 @@ class _Entrant:
     result: Result
 
 
+class Noops:
+    """Every rival with an empty network, started when it is first needed."""
+
+    def __init__(self, folder: Path, threads: int, stack: ExitStack) -> None:
+        self.folder, self.threads, self.stack = folder, threads, stack
+        self._served: dict[str, Served] = {}
+
+    def get(self, name: str) -> Served:
+        """The rival of this name, its samples forgotten; raises CanneryError if it fails."""
+        if name not in self._served:
+            rival, folder = RIVALS[name], self.folder / name
+            made = prepare(noop_graph(), folder, rival.format, rival.orders[0], folder)
+            one = {made.inputs[0]: np.zeros((1, 1, 1, 1), np.float32)}
+            served = _start(name, name, made, self.threads, one, folder)
+            self.stack.callback(served.end)
+            self._served[name] = served
+        self._served[name].times.clear()
+        return self._served[name]
+
+
 def noop_graph() -> Graph:
     """One number, rectified: what remains is what a call costs."""
     builder = GraphBuilder("noop")
@@ -68,11 +94,31 @@ def noop_graph() -> Graph:
     return builder.build()
 
 
-class _Arena:
-    """Starts the contestants of one network, and stops them in the end."""
+def _start(
+    name: str, title: str, made: Prepared, threads: int, inputs: Mapping[str, RefArray],
+    folder: Path,
+) -> Served:  # fmt: skip
+    data, found = folder / "inputs.npz", folder / "outputs.npz"
+    arrays = {key: np.ascontiguousarray(array) for key, array in inputs.items()}
+    np.savez(data, **arrays)  # type: ignore[arg-type]
+    command = [
+        sys.executable, str(_CHILD), name, str(made.file), str(threads), str(data), str(found),
+    ]  # fmt: skip
+    return serve(title, command, folder)
 
-    def __init__(self, model: Path, settings: Settings, folder: Path, stack: ExitStack) -> None:
-        self.model, self.settings, self.folder, self.stack = model, settings, folder, stack
+
+class _Arena:
+    """Starts the contestants of one network; `stack` stops them in the end.
+
+    `as_given`: rivals read the model itself, too, where they can.
+    """
+
+    def __init__(
+        self, model: Path, settings: Settings, folder: Path, noops: Noops, stack: ExitStack, *,
+        as_given: bool,
+    ) -> None:  # fmt: skip
+        self.model, self.settings, self.folder = model, settings, folder
+        self.noops, self.stack, self.as_given = noops, stack, as_given
         judge = load_model(make_options(model, {}))
         self.inputs = random_inputs(judge)
         self.expected = reference_outputs(judge, [self.inputs])[0]
@@ -97,25 +143,27 @@ class _Arena:
                     self.absent[title] = str(error)
 
     def _orders(self, rival: Rival) -> tuple[str, ...]:
-        """A given ONNX file is taken as it is."""
-        given = self.model.suffix == ".onnx" and rival.format != "tflite"
-        return ("model",) if given else rival.orders
+        given = ("model",) if self.as_given and rival.format != "tflite" else ()
+        return (*given, *rival.orders)
 
     def _our_options(self) -> Iterator[Options]:
-        for isa in self.settings.isas or ("",):
-            for compiler in self.settings.compilers or ("",):
-                raw = {
-                    "isa": (isa,) if isa else (), "cc": compiler or None,
-                    "tuning": self.settings.tuning, "name": "network",
-                }  # fmt: skip
-                yield make_options(self.model, raw)
+        """Every combination."""
+        of = self.settings
+        for isa, cc, order in product(of.isas or ("",), of.compilers or ("",), of.orders):
+            raw = {
+                "isa": (isa,) if isa else (), "cc": cc or None, "tuning": of.tuning,
+                "name": "network", "io_layout": order,
+            }  # fmt: skip
+            yield make_options(self.model, raw)
 
     def _ours(self, options: Options) -> _Entrant:
-        label = " ".join(["Cannery", *options.isa, *([options.cc] if options.cc else [])])
+        order = "" if options.io_layout == "model" else options.io_layout
+        label = " ".join(filter(None, ["Cannery", *options.isa, options.cc, order]))
         folder = self.folder / label.replace(" ", "_").replace("/", "_")
         ours = build_ours(options, folder)
         self.macs = self.macs or ours.source.macs
-        served = self._serve(label, ours.command(self.inputs, folder), folder)
+        served = serve(label, ours.command(self.inputs, folder), folder)
+        self.stack.callback(served.end)
         outputs = dict(zip(self.graph.outputs, ours.outputs(folder), strict=True))
         toolchain = ours.toolchain
         result = Result(
@@ -130,32 +178,13 @@ class _Arena:
         made = prepare(self.graph, self.model, rival.format, order, folder)
         images = self._images(self.inputs, made.order)
         inputs = dict(zip(made.inputs, images.values(), strict=True))
-        served = self._start(name, title, made, inputs, folder)
-        empty = prepare(noop_graph(), self.model, rival.format, rival.orders[0], folder / "noop")
-        one = np.zeros((1, 1, 1, 1), np.float32)
-        noop = self._start(name, title, empty, {empty.inputs[0]: one}, folder / "noop")
+        served = _start(name, title, made, self.settings.threads, inputs, folder)
+        self.stack.callback(served.end)
         result = Result(
             title, rival.version, served.remark, self.settings.threads, 0.0, 0.0,
             self._error(self._outputs(served, made, folder)), rival.library_bytes(), made.bytes,
         )  # fmt: skip
-        return _Entrant(served, noop, result)
-
-    def _start(
-        self, name: str, title: str, made: Prepared, inputs: Mapping[str, RefArray], folder: Path
-    ) -> Served:
-        data, found = folder / "inputs.npz", folder / "outputs.npz"
-        arrays = {key: np.ascontiguousarray(array) for key, array in inputs.items()}
-        np.savez(data, **arrays)  # type: ignore[arg-type]
-        command = [
-            sys.executable, str(_CHILD), name, str(made.file), str(self.settings.threads),
-            str(data), str(found),
-        ]  # fmt: skip
-        return self._serve(title, command, folder)
-
-    def _serve(self, title: str, command: Sequence[str], folder: Path) -> Served:
-        served = serve(title, command, folder)
-        self.stack.callback(served.end)
-        return served
+        return _Entrant(served, self.noops.get(name), result)
 
     def _outputs(self, served: Served, made: Prepared, folder: Path) -> dict[str, RefArray]:
         """By their names in the graph; by their order where a rival has names of its own."""
@@ -188,10 +217,15 @@ class _Arena:
         return min(relative_error(array.reshape(form.shape), form) for form in forms)
 
 
-def compare(model: Path, settings: Settings, folder: Path) -> Contest:
-    """Build, check and time all contestants for a model; raises CanneryError if Cannery fails."""
+def compare(
+    model: Path, settings: Settings, folder: Path, noops: Noops, *, as_given: bool
+) -> Contest:
+    """Build, check and time all contestants for a model; raises CanneryError if Cannery fails.
+
+    `as_given`: rivals read the model itself, an ONNX file, too, where they can.
+    """
     with ExitStack() as stack:
-        arena = _Arena(model, settings, folder, stack)
+        arena = _Arena(model, settings, folder, noops, stack, as_given=as_given)
         entrants = list(arena.entrants())
         _time(entrants, settings)
         results = [
@@ -202,12 +236,14 @@ def compare(model: Path, settings: Settings, folder: Path) -> Contest:
 
 
 def _time(entrants: Sequence[_Entrant], settings: Settings) -> None:
-    all_served = [s for e in entrants for s in (e.served, e.noop) if s]
-    for served in all_served:
-        served.settle(0.1)
+    """Samples for all, those of empty networks among them."""
+    once = {id(s): s for e in entrants for s in (e.served, e.noop) if s}
+    served = list(once.values())
+    for each in served:
+        each.settle(0.1)
     start = time.perf_counter()
-    for round_ in range(settings.rounds):
-        if round_ >= 5 and time.perf_counter() - start > settings.seconds:
+    for number in range(settings.rounds):
+        if number >= _LEAST and time.perf_counter() - start > settings.seconds:
             break
-        for served in all_served if round_ % 2 else reversed(all_served):
-            served.sample()
+        for each in served if number % 2 else reversed(served):
+            each.sample()

@@ -14,6 +14,7 @@ import onnx
 
 from cannery.errors import ToolchainError
 from cannery.ir.graph import Graph
+from cannery.ir.orders import model_type
 from rivals.onnx_writer import onnx_model
 
 _TIMEOUT = 1800.0
@@ -41,7 +42,8 @@ class Prepared:
 def prepare(graph: Graph, model: Path, form: str, order: str, folder: Path) -> Prepared:
     """Write the file in `form` ("onnx", "tflite", "ncnn", "mnn") for images in `order`.
 
-    With order "model", `model` is an ONNX file that is taken as it is. Raises CanneryError.
+    With order "model", `model` is an ONNX file that is taken as it is, but for dimensions that it
+    leaves open. Raises CanneryError.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if form == "tflite":
@@ -50,14 +52,28 @@ def prepare(graph: Graph, model: Path, form: str, order: str, folder: Path) -> P
         file = folder / "network.tflite"
         file.write_bytes(tflite_model(graph))
         return Prepared(file, graph.inputs, graph.outputs, "nhwc")
-    source = model if order == "model" else folder / f"network_{order}.onnx"
-    if order != "model":
-        onnx.save(onnx_model(graph, order), str(source))
+    source = folder / f"network_{order}.onnx"
+    onnx.save(_closed(model, graph) if order == "model" else onnx_model(graph, order), str(source))
     names = _interface(source)
     if form == "onnx":
         return Prepared(source, *names, order)
     converter = {"ncnn": _to_ncnn, "mnn": _to_mnn}[form]
     return Prepared(converter(source, folder), *names, order)
+
+
+def _closed(model: Path, graph: Graph) -> onnx.ModelProto:
+    """The model with the sizes of inputs and outputs that the graph was imported with."""
+    found = onnx.load(str(model))
+    weights = {tensor.name for tensor in found.graph.initializer}
+    inputs = [value for value in found.graph.input if value.name not in weights]
+    pairs = [*zip(inputs, graph.inputs, strict=True)]
+    pairs += zip(found.graph.output, graph.outputs, strict=True)
+    for value, name in pairs:
+        dims = value.type.tensor_type.shape.dim
+        for dim, size in zip(dims, model_type(graph, name).shape, strict=True):
+            dim.Clear()
+            dim.dim_value = size
+    return found
 
 
 def _interface(file: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -29,7 +29,7 @@ from cannery.ops.elementwise import (
 )
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
-from cannery.ops.movement.op import Identity, Reshape
+from cannery.ops.movement.op import Identity, Pad, Reshape
 from cannery.ops.registry import Op
 from cannery.ops.resize.op import Resize
 from cannery.ops.softmax.op import Softmax
@@ -185,6 +185,14 @@ class _Writer:
     @write.register
     def _concat(self, op: Concat, node: Node) -> None:
         self.add("Concat", node.inputs, node.output, axis=self.axis(node.output, op.axis))
+
+    @write.register
+    def _pad(self, op: Pad, node: Node) -> None:
+        x, rank = node.inputs[0], len(op.pads)
+        pads = [op.pads[k] for k in _TO_FIRST] if rank == 4 else op.pads
+        table = self.weight(f"{node.output}/pads", np.asarray(_pads(tuple(pads)), np.int64))
+        value = self.weight(f"{node.output}/value", np.asarray(op.value, np.float32))
+        self.add("Pad", [x, table, value], node.output, mode=op.mode)
 
     @write.register
     def _softmax(self, op: Softmax, node: Node) -> None:

@@ -6,12 +6,39 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from rivals.results import Contest, Result, gflops, peaks, percent_of_peak, ratio
+from rivals.results import (
+    Contest,
+    Result,
+    best_ours,
+    best_rival,
+    gflops,
+    peaks,
+    percent_of_peak,
+    ratio,
+)
 
 _HEADER = (
     "contestant", "us", "less no-op", "best rival / it", "GFLOP/s", "% of peak", "error",
     "library", "model", "version", "remark",
 )  # fmt: skip
+
+
+def as_summary(contests: Sequence[Contest]) -> str:
+    """A line per network: the fastest of Cannery and of the rivals."""
+    header = ("network", "MMAC", "Cannery us", "% of peak", "best rival", "us", "times as long")
+    lines = [_line(header), _line(["---"] * len(header))]
+    for contest in contests:
+        ours, rival = best_ours(contest), best_rival(contest)
+        if ours is None:
+            continue
+        percent, times = percent_of_peak(contest, ours), ratio(contest, ours)
+        cells = [
+            contest.network, f"{contest.macs / 1e6:.4g}", _number(ours.us),
+            "" if not percent else f"{percent:.0f}", rival.name if rival else "none",
+            _number(rival.net_us) if rival else "", "" if times is None else f"{times:.2f}",
+        ]  # fmt: skip
+        lines.append(_line(cells))
+    return "\n".join(lines) + "\n"
 
 
 def as_markdown(contests: Sequence[Contest]) -> str:

@@ -74,6 +74,12 @@ def best_rival(contest: Contest) -> Result | None:
     return min(found, key=lambda r: r.net_us, default=None)
 
 
+def best_ours(contest: Contest) -> Result | None:
+    """The fastest of Cannery's, where several took part."""
+    found = [r for r in contest.results if r.is_ours]
+    return min(found, key=lambda r: r.net_us, default=None)
+
+
 def ratio(contest: Contest, result: Result) -> float | None:
     """How many times the best rival takes as long; a rival's time is without its calls."""
     best = best_rival(contest)

@@ -20,7 +20,7 @@ from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Add, Clip, LeakyRelu, Mul, Relu, Sigmoid, Sub, Tanh
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
-from cannery.ops.movement.op import Reshape
+from cannery.ops.movement.op import Pad, Reshape
 from cannery.ops.registry import Op
 from cannery.ops.resize.op import Resize
 from cannery.ops.softmax.op import Softmax
@@ -153,16 +153,18 @@ class _Writer:
             return self.value(x), schema.Padding.SAME
         if not any(map(any, op.pads)):
             return self.value(x), schema.Padding.VALID
-        return self._pad(x, op.pads), schema.Padding.VALID
+        output = f"{x}/padded{len(self.tensors)}"
+        shape = [n + sum(p) for n, p in zip(size, op.pads, strict=True)]
+        whole = (self.graph.types[x].shape[0], *shape, self.graph.types[x].shape[-1])
+        self.numbers[output] = self._tensor(output, whole, 0)
+        self._pad(x, ((0, 0), *op.pads, (0, 0)), output)
+        return self.value(output), schema.Padding.VALID
 
-    def _pad(self, x: str, pads: Pads) -> int:
-        every = ((0, 0), *pads, (0, 0))
-        shape = [d + sum(p) for d, p in zip(self.graph.types[x].shape, every, strict=True)]
-        name = f"{x}/padded{len(self.tensors)}"
-        self.numbers[name] = self._tensor(name, shape, 0)
-        table = self.weight(f"{name}/pads", np.asarray(every, np.int32), schema.TensorType.INT32)
-        self.add(_CODE.PAD, [self.value(x), table], name, schema.PadOptionsT())
-        return self.numbers[name]
+    def _pad(self, x: str, pads: Pads, output: str) -> None:
+        """Zeros around all axes."""
+        table = np.asarray(pads, np.int32)
+        number = self.weight(f"{output}/pads", table, schema.TensorType.INT32)
+        self.add(_CODE.PAD, [self.value(x), number], output, schema.PadOptionsT())
 
     @write.register(MaxPool)
     @write.register(AveragePool)
@@ -216,6 +218,12 @@ class _Writer:
         options = getattr(schema, f"{kind}OptionsT")()
         options.fusedActivationFunction, output = self.activation(node)
         self.add(getattr(_CODE, kind.upper()), inputs, output, options)
+
+    @write.register
+    def _pad_alone(self, op: Pad, node: Node) -> None:
+        if op.mode != "constant" or op.value:
+            raise unsupported(op)
+        self._pad(node.inputs[0], op.pads, node.output)
 
     @write.register
     def _concat(self, op: Concat, node: Node) -> None:

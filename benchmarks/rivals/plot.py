@@ -1,0 +1,57 @@
+"""A picture of contests: for every network, the times of all as bars, beside Cannery's best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from math import log2
+
+from rivals.results import Contest, Result, best_ours
+
+_ROW, _GAP, _LEFT, _WIDTH, _RIGHT = 18, 34, 190, 480, 150
+_OURS, _OTHERS = "#1b7837", "#9aa3ad"
+
+
+def as_svg(contests: Sequence[Contest]) -> str:
+    """Bars on a logarithmic scale; shorter is faster. Contestants with wrong outputs are absent."""
+    groups = [(c, _ranked(c)) for c in contests if best_ours(c)]
+    octaves = max((log2(_times(c, r)) for c, rows in groups for r in rows), default=0.0)
+    scale = _WIDTH / (octaves + 1)
+    parts: list[str] = []
+    y = 0
+    for contest, rows in groups:
+        y += _GAP
+        title = f"{contest.network}, {contest.macs / 1e6:.4g} MMAC"
+        parts.append(_text(_LEFT, y - 8, title, weight="bold"))
+        for result in rows:
+            parts += _bar(contest, result, y, scale)
+            y += _ROW
+    size = f'width="{_LEFT + _WIDTH + _RIGHT}" height="{y + 10}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif">'
+    return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *parts, "</svg>\n"])
+
+
+def _ranked(contest: Contest) -> list[Result]:
+    return sorted((r for r in contest.results if r.is_right), key=lambda r: r.net_us)
+
+
+def _times(contest: Contest, result: Result) -> float:
+    best = best_ours(contest)
+    return result.net_us / best.net_us if best else 1.0
+
+
+def _bar(contest: Contest, result: Result, y: int, scale: float) -> list[str]:
+    """The name, a bar that begins at half of Cannery's time, and the figures."""
+    times = _times(contest, result)
+    width = max(1.0, scale * (1 + log2(times)))
+    colour = _OURS if result.is_ours else _OTHERS
+    return [
+        _text(_LEFT - 8, y + 13, result.name, anchor="end"),
+        f'<rect x="{_LEFT}" y="{y + 2}" width="{width:.1f}" height="{_ROW - 4}" fill="{colour}"/>',
+        _text(_LEFT + width + 6, y + 13, f"{result.net_us:.4g} us, {times:.2f} x"),
+    ]
+
+
+def _text(x: float, y: int, text: str, *, anchor: str = "start", weight: str = "normal") -> str:
+    style = f'font-size="12" text-anchor="{anchor}" font-weight="{weight}"'
+    return f'<text x="{x:.1f}" y="{y}" {style}>{escape(text)}</text>'
