@@ -63,5 +63,5 @@ def test_what_no_kernel_can_compute_says_why() -> None:
     net = Net()
     x = net.input("x", (1, 8, 8, 4))
     graph = net.graph(net.node(SAME, [x, net.input("w", (3, 3, 4, 4))]))
-    with pytest.raises(UnsupportedError, match="where 'w' is no constant .*initializer"):
+    with pytest.raises(UnsupportedError, match=r"where 'w' is no constant .*initializer"):
         Defaults(graph, make_units(graph), SSSE3, nhwc.ORDER, 1e-4).plan()

@@ -28,6 +28,7 @@ from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, residual_pointer, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
+from cannery.ops.shared.tiles import tile_registers
 from cannery.schedule.cost import broadcast_work, mac_bytes, reread_cycles, tile_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
@@ -138,8 +139,9 @@ class ConvDirectOc(Schedule):
 
     def kernel(self, job: Job) -> Kernel:
         shape = sizes(job.graph, job.step)
-        ep = epilogues.build(job, job.step.anchor.output)
         blocks = channel_blocks(shape, job.params, job.isa)
+        busy = tile_registers(int(job.params["mr"]), [block.vecs for block in blocks])
+        ep = epilogues.build(job, job.step.anchor.output, busy=busy)
         weights, bias = pack_weights(job, shape, blocks)
         context: dict[str, Any] = {
             "s": shape,
@@ -150,6 +152,7 @@ class ConvDirectOc(Schedule):
             "many": lambda block: shape.taps * shape.ic * len(block.vecs) > HELD_WEIGHTS,
             "tiles": pixel_runs(shape.ow, int(job.params["mr"])),
             "ep": ep,
+            "late": epilogues.crowded(job.isa, busy + len(blocks[0].vecs)),
             "residual": {k: job.inputs[k] for k in ep.tensors},
             "residual_at": residual_pointer(job),
             "symbol": job.symbol,

@@ -123,7 +123,9 @@ class ConvDirectPx(Schedule):
 
     def kernel(self, job: Job) -> Kernel:
         shape = sizes(job.graph, job.step)
-        ep = epilogues.build(job, job.step.anchor.output)
+        tile = int(job.params["p"]) * int(job.params["rows"])
+        busy = tile * int(job.params["c"]) + tile + 1
+        ep = epilogues.build(job, job.step.anchor.output, busy=busy)
         x, y = job.inputs[0], job.output
         residual = {k: job.inputs[k] for k in ep.tensors}
         flat = is_flat(shape, x, y, list(residual.values()))

@@ -26,6 +26,7 @@ from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.function import describe, parameter_names, residual_pointer, signature
 from cannery.ops.shared.gemm import Block, Gemm
+from cannery.ops.shared.tiles import tile_registers
 from cannery.schedule.cost import L1_BYTES, reread_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
@@ -119,13 +120,14 @@ class ConvGemm(Schedule):
     def kernel(self, job: Job) -> Kernel:
         shape = sizes(job.graph, job.step)
         x, y = job.inputs[0], job.output
-        ep = epilogues.build(job, job.step.anchor.output)
+        blocks = _blocks(shape, job.params, job.isa)
+        mr = int(job.params["mr"])
+        busy = tile_registers(mr, [block.vecs for block in blocks])
+        ep = epilogues.build(job, job.step.anchor.output, busy=busy)
         plain = _plain(shape)
         cut = _cut(shape, int(job.params["kc"]), contiguous=x.col == shape.ic)
         residuals = [job.inputs[k] for k in ep.tensors]
         flat = _flat(shape, (*([x] if plain else []), y, *residuals), plain=plain)
-        blocks = _blocks(shape, job.params, job.isa)
-        mr = int(job.params["mr"])
         g = _gemm(job.params, cut.k, shape.sw * x.col if plain else cut.pitch)
         everything = -(-shape.oh * shape.ow // mr) * mr
         pixels = min(_pixels(job.params, cut), everything)
@@ -146,12 +148,11 @@ class ConvGemm(Schedule):
             names=parameter_names(job),
             ep=ep,
             residual_at=residual_pointer(job),
+            late=epilogues.crowded(job.isa, busy + len(blocks[0].vecs)),
             g=g,
             cut=cut,
             blocks=blocks,
-            first=lambda block: [
-                f"{v.t}_load({job.symbol}_b + oc{offset(v.start)})" for v in block.vecs
-            ],
+            first=lambda block: [f"{v.t}_load(bk{offset(v.start)})" for v in block.vecs],
             zeros=lambda block: [f"{v.t}_zero()" for v in block.vecs],
             columns=shape.oc // shape.group,
             channels=shape.ic // shape.group,

@@ -20,6 +20,7 @@ from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.gemm import Block
+from cannery.ops.shared.tiles import tile_registers
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -82,9 +83,10 @@ class MatMulDenseN(Schedule):
         p = _product(job.graph, job.step)
         a = products.operand(job, p.a, transposed=p.transpose_a, is_b=False)
         b = products.operand(job, p.b, transposed=p.transpose_b, is_b=True)
-        ep = epilogues.build(job, job.step.anchor.output)
-        nest = products.nest(job, a, b, ep.tensors)
         blocks = _blocks(p, job.params, job.isa)
+        busy = tile_registers(int(job.params["mr"]), [block.vecs for block in blocks])
+        ep = epilogues.build(job, job.step.anchor.output, busy=busy)
+        nest = products.nest(job, a, b, ep.tensors)
         g = make_gemm(p, job.params, nest.rows.strides[0], a.k)
         rotate = p.k if job.params["broadcast"] == "rotate" else 0
         packed = gemm.pack_blocks(products.weight_matrix(job, p), blocks, rotate=rotate)

@@ -41,7 +41,8 @@ def render_lanes_n(
         tiles=balanced(nest.rows.extent, int(job.params["mr"])),
         rows_outside=job.params["outside"] == "rows",
         blocks=blocks,
-        bias=lambda block: [bias_load(job, p, v) for v in block.vecs],
+        bias=lambda block: [bias_load(job, p, v, "bk") for v in block.vecs],
+        held_bias=f"{job.symbol}_bias" if p.bias in job.graph.constants else "",
         g=g,
         a=a,
         b=b,
@@ -53,12 +54,15 @@ def render_lanes_n(
     )
 
 
-def bias_load(job: Job, p: Product, v: Vec) -> str:
-    """The start of an accumulator at column oc + v.start."""
+def bias_load(job: Job, p: Product, v: Vec, held: str = "") -> str:
+    """The start of an accumulator at column oc + v.start.
+
+    `held` is the C expression of a pointer to the bias of column oc, if there is one.
+    """
     if not p.bias:
         return f"{v.t}_zero()"
     if p.bias in job.graph.constants:
-        return f"{v.t}_load({job.symbol}_bias + oc{offset(v.start)})"
+        return f"{v.t}_load({held or f'{job.symbol}_bias + oc'}{offset(v.start)})"
     index = job.step.inputs.index(p.bias)
     at = offset(job.inputs[index].origin)
     return v.load(f"{parameter_names(job)[index]}{at} + oc{offset(v.start)}")

@@ -6,20 +6,26 @@ rendered over vectors. Written once here; every schedule calls `apply` on its ac
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from cannery.emit.environment import offset
 from cannery.emit.literals import c_float
 from cannery.ir.graph import Graph, Node
 from cannery.ops.registry import Elementwise
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import MATH, ConstArray, Job
+from cannery.target.isa import Isa
 
 #: Per-channel arrays are padded so that a vector may be loaded at any channel.
 CHANNEL_PADDING = 16
+
+#: A constant in all lanes, as `Elementwise.c` writes it.
+_CONSTANT = re.compile(r"\b(f32x\d+)_(?:set1\((-?[\d.]+(?:e[-+]?\d+)?f)\)|zero\(\))")
 
 
 @dataclass(frozen=True)
@@ -44,12 +50,17 @@ class Stage:
 
 @dataclass(frozen=True)
 class Epilogue:
-    """The stages in order, their constants, and the inputs that they read as tensors."""
+    """The stages in order, their constants, and the inputs that they read as tensors.
+
+    `stored`: the constants that are read from the array `store` instead of being set, see `build`.
+    """
 
     stages: tuple[Stage, ...]
     constants: tuple[ConstArray, ...]
     tensors: tuple[int, ...]
     form: str = ""
+    stored: tuple[str, ...] = ()
+    store: str = ""
 
     @property
     def needs_math(self) -> bool:
@@ -83,8 +94,30 @@ class Epilogue:
             form = self.form if self.form in stage.op.approximations else ""
             expression = stage.op.c(vec.t, *arguments, form=form)
             statement = f"{value} = {expression};"
-            lines.append(f"{{ {' '.join(before)} {statement} }}" if before else statement)
+            line = f"{{ {' '.join(before)} {statement} }}" if before else statement
+            lines.append(_CONSTANT.sub(self._from_memory, line) if self.stored else line)
         return lines
+
+    @property
+    def begin(self) -> list[str]:
+        """Statements before the first `apply` of a tile."""
+        if not self.stored:
+            return []
+        return [
+            f"const float *ep = {self.store};",
+            "CANNERY_OPAQUE_PTR(ep); /* constants are loaded here, not before the loops */",
+        ]
+
+    def literals(self) -> tuple[str, ...]:
+        """The constants that are the same in all lanes and channels, in the order of their use."""
+        lines = self.apply(Vec(0, 4, 4, 0), "v", "0", lambda _: "r")
+        found = [match[2] or "0.0f" for line in lines for match in _CONSTANT.finditer(line)]
+        return tuple(dict.fromkeys(found))
+
+    def _from_memory(self, match: re.Match[str]) -> str:
+        place = self.stored.index(match[2] or "0.0f") * CHANNEL_PADDING
+        word = "load_aligned" if match[1] == "f32x4" else "load"
+        return f"{match[1]}_{word}(ep{offset(place)})"
 
 
 def _operand(
@@ -151,8 +184,13 @@ def residuals(graph: Graph, nodes: Sequence[Node], running: str) -> tuple[str, .
     return tuple(found)
 
 
-def build(job: Job, running: str, nodes: Sequence[Node] | None = None) -> Epilogue:
-    """The epilogue of a job behind the value `running`; `nodes` if not those of the step."""
+def build(job: Job, running: str, nodes: Sequence[Node] | None = None, busy: int = 0) -> Epilogue:
+    """The epilogue of a job behind the value `running`; `nodes` if not those of the step.
+
+    `busy` is the number of vector registers that the loop before it needs. Where they and the
+    epilogue's constants are more than there are, it reads the constants from memory: compilers
+    keep them in registers all the time, and spill accumulators instead.
+    """
     stages, constants = [], []
     tensors: list[int] = []
     for number, node in enumerate(job.step.epilogue if nodes is None else nodes):
@@ -180,7 +218,18 @@ def build(job: Job, running: str, nodes: Sequence[Node] | None = None) -> Epilog
         stages.append(Stage(node.op, tuple(operands)))
         running = node.output
     form = str(job.params.get(MATH, ""))
-    return Epilogue(tuple(stages), tuple(constants), tuple(tensors), form)
+    ep = Epilogue(tuple(stages), tuple(constants), tuple(tensors), form)
+    literals = ep.literals()
+    if not literals or not crowded(job.isa, busy + len(literals)):
+        return ep
+    values = np.repeat(np.array([float(t[:-1]) for t in literals], np.float32), CHANNEL_PADDING)
+    store = ConstArray(f"{job.symbol}_e", values, "the epilogue's constants, each in 16 lanes")
+    return replace(ep, constants=(*ep.constants, store), stored=literals, store=store.name)
+
+
+def crowded(isa: Isa, registers: int) -> bool:
+    """Whether so many vectors are more than the registers hold."""
+    return isa.widest > 1 and registers > isa.registers
 
 
 def approximations(step: Step) -> tuple[str, ...]:

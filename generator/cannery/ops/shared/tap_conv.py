@@ -26,7 +26,7 @@ from cannery.layouts import Layout
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
-from cannery.ops.shared.tiles import widths
+from cannery.ops.shared.tiles import tile_registers, widths
 from cannery.schedule.cost import broadcast_work, tile_cycles
 from cannery.schedule.schedule import ConstArray, Job, Kernel, Params
 from cannery.target.isa import Isa
@@ -170,8 +170,9 @@ def tap_code_bytes(shape: TapShape, params: Params) -> float:
 
 def tap_kernel(job: Job, shape: TapShape, weight: NDArray[np.float32], bias: str) -> Kernel:
     """The kernel of a job. `weight` is [kh][kw][ic][groups * oc], `bias` a constant or empty."""
-    ep = epilogues.build(job, job.step.anchor.output)
     blocks = _blocks(shape, job.params, job.isa)
+    busy = tile_registers(int(job.params["mr"]), [block.vecs for block in blocks])
+    ep = epilogues.build(job, job.step.anchor.output, busy=busy)
     width = sum(block.width * block.count for block in blocks)
     x, y = job.inputs[0], job.output
     numbers = _Numbers(shape, x, y, int(job.params["mr"]), width)
@@ -182,6 +183,7 @@ def tap_kernel(job: Job, shape: TapShape, weight: NDArray[np.float32], bias: str
         y=y,
         blocks=blocks,
         ep=ep,
+        late=epilogues.crowded(job.isa, busy + len(blocks[0].vecs)),
         residual={k: job.inputs[k] for k in ep.tensors},
         residual_at=lambda px, vec: lambda k: _residual(job, shape, k, px, vec),
         symbol=job.symbol,

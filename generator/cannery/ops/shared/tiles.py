@@ -93,6 +93,14 @@ def cover(start: int, count: int, isa: Isa, widest: int, *, narrow: bool = False
     return loops
 
 
+def tile_registers(rows: int, groups: Sequence[Sequence[Vec]]) -> int:
+    """Vectors alive in a register tile of `rows` x the largest group of vectors: the accumulators,
+    one row of the other operand, and one element of this one.
+    """
+    vectors = max(map(len, groups))
+    return rows * vectors + vectors + 1
+
+
 def widths(count: int, isa: Isa) -> list[int]:
     """The two widest vectors, widest first, that are less than half empty with `count` elements."""
     fitting = [w for w in isa.lanes if w == 1 or w < 2 * count]
