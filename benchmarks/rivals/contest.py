@@ -206,11 +206,13 @@ class _Arena:
         }
 
     def _error(self, outputs: Mapping[str, RefArray]) -> float:
-        """The largest of all outputs, which may be in the order of any file."""
+        """The largest of all outputs, which may be in the order of any file; other sizes: inf."""
         return max(self._error_of(name, array) for name, array in outputs.items())
 
     def _error_of(self, name: str, array: RefArray) -> float:
         expected = self.expected[name]
+        if array.size != expected.size:
+            return float("inf")
         forms = [expected]
         if expected.ndim == 4:
             forms.append(np.moveaxis(expected, -1, 1))
