@@ -231,7 +231,7 @@ def _unrolled(shape: ConvShape, params: Params, isa: Isa) -> int:
 
 def _statements(shape: ConvShape, params: Params, isa: Isa) -> int:
     """What MAX_UNROLLED bounds; scalars to be joined, four to a vector, take compilers longer."""
-    return _unrolled(shape, params, isa) * (2 if params.get("joined") else 1)
+    return _unrolled(shape, params, isa) * (3 if params.get("joined") else 2) // 2
 
 
 def _in_line(shape: ConvShape, params: Params) -> int:
