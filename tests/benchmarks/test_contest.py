@@ -103,7 +103,7 @@ def test_cannery_alone(tmp_path: Path) -> None:
     model = write_network("ball", tmp_path)
     settings = Settings(rivals=(), orders=("nhwc", "nchw"), rounds=6)
     with ExitStack() as stack:
-        noops = Noops(tmp_path / "noop", 1, stack)
+        noops = Noops(tmp_path / "noop", settings, stack)
         contest = compare(model, settings, tmp_path / "work", noops, as_given=False)
     assert contest.macs == 16352
     assert [r.name for r in contest.results] == ["Cannery nhwc", "Cannery nchw"]
