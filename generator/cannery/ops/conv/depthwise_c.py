@@ -64,9 +64,9 @@ class ConvDepthwiseC(Schedule):
         found: list[Params] = []
         if _joins(shape, isa) and unroll == "kh":
             found += [
-                {"lanes": 1, "mh": min(rows, shape.oh), "mr": min(pixels, shape.ow),
-                 "unroll": unroll, "inner": "c", "joined": True}
-                for rows, pixels in TILES[16]
+                {"lanes": 1, "mh": 1, "mr": min(pixels, shape.ow), "unroll": unroll,
+                 "inner": "c", "joined": True}
+                for rows, pixels in TILES[16] if rows == 1  # two rows are not joined at stride 2
             ]  # fmt: skip
         for lanes in widths(shape.oc, isa):
             for rows, pixels in TILES.get(isa.registers, TILES[16]):
