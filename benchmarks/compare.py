@@ -40,6 +40,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--isa", action="append", help="of Cannery; several take part")
     parser.add_argument("--cc", action="append", help="compiler for Cannery; several take part")
     parser.add_argument("--tuning", type=Path, help="tuning record or folder of them")
+    parser.add_argument("--autotune", action="store_true", help="tune first (default: if known)")
+    parser.add_argument("--sse", action="store_true", help="rivals see no AVX (x86-64 Linux)")
     parser.add_argument("--threads", type=int, default=1, help="of the rivals")
     parser.add_argument("--cpu", type=int, help="run everything on this processor")
     parser.add_argument("--rounds", type=int, default=30)
@@ -50,12 +52,16 @@ def _arguments() -> argparse.Namespace:
 
 def _contests(given: argparse.Namespace, folder: Path) -> Iterator[Contest]:
     """One after the other; raises CanneryError."""
+    records = given.tuning
+    if given.autotune and records is None:
+        records = given.output / "records"
+        records.mkdir(exist_ok=True)
     settings = Settings(
-        tuple(given.rival or RIVALS), tuple(given.isa or ()), tuple(given.cc or ()), given.tuning,
-        ("model",), given.threads, given.rounds, given.seconds,
+        tuple(given.rival or RIVALS), tuple(given.isa or ()), tuple(given.cc or ()), records,
+        given.autotune, ("model",), given.threads, given.sse, given.rounds, given.seconds,
     )  # fmt: skip
     with ExitStack() as stack:
-        noops = Noops(folder / "noop", given.threads, stack)
+        noops = Noops(folder / "noop", settings, stack)
         for name in given.models:
             own = folder / Path(name).stem
             model = write_network(name, own) if name in NETWORKS else Path(name)

@@ -469,15 +469,14 @@ class PlainLoops(Schedule):
     def kernel(self, job: Job) -> Kernel:
         """The loops, compiled with -O3 whatever the rest is compiled with.
 
-        The instruction set `generic` stands for processors without vectors: where it is measured on
-        one that has them, the compiler must not use them either.
+        The compiler may make vectors of them wherever the flags of the target let it, as it may of
+        generated code: also for the instruction set `generic`, on a processor that has vectors.
         """
         code, constants = self._step(job)
         scratch = 0
         if job.step.parts:
             code, constants, scratch = self._chain(job)
-        options = '"O3"' if job.isa.widest > 1 else '"O3", "no-tree-vectorize"'
-        text = f"#pragma GCC push_options\n#pragma GCC optimize ({options})\n"
+        text = '#pragma GCC push_options\n#pragma GCC optimize ("O3")\n'
         text += f"{code}\n#pragma GCC pop_options\n"
         return Kernel(text, constants, scratch, needs_math=True)
 

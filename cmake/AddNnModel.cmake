@@ -2,7 +2,7 @@
 #              [NAME <c identifier>] [TARGET <name> | ISA <isa>...] [TUNING <record or folder>]
 #              [AUTOTUNE] [LOCKED]
 #              [MAX_ERROR <e>] [IO_LAYOUT model|nhwc|nchw] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
-#              [SCALE <s>] [OFFSET <o>] [RENAME <tensor>=<name> ...] [OUTPUTS <tensor>...]
+#              [SCALE <s>] [OFFSET <o>] [INPUT_VIEW <tensor>...] [MANY <n>] [RENAME <tensor>=<name> ...] [OUTPUTS <tensor>...]
 #              [FLAGS_FROM <target>...])
 #
 #   Makes a static library <target>, alias cannery::<target>, of the network in <file>, with its
@@ -19,6 +19,9 @@
 #   emulator (qemu) runs programs no record is made, as times of an emulator choose nothing: the cost
 #   model chooses. With LOCKED, it does not: the record is made if need be, then has to serve every
 #   layer, so a build that cannot measure needs a record from elsewhere.
+#
+#   INPUT_VIEW names image inputs that are regions of larger images: <name>_run gets their strides.
+#   MANY tells how many inputs <name>_run_many computes together at most.
 #
 # install_nn_model(<target>... [EXPORT <export set>] [INCLUDES <folder>])
 #

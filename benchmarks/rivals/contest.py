@@ -30,7 +30,7 @@ from rivals.exchange import exchange_graph
 from rivals.ours import build_ours, peak
 from rivals.results import Contest, Result
 from rivals.runtimes import RIVALS, Rival
-from rivals.served import Served, serve
+from rivals.served import Served, serve, sse_only
 
 _CHILD = Path(__file__).with_name("child.py")
 
@@ -43,16 +43,19 @@ class Settings:
     """What is compared, and for how long.
 
     `isas` and `compilers` are Cannery's (empty: the machine's own), `orders` those of images at its
-    interface as `--io-layout` names them, `threads` the rivals'. At most `rounds` are timed, and
-    only the first few after `seconds`.
+    interface as `--io-layout` names them; `autotune` measures first and writes records to `tuning`.
+    `threads` are the rivals', and `sse` makes them believe that the processor has no AVX. At most
+    `rounds` are timed, and only the first few after `seconds`.
     """
 
     rivals: tuple[str, ...] = tuple(RIVALS)
     isas: tuple[str, ...] = ()
     compilers: tuple[str, ...] = ()
     tuning: Path | None = None
+    autotune: bool = False
     orders: tuple[str, ...] = ("model",)
     threads: int = 1
+    sse: bool = False
     rounds: int = 30
     seconds: float = 60.0
 
@@ -69,8 +72,8 @@ class _Entrant:
 class Noops:
     """Every rival with an empty network, started when it is first needed."""
 
-    def __init__(self, folder: Path, threads: int, stack: ExitStack) -> None:
-        self.folder, self.threads, self.stack = folder, threads, stack
+    def __init__(self, folder: Path, settings: Settings, stack: ExitStack) -> None:
+        self.folder, self.settings, self.stack = folder, settings, stack
         self._served: dict[str, Served] = {}
 
     def get(self, name: str) -> Served:
@@ -79,7 +82,7 @@ class Noops:
             rival, folder = RIVALS[name], self.folder / name
             made = prepare(noop_graph(), folder, rival.format, rival.orders[0], folder)
             one = {made.inputs[0]: np.zeros((1, 1, 1, 1), np.float32)}
-            served = _start(name, name, made, self.threads, one, folder)
+            served = _start(name, name, made, self.settings, one, folder)
             self.stack.callback(served.end)
             self._served[name] = served
         self._served[name].times.clear()
@@ -95,16 +98,17 @@ def noop_graph() -> Graph:
 
 
 def _start(
-    name: str, title: str, made: Prepared, threads: int, inputs: Mapping[str, RefArray],
+    name: str, title: str, made: Prepared, settings: Settings, inputs: Mapping[str, RefArray],
     folder: Path,
 ) -> Served:  # fmt: skip
     data, found = folder / "inputs.npz", folder / "outputs.npz"
     arrays = {key: np.ascontiguousarray(array) for key, array in inputs.items()}
     np.savez(data, **arrays)  # type: ignore[arg-type]
     command = [
-        sys.executable, str(_CHILD), name, str(made.file), str(threads), str(data), str(found),
+        sys.executable, str(_CHILD), name, str(made.file), str(settings.threads), str(data),
+        str(found),
     ]  # fmt: skip
-    return serve(title, command, folder)
+    return serve(title, command, folder, sse_only(folder) if settings.sse else {})
 
 
 class _Arena:
@@ -137,6 +141,7 @@ class _Arena:
                 continue
             for order in self._orders(rival):
                 title = f"{rival.title} {order}" if len(self._orders(rival)) > 1 else rival.title
+                title += ", SSE" if self.settings.sse else ""
                 try:
                     yield self._rival(name, title, order)
                 except CanneryError as error:
@@ -160,7 +165,7 @@ class _Arena:
         order = "" if options.io_layout == "model" else options.io_layout
         label = " ".join(filter(None, ["Cannery", *options.isa, options.cc, order]))
         folder = self.folder / label.replace(" ", "_").replace("/", "_")
-        ours = build_ours(options, folder)
+        ours = build_ours(options, folder, autotune=self.settings.autotune)
         self.macs = self.macs or ours.source.macs
         served = serve(label, ours.command(self.inputs, folder), folder)
         self.stack.callback(served.end)
@@ -178,7 +183,7 @@ class _Arena:
         made = prepare(self.graph, self.model, rival.format, order, folder)
         images = self._images(self.inputs, made.order)
         inputs = dict(zip(made.inputs, images.values(), strict=True))
-        served = _start(name, title, made, self.settings.threads, inputs, folder)
+        served = _start(name, title, made, self.settings, inputs, folder)
         self.stack.callback(served.end)
         result = Result(
             title, rival.version, served.remark, self.settings.threads, 0.0, 0.0,
@@ -206,11 +211,13 @@ class _Arena:
         }
 
     def _error(self, outputs: Mapping[str, RefArray]) -> float:
-        """The largest of all outputs, which may be in the order of any file."""
+        """The largest of all outputs, which may be in the order of any file; other sizes: inf."""
         return max(self._error_of(name, array) for name, array in outputs.items())
 
     def _error_of(self, name: str, array: RefArray) -> float:
         expected = self.expected[name]
+        if array.size != expected.size:
+            return float("inf")
         forms = [expected]
         if expected.ndim == 4:
             forms.append(np.moveaxis(expected, -1, 1))

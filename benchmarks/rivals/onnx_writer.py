@@ -229,9 +229,11 @@ class _Writer:
         if self.graph.types[x].rank != 2 or op.transpose_a:
             raise unsupported(f"{op} of rank {self.graph.types[x].rank}")
         weights = constant(self.graph, w)
-        inputs = [x, self.weight(f"{node.output}/kernel", weights)]
-        if any(bias):
-            inputs.append(self.weight(f"{node.output}/bias", constant(self.graph, bias[0])))
+        units = weights.shape[0 if op.transpose_b else 1]
+        # Always with a bias: only then pnnx sees a dense layer.
+        shift = constant(self.graph, bias[0]) if any(bias) else np.zeros(units, np.float32)
+        names = (f"{node.output}/kernel", weights), (f"{node.output}/bias", shift)
+        inputs = [x, *(self.weight(name, array) for name, array in names)]
         self.add("Gemm", inputs, node.output, transB=int(op.transpose_b))
 
 

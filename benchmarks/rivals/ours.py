@@ -16,6 +16,7 @@ from cannery.target.toolchain import Toolchain, find_toolchain
 from cannery.tune.build import build, build_error, ninja_file, run_ninja, write
 from cannery.tune.harness import Harness
 from cannery.tune.measure import measure_peak
+from cannery.tune.tuner import Settings, tune
 
 _DRIVER = Path(__file__).with_name("driver.c")
 
@@ -52,8 +53,10 @@ class Ours:
         return found
 
 
-def build_ours(options: Options, folder: Path) -> Ours:
-    """Generate and build; raises CanneryError."""
+def build_ours(options: Options, folder: Path, *, autotune: bool = False) -> Ours:
+    """Generate and build, after tuning if so wished; raises CanneryError."""
+    if autotune:
+        tune(options, Settings())
     compiled, toolchain = compile_model(options), find_toolchain(options)
     define = f"#define DRIVER_MODEL {compiled.source.name}_model\n".encode()
     write(folder, {**compiled.files, "driver.c": define + _DRIVER.read_bytes()})

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cannery.errors import ToolchainError
+from cannery.target.compiler import find_compiler
 from rivals.results import lower_quartile
+
+_MASK = Path(__file__).with_name("cpuid_mask.c")
+
+#: The exit code of a process that CPUID faulting is not there for.
+_NO_FAULTING = 77
 
 #: Seconds of one sample, at least one call.
 SAMPLE = 1e-3
@@ -73,18 +80,37 @@ class Served:
             self.process.wait()
 
 
-def serve(name: str, command: Sequence[str], folder: Path) -> Served:
-    """Start a contestant and wait until it has run once; raises ToolchainError if it fails."""
+def sse_only(folder: Path) -> dict[str, str]:
+    """The environment in which a process sees a processor without AVX, see `cpuid_mask.c`.
+
+    Raises ToolchainError where there is no compiler.
+    """
+    library = folder.resolve() / "cpuid_mask.so"
+    compiler = find_compiler("")
+    compiler.compile(_MASK, library.with_suffix(".o"), ["-O2", "-fPIC"])
+    compiler.link([library.with_suffix(".o")], library, ["-shared"])
+    return {"LD_PRELOAD": str(library)}
+
+
+def serve(
+    name: str, command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None
+) -> Served:
+    """Start a contestant and wait until it has run once; raises ToolchainError if it fails.
+
+    `environment` is what it gets beside the caller's.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "log.txt"
     with log.open("w") as errors:
         process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
-        )
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
+            env={**os.environ, **(environment or {})},
+        )  # fmt: skip
     assert process.stdout
     line = process.stdout.readline()
     if not line.strip():
-        process.wait()
+        if process.wait() == _NO_FAULTING:
+            raise ToolchainError("this processor cannot hide AVX from a process", where=name)
         raise _gone(name, log)
     about = json.loads(line)
     return Served(name, process, log, str(about["remark"]), tuple(about["outputs"]))

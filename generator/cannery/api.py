@@ -25,7 +25,8 @@ import numpy as np
 from filelock import FileLock
 from numpy.typing import ArrayLike, NDArray
 
-from cannery.emit.source import Source, Tensor
+from cannery.emit.interface import Tensor
+from cannery.emit.source import Source
 from cannery.errors import OptionError, ToolchainError
 from cannery.options import Options, make_options
 from cannery.pipeline import compile_model
@@ -76,8 +77,10 @@ class Net:
         """
         inputs = self._given(arrays, named)
         outputs = [np.empty(t.dims, t.type.dtype.numpy) for t in self._outputs]
-        pointers = [a.ctypes.data_as(ctypes.c_void_p) for a in (*inputs, *outputs)]
-        self._run(self._workspace(), *pointers)
+        arguments: list[Any] = []
+        for tensor, array in zip(self._inputs, inputs, strict=True):
+            arguments += [_pointer(array), *map(ctypes.c_int32, tensor.dense_strides)]
+        self._run(self._workspace(), *arguments, *map(_pointer, outputs))
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _given(self, arrays: tuple[ArrayLike, ...], named: Mapping[str, ArrayLike]) -> list[Array]:
@@ -108,6 +111,10 @@ class Net:
             self._local.memory = np.zeros(self._workspace_bytes + 64, np.uint8)
         address = self._local.memory.ctypes.data
         return ctypes.c_void_p(address + -address % 64)
+
+
+def _pointer(array: Array) -> ctypes.c_void_p:
+    return array.ctypes.data_as(ctypes.c_void_p)
 
 
 def _port(tensor: Tensor) -> Port:

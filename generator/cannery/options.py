@@ -21,6 +21,8 @@ from cannery.names import check_model_name, check_tensor_name, make_identifier
 
 #: Orders of image tensors at the interface; `model` is the order of the model file.
 IO_LAYOUTS = ("model", "nhwc", "nchw")
+#: Samples that are computed together at most: beyond, nothing is gained.
+MAX_MANY = 256
 _INPUT_DTYPES = (DType.FLOAT32, DType.UINT8)
 
 
@@ -33,7 +35,9 @@ class Options:
     the model); `locked` makes an entry missing there an error. `max_error` bounds
     max|y - ref| / max|ref| per output. `dims` fixes dimensions that the model leaves open,
     `io_layout` is the order of image tensors at the interface.
-    `input_dtype`, by tensor: a uint8 input is read as `scale * value + offset`. `rename` maps
+    `input_dtype`, by tensor: a uint8 input is read as `scale * value + offset`. `input_view` names
+    the inputs that are regions of larger images, read by strides. `many` is the largest number of
+    samples that `<name>_run_many` computes together. `rename` maps
     tensor names of the model to names in C. `outputs` cuts the network there. `macros` is what the
     compiler prints for `-dM -E` under the flags in use: the code keeps to what it proves. `cc` to
     `runner` say how to build and run what is measured. `tuned_by` is what messages advise to make a
@@ -53,6 +57,8 @@ class Options:
     input_dtype: Mapping[str, DType] = field(default_factory=dict)
     scale: float | None = None
     offset: float | None = None
+    input_view: tuple[str, ...] = ()
+    many: int = 1
     rename: Mapping[str, str] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
     macros: Path | None = None
@@ -123,6 +129,21 @@ def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_ELEMENTS):
         raise OptionError(f"{text!r} is not a whole number from 1 to 2^31-1")
     return int(text)
+
+
+def _chunk(text: str) -> int:
+    if _count(text) > MAX_MANY:
+        raise OptionError(
+            f"{text} samples together are more than {MAX_MANY}",
+            cure="8 or 16 give all there is to gain; <name>_run_many takes any number in chunks",
+        )
+    return int(text)
+
+
+def _distinct(texts: Sequence[str]) -> tuple[str, ...]:
+    if len(set(texts)) != len(texts):
+        raise OptionError("a tensor is named twice")
+    return tuple(texts)
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:
@@ -217,6 +238,10 @@ SPECS: tuple[Spec, ...] = (
          _dtypes, "TENSOR=TYPE"),
     Spec("scale", _ONE, "A uint8 input means scale * value + offset (default: 1).", _number, "S"),
     Spec("offset", _ONE, "See --scale (default: 0).", _number, "O"),
+    Spec("input_view", _MANY, "Image inputs that are regions of larger images, read by strides.",
+         _distinct, "TENSOR"),
+    Spec("many", _ONE, "Samples that <name>_run_many computes together at most (default: 1).",
+         _chunk, "N"),
     Spec("rename", _MANY, "Name of a tensor in C.", _renames, "TENSOR=NAME"),
     Spec("outputs", _MANY, "Tensors to return instead of the model's outputs.", tuple, "TENSOR"),
     Spec("macros", _ONE, "Listing of the compiler's macros (`-dM -E`): use what it proves.",

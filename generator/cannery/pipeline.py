@@ -9,6 +9,7 @@ from pathlib import Path
 from cannery import __version__
 from cannery.emit.dispatch import dispatching_files, part_name
 from cannery.emit.files import output_files
+from cannery.emit.interface import check_views
 from cannery.emit.source import Source, make_source
 from cannery.frontends import ImportOptions, load_graph
 from cannery.ir.graph import Graph
@@ -20,12 +21,14 @@ from cannery.passes import run_passes
 from cannery.schedule.assign import MODEL_ORDER, assign
 from cannery.schedule.printer import format_program, format_steps, format_workspace
 from cannery.schedule.program import Choice, Step
+from cannery.schedule.stack import Stack
 from cannery.target.isa import Isa
 from cannery.target.targets import Target, plain_target
 from cannery.target.toolchain import resolve_target, resolve_targets
 from cannery.tune.defaults import Defaults
-from cannery.tune.lookup import recorded_choices
+from cannery.tune.lookup import recorded_choices, recorded_stacks
 from cannery.tune.plan import make_units
+from cannery.tune.stacks import choose_stacks
 
 #: Tells a stage's name and its text form.
 Dump = Callable[[str, str], None]
@@ -73,11 +76,15 @@ def io_order(options: Options) -> str:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The cut, one choice per step, and the record that they come from (None: estimated)."""
+    """The cut, one choice per step, and the record that they come from (None: estimated).
+
+    `stacks` are what is computed for several images at once, the most images first.
+    """
 
     steps: tuple[Step, ...]
     choices: tuple[Choice, ...]
     record: Path | None
+    stacks: tuple[Stack, ...] = ()
 
 
 def choose(graph: Graph, target: Target, options: Options) -> Chosen:
@@ -86,7 +93,12 @@ def choose(graph: Graph, target: Target, options: Options) -> Chosen:
     record, known = recorded_choices(graph, units, target, options)
     defaults = Defaults(graph, units, target.isa, io_order(options), options.max_error)
     best = defaults.plan(known)
-    return Chosen(best.steps(units), best.choices, record)
+    steps = best.steps(units)
+    stacks: tuple[Stack, ...] = ()
+    if options.many > 1:
+        told = recorded_stacks(graph, steps, best.choices, target, options)
+        stacks = choose_stacks(graph, steps, best.choices, target.isa, options.many, told)
+    return Chosen(steps, best.choices, record, stacks)
 
 
 def generate(
@@ -95,8 +107,10 @@ def generate(
     """Layouts, kernels and memory plan for an imported graph."""
     if dump:
         dump("steps", format_steps(graph, chosen.steps, chosen.choices))
-    program = assign(graph, chosen.steps, chosen.choices, isa, io_order(options))
-    source = make_source(program, isa, options.name, options.rename)
+    order = io_order(options)
+    check_views(graph, options.input_view, order)
+    program = assign(graph, chosen.steps, chosen.choices, isa, order, options.input_view)
+    source = make_source(program, isa, options.name, options.rename, chosen.stacks)
     source = replace(source, max_error=options.max_error)
     if dump:
         dump("program", format_program(program))

@@ -9,7 +9,7 @@ import pytest
 
 from cmake_project import MAIN_C, MAIN_CPP, Project
 from needs import need_program, need_toolchain
-from tiny_models import write_tiny_model
+from tiny_models import write_tiny_classifier, write_tiny_model
 
 x86_only = pytest.mark.skipif(platform.machine() != "x86_64", reason="flags of x86")
 
@@ -128,3 +128,43 @@ def test_no_choice_between_those_of_other_processors(project: Project) -> None:
     project.lists("add_nn_model(ball MODEL ball.h5 ISA neon64 neon64dot)\n")
     project.configure()
     assert "between x86 instruction sets only" in project.build(ok=False)
+
+
+MANY_C = """\
+#include "ball.h"
+#include <string.h>
+static uint8_t frame[240][2 * 320];
+static unsigned char memory[BALL_MANY_WORKSPACE_BYTES] __attribute__((aligned(64)));
+int main(void)
+{
+    const uint8_t *patches[7];
+    float many[7 * BALL_SCORES_LEN], one[BALL_SCORES_LEN];
+    int wrong = ball_selftest(memory);
+    for (int i = 0; i < 240 * 2 * 320; ++i) {
+        (&frame[0][0])[i] = (uint8_t)(i * 7919 >> 8);
+    }
+    for (int k = 0; k < 7; ++k) {
+        patches[k] = &frame[20 * k][60 * k];
+    }
+    ball_run_many(memory, 7, patches, 2, 2 * 320, many);
+    for (int k = 0; k < 7; ++k) {
+        ball_run(patches[k], 2, 2 * 320, one);
+        wrong |= memcmp(one, many + k * BALL_SCORES_LEN, sizeof one) != 0;
+    }
+    return wrong;
+}
+"""
+
+
+@x86_only
+@pytest.mark.parametrize("isas", ["ISA sse2", "ISA sse2 ssse3"])
+def test_patches_of_a_frame(project: Project, isas: str) -> None:
+    write_tiny_classifier(project.folder / "ball.h5")
+    project.write("main.c", MANY_C)
+    project.lists(
+        f"add_nn_model(ball MODEL ball.h5 {isas} MANY 4 INPUT_VIEW image INPUT_DTYPE image=uint8)"
+        + ROBOT.format(suffix="c")
+    )
+    project.configure()
+    project.build()
+    project.test()

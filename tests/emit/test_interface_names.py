@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cannery.emit.source import interface
+from cannery.emit.interface import interface
 from cannery.errors import OptionError
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.layouts import nhwc

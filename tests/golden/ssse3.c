@@ -212,9 +212,23 @@ void tiny_run_in(void *workspace, const float *image, float *scores)
     tiny_L04_softmax_row(b_dense, b_scores);
 }
 
+void tiny_run_many(void *workspace, int32_t n, const float *image, float *scores)
+{
+    for (; n > 0; --n) {
+        tiny_run_in(workspace, image, scores);
+        image += 16;
+        scores += 2;
+    }
+}
+
 static void run_any(void *workspace, const void *const *inputs, void *const *outputs)
 {
     tiny_run_in(workspace, (const float *)inputs[0], (float *)outputs[0]);
+}
+
+static void run_many_any(void *workspace, int32_t n, const void *const *inputs, void *const *outputs)
+{
+    tiny_run_many(workspace, n, (const float *)inputs[0], (float *)outputs[0]);
 }
 
 static const int32_t input_0_dims[] = { 1, 4, 4, 1 };
@@ -241,5 +255,7 @@ const cannery_model tiny_model = {
     0,
     run_any,
     0,
-    0
+    0,
+    TINY_MANY_WORKSPACE_BYTES,
+    run_many_any
 };

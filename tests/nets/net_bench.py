@@ -17,6 +17,8 @@ from cannery.memory.lifetimes import buffer_bytes
 from cannery.ops.registry import RefArray
 from cannery.passes import run_passes
 from cannery.schedule.assign import assign
+from cannery.schedule.program import Choice, Step
+from cannery.schedule.stack import Stack, stacked_choices
 from cannery.target.isa import Isa
 from cannery.target.runner import Runner
 from cannery.target.toolchain import Toolchain
@@ -29,6 +31,9 @@ MAIN = Path(__file__).with_name("net_main.c")
 
 #: What networks may do by default, in relation to their largest output.
 MAX_ERROR = 1e-4
+
+#: How many inputs are computed at once, beside single ones.
+STACKED = (3, 2)
 
 
 @dataclass(frozen=True)
@@ -61,8 +66,29 @@ def make_net_source(graph: Graph, isa: Isa, name: str, io_order: str = nhwc.ORDE
     """The untuned program of a simplified graph."""
     units = make_units(graph)
     best = Defaults(graph, units, isa, io_order, MAX_ERROR).plan()
-    program = assign(graph, best.steps(units), best.choices, isa, io_order)
-    return make_source(program, isa, name, {})
+    steps = best.steps(units)
+    views = [v for v in graph.inputs if io_order == nhwc.ORDER and may_be_view(graph, v)]
+    program = assign(graph, steps, best.choices, isa, io_order, views)
+    stacks = [all_stacked(graph, steps, best.choices, isa, n) for n in STACKED]
+    return make_source(program, isa, name, {}, stacks)
+
+
+def may_be_view(graph: Graph, value: str) -> bool:
+    """Of the images that may be a view every other one, by the parity of their rows."""
+    shape = graph.types[value].shape
+    return len(shape) == 4 and shape[0] == 1 and shape[1] % 2 == 1
+
+
+def all_stacked(
+    graph: Graph, steps: Sequence[Step], choices: Sequence[Choice], isa: Isa, images: int
+) -> Stack:
+    """Every step that can be is stacked, whether that gains or not; the ways differ by `images`."""
+    found = {}
+    for step, choice in zip(steps, choices, strict=True):
+        ways = stacked_choices(graph, step, choice, images, isa)
+        if ways:
+            found[step.outputs[0]] = ways[images % len(ways)]
+    return Stack(images, found)
 
 
 def kept_ranges(source: Source) -> list[tuple[int, int]]:

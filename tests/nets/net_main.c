@@ -2,6 +2,8 @@
  *
  * Every network runs twice, with all bytes of its workspace that it must not rely on set to NaN in
  * between, and with unaligned inputs and outputs; both runs have to give the same bits.
+ * Then several inputs run at once, each with its elements moved on, and have to give the bits that
+ * they give alone.
  * With NET_EXACT all memory is exactly as large as it must be, for a sanitizer to watch;
  * NET_MISSING bytes less are a trial whether it does.
  */
@@ -88,13 +90,53 @@ static double error(const cannery_tensor *t, const unsigned char *y, const unsig
     return worst / (largest > 0.0 ? largest : 1.0);
 }
 
+/* Whether a run of COUNT tensors at once differs from single ones; the first is `inputs`. */
+static int differs_at_once(const net *n, unsigned char *workspace, const void *const *inputs)
+{
+    enum { COUNT = 6 };
+    const cannery_model *const m = n->model;
+    void *many_inputs[MAX_TENSORS], *many_outputs[MAX_TENSORS], *outputs[MAX_TENSORS];
+    int differs = 0;
+    for (int k = 0; k < m->input_count; ++k) {
+        const size_t bytes = m->inputs[k].bytes;
+        unsigned char *const copy = take(COUNT * bytes) + GUARD + SHIFT;
+        for (size_t i = 0; i < COUNT; ++i) {
+            const size_t moved = bytes ? 16 * i % bytes : 0;
+            memcpy(copy + i * bytes, (const char *)inputs[k] + moved, bytes - moved);
+            memcpy(copy + (i + 1) * bytes - moved, inputs[k], moved);
+        }
+        many_inputs[k] = copy;
+    }
+    for (int k = 0; k < m->output_count; ++k) {
+        many_outputs[k] = take(COUNT * m->outputs[k].bytes) + GUARD + SHIFT;
+        outputs[k] = take(m->outputs[k].bytes) + GUARD + SHIFT;
+    }
+    poison(workspace, m->many_workspace_bytes, n->kept);
+    m->run_many(workspace, COUNT, (const void *const *)many_inputs, many_outputs);
+    poison(workspace, m->many_workspace_bytes, n->kept);
+    for (size_t i = 0; i < COUNT; ++i) {
+        const void *one[MAX_TENSORS];
+        for (int k = 0; k < m->input_count; ++k) {
+            one[k] = (const char *)many_inputs[k] + i * m->inputs[k].bytes;
+        }
+        m->run(workspace, one, outputs);
+        for (int k = 0; k < m->output_count; ++k) {
+            const size_t bytes = m->outputs[k].bytes;
+            differs |= memcmp(outputs[k], (const char *)many_outputs[k] + i * bytes, bytes) != 0;
+        }
+    }
+    m->run_many(workspace, 0, (const void *const *)many_inputs, many_outputs);
+    m->run_many(workspace, -1, (const void *const *)many_inputs, many_outputs);
+    return differs;
+}
+
 static void run(const net *n, int number)
 {
     const cannery_model *const m = n->model;
     const void *inputs[MAX_TENSORS];
     void *outputs[MAX_TENSORS];
     unsigned char *first[MAX_TENSORS];
-    unsigned char *const memory = take_workspace(m->workspace_bytes);
+    unsigned char *const memory = take_workspace(m->many_workspace_bytes);
     unsigned char *const workspace = memory + (64 - (size_t)memory % 64) % 64;
     const char *fault = "";
     size_t at = n->input;
@@ -130,6 +172,9 @@ static void run(const net *n, int number)
                 fault = "bytes beside an output were written";
             }
         }
+    }
+    if (differs_at_once(n, workspace, inputs)) {
+        fault = "a run of many differs";
     }
     memset(workspace, 0, m->workspace_bytes);
     if (n->selftest(workspace) != 0) {

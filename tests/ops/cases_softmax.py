@@ -12,6 +12,9 @@ from ops.epilogues import add_tail
 #: Shape, axis, epilogue.
 CASES: dict[str, tuple[tuple[int, ...], int, str]] = {
     "two": ((1, 2), 1, ""),
+    "two_rows": ((3, 41, 2), 2, "scale"),
+    "two_pixels": ((1, 5, 9, 2), 3, "relu"),
+    "two_planes": ((1, 2, 5, 7), 1, "scale add"),
     "ten": ((3, 10), 1, ""),
     "one": ((2, 1), 1, ""),
     "long": ((1, 259), 1, "scale add"),

@@ -205,7 +205,10 @@ UNUSABLE: dict[str, tuple[dict[str, Any], str]] = {
     "gone": ({"schedule": "conv.gone"}, "there is no schedule conv.gone any more"),
     "version": ({"version": 77}, "has become version"),
     "params": ({"params": {"nonsense": 1}}, "is no candidate any more"),
-    "other op": ({"schedule": "concat.view", "params": {}}, "concat.view cannot compute it"),
+    "other op": (
+        {"schedule": "concat.view", "version": 1, "params": {}},
+        "concat.view cannot compute it",
+    ),
     "other step": ({"signature": "0" * 12}, "it has no entry"),
 }
 

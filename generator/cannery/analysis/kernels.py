@@ -13,7 +13,8 @@ from pathlib import Path
 from cannery.analysis.disassembly import Function, Machine, disassemble
 from cannery.analysis.loops import find_regions, split_blocks
 from cannery.analysis.mix import Piece, count_mix, framed_effects
-from cannery.emit.source import Call, Source
+from cannery.emit.source import Source
+from cannery.emit.steps import Call
 from cannery.errors import ToolchainError
 from cannery.target.toolchain import Toolchain
 

@@ -11,6 +11,7 @@ from importlib import metadata
 import click
 
 from cannery import __version__
+from cannery.analysis.disassembly import newest
 from cannery.cli.output import json_option, print_json, print_table
 from cannery.errors import CanneryError
 from cannery.frontends import formats
@@ -58,6 +59,11 @@ def _program(name: str, package: str, extra: str = "") -> Check:
     return Check(f"program {name}", shutil.which(name) or "", f"apt install {package}{extra}")
 
 
+def _analyser() -> Check:
+    found = next(filter(None, map(shutil.which, newest("llvm-mca"))), "")
+    return Check("program llvm-mca", found, "apt install llvm; it is for cannery asm --mca")
+
+
 def _version(distribution: str) -> str:
     """The version of an installed Python package, empty if it is missing."""
     try:
@@ -74,6 +80,7 @@ def checks() -> list[Check]:
         *(_compiler(triple) for triple in ("", *sorted(filter(None, PACKAGES)))),
         _native(),
         *(_program(name, package) for name, package in _EMULATORS.items()),
+        _analyser(),
         _program("cmake", "cmake", ", or pip install cmake"),
         _program("ninja", "ninja-build", ", or pip install ninja"),
         Check("models that can be read", ", ".join(formats())),

@@ -27,6 +27,8 @@ def dispatching_files(name: str, parts: Sequence[Source], command: str) -> dict[
     bytes_ = max(part.workspace.bytes for part in parts)
     plainest = parts[-1]
     whole = replace(plainest, name=name, workspace=replace(plainest.workspace, bytes=bytes_))
+    spare = max(part.many_bytes for part in parts) - whole.many_bytes
+    whole = replace(whole, many=replace(whole.many, spare=whole.many.spare + spare))
     up = name.upper()
     choices = [(part, cpu_features(part.isa)) for part in parts]
     texts = {

@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from cannery.emit.environment import render
+from cannery.emit.interface import Tensor
+from cannery.emit.many import Chunk
 from cannery.emit.selftest import render_selftest
-from cannery.emit.source import Call, Source, Tensor, render_model
+from cannery.emit.source import Source, render_model
+from cannery.emit.steps import Call
 from cannery.resources import runtime_include_dir
 from cannery.target.compiler import private_flags
 
@@ -81,10 +84,31 @@ def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]
             kind: [*source.isa.flags, *private_flags(kind, source.isa)] for kind in ("gcc", "clang")
         },
         "workspace_bytes": source.workspace.bytes,
+        "many_workspace_bytes": source.many_bytes,
+        "many_chunks": [_chunk(source, chunk) for chunk in source.many.chunks],
         "workspace_lower_bound": source.workspace.lower_bound,
         "inputs": [_tensor(t) for t in source.inputs],
         "outputs": [_tensor(t) for t in source.outputs],
         "steps": [_step(source, call) for call in source.calls],
+    }
+
+
+def _chunk(source: Source, chunk: Chunk) -> dict[str, Any]:
+    """How `run_many` computes so many images at once; constants that exist already cost nothing."""
+    program = source.program
+    return {
+        "images": chunk.images,
+        "workspace_bytes": chunk.bytes,
+        "steps": [
+            {
+                "symbol": step.symbol,
+                "nodes": [node.name for node in program.steps[step.index].step.nodes],
+                "schedule": str(step.choice),
+                "origin": step.choice.origin,
+                "constant_bytes": sum(int(c.values.nbytes) for c in step.kernel.constants),
+            }
+            for step in chunk.steps.values()
+        ],
     }
 
 

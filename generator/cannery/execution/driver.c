@@ -1,7 +1,9 @@
 /* Runs one generated network on stored inputs, or times it; prints one JSON object per line.
  *
- *   driver --run            each sample twice; the bytes of every output, in hexadecimal
- *   driver --time SECONDS   microseconds of one run: quartiles and 99th percentile
+ *   driver --run              each sample twice, then all at once; the bytes of every output, in
+ *                             hexadecimal, and whether they were the same each time
+ *   driver --time SECONDS     microseconds of one run: quartiles and 99th percentile
+ *   driver --many SECONDS N   microseconds of N runs, one by one and at once: lower quartiles
  *
  * DRIVER_MODEL is the network, DRIVER_SAMPLES the number of samples in driver_data: one after the
  * other, each all inputs in the model's order.
@@ -61,7 +63,7 @@ static void *get(size_t bytes)
 static void prepare(void)
 {
     const size_t align = model->workspace_align;
-    char *const memory = (char *)get(model->workspace_bytes + align);
+    char *const memory = (char *)get(model->many_workspace_bytes + align);
     workspace = memory + (align - (size_t)memory % align) % align;
     inputs = (const void **)get((size_t)model->input_count * sizeof *inputs);
     outputs = (void **)get((size_t)model->output_count * sizeof *outputs);
@@ -82,6 +84,26 @@ static void choose(int sample)
     }
 }
 
+/* The samples in turn, n of them, as run_many wants them; and room for the outputs. */
+static void **many_inputs, **many_outputs;
+
+static void prepare_many(int n)
+{
+    many_inputs = (void **)get((size_t)model->input_count * sizeof *many_inputs);
+    many_outputs = (void **)get((size_t)model->output_count * sizeof *many_outputs);
+    for (int k = 0; k < model->input_count; ++k) {
+        const size_t bytes = model->inputs[k].bytes;
+        many_inputs[k] = get((size_t)n * bytes);
+        for (int i = 0; i < n; ++i) {
+            choose(i % DRIVER_SAMPLES);
+            memcpy((char *)many_inputs[k] + (size_t)i * bytes, inputs[k], bytes);
+        }
+    }
+    for (int k = 0; k < model->output_count; ++k) {
+        many_outputs[k] = get((size_t)n * model->outputs[k].bytes);
+    }
+}
+
 static void run_sample(int sample)
 {
     choose(sample);
@@ -94,8 +116,10 @@ static void run_sample(int sample)
         if (k == 0) {
             model->run(workspace, inputs, outputs);
         }
-        printf("{\"sample\": %d, \"output\": %d, \"repeats\": %s, \"bytes\": \"", sample, k,
-               memcmp(first, y, bytes) == 0 ? "true" : "false");
+        const char *const at_once = (const char *)many_outputs[k] + (size_t)sample * bytes;
+        printf("{\"sample\": %d, \"output\": %d, \"repeats\": %s, \"many\": %s, \"bytes\": \"", sample,
+               k, memcmp(first, y, bytes) == 0 ? "true" : "false",
+               memcmp(first, at_once, bytes) == 0 ? "true" : "false");
         for (size_t i = 0; i < bytes; ++i) {
             printf("%02x", (unsigned)first[i]);
         }
@@ -136,6 +160,53 @@ static void time_runs(double limit)
            times[count / 2], times[count - 1 - count / 100], count);
 }
 
+static double lower_quartile(double *times, int count)
+{
+    qsort(times, (size_t)count, sizeof *times, by_size);
+    return times[count / 4];
+}
+
+/* Both in turn, so that whatever else the machine does meets both alike. */
+static void time_many(double limit, int n)
+{
+    static double times[2][MAX_TIMES];
+    int count = 0, repeats = 1;
+    const double begin = seconds();
+    double now = begin;
+    prepare_many(n);
+    while (count < 1 || (count < MAX_TIMES && now - begin < limit)) {
+        double spent[2];
+        for (int k = 0; k < 2; ++k) {
+            const int many = (count + k) % 2;
+            const double start = seconds();
+            for (int r = 0; r < repeats; ++r) {
+                for (int i = 0; i < n && !many; ++i) {
+                    for (int t = 0; t < model->input_count; ++t) {
+                        inputs[t] = (const char *)many_inputs[t] + (size_t)i * model->inputs[t].bytes;
+                    }
+                    for (int t = 0; t < model->output_count; ++t) {
+                        outputs[t] = (char *)many_outputs[t] + (size_t)i * model->outputs[t].bytes;
+                    }
+                    model->run(workspace, inputs, outputs);
+                }
+                if (many) {
+                    model->run_many(workspace, n, (const void *const *)many_inputs, many_outputs);
+                }
+            }
+            now = seconds();
+            spent[many] = now - start;
+        }
+        if (spent[0] < 50e-6 && repeats < 1 << 20) {
+            repeats *= 2;
+            continue;
+        }
+        times[0][count] = 1e6 * spent[0] / repeats;
+        times[1][count++] = 1e6 * spent[1] / repeats;
+    }
+    printf("{\"single\": %.4f, \"many\": %.4f, \"samples\": %d}\n", lower_quartile(times[0], count),
+           lower_quartile(times[1], count), count);
+}
+
 int main(int argc, char **argv)
 {
     prepare();
@@ -143,6 +214,12 @@ int main(int argc, char **argv)
         time_runs(atof(argv[2]));
         return 0;
     }
+    if (argc > 3 && strcmp(argv[1], "--many") == 0) {
+        time_many(atof(argv[2]), atoi(argv[3]));
+        return 0;
+    }
+    prepare_many(DRIVER_SAMPLES);
+    model->run_many(workspace, DRIVER_SAMPLES, (const void *const *)many_inputs, many_outputs);
     for (int sample = 0; sample < DRIVER_SAMPLES; ++sample) {
         run_sample(sample);
     }

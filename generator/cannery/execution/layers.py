@@ -6,12 +6,14 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cannery.emit.source import Source
 from cannery.errors import ToolchainError
 from cannery.execution.program import Sample
+from cannery.ops.movement.strided import MovementStrided
+from cannery.ops.movement.view import MovementView
 from cannery.target.runner import Runner
 from cannery.target.toolchain import Toolchain
 from cannery.tune.build import Built, build
@@ -50,6 +52,8 @@ def _candidates(source: Source, sample: Sample) -> list[Candidate | None]:
         zip(source.program.steps, all_data(source.graph, steps, sample), strict=True)
     ):
         choice = planned.choice
+        if isinstance(choice.schedule, MovementView):  # the harness knows no strides
+            choice = replace(choice, schedule=MovementStrided())
         trial = make_trial(
             source.graph, planned.step, choice.schedule, choice.params, source.isa, data
         )

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cannery.emit.source import Source, Tensor
+from cannery.emit.interface import Tensor
+from cannery.emit.source import Source
 from cannery.errors import ToolchainError
 from cannery.ops.registry import RefArray
 from cannery.target.runner import Runner
@@ -45,16 +46,18 @@ class NetworkProgram:
     def run(self, runner: Runner) -> list[dict[str, RefArray]]:
         """The outputs of every sample by name in the graph, float32 where they are float.
 
-        Raises ToolchainError if the program fails, or gives other bits when it runs again.
+        Raises ToolchainError if the program fails, or gives other bits when it runs again or all
+        samples at once.
         """
         found: list[dict[str, RefArray]] = [{} for _ in range(self.samples)]
         for line in runner.run(self.executable, ["--run"]):
             if "output" not in line:
                 continue
             tensor = self.source.outputs[line["output"]]
-            if not line["repeats"]:
+            if not (line["repeats"] and line["many"]):
+                how = "all samples run at once" if line["repeats"] else "the network runs again"
                 raise ToolchainError(
-                    f"output {tensor.name!r} differs when the network runs again",
+                    f"output {tensor.name!r} differs when {how}",
                     where=self.executable.name, cure="please report this",
                 )  # fmt: skip
             found[line["sample"]][tensor.source] = _from_bytes(tensor, line["bytes"])
@@ -67,6 +70,16 @@ class NetworkProgram:
         for line in runner.run(self.executable, ["--time", f"{seconds:g}"]):
             if "p50" in line:
                 return Latency(float(line["p25"]), float(line["p50"]), float(line["p99"]))
+        raise self._missing(runner, "no time was reported")
+
+    def time_many(self, runner: Runner, seconds: float, count: int) -> tuple[float, float]:
+        """Microseconds of `count` runs, one by one and at once, timed in turn.
+
+        Raises ToolchainError if the program fails.
+        """
+        for line in runner.run(self.executable, ["--many", f"{seconds:g}", str(count)]):
+            if "single" in line:
+                return float(line["single"]), float(line["many"])
         raise self._missing(runner, "no time was reported")
 
     def _missing(self, runner: Runner, what: str) -> ToolchainError:

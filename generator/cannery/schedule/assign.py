@@ -7,7 +7,7 @@ Concatenation and reshaping become views where that is possible.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from cannery.ir.graph import Graph, Node
@@ -25,7 +25,9 @@ from cannery.layouts import (
 from cannery.ops.concat.view import ConcatView, concat_axis
 from cannery.ops.movement.op import Identity
 from cannery.ops.movement.reshape import MovementReshape
-from cannery.schedule.program import Buffer, Choice, PlannedStep, Program, Step
+from cannery.ops.movement.strided import MovementStrided
+from cannery.ops.movement.view import MovementView
+from cannery.schedule.program import VIEW, Buffer, Choice, PlannedStep, Program, Step
 from cannery.schedule.schedule import all_schedules
 from cannery.target.isa import Isa
 
@@ -53,6 +55,7 @@ class _Assigner:
     choices: Sequence[Choice]
     isa: Isa
     io_order: str = nhwc.ORDER
+    views: Collection[str] = ()
     wants: dict[str, list[Want]] = field(default_factory=dict)
     gives: dict[str, Want] = field(default_factory=dict)
     parents: dict[str, tuple[str, tuple[int, int, int]]] = field(default_factory=dict)
@@ -62,7 +65,8 @@ class _Assigner:
 
     def run(self) -> Program:
         for value in self.graph.inputs:
-            self.add(value, value, self.port_layout(value), value, "input")
+            storage = VIEW if value in self.views else "input"
+            self.add(value, value, self.port_layout(value), value, storage)
         self.collect()
         for step, choice in zip(self.steps, self.choices, strict=True):
             if isinstance(choice.schedule, MovementReshape):
@@ -163,10 +167,13 @@ class _Assigner:
 
     def find(self, value: str, want: Want) -> str:
         """A buffer of the value that meets `want`, made by a reorder if there is none yet."""
-        for name in self.of_value[value]:
+        there = [n for n in self.of_value[value] if self.buffers[n].storage != VIEW]
+        if not there and want.order == phase_split.ORDER:
+            there = [self.find(value, Want())]  # only affine layouts are written from a view
+        for name in there:
             if want.met_by(self.buffers[name].layout):
                 return name
-        for name in self.of_value[value]:
+        for name in there:
             buffer = self.buffers[name]
             layout = reinterpret(buffer.layout, want.order)
             if layout is not None and want.met_by(layout):
@@ -177,7 +184,7 @@ class _Assigner:
         layout = make_layout(self.graph.types[value], merged)
         name = f"{value}@{len(self.of_value[value])}"
         self.add(name, value, layout, name)
-        self.copy(self.of_value[value][0], name)
+        self.copy((*there, self.of_value[value][0])[0], name)
         return name
 
     def copy(self, source: str, target: str) -> None:
@@ -186,13 +193,25 @@ class _Assigner:
         node = Node(Identity(), f"{a.value}/reorder", (a.value,), (a.value,))
         step = Step((node,), (), (a.value,), (a.value,))
         choice = reorder_choice(self.graph, step, a.layout, b.layout, self.isa)
+        if a.storage == VIEW:
+            choice = Choice(MovementView(), {"from": nhwc.ORDER, "to": b.layout.order})
         self.out.append(PlannedStep(step, choice, (source,), (target,)))
 
     def compute(self, step: Step, choice: Choice) -> None:
         wants = choice.schedule.reads(self.graph, step, choice.params, self.isa)
-        reads = tuple(self.find(v, w) for v, w in zip(step.inputs, wants, strict=True))
+        if self.reads_view(step, choice):
+            # What the step does to each element is done while the view is read.
+            choice = replace(choice, schedule=MovementView())
+            reads: tuple[str, ...] = (self.of_value[step.inputs[0]][0],)
+        else:
+            reads = tuple(self.find(v, w) for v, w in zip(step.inputs, wants, strict=True))
         writes = tuple(self.place(v).name for v in step.outputs)
         self.out.append(PlannedStep(step, choice, reads, writes))
+
+    def reads_view(self, step: Step, choice: Choice) -> bool:
+        """Whether a step is a pass over a view and nothing else."""
+        elementwise = isinstance(choice.schedule, MovementStrided)
+        return elementwise and len(step.inputs) == 1 and step.inputs[0] in self.views
 
     def reshape(self, step: Step) -> None:
         """A reshape is another view of the dense buffer of its input."""
@@ -279,12 +298,14 @@ def assign(
     choices: Sequence[Choice],
     isa: Isa,
     io_order: str = nhwc.ORDER,
+    views: Collection[str] = (),
 ) -> Program:
     """The program: layouts, views and reorders, for the chosen schedules.
 
     `io_order` is the order of images in the caller's memory: nhwc, planar (NCHW) or MODEL_ORDER.
+    `views` are the inputs that are regions of larger images.
     """
-    return share_in_place(_Assigner(graph, steps, choices, isa, io_order).run())
+    return share_in_place(_Assigner(graph, steps, choices, isa, io_order, views).run())
 
 
 def share_in_place(program: Program) -> Program:

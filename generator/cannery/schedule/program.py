@@ -14,6 +14,9 @@ from cannery.ir.tensor import TensorType
 from cannery.layouts import Layout
 from cannery.schedule.schedule import Params, Schedule
 
+#: Storage of an input that is a region of a larger image.
+VIEW = "view"
+
 
 @dataclass(frozen=True)
 class Step:
@@ -109,7 +112,8 @@ class PlannedStep:
 class Buffer:
     """One value in one layout. `root` is the buffer whose memory it lies in (itself mostly).
 
-    `storage` is input, arena or output<k>, and only that of the root counts.
+    `storage` is input, view, arena or output<k>, and only that of the root counts. A view is an
+    input whose strides are known only when the network runs.
     """
 
     name: str

@@ -139,6 +139,16 @@ class Schedule(ABC):
     def kernel(self, job: Job) -> Kernel:
         """The code."""
 
+    def stacked(
+        self, graph: Graph, step: Step, params: Params, isa: Isa
+    ) -> Sequence[tuple[Schedule, Params]]:
+        """What is worth trying for a step that is stacked, see `cannery.schedule.stack`.
+
+        `step` and `graph` are the stacked ones, `params` what a single image is computed with; the
+        results of each image have to be the same, bit for bit. Empty: stacking has no use.
+        """
+        return ()
+
     def is_inexact(self, params: Params) -> bool:
         """Whether a candidate needs MAX_ERROR's leave: by its schedule, or by approximate math."""
         return self.inexact or bool(params.get(MATH))

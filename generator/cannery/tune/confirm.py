@@ -13,6 +13,7 @@ from cannery.execution.samples import errors_by_output
 from cannery.ir.graph import Graph
 from cannery.ops.registry import RefArray
 from cannery.schedule.assign import assign
+from cannery.schedule.stack import Stack
 from cannery.target.runner import Runner
 from cannery.target.toolchain import Toolchain
 from cannery.tune.measure import alone
@@ -23,6 +24,8 @@ ROUNDS = 12
 TURN_SECONDS = 0.04
 #: Seconds that all turns may take.
 LIMIT_SECONDS = 30.0
+#: Seconds of comparing single images with several at once.
+MANY_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -37,15 +40,15 @@ class Judge:
     samples: Sequence[Sample]
     expected: Sequence[Mapping[str, RefArray]]
 
-    def source(self, plan: Plan) -> Source:
-        """The network by a plan."""
+    def source(self, plan: Plan, stacks: Sequence[Stack] = ()) -> Source:
+        """The network by a plan; `stacks` for several images at once."""
         isa, steps = self.toolchain.target.isa, plan.steps(self.units)
         program = assign(self.graph, steps, plan.choices, isa, self.io_order)
-        return make_source(program, isa, "net", {})
+        return make_source(program, isa, "net", {}, stacks)
 
-    def program(self, stack: ExitStack, plan: Plan) -> NetworkProgram:
+    def program(self, stack: ExitStack, plan: Plan, stacks: Sequence[Stack] = ()) -> NetworkProgram:
         """The executable; lives as long as `stack`. Raises ToolchainError."""
-        source = self.source(plan)
+        source = self.source(plan, stacks)
         files = output_files(source, "autotune")
         return stack.enter_context(network_program(source, files, self.toolchain, self.samples))
 
@@ -53,6 +56,12 @@ class Judge:
         """The largest error of all outputs. Raises ToolchainError."""
         found = program.run(self.runner)
         return max(errors_by_output(found, self.expected).values(), default=0.0)
+
+    def gain(self, program: NetworkProgram, images: int) -> float:
+        """How many times faster so many images are at once than one by one."""
+        with alone(self.runner):
+            single, many = program.time_many(self.runner, MANY_SECONDS, images)
+        return single / many
 
     def times(self, programs: Sequence[NetworkProgram]) -> list[float]:
         """Microseconds of each network: lower quartiles of turns, in alternating order."""

@@ -166,6 +166,14 @@ class ContestMaker:
             make_trial(self.graph, step, choice.schedule, choice.params, self.isa, data)
         )
 
+    def stacked_contest(self, step: Step, choices: Sequence[Choice], limit: int) -> Contest:
+        """The contest of ways to compute a step of the graph, which is a stacked one."""
+        data = step_data(self.graph, step, self.values)
+        cycles = (penalty(c.schedule.cost(self.graph, step, c.params, self.isa)) for c in choices)
+        ranked = sorted(map(Ranked, choices, cycles), key=lambda r: r.cycles)
+        trials = ((r, self._trial(step, r.choice, data)) for r in ranked)
+        return self._contest(self.graph.name, (), trials, limit)
+
     def reorder_contest(self, type_: TensorType, source: str, target: str) -> Contest:
         """The contest, of one candidate, of a change of order."""
         graph, step, data = _reorder_graph(type_)

@@ -12,10 +12,11 @@ from cannery.errors import CanneryWarning, RecordError
 from cannery.ir.graph import Graph
 from cannery.options import Options
 from cannery.options_text import option_words
-from cannery.schedule.program import Choice
+from cannery.schedule.program import Choice, Step
 from cannery.target.targets import ANY, NATIVE, Target, plain_target
 from cannery.tune.plan import Unit
 from cannery.tune.record import Found, Record, find_choices, read_record, record_path
+from cannery.tune.stacks import Known, record_stacks
 
 
 def find_record(options: Options, target: Target) -> tuple[Path, Record | None]:
@@ -54,6 +55,27 @@ def recorded_choices(
     return path, dict(found.choices)
 
 
+def recorded_stacks(
+    graph: Graph,
+    steps: Sequence[Step],
+    choices: Sequence[Choice],
+    target: Target,
+    options: Options,
+) -> Known | None:
+    """What the record says of several images at once, for the steps and choices of a plan.
+
+    Warns, or raises RecordError if `options.locked`, where it says nothing.
+    """
+    path, record = find_record(options, target)
+    if record is None or options.many < 2:
+        return None
+    found = record_stacks(record, graph, steps, choices, target.isa, options.many)
+    if isinstance(found, str):
+        _tell(f"{path}: {found}", options, target)
+        return None
+    return found
+
+
 def _problem(found: Found, units: Sequence[Unit]) -> str:
     index, reason = next(iter(found.unusable.items()))
     text = f"{found.path}: layer {units[index].step.name!r}: {reason}"
@@ -72,7 +94,7 @@ def _tell(problem: str, options: Options, target: Target) -> None:
 
 
 #: Options without influence on a plan and on where its record lies.
-_NO_MATTER = ("name", "rename", "locked", "tuned_by")
+_NO_MATTER = ("name", "rename", "input_view", "locked", "tuned_by")
 
 
 def autotune_command(options: Options, target: Target) -> str:

@@ -68,7 +68,18 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
         )  # fmt: skip
 
 
-class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Many(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many images are computed at once: tuned for `images`, worth it for `chunks`.
+
+    `steps` are those that are stacked, see `cannery.schedule.stack`.
+    """
+
+    images: Annotated[int, Meta(ge=2)]
+    chunks: list[Annotated[int, Meta(ge=2)]]
+    steps: list[Entry]
+
+
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A whole record. `key` is that of the graph without its weights and the generating options."""
 
     format: int
@@ -80,6 +91,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key: str
     provenance: dict[str, str]
     steps: list[Entry]
+    many: Many | None = None
 
 
 @dataclass(frozen=True)
@@ -164,9 +176,18 @@ def write_record(path: Path, record: Record) -> bool:
 def format_record(record: Record) -> str:
     """The text of a record."""
     content: dict[str, Any] = msgspec.to_builtins(record)
-    steps = ",\n".join(json.dumps(step, sort_keys=True) for step in content.pop("steps"))
+    steps = _lines(content.pop("steps"))
+    many = content.pop("many", None)
     head = json.dumps(content, indent=1, sort_keys=True).removesuffix("\n}")
-    return f'{head},\n "steps": [\n{steps}\n]}}\n'
+    if many:
+        stacked = _lines(many.pop("steps"))
+        start = json.dumps(many, sort_keys=True).removesuffix("}")
+        head += f',\n "many": {start}, "steps": [{stacked}]}}'
+    return f'{head},\n "steps": [{steps}]}}\n'
+
+
+def _lines(steps: Sequence[Mapping[str, Any]]) -> str:
+    return "\n" + ",\n".join(json.dumps(step, sort_keys=True) for step in steps) + "\n"
 
 
 def find_choices(

@@ -38,6 +38,7 @@ from cannery.tune.provenance import code_flags
 from cannery.tune.record import (
     FORMAT,
     Entry,
+    Many,
     Record,
     RunnerUp,
     better_origin,
@@ -52,7 +53,9 @@ from cannery.tune.record import (
 )
 from cannery.tune.search import Bench, Progress, Quiet, Search
 from cannery.tune.signature import graph_key
+from cannery.tune.stacks import record_stacks
 from cannery.tune.trial import random_inputs
+from cannery.tune.tune_many import ManyTuner
 
 #: Candidates of one kind of step, and of one that takes less than this part of the whole time.
 CONTEST_CANDIDATES = 24
@@ -155,7 +158,14 @@ def usable_record(options: Options) -> Path | None:
     graph = import_graph(options)
     units = make_units(graph)
     found = find_choices(path, record, graph, units, target.isa, options.max_error)
-    return None if found.unusable else path
+    if found.unusable:
+        return None
+    if options.many > 1:
+        picks = sorted(found.choices, key=lambda k: units[k].first)
+        steps, choices = [units[k].step for k in picks], [found.choices[k] for k in picks]
+        many = record_stacks(record, graph, steps, choices, target.isa, options.many)
+        return None if isinstance(many, str) else path
+    return path
 
 
 @dataclass
@@ -183,7 +193,8 @@ class Tuner:
         optimizer, search = self.measure()
         self.tell_untried(search)
         chosen, before, after = self.confirm(optimizer)
-        changed = write_record(self.path, self.record(optimizer, chosen.plan))
+        many = self.many(optimizer, search, chosen.plan)
+        changed = write_record(self.path, self.record(optimizer, chosen.plan, many))
         return Outcome(
             self.toolchain, self.bench.origin, search.cache.peak_gflops,
             self.layers(optimizer, chosen.plan), before, after, chosen.error, len(self.samples),
@@ -320,7 +331,7 @@ class Tuner:
         macs = max(sum(u.step.macs(self.graph) for u in self.units if not u.step.parts), 1)
         self.samples = seeded_samples(self.graph)[: max(REFERENCE_MACS // macs, 1)]
         expected = reference_outputs(load_model(self.options), self.samples)
-        judge = Judge(
+        self.judge = judge = Judge(
             self.graph, self.units, self.toolchain, self.bench.runners[0], self.order,
             self.samples, expected,
         )  # fmt: skip
@@ -356,9 +367,27 @@ class Tuner:
             error = judge.error(program)
         return Net(plan, error, program)
 
+    def many(self, optimizer: Optimizer, search: Search, plan: Plan) -> Many | None:
+        """How several images are computed at once; what the old record says, if nobody asked."""
+        images = self.options.many
+        if images < 2:
+            return self.old.many if self.old else None
+        old = self.old.many if self.old else None
+        tuner = ManyTuner(self.graph, self.units, self.isa, images, old)
+        if not optimizer.timed:
+            return tuner.estimate(plan)
+        self.progress.stage(f"{images} images at once")
+        plan = optimizer.with_times(plan)
+        # What was not tried for want of time has been told already.
+        rest = replace(search, untried=(), partly=[])
+        found, gain = tuner.tune(plan, rest, self.judge, self.candidates_for(1.0))
+        search.measured += rest.measured - search.measured
+        self.notes.append(f"{images} images at once are {gain:.2f} times as fast as one by one")
+        return found
+
     # ---- The record ----
 
-    def record(self, optimizer: Optimizer, plan: Plan) -> Record:
+    def record(self, optimizer: Optimizer, plan: Plan, many: Many | None) -> Record:
         """The plan as it is written down."""
         entries = [self.entry(optimizer, k, choice) for k, choice in plan.picks]
         target = self.toolchain.target
@@ -370,7 +399,7 @@ class Tuner:
         }
         return Record(
             FORMAT, __version__, self.options.model.stem, target.name, self.isa.name,
-            self.isa.bits, key, provenance, confirmed(entries, self.old),
+            self.isa.bits, key, provenance, confirmed(entries, self.old), many,
         )  # fmt: skip
 
     def entry(self, optimizer: Optimizer, index: int, choice: Choice) -> Entry:

@@ -54,6 +54,9 @@ typedef struct cannery_model {
     void (*run)(void *workspace, const void *const *inputs, void *const *outputs);
     void (*reset)(void *state);
     void (*step)(void *workspace, void *state, const void *const *inputs, void *const *outputs);
+    /* n runs at once: inputs[k] and outputs[k] are n tensors, one behind the other. */
+    size_t many_workspace_bytes;
+    void (*run_many)(void *workspace, int32_t n, const void *const *inputs, void *const *outputs);
 } cannery_model;
 
 #ifdef __cplusplus

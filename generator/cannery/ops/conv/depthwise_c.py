@@ -52,6 +52,7 @@ class ConvDepthwiseC(Schedule):
     """See the module's text."""
 
     id = "conv.depthwise_c"
+    version = 2
     movable = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
@@ -61,6 +62,12 @@ class ConvDepthwiseC(Schedule):
         shape = depthwise_shape(graph, step)
         unroll = "kh" if shape.taps <= MAX_TAPS else "kw"
         found: list[Params] = []
+        if _joins(shape, isa) and unroll == "kh":
+            found += [
+                {"lanes": 1, "mh": 1, "mr": min(pixels, shape.ow), "unroll": unroll,
+                 "inner": "c", "joined": True}
+                for rows, pixels in TILES[16] if rows == 1  # two rows are not joined at stride 2
+            ]  # fmt: skip
         for lanes in widths(shape.oc, isa):
             for rows, pixels in TILES.get(isa.registers, TILES[16]):
                 tile: dict[str, int | str] = {
@@ -82,7 +89,7 @@ class ConvDepthwiseC(Schedule):
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         shape = depthwise_shape(graph, step)
         mh = int(params["mh"])
-        vectors = vector_count(split_lanes(shape.oc, isa, int(params["lanes"])), isa)
+        vectors = vector_count(_vectors(shape, params, isa), isa)
         cycles = code = 0.0
         for tile in pixel_tiles(0, shape.ow, int(params["mr"])):
             one = _tile_cycles(shape, step, isa, mh, tile.pixels, inner=str(params["inner"]))
@@ -96,7 +103,7 @@ class ConvDepthwiseC(Schedule):
     def kernel(self, job: Job) -> Kernel:
         shape = depthwise_shape(job.graph, job.step)
         ep = epilogues.build(job, job.step.anchor.output)
-        vectors = split_lanes(shape.oc, job.isa, int(job.params["lanes"]))
+        vectors = _vectors(shape, job.params, job.isa)
         arrays = _arrays(job, shape, vectors)
         by_lookup = multiplier(shape) > 1
         code = render(
@@ -115,11 +122,25 @@ class ConvDepthwiseC(Schedule):
             at_zero=lambda vec: replace(vec, start=0),
             residual={k: job.inputs[k] for k in ep.tensors},
             residual_at=lambda i, px: lambda k: _residual(job, k, i, px),
+            scalar=Vec(0, 1, 1, 0),
+            joined_residual=lambda i, px: lambda k: f"{_residual(job, k, i, px)} + j",
             symbol=job.symbol,
             signature=signature(job, band=True),
             describe=describe(job),
         )
         return Kernel(code, (*arrays, *ep.constants), band=1, needs_math=ep.needs_math)
+
+
+def _joins(shape: ConvShape, isa: Isa) -> bool:
+    """Whether compilers may join scalars to vectors, as `conv.direct_oc` says."""
+    return isa.widest == 1 and isa.bits == 64 and shape.oc % 4 == 0 and multiplier(shape) == 1
+
+
+def _vectors(shape: ConvShape, params: Params, isa: Isa) -> Sequence[Vec]:
+    """The channels cut into vectors, or into fours of scalars."""
+    if params.get("joined"):
+        return [Vec(c, 4, 4, c) for c in range(0, shape.oc, 4)]
+    return split_lanes(shape.oc, isa, int(params["lanes"]))
 
 
 def _tile_cycles(

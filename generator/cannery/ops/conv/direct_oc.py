@@ -9,6 +9,9 @@ that the next tap reads again. `broadcast` is how an input reaches all lanes: se
 rotate (four channels loaded once, rotated against weights stored in rotated order: Thielke &
 Hasselbring, "A JIT Compiler for Neural Network Inference", 2019, eq. 3) or lane (NEON multiply by
 lane).
+
+`joined` is for instruction sets that are not known to have vectors, in code for 64-bit processors,
+which all have them: a scalar tile in the form that compilers join to vectors of four.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.emit.environment import render
+from cannery.emit.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.layouts import Want
 from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
@@ -53,12 +56,24 @@ TILES = {
     ),
 }
 
+#: Tiles of scalars that compilers join, four neighbouring channels to a vector.
+JOINED_TILES = ((4, 8), (2, 16), (3, 12), (1, 20), (8, 4))
+
+#: Levels of unrolling at which they do: sums that live through two loops stay scalars.
+JOINED_LEVELS = ("kw", "kh")
+
+#: Scalars that are joined.
+JOINED = 4
+
 #: No candidate whose straight-line multiply-accumulates exceed this is tried (about 20 KB of code).
 MAX_UNROLLED = 3000
 
 
 #: More vectors of weights than this do not stay in registers from tile to tile.
 HELD_WEIGHTS = 8
+
+#: More inputs than this do not stay in registers from one block of channels to the next.
+HELD_INPUTS = 8
 
 
 @dataclass(frozen=True)
@@ -78,6 +93,7 @@ class ConvDirectOc(Schedule):
     """See the module's text."""
 
     id = "conv.direct_oc"
+    version = 2
     movable = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
@@ -88,6 +104,12 @@ class ConvDirectOc(Schedule):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = sizes(graph, step)
         found: list[dict[str, int | str | bool]] = []
+        if isa.widest == 1 and isa.bits == 64 and shape.oc >= JOINED:
+            found += [
+                {"lanes": 1, "mr": min(mr, shape.ow), "nr": min(nr, shape.oc), "unroll": unroll,
+                 "broadcast": "set1", "joined": True}
+                for mr, nr in JOINED_TILES for unroll in JOINED_LEVELS
+            ]  # fmt: skip
         for lanes in vector_widths(shape.oc, isa):
             vectors = len(split_lanes(shape.oc, isa, lanes))
             for mr, nr in register_tiles(isa):
@@ -101,7 +123,7 @@ class ConvDirectOc(Schedule):
                         found.append(params)
                         if tile[1] == 1 and _taps_share(shape, params):
                             found.append({**params, "opaque": True})
-        distinct = {self.label(p): p for p in found if _unrolled(shape, p, isa) <= MAX_UNROLLED}
+        distinct = {self.label(p): p for p in found if _statements(shape, p, isa) <= MAX_UNROLLED}
         return list(distinct.values())
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
@@ -121,9 +143,12 @@ class ConvDirectOc(Schedule):
         cycles = 0.0
         for pixels, tiles in pixel_runs(shape.ow, mr):
             for block in channel_blocks(shape, params, isa):
-                n = len(block.vecs)
+                n = _registers(len(block.vecs), params)
                 held = pixels if n == 1 and shared else 0
                 forms = len({v.lanes for v in block.vecs})  # each width has a broadcast of its own
+                if params.get("joined"):
+                    work = 1.0
+                    cycles += tiles * block.count * pixels * 2.0 * n
                 reads = forms * pixels * loads + n
                 tile = tile_cycles(isa, pixels, n, reads, k, forms * pixels * work, held)
                 each = tile + 6.0
@@ -150,11 +175,16 @@ class ConvDirectOc(Schedule):
             "y": job.output,
             "blocks": blocks,
             "many": lambda block: shape.taps * shape.ic * len(block.vecs) > HELD_WEIGHTS,
+            "crowded": lambda block, pixels: (
+                (block.count > 1 or len(blocks) > 1)
+                and pixels * _in_line(shape, job.params) > HELD_INPUTS
+            ),
             "tiles": pixel_runs(shape.ow, int(job.params["mr"])),
             "ep": ep,
             "late": epilogues.crowded(job.isa, busy + len(blocks[0].vecs)),
             "residual": {k: job.inputs[k] for k in ep.tensors},
             "residual_at": residual_pointer(job),
+            "joined_residual": lambda px: lambda k: f"r{k}{offset(px * job.inputs[k].col)} + i",
             "symbol": job.symbol,
             "signature": signature(job, band=True),
             "describe": describe(job),
@@ -197,11 +227,28 @@ def _taps_share(shape: ConvShape, params: Params) -> bool:
 def _unrolled(shape: ConvShape, params: Params, isa: Isa) -> int:
     """Vector multiply-accumulates in the straight-line body."""
     vectors = min(int(params["nr"]), len(split_lanes(shape.oc, isa, int(params["lanes"]))))
-    tile = int(params["mr"]) * vectors
-    ic_step = min(shape.ic, 4)
-    body = {"none": ic_step, "ic": shape.ic, "kw": shape.ic * shape.kw, "kh": shape.ic * shape.taps}
+    tile = int(params["mr"]) * _registers(vectors, params)
     groups = len(channel_blocks(shape, params, isa)) * len(pixel_runs(shape.ow, int(params["mr"])))
-    return tile * body[str(params["unroll"])] * groups
+    return tile * _in_line(shape, params) * groups
+
+
+def _statements(shape: ConvShape, params: Params, isa: Isa) -> int:
+    """What MAX_UNROLLED bounds; scalars to be joined, four to a vector, take compilers longer."""
+    return _unrolled(shape, params, isa) * (3 if params.get("joined") else 2) // 2
+
+
+def _in_line(shape: ConvShape, params: Params) -> int:
+    """Inputs of one pixel that the straight-line body reads."""
+    body = {
+        "none": min(shape.ic, 4), "ic": shape.ic, "kw": shape.ic * shape.kw,
+        "kh": shape.ic * shape.taps,
+    }  # fmt: skip
+    return body[str(params["unroll"])]
+
+
+def _registers(vectors: int, params: Params) -> int:
+    """The registers that so many neighbouring vectors of a pixel take."""
+    return sum(divmod(vectors, JOINED)) if params.get("joined") else vectors
 
 
 def pixel_runs(width: int, mr: int) -> list[tuple[int, int]]:

@@ -69,6 +69,16 @@ class MatMulDenseK(Schedule):
         distinct = {self.label(params): params for params in found}
         return list(distinct.values())
 
+    def stacked(
+        self, graph: Graph, step: Step, params: Params, isa: Isa
+    ) -> Sequence[tuple[Schedule, Params]]:
+        # How a sum is added up depends on everything but the number of rows of a tile.
+        rows = products.row_count(graph, step)
+        sums = int(params["nc"]) * int(params["split"])
+        fits = [mr for mr in (1, 2, 3, 4, 6, 8) if mr * sums < isa.registers or mr == 1]
+        distinct = dict.fromkeys(min(mr, rows) for mr in fits)
+        return [(self, {**params, "mr": mr}) for mr in distinct]
+
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         return tuple(Want("nhwc") for _ in step.inputs)
 

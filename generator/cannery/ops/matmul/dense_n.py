@@ -31,6 +31,9 @@ SINGLE_ROW = (
     (8, 2), (12, 1),
 )  # fmt: skip
 
+#: What each set of accumulators beyond the first costs a single row, in parts of the whole.
+TURNS = 0.03
+
 
 @schedule
 @dataclass(frozen=True)
@@ -62,6 +65,11 @@ class MatMulDenseN(Schedule):
         distinct = {self.label(params): params for params in found}
         return list(distinct.values())
 
+    def stacked(
+        self, graph: Graph, step: Step, params: Params, isa: Isa
+    ) -> Sequence[tuple[Schedule, Params]]:
+        return [(self, tile) for tile in stacked_tiles(graph, step, params, isa)]
+
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         return tuple(Want("nhwc") for _ in step.inputs)
 
@@ -76,6 +84,9 @@ class MatMulDenseN(Schedule):
         tiles = balanced(rows, int(params["mr"]))
         outside = str(params["outside"])
         cycles = gemm.product_cycles(isa, g, tiles, blocks)
+        if rows == 1:
+            # Sets of accumulators share broadcasts less well than vectors of one set.
+            cycles *= 1.0 + TURNS * (int(params["split"]) - 1)
         cycles += gemm.weight_traffic(g, rows, int(params["mr"]), blocks, outside=outside)
         return Estimate(cycles, gemm.code_size(g, tiles, blocks))
 
@@ -104,6 +115,34 @@ def _product(graph: Graph, step: Step) -> Product:
 
 def _blocks(p: Product, params: Params, isa: Isa) -> tuple[Block, ...]:
     return gemm.make_blocks(p.n, isa, int(params["lanes"]), int(params["nr"]), p.k)
+
+
+def stacked_tiles(graph: Graph, step: Step, params: Params, isa: Isa) -> list[Params]:
+    """Tiles of many rows that add up each sum in the order of `params`.
+
+    That depends on the sets of accumulators, and on whether inputs are rotated.
+    """
+    p, rows = _product(graph, step), products.row_count(graph, step)
+    split, broadcast = int(params["split"]), str(params["broadcast"])
+    widths = [int(params["lanes"])] if broadcast != "set1" else gemm.widths(p.n, isa)
+    found: list[Params] = []
+    for lanes in widths:
+        vectors = -(-p.n // lanes)
+        for mr, nr in _with_sets(split, isa):
+            tile = {**params, "lanes": lanes, "mr": min(mr, rows), "nr": min(nr, vectors)}
+            orders = ("blocks", "rows") if rows > mr and vectors > nr else ("blocks",)
+            found += [{**tile, "outside": order} for order in orders]
+    distinct = {str(sorted(tile.items())): tile for tile in found}
+    return list(distinct.values())
+
+
+def _with_sets(split: int, isa: Isa) -> list[tuple[int, int]]:
+    """(MR, NR) where each sum takes `split` accumulators."""
+    few = ((4, 1), (3, 1), (2, 1), (2, 2), (3, 2), (2, 3), (3, 4), (1, 2), (1, 4))
+    tiles = dict.fromkeys((*gemm.TILES.get(isa.registers, gemm.TILES[16]), *few))
+    room = {8: 6, 16: 12}.get(isa.registers, 28)
+    fits = [(mr, nr) for mr, nr in tiles if mr * nr * split <= room]
+    return fits or [(1, 1)]
 
 
 def _tiles(rows: int, isa: Isa) -> list[tuple[int, int, int]]:

@@ -14,6 +14,7 @@ import numpy as np
 from cannery.ir.graph import Graph
 from cannery.layouts import Want
 from cannery.ops.matmul import product as products
+from cannery.ops.matmul.dense_n import stacked_tiles
 from cannery.ops.matmul.lanes_k import Dots, dot_code, dot_cycles, render_lanes_k
 from cannery.ops.matmul.lanes_n import make_gemm, render_lanes_n
 from cannery.ops.matmul.product import Product
@@ -21,7 +22,16 @@ from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.schedule.schedule import (
+    ConstArray,
+    Estimate,
+    Job,
+    Kernel,
+    Params,
+    Schedule,
+    all_schedules,
+    schedule,
+)
 from cannery.target.isa import Isa
 
 #: (MR rows, NC columns) of dot products by the number of vector registers.
@@ -58,6 +68,15 @@ class MatMulGeneral(Schedule):
                 for mr, nr in gemm.TILES.get(isa.registers, gemm.TILES[16])[:4]
             ]  # fmt: skip
         return list({self.label(params): params for params in found}.values())
+
+    def stacked(
+        self, graph: Graph, step: Step, params: Params, isa: Isa
+    ) -> Sequence[tuple[Schedule, Params]]:
+        if _product(graph, step).transpose_b:
+            return []
+        # Weights that are read once for many rows are worth packing; the sums are the same.
+        dense = all_schedules()["matmul.dense_n"]
+        return [(dense, tile) for tile in stacked_tiles(graph, step, params, isa)]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         return tuple(Want("nhwc") for _ in step.inputs)

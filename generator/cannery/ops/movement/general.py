@@ -3,17 +3,19 @@
 Transpose, Slice, Pad, Expand, nearest Resize, Cast between all types, elementwise nodes whose
 operands broadcast, constants that are outputs: one loop nest over the dense output, in which each
 operand moves by a stride or a table per axis. Vectors where every operand is contiguous or
-constant along the innermost loop, else element by element.
+constant along the innermost loop, else element by element. What padding adds is not tested for: the
+innermost loop falls into runs of elements that are there and of those that are not.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cannery.emit.environment import render
+from cannery.emit.environment import offset, render
 from cannery.emit.literals import c_float
 from cannery.ir.graph import Graph, Node
 from cannery.ir.tensor import DType
@@ -46,12 +48,22 @@ class Operand:
     fill: float = 0.0
 
 
+@dataclass(frozen=True)
+class Run:
+    """Indices start <= i < end of the innermost loop, whose elements are all there, or none."""
+
+    start: int
+    end: int
+    inside: bool
+
+
 @schedule
 @dataclass(frozen=True)
 class MovementGeneral(Schedule):
     """See the module's text."""
 
     id = "movement.general"
+    version = 2
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         node = step.anchor
@@ -87,13 +99,16 @@ class MovementGeneral(Schedule):
         contiguous = all(_vectorises(axis) for axis in inner.axes)
         dtypes = {target.dtype, *(o.dtype for o in nest.operands)}
         is_float = dtypes == {DType.FLOAT32}
-        groups = vector_runs(inner.extent, job.isa, 0 if contiguous and is_float else 1)
+        whole_vectors = contiguous and is_float
         tables = _tables(job.symbol, nest_loops)
         code = render(
             "ops/movement/general.c.j2",
             loops=nest_loops,
             operands=nest.operands,
-            groups=groups,
+            runs=lambda inside: [
+                (run, run_vectors(run, job.isa, 0 if whole_vectors else 1))
+                for run in nest.runs(inner, inside=inside)
+            ],
             nest=nest,
             target=target.dtype,
             store=lambda vec, value: _store(vec, value, target.dtype),
@@ -152,7 +167,32 @@ class _Nest:
         self.operands.append(Operand(pointer, dtype, walk, fill))
         return self.places[value]
 
-    def statements(self, vec: Vec, inner: Loop, at: str, guard: str) -> list[str]:
+    def runs(self, inner: Loop, *, inside: bool) -> list[Run]:
+        """The innermost loop in runs, where the outer ones are inside of all operands or not."""
+        if not inside:
+            return [Run(0, inner.extent, False)]
+        ranges = [(a.first, a.last) for a in inner.axes if a.last >= 0]
+        first = max((r[0] for r in ranges), default=0)
+        last = max(min((r[1] for r in ranges), default=inner.extent), first)
+        found = (Run(0, first, False), Run(first, last, True), Run(last, inner.extent, False))
+        return [run for run in found if run.end > run.start]
+
+    def copy(self, run: Run, inner: Loop) -> str:
+        """How a run is moved by the C library, where no vectors are known; or nothing."""
+        if len(self.plan) != 1 or self.job.isa.widest > 1:
+            return ""
+        node, used = self.plan[0]
+        operand, axis = self.operands[used[0]], inner.axes[used[0]]
+        same = self.job.type(node.output).dtype == operand.dtype
+        if isinstance(node.op, Elementwise) or not same or axis.table or axis.stride != 1:
+            return ""
+        size = f"{run.end - run.start}u * sizeof *q"
+        if not run.inside:
+            zero = operand.fill == 0.0 and math.copysign(1.0, operand.fill) > 0.0
+            return f"memset(q, 0, {size});" if zero else ""
+        return f"memcpy(q, {operand.pointer} + (o{used[0]}{offset(run.start)}), {size});"
+
+    def statements(self, vec: Vec, inner: Loop, at: str, *, inside: bool) -> list[str]:
         """Statements that compute `v`, `at` being the index within the innermost loop."""
         lines = []
         for number, (node, used) in enumerate(self.plan):
@@ -161,7 +201,7 @@ class _Nest:
                 if k < 0:
                     arguments.append("v")
                     continue
-                element = self._element(k, vec, inner.axes[k], at, guard)
+                element = self._element(k, vec, inner.axes[k], at, inside=inside)
                 name = f"e{number}_{len(arguments)}"
                 lines.append(f"const {self._type(k, vec)} {name} = {element};")
                 arguments.append(name)
@@ -177,22 +217,20 @@ class _Nest:
         dtype = self.job.type(self.job.step.anchor.output).dtype
         return vec.t if dtype == DType.FLOAT32 else dtype.c_name
 
-    def _element(self, k: int, vec: Vec, axis: Axis, at: str, guard: str) -> str:
+    def _element(self, k: int, vec: Vec, axis: Axis, at: str, *, inside: bool) -> str:
         operand = self.operands[k]
+        if operand.walk.partial and not inside:
+            return _literal(operand.fill, operand.dtype, vec)
         if axis.table:
             index = f"o{k} + {self.job.symbol}_t{k}_inner[{at}]"
         else:
             index = f"o{k} + {at} * {axis.stride}" if axis.stride else f"o{k}"
         place = f"{operand.pointer} + ({index})"
         if operand.dtype != DType.FLOAT32:
-            element = f"*({place})"
-        elif axis.stride == 0 and not axis.table:
-            element = f"{vec.t}_load1({place})"
-        else:
-            element = vec.load(place)
-        if guard and operand.walk.partial:
-            return f"({guard}) ? {element} : {_literal(operand.fill, operand.dtype, vec)}"
-        return element
+            return f"*({place})"
+        if axis.stride == 0 and not axis.table:
+            return f"{vec.t}_load1({place})"
+        return vec.load(place)
 
     def _expression(self, node: Node, vec: Vec, arguments: list[str]) -> str:
         if isinstance(node.op, Elementwise):
@@ -226,8 +264,14 @@ def cast(value: str, source: DType, target: DType) -> str:
     )
 
 
+def run_vectors(run: Run, isa: Isa, widest: int) -> list[tuple[Vec, int]]:
+    """The vectors of a run, as `vector_runs` lists them."""
+    found = vector_runs(run.end - run.start, isa, widest)
+    return [(replace(vec, start=vec.start + run.start), count) for vec, count in found]
+
+
 def _vectorises(axis: Axis) -> bool:
-    return not axis.table and axis.stride in (0, 1) and axis.last < 0
+    return not axis.table and axis.stride in (0, 1)
 
 
 def _store(vec: Vec, value: str, dtype: DType) -> str:

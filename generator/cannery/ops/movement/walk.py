@@ -7,7 +7,7 @@ one term per output axis: index * stride where that is affine, else a table.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cannery.ir.graph import Graph, Node
 from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Slice, Transpose
@@ -122,7 +122,7 @@ def loops(shape: Sequence[int], walks: Sequence[Walk]) -> list[Loop]:
         if extent == 1 and plain:
             continue
         if merged and plain and _contiguous(merged[-1], loop):
-            merged[-1] = Loop(merged[-1].extent * extent, loop.axes)
+            merged[-1] = _merged(merged[-1], loop)
         else:
             merged.append(loop)
     return merged or [Loop(1, tuple(Axis(0) for _ in walks))]
@@ -130,6 +130,15 @@ def loops(shape: Sequence[int], walks: Sequence[Walk]) -> list[Loop]:
 
 def _contiguous(outer: Loop, inner: Loop) -> bool:
     return all(
-        not a.table and a.last < 0 and a.stride == b.stride * inner.extent
+        not a.table and a.stride == b.stride * inner.extent
         for a, b in zip(outer.axes, inner.axes, strict=True)
     )
+
+
+def _merged(outer: Loop, inner: Loop) -> Loop:
+    """One loop for two; what exists of the outer one's axes are now runs of inner ones."""
+    axes = [
+        replace(b, first=a.first * inner.extent, last=a.last * inner.extent) if a.last >= 0 else b
+        for a, b in zip(outer.axes, inner.axes, strict=True)
+    ]
+    return Loop(outer.extent * inner.extent, tuple(axes))

@@ -71,7 +71,8 @@ class PoolDirectC(Schedule):
             loads / CORE.loads, (joins + extra) / CORE.arithmetic, CORE.stores,
             (loads + joins + extra + 1.0) / CORE.issue,
         )  # fmt: skip
-        total = shape.rows.out * shape.cols.out * vectors * (cycles + looped + 2.0 / px)
+        looped += (0.75 if isa.bits == 64 else 2.0) / px  # 64-bit cores run loops ahead
+        total = shape.rows.out * shape.cols.out * vectors * (cycles + looped)
         total = pool.streamed_cycles(total, [nhwc.make(shape.input), nhwc.make(shape.output)])
         if len(split) > 1:  # memory is not walked in order
             total *= 1.0 + 0.02 * (px - 1)

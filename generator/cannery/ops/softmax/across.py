@@ -1,8 +1,9 @@
 """Softmax and LogSoftmax along any axis, another axis in the lanes.
 
 Each lane is a row of its own, so nothing is summed across lanes: maximum, exponentials and their
-sum, scaling. Few elements stay in registers. Along the channels of a planar image, or along rows
-and columns, neighbours in the lanes are neighbours in memory; else lanes are gathered by stride.
+sum, scaling. Few elements stay in registers; two take one exponential. Along the channels of a
+planar image, or along rows and columns, neighbours in the lanes are neighbours in memory; else
+lanes are gathered by stride.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class SoftmaxAcross(Schedule):
     """See the module's text."""
 
     id = "softmax.across"
+    version = 2
     in_place = (0,)
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
@@ -77,16 +79,21 @@ class SoftmaxAcross(Schedule):
         assert isinstance(op, (Softmax, LogSoftmax))
         extent = type_.shape[op.axis]
         rows = type_.elements / max(extent, 1)
+        vectors = -(-rows // isa.widest)
+        code = 6.0 * EXP_WORK * min(extent, 8)
+        if extent == 2 and isinstance(op, Softmax):
+            return Estimate(vectors * (EXP_WORK / CORE.arithmetic + 8.0), code / 2)
         per_vector = EXP_WORK / CORE.arithmetic + 5.0
         if params["order"] == nhwc.ORDER and op.axis == type_.rank - 1:
             per_vector += 4.0 * isa.widest
-        vectors = -(-rows // isa.widest)
-        return Estimate(vectors * (extent * per_vector + 20.0), 6.0 * EXP_WORK * min(extent, 8))
+        return Estimate(vectors * (extent * per_vector + 20.0), code)
 
     def kernel(self, job: Job) -> Kernel:
         ep = epilogues.build(job, job.step.anchor.output)
         plan = _plan(job, ep)
         widest = max(min(job.isa.widest, plan.lane.extent), min(4, job.isa.widest))
+        if plan.lane.extent == 1:
+            widest = 1
         vectors = split_lanes(plan.lane.extent, job.isa, widest, partial=plan.contiguous)
         code = render(
             "ops/softmax/across.c.j2",
@@ -100,6 +107,7 @@ class SoftmaxAcross(Schedule):
             store=_store,
             channel=_channel(plan),
             lane_is_channel=plan.lane.channel,
+            pair=plan.extent == 2 and isinstance(job.step.anchor.op, Softmax),
             log=isinstance(job.step.anchor.op, LogSoftmax),
             least=LEAST,
             x=job.inputs[0],

@@ -1,0 +1,170 @@
+"""The tensors of a network at its C interface: names, shapes, parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cannery.errors import OptionError
+from cannery.ir.graph import Graph
+from cannery.ir.tensor import TensorType
+from cannery.layouts import nhwc, planar
+from cannery.names import make_identifier
+from cannery.ops.registry import RefArray
+from cannery.schedule.assign import interface_order
+
+#: The variable that counts images in generated functions.
+ITEM = "item_number"
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An input or output at the C interface; `name` is its C identifier."""
+
+    name: str
+    source: str
+    type: TensorType
+    order: str = nhwc.ORDER
+    view: bool = False
+
+    @property
+    def pixel_stride(self) -> str:
+        """The parameter that tells how far pixels of a view are apart."""
+        return f"{self.name}_pixel_stride"
+
+    @property
+    def row_stride(self) -> str:
+        """The parameter that tells how far rows of a view are apart."""
+        return f"{self.name}_row_stride"
+
+    @property
+    def strides(self) -> tuple[str, ...]:
+        """The parameters that follow the tensor's own."""
+        return (self.pixel_stride, self.row_stride) if self.view else ()
+
+    @property
+    def dense_strides(self) -> tuple[int, ...]:
+        """What `strides` are for an image without gaps, in elements."""
+        _, _, w, c = self.type.shape if self.view else (0, 0, 0, 0)
+        return (c, w * c) if self.view else ()
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """Dimensions as they lie in the caller's memory, the last varying fastest."""
+        shape = self.type.shape
+        if self.order == planar.ORDER:
+            return (shape[0], shape[3], shape[1], shape[2])
+        return shape
+
+    def to_graph(self, array: RefArray) -> RefArray:
+        """What the graph sees of an array that lies as the interface says."""
+        return np.moveaxis(array, 1, -1) if self.order == planar.ORDER else array
+
+    def from_graph(self, array: RefArray) -> RefArray:
+        """The inverse of `to_graph`."""
+        return np.moveaxis(array, -1, 1) if self.order == planar.ORDER else array
+
+    @property
+    def text(self) -> str:
+        """`float32[1x3x60x80] (NCHW)`."""
+        note = {4: " (NCHW)" if self.order == planar.ORDER else " (NHWC)"}.get(len(self.dims), "")
+        return f"{self.type.dtype.value}[{'x'.join(map(str, self.dims))}]{note}"
+
+    @property
+    def macro(self) -> str:
+        return self.name.upper()
+
+
+#: What generated functions call their other parameters and variables.
+_PARAMETERS = ("workspace", "state", "pool", "length", "n", ITEM)
+
+
+def interface(
+    graph: Graph, rename: Mapping[str, str], io_order: str, views: Collection[str] = ()
+) -> tuple[tuple[Tensor, ...], ...]:
+    """(inputs, outputs) with unique C identifiers made from the tensor names.
+
+    Raises OptionError where `rename` names no tensor, or takes a name that is another's.
+    """
+    taken = {*_PARAMETERS}
+
+    def tensor(value: str) -> Tensor:
+        name = rename.get(value) or _own_name(graph, value)
+        order, view = interface_order(graph, value, io_order), value in views
+        made, k = Tensor(name, value, graph.types[value], order, view), 1
+        while taken & {made.name, *made.strides}:
+            k += 1
+            made = replace(made, name=f"{name}_{k}")
+        taken.update((made.name, *made.strides))
+        return made
+
+    unknown = sorted(set(rename) - {*graph.inputs, *graph.outputs})
+    if unknown:
+        known = ", ".join((*graph.inputs, *graph.outputs))
+        raise OptionError(
+            f"there is no tensor {unknown[0]!r} to rename",
+            where="--rename",
+            cure=f"one of: {known}",
+        )
+    _check_renames(graph, rename)
+    return tuple(map(tensor, graph.inputs)), tuple(map(tensor, graph.outputs))
+
+
+def check_views(graph: Graph, views: Collection[str], io_order: str) -> None:
+    """Raise OptionError for views that are no inputs, no images, or not channels last."""
+    for value in views:
+        if value not in graph.inputs:
+            raise OptionError(
+                f"no input is called {value!r}", where="--input-view",
+                cure=f"inputs: {', '.join(graph.inputs)}",
+            )  # fmt: skip
+        type_ = graph.types[value]
+        if type_.rank != 4 or type_.shape[0] != 1:
+            raise OptionError(
+                f"{value!r} is {type_}, only one image (of height, width, channels) can be a view",
+                where="--input-view", cure="leave it out",
+            )  # fmt: skip
+        if interface_order(graph, value, io_order) == planar.ORDER and type_.shape[3] > 1:
+            raise OptionError(
+                f"{value!r} has channels first, and a view keeps the channels of a pixel together",
+                where="--input-view", cure="--io-layout nhwc",
+            )  # fmt: skip
+
+
+def _own_name(graph: Graph, value: str) -> str:
+    """What an input or output is called in C, unless that is taken."""
+    short = value.rsplit("/", 1)[0] if value in graph.outputs else value
+    return make_identifier(short.split(":")[0]).lower()
+
+
+def _check_renames(graph: Graph, rename: Mapping[str, str]) -> None:
+    """Raise OptionError where a new name is taken; names that differ in case share a macro."""
+    owners = dict.fromkeys(_PARAMETERS, "a parameter of the generated functions")
+    for value in (*graph.inputs, *graph.outputs):
+        if value not in rename:
+            owners.setdefault(_own_name(graph, value), f"tensor {value!r}")
+    for value, name in rename.items():
+        if name.lower() in owners:
+            raise OptionError(
+                f"{value!r} cannot be called {name!r}, as {owners[name.lower()]} is called so",
+                where="--rename",
+                cure="take another name, or rename both",
+            )
+        owners[name.lower()] = f"tensor {value!r}"
+
+
+def joined_parameters(
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], *, many: bool = False
+) -> str:
+    """The parameters of a generated function for its tensors.
+
+    `many`: each stands for n tensors, one after the other; a view for n pointers.
+    """
+    found = []
+    for tensor in inputs:
+        pointers = "*const *" if many and tensor.view else "*"
+        found.append(f"const {tensor.type.dtype.c_name} {pointers}{tensor.name}")
+        found += [f"int32_t {stride}" for stride in tensor.strides]
+    return ", ".join([*found, *(f"{t.type.dtype.c_name} *{t.name}" for t in outputs)])

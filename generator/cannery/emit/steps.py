@@ -1,0 +1,84 @@
+"""The steps of a program as C: what they are called, what their schedules are asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cannery.schedule.program import Buffer, PlannedStep, Program
+from cannery.schedule.schedule import Job, Kernel
+from cannery.target.isa import Isa
+
+
+@dataclass(frozen=True)
+class Call:
+    """One step as the run function sees it."""
+
+    planned: PlannedStep
+    symbol: str
+    kernel: Kernel
+    arguments: tuple[str, ...]
+    images: int
+    clears: tuple[str, ...]
+
+
+def step_symbol(model: str, number: int, step: PlannedStep) -> str:
+    """`ball_L03_conv_direct_oc`."""
+    schedule = step.choice.schedule.id.replace(".", "_")
+    return f"{model}_L{number:02d}_{schedule}"
+
+
+def make_job(program: Program, planned: PlannedStep, isa: Isa, symbol: str) -> Job:
+    """What the schedule of a planned step is asked to generate."""
+    buffers = program.buffers
+    reads = [buffers[name] for name in planned.reads]
+    writes = [buffers[name] for name in planned.writes]
+    roots = {w.root for w in writes}
+    return Job(
+        program.graph,
+        planned.step,
+        isa,
+        planned.choice.params,
+        symbol,
+        tuple(b.layout for b in reads),
+        tuple(b.layout for b in writes),
+        frozenset(k for k, b in enumerate(reads) if b.root in roots),
+    )
+
+
+def pointer_name(buffer: Buffer) -> str:
+    """The C variable that points to a root buffer's memory."""
+    clean = re.sub(r"[^A-Za-z0-9]+", "_", buffer.name).strip("_")
+    return f"b_{clean}"
+
+
+def root_variables(program: Program) -> dict[str, str]:
+    """C variable of every root buffer, unique."""
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for name, buffer in program.buffers.items():
+        if buffer.root != name:
+            continue
+        plain = unique = pointer_name(buffer)
+        k = 1
+        while unique in taken:
+            k += 1
+            unique = f"{plain}_{k}"
+        taken.add(unique)
+        names[name] = unique
+    return names
+
+
+def unused_roots(program: Program) -> set[str]:
+    """Roots that no step touches."""
+    used = {program.buffers[n].root for s in program.steps for n in (*s.reads, *s.writes)}
+    return {n for n, b in program.buffers.items() if b.root == n and n not in used}
+
+
+def call_text(call: Call) -> Sequence[str]:
+    """The statements that run a step."""
+    text = f"{call.symbol}({', '.join(call.arguments)});"
+    if call.images > 1:
+        return [f"for (int n = 0; n < {call.images}; ++n) {{", text, "}"]
+    return [text]

@@ -1,0 +1,114 @@
+"""Contests: what follows from the times, and that Cannery's own program serves them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from cannery.errors import ToolchainError
+from needs import need_program, need_toolchain
+from networks import write_network
+from rivals.plot import as_svg
+from rivals.report import as_json, as_markdown, as_summary
+from rivals.results import (
+    Contest,
+    Result,
+    best_rival,
+    gflops,
+    lower_quartile,
+    peaks,
+    percent_of_peak,
+    ratio,
+)
+from rivals.served import serve
+
+
+def result(name: str, us: float, *, noop: float = 0.0, error: float = 0.0, isa: str = "") -> Result:
+    return Result(name, "1", "", 1, us, noop, error, 1000, 10, isa, 100.0 if isa else 0.0)
+
+
+OURS = result("Cannery", 10.0, isa="avx2")
+QUICK = result("quick & <wrong>", 2.0, error=0.5)
+FAST = result("fast", 25.0, noop=5.0)
+SLOW = result("slow", 24.0, noop=1.0)
+CONTEST = Contest("net", 250_000, (OURS, QUICK, SLOW, FAST), {"gone": "not installed"})
+
+
+def test_lower_quartile() -> None:
+    assert lower_quartile([5, 1, 4, 2, 3, 8, 7, 6]) == 3
+    assert lower_quartile([9]) == 9
+
+
+def test_the_time_without_calls_decides_and_wrong_outputs_do_not_count() -> None:
+    assert best_rival(CONTEST) is FAST
+    assert ratio(CONTEST, OURS) == pytest.approx(2.0)
+    assert ratio(CONTEST, SLOW) == pytest.approx(20 / 23)
+
+
+def test_a_network_that_is_as_fast_as_none_keeps_its_raw_time() -> None:
+    assert result("noise", 3.0, noop=4.0).net_us == 3.0
+
+
+def test_peaks() -> None:
+    assert gflops(CONTEST, OURS) == pytest.approx(50.0)
+    assert percent_of_peak(CONTEST, OURS) == pytest.approx(50.0)
+    assert percent_of_peak(CONTEST, FAST) is None
+    other = Result("Cannery b", "1", "", 1, 10.0, 0, 0, 1, 1, "avx2", 125.0)
+    twice = Contest("net", 250_000, (OURS, other), {})
+    assert peaks(twice) == {"avx2": 125.0}
+    assert percent_of_peak(twice, OURS) == pytest.approx(40.0)
+
+
+def test_tables() -> None:
+    text = as_markdown([CONTEST])
+    rows = [line.split(" | ")[0].strip("| ") for line in text.splitlines() if line.startswith("|")]
+    assert rows[2:] == ["quick & <wrong>", "Cannery", "fast", "slow"]
+    assert "5.0e-01, out" in text
+    assert "Without gone: not installed" in text
+    assert "| net | 0.25 | 10 | 50 | fast | 20 | 2.00 |" in as_summary([CONTEST])
+    (read,) = json.loads(as_json([CONTEST]))
+    assert [row["net_us"] for row in read["results"]] == [10.0, 2.0, 23.0, 20.0]
+
+
+def test_without_rivals() -> None:
+    alone = Contest("net", 1, (OURS,), {})
+    assert ratio(alone, OURS) is None
+    assert "| none |" in as_summary([alone])
+
+
+def test_picture_is_xml_and_leaves_out_who_is_wrong() -> None:
+    root = ElementTree.fromstring(as_svg([CONTEST]))
+    words = [element.text for element in root.iter() if element.text]
+    assert "fast" in words
+    assert not any("quick" in word for word in words)
+
+
+def test_a_contestant_that_fails_tells_its_last_words(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "raise SystemExit('no such layer')"]
+    with pytest.raises(ToolchainError, match="no such layer"):
+        serve("rival", command, tmp_path)
+
+
+def test_cannery_alone(tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    from rivals.contest import Noops, Settings, compare
+
+    need_toolchain("native")
+    need_program("ninja", "ninja-build")
+    model = write_network("ball", tmp_path)
+    settings = Settings(rivals=(), orders=("nhwc", "nchw"), rounds=6)
+    with ExitStack() as stack:
+        noops = Noops(tmp_path / "noop", settings, stack)
+        contest = compare(model, settings, tmp_path / "work", noops, as_given=False)
+    assert contest.macs == 16352
+    assert [r.name for r in contest.results] == ["Cannery nhwc", "Cannery nchw"]
+    for found in contest.results:
+        assert found.error < 1e-5
+        assert 0 < found.us < 1e5
+        assert found.library > 1000
+        assert found.peak > 0
