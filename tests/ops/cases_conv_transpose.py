@@ -39,6 +39,11 @@ CASES = {
     "dilated": Transposed((1, 4, 5, 2), 5, (3, 2), (2, 1), ((2, 0), (1, 1)), (1, 3), (1, 0)),
     "dilated_stride": Transposed((1, 4, 5, 3), 4, (2, 2), (2, 2), NONE, (2, 2), (1, 1)),
     "groups": Transposed((1, 4, 5, 6), 9, (3, 3), (2, 2), ((1, 1), (1, 1)), group=3, tail="scale"),
+    "depthwise": Transposed(
+        (1, 4, 5, 9), 9, (4, 4), (2, 2), ((1, 1), (1, 1)), group=9, tail="relu"
+    ),
+    "depthwise_gaps": Transposed((2, 3, 4, 5), 5, (1, 3), (3, 2), group=5, tail="scale add"),
+    "bands": Transposed((1, 9, 40, 33), 33, (4, 4), (2, 2), ((1, 1), (1, 1)), group=33),
     "stride_3": Transposed((1, 3, 4, 2), 1, (5, 4), (3, 2), ((1, 2), (0, 3)), extra=(2, 1)),
 }
 

@@ -9,6 +9,7 @@ from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.ir.verify import verify
 from cannery.ops.average_pool.op import AveragePool
+from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
 from cannery.ops.conv_transpose.op import ConvTranspose
 from cannery.ops.elementwise.activations import Relu
@@ -18,6 +19,8 @@ from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Identity, Pad, Reshape, Transpose
 from cannery.ops.normalization.op import BatchNormalization
 from cannery.ops.registry import Op
+from cannery.ops.resize.op import Resize
+from cannery.ops.window import Pads
 from cannery.passes import run_passes
 
 
@@ -230,3 +233,41 @@ def test_other_windows_stay_convolutions() -> None:
         net = Net(1, 3, 3, 4)
         net.then(op, net.weight(*kernel, 4 // op.group, 6))
         assert kinds(simplified(net.graph())) == ["Conv"]
+
+
+def upsampling(net: Net, height: int, width: int, **attributes: str) -> Net:
+    return net.then(Resize("nearest", (height, width), **attributes))
+
+
+@pytest.mark.parametrize("kernel", [(1, 1), (3, 3), (2, 5)])
+@pytest.mark.parametrize("pads", [((0, 0), (0, 0)), ((1, 1), (1, 1)), ((0, 1), (2, 0))])
+@pytest.mark.parametrize("scales", [(2, 2), (1, 3), (4, 1)])
+def test_depthwise_convolutions_take_in_upsamplings(
+    kernel: tuple[int, int], pads: Pads, scales: tuple[int, int]
+) -> None:
+    net = upsampling(Net(1, 4, 5, 3), 4 * scales[0], 5 * scales[1])
+    op = Conv((1, 1), pads, (1, 1), group=3)
+    graph = net.then(op, net.weight(*kernel, 1, 3), net.weight(3)).graph()
+    inside = all(p < k for k, pair in zip(kernel, pads, strict=True) for p in pair)
+    assert kinds(simplified(graph)) == (["ConvTranspose"] if inside else ["Resize", "Conv"])
+
+
+def test_convolutions_are_cut_where_an_upsampling_is_joined() -> None:
+    net = Net(1, 4, 5, 3)
+    skip = net.builder.input("skip", (1, 8, 10, 2))
+    net = upsampling(net, 8, 10).then(Concat(3), skip)
+    graph = net.then(conv(pad=1, group=5), net.weight(3, 3, 1, 5), net.weight(5)).graph()
+    assert kinds(simplified(graph)) == ["ConvTranspose", "Conv", "Concat"]
+
+
+def test_upsamplings_stay_where_others_read_them_or_pixels_are_mixed() -> None:
+    net = upsampling(Net(1, 4, 4, 3), 8, 8)
+    net.builder.output(net.value)
+    graph = net.then(conv(pad=1, group=3), net.weight(3, 3, 1, 3)).graph()
+    assert sorted(kinds(simplified(graph))) == ["ConvTranspose", "Resize"]
+    shifted = upsampling(Net(1, 4, 4, 3), 8, 8, coordinate="asymmetric", rounding="ceil")
+    graph = shifted.then(conv(pad=1, group=3), shifted.weight(3, 3, 1, 3)).graph()
+    assert kinds(simplified(graph)) == ["Resize", "Conv"]
+    uneven = upsampling(Net(1, 4, 4, 3), 6, 8)
+    graph = uneven.then(conv(pad=1, group=3), uneven.weight(3, 3, 1, 3)).graph()
+    assert kinds(simplified(graph)) == ["Resize", "Conv"]

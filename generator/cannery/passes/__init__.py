@@ -17,6 +17,7 @@ from cannery.passes.lower_batch_norm import lower_batch_norm
 from cannery.passes.pad_into_window import pad_into_window
 from cannery.passes.simplify_movement import simplify_movement
 from cannery.passes.transpose_into_matmul import transpose_into_matmul
+from cannery.passes.upsample_into_conv import upsample_into_conv
 
 #: (name, pass), in order.
 PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
@@ -27,6 +28,7 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("transpose_into_matmul", transpose_into_matmul),
     ("pad_into_window", pad_into_window),
     ("fold_scale_shift", fold_scale_shift),
+    ("upsample_into_conv", upsample_into_conv),
     ("conv_to_matmul", conv_to_matmul),
     ("lift_1d", lift_1d),
     ("simplify_movement", simplify_movement),

@@ -3,7 +3,8 @@
 Outputs whose row and column leave the same rest modulo the strides (one phase) are reached by the
 same taps. So each phase is a convolution of stride 1 with those taps, flipped, which writes every
 stride-th row and column: `conv.direct_oc` on a layout with multiplied pitches. A group is a block
-of a matrix that is zero elsewhere.
+of a matrix that is zero elsewhere; depthwise ones have a schedule of their own, by
+`conv.depthwise_c`. The phases take turns, a band of rows at a time, which stays in the cache.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +21,9 @@ from cannery.emit.environment import render
 from cannery.ir.graph import Graph, Node
 from cannery.ir.tensor import TensorType
 from cannery.layouts import Halo, Layout, Want, image_dims
+from cannery.ops.conv.depthwise_c import ConvDepthwiseC
 from cannery.ops.conv.direct_oc import ConvDirectOc
-from cannery.ops.conv.geometry import conv_shape
+from cannery.ops.conv.geometry import ConvShape, conv_shape
 from cannery.ops.conv.op import Conv
 from cannery.ops.conv_transpose.op import ConvTranspose
 from cannery.ops.shared import epilogue as epilogues
@@ -29,7 +32,8 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
 
-_DIRECT = ConvDirectOc()
+#: Bytes of the inputs of a band.
+BAND_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True)
@@ -73,13 +77,27 @@ def phases(graph: Graph, step: Step) -> list[Phase]:
     node = step.anchor
     op = node.op
     assert isinstance(op, ConvTranspose)
-    weight = dense_weight(graph, node)
+    weight = (
+        depthwise_weight(graph, node) if is_depthwise(graph, node) else dense_weight(graph, node)
+    )
     _, oh, ow, _ = image_dims(graph.types[node.output])
     (sh, sw), (dh, dw) = op.strides, op.dilations
     kh, kw = weight.shape[:2]
     all_rows = lines(oh, kh, sh, dh, op.pads[0][0])
     all_cols = lines(ow, kw, sw, dw, op.pads[1][0])
     return [_phase(graph, step, weight, r, c) for r in all_rows for c in all_cols]
+
+
+def is_depthwise(graph: Graph, node: Node) -> bool:
+    """Whether each channel of a transposed convolution has one input and makes one output."""
+    op = node.op
+    assert isinstance(op, ConvTranspose)
+    return op.group == graph.types[node.inputs[0]].shape[-1] == graph.types[node.output].shape[-1]
+
+
+def depthwise_weight(graph: Graph, node: Node) -> NDArray[np.float32]:
+    """[kh,kw,1,C], as Conv has it."""
+    return np.asarray(graph.constants[node.inputs[1]], np.float32)
 
 
 def dense_weight(graph: Graph, node: Node) -> NDArray[np.float32]:
@@ -104,7 +122,8 @@ def _phase(graph: Graph, step: Step, weight: NDArray[np.float32], rows: Line, co
     else:
         part = np.zeros((1, 1, *weight.shape[2:]), np.float32)
     kernel = np.ascontiguousarray(part)
-    op = Conv((1, 1), ((rows.pad, 0), (cols.pad, 0)), (rows.dilation, cols.dilation))
+    group = graph.types[node.inputs[0]].shape[-1] // weight.shape[2]
+    op = Conv((1, 1), ((rows.pad, 0), (cols.pad, 0)), (rows.dilation, cols.dilation), group)
     name = f"{node.name}/phase"
     conv = Node(op, node.name, (node.inputs[0], name, *node.inputs[2:]), node.outputs)
     types = dict(graph.types)
@@ -118,12 +137,12 @@ def _phase(graph: Graph, step: Step, weight: NDArray[np.float32], rows: Line, co
     return Phase(rows, cols, small, replace(step, anchors=(conv,)))
 
 
-@schedule
 @dataclass(frozen=True)
-class ConvTransposePhases(Schedule):
-    """See the module's text; its tunables are those of `conv.direct_oc`."""
+class Phases(Schedule):
+    """See the module's text; the tunables are those of the schedule of each phase."""
 
-    id = "conv_transpose.phases"
+    each: ClassVar[Schedule]
+    depthwise: ClassVar[bool]
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         op = step.anchor.op
@@ -131,11 +150,13 @@ class ConvTransposePhases(Schedule):
             return "not a 2D transposed convolution"
         if any(i and i not in graph.constants for i in step.anchor.inputs[1:]):
             return "weights are not constant"
+        if is_depthwise(graph, step.anchor) != self.depthwise:
+            return "depthwise" if not self.depthwise else "not depthwise"
         return "" if epilogues.step_supports(step) else "epilogue not elementwise"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         largest = max(phases(graph, step), key=lambda p: len(p.rows.taps) * len(p.cols.taps))
-        return _DIRECT.candidates(largest.graph, largest.step, isa)
+        return self.each.candidates(largest.graph, largest.step, isa)
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         halo = Halo()
@@ -149,7 +170,7 @@ class ConvTransposePhases(Schedule):
         return (Want(),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        parts = [_DIRECT.cost(p.graph, p.step, params, isa) for p in phases(graph, step)]
+        parts = [self.each.cost(p.graph, p.step, params, isa) for p in phases(graph, step)]
         return Estimate(sum(p.cycles for p in parts), sum(p.code_bytes for p in parts))
 
     def kernel(self, job: Job) -> Kernel:
@@ -158,8 +179,11 @@ class ConvTransposePhases(Schedule):
         stride, stride_x = op.strides
         found = phases(job.graph, job.step)
         kernels = [self._sub_kernel(job, p, stride, stride_x, k) for k, p in enumerate(found)]
+        x = job.inputs[0]
         code = render(
             "ops/conv_transpose/phases.c.j2",
+            rows=max(1, BAND_BYTES // (4 * x.row)) * stride,
+            output_rows=job.output.shape[0],
             parts=[k.code for k in kernels],
             found=found,
             stride=stride,
@@ -171,8 +195,9 @@ class ConvTransposePhases(Schedule):
         constants = tuple(c for k in kernels for c in k.constants)
         return Kernel(code, constants, band=stride, needs_math=kernels[0].needs_math)
 
-    @staticmethod
-    def _sub_kernel(job: Job, phase: Phase, stride: int, stride_x: int, number: int) -> Kernel:
+    def _sub_kernel(
+        self, job: Job, phase: Phase, stride: int, stride_x: int, number: int
+    ) -> Kernel:
         def lattice(layout: Layout) -> Layout:
             """Every stride-th row and column of an image."""
             return replace(
@@ -189,10 +214,36 @@ class ConvTransposePhases(Schedule):
             phase.graph,
             phase.step,
             job.isa,
-            {**job.params, "mr": min(int(job.params["mr"]), shape.ow)},
+            _fitted(job.params, shape),
             f"{job.symbol}_p{number}",
             (job.inputs[0], *map(lattice, job.inputs[1:])),
             (lattice(job.output),),
             job.in_place,
         )
-        return _DIRECT.kernel(sub)
+        return self.each.kernel(sub)
+
+
+def _fitted(params: Params, shape: ConvShape) -> Params:
+    """The parameters with tiles that are not larger than a phase."""
+    sizes = {"mr": shape.ow, "mh": shape.oh}
+    return {k: min(int(v), sizes[k]) if k in sizes else v for k, v in params.items()}
+
+
+@schedule
+@dataclass(frozen=True)
+class ConvTransposePhases(Phases):
+    """Output channels in the lanes, each from all input channels of its group."""
+
+    id = "conv_transpose.phases"
+    each = ConvDirectOc()
+    depthwise = False
+
+
+@schedule
+@dataclass(frozen=True)
+class ConvTransposeDepthwise(Phases):
+    """Channels in the lanes, each by itself."""
+
+    id = "conv_transpose.depthwise"
+    each = ConvDepthwiseC()
+    depthwise = True
