@@ -97,6 +97,14 @@ def test_a_contestant_that_fails_tells_its_last_words(tmp_path: Path) -> None:
         serve("rival", command, tmp_path)
 
 
+def test_a_contestant_that_ends_while_it_is_timed(tmp_path: Path) -> None:
+    words = 'print(\'{"remark": "", "outputs": []}\'); raise SystemExit(\'out of memory\')'
+    served = serve("rival", [sys.executable, "-c", words], tmp_path)
+    served.process.wait()
+    with pytest.raises(ToolchainError, match="out of memory"):
+        served.sample()
+
+
 @pytest.mark.skipif(
     (sys.platform, platform.machine()) != ("linux", "x86_64"), reason="CPUID is of x86-64 Linux"
 )
