@@ -34,8 +34,9 @@ from rivals.served import Served, serve, sse_only
 
 _CHILD = Path(__file__).with_name("child.py")
 
-#: Rounds that are timed in any case.
+#: Rounds that are timed in any case, and seconds that each runs before the first.
 _LEAST = 5
+_SETTLE = 0.1
 
 
 @dataclass(frozen=True)
@@ -234,23 +235,31 @@ def compare(
     with ExitStack() as stack:
         arena = _Arena(model, settings, folder, noops, stack, as_given=as_given)
         entrants = list(arena.entrants())
-        _time(entrants, settings)
+        gone = _time(entrants, settings)
         results = [
             replace(e.result, us=e.served.us, noop_us=e.noop.us if e.noop else 0.0)
             for e in entrants
+            if not gone.keys() & {id(e.served), id(e.noop)}
         ]
-    return Contest(model.stem, arena.macs, tuple(results), arena.absent)
+        absent = {e.result.name: gone[id(e.served)] for e in entrants if id(e.served) in gone}
+    return Contest(model.stem, arena.macs, tuple(results), {**arena.absent, **absent})
 
 
-def _time(entrants: Sequence[_Entrant], settings: Settings) -> None:
-    """Samples for all, those of empty networks among them."""
+def _time(entrants: Sequence[_Entrant], settings: Settings) -> dict[int, str]:
+    """Samples for all, those of empty networks among them; by id, the reasons of who failed."""
     once = {id(s): s for e in entrants for s in (e.served, e.noop) if s}
-    served = list(once.values())
-    for each in served:
-        each.settle(0.1)
+    gone: dict[int, str] = {}
     start = time.perf_counter()
-    for number in range(settings.rounds):
+    for number in range(-1, settings.rounds):
         if number >= _LEAST and time.perf_counter() - start > settings.seconds:
             break
-        for each in served if number % 2 else reversed(served):
-            each.sample()
+        for key in list(once) if number % 2 else reversed(list(once)):
+            try:
+                if number < 0:
+                    once[key].settle(_SETTLE)
+                else:
+                    once[key].sample()
+            except CanneryError as error:
+                gone[key] = str(error)
+                del once[key]
+    return gone

@@ -17,7 +17,7 @@ from rivals.results import lower_quartile
 _MASK = Path(__file__).with_name("cpuid_mask.c")
 
 #: The exit code of a process that CPUID faulting is not there for.
-_NO_FAULTING = 77
+NO_FAULTING = 77
 
 #: Seconds of one sample, at least one call.
 SAMPLE = 1e-3
@@ -109,7 +109,7 @@ def serve(
     assert process.stdout
     line = process.stdout.readline()
     if not line.strip():
-        if process.wait() == _NO_FAULTING:
+        if process.wait() == NO_FAULTING:
             raise ToolchainError("this processor cannot hide AVX from a process", where=name)
         raise _gone(name, log)
     about = json.loads(line)

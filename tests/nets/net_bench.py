@@ -62,13 +62,15 @@ def reference_net(name: str, graph: Graph, seed: int = 0) -> Net:
     return Net(name, graph, inputs, evaluate(graph, inputs))
 
 
-def make_net_source(graph: Graph, isa: Isa, name: str, io_order: str = nhwc.ORDER) -> Source:
-    """The untuned program of a simplified graph."""
+def make_net_source(
+    graph: Graph, isa: Isa, name: str, io_order: str = nhwc.ORDER, *, views: bool = False
+) -> Source:
+    """The untuned program of a simplified graph; with `views`, every other image is one."""
     units = make_units(graph)
     best = Defaults(graph, units, isa, io_order, MAX_ERROR).plan()
     steps = best.steps(units)
-    views = [v for v in graph.inputs if io_order == nhwc.ORDER and may_be_view(graph, v)]
-    program = assign(graph, steps, best.choices, isa, io_order, views)
+    viewed = [v for v in graph.inputs if views and may_be_view(graph, v)]
+    program = assign(graph, steps, best.choices, isa, io_order, viewed)
     stacks = [all_stacked(graph, steps, best.choices, isa, n) for n in STACKED]
     return make_source(program, isa, name, {}, stacks)
 
@@ -110,7 +112,9 @@ def program_files(nets: Sequence[Net], isa: Isa, io_order: str) -> dict[str, byt
     table, ranges, externs, blob = [], [], [], b""
     for number, net in enumerate(nets):
         name = f"net{number}"
-        source = make_net_source(run_passes(net.graph), isa, name, io_order)
+        source = make_net_source(
+            run_passes(net.graph), isa, name, io_order, views=io_order == nhwc.ORDER
+        )
         for path, content in output_files(source, f"test {net.name}").items():
             if not path.endswith((".json", ".hpp")):
                 files[path] = content

@@ -217,7 +217,7 @@ def test_errors_are_mended_where_it_costs_least() -> None:
             found = super().measurement(index, ranked)
             return None if found is None else judge(ranked, index)
 
-    plain = make(judge, limit=40)
+    plain = make(judge, limit=80)
     fields = {name: getattr(plain, name) for name in plain.__dataclass_fields__}
     optimizer = Apart(**fields)
     fast = choosing(optimizer, lambda ts: min(ts, key=lambda t: t.us or 0.0))
