@@ -4,6 +4,7 @@ The weights are packed in blocks of NR vectors, [block][k][lanes], so they strea
 several rows (batch or leading axes) a tile of MR rows shares each weight; with one row and few
 outputs the sums are split over `split` sets of accumulators, against latency. `outside` is the
 outer one of the two loops: `blocks` keeps a block of weights in the cache, `rows` the input.
+`joined`: see `joined.py`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 from cannery.ir.graph import Graph
 from cannery.layouts import Want
+from cannery.ops.matmul import joined
 from cannery.ops.matmul import product as products
 from cannery.ops.matmul.lanes_n import make_gemm, render_lanes_n
 from cannery.ops.matmul.product import Product
@@ -50,12 +52,20 @@ class MatMulDenseN(Schedule):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         p = _product(graph, step)
         rows = products.row_count(graph, step)
-        found: list[dict[str, int | str]] = []
+        found: list[dict[str, int | str | bool]] = []
+        if joined.can_join(isa, p.n):
+            found += [
+                {"lanes": 1, "mr": min(mr, rows), "nr": nr, "split": min(split, p.k),
+                 "broadcast": "set1", "outside": order, "unroll": max(4, split),
+                 "joined": True}
+                for mr, nr, split in joined.tiles(rows, p.n)
+                for order in _orders(rows, p.n, mr, nr)
+            ]  # fmt: skip
         for lanes in gemm.widths(p.n, isa):
             vectors = -(-p.n // lanes)
             for mr, nr, split in _tiles(rows, isa):
                 tile = {"lanes": lanes, "mr": min(mr, rows), "nr": min(nr, vectors)}
-                orders = ("blocks", "rows") if rows > mr and vectors > nr else ("blocks",)
+                orders = _orders(rows, vectors, mr, nr)
                 for broadcast in gemm.broadcasts(isa, lanes, p.k, 0 if p.transpose_a else 1):
                     found += [
                         {**tile, "split": min(split, p.k), "broadcast": broadcast, "outside": order,
@@ -83,7 +93,8 @@ class MatMulDenseN(Schedule):
         rows = products.row_count(graph, step)
         tiles = balanced(rows, int(params["mr"]))
         outside = str(params["outside"])
-        cycles = gemm.product_cycles(isa, g, tiles, blocks)
+        count = joined.cycles if joined.is_joined(params) else gemm.product_cycles
+        cycles = count(isa, g, tiles, blocks)
         if rows == 1:
             # Sets of accumulators share broadcasts less well than vectors of one set.
             cycles *= 1.0 + TURNS * (int(params["split"]) - 1)
@@ -114,6 +125,8 @@ def _product(graph: Graph, step: Step) -> Product:
 
 
 def _blocks(p: Product, params: Params, isa: Isa) -> tuple[Block, ...]:
+    if joined.is_joined(params):
+        return joined.blocks(p.n, int(params["nr"]), p.k)
     return gemm.make_blocks(p.n, isa, int(params["lanes"]), int(params["nr"]), p.k)
 
 
@@ -128,12 +141,17 @@ def stacked_tiles(graph: Graph, step: Step, params: Params, isa: Isa) -> list[Pa
     found: list[Params] = []
     for lanes in widths:
         vectors = -(-p.n // lanes)
-        for mr, nr in _with_sets(split, isa):
+        sets = joined.with_sets(split, p.n) if joined.is_joined(params) else _with_sets(split, isa)
+        for mr, nr in sets:
             tile = {**params, "lanes": lanes, "mr": min(mr, rows), "nr": min(nr, vectors)}
-            orders = ("blocks", "rows") if rows > mr and vectors > nr else ("blocks",)
-            found += [{**tile, "outside": order} for order in orders]
+            found += [{**tile, "outside": order} for order in _orders(rows, vectors, mr, nr)]
     distinct = {str(sorted(tile.items())): tile for tile in found}
     return list(distinct.values())
+
+
+def _orders(rows: int, vectors: int, mr: int, nr: int) -> tuple[str, ...]:
+    """The outer loops that differ."""
+    return ("blocks", "rows") if rows > mr and vectors > nr else ("blocks",)
 
 
 def _with_sets(split: int, isa: Isa) -> list[tuple[int, int]]:

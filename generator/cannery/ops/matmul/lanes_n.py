@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from cannery.emit.environment import offset, render
+from cannery.ops.matmul.joined import is_joined
 from cannery.ops.matmul.product import Nest, Operand, Product, residual_rows
 from cannery.ops.shared.axes import balanced, nested_pointer
 from cannery.ops.shared.epilogue import Epilogue
@@ -32,6 +33,12 @@ def render_lanes_n(
 ) -> str:
     """The function's text; a constant bias is expected as `<symbol>_bias`, padded."""
     a, b = operands
+    join = is_joined(job.params)  # which only schedules of constant weights and biases offer
+    residual = residual_rows(nest.rows, ep)
+
+    def joined_residual(row: int) -> Callable[[int], str]:
+        return lambda index: f"{residual(row, Vec(0, 1, 1, 0))(index)} + i"
+
     return render(
         "ops/matmul/lanes_n.c.j2",
         describe=describe(job),
@@ -50,7 +57,8 @@ def render_lanes_n(
         inputs=job.inputs,
         names=parameter_names(job),
         ep=ep,
-        residual_at=residual_rows(nest.rows, ep),
+        residual_at=residual,
+        joined_residual=joined_residual if join else None,
     )
 
 
