@@ -16,7 +16,7 @@ which all have them: a scalar tile in the form that compilers join to vectors of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -104,7 +104,7 @@ class ConvDirectOc(Schedule):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = sizes(graph, step)
         found: list[dict[str, int | str | bool]] = []
-        if isa.widest == 1 and isa.bits == 64 and shape.oc >= JOINED:
+        if can_join(shape, isa):
             found += [
                 {"lanes": 1, "mr": min(mr, shape.ow), "nr": min(nr, shape.oc), "unroll": unroll,
                  "broadcast": "set1", "joined": True}
@@ -143,7 +143,7 @@ class ConvDirectOc(Schedule):
         cycles = 0.0
         for pixels, tiles in pixel_runs(shape.ow, mr):
             for block in channel_blocks(shape, params, isa):
-                n = _registers(len(block.vecs), params)
+                n = register_count(len(block.vecs), params)
                 held = pixels if n == 1 and shared else 0
                 forms = len({v.lanes for v in block.vecs})  # each width has a broadcast of its own
                 if params.get("joined"):
@@ -184,7 +184,7 @@ class ConvDirectOc(Schedule):
             "late": epilogues.crowded(job.isa, busy + len(blocks[0].vecs)),
             "residual": {k: job.inputs[k] for k in ep.tensors},
             "residual_at": residual_pointer(job),
-            "joined_residual": lambda px: lambda k: f"r{k}{offset(px * job.inputs[k].col)} + i",
+            "joined_residual": joined_residual(job),
             "symbol": job.symbol,
             "signature": signature(job, band=True),
             "describe": describe(job),
@@ -227,7 +227,7 @@ def _taps_share(shape: ConvShape, params: Params) -> bool:
 def _unrolled(shape: ConvShape, params: Params, isa: Isa) -> int:
     """Vector multiply-accumulates in the straight-line body."""
     vectors = min(int(params["nr"]), len(split_lanes(shape.oc, isa, int(params["lanes"]))))
-    tile = int(params["mr"]) * _registers(vectors, params)
+    tile = int(params["mr"]) * register_count(vectors, params)
     groups = len(channel_blocks(shape, params, isa)) * len(pixel_runs(shape.ow, int(params["mr"])))
     return tile * _in_line(shape, params) * groups
 
@@ -246,7 +246,17 @@ def _in_line(shape: ConvShape, params: Params) -> int:
     return body[str(params["unroll"])]
 
 
-def _registers(vectors: int, params: Params) -> int:
+def can_join(shape: ConvShape, isa: Isa) -> bool:
+    """Whether tiles that compilers join to vectors are worth trying."""
+    return isa.widest == 1 and isa.bits == 64 and shape.oc >= JOINED
+
+
+def joined_residual(job: Job) -> Callable[[int], Callable[[int], str]]:
+    """(pixel) -> input index -> C pointer to the residual of channel `i` of a joined tile."""
+    return lambda px: lambda k: f"r{k}{offset(px * job.inputs[k].col)} + i"
+
+
+def register_count(vectors: int, params: Params) -> int:
     """The registers that so many neighbouring vectors of a pixel take."""
     return sum(divmod(vectors, JOINED)) if params.get("joined") else vectors
 

@@ -6,6 +6,7 @@ a 3 x 3 window takes 100 products per channel pair instead of 144, and no halo h
 It pays for small images; large ones have few border pixels and want less code.
 
 `unroll`: kw (the columns of a window's row and all channels in line) or ic (channels by fours).
+`joined`: as in `direct_oc`.
 """
 
 from __future__ import annotations
@@ -18,11 +19,15 @@ from cannery.ir.graph import Graph
 from cannery.layouts import Want
 from cannery.ops.conv.direct_oc import (
     HELD_WEIGHTS,
+    JOINED_TILES,
     MAX_UNROLLED,
     broadcast_words,
+    can_join,
     channel_blocks,
+    joined_residual,
     pack_weights,
     pixel_runs,
+    register_count,
     register_tiles,
     vector_widths,
 )  # fmt: skip
@@ -77,6 +82,13 @@ class ConvDirectPeeled(Schedule):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = sizes(graph, step)
         found: list[Params] = []
+        if can_join(shape, isa):
+            tiles = [(min(mr, shape.ow), min(nr, shape.oc)) for mr, nr in JOINED_TILES]
+            found += [
+                {"lanes": 1, "mr": mr, "nr": nr, "unroll": "kw", "broadcast": "set1",
+                 "joined": True}
+                for mr, nr in dict.fromkeys(tiles)
+            ]  # fmt: skip
         for lanes in vector_widths(shape.oc, isa):
             vectors = len(split_lanes(shape.oc, isa, lanes))
             tiles = [(min(mr, shape.ow), min(nr, vectors)) for mr, nr in register_tiles(isa)]
@@ -86,8 +98,8 @@ class ConvDirectPeeled(Schedule):
                 for unroll in (("kw",) if shape.ic <= 4 else ("ic", "kw"))
                 for broadcast in broadcast_words(shape, isa, lanes)
             ]
-        small = [p for p in found if _unrolled(shape, p, isa) <= MAX_UNROLLED]
-        least = min(found, key=lambda p: _unrolled(shape, p, isa))
+        small = [p for p in found if _statements(shape, p, isa) <= MAX_UNROLLED]
+        least = min(found, key=lambda p: (bool(p.get("joined")), _unrolled(shape, p, isa)))
         return small or [least]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
@@ -99,13 +111,15 @@ class ConvDirectPeeled(Schedule):
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         shape = sizes(graph, step)
         loads, work = broadcast_work(isa, str(params["broadcast"]))
+        if params.get("joined"):
+            work = 1.0
         rows = float(sum(_window_rows(shape, oh) for oh in range(shape.oh)))
         cycles = 0.0
         blocks = channel_blocks(shape, params, isa)
         for part in _parts(shape, int(params["mr"])):
             for block in blocks:
-                n = len(block.vecs)
-                tile = 0.0
+                n = register_count(len(block.vecs), params)
+                tile = 2.0 * n * part.pixels * shape.oh / rows if params.get("joined") else 0.0
                 for _, pixels in part.taps:
                     count = len(pixels)
                     tile += tile_cycles(isa, count, n, count * loads + n, shape.ic, count * work)
@@ -135,6 +149,7 @@ class ConvDirectPeeled(Schedule):
             late=epilogues.crowded(job.isa, busy + len(blocks[0].vecs)),
             residual={k: job.inputs[k] for k in ep.tensors},
             residual_at=residual_pointer(job),
+            joined_residual=joined_residual(job),
             symbol=job.symbol,
             signature=signature(job, band=True),
             describe=describe(job),
@@ -178,4 +193,10 @@ def _unrolled(shape: ConvShape, params: Params, isa: Isa) -> int:
     """Vector multiply-accumulates in the straight-line bodies."""
     channels = shape.ic if params["unroll"] == "kw" else min(shape.ic, 4)
     taps = sum(len(pixels) for part in _parts(shape, int(params["mr"])) for _, pixels in part.taps)
-    return channels * taps * sum(len(b.vecs) for b in channel_blocks(shape, params, isa))
+    blocks = channel_blocks(shape, params, isa)
+    return channels * taps * sum(register_count(len(b.vecs), params) for b in blocks)
+
+
+def _statements(shape: ConvShape, params: Params, isa: Isa) -> int:
+    """What MAX_UNROLLED bounds: see `direct_oc`."""
+    return _unrolled(shape, params, isa) * (3 if params.get("joined") else 2) // 2
