@@ -93,6 +93,38 @@ def test_bench_reports_times_and_steps(model: Path) -> None:
     assert step["us"] > 0
 
 
+def test_bench_at_a_fixed_rate(model: Path) -> None:
+    words: list[str | Path] = [
+        "bench",
+        model,
+        "--rate",
+        "200",
+        "--seconds",
+        "0.1",
+        "--deadline",
+        "100000",
+    ]
+    found = run(*words)["rate"]
+    assert (found["hz"], found["deadline_us"], found["calls"]) == (200, 100000, 20)
+    assert 0 <= found["misses"] <= 20
+    for times in (found["latency_us"], found["run_us"]):
+        assert 0 < times["p50"] <= times["p99"] <= times["p999"] <= times["max"]
+    assert found["run_us"]["max"] <= found["latency_us"]["max"]
+    text = click.testing.CliRunner().invoke(cli, [str(word) for word in words]).stdout
+    assert "200 times per second, 20 calls" in text
+    assert "misses of the deadline, 100000 us" in text
+
+
+def test_what_bench_refuses(model: Path) -> None:
+    need_program(need_toolchain("aarch64-a53").target.emulator[0])
+    with pytest.raises(OptionError, match="--deadline: needs a rate"):
+        run("bench", model, "--deadline", "5")
+    with pytest.raises(OptionError, match="--rate: 0 is no rate"):
+        run("bench", model, "--rate", "0")
+    with pytest.raises(OptionError, match="and tells no latencies"):
+        run("bench", model, "--rate", "30", "--target", "aarch64-a53")
+
+
 def test_samples_are_split_along_the_first_axis(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", x=np.arange(12, dtype=np.float32).reshape(6, 2))
     samples = read_samples(tmp_path / "x.npz", {"x": TensorType((2, 2))})

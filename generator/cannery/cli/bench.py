@@ -9,7 +9,9 @@ import click
 
 from cannery.cli.arguments import generating_options
 from cannery.cli.output import json_option, note, print_json, print_table
+from cannery.errors import OptionError
 from cannery.execution.layers import LayerTime, time_layers
+from cannery.execution.pace import Pace, Paced, make_pace
 from cannery.execution.program import Latency, network_program
 from cannery.execution.samples import seeded_samples
 from cannery.options import make_options
@@ -18,29 +20,56 @@ from cannery.target.runner import Origin
 from cannery.target.toolchain import find_toolchain
 from cannery.tune.measure import Protocol
 
+#: Seconds of timing the network where nobody says how long.
+DEFAULT_SECONDS = 1.0
+
 
 @click.command("bench")
 @generating_options()
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0.01),
-    default=1.0,
-    show_default=True,
-    help="How long the whole network is timed.",
+    help="How long the whole network is timed (default: 1; 5 at a fixed rate).",
+)
+@click.option("--rate", type=float, metavar="HZ", help="Also run it so often per second.")
+@click.option(
+    "--deadline",
+    type=float,
+    metavar="US",
+    help="With --rate: microseconds from when a call is due to its end (default: the period).",
 )
 @json_option
-def command(model: Path, seconds: float, as_json: bool, **raw: Any) -> None:
-    """Time MODEL's generated code: the whole network, then every step by itself."""
+def command(
+    model: Path,
+    seconds: float | None,
+    rate: float | None,
+    deadline: float | None,
+    as_json: bool,
+    **raw: Any,
+) -> None:
+    """Time MODEL's generated code: the whole network, then every step by itself.
+
+    With --rate also at a fixed rate, with pauses between the calls, as once per frame: latencies
+    from when each call was due, and how many missed the deadline.
+    """
+    pace = _pace(rate, deadline, seconds)
+    limit = seconds or DEFAULT_SECONDS
     options = make_options(model, raw)
     compiled = compile_model(options)
     source = compiled.source
     toolchain = find_toolchain(options)
     (runner, *_) = toolchain.runners()
+    if pace and runner.origin is Origin.EMULATED:
+        raise OptionError(
+            f"an emulator runs programs for {toolchain.target.name}, and tells no latencies",
+            where="--rate", cure="--runner measures on a device",
+        )  # fmt: skip
     samples = seeded_samples(source.graph)
     note(f"building {options.name} for {toolchain.target.name}")
     with network_program(source, compiled.files, toolchain, samples) as program:
-        latency = program.time(runner, seconds)
-    steps, peak = time_layers(source, toolchain, runner, samples[0], Protocol(limit=seconds))
+        latency = program.time(runner, limit)
+        paced = program.keep_pace(runner, pace) if pace else None
+    steps, peak = time_layers(source, toolchain, runner, samples[0], Protocol(limit=limit))
     gflops = 2e-3 * source.macs / latency.p50 if latency.p50 else 0.0
     percent = 100 * gflops / peak if peak else 0.0
     if as_json:
@@ -49,6 +78,7 @@ def command(model: Path, seconds: float, as_json: bool, **raw: Any) -> None:
             "gflops": gflops, "target": toolchain.target.name, "origin": runner.origin.value,
             "isa": source.isa.name, "compiler": toolchain.compiler.version,
             "steps": [vars(step) for step in steps],
+            **({"rate": paced.as_dict()} if paced else {}),
         })  # fmt: skip
         return
     _print(latency, steps)
@@ -56,6 +86,29 @@ def command(model: Path, seconds: float, as_json: bool, **raw: Any) -> None:
     click.echo(
         f"\n{source.macs:,} MACs, {gflops:.1f} GFLOP/s, {percent:.0f}% of the peak; "
         f"{toolchain.target.name} ({source.isa.name}), {runner.origin.value}{emulated}"
+    )
+    if paced:
+        _print_paced(paced)
+
+
+def _pace(rate: float | None, deadline: float | None, seconds: float | None) -> Pace | None:
+    if rate is not None:
+        return make_pace(rate, deadline, seconds)
+    if deadline is not None:
+        raise OptionError("needs a rate", where="--deadline", cure="give --rate HZ, too")
+    return None
+
+
+def _print_paced(paced: Paced) -> None:
+    rows = [
+        [what, found.p50, found.p99, found.p999, found.max]
+        for what, found in (("from due time", paced.latency_us), ("the call", paced.run_us))
+    ]
+    click.echo(f"\n{paced.pace.hz:g} times per second, {paced.calls:,} calls:\n")
+    print_table(["us", "p50", "p99", "p99.9", "maximum"], rows)
+    unbegun = f", {paced.unbegun:,} of which were never begun" if paced.unbegun else ""
+    click.echo(
+        f"\n{paced.misses:,} misses of the deadline, {paced.pace.deadline_us:g} us{unbegun}"
     )
 
 

@@ -4,16 +4,21 @@
  *                             hexadecimal, and whether they were the same each time
  *   driver --time SECONDS     microseconds of one run: quartiles and 99th percentile
  *   driver --many SECONDS N   microseconds of N runs, one by one and at once: lower quartiles
+ *   driver --rate HZ N        N runs at a fixed rate: microseconds of each, from when it was due and
+ *                             alone; no more are begun after twice the time that they should take
  *
  * DRIVER_MODEL is the network, DRIVER_SAMPLES the number of samples in driver_data: one after the
  * other, each all inputs in the model's order.
  */
+#if defined(__linux__) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cannery/cannery.h"
+#include "machine.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -38,17 +43,6 @@ static const cannery_model *const model = &DRIVER_MODEL;
 static const void **inputs;
 static void **outputs;
 static void *workspace;
-
-static double seconds(void)
-{
-#if defined(__unix__)
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-#else
-    return (double)clock() / (double)CLOCKS_PER_SEC;
-#endif
-}
 
 static void *get(size_t bytes)
 {
@@ -207,9 +201,51 @@ static void time_many(double limit, int n)
            lower_quartile(times[1], count), count);
 }
 
+static void print_times(const char *name, const double *times, int count)
+{
+    printf("\"%s\": [", name);
+    for (int k = 0; k < count; ++k) {
+        printf("%s%.3f", k ? ", " : "", 1e6 * times[k]);
+    }
+    printf("]");
+}
+
+/* Each call is due at a time of its own, whatever became of those before it. */
+static void keep_pace(double hz, int due)
+{
+    double *const latencies = (double *)get((size_t)due * sizeof *latencies);
+    double *const runs = (double *)get((size_t)due * sizeof *runs);
+    const double wanted = due / hz;
+    int count = 0;
+    stay_on_one_core();
+    wake_exactly();
+    choose(0);
+    model->run(workspace, inputs, outputs);
+    const double begin = seconds() + 1e-3;
+    while (count < due && (count == 0 || seconds() - begin < 2 * wanted + 1)) {
+        const double at = begin + count / hz;
+        choose(count % DRIVER_SAMPLES);
+        sleep_until(at);
+        const double start = seconds();
+        model->run(workspace, inputs, outputs);
+        const double end = seconds();
+        latencies[count] = end - at;
+        runs[count++] = end - start;
+    }
+    printf("{");
+    print_times("latencies", latencies, count);
+    printf(", ");
+    print_times("runs", runs, count);
+    printf("}\n");
+}
+
 int main(int argc, char **argv)
 {
     prepare();
+    if (argc > 3 && strcmp(argv[1], "--rate") == 0) {
+        keep_pace(atof(argv[2]), atoi(argv[3]));
+        return 0;
+    }
     if (argc > 2 && strcmp(argv[1], "--time") == 0) {
         time_runs(atof(argv[2]));
         return 0;

@@ -14,10 +14,12 @@ import numpy as np
 from cannery.emit.interface import Tensor
 from cannery.emit.source import Source
 from cannery.errors import ToolchainError
+from cannery.execution.pace import Pace, Paced, judge_pace
 from cannery.ops.registry import RefArray
 from cannery.target.runner import Runner
 from cannery.target.toolchain import Toolchain
 from cannery.tune.build import build_error, ninja_file, run_ninja, write
+from cannery.tune.harness import MACHINE_FILE, machine_source
 
 #: A sample: every input of the graph by name, in the graph's order of axes.
 Sample = Mapping[str, RefArray]
@@ -82,6 +84,14 @@ class NetworkProgram:
                 return float(line["single"]), float(line["many"])
         raise self._missing(runner, "no time was reported")
 
+    def keep_pace(self, runner: Runner, pace: Pace) -> Paced:
+        """Latencies at a fixed rate. Raises ToolchainError if the program fails."""
+        patient = runner.with_timeout(runner.timeout + 3 * pace.seconds)
+        for line in patient.run(self.executable, pace.arguments()):
+            if "latencies" in line:
+                return judge_pace(pace, line)
+        raise self._missing(runner, "no latencies were reported")
+
     def _missing(self, runner: Runner, what: str) -> ToolchainError:
         return ToolchainError(what, where=runner.where(self.executable), cure=runner.cure)
 
@@ -116,7 +126,8 @@ def network_program(
         macros = (
             f"#define DRIVER_MODEL {source.name}_model\n#define DRIVER_SAMPLES {len(samples)}\n"
         )
-        write(folder, {"driver.c": macros.encode() + _DRIVER.read_bytes()})
+        driver = macros.encode() + _DRIVER.read_bytes()
+        write(folder, {"driver.c": driver, MACHINE_FILE: machine_source()})
         units = [name for name in files if name.endswith(".c")]
         text = ninja_file(toolchain, [*units, "driver.c"], executable=_EXECUTABLE)
         failures = run_ninja(folder, text)

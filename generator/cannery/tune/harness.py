@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,9 @@ UNIT_BYTES = 600_000
 STORED_BYTES = 16 * 1024
 
 DATA_FILE = "harness_data.bin"
+
+#: A header that programs which measure include.
+MACHINE_FILE = "machine.h"
 
 _DTYPES = {
     DType.FLOAT32: "F32", DType.UINT8: "U8", DType.BOOL: "U8", DType.INT8: "I8",
@@ -123,6 +127,11 @@ class Candidate:
         for place in (*self.trial.inputs, *self.trial.outputs):
             digest.update(f"{place.layout!r}{place.halo!r}".encode())
         return digest.hexdigest()
+
+
+def machine_source() -> bytes:
+    """The text of `MACHINE_FILE`."""
+    return Path(__file__).with_name(MACHINE_FILE).read_bytes()
 
 
 def make_candidate(trial: Trial, number: int, contest: int = 0) -> Candidate:
@@ -219,6 +228,7 @@ class Harness:
             "harness_main.c": text.encode(),
             "harness_data.c": _DATA_C.encode(),
             DATA_FILE: self.blob.bytes(),
+            MACHINE_FILE: machine_source(),
         }
 
     def _main_context(
