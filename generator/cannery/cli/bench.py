@@ -107,9 +107,7 @@ def _print_paced(paced: Paced) -> None:
     click.echo(f"\n{paced.pace.hz:g} times per second, {paced.calls:,} calls:\n")
     print_table(["us", "p50", "p99", "p99.9", "maximum"], rows)
     unbegun = f", {paced.unbegun:,} of which were never begun" if paced.unbegun else ""
-    click.echo(
-        f"\n{paced.misses:,} misses of the deadline, {paced.pace.deadline_us:g} us{unbegun}"
-    )
+    click.echo(f"\n{paced.misses:,} misses of the deadline, {paced.pace.deadline_us:g} us{unbegun}")
 
 
 def _print(latency: Latency, steps: tuple[LayerTime, ...]) -> None:
