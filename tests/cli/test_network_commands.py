@@ -13,6 +13,7 @@ import pytest
 
 from cannery.cli import cli, invoke, verify
 from cannery.errors import OptionError
+from cannery.execution.program import network_program
 from cannery.execution.samples import (
     errors_by_output,
     read_samples,
@@ -24,6 +25,8 @@ from cannery.ir.tensor import DType, TensorType
 from cannery.options import make_options
 from cannery.pipeline import compile_model
 from cannery.resources import ball_example_dir
+from cannery.tune.measure import Context
+from cannery.tune.record import FORMAT, Record, record_path, write_record
 from emit.c_programs import net_files
 from emit.mutants import mutants
 from needs import need_program, need_toolchain
@@ -115,12 +118,53 @@ def test_bench_at_a_fixed_rate(model: Path) -> None:
     assert "misses of the deadline, 100000 us" in text
 
 
+def test_bench_with_cold_caches(model: Path) -> None:
+    words = ("--seconds", "0.05", "--context", "cold", "--rate", "50")
+    found = run("bench", model, *words)
+    assert found["context"] == "cold"
+    assert found["rate"]["calls"] >= 1
+    assert found["steps"][0]["us"] > 0
+    assert run("bench", model, "--seconds", "0.05")["context"] == "warm"
+
+
+def test_caches_are_emptied_where_it_is_asked_for(model: Path) -> None:
+    compiled = compile_model(make_options(model, {}))
+    toolchain = need_toolchain("native")
+    (runner, *_) = toolchain.runners()
+    samples = [{"image": np.ones((1, 16, 16, 1))}]
+    with network_program(compiled.source, compiled.files, toolchain, samples) as program:
+        for context, cold in ((Context.WARM, 0), (Context.COLD, 1)):
+            words = ["--time", "0.02", *context.arguments]
+            (line,) = runner.run(program.executable, words)
+            assert line["cold"] == cold
+            assert 0 < line["p25"] <= line["p50"] <= line["p99"]
+
+
+@pytest.mark.filterwarnings("ignore::cannery.errors.CanneryWarning")
+def test_bench_warns_of_a_record_for_other_caches(model: Path) -> None:
+    target = need_toolchain("native").target
+    path = record_path(model, target.name, None)
+    isa = target.isa
+    write_record(
+        path,
+        Record(FORMAT, "0.1.0", "ball", "native", isa.name, isa.bits, "", {}, [], None, "cold"),
+    )
+    words = ["bench", str(model), "--seconds", "0.02"]
+    warned = click.testing.CliRunner().invoke(cli, words).stderr
+    assert f"{path} was made with cold caches" in warned
+    silent = click.testing.CliRunner().invoke(cli, [*words, "--context", "cold"]).stderr
+    assert "made with cold caches" not in silent
+
+
 def test_what_bench_refuses(model: Path) -> None:
     need_program(need_toolchain("aarch64-a53").target.emulator[0])
     with pytest.raises(OptionError, match="--deadline: needs a rate"):
         run("bench", model, "--deadline", "5")
     with pytest.raises(OptionError, match="--rate: 0 is no rate"):
         run("bench", model, "--rate", "0")
+    for command in ("bench", "autotune"):
+        with pytest.raises(OptionError, match="--context cold: an emulator has no caches"):
+            run(command, model, "--context", "cold", "--target", "aarch64-a53")
     with pytest.raises(OptionError, match="and tells no latencies"):
         run("bench", model, "--rate", "30", "--target", "aarch64-a53")
 

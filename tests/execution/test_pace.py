@@ -8,6 +8,7 @@ import pytest
 
 from cannery.errors import OptionError
 from cannery.execution.pace import DEFAULT_SECONDS, judge_pace, make_pace, spread
+from cannery.tune.measure import Context
 
 
 def test_the_period_is_the_deadline_by_default() -> None:
@@ -47,13 +48,23 @@ def test_percentiles_are_nearest_ranks() -> None:
 
 def test_misses_are_counted_from_the_due_time() -> None:
     pace = make_pace(10, 100, 0.4)
-    line = {"latencies": [100.0, 100.5, 40.0, 900.0], "runs": [90.0, 10.0, 30.0, 20.0]}
-    found = judge_pace(pace, line)
+    latencies, runs = [100.0, 100.5, 40.0, 900.0], [90.0, 10.0, 30.0, 20.0]
+    found = judge_pace(pace, {"latencies": latencies, "runs": runs, "seconds": 0.8})
+    assert found.hz == 5
     assert (found.calls, found.misses, found.unbegun) == (4, 2, 0)
     assert (found.latency_us.max, found.run_us.max) == (900, 90)
 
 
 def test_calls_that_never_began_are_misses() -> None:
-    found = judge_pace(make_pace(10, 100, 0.5), {"latencies": [50.0, 500.0], "runs": [50.0, 450.0]})
+    line = {"latencies": [50.0, 500.0], "runs": [50.0, 450.0], "seconds": 2.0}
+    found = judge_pace(make_pace(10, 100, 0.5), line)
     assert (found.calls, found.misses, found.unbegun) == (2, 4, 3)
     assert found.as_dict()["misses"] == 4
+
+
+def test_calls_put_off_to_empty_the_caches_are_none() -> None:
+    pace = make_pace(10, 100, 0.5, Context.COLD)
+    assert pace.arguments() == ["--rate", "10", "5", "--cold"]
+    line = {"latencies": [50.0, 500.0], "runs": [50.0, 450.0], "seconds": 2.0}
+    found = judge_pace(pace, line)
+    assert (found.calls, found.misses, found.unbegun, found.hz) == (2, 1, 0, 1)

@@ -103,6 +103,13 @@ def test_round_trip(tmp_path: Path) -> None:
     assert read_record(tmp_path / "none.json") is None
 
 
+def test_the_context_is_told_where_caches_were_cold() -> None:
+    record = record_of(network())
+    assert '"context"' not in format_record(record)
+    cold = msgspec.structs.replace(record, context="cold")
+    assert json.loads(format_record(cold))["context"] == "cold"
+
+
 def test_places(tmp_path: Path) -> None:
     model = tmp_path / "ball.v2.h5"
     name = "ball.v2.atom32.tuning.json"
@@ -141,6 +148,10 @@ DAMAGE: dict[str, tuple[Callable[[str], str], str]] = {
     ),
     "no nodes": (lambda t: re.sub(r'"nodes": \[[^]]*\]', '"nodes": []', t), r"damaged: .*\.nodes"),
     "not a number": (lambda t: t.replace('"us": 1.23', '"us": NaN', 1), "damaged: .*NaN"),
+    "no context": (
+        lambda t: t.replace('"format"', '"context": "hot", "format"'),
+        "damaged: .*'hot'.*context",
+    ),
     "newer": (lambda t: t.replace('"format": 1', '"format": 99'), "format 99, this Cannery reads"),
 }
 

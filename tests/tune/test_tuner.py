@@ -6,6 +6,7 @@ import json
 import stat
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,13 @@ from cannery.cli import invoke
 from cannery.errors import ToolchainError
 from cannery.options import Options, make_options
 from cannery.pipeline import choose, compile_model, import_graph
-from cannery.target.runner import Origin
+from cannery.target.runner import Origin, Runner
 from cannery.target.toolchain import find_toolchain
 from cannery.tune import tuner
-from cannery.tune.measure import Protocol
+from cannery.tune.measure import Context, Protocol
 from cannery.tune.record import Record, read_record
 from cannery.tune.search import Quiet
-from cannery.tune.tuner import Outcome, Settings, tune
+from cannery.tune.tuner import Outcome, Settings, tune, usable_record
 from needs import need_program, need_runner, need_toolchain
 from tiny_models import write_tiny_model
 
@@ -37,6 +38,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("cannery.tune.search.Protocol", lambda limit: FAST)
     monkeypatch.setattr("cannery.tune.confirm.ROUNDS", 2)
     monkeypatch.setattr("cannery.tune.confirm.TURN_SECONDS", 0.005)
+    monkeypatch.setattr("cannery.tune.confirm.COLD_TURN_SECONDS", 0.02)
 
 
 @pytest.fixture
@@ -85,6 +87,35 @@ def test_tuning_again_measures_nothing_and_changes_nothing(model: Path) -> None:
     assert not again.changed
     assert again.path.read_bytes() == before
     assert again.peak_gflops > 0
+
+
+def test_cold_caches(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    timed = []
+    run_text = Runner.run_text
+
+    def spy(self: Runner, executable: Path, args: Sequence[str] = ()) -> str:
+        if "--time" in args:
+            timed.append((executable.name, "--cold" in args))
+        return run_text(self, executable, args)
+
+    monkeypatch.setattr(Runner, "run_text", spy)
+    options = options_for(model)
+    cold = tune(options, Settings(context=Context.COLD))
+    assert set(timed) == {("harness", True), ("driver", True)}
+    assert (cold.context, the_record(cold).context) == (Context.COLD, "cold")
+    assert cold.error < 1e-6
+    assert usable_record(options) == usable_record(options, Context.COLD) == cold.path
+    assert usable_record(options, Context.WARM) is None
+    again = tune(options, Settings())
+    assert (again.context, again.measured) == (Context.COLD, 0)
+    assert the_record(again).context == "cold"
+    timed.clear()
+    warm = tune(options, Settings(context=Context.WARM))
+    assert not any(with_cold for _, with_cold in timed)
+    assert "the record was made with cold caches, and is replaced" in warm.notes
+    assert the_record(warm).context == "warm"
+    assert "context" not in json.loads(warm.path.read_text())
+    compile_model(options_for(model, locked=True))
 
 
 def test_new_weights_keep_the_record(model: Path) -> None:

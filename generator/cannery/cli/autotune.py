@@ -17,6 +17,7 @@ from cannery.errors import OptionError, RecordError
 from cannery.options import Options, make_options
 from cannery.target.runner import Origin
 from cannery.target.toolchain import find_toolchain
+from cannery.tune.measure import Context
 
 
 @click.command("autotune")
@@ -28,6 +29,12 @@ from cannery.target.toolchain import find_toolchain
     help="Measure for about so long, the dearest layers first; the others are estimated.",
 )
 @click.option("--exhaustive", is_flag=True, help="Measure every candidate, not the likely ones.")
+@click.option(
+    "--context",
+    type=click.Choice([c.value for c in Context]),
+    help="Whether each timed call finds its data in the caches, or cold ones, as once per frame "
+    "(default: as in the record that there is, else warm).",
+)
 @click.option(
     "--if-needed",
     is_flag=True,
@@ -45,6 +52,7 @@ def command(
     model: Path,
     budget: float | None,
     exhaustive: bool,
+    context: str | None,
     if_needed: bool,
     depfile: Path | None,
     all_layers: bool,
@@ -59,9 +67,10 @@ def command(
     from cannery.tune.tuner import Settings, tune, usable_record
 
     options = make_options(model, raw)
+    wanted = Context(context) if context else None
     if depfile is not None:
         check_output_file(depfile, "--depfile")
-    record = usable_record(options) if if_needed else None
+    record = usable_record(options, wanted) if if_needed else None
     if record is not None or (if_needed and _is_emulated(options)):
         _write_depfile(depfile, options, record)
         if as_json:
@@ -70,7 +79,7 @@ def command(
     _check_tuning(options)
     _check_writable(options)
     with live_progress() as progress:
-        outcome = tune(options, Settings(budget, exhaustive), progress)
+        outcome = tune(options, Settings(budget, exhaustive, wanted), progress)
     _write_depfile(depfile, options, outcome.path)
     if as_json:
         print_json(as_dict(outcome))

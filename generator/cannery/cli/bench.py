@@ -8,17 +8,19 @@ from typing import Any
 import click
 
 from cannery.cli.arguments import generating_options
-from cannery.cli.output import json_option, note, print_json, print_table
+from cannery.cli.output import json_option, note, print_json, print_table, warn
 from cannery.errors import OptionError
 from cannery.execution.layers import LayerTime, time_layers
 from cannery.execution.pace import Pace, Paced, make_pace
 from cannery.execution.program import Latency, network_program
 from cannery.execution.samples import seeded_samples
-from cannery.options import make_options
+from cannery.options import Options, make_options
 from cannery.pipeline import compile_model
 from cannery.target.runner import Origin
+from cannery.target.targets import Target
 from cannery.target.toolchain import find_toolchain
-from cannery.tune.measure import Protocol
+from cannery.tune.lookup import find_record
+from cannery.tune.measure import Context, Protocol, refuse_emulated
 
 #: Seconds of timing the network where nobody says how long.
 DEFAULT_SECONDS = 1.0
@@ -38,12 +40,20 @@ DEFAULT_SECONDS = 1.0
     metavar="US",
     help="With --rate: microseconds from when a call is due to its end (default: the period).",
 )
+@click.option(
+    "--context",
+    type=click.Choice([c.value for c in Context]),
+    default=Context.WARM.value,
+    show_default=True,
+    help="Whether each timed call finds its data in the caches, or cold ones, as once per frame.",
+)
 @json_option
 def command(
     model: Path,
     seconds: float | None,
     rate: float | None,
     deadline: float | None,
+    context: str,
     as_json: bool,
     **raw: Any,
 ) -> None:
@@ -52,7 +62,8 @@ def command(
     With --rate also at a fixed rate, with pauses between the calls, as once per frame: latencies
     from when each call was due, and how many missed the deadline.
     """
-    pace = _pace(rate, deadline, seconds)
+    caches = Context(context)
+    pace = _pace(rate, deadline, seconds, caches)
     limit = seconds or DEFAULT_SECONDS
     options = make_options(model, raw)
     compiled = compile_model(options)
@@ -65,35 +76,51 @@ def command(
             where="--rate", cure="--runner measures on a device",
         )  # fmt: skip
     samples = seeded_samples(source.graph)
+    refuse_emulated(caches, runner)
+    _compare_context(options, toolchain.target, caches)
     note(f"building {options.name} for {toolchain.target.name}")
     with network_program(source, compiled.files, toolchain, samples) as program:
-        latency = program.time(runner, limit)
+        latency = program.time(runner, limit, caches)
         paced = program.keep_pace(runner, pace) if pace else None
-    steps, peak = time_layers(source, toolchain, runner, samples[0], Protocol(limit=limit))
+    protocol = Protocol(limit=limit, context=caches)
+    steps, peak = time_layers(source, toolchain, runner, samples[0], protocol)
     gflops = 2e-3 * source.macs / latency.p50 if latency.p50 else 0.0
     percent = 100 * gflops / peak if peak else 0.0
     if as_json:
         print_json({
             "latency_us": vars(latency), "macs": source.macs, "percent_of_peak": percent,
             "gflops": gflops, "target": toolchain.target.name, "origin": runner.origin.value,
-            "isa": source.isa.name, "compiler": toolchain.compiler.version,
+            "context": caches.value, "isa": source.isa.name, "compiler": toolchain.compiler.version,
             "steps": [vars(step) for step in steps],
             **({"rate": paced.as_dict()} if paced else {}),
         })  # fmt: skip
         return
     _print(latency, steps)
+    cold = ", caches cold" if caches is Context.COLD else ""
     emulated = ", which says nothing about speed" if runner.origin is Origin.EMULATED else ""
     click.echo(
         f"\n{source.macs:,} MACs, {gflops:.1f} GFLOP/s, {percent:.0f}% of the peak; "
-        f"{toolchain.target.name} ({source.isa.name}), {runner.origin.value}{emulated}"
+        f"{toolchain.target.name} ({source.isa.name}), {runner.origin.value}{cold}{emulated}"
     )
     if paced:
         _print_paced(paced)
 
 
-def _pace(rate: float | None, deadline: float | None, seconds: float | None) -> Pace | None:
+def _compare_context(options: Options, target: Target, context: Context) -> None:
+    """Warn if the code is by a record that was made with other caches."""
+    path, record = find_record(options, target)
+    if record is not None and record.context != context.value:
+        warn(
+            f"{path} was made with {record.context} caches (cannery autotune --context "
+            f"{context.value} tunes for {context.value} ones)"
+        )
+
+
+def _pace(
+    rate: float | None, deadline: float | None, seconds: float | None, context: Context
+) -> Pace | None:
     if rate is not None:
-        return make_pace(rate, deadline, seconds)
+        return make_pace(rate, deadline, seconds, context)
     if deadline is not None:
         raise OptionError("needs a rate", where="--deadline", cure="give --rate HZ, too")
     return None
@@ -104,7 +131,10 @@ def _print_paced(paced: Paced) -> None:
         [what, found.p50, found.p99, found.p999, found.max]
         for what, found in (("from due time", paced.latency_us), ("the call", paced.run_us))
     ]
-    click.echo(f"\n{paced.pace.hz:g} times per second, {paced.calls:,} calls:\n")
+    slower = paced.hz < 0.99 * paced.pace.hz and paced.calls > 1
+    why = ", as emptying the caches takes time" if paced.pace.context is Context.COLD else ""
+    reached = f" ({paced.hz:.3g} reached{why})" if slower else ""
+    click.echo(f"\n{paced.pace.hz:g} times per second{reached}, {paced.calls:,} calls:\n")
     print_table(["us", "p50", "p99", "p99.9", "maximum"], rows)
     unbegun = f", {paced.unbegun:,} of which were never begun" if paced.unbegun else ""
     click.echo(f"\n{paced.misses:,} misses of the deadline, {paced.pace.deadline_us:g} us{unbegun}")

@@ -35,6 +35,7 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
         "target": outcome.toolchain.target.name,
         "isa": outcome.toolchain.target.isa.name,
         "origin": outcome.origin.value,
+        "context": outcome.context.value,
         "compiler": outcome.toolchain.compiler.version,
         "peak_gflops": outcome.peak_gflops,
         "steps": [_step(outcome, layer) for layer in outcome.layers],

@@ -7,6 +7,8 @@
  *   driver --rate HZ N        N runs at a fixed rate: microseconds of each, from when it was due and
  *                             alone; no more are begun after twice the time that they should take
  *
+ * With --cold behind that, caches are emptied before each run (each N), which is not timed.
+ *
  * DRIVER_MODEL is the network, DRIVER_SAMPLES the number of samples in driver_data: one after the
  * other, each all inputs in the model's order.
  */
@@ -43,6 +45,7 @@ static const cannery_model *const model = &DRIVER_MODEL;
 static const void **inputs;
 static void **outputs;
 static void *workspace;
+static int cold;
 
 static void *get(size_t bytes)
 {
@@ -138,20 +141,23 @@ static void time_runs(double limit)
     while (count < 1 || (count < MAX_TIMES && now - begin < limit)) {
         choose(sample);
         sample = (sample + 1) % DRIVER_SAMPLES;
+        if (cold) {
+            empty_caches();
+        }
         const double start = seconds();
         for (int k = 0; k < repeats; ++k) {
             model->run(workspace, inputs, outputs);
         }
         now = seconds();
-        if (now - start < 50e-6 && repeats < 1 << 20) {
+        if (!cold && now - start < 50e-6 && repeats < 1 << 20) {
             repeats *= 2; /* too short to be measured: not counted */
             continue;
         }
         times[count++] = 1e6 * (now - start) / repeats;
     }
     qsort(times, (size_t)count, sizeof *times, by_size);
-    printf("{\"p25\": %.4f, \"p50\": %.4f, \"p99\": %.4f, \"samples\": %d}\n", times[count / 4],
-           times[count / 2], times[count - 1 - count / 100], count);
+    printf("{\"p25\": %.4f, \"p50\": %.4f, \"p99\": %.4f, \"samples\": %d, \"cold\": %d}\n",
+           times[count / 4], times[count / 2], times[count - 1 - count / 100], count, cold);
 }
 
 static double lower_quartile(double *times, int count)
@@ -172,6 +178,9 @@ static void time_many(double limit, int n)
         double spent[2];
         for (int k = 0; k < 2; ++k) {
             const int many = (count + k) % 2;
+            if (cold) {
+                empty_caches();
+            }
             const double start = seconds();
             for (int r = 0; r < repeats; ++r) {
                 for (int i = 0; i < n && !many; ++i) {
@@ -190,7 +199,7 @@ static void time_many(double limit, int n)
             now = seconds();
             spent[many] = now - start;
         }
-        if (spent[0] < 50e-6 && repeats < 1 << 20) {
+        if (!cold && spent[0] < 50e-6 && repeats < 1 << 20) {
             repeats *= 2;
             continue;
         }
@@ -210,38 +219,59 @@ static void print_times(const char *name, const double *times, int count)
     printf("]");
 }
 
+/* Empties the caches; the calls to come are put off by what that takes beyond the pause until
+ * `due`, or since now if that is over.
+ */
+static double delay_of_emptying(double due)
+{
+    const double now = seconds(), from = now > due ? now : due;
+    empty_caches();
+    const double end = seconds();
+    return end > from ? end - from : 0;
+}
+
 /* Each call is due at a time of its own, whatever became of those before it. */
 static void keep_pace(double hz, int due)
 {
     double *const latencies = (double *)get((size_t)due * sizeof *latencies);
     double *const runs = (double *)get((size_t)due * sizeof *runs);
     const double wanted = due / hz;
+    double last = 0;
     int count = 0;
     stay_on_one_core();
     wake_exactly();
     choose(0);
     model->run(workspace, inputs, outputs);
-    const double begin = seconds() + 1e-3;
-    while (count < due && (count == 0 || seconds() - begin < 2 * wanted + 1)) {
+    if (cold) {
+        empty_caches();
+    }
+    const double first = seconds() + 1e-3;
+    double begin = first;
+    while (count < due && (count == 0 || seconds() - first < 2 * wanted + 1)) {
         const double at = begin + count / hz;
         choose(count % DRIVER_SAMPLES);
         sleep_until(at);
         const double start = seconds();
         model->run(workspace, inputs, outputs);
         const double end = seconds();
+        last = start;
         latencies[count] = end - at;
         runs[count++] = end - start;
+        if (cold) {
+            begin += delay_of_emptying(begin + count / hz);
+        }
     }
     printf("{");
     print_times("latencies", latencies, count);
     printf(", ");
     print_times("runs", runs, count);
-    printf("}\n");
+    printf(", \"seconds\": %.6f, \"cold\": %d}\n", last - first + 1 / hz, cold);
 }
 
 int main(int argc, char **argv)
 {
     prepare();
+    cold = argc > 2 && strcmp(argv[argc - 1], "--cold") == 0;
     if (argc > 3 && strcmp(argv[1], "--rate") == 0) {
         keep_pace(atof(argv[2]), atoi(argv[3]));
         return 0;

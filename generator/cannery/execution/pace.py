@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cannery.errors import OptionError
+from cannery.tune.measure import Context
 
 #: Calls of one measurement at most: each is printed.
 MAX_CALLS = 1_000_000
@@ -23,6 +24,7 @@ class Pace:
     hz: float
     deadline_us: float
     seconds: float
+    context: Context = Context.WARM
 
     @property
     def calls(self) -> int:
@@ -31,10 +33,15 @@ class Pace:
 
     def arguments(self) -> list[str]:
         """Arguments of the driver."""
-        return ["--rate", f"{self.hz:.9g}", str(self.calls)]
+        return ["--rate", f"{self.hz:.9g}", str(self.calls), *self.context.arguments]
 
 
-def make_pace(rate: float, deadline: float | None, seconds: float | None) -> Pace:
+def make_pace(
+    rate: float,
+    deadline: float | None,
+    seconds: float | None,
+    context: Context = Context.WARM,
+) -> Pace:
     """A pace of `rate` calls per second; the deadline (microseconds) is the period by default.
 
     Raises OptionError for numbers that make no sense.
@@ -49,7 +56,7 @@ def make_pace(rate: float, deadline: float | None, seconds: float | None) -> Pac
         raise OptionError(
             f"{deadline:g} is no time", where="--deadline", cure="give microseconds, such as 2000"
         )
-    pace = Pace(rate, deadline, seconds)
+    pace = Pace(rate, deadline, seconds, context)
     if not 1 <= rate * seconds <= MAX_CALLS:
         raise OptionError(
             f"{rate:g} calls per second for {seconds:g} s are {rate * seconds:g} calls, not 1 to "
@@ -85,13 +92,14 @@ def spread(values: Sequence[float]) -> Spread:
 
 @dataclass(frozen=True)
 class Paced:
-    """What came of a pace.
+    """What came of a pace; `hz` is the rate that was reached.
 
     `latency_us` is from the time when a call was due to its end, `run_us` the call alone. `misses`
     includes the calls that were due, but never begun, as the earlier ones took too long: `unbegun`.
     """
 
     pace: Pace
+    hz: float
     calls: int
     misses: int
     unbegun: int
@@ -101,8 +109,8 @@ class Paced:
     def as_dict(self) -> dict[str, Any]:
         """The JSON of bench."""
         return {
-            "hz": self.pace.hz, "deadline_us": self.pace.deadline_us, "calls": self.calls,
-            "misses": self.misses, "unbegun": self.unbegun,
+            "hz": self.pace.hz, "reached_hz": self.hz, "deadline_us": self.pace.deadline_us,
+            "calls": self.calls, "misses": self.misses, "unbegun": self.unbegun,
             "latency_us": vars(self.latency_us), "run_us": vars(self.run_us),
         }  # fmt: skip
 
@@ -110,8 +118,10 @@ class Paced:
 def judge_pace(pace: Pace, line: Mapping[str, Any]) -> Paced:
     """The statistics of what the driver printed."""
     latencies = [float(us) for us in line["latencies"]]
-    # Those that were never begun waited longer than all of the measurement takes.
-    unbegun = pace.calls - len(latencies)
+    # Those that were never begun waited longer than all of the measurement takes. Where caches are
+    # emptied, that may have taken the time, and calls were put off for it.
+    unbegun = pace.calls - len(latencies) if pace.context is Context.WARM else 0
     misses = sum(us > pace.deadline_us for us in latencies) + unbegun
     runs = spread([float(us) for us in line["runs"]])
-    return Paced(pace, len(latencies), misses, unbegun, spread(latencies), runs)
+    hz = len(latencies) / float(line["seconds"])
+    return Paced(pace, hz, len(latencies), misses, unbegun, spread(latencies), runs)

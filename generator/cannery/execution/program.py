@@ -20,6 +20,7 @@ from cannery.target.runner import Runner
 from cannery.target.toolchain import Toolchain
 from cannery.tune.build import build_error, ninja_file, run_ninja, write
 from cannery.tune.harness import MACHINE_FILE, machine_source
+from cannery.tune.measure import Context
 
 #: A sample: every input of the graph by name, in the graph's order of axes.
 Sample = Mapping[str, RefArray]
@@ -67,19 +68,22 @@ class NetworkProgram:
             raise self._missing(runner, "not all outputs were printed")
         return found
 
-    def time(self, runner: Runner, seconds: float) -> Latency:
+    def time(self, runner: Runner, seconds: float, context: Context = Context.WARM) -> Latency:
         """Latency over about `seconds`. Raises ToolchainError if the program fails."""
-        for line in runner.run(self.executable, ["--time", f"{seconds:g}"]):
+        for line in runner.run(self.executable, ["--time", f"{seconds:g}", *context.arguments]):
             if "p50" in line:
                 return Latency(float(line["p25"]), float(line["p50"]), float(line["p99"]))
         raise self._missing(runner, "no time was reported")
 
-    def time_many(self, runner: Runner, seconds: float, count: int) -> tuple[float, float]:
+    def time_many(
+        self, runner: Runner, seconds: float, count: int, context: Context = Context.WARM
+    ) -> tuple[float, float]:
         """Microseconds of `count` runs, one by one and at once, timed in turn.
 
         Raises ToolchainError if the program fails.
         """
-        for line in runner.run(self.executable, ["--many", f"{seconds:g}", str(count)]):
+        words = ["--many", f"{seconds:g}", str(count), *context.arguments]
+        for line in runner.run(self.executable, words):
             if "single" in line:
                 return float(line["single"]), float(line["many"])
         raise self._missing(runner, "no time was reported")

@@ -16,12 +16,14 @@ from cannery.schedule.assign import assign
 from cannery.schedule.stack import Stack
 from cannery.target.runner import Runner
 from cannery.target.toolchain import Toolchain
-from cannery.tune.measure import alone
+from cannery.tune.measure import Context, alone
 from cannery.tune.plan import Plan, Unit
 
 #: Rounds of timing networks in turn, and seconds of each turn.
 ROUNDS = 12
 TURN_SECONDS = 0.04
+#: The same where caches are emptied before each call, which takes most of the time.
+COLD_TURN_SECONDS = 0.25
 #: Seconds that all turns may take.
 LIMIT_SECONDS = 30.0
 #: Seconds of comparing single images with several at once.
@@ -39,6 +41,7 @@ class Judge:
     io_order: str
     samples: Sequence[Sample]
     expected: Sequence[Mapping[str, RefArray]]
+    context: Context = Context.WARM
 
     def source(self, plan: Plan, stacks: Sequence[Stack] = ()) -> Source:
         """The network by a plan; `stacks` for several images at once."""
@@ -60,7 +63,7 @@ class Judge:
     def gain(self, program: NetworkProgram, images: int) -> float:
         """How many times faster so many images are at once than one by one."""
         with alone(self.runner):
-            single, many = program.time_many(self.runner, MANY_SECONDS, images)
+            single, many = program.time_many(self.runner, MANY_SECONDS, images, self.context)
         return single / many
 
     def times(self, programs: Sequence[NetworkProgram]) -> list[float]:
@@ -72,11 +75,12 @@ class Judge:
     def _turns(self, programs: Sequence[NetworkProgram]) -> list[list[float]]:
         turns: list[list[float]] = [[] for _ in programs]
         spent = 0.0
+        seconds = TURN_SECONDS if self.context is Context.WARM else COLD_TURN_SECONDS
         for number in range(ROUNDS):
             order = range(len(programs)) if number % 2 == 0 else reversed(range(len(programs)))
             for k in order:
-                turns[k].append(programs[k].time(self.runner, TURN_SECONDS).p25)
-            spent += sum(max(t[-1] * 1e-6, TURN_SECONDS) for t in turns)
+                turns[k].append(programs[k].time(self.runner, seconds, self.context).p25)
+            spent += sum(max(t[-1] * 1e-6, seconds) for t in turns)
             if number >= 2 and spent > LIMIT_SECONDS:
                 break
         return turns

@@ -1,11 +1,17 @@
-/* What programs that measure need of the machine: time, and one core to stay on. Their first lines
- * define _GNU_SOURCE, as not all of this is C.
+/* What programs that measure need of the machine: time, one core to stay on, empty caches. Their
+ * first lines define _GNU_SOURCE, as not all of this is C.
  */
 #ifndef CANNERY_MACHINE_H
 #define CANNERY_MACHINE_H
 
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
+#if defined(__unix__)
+#include <unistd.h>
+#endif
 #if defined(__linux__)
 #include <errno.h>
 #include <sched.h>
@@ -60,6 +66,95 @@ static inline void stay_on_one_core(void)
         }
     }
 #endif
+}
+
+/* Bytes of all caches of the first core that hold data, shared ones in full; 0 if nobody tells. */
+static inline size_t data_cache_bytes(void)
+{
+    size_t all = 0;
+#if defined(__linux__)
+    for (int k = 0; k < 8; ++k) {
+        char name[80], type[16] = "";
+        unsigned long size = 0;
+        char unit = 'K';
+        FILE *file;
+        snprintf(name, sizeof name, "/sys/devices/system/cpu/cpu0/cache/index%d/type", k);
+        file = fopen(name, "r");
+        if (!file) {
+            break;
+        }
+        if (fscanf(file, "%15s", type) != 1) {
+            type[0] = 'I';
+        }
+        fclose(file);
+        snprintf(name, sizeof name, "/sys/devices/system/cpu/cpu0/cache/index%d/size", k);
+        file = fopen(name, "r");
+        if (!file) {
+            continue;
+        }
+        if (fscanf(file, "%lu%c", &size, &unit) >= 1 && type[0] != 'I') {
+            all += (size_t)(size < 1ul << 20 ? size : 1ul << 20) << (unit == 'M' ? 20 : 10);
+        }
+        fclose(file);
+    }
+#endif
+#if defined(_SC_LEVEL1_DCACHE_SIZE) && defined(_SC_LEVEL3_CACHE_SIZE)
+    if (!all) {
+        const int names[] = { _SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE };
+        for (int k = 0; k < 3; ++k) {
+            const long size = sysconf(names[k]);
+            all += size > 0 ? (size_t)size : 0;
+        }
+    }
+#endif
+    return all;
+}
+
+/* How much memory takes the place of all that was in the caches: four times their size, so that no
+ * way of replacing lines keeps much. 8 to 64 MB: a last level for dozens of cores is not emptied in
+ * full, as a core's own work would not do either.
+ */
+static inline size_t emptying_bytes(void)
+{
+    static size_t bytes;
+    if (!bytes) {
+        const size_t wanted = data_cache_bytes(), least = (size_t)8 << 20, most = (size_t)64 << 20;
+        bytes = wanted > most / 4 ? most : wanted < least / 4 ? least : 4 * wanted;
+    }
+    return bytes;
+}
+
+/* Code that does nothing, more of it than a first-level cache holds. */
+#if defined(__unix__) && defined(__GNUC__)
+__attribute__((noinline, unused)) static void long_way(void)
+{
+#if defined(__i386__) || defined(__x86_64__)
+    __asm__ volatile(".rept 131072\n\tnop\n\t.endr");
+#else
+    __asm__ volatile(".rept 32768\n\tnop\n\t.endr");
+#endif
+}
+#endif
+
+/* Puts other data and code into the caches. */
+static inline void empty_caches(void)
+{
+    static volatile unsigned char *memory;
+    const size_t size = emptying_bytes();
+    if (!memory) {
+        memory = (volatile unsigned char *)calloc(1, size);
+        if (!memory) {
+            fprintf(stderr, "out of memory\n");
+            exit(3);
+        }
+    }
+    for (size_t k = 0; k < size; k += 32) {
+        memory[k] = (unsigned char)(memory[k] + 1);
+    }
+#if defined(__unix__) && defined(__GNUC__)
+    long_way();
+#endif
+    (void)seconds(); /* the clock is no part of what is measured */
 }
 
 #endif

@@ -6,11 +6,12 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from enum import Enum
 
 from filelock import FileLock, Timeout
 
-from cannery.errors import ToolchainError
-from cannery.target.runner import Runner
+from cannery.errors import OptionError, ToolchainError
+from cannery.target.runner import Origin, Runner
 from cannery.tune.build import Built
 from cannery.tune.cache import user_cache
 
@@ -19,6 +20,27 @@ _PATIENCE = 600.0
 
 #: A difference smaller than this is a tie.
 TIE = 0.015
+
+
+class Context(str, Enum):
+    """What a timed call finds: everything in the caches, or nothing, as other work came between."""
+
+    WARM = "warm"
+    COLD = "cold"
+
+    @property
+    def arguments(self) -> list[str]:
+        """Arguments of the programs that measure; the last ones."""
+        return ["--cold"] if self is Context.COLD else []
+
+
+def refuse_emulated(context: Context | None, runner: Runner) -> None:
+    """Raise OptionError where cold caches are wanted of an emulator, which has none."""
+    if context is Context.COLD and runner.origin is Origin.EMULATED:
+        raise OptionError(
+            "an emulator has no caches", where="--context cold",
+            cure="--runner measures on a device",
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -42,20 +64,21 @@ class Timing:
 class Protocol:
     """How long to measure.
 
-    Rounds for all, rounds for the best, microseconds of one sample, and about how many seconds one
-    contest may take.
+    Rounds for all, rounds for the best, microseconds of one sample (a single call where caches are
+    cold), and about how many seconds one contest may take.
     """
 
     first: int = 10
     more: int = 20
     sample_us: float = 50.0
     limit: float = 60.0
+    context: Context = Context.WARM
 
     def arguments(self) -> list[str]:
         """Arguments of the harness."""
         return [
             "--rounds", str(self.first), str(self.more), "--sample", f"{self.sample_us:g}",
-            "--limit", f"{self.limit:g}",
+            "--limit", f"{self.limit:g}", *self.context.arguments,
         ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -80,7 +80,10 @@ class Many(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A whole record. `key` is that of the graph without its weights and the generating options."""
+    """A whole record. `key` is that of the graph without its weights and the generating options.
+
+    `context` says whether caches were warm or cold when it was tuned.
+    """
 
     format: int
     cannery: str
@@ -92,6 +95,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     provenance: dict[str, str]
     steps: list[Entry]
     many: Many | None = None
+    context: Literal["warm", "cold"] = "warm"
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from cannery.tune.cache import Environment, Measurement, MeasurementCache, envir
 from cannery.tune.contests import Contest
 from cannery.tune.elf import function_sizes
 from cannery.tune.harness import Candidate, Harness
-from cannery.tune.measure import Protocol, alone, check, measure, measure_peak
+from cannery.tune.measure import Context, Protocol, alone, check, measure, measure_peak
 
 #: Candidates of one program: enough for all cores, few enough to show progress.
 BATCH_CANDIDATES = 160
@@ -70,6 +70,7 @@ class Bench:
 
     toolchain: Toolchain
     runners: tuple[Runner, ...]
+    context: Context = Context.WARM
 
     @property
     def origin(self) -> Origin:
@@ -82,7 +83,8 @@ class Bench:
         cpu = " ".join(runner.command) if runner.command else host_cpu_name()
         flags = " ".join([*self.toolchain.compiler.command, *self.toolchain.cflags])
         compiler = f"{self.toolchain.compiler.version}, {environment_text()}"
-        return Environment(compiler, flags, cpu, self.origin.value)
+        cold = f", {self.context.value}" if self.context is Context.COLD else ""
+        return Environment(compiler, flags, cpu, self.origin.value + cold)
 
 
 @dataclass
@@ -107,6 +109,7 @@ class Search:
     seconds_each: float = 0.0
 
     def __post_init__(self) -> None:
+        self.protocol = replace(self.protocol, context=self.bench.context)
         self.cache = MeasurementCache(self.bench.environment())
         self.cache.load()
 

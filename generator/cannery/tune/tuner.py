@@ -31,7 +31,7 @@ from cannery.tune.contests import (
 )
 from cannery.tune.defaults import Defaults
 from cannery.tune.lookup import find_record
-from cannery.tune.measure import TIE, Protocol
+from cannery.tune.measure import TIE, Context, Protocol, refuse_emulated
 from cannery.tune.optimize import Optimizer, Tried, plan_text
 from cannery.tune.plan import Plan, make_units
 from cannery.tune.provenance import code_flags
@@ -80,10 +80,14 @@ EMULATED_PROTOCOL = Protocol(first=1, more=1, sample_us=1.0, limit=1.0)
 
 @dataclass(frozen=True)
 class Settings:
-    """How hard to try: seconds (None: until done), and whether every candidate is measured."""
+    """How hard to try: seconds (None: until done), and whether every candidate is measured.
+
+    `context` is what calls find in the caches; None: as the record that there is, else warm.
+    """
 
     budget: float | None = None
     exhaustive: bool = False
+    context: Context | None = None
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,7 @@ class Outcome:
     notes: tuple[str, ...] = ()
     untried: tuple[str, ...] = ()
     partly: tuple[str, ...] = ()
+    context: Context = Context.WARM
 
 
 @dataclass(frozen=True)
@@ -146,14 +151,14 @@ def tune(options: Options, settings: Settings, progress: Progress | None = None)
     return Tuner(options, settings, progress or Quiet()).run()
 
 
-def usable_record(options: Options) -> Path | None:
-    """The record that has a usable entry for every step, if there is one.
+def usable_record(options: Options, context: Context | None = None) -> Path | None:
+    """The record that has a usable entry for every step, if there is one, tuned for `context`.
 
     Raises RecordError if it is damaged, and other CanneryErrors for bad input.
     """
     target = resolve_target(options)
     path, record = find_record(options, target)
-    if record is None:
+    if record is None or (context is not None and record.context != context.value):
         return None
     graph = import_graph(options)
     units = make_units(graph)
@@ -181,11 +186,13 @@ class Tuner:
 
     def run(self) -> Outcome:
         self.toolchain = find_toolchain(self.options)
-        self.bench = Bench(self.toolchain, self.toolchain.runners())
+        runners = self.toolchain.runners()
+        refuse_emulated(self.settings.context, runners[0])
         self.isa = self.toolchain.target.isa
         name = self.toolchain.target.name
         self.path = record_path(self.options.model, name, self.options.tuning)
-        self.old = read_record(self.path)
+        self.context = self.take_record(read_record(self.path))
+        self.bench = Bench(self.toolchain, runners, self.context)
         self.progress.stage("reading the model")
         self.graph = import_graph(self.options)
         self.units = make_units(self.graph)
@@ -199,8 +206,25 @@ class Tuner:
             self.toolchain, self.bench.origin, search.cache.peak_gflops,
             self.layers(optimizer, chosen.plan), before, after, chosen.error, len(self.samples),
             time.monotonic() - self.started, search.measured, self.path, changed,
-            tuple(self.notes), self.untried, self.partly,
+            tuple(self.notes), self.untried, self.partly, self.context,
         )  # fmt: skip
+
+    def take_record(self, record: Record | None) -> Context:
+        """Go on from the record of an earlier tuning; returns the context of this one.
+
+        Times of another context are no times of this one: such a record is replaced.
+        """
+        self.old = record
+        if record is None:
+            return self.settings.context or Context.WARM
+        context = self.settings.context or Context(record.context)
+        if context.value != record.context:
+            self.old = None
+            many = ", also for several images at once (--many)" if record.many else ""
+            self.notes.append(
+                f"the record was made with {record.context} caches, and is replaced{many}"
+            )
+        return context
 
     def names(self, contests: Sequence[Contest]) -> tuple[str, ...]:
         """The steps of contests, in the order of the network."""
@@ -333,7 +357,7 @@ class Tuner:
         expected = reference_outputs(load_model(self.options), self.samples)
         self.judge = judge = Judge(
             self.graph, self.units, self.toolchain, self.bench.runners[0], self.order,
-            self.samples, expected,
+            self.samples, expected, self.context,
         )  # fmt: skip
         with ExitStack() as stack:
             found = optimizer.plans(self.confirmed_plans if optimizer.timed else 1)
@@ -400,6 +424,7 @@ class Tuner:
         return Record(
             FORMAT, __version__, self.options.model.stem, target.name, self.isa.name,
             self.isa.bits, key, provenance, confirmed(entries, self.old), many,
+            self.context.value,
         )  # fmt: skip
 
     def entry(self, optimizer: Optimizer, index: int, choice: Choice) -> Entry:
