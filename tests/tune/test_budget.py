@@ -11,6 +11,7 @@ import pytest
 from cannery.tune import search as module
 from cannery.tune.cache import Environment
 from cannery.tune.contests import Contest
+from cannery.tune.measure import Context
 from cannery.tune.search import BATCH_CANDIDATES, Quiet, Search
 
 
@@ -51,7 +52,8 @@ def contests(*sizes: int) -> list[Contest]:
 
 
 def searched(budget: float | None, *sizes: int, each: float = 0.1) -> Clocked:
-    bench = SimpleNamespace(environment=lambda: Environment("cc", "", "", "host"))
+    environment = Environment("cc", "", "", "host")
+    bench = SimpleNamespace(environment=lambda: environment, context=Context.WARM)
     search = Clocked(cast(Any, bench), 1e-4, Quiet(), budget, started=0.0)
     search.each = each
     search.run(contests(*sizes))
