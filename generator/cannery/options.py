@@ -114,7 +114,7 @@ def _number(text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise OptionError(f"{text!r} is not a finite number")
+        raise OptionError(f"{text!r} is not a finite number", cure="such as 0.5 or 1e-3")
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,3 +40,25 @@ def generating_options(*, several: bool = False) -> Callable[[F], F]:
         return click.argument("model", type=path)(function)
 
     return decorate
+
+
+class _Seconds(click.FloatRange):
+    """A finite number of seconds, at least none."""
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The number; fails for what is none, or infinite."""
+        seconds = float(super().convert(value, param, ctx))  # type: ignore[arg-type]
+        if not math.isfinite(seconds):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return seconds
+
+
+def budget_option() -> Callable[[F], F]:
+    """`--budget SECONDS`, of the commands that tune."""
+    return click.option(
+        "--budget", type=_Seconds(min=0.0), metavar="SECONDS",
+        help="Time candidates for about so long, the dearest layers first; the others are "
+        "estimated. Comparing whole networks at the end takes some seconds more.",
+    )  # fmt: skip

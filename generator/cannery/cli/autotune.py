@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from cannery.cli.arguments import generating_options
+from cannery.cli.arguments import budget_option, generating_options
 from cannery.cli.files import check_output_file, depfile_text, own_files, write_files
 from cannery.cli.output import json_option, note, print_json, remark
 from cannery.cli.tuning_progress import live_progress
@@ -22,12 +22,7 @@ from cannery.tune.measure import Context
 
 @click.command("autotune")
 @generating_options()
-@click.option(
-    "--budget",
-    type=click.FloatRange(min=0.0),
-    metavar="SECONDS",
-    help="Measure for about so long, the dearest layers first; the others are estimated.",
-)
+@budget_option()
 @click.option("--exhaustive", is_flag=True, help="Measure every candidate, not the likely ones.")
 @click.option(
     "--context",

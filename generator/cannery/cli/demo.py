@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from cannery.cli.arguments import budget_option
 from cannery.cli.demo_project import (
     OPTIONS,
     Classified,
@@ -41,12 +42,7 @@ _ABREAST = 4
     metavar="DIR",
     help="Where to put the project; must be empty (default: a new temporary folder).",
 )
-@click.option(
-    "--budget",
-    type=click.FloatRange(min=0.0),
-    metavar="SECONDS",
-    help="Measure for about so long, the dearest layers first; the others are estimated.",
-)
+@budget_option()
 @json_option
 def command(folder: Path | None, budget: float | None, as_json: bool) -> int:
     """Tune, build and run the example project, which tells footballs from other things.

@@ -77,12 +77,18 @@ def _check_names(found: Mapping[str, object], known: Mapping[str, object], where
 
 def _split(array: RefArray, type_: TensorType, where: str) -> Sequence[RefArray]:
     if array.dtype != type_.dtype.numpy:
-        raise OptionError(f"element type {array.dtype}, {type_.dtype.value} is needed", where=where)
+        raise OptionError(
+            f"element type {array.dtype}, {type_.dtype.value} is needed", where=where,
+            cure=f"convert it: array.astype(np.{type_.dtype.value})",
+        )  # fmt: skip
     if array.shape == type_.shape:
         return [array]
     fits = array.ndim == type_.rank > 0 and array.shape[1:] == type_.shape[1:]
     if not fits or not array.shape[0] or array.shape[0] % type_.shape[0]:
-        raise OptionError(f"shape {array.shape}, {type_.shape} is needed", where=where)
+        raise OptionError(
+            f"shape {array.shape}, {type_.shape} is needed", where=where,
+            cure="the first axis counts samples, the others are those of the model",
+        )  # fmt: skip
     return np.split(array, array.shape[0] // type_.shape[0])
 
 

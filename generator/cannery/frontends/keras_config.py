@@ -125,14 +125,14 @@ class LayerConfig:
 
     def integer(self, key: str, default: int | None = None, *, minimum: int = 1) -> int:
         """A whole number from `minimum` to the greatest number of elements."""
-        kind = f"a whole number of at least {minimum}"
+        kind = f"a whole number from {minimum} to {MAX_ELEMENTS}"
         return self._get(key, default, lambda v: _integer(v, minimum), kind)
 
     def integers(
         self, key: str, count: int, default: tuple[int, ...] | None = None, *, minimum: int = 1
     ) -> tuple[int, ...]:
         """`count` whole numbers, one per spatial axis; one number stands for all."""
-        kind = f"{count} whole numbers of at least {minimum}"
+        kind = f"{count} whole numbers from {minimum} to {MAX_ELEMENTS}"
         return self._get(key, default, lambda v: _integers(v, count, minimum), kind)
 
     def shape(self, key: str, *, minimum: int) -> tuple[int, ...]:

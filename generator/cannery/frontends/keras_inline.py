@@ -212,7 +212,9 @@ def _topological(
                 heapq.heappush(ready, reader)
     if len(order) != len(waiting):
         raise ModelError(
-            "its layers depend on each other in a circle", where=f"model {model.name!r}"
+            "its layers depend on each other in a circle",
+            where=f"model {model.name!r}",
+            cure="save the model again",
         )
     return order
 

@@ -205,8 +205,11 @@ def _read_input(name: str, values: Mapping[str, object]) -> InputSpec:
 def _read_shape(name: str, value: object) -> tuple[int | None, ...]:
     dims = sequence(value, f"the shape of {name!r}")
     for d in dims:
-        if d is not None and (not isinstance(d, int) or isinstance(d, bool) or d < 0):
-            raise ModelError(f"shape {value!r:.60} is malformed", where=f"layer {name!r}")
+        if d is not None and (not isinstance(d, int) or isinstance(d, bool) or d < 1):
+            raise ModelError(
+                f"shape {value!r:.60} is malformed", where=f"layer {name!r}",
+                cure="every size is positive, or null where it is open",
+            )  # fmt: skip
     if not dims:
         raise ModelError("shape () has no batch", where=f"layer {name!r}")
     return tuple(d if isinstance(d, int) else None for d in dims)
@@ -294,7 +297,11 @@ def _check_refs(model: ModelConfig) -> None:
     def check(ref: TensorRef, where: str) -> None:
         entry = entries.get(ref.layer)
         if entry is None:
-            raise ModelError(f"refers to layer {ref.layer!r}, which is missing", where=where)
+            raise ModelError(
+                f"refers to layer {ref.layer!r}, which is missing",
+                where=where,
+                cure="save the model again",
+            )
         count = 1 if entry.class_name == "InputLayer" else len(entry.calls)
         if not 0 <= ref.node - entry.first_node < count:
             what = f"refers to call {ref.node} of {ref.layer!r}, which has {count}"

@@ -88,7 +88,10 @@ def _member(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
     limit = _MAX_WEIGHTS_BYTES if name == _WEIGHTS else _MAX_CONFIG_BYTES
     expands = info.file_size > _MAX_EXPANSION * max(info.compress_size, 1)
     if info.file_size > limit or (info.file_size > _TRUSTED_BYTES and expands):
-        raise ModelError(f"claims to hold {info.file_size} bytes", where=where)
+        raise ModelError(
+            f"claims to hold {info.file_size} bytes", where=where,
+            cure="the archive is damaged or no model: save the model again as .keras",
+        )  # fmt: skip
     try:
         return archive.read(info)
     except _ZIP_ERRORS as error:
