@@ -24,9 +24,9 @@ class Core:
 
 CORE = Core()
 
-#: Chains of dependent additions that are just long enough to hide the latency still have gaps:
-#: tiles of 8 accumulators reach 85% of the peak, those of 12 reach 97%.
-CHAIN_GAP = 1.15
+#: Tiles with just enough accumulators to hide the latency still have gaps: 8 reach 85% of the peak,
+#: 12 reach 97%. Where a whole tile is few instructions, the next one fills the gaps.
+CHAIN_GAP, GAP_FROM_MACS = 1.15, 256
 
 #: Caches of current cores, as far as `stored_cycles` needs them.
 L1_BYTES, L2_BYTES = 32 * 1024, 512 * 1024
@@ -72,7 +72,7 @@ def tile_cycles(
         arithmetic / CORE.arithmetic,
         (loads + 2 * spills) / CORE.loads,
         (arithmetic + loads + 2 * spills) / CORE.issue,
-        CHAIN_GAP * CORE.latency,
+        CORE.latency * (CHAIN_GAP if macs * k >= GAP_FROM_MACS else 1.0),
     )
 
 
