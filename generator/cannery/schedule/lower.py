@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cannery.ir.graph import Graph, Node
+from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.shared import epilogue
 from cannery.schedule.program import Step
 
@@ -89,8 +90,10 @@ def make_step(graph: Graph, anchors: tuple[Node, ...], epilogue_nodes: tuple[Nod
 
 
 def _may_fuse(node: Node) -> bool:
-    """Whether an epilogue may follow a node: not where it is a mere view of memory."""
-    return node.op.kind not in ("Reshape", "Identity", "Concat")
+    """Whether an epilogue may follow a node: not a mere view of memory, nor plain scalar code."""
+    return node.op.kind not in ("Reshape", "Identity", "Concat") and not isinstance(
+        node.op, ScalarOp
+    )
 
 
 def _read_counts(graph: Graph) -> dict[str, int]:
