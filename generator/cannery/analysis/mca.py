@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cannery.analysis.arm import listed_registers
 from cannery.analysis.disassembly import Instruction, Machine, newest
 from cannery.analysis.instructions import branch_kind
 from cannery.analysis.kinds import Branch
@@ -39,6 +40,33 @@ _MODELS = dict.fromkeys(
 )
 
 
+#: What begins a comment.
+_COMMENTS = {Machine.ARM: "@", Machine.AARCH64: "//"}
+
+#: Passes through a loop by the instructions that it has: enough for its steady state.
+_PASSES = ((30, 100), (100, 24), (400, 8))
+_FEWEST_PASSES = 4
+
+#: Pieces of one run of the program: it reads all of a file before it begins.
+_BATCH = 400
+
+
+@dataclass(frozen=True)
+class Task:
+    """A piece of code: a loop, of whose passes one in the steady state counts, or code run once."""
+
+    code: tuple[Instruction, ...]
+    loop: bool
+
+    @property
+    def passes(self) -> int:
+        """How many are simulated."""
+        if not self.loop:
+            return 1
+        size = len(self.code)
+        return next((passes for most, passes in _PASSES if size <= most), _FEWEST_PASSES)
+
+
 @dataclass(frozen=True)
 class Estimator:
     """llvm-mca for one processor. `note` tells whose model it is where it is not its own."""
@@ -54,14 +82,48 @@ class Estimator:
         Raises ToolchainError for instructions that llvm-mca does not know for this processor.
         """
         passes = _ITERATIONS if loop else 1
+        return self._simulated([assembly(code, self.machine)], passes)[0] / passes
+
+    def batch(self, tasks: Sequence[Task]) -> list[float | None]:
+        """Cycles of many pieces, see `cycles`; None where an instruction is not known.
+
+        Raises ToolchainError if the program cannot be run.
+        """
+        texts = [assembly(task.code, self.machine) for task in tasks]
+        wanted = dict.fromkeys(zip(texts, (task.passes for task in tasks), strict=True))
+        found: dict[tuple[str, int], float | None] = {}
+        for passes in dict.fromkeys(p for _, p in wanted):
+            same = [text for text, p in wanted if p == passes]
+            for start in range(0, len(same), _BATCH):
+                part = same[start : start + _BATCH]
+                for text, cycles in zip(part, self._halved(part, passes), strict=True):
+                    found[text, passes] = None if cycles is None else cycles / passes
+        return [found[text, task.passes] for text, task in zip(texts, tasks, strict=True)]
+
+    def _halved(self, texts: Sequence[str], passes: int) -> list[float | None]:
+        """Total cycles of each; what the program refuses is found by halving."""
+        try:
+            return list(self._simulated(texts, passes))
+        except ToolchainError:
+            if len(texts) == 1:
+                return [None]
+        middle = len(texts) // 2
+        return [*self._halved(texts[:middle], passes), *self._halved(texts[middle:], passes)]
+
+    def _simulated(self, texts: Sequence[str], passes: int) -> list[float]:
+        """Total cycles of so many passes of each piece. Raises ToolchainError."""
+        mark = _COMMENTS.get(self.machine, "#")
+        lines = ["piece:"]
+        for text in texts:
+            lines += [f"{mark} LLVM-MCA-BEGIN", text, f"{mark} LLVM-MCA-END"]
         command = _command(self.program, self.machine, self.cpu)
-        said = _run([*command, f"-iterations={passes}", "-"], assembly(code, self.machine))
-        found = re.search(r"^Total Cycles:\s+(\d+)", said, re.MULTILINE)
-        if not found:
+        said = _run([*command, f"-iterations={passes}", "-"], "\n".join(lines) + "\n")
+        found = re.findall(r"^Total Cycles:\s+(\d+)", said, re.MULTILINE)
+        if len(found) != len(texts):
             raise ToolchainError(
                 "no cycles reported", where=self.program, cure="install another version of llvm"
             )
-        return int(found[1]) / passes
+        return [float(cycles) for cycles in found]
 
 
 def find_estimator(cpu: str, machine: Machine) -> Estimator:
@@ -129,7 +191,7 @@ def _run(command: Sequence[str], text: str) -> str:
 
 
 def assembly(code: Sequence[Instruction], machine: Machine) -> str:
-    """Code for an assembler: addresses become one label, calls are left out."""
+    """Code for an assembler: addresses become the label `piece`, calls are left out."""
     lines = []
     for instruction in code:
         if branch_kind(instruction, machine) is Branch.CALL:
@@ -139,13 +201,14 @@ def assembly(code: Sequence[Instruction], machine: Machine) -> str:
             lines += _arm_lines(instruction.mnemonic, operands)
         else:
             lines.append(f"{instruction.mnemonic} {', '.join(operands)}")
-    return "piece:\n" + "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _arm_lines(mnemonic: str, operands: Sequence[str]) -> list[str]:
     """T32 as A32, whose conditions need no IT, as the models know none; constants need not be true.
 
-    A32 cannot encode all of T32's, and GNU's objdump shows the codes of floating ones.
+    A32 cannot encode all of T32's, and GNU's objdump shows the codes of floating ones. What moves
+    several registers, which the models do not know, is one instruction for each.
     """
     name = re.sub(r"\.[nw]$", "", mnemonic)
     if re.fullmatch(r"it[te]*|nop", name):
@@ -156,5 +219,29 @@ def _arm_lines(mnemonic: str, operands: Sequence[str]) -> list[str]:
         operands = [*operands[:-1], "#1.0"]
     elif not name.startswith("v"):
         operands = [re.sub(r"#-?\w+", "#4", o) for o in operands]
+    if single := _single(name, operands):
+        return single
     name = {"addw": "add", "subw": "sub"}.get(name, name)
+    # Of pairs, the models know no arithmetic.
+    name = re.sub(r"^vp(add|max|min)\.", r"v\1.", name)
     return [f"{name} {', '.join(operands)}"]
+
+
+_SEVERAL = re.compile(r"(v?)(push|pop|ldm|stm)(ia|db|fd)?")
+
+
+def _single(name: str, operands: Sequence[str]) -> list[str]:
+    """Loads and stores of several registers as single ones; nothing for other instructions."""
+    if name in ("ldrd", "strd"):
+        # The register of the address last: it may be loaded, too.
+        pair = sorted(operands[:2], key=lambda r: r in operands[2])
+        return [f"{name[:3]} {r}, {', '.join(operands[2:])}" for r in pair]
+    found = _SEVERAL.fullmatch(name)
+    if not found:
+        return []
+    base = "sp" if "p" in found[2] else operands[0].rstrip("!")
+    access = found[1] + ("ldr" if found[2] in ("pop", "ldm") else "str")
+    names = listed_registers(operands[-1])
+    kept = ["lr" if n == "pc" else n for n in names]
+    moves = [f"add {base}, {base}, #4"] if "p" in found[2] or "!" in operands[0] else []
+    return [*(f"{access} {n}, [{base}, #4]" for n in kept if n != base), *moves]

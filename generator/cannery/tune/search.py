@@ -18,7 +18,7 @@ from cannery.target.toolchain import Toolchain
 from cannery.tune.build import Built, build
 from cannery.tune.cache import Environment, Measurement, MeasurementCache, environment_text
 from cannery.tune.contests import Contest
-from cannery.tune.elf import function_sizes
+from cannery.tune.elf import function_places
 from cannery.tune.harness import Candidate, Harness
 from cannery.tune.measure import Context, Protocol, alone, check, measure, measure_peak
 
@@ -250,9 +250,9 @@ def code_sizes(built: Built) -> dict[str, int]:
     """Bytes of machine code of each candidate, by symbol."""
     sizes = dict.fromkeys((c.symbol for c in built.candidates), 0)
     length = len(next(iter(sizes), ""))
-    for name, size in function_sizes(built.executable).items():
+    for name, place in function_places(built.executable).items():
         at = name.find("trial")
         symbol = name[at : at + length]
         if at >= 0 and symbol in sizes:
-            sizes[symbol] += size
+            sizes[symbol] += place.size
     return sizes
