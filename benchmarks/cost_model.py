@@ -107,7 +107,8 @@ def measured(
             if symbol in times:
                 yield Row(
                     model.name, isa.name, step.name, step.kind, step.macs(graph), each.label,
-                    each.choice.schedule.id, each.cycles, times[symbol].us, estimates.get(symbol, 0.0),
+                    each.choice.schedule.id, each.cycles, times[symbol].us,
+                    estimates.get(symbol, 0.0),
                 )  # fmt: skip
 
 

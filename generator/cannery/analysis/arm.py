@@ -109,7 +109,9 @@ def _access(instruction: Instruction, stem: str, on_vectors: bool) -> Effect:
     base = operands[at].lstrip("[") if at >= 0 else operands[0] if listed else ""
     base = re.split(r"[\s,:\]!]", base)[0]
     data = operands[:at] if at > 0 else operands[:1]
-    count = _vectors(stem, len(listed_registers(listed)) if listed else len(data), listed or data[0])
+    count = _vectors(
+        stem, len(listed_registers(listed)) if listed else len(data), listed or data[0]
+    )
     moved = (base,) if _moves_base(instruction) else ()
     if stem.lstrip("v").startswith("st"):
         return Effect(Kind.STORE, 0, count, base, on_vectors, writes=moved)

@@ -23,9 +23,7 @@ class _Run:
     passes: int
 
 
-def estimate(
-    walker: Walker, starts: Sequence[int], estimator: Estimator
-) -> list[float | None]:
+def estimate(walker: Walker, starts: Sequence[int], estimator: Estimator) -> list[float | None]:
     """Cycles of one call of each of the functions that begin at `starts`.
 
     None where it cannot be seen how often its loops run, or llvm-mca does not know an instruction.

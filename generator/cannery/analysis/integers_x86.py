@@ -163,9 +163,7 @@ def _writer(text: str, bits: int, following: int) -> Writer:
 
         return register
     address = _address(text, following)
-    return lambda state, value: state.store(
-        address(state), None if value is None else value & mask
-    )
+    return lambda state, value: state.store(address(state), None if value is None else value & mask)
 
 
 def _move(bits: int, operands: tuple[str, ...], following: int) -> Action:

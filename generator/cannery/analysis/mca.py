@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from cannery.analysis.arm import listed_registers
 from cannery.analysis.disassembly import Instruction, Machine, newest
@@ -33,6 +34,11 @@ _NAMES = {
     "zen5": ("znver5", "znver4", "znver3"), "znver5": ("znver5", "znver4", "znver3"),
 }  # fmt: skip
 
+#: Names of the same processor.
+_SAME = {
+    "bonnell": ("bonnell", "atom"), "zen4": ("znver4",), "zen5": ("znver5",)
+}  # fmt: skip
+
 #: Processors that LLVM describes by the model of another one (versions 14 to 19).
 _MODELS = dict.fromkeys(
     ("cortex-a72", "cortex-a73", "cortex-a75", "cortex-a76", "cortex-a77", "cortex-a78"),
@@ -40,8 +46,8 @@ _MODELS = dict.fromkeys(
 )
 
 
-#: What begins a comment.
-_COMMENTS = {Machine.ARM: "@", Machine.AARCH64: "//"}
+#: What begins a comment that llvm-mca heeds, where it is not #.
+_COMMENTS = {Machine.ARM: "@"}
 
 #: Passes through a loop by the instructions that it has: enough for its steady state.
 _PASSES = ((30, 100), (100, 24), (400, 8))
@@ -69,12 +75,33 @@ class Task:
 
 @dataclass(frozen=True)
 class Estimator:
-    """llvm-mca for one processor. `note` tells whose model it is where it is not its own."""
+    """llvm-mca for the processor `wanted`.
+
+    `cpu` is what the program is asked for, and `model` the processor whose model that is: another
+    one where the program knows no better.
+    """
 
     program: str
     machine: Machine
     cpu: str
-    note: str
+    model: str
+    wanted: str
+
+    @property
+    def is_approximate(self) -> bool:
+        """Whether the model is that of another processor."""
+        return self.model not in _SAME.get(self.wanted, (self.wanted,))
+
+    @property
+    def note(self) -> str:
+        """Whose model it is where it is not its own."""
+        return f"by the model of {self.model}" if self.is_approximate else ""
+
+    @cached_property
+    def version(self) -> str:
+        """The program's name and version."""
+        found = re.search(r"LLVM version (\S+)", _start([self.program, "--version"], "").stdout)
+        return f"llvm-mca {found[1]}" if found else self.program
 
     def cycles(self, code: Sequence[Instruction], *, loop: bool) -> float:
         """Cycles of one pass: of a loop in its steady state, of other code once from start to end.
@@ -141,8 +168,7 @@ def find_estimator(cpu: str, machine: Machine) -> Estimator:
             f"unknown processor {cpu!r}", where="--mca",
             cure=f"one of LLVM's for {machine.value}, such as {_example(machine)}",
         )  # fmt: skip
-    model = _MODELS.get(name, "" if name in (names[0], "atom") else name)
-    return Estimator(program, machine, name, f"by the model of {model}" if model else "")
+    return Estimator(program, machine, name, _MODELS.get(name, name), cpu)
 
 
 def _knows(program: str, machine: Machine, cpu: str) -> bool:
@@ -224,7 +250,24 @@ def _arm_lines(mnemonic: str, operands: Sequence[str]) -> list[str]:
     name = {"addw": "add", "subw": "sub"}.get(name, name)
     # Of pairs, the models know no arithmetic.
     name = re.sub(r"^vp(add|max|min)\.", r"v\1.", name)
-    return [f"{name} {', '.join(operands)}"]
+    return [f"{name} {', '.join(half)}" for half in _halves(name, operands)]
+
+
+def _halves(name: str, operands: Sequence[str]) -> list[Sequence[str]]:
+    """Arithmetic on floats twice where it is on q registers: processors of Arm v7 have units of 64
+    bits, and need two cycles (Cortex-A9 NEON MPE, Technical Reference Manual); LLVM's model
+    counts one.
+    """
+    if not re.fullmatch(r"v(add|sub|mul|ml[as]|fm[as]|max|min)\.f32", name):
+        return [operands]
+    if not operands[0].startswith("q"):
+        return [operands]
+
+    def half(operand: str, which: int) -> str:
+        whole = re.fullmatch(r"q(\d+)", operand)
+        return f"d{2 * int(whole[1]) + which}" if whole else operand
+
+    return [[half(o, which) for o in operands] for which in (0, 1)]
 
 
 _SEVERAL = re.compile(r"(v?)(push|pop|ldm|stm)(ia|db|fd)?")

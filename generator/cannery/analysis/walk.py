@@ -264,4 +264,3 @@ def _until(condition: Condition, difference: int, step: int) -> float:
         if condition[0].holds(difference + passes * step) != now:
             return passes - 1
     return float("inf")
-

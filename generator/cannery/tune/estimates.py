@@ -1,17 +1,67 @@
-"""Cycles of candidates on a processor that is not at hand, from the program that holds them."""
+"""Times of candidates on a processor that is not at hand, from the program that holds them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from cannery.analysis.disassembly import Machine, disassemble
 from cannery.analysis.estimate import estimate
-from cannery.analysis.mca import Estimator
+from cannery.analysis.mca import Estimator, find_estimator
 from cannery.analysis.walk import Walker
+from cannery.target.targets import Target
 from cannery.target.toolchain import Toolchain
 from cannery.tune.build import Built
 from cannery.tune.elf import Place, function_places, load_image
 
+#: Changes where the same code is estimated differently: what was estimated before is forgotten.
+VERSION = 1
+
 #: What the names of functions contain that belong to candidates, or are called by them.
 _OWN = ("trial", "get_pc_thunk")
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A model of a processor's pipeline, and the clock at which it runs, in MHz."""
+
+    estimator: Estimator
+    mhz: int
+
+    @property
+    def text(self) -> str:
+        """What was used beside the cost model, for people and for the record."""
+        e = self.estimator
+        stands_in = f"{e.model} stands in for {e.wanted}" if e.is_approximate else e.wanted
+        return f"{e.version}, {stands_in}, at {self.mhz} MHz"
+
+    @property
+    def key(self) -> str:
+        """What estimates depend on."""
+        return f"{self.text}, {VERSION}"
+
+    def times(self, built: Built, toolchain: Toolchain) -> dict[str, float]:
+        """Estimated microseconds of one call (all images) by symbol; see `candidate_cycles`."""
+        found = candidate_cycles(built, toolchain, self.estimator)
+        return {symbol: cycles / self.mhz for symbol, cycles in found.items()}
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """What estimates say of a network: by what, microseconds of its steps untuned and tuned."""
+
+    by: str
+    before_us: float
+    after_us: float
+
+
+def find_pipeline(target: Target) -> Pipeline | None:
+    """The model of a target's processor; None if the target is no processor in particular.
+
+    Raises ToolchainError where llvm-mca is missing, or too old to know the processor.
+    """
+    if not target.pipeline:
+        return None
+    return Pipeline(find_estimator(target.pipeline, Machine(target.triple)), target.mhz)
 
 
 def candidate_cycles(built: Built, toolchain: Toolchain, estimator: Estimator) -> dict[str, float]:
