@@ -34,6 +34,17 @@ _HOLDS: dict[Test, Callable[[int], bool]] = {
     Test.GE: lambda d: d >= 0, Test.LE: lambda d: d <= 0, Test.GT: lambda d: d > 0,
 }  # fmt: skip
 
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two numbers, and the least and the largest that they can be."""
+
+    left: int
+    right: int
+    least: int
+    most: int
+
+
 #: A test, and whether the numbers are taken without sign.
 Condition = tuple[Test, bool]
 
@@ -84,20 +95,21 @@ class State:
         """Set the flags as a subtraction of numbers of so many bits does."""
         self.compared = None if left is None or right is None else (left, right, bits)
 
-    def difference(self, condition: Condition) -> int | None:
+    def comparison(self, condition: Condition) -> Comparison | None:
         """What the test of a condition looks at; None if it is not known."""
         if self.compared is None:
             return None
         left, right, bits = self.compared
         if condition[1]:
             mask = (1 << bits) - 1
-            return (left & mask) - (right & mask)
-        return signed(left, bits) - signed(right, bits)
+            return Comparison(left & mask, right & mask, 0, mask)
+        half = 1 << (bits - 1)
+        return Comparison(signed(left, bits), signed(right, bits), -half, half - 1)
 
     def holds(self, condition: Condition) -> bool | None:
         """Whether a condition holds; None if that is not known."""
-        found = self.difference(condition)
-        return None if found is None else condition[0].holds(found)
+        found = self.comparison(condition)
+        return None if found is None else condition[0].holds(found.left - found.right)
 
 
 #: What an instruction does to the state.

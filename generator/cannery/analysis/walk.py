@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from cannery.analysis import integers_arm, integers_x86
 from cannery.analysis.disassembly import Function, Instruction, Machine
 from cannery.analysis.instructions import branch_kind
-from cannery.analysis.integers import STACK, Action, Condition, State
+from cannery.analysis.integers import STACK, Action, Comparison, Condition, State
 from cannery.analysis.kinds import Branch
 from cannery.analysis.loops import Block, back_edges, split_blocks
 
@@ -53,8 +53,8 @@ class _Pass:
     traced: int
 
 
-#: A branch that was decided (where, how), and by what difference; None: by nothing that is known.
-_Decision = tuple[Place, Condition | None, bool, "int | None"]
+#: A branch that was decided (where, how), and by what numbers; None: by nothing that is known.
+_Decision = tuple[Place, Condition | None, bool, Comparison | None]
 
 
 @dataclass
@@ -185,10 +185,10 @@ class _Walk:
         successors = code.blocks[number].successors
         if kind is not Branch.MAYBE:
             return successors[0] if successors else None
-        difference = self.state.difference(condition) if condition else None
-        taken = difference is not None and condition is not None and condition[0].holds(difference)
+        compared = self.state.comparison(condition) if condition else None
+        taken = bool(condition and self.state.holds(condition))
         self.trace.append(((code.function.instructions[0].address, number), condition, taken,
-                           difference))  # fmt: skip
+                           compared))  # fmt: skip
         if taken:
             return successors[1] if len(successors) > 1 else None
         return successors[0]
@@ -249,18 +249,31 @@ class _Walk:
             if before[:3] != now[:3]:
                 return 0
             if before[3] is not None and now[3] is not None and now[1] is not None:
-                passes = min(passes, _until(now[1], now[3], now[3] - before[3]))
+                passes = min(passes, _until(now[1], before[3], now[3]))
         return 0 if passes == float("inf") else int(passes)
 
 
-def _until(condition: Condition, difference: int, step: int) -> float:
-    """How many more times a test comes out the same if the difference changes by `step`."""
-    now = condition[0].holds(difference)
+def _until(condition: Condition, before: Comparison, now: Comparison) -> float:
+    """How many more times a test comes out the same if its numbers go on changing as they did."""
+    found = min(
+        _room(now.left, now.left - before.left, now),
+        _room(now.right, now.right - before.right, now),
+    )
+    difference = now.left - now.right
+    step = difference - (before.left - before.right)
     if not step:
-        return float("inf")
+        return found
+    holds = condition[0].holds(difference)
     # The difference is zero, or changes its sign, at this pass; a test changes there or next.
     near = -difference // step
     for passes in range(max(near - 1, 1), near + 3):
-        if condition[0].holds(difference + passes * step) != now:
-            return passes - 1
-    return float("inf")
+        if condition[0].holds(difference + passes * step) != holds:
+            return min(found, passes - 1)
+    return found
+
+
+def _room(value: int, step: int, bounds: Comparison) -> float:
+    """Steps until a number leaves what it can be, and begins again at the other end."""
+    if not step:
+        return float("inf")
+    return (bounds.most - value) // step if step > 0 else (value - bounds.least) // -step
