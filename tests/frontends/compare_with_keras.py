@@ -83,7 +83,9 @@ def check(model: Any, inputs: list[np.ndarray], folder: Path, batch: int) -> Non
     """Both files give what Keras computes."""
     fed = inputs if len(inputs) > 1 else inputs[0]
     expected = _refusable_run(lambda: model(fed, training=False))
-    wanted = [np.asarray(y) for y in _flat(expected)]
+    # With PyTorch below Keras, results remember how they were computed.
+    plain = [y.detach() if hasattr(y, "detach") else y for y in _flat(expected)]
+    wanted = [np.asarray(y) for y in plain]
     for path in save(model, folder):
         graph = load_graph(path, ImportOptions(batch=batch))
         given = dict(zip(graph.inputs, inputs, strict=True))
