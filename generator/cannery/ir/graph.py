@@ -156,17 +156,18 @@ class GraphBuilder:
         self._nodes.append(Node(op, name, tuple(inputs), tuple(outputs)))
         return tuple(outputs)
 
-    def evaluated(self, op: Op, inputs: Sequence[str], *, name: str) -> str:
-        """As `node` for inputs that are constants: the result is one, too, unless it is large."""
-        (output,) = self.nodes(op, inputs, name=name)
-        if self.types[output].elements > MAX_EVALUATED:
-            return output
+    def evaluated(self, op: Op, inputs: Sequence[str], *, name: str) -> tuple[str, ...]:
+        """As `nodes` for inputs that are constants: so are the results, unless they are large."""
+        outputs = self.nodes(op, inputs, name=name)
+        if sum(self.types[o].elements for o in outputs) > MAX_EVALUATED:
+            return outputs
         self._nodes.pop()
         with np.errstate(all="ignore"):
-            (result,) = op.reference(*(_wide(self.constants[i]) if i else None for i in inputs))
-            dtype = self.types[output].dtype.numpy
-            self.constants[output] = np.array(result, dtype, order="C")
-        return output
+            results = op.reference(*(_wide(self.constants[i]) if i else None for i in inputs))
+            for output, result in zip(outputs, results, strict=True):
+                dtype = self.types[output].dtype.numpy
+                self.constants[output] = np.array(result, dtype, order="C")
+        return outputs
 
     def output(self, value: str) -> None:
         """Declare the next output of the model."""

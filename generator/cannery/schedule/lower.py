@@ -90,10 +90,11 @@ def make_step(graph: Graph, anchors: tuple[Node, ...], epilogue_nodes: tuple[Nod
 
 
 def _may_fuse(node: Node) -> bool:
-    """Whether an epilogue may follow a node: not a mere view of memory, nor plain scalar code."""
-    return node.op.kind not in ("Reshape", "Identity", "Concat") and not isinstance(
-        node.op, ScalarOp
-    )
+    """Whether an epilogue may follow a node: not a mere view of memory, not plain scalar code, and
+    not where it reads again what it wrote.
+    """
+    apart = ("Reshape", "Identity", "Concat", "Lstm", "Gru", "Rnn")
+    return node.op.kind not in apart and not isinstance(node.op, ScalarOp)
 
 
 def _read_counts(graph: Graph) -> dict[str, int]:
