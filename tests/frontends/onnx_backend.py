@@ -21,17 +21,23 @@ from numpy.typing import NDArray
 
 PASSED = Path(__file__).with_name("onnx_backend_passed.txt")
 
-#: Inputs that have to be known when a model is read; of Range and ConstantOfShape all are.
+#: Inputs that have to be known when a model is read.
 _KNOWN = {
     "Reshape": (1,), "Expand": (1,), "Tile": (1,), "Squeeze": (1,), "Unsqueeze": (1,),
     "Split": (1,), "Slice": (1, 2, 3, 4), "Pad": (1, 2, 3), "Resize": (1, 2, 3), "Upsample": (1,),
     "TopK": (1,), "CumSum": (1,), "CumProd": (1,), "Trilu": (1,), "OneHot": (1,), "Compress": (1,),
-    "Dropout": (1, 2), "Range": (0, 1, 2), "ConstantOfShape": (0,),
-    "LSTM": (1, 2, 3, 4, 7), "GRU": (1, 2, 3, 4), "RNN": (1, 2, 3, 4),
+    "Dropout": (1, 2), "Range": (0, 1, 2), "ConstantOfShape": (0,), "CenterCropPad": (1,),
+    "LSTM": (1, 2, 3, 4, 7), "GRU": (1, 2, 3, 4), "RNN": (1, 2, 3, 4), "If": (0,), "Loop": (0, 1),
+    "Col2Im": (1, 2), "DFT": (1, 2), "STFT": (1, 3), "AffineGrid": (1,), "MaxUnpool": (2,),
+    "HannWindow": (0,), "HammingWindow": (0,), "BlackmanWindow": (0,),
+    "MelWeightMatrix": (0, 1, 2, 3, 4),
     **{f"Reduce{k}": (1,) for k in (
         "Max", "Min", "Mean", "Sum", "Prod", "L1", "L2", "SumSquare", "LogSum", "LogSumExp"
     )},
 }  # fmt: skip
+
+#: Operators whose results are known although their inputs are not.
+_KNOWING = ("Shape", "Size")
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,16 @@ def operator_of(case: Any) -> str:
     return str(nodes[0].op_type) if len(nodes) == 1 else "(several nodes)"
 
 
+def _known(model: Any) -> set[str]:
+    """The values that have to be known when a model is read."""
+    known: set[str] = set()
+    for node in reversed(model.graph.node):
+        if known & set(node.output) and node.op_type not in _KNOWING:
+            known |= set(node.input)
+        known |= {node.input[k] for k in _KNOWN.get(node.op_type, ()) if k < len(node.input)}
+    return known
+
+
 def _with_initializers(case: Any, weights: bool) -> tuple[Any, list[Any]]:
     """The model with inputs turned into initializers, and the inputs that stay.
 
@@ -72,18 +88,14 @@ def _with_initializers(case: Any, weights: bool) -> tuple[Any, list[Any]]:
     model.CopyFrom(case.model)
     inputs, _ = case.data_sets[0]
     given = list(zip([i.name for i in model.graph.input], inputs, strict=True))
-    known = {
-        node.input[k]
-        for node in model.graph.node
-        for k in _KNOWN.get(node.op_type, ())
-        if k < len(node.input)
-    }
+    known = _known(model)
     if weights:
         known |= {name for name, _ in given[1:]}
     kept = []
     for name, array in given:
-        if name in known and isinstance(array, np.ndarray):
-            model.graph.initializer.append(numpy_helper.from_array(array, name))
+        if name in known and isinstance(array, np.ndarray | np.generic):
+            tensor = numpy_helper.from_array(np.asarray(array), name)
+            model.graph.initializer.append(tensor)
         else:
             kept.append(array)
     return model, kept

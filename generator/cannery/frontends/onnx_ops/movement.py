@@ -71,6 +71,14 @@ def cast(scope: Scope) -> Value:
     return scope.result(scope.node(Cast(known[target]), [name]), perm)
 
 
+def as_type(scope: Scope, value: Value, dtype: DType, label: str) -> Value:
+    """A tensor converted to another element type."""
+    if scope.dtype(value) == dtype.value:
+        return value
+    name, perm = scope.as_is(value)
+    return scope.result(scope.node(Cast(dtype), [name], label), perm)
+
+
 @operator("Reshape")
 def reshape(scope: Scope) -> Value:
     """Other dimensions, the same elements in order."""
@@ -202,6 +210,7 @@ def concat(scope: Scope) -> Value:
     if any(len(v.shape) != rank for v in values):
         raise ModelError(f"joins shapes {', '.join(str(v.shape) for v in values)}")
     axis = scope.axis(scope.integer("axis"), rank)
+    values = [v for v in values if v.shape[axis]] or values[:1]  # what is empty adds nothing
     perms = [v.perm for v in values if isinstance(v, Computed)]
     perm = next((p for p in perms if p != identity(rank)), identity(rank))
     names = [scope.place(v, perm) for v in values]
