@@ -103,7 +103,10 @@ def _with_initializers(case: Any, weights: bool) -> tuple[Any, list[Any]]:
 
 def _compare(found: NDArray[Any], expected: Any, case: Any) -> str:
     """What differs, empty if nothing does."""
-    expected = np.asarray(expected)
+    if not isinstance(expected, np.ndarray | np.generic):
+        from onnx import numpy_helper
+
+        expected = numpy_helper.to_array(expected)
     if found.shape != expected.shape:
         return f"shape {found.shape}, expected {expected.shape}"
     if found.dtype.kind != expected.dtype.kind:

@@ -339,6 +339,26 @@ CANNERY_INLINE float cannery_fmod(float a, float b)
     return i32x1_as_f32((int32_t)(sign | rest));
 }
 
+/* The remainder of a / b with the sign of b. */
+CANNERY_INLINE float cannery_mod(float a, float b)
+{
+    const float rest = cannery_fmod(a, b);
+    if (rest == 0.0f) {
+        return b < 0.0f ? -0.0f : 0.0f;
+    }
+    return (rest < 0.0f) != (b < 0.0f) ? rest + b : rest;
+}
+
+/* v to nearest even, plus zero, within low..high (of 16 bits at most); NaN gives low. */
+CANNERY_INLINE int32_t cannery_quantised(float v, int32_t zero, int32_t low, int32_t high)
+{
+    const float r = f32x1_round(v);
+    if (!(r > (float)(low - zero))) {
+        return low;
+    }
+    return r < (float)(high - zero) ? (int32_t)r + zero : high;
+}
+
 /* base^exponent modulo 2^64; of a negative exponent the whole part, and 0 for 0. */
 CANNERY_INLINE int64_t cannery_ipow(int64_t base, int64_t exponent)
 {

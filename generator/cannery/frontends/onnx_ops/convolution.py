@@ -23,7 +23,7 @@ def spatial_sizes(scope: Scope, x: Value) -> tuple[int, ...]:
     return spatial
 
 
-def _kernel(scope: Scope, w: Value, rank: int) -> tuple[int, ...]:
+def kernel_sizes(scope: Scope, w: Value, rank: int) -> tuple[int, ...]:
     kernel = w.shape[2:]
     if len(kernel) != rank:
         raise ModelError(f"its weight has shape {w.shape}, expected {rank} spatial axes")
@@ -44,7 +44,7 @@ def conv(scope: Scope) -> Value:
     spatial = spatial_sizes(scope, x)
     rank = len(spatial)
     ones = (1,) * rank
-    kernel = _kernel(scope, w, rank)
+    kernel = kernel_sizes(scope, w, rank)
     strides = scope.integers("strides", ones, rank)
     dilations = scope.integers("dilations", ones, rank)
     pads = window_pads(scope, spatial, kernel, strides, dilations)
@@ -68,7 +68,7 @@ def conv_transpose(scope: Scope) -> Value:
     spatial = spatial_sizes(scope, x)
     rank = len(spatial)
     ones = (1,) * rank
-    kernel = _kernel(scope, w, rank)
+    kernel = kernel_sizes(scope, w, rank)
     strides = scope.integers("strides", ones, rank)
     dilations = scope.integers("dilations", ones, rank)
     pads, extra = _transposed_pads(scope, spatial, kernel, strides, dilations)

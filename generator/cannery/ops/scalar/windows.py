@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from typing import Protocol
 
 from cannery.ir.graph import Graph, Node
 from cannery.ops.conv.op import Conv
@@ -31,19 +32,49 @@ def convolution_form(graph: Graph, node: Node) -> Callable[[Body], None] | None:
     return lambda c: _write_transposed(c, op)
 
 
-def _start(c: Body, pixel: Sequence[str], channels: int) -> None:
-    """The output holds the bias."""
+class Window(Protocol):
+    """The attributes of a convolution."""
+
+    @property
+    def strides(self) -> tuple[int, ...]: ...
+    @property
+    def pads(self) -> Pads: ...
+    @property
+    def dilations(self) -> tuple[int, ...]: ...
+    @property
+    def group(self) -> int: ...
+
+
+def _bias(c: Body) -> Callable[[str], str]:
+    """Channel to what its sum begins with."""
     bias = c.optional(2)
-    with c.loop("o", channels) as o:
-        c(f"{c.output.at(*pixel, o)} = {bias.at(o) if bias else '0.0f'};")
+    return lambda channel: bias.at(channel) if bias else "0.0f"
+
+
+def _start(c: Body, pixel: Sequence[str], begin: Callable[[str], str]) -> None:
+    with c.loop("o", c.output.shape[-1]) as o:
+        c(f"{c.output.at(*pixel, o)} = {begin(o)};")
 
 
 def _write_conv(c: Body, op: Conv) -> None:
-    """Pixel by pixel: each tap within the input adds its input channels, one after the other."""
+    walk_conv(c, op, _bias(c), lambda y, x, w, _: [f"{y} += {x} * {w};"])
+
+
+def walk_conv(
+    c: Body,
+    op: Window,
+    begin: Callable[[str], str],
+    add: Callable[[str, str, str, str], list[str]],
+) -> None:
+    """Pixel by pixel: each tap within the input adds its input channels, one after the other.
+
+    `begin` makes an expression of an output channel; `add` statements of the output, the element of
+    x, that of the weight, and the output channel.
+    """
     x, w = c.input(0), c.input(1)
     taken, made = w.shape[-2], w.shape[-1] // op.group
     with c.nest("i", c.output.shape[:-1]) as pixel:
-        _start(c, pixel, c.output.shape[-1])
+        _start(c, pixel, begin)
         with c.nest("k", w.shape[:-2]) as tap:
             places = [
                 _affine(i, s, k, d, -pads[0])
@@ -54,11 +85,12 @@ def _write_conv(c: Body, op: Conv) -> None:
             found, inside = _declare(c, places, x, op.pads)
             with _guard(c, inside), c.loop("g", op.group) as g, c.loop("q", taken) as q:
                 source = x.at(pixel[0], *found, _affine(g, taken, q, 1, 0))
-                c(f"const float v = {source};")
+                c(f"const {x.c} v = {source};")
                 with c.loop("o", made) as o:
                     channel = _affine(g, made, o, 1, 0)
-                    target = c.output.at(*pixel, channel)
-                    c(f"{target} += v * {w.at(*tap, q, channel)};")
+                    weight = w.at(*tap, q, channel)
+                    for line in add(c.output.at(*pixel, channel), "v", weight, channel):
+                        c(line)
 
 
 def _write_transposed(c: Body, op: ConvTranspose) -> None:
@@ -66,7 +98,7 @@ def _write_transposed(c: Body, op: ConvTranspose) -> None:
     x, w = c.input(0), c.input(1)
     made, taken = w.shape[-2], w.shape[-1] // op.group
     with c.nest("i", c.output.shape[:-1]) as pixel:
-        _start(c, pixel, c.output.shape[-1])
+        _start(c, pixel, _bias(c))
         with c.nest("k", w.shape[:-2]) as tap:
             inside = []
             places = []
