@@ -339,6 +339,32 @@ CANNERY_INLINE float cannery_fmod(float a, float b)
     return i32x1_as_f32((int32_t)(sign | rest));
 }
 
+/* The weights of Keys' cubic with a = -0.75: at a distance of at most 1, and of 1 to 2. */
+CANNERY_INLINE float cannery_cubic_near(float t)
+{
+    return (1.25f * t - 2.25f) * t * t + 1.0f;
+}
+
+CANNERY_INLINE float cannery_cubic_far(float t)
+{
+    return ((-0.75f * t + 3.75f) * t - 6.0f) * t + 3.0f;
+}
+
+/* An index within 0..size-1: the nearest one, or the one where i falls when the row is mirrored at
+ * its ends, again and again; with `shared` the outermost elements are not repeated. */
+CANNERY_INLINE int cannery_clamped(int i, int size)
+{
+    return i < 0 ? 0 : i < size ? i : size - 1;
+}
+
+CANNERY_INLINE int cannery_mirrored(int i, int size, int shared)
+{
+    const int period = shared ? (size > 1 ? 2 * size - 2 : 1) : 2 * size;
+    const int rest = i % period;
+    const int turned = rest < 0 ? rest + period : rest;
+    return turned < size ? turned : period - (shared ? 0 : 1) - turned;
+}
+
 /* The remainder of a / b with the sign of b. */
 CANNERY_INLINE float cannery_mod(float a, float b)
 {

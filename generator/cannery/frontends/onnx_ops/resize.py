@@ -19,6 +19,7 @@ from cannery.frontends.onnx_ops.base import (
     operator,
 )
 from cannery.frontends.onnx_ops.interpolation import Resampling, interpolated
+from cannery.ops.resize.grid_sample import PADDINGS, GridSample
 from cannery.ops.resize.op import COORDINATES, ROUNDINGS, Resize
 
 #: (start, end) per axis, as parts of its size.
@@ -167,3 +168,15 @@ def _images(shape: tuple[int, ...], target: tuple[int, ...]) -> Perm | None:
         if 3 <= rank <= 4 and all(shape[a] == target[a] for a in (perm[0], perm[-1])):
             return perm
     return None
+
+
+@operator("GridSample")
+def grid_sample(scope: Scope) -> Value:
+    """At positions from -1 to 1, two or three numbers each."""
+    x, grid = scope.input(0), scope.input(1)
+    mode = scope.text("mode", "linear", ("linear", "nearest", "cubic", "bilinear", "bicubic"))
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+    padding = scope.text("padding_mode", "zeros", PADDINGS)
+    op = GridSample(mode, padding, bool(scope.integer("align_corners", 0)))
+    y = scope.node(op, [scope.last(x), scope.plain(grid)])
+    return scope.result(y, channels_last(len(x.shape)))
