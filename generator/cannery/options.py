@@ -37,8 +37,9 @@ class Options:
     `io_layout` is the order of image tensors at the interface.
     `input_dtype`, by tensor: a uint8 input is read as `scale * value + offset`. `input_view` names
     the inputs that are regions of larger images, read by strides. `many` is the largest number of
-    samples that `<name>_run_many` computes together. `rename` maps
-    tensor names of the model to names in C. `outputs` cuts the network there. `macros` is what the
+    samples that `<name>_run_many` computes together. `parallel` adds functions that run on several
+    cores, `openmp` these and a pool of OpenMP's threads. `rename` maps tensor names of the model to
+    names in C. `outputs` cuts the network there. `macros` is what the
     compiler prints for `-dM -E` under the flags in use: the code keeps to what it proves. `cc` to
     `runner` say how to build and run what is measured. `tuned_by` is what messages advise to make a
     tuning record.
@@ -59,6 +60,8 @@ class Options:
     offset: float | None = None
     input_view: tuple[str, ...] = ()
     many: int = 1
+    parallel: bool = False
+    openmp: bool = False
     rename: Mapping[str, str] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
     macros: Path | None = None
@@ -242,6 +245,8 @@ SPECS: tuple[Spec, ...] = (
          _distinct, "TENSOR"),
     Spec("many", _ONE, "Samples that <name>_run_many computes together at most (default: 1).",
          _chunk, "N"),
+    Spec("parallel", _FLAG, "Also <name>_run_parallel, on the cores that a pool of threads gives."),
+    Spec("openmp", _FLAG, "PARALLEL, and OpenMP's threads as a pool, <name>_openmp."),
     Spec("rename", _MANY, "Name of a tensor in C.", _renames, "TENSOR=NAME"),
     Spec("outputs", _MANY, "Tensors to return instead of the model's outputs.", tuple, "TENSOR"),
     Spec("macros", _ONE, "Listing of the compiler's macros (`-dM -E`): use what it proves.",

@@ -50,6 +50,9 @@ class Kernel:
     the inputs, the outputs, `float *scratch` if `scratch_bytes`, and `int y0, int y1` if `band`:
     a band function computes output rows y0 <= y < y1 of one image, y0 a multiple of `band`. It
     computes one image, or, if `whole`, all images of the batch in one call.
+
+    `units`, only where the job asks to be cut: the last parameters are `int u0, int u1`, and of all
+    its `units` parts (blocks of channels, directions) it computes u0 <= u < u1.
     """
 
     code: str
@@ -58,6 +61,7 @@ class Kernel:
     band: int = 0
     needs_math: bool = False
     whole: bool = False
+    units: int = 0
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,8 @@ class Job:
     """All that a schedule needs to generate a kernel.
 
     `inputs` and `outputs` are layouts in the order of the step's. `in_place` lists the inputs that
-    share memory with the first output.
+    share memory with the first output. `cut` asks for a kernel that can be cut into units, for
+    several cores; schedules that know none ignore it.
     """
 
     graph: Graph
@@ -76,6 +81,7 @@ class Job:
     inputs: tuple[Layout, ...]
     outputs: tuple[Layout, ...]
     in_place: frozenset[int] = frozenset()
+    cut: bool = False
 
     @property
     def output(self) -> Layout:

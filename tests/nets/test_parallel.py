@@ -1,0 +1,105 @@
+"""Networks on several threads give the bits of one, on every instruction set, without races."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cannery.emit.files import output_files
+from cannery.ir.graph import Graph
+from cannery.passes import run_passes
+from cannery.schedule.cores import Cores
+from cannery.target.runner import Runner
+from cannery.target.toolchain import Toolchain
+from cannery.tune.build import ninja_file, run_ninja, write
+from needs import need_program, need_runner, need_toolchain
+from nets.net_bench import make_net_source
+from nets.random_graphs import random_graph
+from nets.test_nets import MODELS, REAL, real_net
+from nets.test_sanitizers import sanitizing
+
+MAIN = Path(__file__).with_name("parallel_main.c")
+
+#: Whatever can be cut is cut, however small.
+ALL = Cores(piece_us=0.0)
+
+#: How often the program hands over inputs; whatever is above that are steps that were cut.
+CALLS_OF_MANY = 24
+
+
+def build(folder: Path, graphs: Sequence[Graph], toolchain: Toolchain) -> Path:
+    """A program of networks that are cut wherever they can be."""
+    need_program("ninja", "ninja-build")
+    files: dict[str, bytes] = {"parallel_main.c": MAIN.read_bytes()}
+    table = ['#include "cannery/parallel.h"']
+    for number, graph in enumerate(graphs):
+        name = f"net{number}"
+        source = make_net_source(
+            run_passes(graph), toolchain.target.isa, name, views=number % 2 == 1, cores=ALL
+        )
+        made = output_files(source, "test")
+        files |= {p: content for p, content in made.items() if not p.endswith((".json", ".hpp"))}
+        table.append(f"extern const cannery_parallel_model {name}_parallel_model;")
+    rows = ", ".join(f"&net{k}_parallel_model" for k in range(len(graphs)))
+    table += [
+        "extern const cannery_parallel_model *const nets[];", "extern const int net_count;",
+        f"const cannery_parallel_model *const nets[] = {{{rows}}};",
+        f"const int net_count = {len(graphs)};", "",
+    ]  # fmt: skip
+    files["table.c"] = "\n".join(table).encode()
+    write(folder, files)
+    sources = [path for path in files if path.endswith(".c")]
+    toolchain = replace(toolchain, ldflags=(*toolchain.ldflags, "-pthread"))
+    failures = run_ninja(folder, ninja_file(toolchain, sources, executable="nets"))
+    assert not failures, "\n".join(f"{k}: {v}" for k, v in failures.items())
+    return folder / "nets"
+
+
+def judge(executable: Path, runner: Runner, count: int) -> None:
+    """Run and judge; most networks have to be cut somewhere."""
+    lines = list(runner.run(executable))
+    assert [line["net"] for line in lines] == list(range(count))
+    assert {line["net"]: line["fault"] for line in lines if line["fault"]} == {}
+    assert sum(line["calls"] > CALLS_OF_MANY for line in lines) > count // 2
+
+
+def real_graphs(limit: int = len(REAL)) -> list[Graph]:
+    """Those that are here."""
+    return [real_net(file).graph for file in REAL[:limit] if (MODELS / file).is_file()]
+
+
+@pytest.mark.parametrize("target", ["generic", "ssse3", "avx2", "neon64"])
+def test_the_same_bits_as_one_thread(target: str, tmp_path: Path) -> None:
+    toolchain = need_toolchain(target)
+    graphs = [*(random_graph(seed) for seed in range(2000, 2006)), *real_graphs(1)]
+    judge(build(tmp_path, graphs, toolchain), need_runner(toolchain), len(graphs))
+
+
+@pytest.mark.parametrize("target", ["avx2"])
+def test_no_races(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TSAN_OPTIONS", "halt_on_error=1")
+    toolchain = sanitizing(target, "gcc", ["-fsanitize=thread"])
+    graphs = [random_graph(seed) for seed in range(2020, 2026)]
+    judge(build(tmp_path, graphs, toolchain), need_runner(toolchain), len(graphs))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "target", ["generic", "sse2", "ssse3", "avx2", "avx512", "neon32", "neon64"]
+)
+def test_many_networks(target: str, tmp_path: Path) -> None:
+    toolchain = need_toolchain(target)
+    graphs = [*(random_graph(seed) for seed in range(3000, 3150)), *real_graphs()]
+    judge(build(tmp_path, graphs, toolchain), need_runner(toolchain), len(graphs))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["generic", "ssse3", "avx2", "avx512"])
+def test_no_races_in_many(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TSAN_OPTIONS", "halt_on_error=1")
+    toolchain = sanitizing(target, "gcc", ["-fsanitize=thread"])
+    graphs = [*(random_graph(seed) for seed in range(4000, 4060)), *real_graphs()]
+    judge(build(tmp_path, graphs, toolchain), need_runner(toolchain), len(graphs))
