@@ -2,7 +2,7 @@
 #              [NAME <c identifier>] [TARGET <name> | ISA <isa>...] [TUNING <record or folder>]
 #              [AUTOTUNE] [LOCKED]
 #              [MAX_ERROR <e>] [IO_LAYOUT model|nhwc|nchw] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
-#              [SCALE <s>] [OFFSET <o>] [INPUT_VIEW <tensor>...] [MANY <n>] [RENAME <tensor>=<name> ...] [OUTPUTS <tensor>...]
+#              [SCALE <s>] [OFFSET <o>] [INPUT_VIEW <tensor>...] [MANY <n>] [STREAMING] [STATE <input>=<output> ...] [RENAME <tensor>=<name> ...] [OUTPUTS <tensor>...]
 #              [FLAGS_FROM <target>...])
 #
 #   Makes a static library <target>, alias cannery::<target>, of the network in <file>, with its
@@ -21,7 +21,8 @@
 #   layer, so a build that cannot measure needs a record from elsewhere.
 #
 #   INPUT_VIEW names image inputs that are regions of larger images: <name>_run gets their strides.
-#   MANY tells how many inputs <name>_run_many computes together at most.
+#   MANY tells how many inputs <name>_run_many computes together at most. STREAMING makes recurrent
+#   networks run step by step, STATE names inputs and outputs that are the state: <name>_step.
 #
 # install_nn_model(<target>... [EXPORT <export set>] [INCLUDES <folder>])
 #

@@ -2,9 +2,9 @@
 #   python -m cannery.options_cmake > cmake/CanneryOptions.cmake
 # Do not edit.
 
-set(_CANNERY_FLAG_OPTIONS "LOCKED")
+set(_CANNERY_FLAG_OPTIONS "LOCKED;STREAMING")
 set(_CANNERY_ONE_OPTIONS "NAME;TARGET;TUNING;IO_LAYOUT;MAX_ERROR;BATCH;SCALE;OFFSET;MANY")
-set(_CANNERY_MANY_OPTIONS "ISA;DIM;INPUT_DTYPE;INPUT_VIEW;RENAME;OUTPUTS")
+set(_CANNERY_MANY_OPTIONS "ISA;DIM;INPUT_DTYPE;INPUT_VIEW;STATE;RENAME;OUTPUTS")
 set(_CANNERY_PATH_OPTIONS "TUNING")
 
 # Flags that make compilers produce code for a target or an instruction set.
