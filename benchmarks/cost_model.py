@@ -1,11 +1,14 @@
 """How well the cost model ranks candidates: its estimates against measured times, layer by layer.
 
     python benchmarks/cost_model.py MODEL... [--isa NAME] [--layer PATTERN] [--most N] [--rows N]
+                                    [--mca CPU]
 
 All candidates of each kind of step (or the N that autotune would try first) are timed in one
 program, interleaved. A layer's line tells the rank correlation (Spearman) of estimates and times
 and how many times longer the model's choice takes than the fastest candidate; `--rows` lists
 candidates, the fastest first, with both figures. A candidate is timed alone, whatever its layouts.
+`--mca` adds the same for the estimates by llvm-mca that autotune uses for processors that are not
+at hand: CPU should be the one that the times come from, by LLVM's name.
 """
 
 from __future__ import annotations
@@ -13,14 +16,17 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
+import math
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from cannery.analysis.disassembly import machine_of
+from cannery.analysis.mca import find_estimator
 from cannery.errors import CanneryError
 from cannery.ir.graph import Graph
 from cannery.options import make_options
@@ -28,8 +34,9 @@ from cannery.pipeline import import_graph
 from cannery.schedule.program import Step
 from cannery.target.isa import Isa
 from cannery.target.toolchain import Toolchain, find_toolchain
-from cannery.tune.build import build
+from cannery.tune.build import Built, build
 from cannery.tune.contests import LONGEST_CODE, Ranked, by_preference, is_view, rank
+from cannery.tune.estimates import candidate_cycles
 from cannery.tune.harness import Candidate, Harness, make_candidate
 from cannery.tune.measure import Protocol, measure
 from cannery.tune.plan import make_units
@@ -39,7 +46,10 @@ from cannery.tune.trial import all_data, make_trial, random_inputs
 
 @dataclass(frozen=True)
 class Row:
-    """A candidate of a layer: estimated cycles, as the model ranks by them, and microseconds."""
+    """A candidate of a layer: estimated cycles, as the model ranks by them, and microseconds.
+
+    `mca` is the estimate with llvm-mca; 0 where there is none.
+    """
 
     model: str
     isa: str
@@ -50,6 +60,7 @@ class Row:
     schedule: str
     cycles: float
     us: float
+    mca: float = 0.0
 
 
 def distinct_steps(graph: Graph, pattern: str, *, with_chains: bool) -> list[Step]:
@@ -89,6 +100,7 @@ def measured(
             continue
         with tempfile.TemporaryDirectory(prefix="cannery-cost-") as folder:
             built = build(Path(folder), Harness(isa), found, toolchain)
+            estimates = by_mca(built, toolchain, given.mca)
             protocol = replace(Protocol(), limit=given.limit)
             times = measure(built, toolchain.runners()[0], protocol)
         for symbol, each in which.items():
@@ -96,27 +108,65 @@ def measured(
                 yield Row(
                     model.name, isa.name, step.name, step.kind, step.macs(graph), each.label,
                     each.choice.schedule.id, each.cycles, times[symbol].us,
+                    estimates.get(symbol, 0.0),
                 )  # fmt: skip
 
 
-def correlation(rows: Sequence[Row]) -> float:
+def by_mca(built: Built, toolchain: Toolchain, cpu: str) -> dict[str, float]:
+    """Estimates by symbol; none without a processor."""
+    if not cpu:
+        return {}
+    return candidate_cycles(built, toolchain, find_estimator(cpu, machine_of(built.executable)))
+
+
+#: Ways to estimate a candidate.
+Estimate = Callable[[Row], float]
+WAYS: dict[str, Estimate] = {
+    "model": lambda row: row.cycles,
+    "llvm-mca": lambda row: row.mca,
+    "both": lambda row: math.sqrt(row.cycles * row.mca),
+}
+
+
+def correlation(rows: Sequence[Row], way: Estimate) -> float:
     """Spearman's rank correlation of estimates and times; 1 for fewer than three candidates."""
     if len(rows) < 3:
         return 1.0
-    ranks = [np.argsort(np.argsort([getattr(r, key) for r in rows])) for key in ("cycles", "us")]
+    ranks = [np.argsort(np.argsort([of(r) for r in rows])) for of in (way, lambda r: r.us)]
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
-def print_layer(rows: Sequence[Row], most: int) -> None:
+def loss(rows: Sequence[Row], way: Estimate) -> float:
+    """How many times longer what an estimate chooses takes than the fastest."""
+    return min(rows, key=way).us / min(r.us for r in rows)
+
+
+def print_layer(rows: Sequence[Row], most: int, ways: Sequence[str]) -> None:
     """One line for a layer, then its fastest candidates."""
-    choice = min(rows, key=lambda r: r.cycles)
     best = min(rows, key=lambda r: r.us)
+    figures = "  ".join(
+        f"rank {correlation(rows, WAYS[w]):5.2f} {loss(rows, WAYS[w]):5.2f} x" for w in ways
+    )
+    choice = min(rows, key=WAYS[ways[0]])
     print(
         f"{rows[0].layer[:28]:28} {rows[0].kind[:16]:16} {rows[0].macs:9d} {best.us:9.3f} us "
-        f"rank {correlation(rows):5.2f}  {choice.us / best.us:5.2f} x  {choice.candidate}"
+        f"{figures}  {choice.candidate}"
     )
     for row in sorted(rows, key=lambda r: r.us)[:most]:
-        print(f"    {row.us:9.3f} us {row.cycles:9.0f} cycles  {row.candidate}")
+        figures = "".join(f"{WAYS[w](row):9.0f} " for w in ways)
+        print(f"    {row.us:9.3f} us {figures}cycles  {row.candidate}")
+
+
+def print_summary(layers: Sequence[Sequence[Row]], ways: Sequence[str]) -> None:
+    """The geometric mean of the losses and the mean rank correlation of each way."""
+    for name in ways:
+        losses = [loss(rows, WAYS[name]) for rows in layers]
+        ranks = [correlation(rows, WAYS[name]) for rows in layers if len(rows) > 2]
+        mean = np.mean(ranks) if ranks else 1.0
+        print(
+            f"{name}: its choices take {np.exp(np.mean(np.log(losses))):.2f} times the best, at "
+            f"most {max(losses):.2f}; rank correlation {mean:.2f}"
+        )
 
 
 def main() -> int:
@@ -130,10 +180,11 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=0, help="candidates to list per layer")
     parser.add_argument("--chains", action="store_true", help="steps that span layers, too")
     parser.add_argument("--limit", type=float, default=5.0, help="seconds per layer")
+    parser.add_argument("--mca", default="", metavar="CPU", help="estimates by llvm-mca, too")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     given = parser.parse_args()
-    found: list[Row] = []
-    losses: list[float] = []
+    found: list[list[Row]] = []
+    ways = list(WAYS) if given.mca else ["model"]
     for model in given.models:
         try:
             options = make_options(
@@ -148,13 +199,14 @@ def main() -> int:
             print(f"cost_model: error: {error}", file=sys.stderr)
             return 2
         for rows in layers.values():
-            print_layer(rows, given.rows)
-            losses.append(min(rows, key=lambda r: r.cycles).us / min(r.us for r in rows))
-            found += rows
-    if losses:
-        print(f"the model's choices take {np.exp(np.mean(np.log(losses))):.2f} times the best")
+            known = [row for row in rows if row.mca] if given.mca else rows
+            if known:
+                print_layer(known, given.rows, ways)
+                found.append(known)
+    if found:
+        print_summary(found, ways)
     if given.json:
-        given.json.write_text(json.dumps([asdict(row) for row in found]))
+        given.json.write_text(json.dumps([asdict(row) for rows in found for row in rows]))
     return 0
 
 

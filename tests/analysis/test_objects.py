@@ -10,7 +10,7 @@ import pytest
 
 from cannery.analysis.disassembly import Instruction, Machine, disassemble, machine_of
 from cannery.analysis.kernels import function_pieces, hotness
-from cannery.analysis.mca import Estimator, assembly, find_estimator
+from cannery.analysis.mca import Estimator, Task, assembly, find_estimator
 from cannery.analysis.mix import Piece
 from cannery.errors import ToolchainError
 from cannery.target.toolchain import Toolchain
@@ -149,7 +149,48 @@ def test_thumb_code_is_given_to_llvm_mca_as_a32() -> None:
     ]
     text = assembly(code, Machine.ARM)
     assert text.split("\n") == [
-        "piece:", "movge r3, #4", "add r1, r3, #4", "vmov.f32 s15, #1.0", "cmp r3, #0",
-        "beq piece", "bne piece", "",
+        "movge r3, #4", "add r1, r3, #4", "vmov.f32 s15, #1.0", "cmp r3, #0", "beq piece",
+        "bne piece",
     ]  # fmt: skip
     assert need_estimator("cortex-a9", Machine.ARM).cycles(code, loop=False) > 0
+
+
+def test_what_moves_several_registers_is_many_instructions() -> None:
+    code = [
+        Instruction(0, "push", ("{r4, lr}",)),
+        Instruction(2, "ldrd", ("r0", "r3", "[r0]")),
+        Instruction(6, "vldmia", ("r1!", "{d8-d9}")),
+        Instruction(10, "vmla.f32", ("q8", "q9", "d6[0]")),
+        Instruction(14, "pop", ("{r4, pc}",)),
+    ]
+    assert assembly(code, Machine.ARM).split("\n") == [
+        "str r4, [sp, #4]", "str lr, [sp, #4]", "add sp, sp, #4",
+        "ldr r3, [r0]", "ldr r0, [r0]",
+        "vldr d8, [r1, #4]", "vldr d9, [r1, #4]", "add r1, r1, #4",
+        "vmla.f32 d16, d18, d6[0]", "vmla.f32 d17, d19, d6[0]",
+        "ldr r4, [sp, #4]", "ldr lr, [sp, #4]", "add sp, sp, #4",
+    ]  # fmt: skip
+    need_estimator("cortex-a9", Machine.ARM).cycles(code, loop=False)
+
+
+@pytest.mark.parametrize("machine", [Machine.X86_64, Machine.ARM, Machine.AARCH64])
+def test_many_pieces_take_what_each_takes(machine: Machine) -> None:
+    cpu, add, none = {
+        Machine.X86_64: ("silvermont", ("addps", "%xmm0", "%xmm1"), "vfmadd231ps"),
+        Machine.ARM: ("cortex-a9", ("vadd.f32", "d0", "d0", "d1"), "abacus"),
+        Machine.AARCH64: ("cortex-a53", ("fadd", "v0.4s", "v0.4s", "v1.4s"), "abacus"),
+    }[machine]
+    one = Instruction(0, add[0], add[1:])
+    bad = Instruction(0, none, ("%xmm0", "%xmm1", "%xmm2"))
+    estimator = need_estimator(cpu, machine)
+    once, loop, long = (
+        Task((one,), loop=False),
+        Task((one,), loop=True),
+        Task((one,) * 4, loop=True),
+    )
+    found = estimator.batch([once, loop, Task((bad,), loop=True), long, loop])
+    alone = [estimator.cycles((one,), loop=False), estimator.cycles((one,), loop=True)]
+    assert found[:2] == alone
+    assert found[2] is None
+    assert found[3] == pytest.approx(4 * alone[1], rel=0.1)
+    assert found[4] == alone[1]

@@ -382,7 +382,20 @@ def _preprocessing() -> Iterator[Case]:
     yield from grid("Dense", (7,), (3, 7), units=[4], activation=FUNCTIONS)
 
 
+def _recurrent() -> Iterator[Case]:
+    line, flags = (4, 3), [False, True]
+    common: dict[str, list[Any]] = {"units": [5], "return_sequences": flags}
+    for name in ("LSTM", "GRU", "SimpleRNN"):
+        yield from grid(name, line, **common, return_state=flags, go_backwards=flags)
+        yield from grid(name, line, **common, use_bias=flags, activation=["relu", "hard_sigmoid"])
+    gates = ["hard_sigmoid", "linear", "relu6", "softsign"]
+    yield from grid("LSTM", line, **common, recurrent_activation=gates, unit_forget_bias=[False])
+    yield from grid(
+        "GRU", line, **common, recurrent_activation=gates, reset_after=flags, use_bias=flags
+    )
+
+
 CASES = [
     *_convolutions(), *_transposed(), *_pools(), *_normalizations(), *_activations(), *_shapes(),
-    *_merges(), *_preprocessing(),
+    *_merges(), *_preprocessing(), *_recurrent(),
 ]  # fmt: skip

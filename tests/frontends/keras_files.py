@@ -29,7 +29,12 @@ _STATE = ("moving_mean", "moving_variance", "mean", "variance", "count")
 
 @dataclass(frozen=True)
 class LayerSpec:
-    """A layer: `calls` lists the inputs of each of its calls; `model` makes it a nested model."""
+    """A layer: `calls` lists the inputs of each of its calls; `model` makes it a nested model.
+
+    A call with initial states is a mapping of `inputs` and `initial_state` to lists.
+
+    Weights of layers that it holds are called after the attributes: `cell/kernel`.
+    """
 
     class_name: str
     name: str
@@ -88,6 +93,8 @@ def _refs(structure: Any) -> Any:
 
 
 def _call_2(inputs: Any) -> Any:
+    if isinstance(inputs, dict):
+        inputs = [*inputs["inputs"], *inputs["initial_state"]]
     return [[*_ref(ref), {}] for ref in inputs]
 
 
@@ -98,7 +105,10 @@ def _tensor_3(ref: Any) -> Any:
     return {"class_name": "__keras_tensor__", "config": config}
 
 
-def _call_3(inputs: Sequence[Any]) -> Any:
+def _call_3(inputs: Any) -> Any:
+    if isinstance(inputs, dict):
+        states = {"initial_state": _tensor_3(list(inputs["initial_state"])), "mask": None}
+        return {**_call_3(inputs["inputs"]), "kwargs": states}
     argument = _tensor_3(inputs[0] if len(inputs) == 1 else list(inputs))
     return {"args": [argument], "kwargs": {}}
 
@@ -215,8 +225,9 @@ def _write_vars(group: h5py.Group, model: Model) -> None:
         count = counts.get(stem, 0)
         counts[stem] = count + 1
         inner = container.create_group(f"{stem}_{count}" if count else stem)
-        variables = inner.create_group("vars")
+        inner.create_group("vars")
         if spec.model is not None:
             _write_vars(inner, spec.model)
-        for i, value in enumerate(spec.weights.values()):
-            variables.create_dataset(str(i), data=value)
+        for name, value in spec.weights.items():
+            owner = inner.require_group(f"{name.rpartition('/')[0]}/vars".lstrip("/"))
+            owner.create_dataset(str(len(owner)), data=value)

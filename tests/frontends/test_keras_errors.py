@@ -134,7 +134,9 @@ def test_weights_of_theano(tmp_path: Path) -> None:
 
 
 def test_all_unsupported_layers_at_once(tmp_path: Path) -> None:
-    inner = Model("inner", [image("p", 3), layer("GRU", "gru", "p", units=3)], ["p"], ["gru"])
+    inner = Model(
+        "inner", [image("p", 3), layer("ConvLSTM1D", "deep", "p", units=3)], ["p"], ["deep"]
+    )
     layers = [
         image("x", 3),
         layer("Lambda", "code", "x", function=["4wEAAAAA", None, None]),
@@ -146,7 +148,7 @@ def test_all_unsupported_layers_at_once(tmp_path: Path) -> None:
     error = error_of(write_h5(tmp_path / "m", Model("net", layers, ["x"], ["fine"])))
     assert isinstance(error, UnsupportedLayersError)
     assert [(p.layer, p.class_name) for p in error.problems] == [
-        ("code", "Lambda"), ("inner/gru", "GRU"), ("d", "Dense"), ("up", "UpSampling2D"),
+        ("code", "Lambda"), ("inner/deep", "ConvLSTM1D"), ("d", "Dense"), ("up", "UpSampling2D"),
     ]  # fmt: skip
     text = str(error)
     assert "4 layers are not supported" in text

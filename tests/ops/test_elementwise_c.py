@@ -19,6 +19,7 @@ from cannery.emit.words import Words
 from cannery.ops.elementwise import (
     Abs,
     Add,
+    Affine,
     Ceil,
     Celu,
     Clip,
@@ -96,6 +97,8 @@ UNARY = [
     Case(Clip(-1.1, float("inf"))),
     Case(Clip(2.3, 1.1)),
     *(Case(HardSigmoid(a, 0.5), absolute=1.2e-7) for a in (0.2, 1.0 / 6.0)),
+    Case(Affine(2.5)),
+    Case(Affine(0.3, 1.1), ulps=1.5, absolute=2e-7),
     Case(HardSwish(), ulps=2.0, absolute=1e-6),
     *(Case(op, ulps=4.0) for op in (Exp(), Log(), Erf(), Tanh(), Sigmoid())),
     *(Case(op, ulps=5.0) for op in (Elu(), Elu(0.3), Selu(), Celu(), Celu(2.5))),

@@ -23,12 +23,14 @@ from cannery.ops.elementwise import (
     Relu,
     ReluGeneral,
     Selu,
+    Sigmoid,
     ThresholdedRelu,
 )
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Slice, Transpose
 from cannery.ops.normalization.op import BatchNormalization, GroupNormalization, LayerNormalization
+from cannery.ops.recurrent.op import Gru, Lstm, Rnn
 from cannery.ops.reduce.op import (
     ReduceL1,
     ReduceL2,
@@ -66,6 +68,9 @@ def pool(
 
 
 X = t(1, 8, 10, 6)
+G: tuple[Elementwise, ...] = (Sigmoid(),)
+BOTH = (False, True)
+P, R = t(2, 5, 12), t(1, 3, 12)
 SHAPES: list[tuple[Op, list[TensorType | None], TensorType]] = [
     (conv(), [X, t(3, 3, 6, 5), t(5)], t(1, 6, 8, 5)),
     (conv(), [X, t(3, 3, 6, 5), None], t(1, 6, 8, 5)),
@@ -92,6 +97,10 @@ SHAPES: list[tuple[Op, list[TensorType | None], TensorType]] = [
     (pool(MaxPool), [X], t(1, 4, 5, 6)),
     (pool(AveragePool, k=3, s=2, pad=1), [X], t(1, 4, 5, 6)),
     (pool(MaxPool, k=3, s=1, d=2), [X], t(1, 4, 6, 6)),
+    (Lstm(3, (G,) * 3), [P, R], t(2, 5, 3)),
+    (Lstm(3, (G,) * 3, returns=("cell",)), [P, R, t(2, 3), t(2, 3), t(1, 9)], t(2, 3)),
+    (Gru(2, (G,) * 4, BOTH, returns=("hidden",)), [P, t(2, 2, 6), t(2, 4)], t(2, 4)),
+    (Rnn(6, (G,) * 2, BOTH, lengths=(0, 5)), [P, t(2, 6, 6)], P),
     (Softmax(3), [X], X),
     (LogSoftmax(0), [X], X),
     (ReduceMean((1, 2)), [X], t(1, 6)),
@@ -185,6 +194,20 @@ ERRORS: list[tuple[Op, list[TensorType | None], str]] = [
     (pool(MaxPool), [t(3, 4)], "input has rank 2, expected batch, space and channels"),
     (MaxPool((2,), (1,), ((0, 0),), (1,)), [X], "2 spatial axes, not 1"),
     (pool(MaxPool, s=0), [X], "strides .* must be positive"),
+    (Rnn(12, (G,)), [X, t(1, 12, 12)], "input has rank 4, expected samples, steps, features"),
+    (Rnn(12, (G,)), [t(2, 0, 12), t(1, 12, 12)], "at least one step"),
+    (Rnn(11, (G,)), [P, t(1, 11, 11)], "input has 12 features, expected 11"),
+    (Rnn(12, (G,)), [P, t(12, 12)], r"recurrent weights has shape \(12, 12\)"),
+    (Rnn(12, (G,)), [P, t(1, 12, 12), t(1, 12)], r"initial state has shape \(1, 12\)"),
+    (Rnn(12, (G,), lengths=(5,)), [P, t(1, 12, 12)], "has 1 lengths for 2 samples"),
+    (Rnn(12, (G,), lengths=(5, 6)), [P, t(1, 12, 12)], r"length 6 is outside 0\.\.5"),
+    (Rnn(12, (G,) * 2), [P, t(1, 12, 12)], "has 2 activations, expected 1"),
+    (Rnn(12, (G,), clip=-1.0), [P, t(1, 12, 12)], "clip -1.0 is not positive"),
+    (Rnn(12, (G,), ()), [P, t(1, 12, 12)], "has 0 directions"),
+    (Rnn(12, (G,), returns=("cell",)), [P, t(1, 12, 12)], "cannot return cell"),
+    (Rnn(0, (G,)), [t(2, 5, 0), t(1, 0, 0)], "cells 0 must be positive"),
+    (Lstm(3, (G,) * 3), [P, R, None, None, t(1, 6)], r"peepholes has shape \(1, 6\)"),
+    (Gru(4, (G,) * 2), [P, t(1, 4, 12), None, t(1, 4)], "bias of its own .* linear_before_reset"),
     (Softmax(4), [X], r"axis 4 is outside 0\.\.3"),
     (Softmax(-1), [X], r"axis -1 is outside 0\.\.3"),
     (Softmax(0), [t(0, 3)], "axis 0 is empty"),
@@ -307,6 +330,7 @@ def test_average_pool_may_count_padding_alone() -> None:
         (deconv(group=2), [X, t(1, 1, 5, 6)], 8 * 10 * 6 * 5),
         (MatMul(), [t(2, 3, 4), t(4, 5)], 2 * 3 * 4 * 5),
         (MatMul(transpose_a=True), [t(4, 3), t(4, 5)], 3 * 4 * 5),
+        (Lstm(3, (G,) * 3), [P, R], 2 * 5 * 3 * 12),
         (Relu(), [X], 0),
     ],
 )

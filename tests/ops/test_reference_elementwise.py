@@ -11,6 +11,7 @@ from cannery.errors import ModelError
 from cannery.ops.elementwise import (
     Abs,
     Add,
+    Affine,
     Ceil,
     Celu,
     Clip,
@@ -93,10 +94,11 @@ def test_functions_of_two_numbers(kind: type[Op]) -> None:
     assert np.isnan(checked(kind(), x, x[::-1].copy())[0])
 
 
-def test_silu_and_square() -> None:
+def test_silu_square_and_affine() -> None:
     x = numbers(50)
     same(checked(Silu(), x), x / (1.0 + np.exp(-x)), 1e-14)
     assert np.array_equal(checked(Square(), x), x * x)
+    same(checked(Affine(0.5, -3.0), x), 0.5 * x - 3.0, 1e-14)
 
 
 def test_limits_at_infinity() -> None:

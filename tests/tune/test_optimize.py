@@ -23,6 +23,7 @@ from cannery.tune.contests import (
     needed_reorders,
     rank,
 )
+from cannery.tune.measure import TIE
 from cannery.tune.optimize import Optimizer, Tried, plan_text
 from cannery.tune.plan import Plan
 from cannery.tune.trial import random_inputs
@@ -143,6 +144,34 @@ def test_an_emulator_decides_nothing_but_soundness() -> None:
         origin=Origin.EMULATED,
     )
     assert broken.tried[0][0].label != best.label
+
+
+def test_estimates_decide_with_the_model_and_are_no_times() -> None:
+    def judge(ranked: Ranked, index: int) -> Measurement | None:
+        known = steady(ranked, index)
+        if len(ranked.label) % 3 == 0:
+            return replace(known, us=0.001)  # emulated, not estimated
+        return replace(known, us=0.001, estimated_us=known.us)
+
+    optimizer = make(judge, origin=Origin.ESTIMATED)
+    assert not optimizer.timed
+    options = optimizer.options(0)
+    for option in options:
+        rivals = [t for t in measured(optimizer, 0) if t.option.reads == option.reads
+                  and t.option.writes == option.writes and t.usable]  # fmt: skip
+        assert option.cost <= min(t.option.cost for t in rivals) * (1 + TIE)
+        chosen = next(t for t in rivals if t.label == str(option.choice))
+        assert chosen.measurement is not None
+        both = (chosen.measurement.estimated_us, chosen.ranked.cycles / optimizer.cycles_per_us)
+        assert min(both) <= option.cost <= max(both)
+        assert (option.choice.us, option.choice.origin) == (None, "estimated")
+    # Without an estimate, a candidate is none where others have one.
+    missing = [t for t in measured(optimizer, 0) if t.measurement == judge(t.ranked, 0)
+               and t.estimated_us is None]  # fmt: skip
+    assert missing
+    assert not any(t.usable for t in missing)
+    plan = optimizer.plans(1)[0]
+    assert optimizer.sum_of_steps(plan) > 0
 
 
 def test_without_measurements_the_model_decides() -> None:

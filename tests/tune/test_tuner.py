@@ -173,6 +173,55 @@ def test_an_emulator_checks_and_decides_nothing(model: Path) -> None:
     assert any(t.us is not None for x in outcome.layers for t in x.tried)
 
 
+def need_emulated(target: str) -> None:
+    if need_runner(need_toolchain(target)).origin is not Origin.EMULATED:
+        pytest.skip("this machine runs the target itself")
+
+
+def test_a_processor_that_is_not_at_hand_is_estimated(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    need_emulated("aarch64-a78")
+    need_program("llvm-mca", "llvm-mca-14")
+    need_program("aarch64-linux-gnu-objdump", "llvm-objdump")
+    outcome = tuned(model, "aarch64-a78")
+    assert outcome.origin is Origin.ESTIMATED
+    assert outcome.estimated is not None
+    assert 0 < outcome.estimated.after_us <= 1.02 * outcome.estimated.before_us
+    for layer in outcome.layers:
+        estimates = [t.estimated_us for t in layer.tried if t.measurement is not None]
+        assert all(us is not None and us > 0 for us in estimates)
+    record = the_record(outcome)
+    assert {(e.origin, e.us) for e in record.steps} == {("estimated", None)}
+    assert "cortex-a57 stands in for cortex-a78" in record.provenance["estimated"]
+
+    assert invoke(["autotune", str(model), "--target", "aarch64-a78", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert (content["origin"], content["measured"], content["changed"]) == ("estimated", 0, False)
+    assert content["total_us"] == {"before": None, "after": None}
+    assert "cortex-a78" in content["estimated"]["by"]
+    (step,) = [s for s in content["steps"] if s["macs"]]
+    first = step["candidates"][0]
+    assert (first["us"], first["percent_of_peak"]) == (None, None)
+    assert min(first["estimated_us"], first["emulated_us"]) > 0
+
+    assert invoke(["autotune", str(model), "--target", "aarch64-a78"]) == 0
+    printed = capsys.readouterr().out
+    for word in ("est. us", "aarch64-a78 (neon64dot, estimated): llvm-mca", "stands in for"):
+        assert word in printed
+
+
+def test_without_llvm_mca_the_cost_model_decides(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_emulated("aarch64-a53")
+    monkeypatch.setattr("cannery.analysis.mca.newest", lambda program: [])
+    outcome = tuned(model, "aarch64-a53")
+    assert outcome.origin is Origin.EMULATED
+    assert outcome.estimated is None
+    assert any("nothing was estimated" in n and "apt install llvm" in n for n in outcome.notes)
+
+
 def test_better_measurements_are_kept(model: Path) -> None:
     first = tuned(model)
     text = first.path.read_text()

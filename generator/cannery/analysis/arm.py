@@ -109,7 +109,9 @@ def _access(instruction: Instruction, stem: str, on_vectors: bool) -> Effect:
     base = operands[at].lstrip("[") if at >= 0 else operands[0] if listed else ""
     base = re.split(r"[\s,:\]!]", base)[0]
     data = operands[:at] if at > 0 else operands[:1]
-    count = _vectors(stem, _list_length(listed) if listed else len(data), listed or data[0])
+    count = _vectors(
+        stem, len(listed_registers(listed)) if listed else len(data), listed or data[0]
+    )
     moved = (base,) if _moves_base(instruction) else ()
     if stem.lstrip("v").startswith("st"):
         return Effect(Kind.STORE, 0, count, base, on_vectors, writes=moved)
@@ -124,14 +126,17 @@ def _moves_base(instruction: Instruction) -> bool:
     return behind or any(o.endswith("!") for o in instruction.operands)
 
 
-def _list_length(listed: str) -> int:
-    """Registers of `{d0-d3}` or `{v0.4s, v1.4s}`."""
+def listed_registers(listed: str) -> list[str]:
+    """The registers of `{d0-d3}`, `{r4, lr}` or `{v0.4s, v1.4s}`, without their lanes."""
     plain = re.sub(r"\.\d*[bhsd]|\[\d*\]", "", listed.strip("{}"))
-    total = 0
-    for part in plain.split(","):
-        span = re.search(r"(\d+)-\s*[a-z](\d+)", part)
-        total += int(span[2]) - int(span[1]) + 1 if span else 1
-    return total
+    found: list[str] = []
+    for part in (text.strip() for text in plain.split(",")):
+        span = re.fullmatch(r"([a-z])(\d+)\s*-\s*[a-z](\d+)", part)
+        if span:
+            found += [f"{span[1]}{k}" for k in range(int(span[2]), int(span[3]) + 1)]
+        else:
+            found.append(part)
+    return found
 
 
 def _vectors(stem: str, count: int, first: str) -> float:

@@ -124,15 +124,17 @@ def machine_of(path: Path) -> Machine:
     return machine
 
 
-def disassemble(path: Path, compiler: Compiler) -> tuple[Machine, list[Function]]:
-    """All functions of an object file, by the first objdump that can read them.
+def disassemble(
+    path: Path, compiler: Compiler, addresses: range | None = None
+) -> tuple[Machine, list[Function]]:
+    """The functions of an object file or program, by the first objdump that can read them.
 
-    Raises ToolchainError where there is none.
+    All of them, or those at some addresses. Raises ToolchainError where there is none.
     """
     machine = machine_of(path)
     tried = list(_programs(compiler, machine))
     for program in tried:
-        functions = parse_disassembly(_output([program, *_flags(path)]), machine)
+        functions = parse_disassembly(_output([program, *_flags(path, addresses)]), machine)
         if functions:
             return machine, functions
     raise ToolchainError(
@@ -142,8 +144,9 @@ def disassemble(path: Path, compiler: Compiler) -> tuple[Machine, list[Function]
     )
 
 
-def _flags(path: Path) -> list[str]:
-    return ["-d", "--no-show-raw-insn", str(path)]
+def _flags(path: Path, addresses: range | None) -> list[str]:
+    ends = addresses and (f"--start-address={addresses[0]}", f"--stop-address={addresses[-1] + 1}")
+    return ["-d", "--no-show-raw-insn", *(ends or ()), str(path)]
 
 
 def _programs(compiler: Compiler, machine: Machine) -> Iterator[str]:

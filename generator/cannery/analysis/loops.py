@@ -92,19 +92,24 @@ def _dominators(blocks: Sequence[Block], before: Sequence[Sequence[int]]) -> lis
 def _natural_loops(blocks: Sequence[Block]) -> dict[int, set[int]]:
     """The blocks of each loop, by its header."""
     before = predecessors(blocks)
-    dominators = _dominators(blocks, before)
     loops: dict[int, set[int]] = {}
+    for number, header in back_edges(blocks):
+        body = loops.setdefault(header, {header})
+        waiting = [number]
+        while waiting:
+            if (one := waiting.pop()) not in body:
+                body.add(one)
+                waiting.extend(before[one])
+    return loops
+
+
+def back_edges(blocks: Sequence[Block]) -> Iterator[tuple[int, int]]:
+    """The edges (from, to) by which loops come round to their headers."""
+    dominators = _dominators(blocks, predecessors(blocks))
     for number, block in enumerate(blocks):
         for header in block.successors:
-            if not dominators[number] >> header & 1:
-                continue
-            body = loops.setdefault(header, {header})
-            waiting = [number]
-            while waiting:
-                if (one := waiting.pop()) not in body:
-                    body.add(one)
-                    waiting.extend(before[one])
-    return loops
+            if dominators[number] >> header & 1:
+                yield number, header
 
 
 def find_regions(blocks: Sequence[Block]) -> Iterator[Region]:

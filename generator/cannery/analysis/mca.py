@@ -10,7 +10,9 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+from cannery.analysis.arm import listed_registers
 from cannery.analysis.disassembly import Instruction, Machine, newest
 from cannery.analysis.instructions import branch_kind
 from cannery.analysis.kinds import Branch
@@ -32,6 +34,11 @@ _NAMES = {
     "zen5": ("znver5", "znver4", "znver3"), "znver5": ("znver5", "znver4", "znver3"),
 }  # fmt: skip
 
+#: Names of the same processor.
+_SAME = {
+    "bonnell": ("bonnell", "atom"), "zen4": ("znver4",), "zen5": ("znver5",)
+}  # fmt: skip
+
 #: Processors that LLVM describes by the model of another one (versions 14 to 19).
 _MODELS = dict.fromkeys(
     ("cortex-a72", "cortex-a73", "cortex-a75", "cortex-a76", "cortex-a77", "cortex-a78"),
@@ -39,14 +46,62 @@ _MODELS = dict.fromkeys(
 )
 
 
+#: What begins a comment that llvm-mca heeds, where it is not #.
+_COMMENTS = {Machine.ARM: "@"}
+
+#: Passes through a loop by the instructions that it has: enough for its steady state.
+_PASSES = ((30, 100), (100, 24), (400, 8))
+_FEWEST_PASSES = 4
+
+#: Pieces of one run of the program: it reads all of a file before it begins.
+_BATCH = 400
+
+
+@dataclass(frozen=True)
+class Task:
+    """A piece of code: a loop, of whose passes one in the steady state counts, or code run once."""
+
+    code: tuple[Instruction, ...]
+    loop: bool
+
+    @property
+    def passes(self) -> int:
+        """How many are simulated."""
+        if not self.loop:
+            return 1
+        size = len(self.code)
+        return next((passes for most, passes in _PASSES if size <= most), _FEWEST_PASSES)
+
+
 @dataclass(frozen=True)
 class Estimator:
-    """llvm-mca for one processor. `note` tells whose model it is where it is not its own."""
+    """llvm-mca for the processor `wanted`.
+
+    `cpu` is what the program is asked for, and `model` the processor whose model that is: another
+    one where the program knows no better.
+    """
 
     program: str
     machine: Machine
     cpu: str
-    note: str
+    model: str
+    wanted: str
+
+    @property
+    def is_approximate(self) -> bool:
+        """Whether the model is that of another processor."""
+        return self.model not in _SAME.get(self.wanted, (self.wanted,))
+
+    @property
+    def note(self) -> str:
+        """Whose model it is where it is not its own."""
+        return f"by the model of {self.model}" if self.is_approximate else ""
+
+    @cached_property
+    def version(self) -> str:
+        """The program's name and version."""
+        found = re.search(r"LLVM version (\S+)", _start([self.program, "--version"], "").stdout)
+        return f"llvm-mca {found[1]}" if found else self.program
 
     def cycles(self, code: Sequence[Instruction], *, loop: bool) -> float:
         """Cycles of one pass: of a loop in its steady state, of other code once from start to end.
@@ -54,14 +109,48 @@ class Estimator:
         Raises ToolchainError for instructions that llvm-mca does not know for this processor.
         """
         passes = _ITERATIONS if loop else 1
+        return self._simulated([assembly(code, self.machine)], passes)[0] / passes
+
+    def batch(self, tasks: Sequence[Task]) -> list[float | None]:
+        """Cycles of many pieces, see `cycles`; None where an instruction is not known.
+
+        Raises ToolchainError if the program cannot be run.
+        """
+        texts = [assembly(task.code, self.machine) for task in tasks]
+        wanted = dict.fromkeys(zip(texts, (task.passes for task in tasks), strict=True))
+        found: dict[tuple[str, int], float | None] = {}
+        for passes in dict.fromkeys(p for _, p in wanted):
+            same = [text for text, p in wanted if p == passes]
+            for start in range(0, len(same), _BATCH):
+                part = same[start : start + _BATCH]
+                for text, cycles in zip(part, self._halved(part, passes), strict=True):
+                    found[text, passes] = None if cycles is None else cycles / passes
+        return [found[text, task.passes] for text, task in zip(texts, tasks, strict=True)]
+
+    def _halved(self, texts: Sequence[str], passes: int) -> list[float | None]:
+        """Total cycles of each; what the program refuses is found by halving."""
+        try:
+            return list(self._simulated(texts, passes))
+        except ToolchainError:
+            if len(texts) == 1:
+                return [None]
+        middle = len(texts) // 2
+        return [*self._halved(texts[:middle], passes), *self._halved(texts[middle:], passes)]
+
+    def _simulated(self, texts: Sequence[str], passes: int) -> list[float]:
+        """Total cycles of so many passes of each piece. Raises ToolchainError."""
+        mark = _COMMENTS.get(self.machine, "#")
+        lines = ["piece:"]
+        for text in texts:
+            lines += [f"{mark} LLVM-MCA-BEGIN", text, f"{mark} LLVM-MCA-END"]
         command = _command(self.program, self.machine, self.cpu)
-        said = _run([*command, f"-iterations={passes}", "-"], assembly(code, self.machine))
-        found = re.search(r"^Total Cycles:\s+(\d+)", said, re.MULTILINE)
-        if not found:
+        said = _run([*command, f"-iterations={passes}", "-"], "\n".join(lines) + "\n")
+        found = re.findall(r"^Total Cycles:\s+(\d+)", said, re.MULTILINE)
+        if len(found) != len(texts):
             raise ToolchainError(
                 "no cycles reported", where=self.program, cure="install another version of llvm"
             )
-        return int(found[1]) / passes
+        return [float(cycles) for cycles in found]
 
 
 def find_estimator(cpu: str, machine: Machine) -> Estimator:
@@ -79,8 +168,7 @@ def find_estimator(cpu: str, machine: Machine) -> Estimator:
             f"unknown processor {cpu!r}", where="--mca",
             cure=f"one of LLVM's for {machine.value}, such as {_example(machine)}",
         )  # fmt: skip
-    model = _MODELS.get(name, "" if name in (names[0], "atom") else name)
-    return Estimator(program, machine, name, f"by the model of {model}" if model else "")
+    return Estimator(program, machine, name, _MODELS.get(name, name), cpu)
 
 
 def _knows(program: str, machine: Machine, cpu: str) -> bool:
@@ -129,7 +217,7 @@ def _run(command: Sequence[str], text: str) -> str:
 
 
 def assembly(code: Sequence[Instruction], machine: Machine) -> str:
-    """Code for an assembler: addresses become one label, calls are left out."""
+    """Code for an assembler: addresses become the label `piece`, calls are left out."""
     lines = []
     for instruction in code:
         if branch_kind(instruction, machine) is Branch.CALL:
@@ -139,13 +227,14 @@ def assembly(code: Sequence[Instruction], machine: Machine) -> str:
             lines += _arm_lines(instruction.mnemonic, operands)
         else:
             lines.append(f"{instruction.mnemonic} {', '.join(operands)}")
-    return "piece:\n" + "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _arm_lines(mnemonic: str, operands: Sequence[str]) -> list[str]:
     """T32 as A32, whose conditions need no IT, as the models know none; constants need not be true.
 
-    A32 cannot encode all of T32's, and GNU's objdump shows the codes of floating ones.
+    A32 cannot encode all of T32's, and GNU's objdump shows the codes of floating ones. What moves
+    several registers, which the models do not know, is one instruction for each.
     """
     name = re.sub(r"\.[nw]$", "", mnemonic)
     if re.fullmatch(r"it[te]*|nop", name):
@@ -156,5 +245,46 @@ def _arm_lines(mnemonic: str, operands: Sequence[str]) -> list[str]:
         operands = [*operands[:-1], "#1.0"]
     elif not name.startswith("v"):
         operands = [re.sub(r"#-?\w+", "#4", o) for o in operands]
+    if single := _single(name, operands):
+        return single
     name = {"addw": "add", "subw": "sub"}.get(name, name)
-    return [f"{name} {', '.join(operands)}"]
+    # Of pairs, the models know no arithmetic.
+    name = re.sub(r"^vp(add|max|min)\.", r"v\1.", name)
+    return [f"{name} {', '.join(half)}" for half in _halves(name, operands)]
+
+
+def _halves(name: str, operands: Sequence[str]) -> list[Sequence[str]]:
+    """Arithmetic on floats twice where it is on q registers: processors of Arm v7 have units of 64
+    bits, and need two cycles (Cortex-A9 NEON MPE, Technical Reference Manual); LLVM's model
+    counts one.
+    """
+    if not re.fullmatch(r"v(add|sub|mul|ml[as]|fm[as]|max|min)\.f32", name):
+        return [operands]
+    if not operands[0].startswith("q"):
+        return [operands]
+
+    def half(operand: str, which: int) -> str:
+        whole = re.fullmatch(r"q(\d+)", operand)
+        return f"d{2 * int(whole[1]) + which}" if whole else operand
+
+    return [[half(o, which) for o in operands] for which in (0, 1)]
+
+
+_SEVERAL = re.compile(r"(v?)(push|pop|ldm|stm)(ia|db|fd)?")
+
+
+def _single(name: str, operands: Sequence[str]) -> list[str]:
+    """Loads and stores of several registers as single ones; nothing for other instructions."""
+    if name in ("ldrd", "strd"):
+        # The register of the address last: it may be loaded, too.
+        pair = sorted(operands[:2], key=lambda r: r in operands[2])
+        return [f"{name[:3]} {r}, {', '.join(operands[2:])}" for r in pair]
+    found = _SEVERAL.fullmatch(name)
+    if not found:
+        return []
+    base = "sp" if "p" in found[2] else operands[0].rstrip("!")
+    access = found[1] + ("ldr" if found[2] in ("pop", "ldm") else "str")
+    names = listed_registers(operands[-1])
+    kept = ["lr" if n == "pc" else n for n in names]
+    moves = [f"add {base}, {base}, #4"] if "p" in found[2] or "!" in operands[0] else []
+    return [*(f"{access} {n}, [{base}, #4]" for n in kept if n != base), *moves]

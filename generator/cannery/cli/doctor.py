@@ -61,7 +61,8 @@ def _program(name: str, package: str, extra: str = "") -> Check:
 
 def _analyser() -> Check:
     found = next(filter(None, map(shutil.which, newest("llvm-mca"))), "")
-    return Check("program llvm-mca", found, "apt install llvm; it is for cannery asm --mca")
+    use = "cannery asm --mca, and for tuning where only an emulator runs programs"
+    return Check("program llvm-mca", found, f"apt install llvm; it is for {use}")
 
 
 def _version(distribution: str) -> str:

@@ -60,7 +60,9 @@ class _Display:
     def decided(self, contest: Contest, found: Mapping[str, Measurement]) -> None:
         """A contest is over."""
         self.bar.advance(self.task)
-        timed = {label: m.us for label, m in found.items() if m.us is not None}
+        estimated = {label: m.estimated_us for label, m in found.items()}
+        times = {label: estimated[label] or m.us for label, m in found.items()}
+        timed = {label: us for label, us in times.items() if us is not None}
         if contest.steps and timed:
             best = min(timed, key=lambda label: timed[label])
             self.lines.append(f"{contest.name}: {timed[best]:.2f} us  {best}")

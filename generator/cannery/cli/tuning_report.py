@@ -40,6 +40,7 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
         "peak_gflops": outcome.peak_gflops,
         "steps": [_step(outcome, layer) for layer in outcome.layers],
         "total_us": {"before": outcome.before_us, "after": outcome.after_us},
+        "estimated": vars(outcome.estimated) if outcome.estimated else None,
         "error": outcome.error,
         "samples": outcome.samples,
         "measured": outcome.measured,
@@ -57,7 +58,7 @@ def _step(outcome: Outcome, layer: Layer) -> dict[str, Any]:
         "name": layer.step.name,
         "op": layer.step.kind,
         "macs": layer.macs,
-        "candidates": [_candidate(outcome, layer, t) for t in _by_time(layer)],
+        "candidates": [_candidate(outcome, layer, t) for t in _by_time(outcome, layer)],
         "chosen": str(layer.chosen),
         "margin": layer.margin,
         "origin": layer.chosen.origin,
@@ -66,27 +67,36 @@ def _step(outcome: Outcome, layer: Layer) -> dict[str, Any]:
 
 def _candidate(outcome: Outcome, layer: Layer, tried: Tried) -> dict[str, Any]:
     measured = tried.measurement
+    us = None if outcome.estimated else tried.us
+    emulated = {"emulated_us": tried.us, "estimated_us": tried.estimated_us}
     return {
         "schedule": tried.label,
-        "us": tried.us,
-        "percent_of_peak": percent_of_peak(layer.macs, tried.us, outcome.peak_gflops),
+        "us": us,
+        **(emulated if outcome.estimated else {}),
+        "percent_of_peak": percent_of_peak(layer.macs, us, outcome.peak_gflops),
         "error": measured.error if measured else None,
         "fault": measured.fault if measured else "",
         "code_bytes": tried.code_bytes,
     }
 
 
-def _by_time(layer: Layer) -> list[Tried]:
-    """All that was measured, the fastest first, then what was not timed."""
+def _by_time(outcome: Outcome, layer: Layer) -> list[Tried]:
+    """All that was measured, or estimated, the fastest first, then what was not."""
     known = [t for t in layer.tried if t.measurement is not None]
-    return sorted(known, key=lambda t: (t.us is None, t.us or 0.0))
+    return sorted(known, key=lambda t: _decisive(outcome, t) or float("inf"))
+
+
+def _decisive(outcome: Outcome, tried: Tried) -> float | None:
+    """The time that decided, or would have."""
+    return tried.estimated_us if outcome.estimated else tried.us
 
 
 def print_report(outcome: Outcome, *, all_layers: bool = False) -> None:
     """A table per network: the best candidates of each layer, then the totals."""
-    layers = [x for x in outcome.layers if all_layers or x.macs or _by_time(x)]
+    layers = [x for x in outcome.layers if all_layers or x.macs or _by_time(outcome, x)]
     rows = [row for layer in layers for row in _rows(outcome, layer)]
-    header = ["layer", "us", "% of peak", "error", "margin", "", "candidate"]
+    times = ["est. us", "emulated us"] if outcome.estimated else ["us", "% of peak"]
+    header = ["layer", *times, "error", "margin", "", "candidate"]
     if sys.stdout.isatty():
         _print_rich(header, rows)
     else:
@@ -103,16 +113,18 @@ def _rows(outcome: Outcome, layer: Layer) -> list[list[str]]:
     chosen = str(layer.chosen)
     counts: dict[str, int] = {}
     rows: list[list[str]] = []
-    for tried in _by_time(layer):
+    for tried in _by_time(outcome, layer):
         schedule = tried.ranked.choice.schedule.id
         counts[schedule] = counts.get(schedule, 0) + 1
         is_chosen = tried.label == chosen
         if not is_chosen and (counts[schedule] > _PER_SCHEDULE or len(rows) >= _SHOWN):
             continue
         percent = percent_of_peak(layer.macs, tried.us, outcome.peak_gflops)
+        # The peak of an emulator says nothing.
+        more = tried.us if outcome.estimated else percent
         margin = layer.margin if is_chosen else None
         rows.append([
-            "", _number(tried.us), _number(percent), f"{tried.error:.1g}",
+            "", _number(_decisive(outcome, tried)), _number(more), f"{tried.error:.1g}",
             "" if margin is None else f"{margin:+.1%}",
             "chosen" if is_chosen else _excuse(layer, tried), tried.label,
         ])  # fmt: skip
@@ -148,7 +160,7 @@ def _print_rich(header: list[str], rows: list[list[str]]) -> None:
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in header:
-        numeric = name in ("us", "% of peak", "error", "margin")
+        numeric = name.endswith("us") or name in ("% of peak", "error", "margin")
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         style = "bold green" if row[5].startswith("chosen") else ""
@@ -167,11 +179,19 @@ def _totals(outcome: Outcome) -> list[str]:
             f"{where}: {outcome.before_us:.3g} us before, {outcome.after_us:.3g} us after tuning "
             f"({factor:.2f} times as fast)"
         )
+    elif outcome.estimated:
+        found = outcome.estimated
+        lines.append(f"{where}: {found.by}, and the cost model")
+        lines.append(
+            f"about {found.after_us:.3g} us by that, {found.before_us:.3g} us without tuning; "
+            "the times of an emulator decide nothing"
+        )
     elif outcome.origin is Origin.EMULATED:
         lines.append(f"{where}: an emulator tells no times; the cost model chose")
+    how = "checked and estimated" if outcome.estimated else "measured"
+    peak = "" if outcome.estimated else f"; peak {outcome.peak_gflops:.3g} GFLOP/s"
     lines.append(
         f"error {outcome.error:.2g} over {outcome.samples} samples; "
-        f"{outcome.measured} candidates measured in {outcome.seconds:.1f} s; "
-        f"peak {outcome.peak_gflops:.3g} GFLOP/s"
+        f"{outcome.measured} candidates {how} in {outcome.seconds:.1f} s{peak}"
     )
     return lines + list(outcome.notes)

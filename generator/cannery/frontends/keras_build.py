@@ -24,6 +24,8 @@ from cannery.ir.graph import Graph, GraphBuilder
 #: Where nothing better is known: Keras shows what is wrong when it builds the layer again.
 _CURE = "check the layer and the size of its input in Keras, and save the model again"
 
+_STATEFUL = "save the model with stateful=False"
+
 
 def build_graph(model: ModelConfig, store: WeightStore, options: ImportOptions) -> Graph:
     """The graph of a model.
@@ -75,7 +77,8 @@ class _Importer:
             self._values[Value(number, 0)] = self._input(self._network.applications[number])
         for number in self._needed:
             if number not in inputs:
-                self._values[Value(number, 0)] = self._apply(self._network.applications[number])
+                for k, value in enumerate(self._apply(self._network.applications[number])):
+                    self._values[Value(number, k)] = value
         outputs = [(name, self._value(value)) for name, value in self._network.outputs]
         return finish(self._builder, names, outputs, self._options)
 
@@ -91,7 +94,7 @@ class _Importer:
                 listed = ", ".join(open_dims) or "none"
                 raise OptionError(f"no open dimension is called {name!r}", cure=f"open: {listed}")
 
-    def _apply(self, application: Application) -> str:
+    def _apply(self, application: Application) -> Sequence[str]:
         layer = application.target
         if not isinstance(layer, Layer):
             raise ModelError("is no input of the model", where=f"layer {application.name!r}")
@@ -102,7 +105,10 @@ class _Importer:
             inputs = [self._value(v) for v in application.inputs]
             for value, shape in zip(inputs, application.shapes, strict=True):
                 self._check_shape(value, shape)
-            return layer.plan.build(scope, inputs)
+            if layer.plan.stateful:
+                raise UnsupportedError("it is stateful", cure=_STATEFUL)
+            built = layer.plan.build(scope, inputs)
+            return [built] if isinstance(built, str) else built
         except UnsupportedError as error:
             problem = Problem(application.name, layer.class_name, error.what, error.cure)
             raise UnsupportedLayersError([problem]) from error
@@ -128,7 +134,8 @@ class _Importer:
 
     def _value(self, value: Value) -> str:
         if value not in self._values:
-            raise ModelError(f"reads output {value.output} of a layer that has one output")
+            count = sum(value.application == known.application for known in self._values)
+            raise ModelError(f"reads output {value.output} of a layer that has {count}")
         return self._values[value]
 
     def _input(self, application: Application) -> str:

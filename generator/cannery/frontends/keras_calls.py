@@ -18,6 +18,9 @@ _MAX_DEPTH = 32
 
 _CONSTANT = "_CONSTANT_VALUE"
 
+#: The argument of recurrent layers that holds tensors.
+_STATES = "initial_state"
+
 
 @dataclass(frozen=True)
 class TensorRef:
@@ -83,8 +86,9 @@ def parse_call(node: object) -> Structure:
     """
     if isinstance(node, dict) and "args" in node:
         return _parse_call_3(node)
-    _check_kwargs_2(node)
-    return parse_structure(node, "inbound_nodes")
+    states = _check_kwargs_2(node)
+    structure = parse_structure(node, "inbound_nodes")
+    return (structure, *states) if states else structure
 
 
 def _parse_call_3(node: Mapping[str, object]) -> Structure:
@@ -95,8 +99,10 @@ def _parse_call_3(node: Mapping[str, object]) -> Structure:
     first, more = (args[0], args[1:]) if args else (rest.pop("inputs", None), [])
     if any(value is not None for value in more):
         raise UnsupportedError("it is called with more than its inputs", cure=_CALL_CURE)
+    states = rest.pop(_STATES, None)
     _check_kwargs(rest)
-    return _structure_3(first, 0)
+    structure = _structure_3(first, 0)
+    return structure if states is None else (structure, _structure_3(states, 0))
 
 
 def _structure_3(value: object, depth: int) -> Structure:
@@ -149,14 +155,20 @@ def _is_nothing(value: object) -> bool:
     return value is None
 
 
-def _check_kwargs_2(node: object) -> None:
+def _check_kwargs_2(node: object) -> list[Structure]:
+    """Refuses arguments that are no tensors; returns the initial states of recurrent layers."""
+    states: list[Structure] = []
     for part in _walk(node, 0):
         if not isinstance(part, list) or not part or not isinstance(part[0], str):
             continue
         if part[0] == _CONSTANT:
             raise UnsupportedError("it is called with a constant", cure=_CALL_CURE)
         if len(part) == 4 and isinstance(part[3], dict):
-            _check_kwargs(part[3])
+            rest = dict(part[3])
+            given = rest.pop(_STATES, None)
+            states += [] if given is None else [parse_structure(given, _STATES)]
+            _check_kwargs(rest)
+    return states
 
 
 def scan_refs(node: object) -> tuple[TensorRef, ...]:

@@ -158,8 +158,8 @@ _COUNTER = re.compile(r"(_\d+)?(:\d+)?$", re.ASCII)
 
 _KNOWN = frozenset(
     """
-    kernel bias depthwise_kernel pointwise_kernel gamma beta moving_mean moving_variance
-    moving_stddev renorm_mean renorm_stddev alpha mean variance count
+    kernel recurrent_kernel bias depthwise_kernel pointwise_kernel gamma beta
+    moving_mean moving_variance moving_stddev renorm_mean renorm_stddev alpha mean variance count
     """.split()
 )
 

@@ -16,6 +16,7 @@ from cannery.passes.lift_1d import lift_1d
 from cannery.passes.lower_batch_norm import lower_batch_norm
 from cannery.passes.pad_into_window import pad_into_window
 from cannery.passes.simplify_movement import simplify_movement
+from cannery.passes.simplify_recurrent import simplify_recurrent
 from cannery.passes.transpose_into_matmul import transpose_into_matmul
 from cannery.passes.upsample_into_conv import upsample_into_conv
 
@@ -25,6 +26,7 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("fold_constants", fold_constants),
     ("lower_batch_norm", lower_batch_norm),
     ("simplify_movement", simplify_movement),
+    ("simplify_recurrent", simplify_recurrent),
     ("transpose_into_matmul", transpose_into_matmul),
     ("pad_into_window", pad_into_window),
     ("fold_scale_shift", fold_scale_shift),

@@ -89,8 +89,10 @@ def make_step(graph: Graph, anchors: tuple[Node, ...], epilogue_nodes: tuple[Nod
 
 
 def _may_fuse(node: Node) -> bool:
-    """Whether an epilogue may follow a node: not where it is a mere view of memory."""
-    return node.op.kind not in ("Reshape", "Identity", "Concat")
+    """Whether an epilogue may follow a node: not where it is a mere view of memory, or where it
+    reads again what it wrote.
+    """
+    return node.op.kind not in ("Reshape", "Identity", "Concat", "Lstm", "Gru", "Rnn")
 
 
 def _read_counts(graph: Graph) -> dict[str, int]:

@@ -29,7 +29,7 @@ class Origin(str, Enum):
 
     DEVICE = "device"  # the processor that it is meant for
     HOST = "host"  # another processor that runs the same code
-    ESTIMATED = "estimated"  # the cost model
+    ESTIMATED = "estimated"  # a model of the processor, or the cost model; nothing was measured
     EMULATED = "emulated"
 
 

@@ -25,6 +25,8 @@ class Target:
     make a self-contained executable. `emulator` is the strictest emulation there is: a CPU without
     the instructions that the target lacks. `cpu_flags` are the words of /proc/cpuinfo that a host
     needs to run such programs itself. `board` names files in toolchains/ that every program links.
+    `pipeline` is LLVM's name of the processor ("": none in particular), `mhz` a usual clock of it,
+    by which estimated cycles become microseconds.
     """
 
     name: str
@@ -36,6 +38,8 @@ class Target:
     emulator: tuple[str, ...] = ()
     cpu_flags: tuple[str, ...] = ()
     board: tuple[str, ...] = ()
+    pipeline: str = ""
+    mhz: int = 0
 
 
 _X86, _I686 = "x86_64-linux-gnu", "i686-linux-gnu"
@@ -93,13 +97,14 @@ def _plain(isa: Isa) -> Target:
 
 
 def _cpu(
-    name: str, cpu: str, isa: str, bits: int, flags: str, emulator: str, cpu_flags: str = ""
-) -> Target:
+    name: str, cpu: str, isa: str, bits: int, flags: str, emulator: str,
+    pipeline: str, mhz: int, cpu_flags: str = "",
+) -> Target:  # fmt: skip
     row = isa_row(isa).with_bits(bits)
     needed = tuple(f"{_CPU_FLAGS[isa]} {cpu_flags}".split())
     return Target(
         name, cpu, row, _triple(row), tuple(flags.split()),
-        emulator=tuple(emulator.split()), cpu_flags=needed,
+        emulator=tuple(emulator.split()), cpu_flags=needed, pipeline=pipeline, mhz=mhz,
     )  # fmt: skip
 
 
@@ -114,17 +119,19 @@ _CORTEX_M7 = Target(
 
 _CPUS = (
     _cpu("atom32", "Intel Atom Bonnell, 32 bit (NAO V5)", "ssse3", 32,
-         f"-march=bonnell {_FPMATH}", _EMULATOR_32, "movbe"),
+         f"-march=bonnell {_FPMATH}", _EMULATOR_32, "bonnell", 1600, "movbe"),
     _cpu("silvermont", "Intel Atom Silvermont (NAO V6)", "sse42", 64, "-march=silvermont",
-         "qemu-x86_64 -cpu Westmere,+movbe,+rdrand,+3dnowprefetch", "movbe rdrand 3dnowprefetch"),
+         "qemu-x86_64 -cpu Westmere,+movbe,+rdrand,+3dnowprefetch", "silvermont", 1900,
+         "movbe rdrand 3dnowprefetch"),
     _cpu("armv7-a9", "Arm Cortex-A9 with NEON", "neon32", 32,
-         "-mcpu=cortex-a9 -mfpu=neon -mfloat-abi=hard", "qemu-arm -cpu cortex-a9"),
+         "-mcpu=cortex-a9 -mfpu=neon -mfloat-abi=hard", "qemu-arm -cpu cortex-a9",
+         "cortex-a9", 1000),
     _cpu("aarch64-a53", "Arm Cortex-A53", "neon64", 64, "-mcpu=cortex-a53",
-         "qemu-aarch64 -cpu cortex-a53"),
+         "qemu-aarch64 -cpu cortex-a53", "cortex-a53", 1200),
     _cpu("aarch64-a72", "Arm Cortex-A72", "neon64", 64, "-mcpu=cortex-a72",
-         "qemu-aarch64 -cpu cortex-a72"),
+         "qemu-aarch64 -cpu cortex-a72", "cortex-a72", 1500),
     _cpu("aarch64-a78", "Arm Cortex-A78", "neon64dot", 64, "-mcpu=cortex-a78",
-         "qemu-aarch64 -cpu max"),
+         "qemu-aarch64 -cpu max", "cortex-a78", 2000),
     _CORTEX_M7,
 )  # fmt: skip
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from cannery.errors import ToolchainError
 from cannery.target.compiler import CURE, first_error
 from cannery.target.toolchain import Toolchain
+from cannery.tune.elf import function_places
 from cannery.tune.harness import Candidate, Harness
 
 _TIMEOUT = 4 * 3600.0
@@ -205,3 +206,15 @@ def _singly(
 def with_flags(toolchain: Toolchain, *flags: str) -> Toolchain:
     """The same toolchain with more compiler flags."""
     return replace(toolchain, cflags=(*toolchain.cflags, *flags))
+
+
+def code_sizes(built: Built) -> dict[str, int]:
+    """Bytes of machine code of each candidate, by symbol."""
+    sizes = dict.fromkeys((c.symbol for c in built.candidates), 0)
+    length = len(next(iter(sizes), ""))
+    for name, place in function_places(built.executable).items():
+        at = name.find("trial")
+        symbol = name[at : at + length]
+        if at >= 0 and symbol in sizes:
+            sizes[symbol] += place.size
+    return sizes

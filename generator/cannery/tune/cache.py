@@ -24,13 +24,15 @@ from cannery import __version__
 @dataclass(frozen=True)
 class Measurement:
     """What is known of a candidate: error against the reference, fault if any, microseconds of one
-    call (None: not timed), bytes of machine code.
+    call (None: not timed), bytes of machine code, and the same microseconds estimated without
+    running it (None: not estimated).
     """
 
     error: float
     fault: str = ""
     us: float | None = None
     code_bytes: int = 0
+    estimated_us: float | None = None
 
 
 @dataclass(frozen=True)

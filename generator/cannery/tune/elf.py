@@ -1,6 +1,7 @@
-"""Sizes of functions in an ELF file: how much code a candidate has become.
+"""Functions and constants in an ELF file: how much code a candidate has become, and where it is.
 
-Reads the symbol table (System V ABI, chapter 4), little-endian files of 32 and 64 bits.
+Reads symbol table and segments (System V ABI, chapters 4 and 5), little-endian files of 32 and 64
+bits.
 """
 
 from __future__ import annotations
@@ -12,28 +13,39 @@ from pathlib import Path
 
 _SYMBOL_TABLE = 2
 _FUNCTION = 2
+_LOADED = 1
 
 
 @dataclass(frozen=True)
 class _Class:
-    """Where the fields of a file class are: headers, section headers, symbols."""
+    """Where the fields of a file class are: headers, section headers, symbols, program headers."""
 
     header: str
     section: str
     symbol: str
-    value_index: tuple[int, int, int]  # name, info, size in a symbol
+    value_index: tuple[int, int, int, int]  # name, info, size, value in a symbol
+    segment: str
+    segment_index: tuple[int, int, int]  # offset, address, size in the file in a program header
 
 
 _CLASSES = {
-    1: _Class("<16xHHIIIIIHHHHHH", "<IIIIIIIIII", "<IIIBBH", (0, 3, 2)),
-    2: _Class("<16xHHIQQQIHHHHHH", "<IIQQQQIIQQ", "<IBBHQQ", (0, 1, 5)),
+    1: _Class("<16xHHIIIIIHHHHHH", "<IIIIIIIIII", "<IIIBBH", (0, 3, 2, 1), "<IIIIIIII", (1, 2, 4)),
+    2: _Class("<16xHHIQQQIHHHHHH", "<IIQQQQIIQQ", "<IBBHQQ", (0, 1, 5, 4), "<IIQQQQQQ", (2, 3, 5)),
 }
 
 
-def function_sizes(path: Path) -> dict[str, int]:
-    """Bytes of every function by name; empty for what is no such file."""
+@dataclass(frozen=True)
+class Place:
+    """Where a function begins, and its bytes."""
+
+    address: int
+    size: int
+
+
+def function_places(path: Path) -> dict[str, Place]:
+    """Where every function is, by name; empty for what is no such file."""
     data = path.read_bytes()
-    kind = _CLASSES.get(data[4]) if data[:4] == b"\x7fELF" and data[5:6] == b"\x01" else None
+    kind = _class_of(data)
     if kind is None:
         return {}
     try:
@@ -42,7 +54,41 @@ def function_sizes(path: Path) -> dict[str, int]:
         return {}
 
 
-def _functions(data: bytes, kind: _Class) -> Iterator[tuple[str, int]]:
+@dataclass(frozen=True)
+class Image:
+    """The bytes that are loaded from a file, by (first address, bytes)."""
+
+    parts: tuple[tuple[int, bytes], ...]
+
+    def read(self, address: int, size: int) -> int | None:
+        """The little-endian number at an address; None where the file has none."""
+        for first, data in self.parts:
+            if first <= address and address + size <= first + len(data):
+                return int.from_bytes(data[address - first : address - first + size], "little")
+        return None
+
+
+def load_image(path: Path) -> Image:
+    """What a program's file puts into memory; nothing for what is no such file."""
+    data = path.read_bytes()
+    kind = _class_of(data)
+    if kind is None:
+        return Image(())
+    header = struct.unpack_from(kind.header, data)
+    found = []
+    for number in range(header[9]):
+        row = struct.unpack_from(kind.segment, data, header[4] + number * header[8])
+        offset, address, size = (row[k] for k in kind.segment_index)
+        if row[0] == _LOADED:
+            found.append((address, data[offset : offset + size]))
+    return Image(tuple(found))
+
+
+def _class_of(data: bytes) -> _Class | None:
+    return _CLASSES.get(data[4]) if data[:4] == b"\x7fELF" and data[5:6] == b"\x01" else None
+
+
+def _functions(data: bytes, kind: _Class) -> Iterator[tuple[str, Place]]:
     header = struct.unpack_from(kind.header, data)
     offset, size, count = header[5], header[10], header[11]
     sections = [struct.unpack_from(kind.section, data, offset + k * size) for k in range(count)]
@@ -53,7 +99,7 @@ def _functions(data: bytes, kind: _Class) -> Iterator[tuple[str, int]]:
         names = sections[link][4]
         for at in range(start, start + length, each):
             symbol = struct.unpack_from(kind.symbol, data, at)
-            name, info, size_of = (symbol[k] for k in kind.value_index)
+            name, info, size_of, value = (symbol[k] for k in kind.value_index)
             if info & 0xF == _FUNCTION:
                 end = data.index(b"\0", names + name)
-                yield data[names + name : end].decode("ascii", "replace"), int(size_of)
+                yield data[names + name : end].decode("ascii", "replace"), Place(value, size_of)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -48,6 +49,12 @@ class Tried:
         return self.measurement.us if self.measurement else None
 
     @property
+    def estimated_us(self) -> float | None:
+        """The time to choose by, where one was estimated."""
+        known = self.measurement is not None and self.measurement.estimated_us is not None
+        return self.option.cost if known else None
+
+    @property
     def code_bytes(self) -> int:
         return self.measurement.code_bytes if self.measurement else 0
 
@@ -62,8 +69,9 @@ class Optimizer:
     """Everything that is known when plans are made.
 
     `contests` and `estimates` by unit, `reorders` the contest of each change of order, `known`
-    measurements by code. Times from an emulator are never
-    used: then the cost model ranks. `fixed` are choices that better measurements made before.
+    measurements by code. Times from an emulator are never used: then estimated ones rank, where
+    `origin` says so, with the cost model, or the cost model alone. `fixed` are choices that better
+    measurements made before.
     """
 
     graph: Graph
@@ -80,8 +88,14 @@ class Optimizer:
 
     @property
     def timed(self) -> bool:
-        """Whether the times may decide."""
-        return self.origin is not Origin.EMULATED
+        """Whether measured times may decide."""
+        return self.origin in (Origin.DEVICE, Origin.HOST)
+
+    def time(self, found: Measurement | None) -> float | None:
+        """The microseconds of a candidate that are worth something, if there are any."""
+        if found is None or self.origin is Origin.EMULATED:
+            return None
+        return found.us if self.timed else found.estimated_us
 
     def measurement(self, index: int, ranked: Ranked) -> Measurement | None:
         """What was measured of a candidate of a step."""
@@ -92,6 +106,18 @@ class Optimizer:
         candidate = next(c for c in contest.candidates if c.trial.label == first)
         return self.known.get(candidate.code_key())
 
+    def cost(self, found: Measurement | None, cycles: float) -> float:
+        """Microseconds to choose by: measured ones if there are any.
+
+        Estimated ones are averaged with what the cost model says (`cycles`), geometrically: the one
+        knows the code, the other memory and caches, and together they rank better than each alone
+        (`benchmarks/cost_model.py --mca`).
+        """
+        us, modelled = self.time(found), cycles / self.cycles_per_us
+        if us is None:
+            return modelled
+        return us if self.timed or not modelled else math.sqrt(us * modelled)
+
     @cached_property
     def cycles_per_us(self) -> float:
         """The median over all that was both measured and estimated, for what was only estimated."""
@@ -99,8 +125,9 @@ class Optimizer:
         for index in self.contests:
             for ranked in self.estimates[index]:
                 found = self.measurement(index, ranked)
-                if found and found.us and ranked.cycles > 0:
-                    ratios.append(ranked.cycles / found.us)
+                us = self.time(found)
+                if us and ranked.cycles > 0:
+                    ratios.append(ranked.cycles / us)
         return median(ratios) if ratios else CYCLES_PER_US
 
     @cached_property
@@ -111,11 +138,11 @@ class Optimizer:
     def _tried(self, index: int) -> tuple[Tried, ...]:
         found = []
         pairs = [(r, self.measurement(index, r)) for r in self.estimates[index]]
-        decided = self.timed and any(m and m.us is not None and self.sound(m) for _, m in pairs)
+        decided = any(m and self.time(m) is not None and self.sound(m) for _, m in pairs)
         for ranked, measured in pairs:
             usable = self.sound(measured) if measured else not ranked.choice.inexact
             if decided and not is_view(ranked.choice.schedule):
-                usable &= measured is not None and measured.us is not None
+                usable &= self.time(measured) is not None
             found.append(self._with_option(index, ranked, measured, usable))
         return tuple(sorted(found, key=lambda t: (not t.usable, t.option.cost)))
 
@@ -127,7 +154,7 @@ class Optimizer:
         self, index: int, ranked: Ranked, measured: Measurement | None, usable: bool
     ) -> Tried:
         us = measured.us if measured and self.timed else None
-        cost = us if us is not None else ranked.cycles / self.cycles_per_us
+        cost = self.cost(measured, ranked.cycles)
         origin = self.origin.value if us is not None else Origin.ESTIMATED.value
         choice = replace(ranked.choice, us=us, origin=origin)
         option = make_option(self.graph, self.units[index].step, choice, self.isa, cost)
@@ -155,7 +182,7 @@ class Optimizer:
             t
             for t in usable
             if (t.option.reads, t.option.writes) == (best.reads, best.writes)
-            and t.option.choice.us is not None
+            and self.time(t.measurement) is not None
             and t.option.cost <= best.cost * (1 + TIE)
         ]
         return min(ties, key=lambda t: t.code_bytes).option if ties else best
@@ -167,9 +194,7 @@ class Optimizer:
         if contest is None:
             return type_.elements / self.cycles_per_us
         found = self.known.get(contest.candidates[0].code_key())
-        if self.timed and found is not None and found.us is not None:
-            return found.us
-        return contest.ranked[0].cycles / self.cycles_per_us
+        return self.cost(found, contest.ranked[0].cycles)
 
     def plans(self, count: int) -> list[Plan]:
         """The cheapest plans, the best first, then the best where code is fetched; all differ."""
@@ -196,6 +221,11 @@ class Optimizer:
         """The same plan with what was measured of its choices."""
         found = ((k, c, self.find(k, c)) for k, c in plan.picks)
         return Plan(plan.cost, tuple((k, t.option.choice if t else c) for k, c, t in found))
+
+    def sum_of_steps(self, plan: Plan) -> float:
+        """Microseconds of the steps of a plan, without changes of order between them."""
+        found = (self.find(k, choice) for k, choice in plan.picks)
+        return sum(t.option.cost for t in found if t)
 
     def rivals(self, index: int, choice: Choice) -> list[Tried]:
         """Other usable candidates that read and write the same orders, by cost."""

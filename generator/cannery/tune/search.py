@@ -15,10 +15,10 @@ from typing import Protocol as Interface
 
 from cannery.target.runner import Origin, Runner, host_cpu_name
 from cannery.target.toolchain import Toolchain
-from cannery.tune.build import Built, build
+from cannery.tune.build import Built, build, code_sizes
 from cannery.tune.cache import Environment, Measurement, MeasurementCache, environment_text
 from cannery.tune.contests import Contest
-from cannery.tune.elf import function_sizes
+from cannery.tune.estimates import Pipeline
 from cannery.tune.harness import Candidate, Harness
 from cannery.tune.measure import Context, Protocol, alone, check, measure, measure_peak
 
@@ -66,16 +66,21 @@ class Quiet:
 
 @dataclass(frozen=True)
 class Bench:
-    """Where candidates are built and timed: the devices of a toolchain, all alike."""
+    """Where candidates are built and timed: the devices of a toolchain, all alike.
+
+    `pipeline` is for processors that are not at hand: it tells the times that candidates are
+    chosen by.
+    """
 
     toolchain: Toolchain
     runners: tuple[Runner, ...]
     context: Context = Context.WARM
+    pipeline: Pipeline | None = None
 
     @property
     def origin(self) -> Origin:
-        """What the times are worth."""
-        return self.runners[0].origin
+        """What the times are worth that decide."""
+        return Origin.ESTIMATED if self.pipeline else self.runners[0].origin
 
     def environment(self) -> Environment:
         """What the times depend on."""
@@ -84,7 +89,8 @@ class Bench:
         flags = " ".join([*self.toolchain.compiler.command, *self.toolchain.cflags])
         compiler = f"{self.toolchain.compiler.version}, {environment_text()}"
         cold = f", {self.context.value}" if self.context is Context.COLD else ""
-        return Environment(compiler, flags, cpu, self.origin.value + cold)
+        estimate = f", {self.pipeline.key}" if self.pipeline else ""
+        return Environment(compiler, flags, cpu, runner.origin.value + cold + estimate)
 
 
 @dataclass
@@ -179,6 +185,7 @@ class Search:
             built = build(folder, harness, candidates, self.bench.toolchain)
             self.progress.stage("checking them against the reference")
             found = self._check(built, candidates)
+            self._estimate(built, found)
             if not self.cache.peak_gflops:
                 self.cache.peak_gflops = measure_peak(built, self.bench.runners[0])
             self.progress.stage("timing")
@@ -204,6 +211,15 @@ class Search:
                 verdict = verdicts[symbol]
                 found[symbol] = Measurement(verdict.error, verdict.fault, None, sizes[symbol])
         return found
+
+    def _estimate(self, built: Built, found: dict[str, Measurement]) -> None:
+        """Add the estimates, where candidates are chosen by them."""
+        if self.bench.pipeline is None:
+            return
+        self.progress.stage("estimating")
+        times = self.bench.pipeline.times(built, self.bench.toolchain)
+        for symbol, us in times.items():
+            found[symbol] = replace(found[symbol], estimated_us=us)
 
     def _time(self, built: Built, batch: Sequence[Contest], found: dict[str, Measurement]) -> None:
         """Time the contests of a program, on all devices side by side."""
@@ -244,15 +260,3 @@ class Search:
         with alone(runner):
             times = measure(built, runner, self.protocol, where)
         return {s: t.us for s, t in times.items()}
-
-
-def code_sizes(built: Built) -> dict[str, int]:
-    """Bytes of machine code of each candidate, by symbol."""
-    sizes = dict.fromkeys((c.symbol for c in built.candidates), 0)
-    length = len(next(iter(sizes), ""))
-    for name, size in function_sizes(built.executable).items():
-        at = name.find("trial")
-        symbol = name[at : at + length]
-        if at >= 0 and symbol in sizes:
-            sizes[symbol] += size
-    return sizes

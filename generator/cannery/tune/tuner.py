@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from cannery import __version__
+from cannery.errors import ToolchainError
 from cannery.execution.program import NetworkProgram
 from cannery.execution.samples import reference_outputs, seeded_samples
 from cannery.ir.evaluate import evaluate_all
@@ -18,7 +19,7 @@ from cannery.ir.tensor import TensorType
 from cannery.options import Options
 from cannery.pipeline import import_graph, io_order, load_model
 from cannery.schedule.program import Choice, Step
-from cannery.target.runner import Origin, host_cpu_name
+from cannery.target.runner import Origin, Runner, host_cpu_name
 from cannery.target.toolchain import Toolchain, find_toolchain, resolve_target
 from cannery.tune.confirm import Judge
 from cannery.tune.contests import (
@@ -30,6 +31,7 @@ from cannery.tune.contests import (
     rank,
 )
 from cannery.tune.defaults import Defaults
+from cannery.tune.estimates import Estimated, Pipeline, find_pipeline
 from cannery.tune.lookup import find_record
 from cannery.tune.measure import TIE, Context, Protocol, refuse_emulated
 from cannery.tune.optimize import Optimizer, Tried, plan_text
@@ -113,7 +115,10 @@ class Layer:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of it. Times in microseconds, None under an emulator; `error` is the network's."""
+    """What came of it. Times in microseconds, None where none were measured.
+
+    `error` is the network's; `estimated` is there if estimates decided.
+    """
 
     toolchain: Toolchain
     origin: Origin
@@ -131,6 +136,7 @@ class Outcome:
     untried: tuple[str, ...] = ()
     partly: tuple[str, ...] = ()
     context: Context = Context.WARM
+    estimated: Estimated | None = None
 
 
 @dataclass(frozen=True)
@@ -192,7 +198,7 @@ class Tuner:
         name = self.toolchain.target.name
         self.path = record_path(self.options.model, name, self.options.tuning)
         self.context = self.take_record(read_record(self.path))
-        self.bench = Bench(self.toolchain, runners, self.context)
+        self.bench = Bench(self.toolchain, runners, self.context, self.pipeline(runners[0]))
         self.progress.stage("reading the model")
         self.graph = import_graph(self.options)
         self.units = make_units(self.graph)
@@ -207,7 +213,25 @@ class Tuner:
             self.layers(optimizer, chosen.plan), before, after, chosen.error, len(self.samples),
             time.monotonic() - self.started, search.measured, self.path, changed,
             tuple(self.notes), self.untried, self.partly, self.context,
+            self.estimates(optimizer, chosen.plan),
         )  # fmt: skip
+
+    def pipeline(self, runner: Runner) -> Pipeline | None:
+        """The model of the processor, where only an emulator runs programs; else times decide."""
+        if runner.origin is not Origin.EMULATED:
+            return None
+        try:
+            return find_pipeline(self.toolchain.target)
+        except ToolchainError as error:
+            self.notes.append(f"nothing was estimated: {error}")
+            return None
+
+    def estimates(self, optimizer: Optimizer, plan: Plan) -> Estimated | None:
+        """What was estimated of the network without tuning, and of a plan."""
+        if self.bench.pipeline is None:
+            return None
+        before, after = map(optimizer.sum_of_steps, (self.default, plan))
+        return Estimated(self.bench.pipeline.text, before, after)
 
     def take_record(self, record: Record | None) -> Context:
         """Go on from the record of an earlier tuning; returns the context of this one.
@@ -268,7 +292,8 @@ class Tuner:
         self.progress.stage("generating candidates")
         contests = self.step_contests(maker, estimates)
         reorders = self.reorder_contests(maker, estimates)
-        protocol = EMULATED_PROTOCOL if self.bench.origin is Origin.EMULATED else None
+        emulated = self.bench.runners[0].origin is Origin.EMULATED
+        protocol = EMULATED_PROTOCOL if emulated else None
         search = Search(self.bench, self.options.max_error, self.progress, self.settings.budget)
         if protocol:
             search.protocol = protocol
@@ -421,6 +446,8 @@ class Tuner:
             "cpu": target.cpu if self.bench.runners[0].command else host_cpu_name(),
             "flags": code_flags((*self.toolchain.compiler.command[1:], *self.toolchain.cflags)),
         }
+        if self.bench.pipeline:
+            provenance["estimated"] = self.bench.pipeline.text
         return Record(
             FORMAT, __version__, self.options.model.stem, target.name, self.isa.name,
             self.isa.bits, key, provenance, confirmed(entries, self.old), many,

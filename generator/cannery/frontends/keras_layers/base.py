@@ -58,8 +58,12 @@ class Scope:
 
     def node(self, op: Op, inputs: Sequence[str], label: str = "") -> str:
         """Append a node called as this application, or `<name>/<label>`; returns its output."""
+        return self.nodes(op, inputs, label)[0]
+
+    def nodes(self, op: Op, inputs: Sequence[str], label: str = "") -> tuple[str, ...]:
+        """The same for an operator with several outputs; absent inputs are the empty string."""
         name = f"{self.name}/{label}" if label else self.name
-        return self._builder.node(op, inputs, name=self._builder.unique(name))
+        return self._builder.nodes(op, inputs, name=self._builder.unique(name))
 
     def shape(self, value: str) -> tuple[int, ...]:
         """The shape of a value, batch included."""
@@ -142,8 +146,8 @@ class Scope:
         return self.transposed(value, "channels_first", (0, rank - 1, *range(1, rank - 1)))
 
 
-#: One application: the inputs of a layer (flat) to its output.
-Build = Callable[[Scope, Sequence[str]], str]
+#: One application: the inputs of a layer (flat) to its output, or to a list of several.
+Build = Callable[[Scope, Sequence[str]], "str | list[str]"]
 
 
 @dataclass(frozen=True)
@@ -151,13 +155,15 @@ class Plan:
     """What a layer does and stores.
 
     `weights` are its trainable variables and `state` the others, in the order in which Keras makes
-    them. `children` are the layers with weights that it holds as attributes.
+    them. `children` are the layers with weights that it holds, by attribute, or by attributes
+    joined with `/`. A `stateful` one goes on in each run where it stood after the last.
     """
 
     build: Build
     weights: tuple[str, ...] = ()
     state: tuple[str, ...] = ()
     children: Mapping[str, Layer] | None = None
+    stateful: bool = False
 
 
 @dataclass(frozen=True)

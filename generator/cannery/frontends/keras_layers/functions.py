@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.keras_config import LayerConfig
-from cannery.frontends.keras_layers.base import Layer, Scope, is_activation, read_layer
+from cannery.frontends.keras_layers.base import (
+    Layer,
+    LayerPath,
+    Scope,
+    is_activation,
+    read_layer,
+)
 from cannery.frontends.keras_version import KerasVersion
+from cannery.ir.graph import Array, GraphBuilder
 from cannery.ops.elementwise.activations import (
     Celu,
     Clip,
@@ -28,7 +35,7 @@ from cannery.ops.elementwise.activations import (
 )
 from cannery.ops.elementwise.binary import Sub
 from cannery.ops.elementwise.unary import Exp, Neg
-from cannery.ops.registry import Op
+from cannery.ops.registry import Elementwise, Op
 from cannery.ops.softmax.op import LogSoftmax, Softmax
 
 #: Slope of the function leaky_relu, in both Keras 2 and 3; the layer LeakyReLU has another one.
@@ -169,7 +176,9 @@ def _read_activation_layer(
     inner = read_layer(LayerConfig(owner.name, class_name, values, owner.version))
 
     def apply(scope: Scope, x: str) -> str:
-        return inner.plan.build(scope, [x])
+        y = inner.plan.build(scope, [x])
+        assert isinstance(y, str)
+        return y
 
     return Activation(class_name.lower(), apply, pointwise=False, child=inner)
 
@@ -180,6 +189,37 @@ def apply_activation(scope: Scope, x: str, activation: Activation | None) -> str
         return x
     attribute = None if activation.child is None else "activation"
     return activation.apply(scope.under(activation.label, attribute=attribute), x)
+
+
+def chain_of(activation: Activation | None, key: str) -> tuple[Elementwise, ...]:
+    """An activation as operators applied one after the other, for cells that compute it inside.
+
+    Raises UnsupportedError for one that is no such chain, as softmax.
+    """
+    if activation is None:
+        return ()
+    cure = "use another activation in the recurrent layer"
+    refused = UnsupportedError(f"{key} {activation.label!r} inside of a cell", cure=cure)
+    if activation.child is not None and activation.child.has_weights:
+        raise refused
+    builder = GraphBuilder("activation")
+    running = builder.input("x", (1, 1))
+    builder.output(activation.apply(Scope(builder, _NoWeights(), "f", ("f",), {}), running))
+    found: list[Elementwise] = []
+    for node in builder.build().nodes:
+        if not isinstance(node.op, Elementwise) or node.inputs != (running,):
+            raise refused
+        found.append(node.op)
+        running = node.output
+    return tuple(found)
+
+
+class _NoWeights:
+    """The store of what has no weights."""
+
+    def read(self, path: LayerPath, variable: str, shapes: Sequence[tuple[int, ...]]) -> Array:
+        """See WeightStore."""
+        raise ModelError(f"weight {variable!r} is not stored")
 
 
 def children_of(activation: Activation | None) -> Mapping[str, Layer]:

@@ -140,6 +140,20 @@ class Scope:
             raise ModelError(f"attribute {name!r} has {len(value)} entries, expected {count}")
         return value
 
+    def texts(self, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
+        """A list of texts."""
+        value = self._given(name, default)
+        if not isinstance(value, tuple) or not all(isinstance(v, str) for v in value):
+            raise ModelError(f"attribute {name!r} is no list of texts")
+        return value
+
+    def numbers(self, name: str) -> tuple[float, ...]:
+        """A list of floats, empty if it is absent."""
+        value = self._given(name, ())
+        if not isinstance(value, tuple) or not all(isinstance(v, int | float) for v in value):
+            raise ModelError(f"attribute {name!r} is no list of numbers")
+        return value
+
     def _given(self, name: str, default: object) -> object:
         value = self.raw(name)
         value = default if value is None else value
@@ -204,6 +218,13 @@ class Scope:
         if array.dtype.kind not in "iu" or array.ndim > 1:
             raise ModelError(f"{what} are no list of integers")
         return tuple(int(v) for v in array.reshape(-1))
+
+    def known_floats(self, index: int, what: str, shape: tuple[int, ...]) -> Array | None:
+        """A constant of floats, None if it is absent; ModelError unless it has `shape`."""
+        array = self.known(index, what)
+        if array is not None and (array.dtype.kind != "f" or array.shape != shape):
+            raise ModelError(f"{what} are {array.dtype}{array.shape}, expected floats{shape}")
+        return array
 
     def axis(self, axis: int, rank: int) -> int:
         """`axis` counted from the front; ModelError if it is outside."""
@@ -271,9 +292,13 @@ class Scope:
 
     def node(self, op: Op, inputs: Sequence[str], label: str = "") -> str:
         """Append a node called as this one, or `<name>/<label>`; returns its output."""
+        return self.nodes(op, inputs, label)[0]
+
+    def nodes(self, op: Op, inputs: Sequence[str], label: str = "") -> tuple[str, ...]:
+        """The same for an operator with several outputs; absent inputs are the empty string."""
         self._check_types(op, inputs)
         name = f"{self.name}/{label}" if label else self.name
-        return self._builder.node(op, inputs, name=self._builder.unique(name))
+        return self._builder.nodes(op, inputs, name=self._builder.unique(name))
 
     def _check_types(self, op: Op, inputs: Sequence[str]) -> None:
         if isinstance(op, _ANY_TYPE):

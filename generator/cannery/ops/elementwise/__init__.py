@@ -23,6 +23,7 @@ from cannery.ops.elementwise.activations import (
 from cannery.ops.elementwise.binary import Add, Div, Max, Min, Mul, Pow, Sub
 from cannery.ops.elementwise.unary import (
     Abs,
+    Affine,
     Ceil,
     Erf,
     Exp,
@@ -39,6 +40,7 @@ from cannery.ops.elementwise.unary import (
 __all__ = [
     "Abs",
     "Add",
+    "Affine",
     "Ceil",
     "Celu",
     "Clip",

@@ -10,7 +10,7 @@ import numpy as np
 from cannery.emit.words import Words
 from cannery.ops.elementwise.base import Unary
 from cannery.ops.functions import erf, exp, log
-from cannery.ops.numeric import Numeric, f64
+from cannery.ops.numeric import Numeric, f32, f64
 from cannery.ops.registry import register
 
 
@@ -196,3 +196,24 @@ class Square(Unary):
     def expression(self, w: Words, x: str, form: str) -> str:
         """Correctly rounded."""
         return w.mul(x, x)
+
+
+@register
+@dataclass(frozen=True)
+class Affine(Unary):
+    """alpha * x + beta."""
+
+    alpha: float
+    beta: float = 0.0
+
+    def check_attributes(self) -> None:
+        """Raises ModelError unless alpha and beta are finite."""
+        self.require_finite(alpha=self.alpha, beta=self.beta)
+
+    def value(self, x: Numeric) -> Numeric:
+        """As written above."""
+        return f32(self.alpha) * f64(x) + f32(self.beta)
+
+    def expression(self, w: Words, x: str, form: str) -> str:
+        """One rounding or two."""
+        return w.fma(self.alpha, x, self.beta) if self.beta else w.mul(self.alpha, x)

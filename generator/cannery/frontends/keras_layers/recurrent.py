@@ -1,0 +1,274 @@
+"""Recurrent layers, alone, stacked and in both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.keras_config import LayerConfig, mapping, text
+from cannery.frontends.keras_layers.base import Layer, Plan, Scope, layer, read_layer
+from cannery.frontends.keras_layers.cells import (
+    Cell,
+    Direction,
+    layer_of,
+    read_cell,
+    read_cells,
+    run_cells,
+)
+from cannery.ops.concat.op import Concat
+from cannery.ops.elementwise.binary import Add, Mul
+from cannery.ops.movement.op import Reshape, Slice
+from cannery.ops.recurrent.base import Recurrent
+from cannery.ops.recurrent.op import Gru, Lstm, Rnn
+
+_LAYERS: Mapping[str, type[Recurrent]] = {"LSTM": Lstm, "GRU": Gru, "SimpleRNN": Rnn}
+
+#: Layers that TimeDistributed may wrap without any change: they see the last axis alone.
+_ANY_RANK = frozenset("Dense Activation ReLU LeakyReLU ELU ThresholdedReLU Dropout".split())
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A recurrent layer: its cells from the first to the last, each with its attribute."""
+
+    cells: tuple[tuple[Cell, str], ...]
+    backwards: bool
+    sequences: bool
+    state: bool
+    stateful: bool
+
+    @property
+    def states(self) -> int:
+        return sum(cell.states for cell, _ in self.cells)
+
+
+def _read_loop(config: LayerConfig) -> Loop:
+    """What a config of LSTM, GRU, SimpleRNN or RNN says."""
+    config.ignore("unroll", "zero_output_for_mask")
+    if config.class_name in _LAYERS:
+        cells = [(read_cell(config, _LAYERS[config.class_name]), "cell")]
+    else:
+        cells = read_cells(config, config.raw("cell"))
+    return Loop(
+        tuple(cells), config.flag("go_backwards", False), config.flag("return_sequences", False),
+        config.flag("return_state", False), config.flag("stateful", False),
+    )  # fmt: skip
+
+
+def _children(loop: Loop, *, trainable: bool) -> dict[str, Layer]:
+    return {at: layer_of(cell, at, trainable=trainable) for cell, at in loop.cells}
+
+
+@layer("LSTM", "GRU", "SimpleRNN", "RNN")
+def recurrent(config: LayerConfig) -> Plan:
+    """One loop over time; inputs are the sequence and, maybe, the initial states."""
+    loop = _read_loop(config)
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str | list[str]:
+        x, initial = _operands(scope, inputs, loop.states)
+        y, states = _run(scope, loop, x, initial)
+        if loop.backwards and loop.sequences:
+            y = _flipped(scope, y, "flipped")
+        return [y, *states] if loop.state else y
+
+    children = _children(loop, trainable=config.trainable)
+    return Plan(build, children=children, stateful=loop.stateful)
+
+
+def _operands(scope: Scope, inputs: Sequence[str], states: int) -> tuple[str, list[str]]:
+    """The sequence and the initial states, if there are any."""
+    x, *initial = [scope.to_float(value) for value in inputs]
+    if scope.rank(x) != 3:
+        raise ModelError(f"its input has shape {scope.shape(x)}, expected steps and features")
+    if initial and len(initial) != states:
+        raise ModelError(f"has {len(initial)} initial states, expected {states}")
+    return x, initial
+
+
+def _run(
+    scope: Scope, loop: Loop, x: str, initial: Sequence[str], side: str = ""
+) -> tuple[str, list[str]]:
+    """The cells one behind the other: the last one's output, in the order of steps, all states.
+
+    `side` names the layer of Bidirectional that holds the cells.
+    """
+    found: list[str] = []
+    given = list(initial)
+    for number, (cell, at) in enumerate(loop.cells):
+        part = f"{side}/cell{number}".lstrip("/") if len(loop.cells) > 1 else side
+        path = f"{side}_layer/{at}" if side else at
+        direction = Direction(scope.under(path, attribute=path), cell, loop.backwards)
+        own, given = given[: cell.states], given[cell.states :]
+        x, *states = run_cells(scope, x, [direction], own, part)
+        found += states
+    if loop.sequences:
+        return x, found
+    return found[-loop.cells[-1][0].states], found
+
+
+def _flipped(scope: Scope, x: str, label: str) -> str:
+    """The steps in the opposite order."""
+    n, steps, width = scope.shape(x)
+    return scope.node(Slice((0, steps - 1, 0), (n, -1, width), (1, -1, 1)), [x], label)
+
+
+@layer("Bidirectional")
+def bidirectional(config: LayerConfig) -> Plan:
+    """A layer from the first step on and one from the last, their outputs merged."""
+    modes = ("concat", "sum", "mul", "ave", "")
+    raw = config.raw("merge_mode")
+    mode = "" if raw is None and config.has("merge_mode") else config.choice(
+        "merge_mode", "concat", modes
+    )  # fmt: skip
+    forward = _wrapped_loop(config, config.raw("layer"))
+    given = config.raw("backward_layer")
+    backward = _wrapped_loop(config, given or config.raw("layer"), opposite=not given)
+    if (forward.sequences, forward.state) != (backward.sequences, backward.state):
+        raise ModelError("its layers return different things")
+    if forward.backwards == backward.backwards:
+        raise ModelError("its layers run in the same direction")
+    merge = _merge(mode)
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str | list[str]:
+        count = forward.states
+        x, initial = _operands(scope, inputs, 2 * count)
+        both = (initial[:count], initial[count:])
+        if _joins(forward, backward):
+            ys, states = _run_both(scope, (forward, backward), x, both)
+        else:
+            ys, states = _run_apart(scope, (forward, backward), x, both)
+        results = merge(scope, ys)
+        states_ = states if forward.state else []
+        return [*results, *states_] if len(results) > 1 or states_ else results[0]
+
+    children = {
+        f"{side}_layer/{at}": child
+        for side, loop in (("forward", forward), ("backward", backward))
+        for at, child in _children(loop, trainable=config.trainable).items()
+    }
+    return Plan(build, children=children, stateful=forward.stateful or backward.stateful)
+
+
+def _wrapped_loop(config: LayerConfig, value: object, *, opposite: bool = False) -> Loop:
+    """The recurrent layer that Bidirectional wraps."""
+    given = mapping(value, "layer")
+    class_name = text(given.get("class_name"), "the class of its layer")
+    if class_name not in (*_LAYERS, "RNN"):
+        raise UnsupportedError(
+            f"wraps {class_name!r}", cure=f"wrap one of: {', '.join(_LAYERS)}, RNN"
+        )
+    values = mapping(given.get("config"), "the config of its layer")
+    inner = LayerConfig(config.name, class_name, values, config.version)
+    loop = _read_loop(inner)
+    inner.check_all_read()
+    backwards = loop.backwards != opposite
+    return Loop(loop.cells, backwards, loop.sequences, loop.state, loop.stateful)
+
+
+def _joins(forward: Loop, backward: Loop) -> bool:
+    """Whether one node can run both: alike cells, the first from the start."""
+    if len(forward.cells) > 1 or len(backward.cells) > 1 or forward.backwards:
+        return False
+    (a, _), (b, _) = forward.cells[0], backward.cells[0]
+    return (a.kind, a.units, a.bias, a.reset_after, a.peepholes) == (
+        b.kind, b.units, b.bias, b.reset_after, b.peepholes,
+    )  # fmt: skip
+
+
+Both = tuple[Loop, Loop]
+
+
+SIDES = ("forward", "backward")
+
+
+def _run_both(
+    scope: Scope, loops: Both, x: str, initial: tuple[list[str], list[str]]
+) -> tuple[list[str], list[str]]:
+    """Both directions by one node; what it returns is cut only where that is needed."""
+    directions = []
+    for loop, side in zip(loops, SIDES, strict=True):
+        cell, at = loop.cells[0]
+        path = f"{side}_layer/{at}"
+        directions.append(Direction(scope.under(path, attribute=path), cell, loop.backwards))
+    given = [
+        scope.node(Concat(1), list(pair), f"initial{k}")
+        for k, pair in enumerate(zip(*initial, strict=True))
+    ]
+    y, *states = run_cells(scope, x, directions, given)
+    both = y if loops[0].sequences else states[0]
+    halves = [_half(scope, s, k, f"state{k}") for k in range(2) for s in states]
+    return [both], halves if loops[0].state else []
+
+
+def _half(scope: Scope, x: str, side: int, label: str) -> str:
+    """The features of one direction."""
+    shape = scope.shape(x)
+    width = shape[-1] // 2
+    starts = (*(0 for _ in shape[:-1]), side * width)
+    ends = (*shape[:-1], (side + 1) * width)
+    return scope.node(Slice(starts, ends, (1,) * len(shape)), [x], label)
+
+
+def _run_apart(
+    scope: Scope, loops: Both, x: str, initial: tuple[list[str], list[str]]
+) -> tuple[list[str], list[str]]:
+    """Two layers of any kind; Keras puts what the second one returns in the opposite order."""
+    ys, states = [], []
+    for side, loop, own in zip(SIDES, loops, initial, strict=True):
+        y, found = _run(scope, loop, x, own, side)
+        # In the order of steps already: forwards, and where both opposites cancel.
+        if loop.sequences and loop.backwards != (side == "backward"):
+            y = _flipped(scope, y, f"{side}/flipped")
+        ys.append(y)
+        states += found
+    return ys, states
+
+
+def _merge(mode: str) -> Callable[[Scope, Sequence[str]], list[str]]:
+    """From the outputs of both directions, or them joined, to what the layer returns."""
+
+    def merge(scope: Scope, ys: Sequence[str]) -> list[str]:
+        if mode == "concat":
+            axis = scope.rank(ys[0]) - 1
+            return [ys[0] if len(ys) == 1 else scope.node(Concat(axis), ys)]
+        two = list(ys)
+        if len(two) == 1:
+            two = [_half(scope, ys[0], k, f"{SIDES[k]}_half") for k in range(2)]
+        if mode == "mul":
+            return [scope.node(Mul(), two)]
+        if mode == "sum":
+            return [scope.node(Add(), two)]
+        if mode == "ave":
+            total = scope.node(Add(), two, "sum")
+            return [scope.node(Mul(), [total, scope.constant("half", lambda: np.float32(0.5))])]
+        return two
+
+    return merge
+
+
+@layer("TimeDistributed")
+def time_distributed(config: LayerConfig) -> Plan:
+    """A layer on each step: steps become samples, and are steps again behind it."""
+    given = mapping(config.raw("layer"), "layer")
+    class_name = text(given.get("class_name"), "the class of its layer")
+    values = mapping(given.get("config"), "the config of its layer")
+    if "layers" in values:
+        raise UnsupportedError("wraps a model", cure="wrap its layers one by one")
+    inner = read_layer(LayerConfig(config.name, class_name, values, config.version))
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str | list[str]:
+        x = scope.single(inputs)
+        own = scope.under("layer", attribute="layer")
+        if class_name in _ANY_RANK:
+            return inner.plan.build(own, [x])
+        n, steps, *rest = scope.shape(x)
+        flat = scope.node(Reshape((n * steps, *rest)), [x], "samples")
+        y = inner.plan.build(own, [flat])
+        if not isinstance(y, str):
+            raise UnsupportedError("wraps a layer with several outputs")
+        return scope.node(Reshape((n, steps, *scope.shape(y)[1:])), [y])
+
+    return Plan(build, children={"layer": inner} if inner.has_weights else {})

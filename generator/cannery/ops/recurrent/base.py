@@ -1,0 +1,164 @@
+"""What LSTM, GRU and plain recurrent layers share: types, the loop over time, directions.
+
+An operator is the recurrent part of a layer alone. The product of all inputs with their weights,
+bias included, is a MatMul before it: one large matrix product instead of many small ones.
+
+Axes: N samples, T steps, D directions (1 or 2), G gates, H cells.
+
+    p     [N,T,D*G*H]  the projected inputs: direction by direction, gate by gate
+    r     [D,H,G*H]    recurrent weights
+    h0    [N,D*H]      optional initial output; zeros if absent
+    ->
+    sequence [N,T,D*H], hidden [N,D*H] (after the last step) ..., those that `returns` names
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import ClassVar
+
+import numpy as np
+
+from cannery.ir.tensor import TensorType
+from cannery.ops.checks import operands, require, require_float, require_shape
+from cannery.ops.numeric import F64, accumulate_product, f64
+from cannery.ops.registry import Elementwise, Op, RefArray
+
+#: An activation function: operators applied one after the other; none: the identity.
+Activation = tuple[Elementwise, ...]
+
+#: What a recurrent operator may return, in this order.
+SEQUENCE, HIDDEN, CELL = "sequence", "hidden", "cell"
+
+
+def activate(activation: Activation, x: F64) -> F64:
+    """The activation in float64."""
+    for op in activation:
+        (x,) = (f64(y) for y in op.reference(x))
+    return x
+
+
+@dataclass(frozen=True)
+class Recurrent(Op):
+    """The base of the recurrent operators.
+
+    `reverse` says for each direction whether it runs from the last step to the first.
+    `activations` are all of the first direction, then those of the second. `clip` > 0 bounds what
+    goes into the gates' activations. `lengths` are the steps of each sample where they are not
+    all: behind them the sequence is 0 and the state stays, and reversing begins at the last one.
+    """
+
+    cells: int
+    activations: tuple[Activation, ...]
+    reverse: tuple[bool, ...] = (False,)
+    clip: float = 0.0
+    lengths: tuple[int, ...] = ()
+    returns: tuple[str, ...] = (SEQUENCE,)
+
+    #: Gates, activation functions of a direction, and names of what can be returned.
+    gates: ClassVar[int]
+    functions: ClassVar[int]
+    results: ClassVar[tuple[str, ...]] = (SEQUENCE, HIDDEN)
+    #: Inputs behind p and r: initial states, then others.
+    states: ClassVar[int] = 1
+    others: ClassVar[int] = 0
+
+    @property
+    def directions(self) -> int:
+        return len(self.reverse)
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        """Types of what is returned; raises ModelError where shapes or attributes do not fit."""
+        needed: tuple[TensorType, ...]
+        needed, rest = operands(self, inputs, 2, self.states + self.others)
+        p, r = needed
+        require_float(self, p, r, *rest)
+        self._check_attributes()
+        require(p.rank == 3, self, f"input has rank {p.rank}, expected samples, steps, features")
+        n, steps, width = p.shape
+        d, h = self.directions, self.cells
+        require(steps >= 1, self, "needs at least one step")
+        expected = d * self.gates * h
+        require(width == expected, self, f"input has {width} features, expected {expected}")
+        require_shape(self, "recurrent weights", r, (d, h, self.gates * h))
+        for state in rest[: self.states]:
+            require_shape(self, "initial state", state, (n, d * h))
+        self.check_others(rest[self.states :])
+        fits = not self.lengths or len(self.lengths) == n
+        require(fits, self, f"has {len(self.lengths)} lengths for {n} samples")
+        for length in self.lengths:
+            require(0 <= length <= steps, self, f"length {length} is outside 0..{steps}")
+        shapes = {SEQUENCE: (n, steps, d * h)}
+        return tuple(TensorType(shapes.get(name, (n, d * h))) for name in self.returns)
+
+    def _check_attributes(self) -> None:
+        require(self.cells >= 1, self, f"cells {self.cells} must be positive")
+        require(1 <= self.directions <= 2, self, f"has {self.directions} directions, not 1 or 2")
+        count = self.functions * self.directions
+        given = len(self.activations)
+        require(given == count, self, f"has {given} activations, expected {count}")
+        require(isfinite(self.clip) and self.clip >= 0, self, f"clip {self.clip} is not positive")
+        known = [name for name in self.results if name in self.returns]
+        fits = bool(known) and known == list(self.returns)
+        require(fits, self, f"cannot return {', '.join(self.returns) or 'nothing'}")
+
+    def check_others(self, others: Sequence[TensorType | None]) -> None:
+        """Raises ModelError where further inputs do not fit."""
+
+    def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
+        """Step by step, direction by direction, sample by sample."""
+        needed: tuple[RefArray, ...]
+        needed, rest = operands(self, inputs, 2, self.states + self.others)
+        p, r = map(f64, needed)
+        n, steps, _ = p.shape
+        d, h, width = self.directions, self.cells, self.gates * self.cells
+        found = {SEQUENCE: np.zeros((n, steps, d * h))}
+        found |= {name: np.zeros((n, d * h)) for name in self.results[1:]}
+        for sample in range(n):
+            length = self.lengths[sample] if self.lengths else steps
+            for direction in range(d):
+                part = slice(direction * h, direction * h + h)
+                states = [
+                    np.zeros((1, h)) if s is None else f64(s)[sample : sample + 1, part]
+                    for s in rest[: self.states]
+                ]
+                others = [None if o is None else f64(o)[direction] for o in rest[self.states :]]
+                order = range(length)[:: -1 if self.reverse[direction] else 1]
+                for t in order:
+                    inner = p[sample : sample + 1, t, direction * width : (direction + 1) * width]
+                    states = self.step(direction, inner, r[direction], states, others)
+                    found[SEQUENCE][sample, t, part] = states[0]
+                for name, state in zip(self.results[1:], states, strict=True):
+                    found[name][sample, part] = state
+        return tuple(found[name] for name in self.returns)
+
+    @abstractmethod
+    def step(
+        self, direction: int, p: F64, r: F64, states: list[F64], others: Sequence[F64 | None]
+    ) -> list[F64]:
+        """The states [1,H] after one step; p [1,G*H], r [H,G*H]. The first one is the output."""
+
+    def function(self, direction: int, index: int) -> Activation:
+        """One of the activations of a direction."""
+        return self.activations[direction * self.functions + index]
+
+    def clipped(self, x: F64) -> F64:
+        """What goes into an activation of a gate."""
+        return np.clip(x, -self.clip, self.clip) if self.clip else x
+
+    def macs(self, inputs: tuple[TensorType | None, ...], outputs: tuple[TensorType, ...]) -> int:
+        """Those of the recurrent products."""
+        needed: tuple[TensorType, ...]
+        needed, _ = operands(self, inputs, 2, self.states + self.others)
+        p, r = needed
+        return p.shape[0] * p.shape[1] * r.elements
+
+
+def product(x: F64, w: F64) -> F64:
+    """x[1,K] @ w[K,N], in ascending order of k."""
+    y = np.zeros((1, w.shape[1]))
+    accumulate_product(y, x, w)
+    return y

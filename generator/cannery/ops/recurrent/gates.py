@@ -1,0 +1,183 @@
+"""Recurrent layers cell by cell: one pass over the last output yields all gates of a block.
+
+The weights are packed [block][k][gate][lanes], so a block of cells reads one contiguous stream;
+its gates stay in registers, and so does all that follows: activations, the new state. With few
+accumulators the sums are split over `split` sets, against latency. How the last output reaches the
+lanes is `broadcast`, see `cannery.ops.shared.gemm`. What does not fit into the first-level cache
+is read in alternating order if `zigzag`: each step begins with the blocks that the last one ended
+with. Both directions run side by side if `together`, so that one computes while the other waits.
+
+A reset gate before the product (Gru without `linear_before_reset`) takes two passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cannery.ir.graph import Graph, Node
+from cannery.layouts import Want
+from cannery.ops.recurrent.base import Recurrent
+from cannery.ops.recurrent.render import begins_at_zero, needs_weights, render_gates
+from cannery.ops.recurrent.weights import Pass, block_weights, gate_blocks, passes_of
+from cannery.ops.shared import gemm
+from cannery.ops.shared.epilogue import CHANNEL_PADDING
+from cannery.ops.shared.gemm import Gemm
+from cannery.schedule.cost import CORE, L1_BYTES, reread_cycles
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+#: (NR vectors of cells, sets of accumulators).
+TILES = (
+    (1, 1), (1, 2), (1, 4), (2, 1), (2, 2), (3, 1), (3, 2), (4, 1), (6, 1), (1, 8), (2, 4),
+    (4, 2), (8, 1),
+)  # fmt: skip
+
+#: Registers that are left to the input and, without fused operations, to the weights.
+SPARE = {8: 2, 16: 3, 32: 4}
+
+#: Instructions of one activation, as sigmoid and tanh take them.
+ACTIVATION_WORK = 28.0
+
+#: What is left of the first-level cache for weights that the next step finds there again.
+KEPT_BYTES = 0.75 * L1_BYTES
+
+
+@schedule
+@dataclass(frozen=True)
+class RecurrentGates(Schedule):
+    """See the module's text."""
+
+    id = "recurrent.gates"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        if len(step.anchors) != 1 or not isinstance(step.anchor.op, Recurrent):
+            return "not a recurrent layer"
+        if step.epilogue:
+            return "takes no epilogue"
+        p, r, *rest = step.anchor.inputs
+        op = step.anchor.op
+        if p in graph.constants:
+            return "reads constants only"
+        constant = [v for v in (r, *rest[op.states :]) if v]
+        return "" if all(v in graph.constants for v in constant) else "weights are not constant"
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        op = _op(step)
+        h = op.cells
+        gates = max(len(p.gates) for p in passes_of(op))
+        large = 4 * h * h * op.gates > KEPT_BYTES
+        found: list[dict[str, int | str | bool]] = []
+        for lanes in gemm.widths(h, isa):
+            vectors = -(-h // lanes)
+            for nr, split in _tiles(isa, gates, vectors, h):
+                for broadcast in gemm.broadcasts(isa, lanes, h, 1):
+                    tile: dict[str, int | str | bool] = {
+                        "lanes": lanes, "nr": nr, "split": split, "broadcast": broadcast,
+                        "unroll": max(4, split), "zigzag": False, "together": False,
+                    }  # fmt: skip
+                    found.append(tile)
+                    if large and vectors > nr:
+                        found.append({**tile, "zigzag": True})
+                    if op.directions > 1:
+                        found.append({**tile, "together": True})
+        return found
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return tuple(Want("nhwc") for _ in step.inputs)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return tuple(Want("nhwc") for _ in step.outputs)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        op = _op(step)
+        n, steps, _ = graph.types[step.anchor.inputs[0]].shape
+        vectors = -(-op.cells // int(params["lanes"]))
+        work = (op.gates + 1) * ACTIVATION_WORK + 12.0
+        each = vectors * work / CORE.arithmetic
+        # The last gates of a step and its last output are waited for.
+        waits = 60.0 if isa.widest > 1 else 30.0
+        code = 0.0
+        for part in passes_of(op):
+            blocks = gate_blocks(op, part, params, isa)
+            g = make_gemm(op, params)
+            one = [(1, 1, 0)]
+            each += gemm.product_cycles(isa, g, one, blocks) + waits
+            code += gemm.code_size(g, one, blocks) + len(blocks) * int(params["nr"]) * 6.0 * work
+        if params["together"]:
+            each -= 0.5 * waits
+        size = 4.0 * op.cells * op.cells * op.gates * (2 if params["together"] else 1)
+        read = max(size - KEPT_BYTES, 0.0) if params["zigzag"] else size
+        far = reread_cycles(size, 1) * read / size
+        return Estimate(n * steps * op.directions * (each + far), code)
+
+    def kernel(self, job: Job) -> Kernel:
+        op, anchor = _op(job.step), job.step.anchor
+        parts = [(part, gate_blocks(op, part, job.params, job.isa)) for part in passes_of(op)]
+        g = make_gemm(op, job.params)
+        constants = []
+        for d in range(op.directions) if needs_weights(job, op) else ():
+            r = job.constant(anchor.inputs[1])[d]
+            for part, blocks in parts:
+                values = block_weights(op, part, blocks, r, rotate=_rotate(op, job.params))
+                text = f"recurrent weights [block][k][gate][lanes], direction {d}"
+                constants.append(ConstArray(weights_name(job, part, d), values, text))
+        constants += _others(job, op, anchor)
+        code, scratch = render_gates(job, op, g, parts)
+        return Kernel(code, tuple(constants), 4 * scratch, needs_math=_needs_math(op), whole=True)
+
+
+def weights_name(job: Job, part: Pass, direction: int) -> str:
+    """The packed weights of a pass and direction."""
+    return f"{job.symbol}_{part.label}{direction}"
+
+
+def make_gemm(op: Recurrent, params: Params) -> Gemm:
+    """How a block of cells walks the last output and the weights."""
+    h = op.cells
+    split = min(int(params["split"]), h)
+    return Gemm(h, h, 1, 0, int(params["unroll"]), split, str(params["broadcast"]))
+
+
+def _op(step: Step) -> Recurrent:
+    assert isinstance(step.anchor.op, Recurrent)
+    return step.anchor.op
+
+
+def _tiles(isa: Isa, gates: int, vectors: int, k: int) -> list[tuple[int, int]]:
+    """Tiles that fit into the registers; at least one."""
+    room = isa.registers - SPARE[isa.registers]
+    fits = [(min(nr, vectors), min(split, k)) for nr, split in TILES if gates * nr * split <= room]
+    return list(dict.fromkeys(fits)) or [(1, 1)]
+
+
+def _rotate(op: Recurrent, params: Params) -> int:
+    return op.cells if params["broadcast"] == "rotate" else 0
+
+
+def _others(job: Job, op: Recurrent, anchor: Node) -> list[ConstArray]:
+    """Initial states that are constant, and peepholes or biases, per direction and padded."""
+    found = []
+    rest = (*anchor.inputs[2:], *[""] * (op.states + op.others))
+    for index, value in enumerate(rest[: op.states]):
+        if value in job.graph.constants:
+            name = f"{job.symbol}_{'hc'[index]}0"
+            found.append(ConstArray(name, job.constant(value), "initial state"))
+        elif index == 0 and not value and not begins_at_zero(op, anchor):
+            n = job.type(anchor.inputs[0]).shape[0]
+            zeros = np.zeros((n, op.directions * op.cells), np.float32)
+            found.append(ConstArray(f"{job.symbol}_h0", zeros, "initial state"))
+    for value in rest[op.states :]:
+        if value:
+            array = job.constant(value).reshape(-1, op.cells)
+            padded = np.zeros((array.shape[0], op.cells + CHANNEL_PADDING), np.float32)
+            padded[:, : op.cells] = array
+            found.append(ConstArray(f"{job.symbol}_q", padded, "[direction][gate], padded"))
+    return found
+
+
+def _needs_math(op: Recurrent) -> bool:
+    return any(f.needs_math for activation in op.activations for f in activation)

@@ -1,0 +1,166 @@
+"""Renders the kernels of recurrent layers: the loop over time, and one function per step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from cannery.emit.environment import offset, render
+from cannery.emit.words import Words
+from cannery.ir.graph import Node
+from cannery.ops.recurrent.base import SEQUENCE, Activation, Recurrent
+from cannery.ops.recurrent.op import Gru, Lstm
+from cannery.ops.recurrent.weights import Pass, cell_blocks
+from cannery.ops.shared.epilogue import CHANNEL_PADDING
+from cannery.ops.shared.function import describe, parameter_names, signature
+from cannery.ops.shared.gemm import Block, Gemm
+from cannery.ops.shared.lanes import Vec
+from cannery.schedule.schedule import MATH, Job
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What the code of one step is made of."""
+
+    op: Recurrent
+    form: str
+    functions: tuple[Activation, ...]
+    peepholes: bool
+    bias: bool
+
+    def function(self, index: int, t: str, name: str, *, gate: bool = True) -> list[str]:
+        """Statements that apply an activation to a variable; what goes into gates is clipped."""
+        w, lines = Words(t), []
+        if gate and self.op.clip:
+            lines.append(f"{name} = {w.min(self.op.clip, w.max(-self.op.clip, name))};")
+        for f in self.functions[index]:
+            form = self.form if self.form in f.approximations else ""
+            lines.append(f"{name} = {f.c(t, name, form=form)};")
+        return lines
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One direction: where its first step is, and what is its own."""
+
+    index: int
+    reverse: bool
+    step: str
+
+
+def render_gates(
+    job: Job, op: Recurrent, g: Gemm, parts: Sequence[tuple[Pass, Sequence[Block]]]
+) -> tuple[str, int]:
+    """The text, and the floats of scratch memory that it needs."""
+    anchor = job.step.anchor
+    cells = _cells(job, op, anchor)
+    names = {functions: f"{job.symbol}_step{k or ''}" for k, functions in enumerate(cells)}
+    per = op.functions
+    directions = [
+        Direction(d, op.reverse[d], names[op.activations[d * per : d * per + per]])
+        for d in range(op.directions)
+    ]
+    padded = op.cells + CHANNEL_PADDING
+    zero = begins_at_zero(op, anchor)
+    scratch, places = 0, {}
+    for what in _needed(op):
+        places[what] = scratch
+        scratch += op.directions * padded * (2 if what == "h" else 1)
+    code = render(
+        "ops/recurrent/gates.c.j2",
+        describe=describe(job),
+        signature=signature(job, scratch=bool(scratch)),
+        symbol=job.symbol,
+        op=op,
+        lstm=isinstance(op, Lstm),
+        gru=isinstance(op, Gru),
+        cells=list(cells.values()),
+        steps_of=[names[functions] for functions in cells],
+        parts=[(p, blocks, cell_blocks(op, job.params, job.isa)) for p, blocks in parts],
+        g=g,
+        g_first=replace(g, split=1),
+        directions=directions,
+        together=bool(job.params["together"]),
+        zigzag=bool(job.params["zigzag"]),
+        steps=job.type(anchor.inputs[0]).shape[1],
+        samples=job.type(anchor.inputs[0]).shape[0],
+        padded=padded,
+        places=places,
+        starts=_starts(op),
+        zero=zero,
+        runs=needs_weights(job, op),
+        other=any(cell.peepholes or cell.bias for cell in cells.values()),
+        others=3 if isinstance(op, Lstm) else 1,
+        p=job.inputs[job.step.inputs.index(anchor.inputs[0])],
+        outputs=_outputs(job, op),
+        h0=_initial(job, op, anchor, 0),
+        c0=_initial(job, op, anchor, 1) if isinstance(op, Lstm) else "",
+    )
+    return code, scratch
+
+
+def _cells(job: Job, op: Recurrent, anchor: Node) -> dict[tuple[Activation, ...], Cell]:
+    """One function per step for directions that compute alike."""
+    other = op.others and len(anchor.inputs) > 2 + op.states and bool(anchor.inputs[2 + op.states])
+    per = op.functions
+    found = {}
+    for d in range(op.directions):
+        functions = op.activations[d * per : d * per + per]
+        found[functions] = Cell(
+            op, str(job.params.get(MATH, "")), functions,
+            bool(other and isinstance(op, Lstm)), bool(other and isinstance(op, Gru)),
+        )  # fmt: skip
+    return found
+
+
+def _needed(op: Recurrent) -> list[str]:
+    """Vectors of cells in scratch memory: c the cells, h outputs in turn, z and r gates."""
+    found = ["c"] if isinstance(op, Lstm) else []
+    found += [] if SEQUENCE in op.returns else ["h"]
+    two = isinstance(op, Gru) and not op.linear_before_reset
+    return [*found, "z", "r"] if two else found
+
+
+def _outputs(job: Job, op: Recurrent) -> dict[str, tuple[str, int, int]]:
+    """By what is returned: pointer to the first element, elements of a sample, pitch of steps."""
+    names = parameter_names(job)[len(job.inputs) :]
+    return {
+        what: (f"{name}{offset(layout.origin)}", layout.elements, layout.col)
+        for what, name, layout in zip(op.returns, names, job.outputs, strict=True)
+    }
+
+
+def begins_at_zero(op: Recurrent, anchor: Node) -> bool:
+    """Whether no initial state is given, so that the first step needs no recurrent product."""
+    return not any(anchor.inputs[2 : 2 + op.states]) and 0 not in op.lengths
+
+
+def needs_weights(job: Job, op: Recurrent) -> bool:
+    """Whether any step reads the last output."""
+    anchor = job.step.anchor
+    steps = max(op.lengths, default=job.type(anchor.inputs[0]).shape[1])
+    return steps > 1 or not begins_at_zero(op, anchor)
+
+
+def _starts(op: Recurrent) -> Callable[[Cell, Pass, Block], list[str]]:
+    """What the sums of a block begin with: the projected input, or the bias of the product."""
+
+    def start(cell: Cell, part: Pass, gate: int, v: Vec) -> str:
+        if gate in part.added:
+            return v.load(f"pp{offset(gate * op.cells + v.start)}")
+        return f"{v.t}_load(qp{offset(v.start)})" if cell.bias else f"{v.t}_zero()"
+
+    return lambda cell, part, block: [
+        start(cell, part, gate, v) for gate in part.gates for v in block.vecs
+    ]
+
+
+def _initial(job: Job, op: Recurrent, anchor: Node, index: int) -> str:
+    """Where an initial state of sample n begins; empty if there is none, for cells zero then."""
+    value = anchor.inputs[2 + index] if len(anchor.inputs) > 2 + index else ""
+    if value not in job.step.inputs:
+        constant = value or (index == 0 and not begins_at_zero(op, anchor))
+        return f"{job.symbol}_{'hc'[index]}0 + n * {op.directions * op.cells}" if constant else ""
+    place = job.step.inputs.index(value)
+    layout = job.inputs[place]
+    return f"{parameter_names(job)[place]}{offset(layout.origin)} + n * {layout.elements}"

@@ -1,0 +1,184 @@
+"""Import of recurrent layers from ONNX: attributes, axes, states, and what is refused.
+
+ONNX's own interpreter knows no attributes but direction and layout; `by_hand` does.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+pytest.importorskip("onnx")
+
+import cannery
+from cannery.errors import CanneryError, ModelError, UnsupportedError
+from cannery.ir.evaluate import evaluate
+from cannery.ir.graph import Graph
+from cannery.ir.orders import from_model, to_model
+from cannery.ops.elementwise import Affine, Elu, HardSigmoid, LeakyRelu, Sigmoid, Tanh
+from cannery.ops.recurrent.base import Recurrent
+from cannery.passes import run_passes
+from frontends.onnx_models import assert_as_onnx, expected, floats, load, model, node, write
+
+T, N, F, H = 5, 2, 3, 4
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+
+
+def weights_of(kind: str, d: int = 1) -> dict[str, Any]:
+    g = GATES[kind]
+    return {
+        "w": floats(d, g * H, F, seed=1), "r": floats(d, g * H, H, seed=2),
+        "b": floats(d, 2 * g * H, seed=3),
+    }  # fmt: skip
+
+
+def net(kind: str, d: int = 1, more: Any = (), extra: Any = None, **attributes: Any) -> Any:
+    """One layer that returns its sequence; `more` names inputs behind the bias."""
+    layer = node(kind, ["x", "w", "r", "b", *more], ["y"], hidden_size=H, **attributes)
+    return model([layer], {"x": [T, N, F]}, weights={**weights_of(kind, d), **(extra or {})})
+
+
+def layer_of(graph: Graph) -> Recurrent:
+    (op,) = (n.op for n in graph.nodes if isinstance(n.op, Recurrent))
+    return op
+
+
+def run(graph: Graph, x: NDArray[Any]) -> NDArray[Any]:
+    (y,) = to_model(graph, evaluate(graph, from_model(graph, {"x": x}))).values()
+    return np.asarray(y)
+
+
+def sigmoid(x: Any) -> Any:
+    return 1.0 / (1.0 + np.exp(-x))
+
+
+def by_hand(x: Any, clip: float, *, coupled: bool = False) -> NDArray[Any]:
+    """An LSTM with peepholes, direction by direction; the gates, not the cell, are clipped."""
+    given = {k: np.asarray(v[0], np.float64) for k, v in weights_of("LSTM").items()}
+    p_i, p_o, p_f = np.split(floats(1, 3 * H, seed=4)[0].astype(np.float64), 3)
+    bias = given["b"][: 4 * H] + given["b"][4 * H :]
+    h, c, found = np.zeros((N, H)), np.zeros((N, H)), []
+
+    def bounded(v: Any) -> Any:
+        return np.clip(v, -clip, clip)
+
+    for step in x.astype(np.float64):
+        i, o, f, g = np.split(step @ given["w"].T + h @ given["r"].T + bias, 4, axis=1)
+        i = sigmoid(bounded(i + p_i * c))
+        f = 1 - i if coupled else sigmoid(bounded(f + p_f * c))
+        c = f * c + i * np.tanh(bounded(g))
+        h = sigmoid(bounded(o + p_o * c)) * np.tanh(c)
+        found.append(h)
+    return np.stack(found)[:, None]
+
+
+@pytest.mark.parametrize("coupled", [False, True])
+def test_peepholes_clipping_and_coupled_gates(tmp_path: Path, coupled: bool) -> None:
+    peepholes = {"p": floats(1, 3 * H, seed=4)}
+    proto = net("LSTM", 1, ("", "", "", "p"), peepholes, clip=0.7, input_forget=int(coupled))
+    graph = load(tmp_path, proto)
+    x = floats(T, N, F, seed=9)
+    assert np.allclose(run(graph, x), by_hand(x, 0.7, coupled=coupled), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", GATES)
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_a_layer_is_one_product_and_one_node(tmp_path: Path, kind: str, direction: str) -> None:
+    d = 2 if direction == "bidirectional" else 1
+    states = ("", "h0", "c0") if kind == "LSTM" else ("", "h0")
+    extra = {"h0": np.zeros((d, N, H), np.float32), "c0": floats(d, N, H, seed=7)}
+    proto = net(kind, d, states, {k: extra[k] for k in states if k}, direction=direction)
+    graph = load(tmp_path, proto)
+    assert_as_onnx(proto, graph)
+    found = [n for n in run_passes(graph).nodes if n.op.kind in ("MatMul", *map(str.title, GATES))]
+    assert [n.op.kind for n in found] == ["MatMul", kind.title()]
+    assert [bool(v) for v in found[1].inputs[2:]] == [False, True][: len(states) - 1]
+
+
+def test_parameters_go_to_the_functions_that_have_them(tmp_path: Path) -> None:
+    proto = net(
+        "LSTM", 2, direction="bidirectional",
+        activations=["Sigmoid", "Elu", "HardSigmoid", "LeakyRelu", "ScaledTanh", "Tanh"],
+        activation_alpha=[0.5, 0.3, 0.1, 2.0], activation_beta=[0.4, 0.25],
+    )  # fmt: skip
+    assert layer_of(load(tmp_path, proto)).activations == (
+        (Sigmoid(),), (Elu(0.5),), (HardSigmoid(pytest.approx(0.3), pytest.approx(0.4)),),
+        (LeakyRelu(pytest.approx(0.1)),), (Affine(0.25), Tanh(), Affine(2.0)), (Tanh(),),
+    )  # fmt: skip
+
+
+def test_shorter_samples_end_in_zeros(tmp_path: Path) -> None:
+    lengths = np.array([T, 2], np.int32)
+    graph = load(tmp_path, net("GRU", 1, ("n",), {"n": lengths}, direction="reverse"))
+    x = floats(T, N, F, seed=9)
+    y = run(graph, x)
+    short = load(tmp_path, net("GRU", direction="reverse"))
+    assert np.array_equal(y[:, 0, 0], run(short, x)[:, 0, 0])
+    assert not y[2:, 0, 1].any()
+    moved = np.concatenate([np.zeros_like(x[2:]), x[:2]])
+    assert np.array_equal(y[:2, 0, 1], run(short, moved)[3:, 0, 1])
+    assert layer_of(load(tmp_path, net("RNN", 1, ("n",), {"n": lengths * 0 + T}))).lengths == ()
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_the_last_step_alone_is_returned(tmp_path: Path, direction: str) -> None:
+    last = T - 1 if direction == "forward" else 0
+    nodes = [
+        node("LSTM", ["x", "w", "r", "b"], ["s"], hidden_size=H, direction=direction),
+        node("Squeeze", ["s", "one"], ["q"]),
+        node("Gather", ["q", "last"], ["y"], axis=0),
+    ]
+    given = {**weights_of("LSTM"), "one": np.array([1]), "last": np.array(last)}
+    proto = model(nodes, {"x": [T, N, F]}, weights=given)
+    graph = run_passes(load(tmp_path, proto))
+    assert layer_of(graph).returns == ("hidden",)
+    assert_as_onnx(proto, graph)
+
+
+def test_compiled_networks_compute_what_onnx_does(tmp_path: Path) -> None:
+    first, second = weights_of("LSTM", 2), weights_of("GRU")
+    second["w"] = floats(1, 3 * H, 2 * H, seed=5)
+    nodes = [
+        node("LSTM", ["x", "w", "r", "b"], ["s", "", "c"], hidden_size=H,
+             direction="bidirectional"),
+        node("Transpose", ["s"], ["t"], perm=[0, 2, 1, 3]),
+        node("Reshape", ["t", "flat"], ["u"]),
+        node("GRU", ["u", "w2", "r2", "b2"], ["y"], hidden_size=H, linear_before_reset=1),
+    ]  # fmt: skip
+    more = {f"{k}2": v for k, v in second.items()}
+    given = {**first, **more, "flat": np.array([T, N, 2 * H])}
+    proto = model(nodes, {"x": [T, N, F]}, ["y", "c"], given)
+    found = cannery.load(write(tmp_path / "net.onnx", proto))(floats(T, N, F, seed=9))
+    for y, reference in zip(found, expected(proto, {"x": floats(T, N, F, seed=9)}), strict=True):
+        assert y.shape == reference.shape
+        assert np.allclose(y, reference, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("proto", "error", "message"),
+    [
+        (net("RNN", activations=["Sine"]), UnsupportedError, "'Sine' is none of those supported"),
+        (net("RNN", activations=["Affine"]), ModelError, "needs activation_alpha"),
+        (net("GRU", activations=["Tanh"]), ModelError, "has 1 activations, expected 2"),
+        (net("LSTM", clip=-1.0), ModelError, "clip -1.0 is negative"),
+        (net("RNN", direction="sideways"), UnsupportedError, "direction 'sideways'"),
+        (net("RNN", 1, ("n",), {"n": np.array([9, 1])}), ModelError, "do not fit 2 x 5 steps"),
+        (net("RNN", 1, ("", "h"), {"h": floats(2, N, H)}), ModelError, "initial state h has shape"),
+        (net("LSTM", 1, ("", "", "", "p"), {"p": floats(1, H)}), ModelError, "peepholes are"),
+        (net("RNN", extra={"w": floats(1, H, 9)}), ModelError, "weights are float32"),
+        (
+            model([node("RNN", ["x", "w", "r"], ["y"])], {"x": [T, N, F], "w": [1, H, F]},
+                  weights={"r": floats(1, H, H)}),
+            UnsupportedError, "weights are computed when the network runs",
+        ),
+    ],
+)  # fmt: skip
+def test_faults_are_one_clear_error(
+    tmp_path: Path, proto: Any, error: type[CanneryError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        load(tmp_path, proto)
