@@ -116,7 +116,6 @@ def test_a_compiler_that_writes_nothing(tmp_path: Path) -> None:
         compiler.link([tmp_path / "a.o"], tmp_path / "program")
 
 
-
 def test_a_failing_compiler_is_quoted(tmp_path: Path) -> None:
     toolchain = need_toolchain("native")
     source = tmp_path / "bad.c"
