@@ -68,6 +68,8 @@ def headers(source: Source) -> list[str]:
     found = {*RUNTIME_HEADERS_ALWAYS, source.isa.header, *_INCLUDES[source.isa.header]}
     if source.needs_math:
         found |= {h.name for h in runtime_folder().glob("vec_math*.h")}
+    if source.scalar_math:
+        found.add("scalar_math.h")
     return sorted(found)
 
 

@@ -131,6 +131,10 @@ class Source:
         kernels = (*(c.kernel for c in self.calls), *self.many.kernels)
         return any(kernel.needs_math for kernel in kernels)
 
+    @property
+    def scalar_math(self) -> bool:
+        return any(c.kernel.scalar_math for c in self.calls)
+
 
 def model_hash(graph: Graph) -> str:
     """Sixteen hex digits that change with the graph or any weight."""

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 #: A constant of the graph.
 Array = NDArray[np.generic]
 
+#: Elements of the largest constant that a builder computes.
+MAX_EVALUATED = 2**16
+
 
 @dataclass(frozen=True)
 class Node:
@@ -102,6 +105,11 @@ class Graph:
         return replace(self, nodes=tuple(nodes))
 
 
+def _wide(array: Array) -> Array:
+    """What references take: float64 for floats."""
+    return array.astype(np.float64) if array.dtype.kind == "f" else array
+
+
 class GraphBuilder:
     """Builds a Graph node by node; shapes are inferred, and errors name the layer, at once."""
 
@@ -161,6 +169,19 @@ class GraphBuilder:
             outputs.append(output)
         self._nodes.append(Node(op, name, tuple(inputs), tuple(outputs)))
         return tuple(outputs)
+
+    def evaluated(self, op: Op, inputs: Sequence[str], *, name: str) -> tuple[str, ...]:
+        """As `nodes` for inputs that are constants: so are the results, unless they are large."""
+        outputs = self.nodes(op, inputs, name=name)
+        if sum(self.types[o].elements for o in outputs) > MAX_EVALUATED:
+            return outputs
+        self._nodes.pop()
+        with np.errstate(all="ignore"):
+            results = op.reference(*(_wide(self.constants[i]) if i else None for i in inputs))
+            for output, result in zip(outputs, results, strict=True):
+                dtype = self.types[output].dtype.numpy
+                self.constants[output] = np.array(result, dtype, order="C")
+        return outputs
 
     def output(self, value: str) -> None:
         """Declare the next output of the model."""

@@ -23,7 +23,10 @@ enum {
     CANNERY_INT16 = 3,
     CANNERY_INT32 = 4,
     CANNERY_INT64 = 5,
-    CANNERY_BOOL = 6
+    CANNERY_BOOL = 6,
+    CANNERY_UINT16 = 7,
+    CANNERY_UINT32 = 8,
+    CANNERY_UINT64 = 9
 };
 
 /* An input or output: dense, channels last unless the model's header says otherwise. */
