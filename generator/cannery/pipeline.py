@@ -12,6 +12,7 @@ from cannery.emit.files import output_files
 from cannery.emit.interface import check_views
 from cannery.emit.source import Source, make_source
 from cannery.frontends import ImportOptions, load_graph
+from cannery.frontends.streaming import declare_states, to_streaming
 from cannery.ir.graph import Graph
 from cannery.ir.printer import format_graph
 from cannery.ir.verify import verify
@@ -46,8 +47,11 @@ class Compiled:
 
 def load_model(options: Options) -> Graph:
     """The model's graph as the file has it: the judge. Raises ModelError or UnsupportedError."""
-    graph = load_graph(options.model, _import_options(options))
+    graph = declare_states(load_graph(options.model, _import_options(options)), options.state)
     verify(graph, after="import")
+    if options.streaming:
+        graph = to_streaming(graph)
+        verify(graph, after="streaming")
     return graph
 
 
@@ -67,6 +71,7 @@ def _import_options(options: Options) -> ImportOptions:
         scale=options.scale,
         offset=options.offset,
         dims=options.dims,
+        streaming=options.streaming,
     )
 
 

@@ -49,7 +49,7 @@ def dump_program(constants: list[ConstArray]) -> str:
 
 @pytest.mark.parametrize("language", ["c99 gcc", "c99 clang", "c++11 g++"])
 def test_text_is_exact(tmp_path: Path, language: str) -> None:
-    types = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"]
+    types = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
     constants = [
         ConstArray("floats", floats(), "floats */ with \\ a tail"),
         *(ConstArray(f"array_{t}", integers(t)) for t in types),

@@ -25,7 +25,8 @@ PASSED = Path(__file__).with_name("onnx_backend_passed.txt")
 _KNOWN = {
     "Reshape": (1,), "Expand": (1,), "Tile": (1,), "Squeeze": (1,), "Unsqueeze": (1,),
     "Split": (1,), "Slice": (1, 2, 3, 4), "Pad": (1, 2, 3), "Resize": (1, 2, 3), "Upsample": (1,),
-    "Gather": (1,), "Dropout": (1, 2), "Range": (0, 1, 2), "ConstantOfShape": (0,),
+    "TopK": (1,), "CumSum": (1,), "CumProd": (1,), "Trilu": (1,), "OneHot": (1,), "Compress": (1,),
+    "Dropout": (1, 2), "Range": (0, 1, 2), "ConstantOfShape": (0,),
     "LSTM": (1, 2, 3, 4, 7), "GRU": (1, 2, 3, 4), "RNN": (1, 2, 3, 4),
     **{f"Reduce{k}": (1,) for k in (
         "Max", "Min", "Mean", "Sum", "Prod", "L1", "L2", "SumSquare", "LogSum", "LogSumExp"

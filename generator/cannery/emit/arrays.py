@@ -23,6 +23,7 @@ ALIGNMENT = 64
 _C_TYPES = {
     "float32": "float", "int32": "int32_t", "uint32": "uint32_t", "int16": "int16_t",
     "int8": "int8_t", "uint8": "uint8_t", "uint16": "uint16_t", "int64": "int64_t",
+    "uint64": "uint64_t",
 }  # fmt: skip
 
 

@@ -85,6 +85,8 @@ def headers(source: Source) -> list[str]:
         found |= {h.name for h in runtime_folder().glob("vec_math*.h")}
     if source.parallel:
         found |= {*PARALLEL_HEADERS}
+    if source.scalar_math:
+        found.add("scalar_math.h")
     return sorted(found)
 
 
@@ -101,6 +103,11 @@ def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]
             kind: [*source.isa.flags, *private_flags(kind, source.isa)] for kind in ("gcc", "clang")
         },
         "workspace_bytes": source.workspace.bytes,
+        "state_bytes": source.states.bytes,
+        "states": [
+            {"input": slot.input.name, "output": slot.output.name, "offset": slot.offset}
+            for slot in source.states.slots
+        ],
         "many_workspace_bytes": source.many_bytes,
         "many_chunks": [_chunk(source, chunk) for chunk in source.many.chunks],
         "workspace_lower_bound": source.workspace.lower_bound,

@@ -25,4 +25,4 @@ def c_integer(value: int) -> str:
     """`value` as a C constant expression; C has no literal for the least number of a type."""
     if value in (-(2**31), -(2**63)):
         return f"({value + 1} - 1)"
-    return f"{value}u" if 2**31 <= value < 2**32 else str(value)
+    return f"{value}u" if 2**31 <= value < 2**32 or value >= 2**63 else str(value)

@@ -14,6 +14,7 @@ from cannery.emit.halo import clear_lines
 from cannery.emit.interface import Tensor, interface, joined_parameters
 from cannery.emit.many import Many, ManyMaker, chunk_lines
 from cannery.emit.parallel import Parallel, make_parallel, parallel_text
+from cannery.emit.states import States, make_states
 from cannery.emit.steps import (
     Call,
     call_text,
@@ -57,16 +58,49 @@ class Source:
     max_error: float = 1e-4
     many: Many = field(default_factory=Many)
     parallel: Parallel | None = None
+    states: States = field(default_factory=States)
+
+    @property
+    def next_states_at(self) -> int:
+        """Where in the workspace a step writes the next states."""
+        return self.states.next_at(max(self.workspace.bytes, 64))
+
+    @property
+    def single_bytes(self) -> int:
+        """Memory that one run or one step works in."""
+        return self.states.workspace_bytes(max(self.workspace.bytes, 64))
 
     @property
     def many_bytes(self) -> int:
         """Memory that `run_many` works in."""
-        return max(self.workspace.bytes, 64) + self.many.bytes
+        return self.single_bytes + self.many.bytes
+
+    @property
+    def step_inputs(self) -> tuple[Tensor, ...]:
+        """The inputs but for the states."""
+        return self.inputs[: len(self.inputs) - len(self.states.slots)]
+
+    @property
+    def step_outputs(self) -> tuple[Tensor, ...]:
+        """The outputs but for the next states."""
+        return self.outputs[: len(self.outputs) - len(self.states.slots)]
+
+    @property
+    def step_parameters(self) -> str:
+        """Those of `step` for its tensors, with their types; a comma before each."""
+        text = joined_parameters(self.step_inputs, self.step_outputs)
+        return f", {text}" if text else ""
+
+    @property
+    def step_arguments(self) -> str:
+        """The names of these parameters; a comma before each."""
+        tensors = (*self.step_inputs, *self.step_outputs)
+        return "".join(f", {name}" for t in tensors for name in (t.name, *t.strides))
 
     @property
     def parallel_base_bytes(self) -> int:
         """Memory that `run_parallel` works in, without that of further threads."""
-        return align(max(self.workspace.bytes, 64))
+        return align(self.single_bytes)
 
     @property
     def thread_bytes(self) -> int:
@@ -115,6 +149,10 @@ class Source:
     def needs_math(self) -> bool:
         kernels = (*(c.kernel for c in self.calls), *self.many.kernels)
         return any(kernel.needs_math for kernel in kernels)
+
+    @property
+    def scalar_math(self) -> bool:
+        return any(c.kernel.scalar_math for c in self.calls)
 
 
 def model_hash(graph: Graph) -> str:
@@ -168,6 +206,7 @@ def make_source(
         name, program.graph, isa, program, workspace, tuple(calls), inputs, outputs,
         model_hash(program.graph), blob, many=maker.finish(stacked),
         parallel=make_parallel(program, isa, calls, cores) if cores else None,
+        states=make_states(program.graph, inputs, outputs),
     )  # fmt: skip
 
 

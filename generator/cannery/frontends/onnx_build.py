@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedError
 from cannery.frontends.interface import check_input_dtypes, declare_input, finish
 from cannery.frontends.onnx_fold import MAX_BYTES, foldable, folded
-from cannery.frontends.onnx_model import STANDARD, OnnxInput, OnnxModel, OnnxNode, readers
+from cannery.frontends.onnx_functions import (
+    MAX_DEPTH,
+    branch,
+    inlined,
+    local_name,
+    standard_function,
+)
+from cannery.frontends.onnx_model import (
+    STANDARD,
+    OnnxFunction,
+    OnnxInput,
+    OnnxModel,
+    OnnxNode,
+    Subgraph,
+    readers,
+)
 from cannery.frontends.onnx_ops.base import (
     Computed,
     Constant,
@@ -27,9 +45,14 @@ from cannery.ir.tensor import DType
 #: Versions of the standard operators that are read.
 OPSETS = range(7, 29)
 
+#: Operators that run graphs, and nodes that functions and loops may become.
+_CONTROL = ("If", "Loop")
+_MAX_INLINED = 100_000
+
 _INPUT_DTYPES = {
     "float": DType.FLOAT32, "uint8": DType.UINT8, "int8": DType.INT8, "int16": DType.INT16,
-    "int32": DType.INT32, "int64": DType.INT64, "bool": DType.BOOL,
+    "uint16": DType.UINT16, "uint32": DType.UINT32, "uint64": DType.UINT64, "int32": DType.INT32,
+    "int64": DType.INT64, "bool": DType.BOOL,
 }  # fmt: skip
 
 #: Operators that see channels in axis 1, of their first input.
@@ -55,7 +78,7 @@ def build_graph(model: OnnxModel, options: ImportOptions) -> Graph:
     """
     _check_opset(model)
     outputs = _outputs(model, options)
-    nodes = _needed(model, outputs)
+    nodes = _needed(model.nodes, outputs)
     return _Importer(model, nodes, outputs, options).run()
 
 
@@ -79,14 +102,23 @@ def _outputs(model: OnnxModel, options: ImportOptions) -> tuple[str, ...]:
     return options.outputs or model.outputs
 
 
-def _needed(model: OnnxModel, outputs: Sequence[str]) -> list[OnnxNode]:
+def _needed(nodes: Sequence[OnnxNode], outputs: Sequence[str]) -> list[OnnxNode]:
     """The nodes that outputs depend on, in the order of the file."""
     wanted, found = set(outputs), []
-    for node in reversed(model.nodes):
+    for node in reversed(nodes):
         if wanted & {o for o in node.outputs if o}:
             found.append(node)
-            wanted.update(i for i in node.inputs if i)
+            wanted.update(_reads(node))
     return found[::-1]
+
+
+def _reads(node: OnnxNode) -> set[str]:
+    """All values that a node reads, also within its branches and bodies."""
+    found = {i for i in node.inputs if i}
+    for value in node.attributes.values():
+        if isinstance(value, Subgraph):
+            found |= {i for inner in value.nodes for i in _reads(inner)} | set(value.outputs)
+    return found
 
 
 class _Importer:
@@ -110,7 +142,10 @@ class _Importer:
         self._unknown: set[str] = set()
         self._problems: list[Problem] = []
         self._folded = 0
-        self._used = {i for node in nodes for i in node.inputs} | set(outputs)
+        self._used = {i for node in nodes for i in _reads(node)} | set(outputs)
+        self._weights = dict(model.weights)
+        self._inlined = 0
+        self._prefixes: Counter[str] = Counter()
 
     def run(self) -> Graph:
         """The finished graph."""
@@ -184,39 +219,163 @@ class _Importer:
         if not name:
             return None
         if name not in self._values:
-            weight = self._model.weights.get(name)
+            weight = self._weights.get(name)
             if weight is None:
                 raise ModelError(f"reads {name!r}, which nothing before it computes", where=where)
             self._values[name] = Constant(weight(), name)
         return self._values[name]
 
-    def _apply(self, node: OnnxNode) -> None:
+    def _apply(self, node: OnnxNode, depth: int = 0) -> None:
         """Compute the outputs of a node, or note why that is not possible."""
         where = f"node {node.label!r} ({node.kind})"
         for output in node.outputs:
             if output and (output in self._values or output in self._unknown):
                 raise ModelError(f"{output!r} is computed twice", where=where)
         try:
-            build = find_operator(node) if not _is_shape_op(node) else None
-            if self._unknown & set(node.inputs):
+            if self._unknown & _reads(node):
+                if not self._is_expandable(node):
+                    find_operator(node)
                 self._unknown.update(filter(None, node.outputs))
                 return
-            scope = Scope(self._state, node, [self._value(i, where) for i in node.inputs])
-            known = folded(scope)
-            if known is not None:
-                self._count(known)
-                results: Sequence[Value] = [known]
-            else:
-                built = (build or find_operator(node))(scope)
-                results = [built] if isinstance(built, Constant | Computed) else built
-            scope.check_all_read()
-            self._store(node, results)
+            self._compute(node, where, depth)
         except UnsupportedError as error:
             self._problems.append(Problem(node.label, node.kind, error.what, error.cure))
             self._unknown.update(filter(None, node.outputs))
         except CanneryError as error:
             error.where = error.where or where
             raise
+
+    def _is_expandable(self, node: OnnxNode) -> bool:
+        """Whether a node is supported without an operator of its own."""
+        return _is_shape_op(node) or node.kind in _CONTROL or self._function(node) is not None
+
+    def _function(self, node: OnnxNode) -> OnnxFunction | None:
+        return self._model.functions.get((node.domain, node.kind))
+
+    def _compute(self, node: OnnxNode, where: str, depth: int) -> None:
+        """The outputs of a node: by its function in the model, as known, or by its operator."""
+        function = self._function(node)
+        if function is not None:
+            self._inline(node, inlined(node, function, self._prefix(node.label)), where, depth)
+            return
+        inputs = [self._value(i, where) for i in node.inputs]
+        if node.domain in STANDARD and node.kind in _CONTROL:
+            self._follow(node, inputs, where, depth)
+            return
+        scope = Scope(self._state, node, inputs)
+        known = folded(scope)
+        if known is not None:
+            self._count(known)
+            scope.check_all_read()
+            self._store(node, [known])
+            return
+        try:
+            built = find_operator(node)(scope)
+            results = [built] if isinstance(built, Constant | Computed) else built
+            scope.check_all_read()
+            self._store(node, results)
+        except UnsupportedError:
+            types = [None if v is None else (scope.dtype(v), v.shape) for v in inputs]
+            function = standard_function(node, scope.opset, types)
+            if function is None:
+                raise
+            self._inline(node, inlined(node, function, self._prefix(node.label)), where, depth)
+
+    def _prefix(self, label: str) -> str:
+        """`label`, or `label.1`, `label.2` ...: what names begin with that belong to a node."""
+        count = self._prefixes[label]
+        self._prefixes[label] += 1
+        return f"{label}.{count}" if count else label
+
+    def _inline(self, node: OnnxNode, nodes: Sequence[OnnxNode], where: str, depth: int) -> None:
+        """Compute the outputs of a node by other nodes."""
+        self._inlined += len(nodes)
+        if depth > MAX_DEPTH or self._inlined > _MAX_INLINED:
+            raise ModelError("its functions call each other too deeply or too often", where=where)
+        wanted = [o for o in node.outputs if o in self._used]
+        needed = _needed(nodes, wanted)
+        self._used.update(i for n in needed for i in _reads(n))
+        for inner in needed:
+            self._apply(inner, depth + 1)
+        for output in wanted:
+            if output not in self._values and output not in self._unknown:
+                raise ModelError(f"{output!r} is not computed", where=where)
+
+    def _follow(
+        self, node: OnnxNode, inputs: Sequence[Value | None], where: str, depth: int
+    ) -> None:
+        """A branch or a loop whose course is known."""
+        if node.kind == "If":
+            name = "then_branch" if _known_flag(inputs[0]) else "else_branch"
+            self._inline(
+                node,
+                self._placed(node, name, {}, self._prefix(f"{node.label}/{name}")),
+                where,
+                depth,
+            )
+            return
+        self._loop(node, inputs, where, depth)
+
+    def _placed(
+        self, node: OnnxNode, attribute: str, given: Mapping[str, str], prefix: str
+    ) -> list[OnnxNode]:
+        body = node.attributes.get(attribute)
+        if not isinstance(body, Subgraph):
+            raise ModelError(f"has no {attribute}")
+        for name, weight in body.weights.items():
+            self._weights[local_name(prefix, name)] = weight
+        return branch(node, body, given, prefix)
+
+    def _loop(self, node: OnnxNode, inputs: Sequence[Value | None], where: str, depth: int) -> None:
+        """Unrolled; what it collects is joined."""
+        body = node.attributes.get("body")
+        count, going = _trips(inputs)
+        carried = list(node.inputs[2:])
+        if not isinstance(body, Subgraph) or len(body.inputs) != 2 + len(carried):
+            raise ModelError("has no body that fits its inputs")
+        collected: list[list[str]] = [[] for _ in body.outputs[1 + len(carried) :]]
+        turn = 0
+        while going and turn < count:
+            prefix = self._prefix(f"{node.label}/{turn}")
+            names = [f"{prefix}/#{k}" for k in range(len(body.outputs))]
+            index, condition = f"{prefix}/#turn", f"{prefix}/#condition"
+            self._values[index] = Constant(np.asarray(turn, np.int64), index)
+            self._values[condition] = Constant(np.asarray(True), condition)
+            given = dict(zip(body.inputs, (index, condition, *carried), strict=True))
+            inner = replace(node, outputs=tuple(names))
+            self._used.update(names)
+            self._inline(inner, self._placed(inner, "body", given, prefix), where, depth)
+            if self._unknown & set(names):
+                self._unknown.update(filter(None, node.outputs))
+                return
+            carried = names[1 : 1 + len(carried)]
+            for found, name in zip(collected, names[1 + len(carried) :], strict=True):
+                found.append(name)
+            going = _known_flag(self._values[names[0]])
+            turn += 1
+        self._finish_loop(node, carried, collected, where, depth)
+
+    def _finish_loop(
+        self, node: OnnxNode, carried: Sequence[str], collected: Sequence[Sequence[str]],
+        where: str, depth: int,
+    ) -> None:  # fmt: skip
+        nodes = []
+        for name, output in zip(carried, node.outputs, strict=False):
+            nodes.append(OnnxNode("Identity", "", "", (name,), (output,), {}, node.version))
+        for parts, output in zip(collected, node.outputs[len(carried) :], strict=False):
+            if not parts:
+                raise UnsupportedError("a loop that collects nothing is not supported")
+            rows: list[str] = []
+            for part in parts:
+                value = self._value(part, where)
+                assert value is not None
+                shape = Constant(np.asarray((1, *value.shape), np.int64))
+                self._values[f"{part}/shape"] = shape
+                row = (f"{part}/row",)
+                nodes.append(OnnxNode("Reshape", "", "", (part, f"{part}/shape"), row, {}, 13))
+                rows += row
+            nodes.append(OnnxNode("Concat", "", "", tuple(rows), (output,), {"axis": 0}, 13))
+        self._inline(node, nodes, where, depth)
 
     def _count(self, known: Constant) -> None:
         """Add up the sizes of what was folded; ModelError if they could fill the memory."""
@@ -225,17 +384,33 @@ class _Importer:
             raise ModelError("tensors computed from constants are too large, all together")
 
     def _store(self, node: OnnxNode, results: Sequence[Value]) -> None:
-        for index, output in enumerate(node.outputs):
-            if index < len(results):
-                if output:
-                    self._values[output] = results[index]
-            elif output and output in self._used:
+        for index, output in enumerate(node.outputs[len(results) :], start=len(results)):
+            if output and output in self._used:
                 raise UnsupportedError(f"its output {index} is not supported")
+        for output, result in zip(node.outputs, results, strict=False):
+            if output:
+                self._values[output] = self._state.known(result)
 
 
 def _is_shape_op(node: OnnxNode) -> bool:
     """Whether an operator may be folded without being supported otherwise."""
     return node.domain in STANDARD and node.kind in foldable()
+
+
+def _known_flag(value: Value | None) -> bool:
+    """A condition that is known. Raises UnsupportedError if it is computed."""
+    if not isinstance(value, Constant):
+        raise UnsupportedError("its condition is computed when the network runs")
+    return bool(value.array.reshape(-1)[:1].any())
+
+
+def _trips(inputs: Sequence[Value | None]) -> tuple[int, bool]:
+    """How often a loop runs at most, and whether it begins at all."""
+    count, condition = (*inputs, None, None)[:2]
+    if isinstance(count, Computed):
+        raise UnsupportedError("its number of turns is computed when the network runs")
+    trips = _MAX_INLINED if count is None else int(count.array.reshape(-1)[0])
+    return min(trips, _MAX_INLINED), condition is None or _known_flag(condition)
 
 
 class Sizes:

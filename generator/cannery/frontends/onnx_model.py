@@ -6,7 +6,7 @@ Nothing in a model is executed. Weights outside of the file are read from the mo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,10 @@ STANDARD = ("", "ai.onnx")
 
 @dataclass(frozen=True)
 class OnnxNode:
-    """A node. Attributes are numbers, texts, arrays and tuples; a Subgraph for all else."""
+    """A node. Attributes are numbers, texts, arrays and tuples, or one of the classes below.
+
+    `version` is that of the standard operators where it is not the model's: in functions.
+    """
 
     kind: str
     domain: str
@@ -34,6 +37,7 @@ class OnnxNode:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, object]
+    version: int = 0
 
     @property
     def label(self) -> str:
@@ -42,8 +46,39 @@ class OnnxNode:
 
 
 @dataclass(frozen=True)
+class Unread:
+    """An attribute that Cannery does not read: a type, a sparse tensor, a list of graphs."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """An attribute of a node in a function that is the attribute `name` of its call."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class Subgraph:
-    """An attribute that Cannery does not read: a graph, a type, a sparse tensor."""
+    """A graph as an attribute: a branch or the body of a loop."""
+
+    nodes: tuple[OnnxNode, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    weights: Mapping[str, Callable[[], Array]]
+
+
+@dataclass(frozen=True)
+class OnnxFunction:
+    """A function: nodes between formal inputs and outputs, attributes with their defaults.
+
+    The default of an attribute without one is None. `version` is that of the standard operators.
+    """
+
+    nodes: tuple[OnnxNode, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, object]
+    version: int
 
 
 @dataclass(frozen=True)
@@ -69,6 +104,7 @@ class OnnxModel:
     outputs: tuple[str, ...]
     weights: Mapping[str, Callable[[], Array]]
     files: set[Path]
+    functions: Mapping[tuple[str, str], OnnxFunction] = field(default_factory=dict)
 
     def opset(self, domain: str) -> int:
         """The version of the operators of a domain; 0 if the model does not import it."""
@@ -131,6 +167,24 @@ class _Decoder:
             outputs=tuple(o.name for o in graph.output),
             weights=weights,
             files=self._files,
+            functions={(f.domain, f.name): self.function(f) for f in proto.functions},
+        )
+
+    def function(self, proto: Any) -> OnnxFunction:
+        """A FunctionProto."""
+        defaults: dict[str, object] = dict.fromkeys(proto.attribute)
+        defaults |= {a.name: self._attribute(a) for a in proto.attribute_proto}
+        versions = [o.version for o in proto.opset_import if o.domain in STANDARD]
+        nodes = tuple(map(self._node, proto.node))
+        version = versions[0] if versions else 0
+        return OnnxFunction(nodes, tuple(proto.input), tuple(proto.output), defaults, version)
+
+    def _subgraph(self, graph: Any) -> Subgraph:
+        return Subgraph(
+            tuple(map(self._node, graph.node)),
+            tuple(i.name for i in graph.input),
+            tuple(o.name for o in graph.output),
+            {t.name: self._later(t) for t in graph.initializer},
         )
 
     def _later(self, tensor: Any) -> Callable[[], Array]:
@@ -157,7 +211,9 @@ class _Decoder:
     def _attribute(self, proto: Any) -> object:
         kind = self._onnx.AttributeProto
         if proto.ref_attr_name:
-            return Subgraph()
+            return Reference(proto.ref_attr_name)
+        if proto.type == kind.GRAPH:
+            return self._subgraph(proto.g)
         if proto.type == kind.FLOAT:
             return float(proto.f)
         if proto.type == kind.INT:
@@ -172,7 +228,7 @@ class _Decoder:
             return tuple(map(int, proto.ints))
         if proto.type == kind.STRINGS:
             return tuple(map(_text, proto.strings))
-        return Subgraph()
+        return Unread()
 
     def _tensor(self, tensor: Any) -> Array:
         """A tensor as an array of its own element type."""
@@ -243,6 +299,14 @@ def _beside(folder: Path, location: str, where: str) -> Path:
     if not path.is_file():
         raise ModelError(f"the file with its data is missing: {location!r:.80}", where=where)
     return path
+
+
+def decode_function(data: bytes) -> OnnxFunction:
+    """A serialised FunctionProto, as the package onnx returns those of its operators."""
+    onnx = _package()
+    proto = onnx.FunctionProto()
+    proto.ParseFromString(data)
+    return _Decoder(onnx, Path()).function(proto)
 
 
 def _refuse_sparse() -> Array:

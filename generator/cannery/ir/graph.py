@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 #: A constant of the graph.
 Array = NDArray[np.generic]
 
+#: Elements of the largest constant that a builder computes.
+MAX_EVALUATED = 2**16
+
 
 @dataclass(frozen=True)
 class Node:
@@ -43,11 +46,24 @@ class Node:
 
 
 @dataclass(frozen=True)
+class State:
+    """An input that the network's next run takes from an output of this one.
+
+    `initial` is what the first run takes, row-major; none: zeros.
+    """
+
+    input: str
+    output: str
+    initial: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
 class Graph:
     """An immutable network. `types` covers inputs, constants and every node's outputs.
 
     `channels_first` names the inputs and outputs that are images with channels first in the model,
-    `files` are those that were read beside the model's own.
+    `files` are those that were read beside the model's own. `states` are the last inputs and
+    outputs, in their order.
     """
 
     name: str
@@ -58,6 +74,7 @@ class Graph:
     constants: Mapping[str, Array]
     channels_first: frozenset[str] = frozenset()
     files: tuple[Path, ...] = ()
+    states: tuple[State, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", MappingProxyType(dict(self.types)))
@@ -86,6 +103,11 @@ class Graph:
     def with_nodes(self, nodes: Sequence[Node]) -> Graph:
         """The same graph with other nodes; types are kept."""
         return replace(self, nodes=tuple(nodes))
+
+
+def _wide(array: Array) -> Array:
+    """What references take: float64 for floats."""
+    return array.astype(np.float64) if array.dtype.kind == "f" else array
 
 
 class GraphBuilder:
@@ -147,6 +169,19 @@ class GraphBuilder:
             outputs.append(output)
         self._nodes.append(Node(op, name, tuple(inputs), tuple(outputs)))
         return tuple(outputs)
+
+    def evaluated(self, op: Op, inputs: Sequence[str], *, name: str) -> tuple[str, ...]:
+        """As `nodes` for inputs that are constants: so are the results, unless they are large."""
+        outputs = self.nodes(op, inputs, name=name)
+        if sum(self.types[o].elements for o in outputs) > MAX_EVALUATED:
+            return outputs
+        self._nodes.pop()
+        with np.errstate(all="ignore"):
+            results = op.reference(*(_wide(self.constants[i]) if i else None for i in inputs))
+            for output, result in zip(outputs, results, strict=True):
+                dtype = self.types[output].dtype.numpy
+                self.constants[output] = np.array(result, dtype, order="C")
+        return outputs
 
     def output(self, value: str) -> None:
         """Declare the next output of the model."""

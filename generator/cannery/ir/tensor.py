@@ -24,6 +24,9 @@ class DType(str, Enum):
     INT32 = "int32"
     INT64 = "int64"
     BOOL = "bool"
+    UINT16 = "uint16"
+    UINT32 = "uint32"
+    UINT64 = "uint64"
 
     @property
     def bytes(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from cannery.errors import ModelError
+from cannery.errors import ModelError, UnsupportedError
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.registry import Op
 
@@ -31,6 +31,12 @@ def require(condition: bool, op: Op, what: str) -> None:
     """Raises ModelError `<op>: <what>` unless `condition` holds."""
     if not condition:
         raise ModelError(f"{op.kind}: {what}")
+
+
+def require_type(condition: bool, op: Op, what: str) -> None:
+    """Raises UnsupportedError `<op>: <what>` unless `condition`, on element types, holds."""
+    if not condition:
+        raise UnsupportedError(f"{op.kind}: {what}")
 
 
 def require_float(op: Op, *types: TensorType | None) -> None:

@@ -8,6 +8,8 @@ exact as far as float32 is concerned. Special values are those of C's <math.h>.
 from __future__ import annotations
 
 from decimal import Decimal
+from fractions import Fraction
+from functools import cache
 from math import factorial, pi, sqrt
 
 import numpy as np
@@ -118,3 +120,121 @@ def _integer_power(a: F64, n: F64) -> F64:
         y = np.where(bits & 1, y * square, y)
         square, bits = square * square, bits >> 1
     return np.where(n < 0, 1.0 / y, y)
+
+
+def sinh(x: F64) -> F64:
+    """Hyperbolic sine, by expm1."""
+    e = expm1(np.abs(x))
+    return np.copysign(np.where(np.isinf(x), np.inf, 0.5 * (e + e / (1.0 + e))), x)
+
+
+def cosh(x: F64) -> F64:
+    """Hyperbolic cosine."""
+    e = exp(np.abs(x))
+    return 0.5 * (e + 1.0 / e)
+
+
+def asinh(x: F64) -> F64:
+    """Inverse hyperbolic sine: log(1 + a + a^2 / (1 + sqrt(a^2 + 1))) with a = |x|."""
+    a = np.abs(x)
+    with np.errstate(over="ignore", invalid="ignore"):
+        small = log1p(a + a * a / (1.0 + np.sqrt(a * a + 1.0)))
+    return np.copysign(np.where(a < 1e100, small, log(a) + float(_LN2)), x)
+
+
+def acosh(x: F64) -> F64:
+    """Inverse hyperbolic cosine; NaN below 1."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        small = log1p((x - 1.0) + np.sqrt((x - 1.0) * (x + 1.0)))
+        return np.where(x < 1e100, small, log(x) + float(_LN2))
+
+
+def atanh(x: F64) -> F64:
+    """Inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond."""
+    a = np.abs(x)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inside = 0.5 * log1p(np.where(a < 1.0, 2.0 * a / (1.0 - a), 0.0))
+    beyond = np.where(a == 1.0, np.inf, np.nan)
+    return np.copysign(np.where(a < 1.0, inside, beyond), x)
+
+
+def atan(x: F64) -> F64:
+    """Inverse tangent: a series behind two reductions, to 1/x and by pi/4."""
+    a = np.abs(x)
+    with np.errstate(divide="ignore"):
+        t = np.where(a > 1.0, 1.0 / a, a)
+    moved = t > sqrt(2.0) - 1.0
+    z = np.where(moved, (t - 1.0) / (t + 1.0), t)
+    terms = tuple((-1.0) ** n / (2 * n + 1) for n in range(22))
+    y = z * _polynomial(terms, z * z) + np.where(moved, pi / 4, 0.0)
+    return np.copysign(np.where(a > 1.0, pi / 2 - y, y), x)
+
+
+def asin(x: F64) -> F64:
+    """Inverse sine; NaN beyond -1..1."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return atan(x / np.sqrt((1.0 - x) * (1.0 + x)))
+
+
+def acos(x: F64) -> F64:
+    """Inverse cosine; NaN beyond -1..1."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return 2.0 * atan(np.sqrt((1.0 - x) / (1.0 + x)))
+
+
+def _quarters(x: F64) -> tuple[F64, F64]:
+    """The number of quarter turns in x, modulo 4, and the rest within an eighth of a turn.
+
+    By rational arithmetic, element by element: pi / 2 with 1200 bits is enough for every float64.
+    """
+    counts, rests = np.zeros_like(x), np.full_like(x, np.nan)
+    half_pi = _half_pi()
+    for k, value in enumerate(x.flat):
+        if np.isfinite(value):
+            exact = Fraction(float(value))
+            n = round(exact / half_pi)
+            counts.flat[k], rests.flat[k] = n % 4, float(exact - n * half_pi)
+    return counts, rests
+
+
+@cache
+def _half_pi() -> Fraction:
+    """Machin's formula with 1200 bits."""
+    one = 1 << 1200
+
+    def inverse(n: int) -> int:
+        total, term, k = 0, one // n, 1
+        while term:
+            total += term // k if k % 4 == 1 else -(term // k)
+            term, k = term // (n * n), k + 2
+        return total
+
+    return Fraction(2 * (4 * inverse(5) - inverse(239)), one)
+
+
+_SIN_TERMS = tuple((-1.0) ** n / factorial(2 * n + 1) for n in range(10))
+_COS_TERMS = tuple((-1.0) ** n / factorial(2 * n) for n in range(10))
+
+
+def _sin_cos(x: F64) -> tuple[F64, F64]:
+    counts, r = _quarters(np.asarray(x, np.float64))
+    near_sin, near_cos = r * _polynomial(_SIN_TERMS, r * r), _polynomial(_COS_TERMS, r * r)
+    odd, back = counts % 2 == 1, counts >= 2
+    s, c = np.where(odd, near_cos, near_sin), np.where(odd, -near_sin, near_cos)
+    return np.where(back, -s, s), np.where(back, -c, c)
+
+
+def sin(x: F64) -> F64:
+    """Sine; NaN of infinities."""
+    return np.where(x == 0, x, _sin_cos(x)[0])
+
+
+def cos(x: F64) -> F64:
+    """Cosine; NaN of infinities."""
+    return _sin_cos(x)[1]
+
+
+def tan(x: F64) -> F64:
+    """Tangent; NaN of infinities."""
+    s, c = _sin_cos(x)
+    return np.where(x == 0, x, s / c)

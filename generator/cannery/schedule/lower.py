@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cannery.ir.graph import Graph, Node
+from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.shared import epilogue
 from cannery.schedule.program import Step
 
@@ -89,10 +90,11 @@ def make_step(graph: Graph, anchors: tuple[Node, ...], epilogue_nodes: tuple[Nod
 
 
 def _may_fuse(node: Node) -> bool:
-    """Whether an epilogue may follow a node: not where it is a mere view of memory, or where it
-    reads again what it wrote.
+    """Whether an epilogue may follow a node: not a mere view of memory, not plain scalar code, and
+    not where it reads again what it wrote.
     """
-    return node.op.kind not in ("Reshape", "Identity", "Concat", "Lstm", "Gru", "Rnn")
+    apart = ("Reshape", "Identity", "Concat", "Lstm", "Gru", "Rnn")
+    return node.op.kind not in apart and not isinstance(node.op, ScalarOp)
 
 
 def _read_counts(graph: Graph) -> dict[str, int]:

@@ -49,7 +49,8 @@ class Kernel:
     `code` defines the static function named by the job's symbol, helpers first. Its parameters are
     the inputs, the outputs, `float *scratch` if `scratch_bytes`, and `int y0, int y1` if `band`:
     a band function computes output rows y0 <= y < y1 of one image, y0 a multiple of `band`. It
-    computes one image, or, if `whole`, all images of the batch in one call.
+    computes one image, or, if `whole`, all images of the batch in one call. `needs_math` and
+    `scalar_math` tell that it includes vec_math.h and scalar_math.h.
 
     `units`, only where the job asks to be cut: the last parameters are `int u0, int u1`, and of all
     its `units` parts (blocks of channels, directions) it computes u0 <= u < u1.
@@ -62,6 +63,7 @@ class Kernel:
     needs_math: bool = False
     whole: bool = False
     units: int = 0
+    scalar_math: bool = False
 
 
 @dataclass(frozen=True)

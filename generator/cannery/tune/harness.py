@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,8 @@ MACHINE_FILE = "machine.h"
 
 _DTYPES = {
     DType.FLOAT32: "F32", DType.UINT8: "U8", DType.BOOL: "U8", DType.INT8: "I8",
-    DType.INT16: "I16", DType.INT32: "I32", DType.INT64: "I64",
+    DType.INT16: "I16", DType.INT32: "I32", DType.INT64: "I64", DType.UINT16: "U16",
+    DType.UINT32: "U32", DType.UINT64: "U64",
 }  # fmt: skip
 _ORDERS = dict(zip(ORDERS, ("NHWC", "PLANAR", "PHASE_SPLIT"), strict=True))
 
@@ -141,10 +142,7 @@ def make_candidate(trial: Trial, number: int, contest: int = 0) -> Candidate:
     code = tidy(kernel.code)
     return Candidate(
         trial, symbol,
-        Kernel(
-            code, kernel.constants, kernel.scratch_bytes, kernel.band, kernel.needs_math,
-            kernel.whole,
-        ), contest,
+        replace(kernel, code=code), contest,
     )  # fmt: skip
 
 
@@ -194,6 +192,7 @@ class Harness:
             isa=self.isa,
             bands=self.bands,
             needs_math=any(c.kernel.needs_math for c in candidates),
+            scalar_math=any(c.kernel.scalar_math for c in candidates),
             format_array=format_array,
         )
         return tidy(text).encode()

@@ -23,7 +23,10 @@ enum {
     CANNERY_INT16 = 3,
     CANNERY_INT32 = 4,
     CANNERY_INT64 = 5,
-    CANNERY_BOOL = 6
+    CANNERY_BOOL = 6,
+    CANNERY_UINT16 = 7,
+    CANNERY_UINT32 = 8,
+    CANNERY_UINT64 = 9
 };
 
 /* An input or output: dense, channels last unless the model's header says otherwise. */
@@ -57,6 +60,8 @@ typedef struct cannery_model {
     /* n runs at once: inputs[k] and outputs[k] are n tensors, one behind the other. */
     size_t many_workspace_bytes;
     void (*run_many)(void *workspace, int32_t n, const void *const *inputs, void *const *outputs);
+    /* So many of the last inputs and outputs are the state, which `step` keeps in state_bytes. */
+    int32_t state_count;
 } cannery_model;
 
 #ifdef __cplusplus

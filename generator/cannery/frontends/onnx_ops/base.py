@@ -18,14 +18,19 @@ from typing import TypeAlias
 import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
-from cannery.frontends.onnx_model import STANDARD, OnnxNode, Subgraph
+from cannery.frontends.onnx_model import STANDARD, OnnxNode, Reference, Subgraph, Unread
 from cannery.ir.graph import Array, GraphBuilder
 from cannery.ir.tensor import MAX_ELEMENTS, DType
 from cannery.ops.concat.op import Concat
 from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Slice, Transpose
 from cannery.ops.registry import Op
+from cannery.ops.scalar.base import ScalarOp
+from cannery.ops.scalar.integers import takes_integers
 
 Perm = tuple[int, ...]
+
+#: Elements of constants that are computed with while a model is read; passes do the rest.
+_SMALL = 4096
 
 #: Operators that take elements of any type.
 _ANY_TYPE = (Cast, Concat, Expand, Identity, Pad, Reshape, Slice, Transpose)
@@ -77,6 +82,16 @@ class State:
     kept: list[Array] = field(default_factory=list)
     moved: dict[tuple[str, Perm], str] = field(default_factory=dict)
 
+    def known(self, value: Value) -> Value:
+        """A value of the graph that turned out to be a constant as one."""
+        if isinstance(value, Constant) or value.name not in self.builder.constants:
+            return value
+        array = self.builder.constants[value.name]
+        order = np.argsort(value.perm) if value.perm else None
+        return Constant(
+            np.ascontiguousarray(array.transpose(order)).reshape(value.shape), value.name
+        )
+
 
 class Scope:
     """One node of an ONNX model: its attributes and inputs, and how to make nodes of the graph."""
@@ -89,7 +104,7 @@ class Scope:
         self._read: set[str] = set()
         self.name = node.label
         self.kind = node.kind
-        self.opset = state.opsets(node.domain)
+        self.opset = node.version or state.opsets(node.domain)
 
     # Attributes
 
@@ -97,7 +112,7 @@ class Scope:
         """An attribute as it is, None if it is absent."""
         self._read.add(name)
         value = self._node.attributes.get(name)
-        if isinstance(value, Subgraph):
+        if isinstance(value, Unread | Reference | Subgraph):
             raise UnsupportedError(f"attribute {name!r} is a graph or type, which is not supported")
         return value
 
@@ -298,15 +313,24 @@ class Scope:
         """The same for an operator with several outputs; absent inputs are the empty string."""
         self._check_types(op, inputs)
         name = f"{self.name}/{label}" if label else self.name
+        if self._is_small(inputs):
+            return self._builder.evaluated(op, inputs, name=self._builder.unique(name))
         return self._builder.nodes(op, inputs, name=self._builder.unique(name))
 
+    def _is_small(self, inputs: Sequence[str]) -> bool:
+        """Whether inputs are so few constants that what is made of them is computed at once."""
+        names = [i for i in inputs if i]
+        known = all(name in self._builder.constants for name in names)
+        return known and sum(self._builder.types[n].elements for n in names) <= _SMALL
+
     def _check_types(self, op: Op, inputs: Sequence[str]) -> None:
-        if isinstance(op, _ANY_TYPE):
+        """UnsupportedError for element types that an operator does not take."""
+        if isinstance(op, (*_ANY_TYPE, ScalarOp)):
             return
         for name in inputs:
             dtype = self._builder.types[name].dtype if name else DType.FLOAT32
-            if dtype is not DType.FLOAT32:
-                raise UnsupportedError(f"it works on float32 only, not on {dtype.value}")
+            if dtype is not DType.FLOAT32 and not takes_integers(op, dtype):
+                raise UnsupportedError(f"{op.kind} of {dtype.value} is not supported")
 
     def constant(self, label: str, array: Array) -> str:
         """A constant `<name>/<label>` of the graph."""

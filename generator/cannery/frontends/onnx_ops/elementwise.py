@@ -57,7 +57,7 @@ def combined(scope: Scope, op: Op, a: Value, b: Value, label: str = "") -> Compu
 
 _BINARY: dict[str, Op] = {
     "Add": binary.Add(), "Sub": binary.Sub(), "Mul": binary.Mul(), "Div": binary.Div(),
-    "Pow": binary.Pow(),
+
 }  # fmt: skip
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -226,7 +225,8 @@ def slice_(scope: Scope) -> Value:
     return sliced(scope, x, bounds) if x.shape else x
 
 
-def _whole(x: Value) -> list[tuple[int, int, int]]:
+def whole(x: Value) -> list[tuple[int, int, int]]:
+    """Bounds of a slice that is all of a tensor."""
     return [(0, d, 1) for d in x.shape]
 
 
@@ -245,7 +245,7 @@ def split(scope: Scope) -> Sequence[Value]:
         raise ModelError(f"cannot split {total} into {sizes} for {scope.outputs} outputs")
     found, start = [], 0
     for k, count in enumerate(sizes):
-        bounds = _whole(x)
+        bounds = whole(x)
         bounds[axis] = (start, start + count, 1)
         found.append(sliced(scope, x, bounds, f"part{k}"))
         start += count
@@ -258,25 +258,6 @@ def _equal(total: int, count: int) -> tuple[int, ...]:
         raise ModelError("splits into nothing")
     each = -(-total // count)
     return tuple(max(min(each, total - k * each), 0) for k in range(count))
-
-
-@operator("Gather")
-def gather(scope: Scope) -> Value:
-    """One known index, or known indices that are evenly spaced: a slice."""
-    x = scope.input(0)
-    axis = scope.axis(scope.integer("axis", 0), len(x.shape))
-    indices = scope.known(1, "indices")
-    if indices is None or indices.dtype.kind not in "iu":
-        raise ModelError("has no indices")
-    numbers = [scope.axis(int(i), x.shape[axis]) for i in indices.reshape(-1)]
-    steps = {b - a for a, b in pairwise(numbers)}
-    if indices.ndim > 1 or not numbers or len(steps) > 1 or 0 in steps:
-        raise UnsupportedError("indices that are not evenly spaced are not supported")
-    step = steps.pop() if steps else 1
-    bounds = _whole(x)
-    bounds[axis] = (numbers[0], numbers[-1] + (1 if step > 0 else -1), step)
-    part = sliced(scope, x, bounds, "" if indices.ndim else "slice")
-    return part if indices.ndim else without(scope, part, [axis])
 
 
 @operator("Pad")

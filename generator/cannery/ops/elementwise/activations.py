@@ -38,9 +38,11 @@ def _softplus(x: F64) -> F64:
 class Relu(Unary):
     """max(x, 0)."""
 
+    integers: ClassVar[bool] = True
+
     def value(self, x: Numeric) -> Numeric:
         """max(x, 0)."""
-        return np.maximum(f64(x), 0.0)
+        return np.asarray(np.maximum(x, x.dtype.type(0)))
 
     def expression(self, w: Words, x: str, form: str) -> str:
         """Exact; zero first, so that NaN passes."""

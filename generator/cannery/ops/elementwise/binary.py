@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 
 from cannery.emit.words import Words
-from cannery.errors import ModelError
 from cannery.ops.elementwise.base import Binary
 from cannery.ops.functions import power
 from cannery.ops.numeric import Numeric, f64
@@ -66,18 +65,17 @@ class Mul(Binary):
 @register
 @dataclass(frozen=True)
 class Div(Binary):
-    """a / b; integers truncate as in C."""
+    """a / b; integers truncate as in C, and are 0 where b is."""
 
     integers: ClassVar[bool] = True
 
     def value(self, a: Numeric, b: Numeric) -> Numeric:
-        """`a / b`; raises ModelError where an integer is divided by 0."""
+        """`a / b`."""
         if a.dtype.kind == "f":
             return np.asarray(a / b)
-        if not b.all():
-            raise ModelError("Div: an integer is divided by 0")
         quotient, rest = np.divmod(a, b)
-        return np.asarray(quotient + ((rest != 0) & ((a < 0) != (b < 0))).astype(a.dtype))
+        whole = quotient + ((rest != 0) & ((a < 0) != (b < 0))).astype(a.dtype)
+        return np.asarray(np.where(b == 0, a.dtype.type(0), whole))
 
     def expression(self, w: Words, a: str, b: str) -> str:
         """Correctly rounded."""

@@ -99,7 +99,8 @@ class MatMulDenseN(Schedule):
             # Sets of accumulators share broadcasts less well than vectors of one set.
             cycles *= 1.0 + TURNS * (int(params["split"]) - 1)
         cycles += gemm.weight_traffic(g, rows, int(params["mr"]), blocks, outside=outside)
-        return Estimate(cycles, gemm.code_size(g, tiles, blocks))
+        code = gemm.code_size(g, tiles, blocks)
+        return Estimate(cycles, code / joined.JOINED if joined.is_joined(params) else code)
 
     def kernel(self, job: Job) -> Kernel:
         p = _product(job.graph, job.step)

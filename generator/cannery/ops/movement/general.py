@@ -23,7 +23,7 @@ from cannery.layouts import Want
 from cannery.ops.movement.op import Cast
 from cannery.ops.movement.walk import Axis, Loop, Walk, broadcast, loops, movement
 from cannery.ops.registry import Elementwise
-from cannery.ops.shared.function import describe, signature
+from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.lanes import Vec, vector_runs
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import (
@@ -71,9 +71,9 @@ class MovementGeneral(Schedule):
             return "several anchors"
         if not isinstance(node.op, Elementwise) and movement(graph, node) is None:
             return "not elementwise, and no movement of elements"
-        computes = isinstance(node.op, Elementwise) or bool(step.epilogue)
-        names = [i for n in step.nodes for i in (*n.inputs, *n.outputs)]
-        if computes and any(graph.types[i].dtype != DType.FLOAT32 for i in names):
+        computing = [n for n in step.nodes if isinstance(n.op, Elementwise)]
+        names = [i for n in computing for i in (*n.inputs, *n.outputs)]
+        if any(graph.types[i].dtype != DType.FLOAT32 for i in names):
             return "arithmetic on integers"
         if any(not isinstance(n.op, Elementwise) for n in step.epilogue):
             return "epilogue not elementwise"
@@ -92,8 +92,10 @@ class MovementGeneral(Schedule):
         return Estimate(3.0 * graph.types[step.output].elements)
 
     def kernel(self, job: Job) -> Kernel:
-        nest = _Nest(job)
         target = job.type(job.step.output)
+        if not target.elements:
+            return _nothing(job)
+        nest = _Nest(job)
         nest_loops = loops(target.shape, [o.walk for o in nest.operands])
         inner = nest_loops[-1]
         contiguous = all(_vectorises(axis) for axis in inner.axes)
@@ -121,6 +123,12 @@ class MovementGeneral(Schedule):
         needs_math = any(isinstance(n.op, Elementwise) and n.op.needs_math for n in job.step.nodes)
         constants = (*nest.constants, *tables)
         return Kernel(code, constants, needs_math=needs_math, whole=True)
+
+
+def _nothing(job: Job) -> Kernel:
+    """The kernel of an output without elements."""
+    unused = "".join(f"    (void){name};\n" for name in parameter_names(job))
+    return Kernel(f"{describe(job)}\n{signature(job)}\n{{\n{unused}}}\n", whole=True)
 
 
 class _Nest:

@@ -24,6 +24,8 @@ class Reduction(Op):
 
     #: Whether a reduction over no elements has a value.
     empty: ClassVar[bool] = True
+    #: Whether integers are taken, too; the result has their dtype, and wraps around.
+    integers: ClassVar[bool] = False
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         """The type of y; raises ModelError for bad axes, a wrong dtype, or nothing to reduce."""
@@ -36,7 +38,8 @@ class Reduction(Op):
 
     def check_dtype(self, x: TensorType) -> None:
         """Raises ModelError for an element type that the reduction does not take."""
-        require_float(self, x)
+        if not self.integers or x.dtype is DType.BOOL:
+            require_float(self, x)
 
     def _reduced(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         if self.keepdims:
@@ -60,8 +63,7 @@ class _Exact(Reduction):
     empty: ClassVar[bool] = False
 
     def check_dtype(self, x: TensorType) -> None:
-        """Raises ModelError for bool."""
-        require(x.dtype is not DType.BOOL, self, "does not work on bool")
+        """Every element type is taken; false is less than true."""
 
 
 @register
@@ -101,8 +103,12 @@ class ReduceMean(Reduction):
 class ReduceSum(Reduction):
     """Sum."""
 
+    integers: ClassVar[bool] = True
+
     def reduced(self, x: Numeric) -> Numeric:
         """The sum."""
+        if x.dtype.kind != "f":
+            return np.asarray(x.sum(axis=self.axes, dtype=x.dtype))
         return tree_sum(f64(x), self.axes)
 
 
@@ -111,8 +117,12 @@ class ReduceSum(Reduction):
 class ReduceProd(Reduction):
     """Product, in ascending order."""
 
+    integers: ClassVar[bool] = True
+
     def reduced(self, x: Numeric) -> Numeric:
         """The product."""
+        if x.dtype.kind != "f":
+            return np.asarray(x.prod(axis=self.axes, dtype=x.dtype))
         rows = np.moveaxis(f64(x), self.axes, range(len(self.axes)))
         kept = rows.shape[len(self.axes) :]
         result: F64 = np.ones(kept)
@@ -126,8 +136,12 @@ class ReduceProd(Reduction):
 class ReduceL1(Reduction):
     """Sum of magnitudes."""
 
+    integers: ClassVar[bool] = True
+
     def reduced(self, x: Numeric) -> Numeric:
         """The sum of |x|."""
+        if x.dtype.kind != "f":
+            return np.asarray(np.abs(x).sum(axis=self.axes, dtype=x.dtype))
         return tree_sum(np.abs(f64(x)), self.axes)
 
 
@@ -136,8 +150,12 @@ class ReduceL1(Reduction):
 class ReduceSumSquare(Reduction):
     """Sum of squares."""
 
+    integers: ClassVar[bool] = True
+
     def reduced(self, x: Numeric) -> Numeric:
         """The sum of x^2."""
+        if x.dtype.kind != "f":
+            return np.asarray((x * x).sum(axis=self.axes, dtype=x.dtype))
         return tree_sum(f64(x) * f64(x), self.axes)
 
 

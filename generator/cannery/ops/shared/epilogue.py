@@ -15,6 +15,7 @@ import numpy as np
 from cannery.emit.environment import offset
 from cannery.emit.literals import c_float
 from cannery.ir.graph import Graph, Node
+from cannery.ir.tensor import DType
 from cannery.ops.registry import Elementwise
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.program import Step
@@ -163,6 +164,8 @@ def fusible(graph: Graph, node: Node, running: str, available: Sequence[str]) ->
     if not isinstance(node.op, Elementwise) or len(node.outputs) != 1:
         return False
     shape = graph.types[running].shape
+    if graph.types[running].dtype is not DType.FLOAT32:
+        return False
     if graph.types[node.output] != graph.types[running]:
         return False
     for value in node.inputs:

@@ -1,0 +1,100 @@
+"""The plain C of operators that have one form only: dense operands, element after element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cannery.ir.graph import Graph, Node
+from cannery.ir.tensor import DType, TensorType
+from cannery.layouts import Want
+from cannery.ops.scalar.base import ScalarOp
+from cannery.ops.scalar.body import Body, Tensor
+from cannery.ops.scalar.integers import Write, integer_code
+from cannery.ops.shared.function import describe, parameter_names, signature
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+
+@schedule
+@dataclass(frozen=True)
+class ScalarNest(Schedule):
+    """See the module's text."""
+
+    id = "scalar.nest"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        if len(step.anchors) != 1 or step.epilogue:
+            return "several nodes"
+        return "" if _writer(graph, step.anchor) else "no plain C form"
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        return [{}]
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return tuple(Want(dense=True) for _ in step.inputs)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want(dense=True),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        work = max(graph.types[step.output].elements, step.macs(graph))
+        return Estimate(8.0 * work)
+
+    def kernel(self, job: Job) -> Kernel:
+        node = job.step.anchor
+        operands = _Operands(job)
+        types = tuple(job.type(i) if i else None for i in node.inputs)
+        scratch = node.op.scratch_bytes(types) if isinstance(node.op, ScalarOp) else 0
+        body = Body(
+            job.symbol,
+            [operands.tensor(k) for k in range(len(node.inputs))],
+            Tensor("y", job.type(node.output)),
+            "scratch" if scratch else "",
+        )
+        write = _writer(job.graph, node)
+        assert write is not None
+        write(body)
+        head = signature(job, scratch=bool(scratch))
+        unused = [f"    (void){n};\n" for n in parameter_names(job) if not _reads(body.text, n)]
+        code = f"{describe(job)}\n{head}\n{{\n{''.join(unused)}{body.text}\n}}\n"
+        constants = (*operands.constants, *body.constants)
+        math = isinstance(node.op, ScalarOp) and node.op.scalar_math
+        return Kernel(code, constants, scratch_bytes=scratch, whole=True, scalar_math=math)
+
+
+def _reads(text: str, name: str) -> bool:
+    return f"{name}[" in text or f"{name} +" in text or f"{name}," in text or f"{name})" in text
+
+
+def _writer(graph: Graph, node: Node) -> Write | None:
+    """What writes the statements of a node; None if nothing does."""
+    if isinstance(node.op, ScalarOp):
+        return node.op.write
+    return integer_code(node.op, graph.types[node.outputs[0]].dtype)
+
+
+class _Operands:
+    """The inputs of the node as C arrays: parameters, and constants of its own."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._names = parameter_names(job)
+        self.constants: list[ConstArray] = []
+
+    def tensor(self, index: int) -> Tensor | None:
+        """Input `index` of the node; None if it is absent."""
+        value = self._job.step.anchor.inputs[index]
+        if not value:
+            return None
+        type_: TensorType = self._job.type(value)
+        array = self._job.graph.constants.get(value)
+        if array is None:
+            return Tensor(self._names[self._job.step.inputs.index(value)], type_)
+        name = f"{self._job.symbol}_c{index}"
+        stored = array.astype(np.uint8) if type_.dtype is DType.BOOL else array
+        self.constants.append(ConstArray(name, np.ascontiguousarray(stored).reshape(-1)))
+        return Tensor(name, type_)

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT-0
+ *
+ * Elementary functions of single floats that networks rarely need, without libm. They compute in
+ * double precision and round once: within 0.51 ulp of float, a little more near the zeros of sine
+ * and cosine of huge numbers. NaN gives NaN, infinities give limits or NaN, zeros keep signs.
+ */
+#ifndef CANNERY_SCALAR_MATH_H
+#define CANNERY_SCALAR_MATH_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "vec_scalar.h"
+
+CANNERY_INLINE double cannery_from_bits(uint64_t bits)
+{
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+CANNERY_INLINE uint64_t cannery_bits(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* Square root of x >= 0 with 50 bits or so, NaN below: Newton's step from the root of a float
+ * between 1/2 and 2. */
+CANNERY_INLINE double cannery_sqrt(double x)
+{
+    double scaled, root;
+    int e;
+    if (!(x > 0.0) || x - x != 0.0) {
+        return x < 0.0 ? (x - x) / 0.0 * 0.0 : x;
+    }
+    e = (int)(cannery_bits(x) >> 52) - 1023;
+    e -= e & 1;
+    scaled = x * cannery_from_bits((uint64_t)(1023 - e) << 52);
+    root = (double)f32x1_sqrt((float)scaled);
+    root = 0.5 * (root + scaled / root);
+    return root * cannery_from_bits((uint64_t)(1023 + e / 2) << 52);
+}
+
+/* e^x for |x| <= 200: 2^k times the Taylor series of the remainder. */
+CANNERY_INLINE double cannery_exp(double x)
+{
+    const double scaled = x * 1.4426950408889634;
+    const int k = (int)(scaled < 0.0 ? scaled - 0.5 : scaled + 0.5);
+    const double r = (x - (double)k * 0.6931471803691238) - (double)k * 1.9082149292705877e-10;
+    double y = 1.0;
+    for (int n = 14; n > 0; --n) {
+        y = 1.0 + y * r / (double)n;
+    }
+    return y * cannery_from_bits((uint64_t)(1023 + k) << 52);
+}
+
+/* Natural logarithm of a normal positive number: k ln 2 + 2 atanh((m - 1) / (m + 1)). */
+CANNERY_INLINE double cannery_log(double x)
+{
+    const uint64_t bits = cannery_bits(x);
+    int k = (int)(bits >> 52) - 1023;
+    double m = cannery_from_bits((bits & 0xfffffffffffffu) | 0x3ff0000000000000u);
+    double s, y = 0.0;
+    if (m > 1.4142135623730951) {
+        m *= 0.5;
+        k += 1;
+    }
+    s = (m - 1.0) / (m + 1.0);
+    for (int n = 23; n > 0; n -= 2) {
+        y = y * s * s + 1.0 / (double)n;
+    }
+    return (double)k * 0.6931471805599453 + 2.0 * s * y;
+}
+
+/* Inverse tangent of x >= 0, infinity included. */
+CANNERY_INLINE double cannery_atan_of(double x)
+{
+    const int turned = x > 1.0;
+    const double t = turned ? 1.0 / x : x;
+    const int moved = t > 0.41421356237309503; /* by pi / 4 */
+    const double z = moved ? (t - 1.0) / (t + 1.0) : t;
+    double y = 0.0;
+    for (int n = 27; n > 0; n -= 2) {
+        y = 1.0 / (double)n - y * z * z;
+    }
+    y = y * z + (moved ? 0.78539816339744831 : 0.0);
+    return turned ? 1.5707963267948966 - y : y;
+}
+
+/* |x| as a number of quarter turns and the rest, within an eighth of a turn. */
+CANNERY_INLINE double cannery_quarters(float x, int *count)
+{
+    /* 2^e * 2/pi modulo 4, in units of 2^-62 and 2^-94 */
+    static const uint64_t high[105] = {
+        0x28be60db9391054au, 0x517cc1b727220a94u, 0xa2f9836e4e441529u, 0x45f306dc9c882a53u,
+        0x8be60db9391054a7u, 0x17cc1b727220a94fu, 0x2f9836e4e441529fu, 0x5f306dc9c882a53fu,
+        0xbe60db9391054a7fu, 0x7cc1b727220a94feu, 0xf9836e4e441529fcu, 0xf306dc9c882a53f8u,
+        0xe60db9391054a7f0u, 0xcc1b727220a94fe1u, 0x9836e4e441529fc2u, 0x306dc9c882a53f84u,
+        0x60db9391054a7f09u, 0xc1b727220a94fe13u, 0x836e4e441529fc27u, 0x06dc9c882a53f84eu,
+        0x0db9391054a7f09du, 0x1b727220a94fe13au, 0x36e4e441529fc275u, 0x6dc9c882a53f84eau,
+        0xdb9391054a7f09d5u, 0xb727220a94fe13abu, 0x6e4e441529fc2757u, 0xdc9c882a53f84eafu,
+        0xb9391054a7f09d5fu, 0x727220a94fe13abeu, 0xe4e441529fc2757du, 0xc9c882a53f84eafau,
+        0x9391054a7f09d5f4u, 0x27220a94fe13abe8u, 0x4e441529fc2757d1u, 0x9c882a53f84eafa3u,
+        0x391054a7f09d5f47u, 0x7220a94fe13abe8fu, 0xe441529fc2757d1fu, 0xc882a53f84eafa3eu,
+        0x91054a7f09d5f47du, 0x220a94fe13abe8fau, 0x441529fc2757d1f5u, 0x882a53f84eafa3eau,
+        0x1054a7f09d5f47d4u, 0x20a94fe13abe8fa9u, 0x41529fc2757d1f53u, 0x82a53f84eafa3ea6u,
+        0x054a7f09d5f47d4du, 0x0a94fe13abe8fa9au, 0x1529fc2757d1f534u, 0x2a53f84eafa3ea69u,
+        0x54a7f09d5f47d4d3u, 0xa94fe13abe8fa9a6u, 0x529fc2757d1f534du, 0xa53f84eafa3ea69bu,
+        0x4a7f09d5f47d4d37u, 0x94fe13abe8fa9a6eu, 0x29fc2757d1f534ddu, 0x53f84eafa3ea69bbu,
+        0xa7f09d5f47d4d377u, 0x4fe13abe8fa9a6eeu, 0x9fc2757d1f534ddcu, 0x3f84eafa3ea69bb8u,
+        0x7f09d5f47d4d3770u, 0xfe13abe8fa9a6ee0u, 0xfc2757d1f534ddc0u, 0xf84eafa3ea69bb81u,
+        0xf09d5f47d4d37703u, 0xe13abe8fa9a6ee06u, 0xc2757d1f534ddc0du, 0x84eafa3ea69bb81bu,
+        0x09d5f47d4d377036u, 0x13abe8fa9a6ee06du, 0x2757d1f534ddc0dbu, 0x4eafa3ea69bb81b6u,
+        0x9d5f47d4d377036du, 0x3abe8fa9a6ee06dbu, 0x757d1f534ddc0db6u, 0xeafa3ea69bb81b6cu,
+        0xd5f47d4d377036d8u, 0xabe8fa9a6ee06db1u, 0x57d1f534ddc0db62u, 0xafa3ea69bb81b6c5u,
+        0x5f47d4d377036d8au, 0xbe8fa9a6ee06db14u, 0x7d1f534ddc0db629u, 0xfa3ea69bb81b6c52u,
+        0xf47d4d377036d8a5u, 0xe8fa9a6ee06db14au, 0xd1f534ddc0db6295u, 0xa3ea69bb81b6c52bu,
+        0x47d4d377036d8a56u, 0x8fa9a6ee06db14acu, 0x1f534ddc0db62959u, 0x3ea69bb81b6c52b3u,
+        0x7d4d377036d8a566u, 0xfa9a6ee06db14accu, 0xf534ddc0db629599u, 0xea69bb81b6c52b32u,
+        0xd4d377036d8a5664u, 0xa9a6ee06db14acc9u, 0x534ddc0db6295993u, 0xa69bb81b6c52b327u,
+        0x4d377036d8a5664fu
+    };
+    static const uint32_t low[105] = {
+        0x7f09d5f4u, 0xfe13abe8u, 0xfc2757d1u, 0xf84eafa3u, 0xf09d5f47u, 0xe13abe8fu,
+        0xc2757d1fu, 0x84eafa3eu, 0x09d5f47du, 0x13abe8fau, 0x2757d1f5u, 0x4eafa3eau,
+        0x9d5f47d4u, 0x3abe8fa9u, 0x757d1f53u, 0xeafa3ea6u, 0xd5f47d4du, 0xabe8fa9au,
+        0x57d1f534u, 0xafa3ea69u, 0x5f47d4d3u, 0xbe8fa9a6u, 0x7d1f534du, 0xfa3ea69bu,
+        0xf47d4d37u, 0xe8fa9a6eu, 0xd1f534ddu, 0xa3ea69bbu, 0x47d4d377u, 0x8fa9a6eeu,
+        0x1f534ddcu, 0x3ea69bb8u, 0x7d4d3770u, 0xfa9a6ee0u, 0xf534ddc0u, 0xea69bb81u,
+        0xd4d37703u, 0xa9a6ee06u, 0x534ddc0du, 0xa69bb81bu, 0x4d377036u, 0x9a6ee06du,
+        0x34ddc0dbu, 0x69bb81b6u, 0xd377036du, 0xa6ee06dbu, 0x4ddc0db6u, 0x9bb81b6cu,
+        0x377036d8u, 0x6ee06db1u, 0xddc0db62u, 0xbb81b6c5u, 0x77036d8au, 0xee06db14u,
+        0xdc0db629u, 0xb81b6c52u, 0x7036d8a5u, 0xe06db14au, 0xc0db6295u, 0x81b6c52bu,
+        0x036d8a56u, 0x06db14acu, 0x0db62959u, 0x1b6c52b3u, 0x36d8a566u, 0x6db14accu,
+        0xdb629599u, 0xb6c52b32u, 0x6d8a5664u, 0xdb14acc9u, 0xb6295993u, 0x6c52b327u,
+        0xd8a5664fu, 0xb14acc9eu, 0x6295993cu, 0xc52b3278u, 0x8a5664f1u, 0x14acc9e2u,
+        0x295993c4u, 0x52b32788u, 0xa5664f10u, 0x4acc9e21u, 0x95993c43u, 0x2b327887u,
+        0x5664f10eu, 0xacc9e21cu, 0x5993c439u, 0xb3278872u, 0x664f10e4u, 0xcc9e21c8u,
+        0x993c4390u, 0x32788720u, 0x64f10e41u, 0xc9e21c82u, 0x93c43904u, 0x27887208u,
+        0x4f10e410u, 0x9e21c820u, 0x3c439041u, 0x78872083u, 0xf10e4107u, 0xe21c820fu,
+        0xc439041fu, 0x8872083fu, 0x10e4107fu
+    };
+    if (x < 8388608.0f) {
+        const double wide = (double)x;
+        const int n = (int)(wide * 0.63661977236758138 + 0.5);
+        *count = n & 3;
+        /* the first part of pi / 2 has 30 bits */
+        return (wide - (double)n * 1.570796325802803) - (double)n * 9.920935796805404e-10;
+    } else {
+        const uint32_t bits = (uint32_t)f32x1_as_i32(x);
+        const uint64_t m = (bits & 0x7fffffu) | 0x800000u;
+        const int e = (int)(bits >> 23) - 150;
+        const uint64_t turns = m * high[e] + (m * low[e] >> 32);
+        const uint64_t rounded = turns + 0x2000000000000000u;
+        const uint64_t rest = turns - (rounded & 0xc000000000000000u);
+        const double part =
+            rest >> 63 ? -(double)(0u - rest) : (double)rest; /* in units of 2^-62 */
+        *count = (int)(rounded >> 62);
+        return part * (1.5707963267948966 / 4611686018427387904.0);
+    }
+}
+
+CANNERY_INLINE double cannery_sin_near(double r)
+{
+    double y = 0.0;
+    for (int n = 17; n > 0; n -= 2) {
+        y = 1.0 - y * r * r / (double)((n + 1) * (n + 2));
+    }
+    return r * y;
+}
+
+CANNERY_INLINE double cannery_cos_near(double r)
+{
+    double y = 0.0;
+    for (int n = 16; n >= 0; n -= 2) {
+        y = 1.0 - y * r * r / (double)((n + 1) * (n + 2));
+    }
+    return y;
+}
+
+CANNERY_INLINE int cannery_is_finite(float x)
+{
+    return x - x == 0.0f;
+}
+
+CANNERY_INLINE float cannery_sin(float x)
+{
+    int count;
+    double r, y;
+    if (!cannery_is_finite(x) || x == 0.0f) {
+        return x == 0.0f ? x : x - x;
+    }
+    r = cannery_quarters(f32x1_abs(x), &count);
+    y = count & 1 ? cannery_cos_near(r) : cannery_sin_near(r);
+    return (float)((count & 2 ? -1.0 : 1.0) * (x < 0.0f ? -y : y));
+}
+
+CANNERY_INLINE float cannery_cos(float x)
+{
+    int count;
+    double r, y;
+    if (!cannery_is_finite(x)) {
+        return x - x;
+    }
+    r = cannery_quarters(f32x1_abs(x), &count);
+    y = count & 1 ? -cannery_sin_near(r) : cannery_cos_near(r);
+    return (float)(count & 2 ? -y : y);
+}
+
+CANNERY_INLINE float cannery_tan(float x)
+{
+    int count;
+    double r, y;
+    if (!cannery_is_finite(x) || x == 0.0f) {
+        return x == 0.0f ? x : x - x;
+    }
+    r = cannery_quarters(f32x1_abs(x), &count);
+    y = cannery_sin_near(r) / cannery_cos_near(r);
+    y = count & 1 ? -1.0 / y : y;
+    return (float)(x < 0.0f ? -y : y);
+}
+
+CANNERY_INLINE float cannery_atan(float x)
+{
+    const double y = cannery_atan_of((double)f32x1_abs(x));
+    return x != x || x == 0.0f ? x : (float)(x < 0.0f ? -y : y);
+}
+
+CANNERY_INLINE float cannery_asin(float x)
+{
+    const double a = (double)f32x1_abs(x);
+    double y;
+    if (!(a <= 1.0) || x == 0.0f) {
+        return x == 0.0f ? x : (x - x) / (x - x);
+    }
+    y = a == 1.0 ? 1.5707963267948966 : cannery_atan_of(a / cannery_sqrt((1.0 - a) * (1.0 + a)));
+    return (float)(x < 0.0f ? -y : y);
+}
+
+CANNERY_INLINE float cannery_acos(float x)
+{
+    const double wide = (double)x;
+    if (!(x >= -1.0f && x <= 1.0f)) {
+        return (x - x) / (x - x);
+    }
+    if (x == -1.0f) {
+        return 3.14159265f;
+    }
+    return (float)(2.0 * cannery_atan_of(cannery_sqrt((1.0 - wide) / (1.0 + wide))));
+}
+
+CANNERY_INLINE float cannery_sinh(float x)
+{
+    const double a = (double)f32x1_abs(x);
+    const double e = cannery_exp(a < 100.0 ? a : 100.0);
+    const double y = a < 1e-4 ? a + a * a * a / 6.0 : 0.5 * (e - 1.0 / e);
+    if (x != x || x == 0.0f) {
+        return x;
+    }
+    if (a > 89.5) {
+        return x * 3.4028235e+38f; /* infinite */
+    }
+    return (float)(x < 0.0f ? -y : y);
+}
+
+CANNERY_INLINE float cannery_cosh(float x)
+{
+    const double a = (double)f32x1_abs(x);
+    const double e = cannery_exp(a < 100.0 ? a : 100.0);
+    if (x != x || a > 89.5) {
+        return x * x * 3.4028235e+38f;
+    }
+    return (float)(0.5 * (e + 1.0 / e));
+}
+
+CANNERY_INLINE float cannery_asinh(float x)
+{
+    const double a = (double)f32x1_abs(x);
+    double y;
+    if (!cannery_is_finite(x) || x == 0.0f) {
+        return x;
+    }
+    y = a < 1e-4 ? a - a * a * a / 6.0 : cannery_log(a + cannery_sqrt(a * a + 1.0));
+    return (float)(x < 0.0f ? -y : y);
+}
+
+CANNERY_INLINE float cannery_acosh(float x)
+{
+    const double a = (double)x;
+    if (!(x >= 1.0f)) {
+        return (x - x) / (x - x);
+    }
+    if (!cannery_is_finite(x)) {
+        return x;
+    }
+    return (float)cannery_log(a + cannery_sqrt((a - 1.0) * (a + 1.0)));
+}
+
+CANNERY_INLINE float cannery_atanh(float x)
+{
+    const double a = (double)f32x1_abs(x);
+    double y;
+    if (!(a < 1.0) || x == 0.0f) {
+        return x == 0.0f ? x : a == 1.0 ? x / 0.0f : (x - x) / (x - x);
+    }
+    y = a < 1e-4 ? a + a * a * a / 3.0 : 0.5 * cannery_log((1.0 + a) / (1.0 - a));
+    return (float)(x < 0.0f ? -y : y);
+}
+
+/* The remainder of a / b with the sign of a, exact: long division of the significands. */
+CANNERY_INLINE float cannery_fmod(float a, float b)
+{
+    uint32_t ua = (uint32_t)f32x1_as_i32(a) & 0x7fffffffu;
+    uint32_t ub = (uint32_t)f32x1_as_i32(b) & 0x7fffffffu;
+    const uint32_t sign = (uint32_t)f32x1_as_i32(a) & 0x80000000u;
+    int ea, eb;
+    uint32_t rest;
+    if (ua >= 0x7f800000u || ub > 0x7f800000u || ub == 0u) {
+        return (a * b) * 0.0f / ((a * b) * 0.0f);
+    }
+    if (ua < ub) {
+        return a;
+    }
+    ea = ua >> 23 ? (int)(ua >> 23) : 1;
+    eb = ub >> 23 ? (int)(ub >> 23) : 1;
+    ua = ua >> 23 ? (ua & 0x7fffffu) | 0x800000u : ua;
+    ub = ub >> 23 ? (ub & 0x7fffffu) | 0x800000u : ub;
+    rest = ua % ub;
+    for (; ea > eb; --ea) {
+        rest = (rest << 1) % ub;
+    }
+    while (rest && rest < 0x800000u && eb > 1) {
+        rest <<= 1;
+        eb -= 1;
+    }
+    rest = rest >= 0x800000u ? (rest & 0x7fffffu) | (uint32_t)eb << 23 : rest;
+    return i32x1_as_f32((int32_t)(sign | rest));
+}
+
+/* base^exponent modulo 2^64; of a negative exponent the whole part, and 0 for 0. */
+CANNERY_INLINE int64_t cannery_ipow(int64_t base, int64_t exponent)
+{
+    uint64_t y = 1, square = (uint64_t)base;
+    if (exponent < 0) {
+        return base == 1 ? 1 : base == -1 ? (exponent & 1 ? -1 : 1) : 0;
+    }
+    for (; exponent; exponent >>= 1) {
+        y = exponent & 1 ? y * square : y;
+        square *= square;
+    }
+    return (int64_t)y;
+}
+
+#endif

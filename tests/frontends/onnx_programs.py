@@ -1,0 +1,205 @@
+"""Cases of the onnx package as generated C: fifty networks in a program, a line for each result."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannery.emit.files import headers, model_texts, runtime_folder
+from cannery.emit.source import Source
+from cannery.errors import CanneryError
+from cannery.ir.graph import Graph
+from cannery.ops.registry import RefArray
+from cannery.options import Options
+from cannery.passes import run_passes
+from cannery.pipeline import choose, generate
+from cannery.target.runner import Runner
+from cannery.target.targets import Target
+from cannery.target.toolchain import Toolchain
+from cannery.tune.build import ninja_file, run_ninja, write
+
+_WARNINGS = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
+
+#: Networks of one program.
+PROGRAM = 50
+
+#: What the descriptor of a network calls its own, which would clash in one translation unit.
+_STATICS = re.compile(r"\b(run_any|run_many_any|inputs|outputs|(?:in|out)put_\d+_dims)\b")
+
+_MAIN = """
+static unsigned char memory[{memory}] CANNERY_ALIGN(64);
+static unsigned char results[{results}] CANNERY_ALIGN(64);
+
+static void show(int number, const cannery_model *m, const unsigned char *data)
+{{
+    const void *in[64] = {{0}};
+    void *out[64] = {{0}};
+    size_t at = 0;
+    for (int k = 0; k < m->input_count; ++k) {{
+        in[k] = data + at;
+        at += (m->inputs[k].bytes + 63u) / 64u * 64u;
+    }}
+    at = 0;
+    for (int k = 0; k < m->output_count; ++k) {{
+        out[k] = results + at;
+        at += m->outputs[k].bytes;
+    }}
+    memset(results, 0xa5, at + 1);
+    memset(memory, 0, m->workspace_bytes);
+    m->run(memory, in, out);
+    printf("{{\\"case\\": %d, \\"bytes\\": \\"", number);
+    for (size_t i = 0; i < at; ++i) {{
+        printf("%02x", results[i]);
+    }}
+    printf("\\", \\"beyond\\": %d}}\\n", results[at] != 0xa5);
+    fflush(stdout);
+}}
+
+int main(void)
+{{
+{calls}
+    return 0;
+}}
+"""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A case as a network: its graph as it was imported, and its inputs by name."""
+
+    name: str
+    graph: Graph
+    inputs: Mapping[str, RefArray]
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outputs of a network in the order of its graph, or what went wrong."""
+
+    name: str
+    outputs: tuple[NDArray[np.generic], ...]
+    fault: str = ""
+
+
+def network(graph: Graph, target: Target, name: str) -> Source:
+    """The untuned network of an imported graph."""
+    options = Options(model=Path("case.onnx"), name=name)
+    simplified = run_passes(graph)
+    return generate(simplified, target.isa, choose(simplified, target, options), options)
+
+
+def _unit(sources: Sequence[Source], inputs: Sequence[bytes]) -> tuple[str, dict[str, bytes]]:
+    """One translation unit with all networks and the main function, and its headers and data."""
+    parts = ["#include <stdio.h>\n#include <string.h>\n"]
+    files: dict[str, bytes] = {}
+    calls, blob = [], b""
+    for number, source in enumerate(sources):
+        for path, text in model_texts(source, "scoreboard").items():
+            if path.endswith(".h"):
+                files[path] = text.encode()
+            elif path == f"{source.name}.c":
+                parts.append(_STATICS.sub(rf"{source.name}_\1", text))
+            elif source.blob.data:
+                files[path] = text.encode()
+        if source.blob.data:
+            files[f"{source.name}_weights.bin"] = source.blob.data
+        for header in headers(source):
+            files[f"cannery/{header}"] = (runtime_folder() / header).read_bytes()
+        calls.append(f"    show({number}, &{source.name}_model, case_data + {len(blob)});")
+        blob += inputs[number]
+    files["case_data.bin"] = blob + bytes(64)
+    memory = max(s.many_bytes for s in sources)
+    results = 1 + max(sum(t.type.bytes for t in s.outputs) for s in sources)
+    parts.append(
+        '__asm__(".section .rodata\\n.balign 64\\n.globl case_data\\ncase_data:\\n"\n'
+        '        ".incbin \\"case_data.bin\\"\\n.previous\\n");\n'
+        "extern const unsigned char case_data[];\n"
+    )
+    parts.append(_MAIN.format(memory=memory, results=results, calls="\n".join(calls)))
+    return "".join(parts), files
+
+
+def _input_bytes(source: Source, case: Program) -> bytes:
+    found = b""
+    for tensor in source.inputs:
+        array = np.ascontiguousarray(tensor.from_graph(case.inputs[tensor.source]))
+        data = array.astype(tensor.type.dtype.numpy).tobytes()
+        found += data + bytes(-len(data) % 64)
+    return found
+
+
+def _results(source: Source, data: bytes) -> Iterator[NDArray[np.generic]]:
+    at = 0
+    for tensor in source.outputs:
+        size = tensor.type.bytes
+        flat = np.frombuffer(data[at : at + size], tensor.type.dtype.numpy)
+        yield tensor.to_graph(flat.reshape(tensor.dims))
+        at += size
+
+
+def run_programs(
+    cases: Sequence[Program], toolchain: Toolchain, runner: Runner
+) -> Iterator[Result]:
+    """Results of all cases, in order."""
+    for first in range(0, len(cases), PROGRAM):
+        yield from _run(cases[first : first + PROGRAM], toolchain, runner)
+
+
+def _run(cases: Sequence[Program], toolchain: Toolchain, runner: Runner) -> list[Result]:
+    """Results of up to fifty cases; of those that cannot be generated, why."""
+    made: list[tuple[Program, Source]] = []
+    found: dict[str, Result] = {}
+    for number, case in enumerate(cases):
+        try:
+            made.append((case, network(case.graph, toolchain.target, f"c{number}")))
+        except Exception as error:  # a defect of one network must not hide the others
+            found[case.name] = Result(case.name, (), f"{type(error).__name__}: {error}")
+    for result in _built(made, toolchain, runner):
+        found[result.name] = result
+    return [found[case.name] for case in cases]
+
+
+def _built(
+    made: Sequence[tuple[Program, Source]], toolchain: Toolchain, runner: Runner
+) -> list[Result]:
+    """Results of generated networks; where a program fails, its halves tell which one it was."""
+    if not made:
+        return []
+    with tempfile.TemporaryDirectory() as temporary:
+        lines, fault = _lines(Path(temporary), made, toolchain, runner)
+    if fault and len(made) > 1:
+        half = len(made) // 2
+        return [r for part in (made[:half], made[half:]) for r in _built(part, toolchain, runner)]
+    if fault:
+        return [Result(made[0][0].name, (), fault)]
+    found = []
+    for (case, source), line in zip(made, lines, strict=True):
+        outputs = tuple(_results(source, bytes.fromhex(str(line["bytes"]))))
+        beyond = "bytes beyond the outputs were written" if line["beyond"] else ""
+        found.append(Result(case.name, outputs, beyond))
+    return found
+
+
+def _lines(
+    folder: Path, made: Sequence[tuple[Program, Source]], toolchain: Toolchain, runner: Runner
+) -> tuple[list[dict[str, object]], str]:
+    """What the program prints, one line for each network, or why there is nothing."""
+    text, files = _unit(
+        [source for _, source in made], [_input_bytes(source, case) for case, source in made]
+    )
+    write(folder, {**files, "main.c": text.encode()})
+    units = ["main.c", *(path for path in files if path.endswith(".c"))]
+    build = ninja_file(toolchain, units, executable="cases").replace(" -w ", f" {_WARNINGS} ")
+    failures = run_ninja(folder, build)
+    if failures:
+        return [], f"does not compile: {str(failures)[:2000]}"
+    try:
+        return runner.run(folder / "cases"), ""
+    except CanneryError as error:
+        return [], str(error)
