@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Where there are fewer bands of rows than that, a cut into more units is more even.
 ENOUGH_BANDS = 16
+#: From so many units on, weights that are larger than the images are shared out.
+ENOUGH_UNITS = 8
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def make_parallel(program: Program, isa: Isa, calls: Sequence[Call], cores: Core
     """Which steps are cut, and how."""
     steps = []
     for index, call in enumerate(calls):
-        axis, parts = _axis(call)
+        axis, parts = _axis(program, call)
         us = step_us(program.graph, call.planned, isa) * call.images
         count = pieces(us, parts, cores)
         if count > 1:
@@ -71,12 +73,18 @@ def make_parallel(program: Program, isa: Isa, calls: Sequence[Call], cores: Core
     return Parallel(tuple(steps), align(scratch), samples, cores.openmp)
 
 
-def _axis(call: Call) -> tuple[str, int]:
-    """The axis to cut a step along, and its parts; images of a batch are rows, too."""
-    kernel = call.kernel
+def _axis(program: Program, call: Call) -> tuple[str, int]:
+    """The axis to cut a step along, and its parts; images of a batch are rows, too.
+
+    Each thread reads all weights of bands of rows, and all images of units.
+    """
+    kernel, planned = call.kernel, call.planned
     bands = -(-call.rows // kernel.band) if kernel.band else 1
     rows = call.images * bands
-    if kernel.units > rows and rows < ENOUGH_BANDS:
+    weights = sum(constant.values.nbytes for constant in kernel.constants)
+    images = sum(program.buffers[n].type.bytes for n in (*planned.reads, *planned.writes))
+    large = weights > images and kernel.units >= ENOUGH_UNITS
+    if large or (kernel.units > rows and rows < ENOUGH_BANDS):
         return "units", kernel.units
     return ("rows" if kernel.band else "images"), rows
 

@@ -52,8 +52,8 @@ class Kernel:
     computes one image, or, if `whole`, all images of the batch in one call. `needs_math` and
     `scalar_math` tell that it includes vec_math.h and scalar_math.h.
 
-    `units`, only where the job asks to be cut: the last parameters are `int u0, int u1`, and of all
-    its `units` parts (blocks of channels, directions) it computes u0 <= u < u1.
+    `units`, only where the job asks to be cut: the last parameters are `int first_unit, int
+    end_unit`, and of all its `units` parts (blocks of channels, directions) it computes those.
     """
 
     code: str
