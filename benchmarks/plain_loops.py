@@ -4,7 +4,9 @@
 
 For each step, Cannery's choice and the loops that a person would write for the same nodes
 (`plain_forms.py`) are timed against each other in one program, interleaved, with the same compiler
-and flags; the loops are compiled with -O3. Steps that are alike are measured once. A step that also
+and flags; the loops are compiled with -O3. Where code and buffers come to lie moves a time by up to
+5%: all is measured in two programs, in opposite orders, and the lower time of each counts. Steps
+that are alike are measured once. A step that also
 changes the order of its value, for the sake of the next one, is marked by `*` and not judged.
 """
 
@@ -24,16 +26,19 @@ from cannery.layouts import image_dims
 from cannery.options import make_options
 from cannery.pipeline import choose, import_graph
 from cannery.schedule.program import Choice, Step
-from cannery.target.toolchain import find_toolchain
+from cannery.target.toolchain import Toolchain, find_toolchain
 from cannery.tune.build import build
 from cannery.tune.contests import is_view
 from cannery.tune.harness import Candidate, Harness, make_candidate
-from cannery.tune.measure import TIE, Protocol, Timing, check, measure
+from cannery.tune.measure import Protocol, Timing, check, measure
 from cannery.tune.signature import step_signature
-from cannery.tune.trial import all_data, make_trial, random_inputs
+from cannery.tune.trial import Trial, all_data, make_trial, random_inputs
 from plain_forms import PlainLoops
 
 PLAIN = PlainLoops()
+
+#: What a ratio may miss: where code and buffers lie moves the same kernel that far, see above.
+PLACEMENT = 0.05
 
 #: Errors of more than this are told; some nets end in large sums.
 SUSPICIOUS = 1e-3
@@ -96,43 +101,59 @@ def compare(
         else:
             contests.append(contest)
     data = all_data(graph, [c.step for c in contests], random_inputs(graph))
-    candidates: list[Candidate] = []
+    trials = []
     for number, (contest, known) in enumerate(zip(contests, data, strict=True)):
         entries = [(contest.choice.schedule, contest.choice.params)]
         entries += [(PLAIN, params) for params in PLAIN.candidates(graph, contest.step, isa)]
         for schedule, params in entries:
             trial = make_trial(graph, contest.step, schedule, params, isa, known)
             if trial is not None:
-                candidates.append(make_candidate(trial, len(candidates), number))
+                trials.append((trial, number))
+    times: dict[tuple[int, str], float] = {}
+    for order in (trials, trials[::-1]):
+        candidates = [make_candidate(t, k, number) for k, (t, number) in enumerate(order)]
+        found = timed(candidates, toolchain, protocol)
+        for candidate in candidates:
+            if candidate.symbol in found:
+                key = (candidate.contest, str(candidate.trial.choice))
+                times[key] = min(times.get(key, float("inf")), found[candidate.symbol].us)
+    return list(_rows(model.name, graph, contests, trials, times)), without
+
+
+def timed(
+    candidates: Sequence[Candidate], toolchain: Toolchain, protocol: Protocol
+) -> Mapping[str, Timing]:
+    """Times by symbol, of one program; raises CanneryError."""
     with tempfile.TemporaryDirectory(prefix="cannery-plain-") as folder:
-        built = build(Path(folder), Harness(isa), candidates, toolchain)
+        built = build(Path(folder), Harness(toolchain.target.isa), candidates, toolchain)
         for symbol, reason in built.failed.items():
             print(f"{symbol}: {reason}", file=sys.stderr)
         runner = toolchain.runners()[0]
         for symbol, verdict in check(built, runner).items():
             if verdict.fault or verdict.error > SUSPICIOUS:
                 print(f"{symbol}: {verdict.fault or verdict.error}", file=sys.stderr)
-        times = measure(built, runner, protocol)
-    return list(_rows(model.name, graph, contests, candidates, times)), without
+        return measure(built, runner, protocol)
 
 
 def _rows(
-    model: str, graph: Graph, contests: Sequence[Contest], candidates: Sequence[Candidate],
-    times: Mapping[str, Timing],
+    model: str, graph: Graph, contests: Sequence[Contest], trials: Sequence[tuple[Trial, int]],
+    times: Mapping[tuple[int, str], float],
 ) -> Iterator[Row]:  # fmt: skip
     for number, contest in enumerate(contests):
-        group = [c for c in candidates if c.contest == number and c.symbol in times]
-        ours = [c for c in group if c.trial.choice.schedule.id != PLAIN.id]
-        loops = [c for c in group if c.trial.choice.schedule.id == PLAIN.id]
+        group = [
+            (times[number, str(trial.choice)], trial)
+            for trial, own in trials
+            if own == number and (number, str(trial.choice)) in times
+        ]
+        ours = [pair for pair in group if pair[1].choice.schedule.id != PLAIN.id]
+        loops = [pair for pair in group if pair[1].choice.schedule.id == PLAIN.id]
         if not ours or not loops:
             continue
-        best = min(loops, key=lambda c: times[c.symbol].us)
-        step = contest.step
-        orders = ours[0].trial.orders
+        (us, trial), (plain_us, best) = ours[0], min(loops, key=lambda pair: pair[0])
+        step, orders = contest.step, trial.orders
         yield Row(
             model, step.name, step.kind, step.macs(graph), contest.count, str(contest.choice),
-            times[ours[0].symbol].us, str(best.trial.choice.params["form"]), times[best.symbol].us,
-            orders[0] != orders[-1],
+            us, str(best.choice.params["form"]), plain_us, orders[0] != orders[-1],
         )  # fmt: skip
 
 
@@ -149,7 +170,7 @@ def print_rows(rows: Sequence[Row]) -> None:
 
 
 def main() -> int:
-    """Prints a table per model; exit code 1 if a layer is slower than its loops by over a tie."""
+    """Prints a table per model; exit code 1 if a layer is slower than its loops."""
     parser = argparse.ArgumentParser(description="Every layer against plain C loops.")
     parser.add_argument("models", type=Path, nargs="+", metavar="MODEL")
     parser.add_argument("--isa")
@@ -180,7 +201,7 @@ def main() -> int:
                 print(f"not compared: {line}")
     if given.json:
         print(json.dumps([{**row.__dict__, "ratio": row.ratio} for row in found], indent=2))
-    return 1 if any(row.ratio < 1.0 - TIE and not row.reorders for row in found) else 0
+    return 1 if any(row.ratio < 1.0 - PLACEMENT and not row.reorders for row in found) else 0
 
 
 if __name__ == "__main__":

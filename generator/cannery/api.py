@@ -16,7 +16,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ import numpy as np
 from filelock import FileLock
 from numpy.typing import ArrayLike, NDArray
 
+from cannery.emit.files import OPENMP_SOURCE
 from cannery.emit.interface import Tensor
 from cannery.emit.source import Source
 from cannery.errors import OptionError, ToolchainError
@@ -53,10 +54,17 @@ class Net:
 
     def __init__(self, library: Path, source: Source) -> None:
         self._inputs, self._outputs = source.inputs, source.outputs
-        self._workspace_bytes = max(source.workspace.bytes, 1)
+        self._step_inputs, self._step_outputs = source.step_inputs, source.step_outputs
+        self._workspace_bytes = source.single_bytes
+        self._state_bytes = source.states.bytes
         self._local = threading.local()
-        self._run = ctypes.CDLL(str(library))[f"{source.name}_run_in"]
+        functions = ctypes.CDLL(str(library))
+        self._run = functions[f"{source.name}_run_in"]
         self._run.restype = None
+        if self._state_bytes:
+            self._reset = functions[f"{source.name}_reset"]
+            self._step = functions[f"{source.name}_step_in"]
+            self._reset.restype = self._step.restype = None
         self.name = source.name
 
     @property
@@ -75,35 +83,72 @@ class Net:
         Inputs come by position, or by their names in the model or in C. A batch of one may be left
         out of a shape. Raises OptionError for names, shapes or element types that do not fit.
         """
-        inputs = self._given(arrays, named)
-        outputs = [np.empty(t.dims, t.type.dtype.numpy) for t in self._outputs]
-        arguments: list[Any] = []
-        for tensor, array in zip(self._inputs, inputs, strict=True):
+        inputs = self._given(self._inputs, arrays, named)
+        return self._call(self._run, (), self._inputs, inputs, self._outputs)
+
+    def new_state(self) -> Array:
+        """The state before the first step, for `step`; `copy()` saves one.
+
+        Raises OptionError if the network is not one that runs step by step.
+        """
+        if not self._state_bytes:
+            raise OptionError(
+                "the network has no state", where=self.name, cure="load it with streaming=True"
+            )
+        state = np.zeros(-(-self._state_bytes // 8), np.uint64).view(np.uint8)[: self._state_bytes]
+        self._reset(_pointer(state))
+        return state
+
+    def step(self, state: Array, *arrays: ArrayLike, **named: ArrayLike) -> Any:
+        """One step: replaces `state`; inputs and outputs as for a call, but for the state's.
+
+        Raises OptionError for what does not fit.
+        """
+        fits = (
+            isinstance(state, np.ndarray) and state.dtype == np.uint8
+            and state.shape == (self._state_bytes,) and state.flags.c_contiguous
+            and state.flags.writeable
+        )  # fmt: skip
+        if not fits or not self._state_bytes:
+            raise OptionError("this is no state", where=self.name, cure="make it by new_state()")
+        inputs = self._given(self._step_inputs, arrays, named)
+        return self._call(
+            self._step, (_pointer(state),), self._step_inputs, inputs, self._step_outputs
+        )
+
+    def _call(
+        self, function: Any, first: tuple[Any, ...], tensors: Sequence[Tensor],
+        inputs: Sequence[Array], results: Sequence[Tensor],
+    ) -> Any:  # fmt: skip
+        """What a generated function returns in new arrays."""
+        outputs = [np.empty(t.dims, t.type.dtype.numpy) for t in results]
+        arguments: list[Any] = [*first]
+        for tensor, array in zip(tensors, inputs, strict=True):
             arguments += [_pointer(array), *map(ctypes.c_int32, tensor.dense_strides)]
-        self._run(self._workspace(), *arguments, *map(_pointer, outputs))
+        function(self._workspace(), *arguments, *map(_pointer, outputs))
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def _given(self, arrays: tuple[ArrayLike, ...], named: Mapping[str, ArrayLike]) -> list[Array]:
-        if len(arrays) > len(self._inputs):
+    def _given(
+        self, tensors: Sequence[Tensor], arrays: tuple[ArrayLike, ...],
+        named: Mapping[str, ArrayLike],
+    ) -> list[Array]:  # fmt: skip
+        """The arrays of `tensors`, in their order."""
+        if len(arrays) > len(tensors):
             raise OptionError(
-                f"{len(arrays)} inputs given, there are {len(self._inputs)}", where=self.name
+                f"{len(arrays)} inputs given, there are {len(tensors)}", where=self.name
             )
-        found: dict[str, ArrayLike] = {
-            t.source: a for t, a in zip(self._inputs, arrays, strict=False)
-        }
-        sources = {t.name: t.source for t in self._inputs} | {
-            t.source: t.source for t in self._inputs
-        }
+        found: dict[str, ArrayLike] = {t.source: a for t, a in zip(tensors, arrays, strict=False)}
+        sources = {t.name: t.source for t in tensors} | {t.source: t.source for t in tensors}
         for name, array in named.items():
             if name not in sources or sources[name] in found:
                 what = "is given twice" if name in sources else "is no input"
-                names = ", ".join(t.source for t in self._inputs)
+                names = ", ".join(t.source for t in tensors)
                 raise OptionError(f"{name!r} {what}", where=self.name, cure=f"inputs: {names}")
             found[sources[name]] = array
-        missing = [t.source for t in self._inputs if t.source not in found]
+        missing = [t.source for t in tensors if t.source not in found]
         if missing:
             raise OptionError(f"input {missing[0]!r} is missing", where=self.name)
-        return [_array(t, found[t.source]) for t in self._inputs]
+        return [_array(t, found[t.source]) for t in tensors]
 
     def _workspace(self) -> ctypes.c_void_p:
         """The thread's own workspace, zeroed before its first use."""
@@ -230,8 +275,9 @@ def _build(
         weights = folder / f"{options.name}_weights.bin"
         define = f'-D{options.name.upper()}_WEIGHTS_FILE="{weights}"'
         objects = []
+        unused = {f"{options.name}{suffix}" for suffix in ("_static.c", OPENMP_SOURCE)}
         for name in sorted(files):
-            if name.endswith(".c") and not name.endswith("_static.c"):
+            if name.endswith(".c") and name not in unused:
                 objects.append((folder / name).with_suffix(".o"))
                 flags = [*toolchain.cflags, "-fPIC", "-w", define]
                 toolchain.compiler.compile(folder / name, objects[-1], flags, [folder])

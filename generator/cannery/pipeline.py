@@ -12,6 +12,7 @@ from cannery.emit.files import output_files
 from cannery.emit.interface import check_views
 from cannery.emit.source import Source, make_source
 from cannery.frontends import ImportOptions, load_graph
+from cannery.frontends.streaming import declare_states, to_streaming
 from cannery.ir.graph import Graph
 from cannery.ir.printer import format_graph
 from cannery.ir.verify import verify
@@ -19,6 +20,7 @@ from cannery.layouts import nhwc, planar
 from cannery.options import Options
 from cannery.passes import run_passes
 from cannery.schedule.assign import MODEL_ORDER, assign
+from cannery.schedule.cores import Cores
 from cannery.schedule.printer import format_program, format_steps, format_workspace
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.stack import Stack
@@ -45,8 +47,11 @@ class Compiled:
 
 def load_model(options: Options) -> Graph:
     """The model's graph as the file has it: the judge. Raises ModelError or UnsupportedError."""
-    graph = load_graph(options.model, _import_options(options))
+    graph = declare_states(load_graph(options.model, _import_options(options)), options.state)
     verify(graph, after="import")
+    if options.streaming:
+        graph = to_streaming(graph)
+        verify(graph, after="streaming")
     return graph
 
 
@@ -66,6 +71,7 @@ def _import_options(options: Options) -> ImportOptions:
         scale=options.scale,
         offset=options.offset,
         dims=options.dims,
+        streaming=options.streaming,
     )
 
 
@@ -110,7 +116,8 @@ def generate(
     order = io_order(options)
     check_views(graph, options.input_view, order)
     program = assign(graph, chosen.steps, chosen.choices, isa, order, options.input_view)
-    source = make_source(program, isa, options.name, options.rename, chosen.stacks)
+    cores = Cores(options.openmp) if options.parallel or options.openmp else None
+    source = make_source(program, isa, options.name, options.rename, chosen.stacks, cores)
     source = replace(source, max_error=options.max_error)
     if dump:
         dump("program", format_program(program))

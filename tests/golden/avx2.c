@@ -252,5 +252,6 @@ const cannery_model tiny_model = {
     0,
     0,
     TINY_MANY_WORKSPACE_BYTES,
-    run_many_any
+    run_many_any,
+    0
 };

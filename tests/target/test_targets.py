@@ -10,7 +10,7 @@ import pytest
 
 from cannery.errors import OptionError, ToolchainError
 from cannery.options import Options, make_options
-from cannery.target.compiler import first_error, probe_compiler
+from cannery.target.compiler import Compiler, first_error, probe_compiler
 from cannery.target.isa import ISAS
 from cannery.target.runner import Origin, Runner, find_runner, parse_json_lines
 from cannery.target.targets import TARGETS, find_target, isa_from_macros, parse_isa
@@ -103,6 +103,17 @@ def test_missing_and_foreign_compilers(tmp_path: Path) -> None:
     script.chmod(0o755)
     with pytest.raises(ToolchainError, match="neither gcc nor clang"):
         probe_compiler((str(script),))
+
+
+def test_a_compiler_that_writes_nothing(tmp_path: Path) -> None:
+    script = tmp_path / "cc"
+    script.write_text("#!/bin/sh\nexit 0\n")
+    script.chmod(0o755)
+    compiler = Compiler((str(script),), "gcc", "12.0.0")
+    with pytest.raises(ToolchainError, match=r"did not write a\.o"):
+        compiler.compile(tmp_path / "a.c", tmp_path / "a.o")
+    with pytest.raises(ToolchainError, match="did not write program"):
+        compiler.link([tmp_path / "a.o"], tmp_path / "program")
 
 
 def test_a_failing_compiler_is_quoted(tmp_path: Path) -> None:

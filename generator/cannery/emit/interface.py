@@ -135,6 +135,9 @@ def check_views(graph: Graph, views: Collection[str], io_order: str) -> None:
 
 def _own_name(graph: Graph, value: str) -> str:
     """What an input or output is called in C, unless that is taken."""
+    for state in graph.states:
+        if value == state.output != state.input and value.startswith(state.input):
+            return f"{_own_name(graph, state.input)}_next"
     short = value.rsplit("/", 1)[0] if value in graph.outputs else value
     return make_identifier(short.split(":")[0]).lower()
 

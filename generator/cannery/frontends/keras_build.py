@@ -24,7 +24,10 @@ from cannery.ir.graph import Graph, GraphBuilder
 #: Where nothing better is known: Keras shows what is wrong when it builds the layer again.
 _CURE = "check the layer and the size of its input in Keras, and save the model again"
 
-_STATEFUL = "save the model with stateful=False"
+_STATEFUL = "--streaming runs it step by step; or save it with stateful=False"
+
+#: Steps of a sequence whose length is open and will not matter.
+_ANY_STEPS = 2
 
 
 def build_graph(model: ModelConfig, store: WeightStore, options: ImportOptions) -> Graph:
@@ -105,7 +108,7 @@ class _Importer:
             inputs = [self._value(v) for v in application.inputs]
             for value, shape in zip(inputs, application.shapes, strict=True):
                 self._check_shape(value, shape)
-            if layer.plan.stateful:
+            if layer.plan.stateful and not self._options.streaming:
                 raise UnsupportedError("it is stateful", cure=_STATEFUL)
             built = layer.plan.build(scope, inputs)
             return [built] if isinstance(built, str) else built
@@ -156,6 +159,8 @@ class _Importer:
         dims = [self._options.batch]
         for axis, size in enumerate(spec.shape[1:], start=1):
             size = self._options.dims.get(f"{name}.{axis}") if size is None else size
+            if size is None and axis == 1 and self._options.streaming:
+                size = _ANY_STEPS
             if size is None:
                 cure = f"fix it to n by --dim {name}.{axis}=n"
                 raise UnsupportedError(f"dimension {axis} is open", where=where, cure=cure)

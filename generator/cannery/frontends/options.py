@@ -22,7 +22,8 @@ class ImportOptions:
     `rename` maps names of inputs and outputs to others. `input_dtypes`, by input: a uint8 input v
     is read as scale * v + offset, by nodes `<input>/cast`, `<input>/scale` and `<input>/offset`.
     `dims` sizes the dimensions that the file leaves open; where they have no name,
-    `<input>.<axis>` is one.
+    `<input>.<axis>` is one. `streaming`: the network will be run step by step, so that an open
+    number of steps does not matter.
 
     Raises OptionError for values that no model could satisfy.
     """
@@ -34,6 +35,7 @@ class ImportOptions:
     scale: float | None = None
     offset: float | None = None
     dims: Mapping[str, int] = field(default_factory=dict)
+    streaming: bool = False
 
     def __post_init__(self) -> None:
         for name in ("rename", "input_dtypes", "dims"):

@@ -46,11 +46,24 @@ class Node:
 
 
 @dataclass(frozen=True)
+class State:
+    """An input that the network's next run takes from an output of this one.
+
+    `initial` is what the first run takes, row-major; none: zeros.
+    """
+
+    input: str
+    output: str
+    initial: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
 class Graph:
     """An immutable network. `types` covers inputs, constants and every node's outputs.
 
     `channels_first` names the inputs and outputs that are images with channels first in the model,
-    `files` are those that were read beside the model's own.
+    `files` are those that were read beside the model's own. `states` are the last inputs and
+    outputs, in their order.
     """
 
     name: str
@@ -61,6 +74,7 @@ class Graph:
     constants: Mapping[str, Array]
     channels_first: frozenset[str] = frozenset()
     files: tuple[Path, ...] = ()
+    states: tuple[State, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", MappingProxyType(dict(self.types)))

@@ -33,4 +33,7 @@ def format_graph(graph: Graph, *, weights: bool = False) -> str:
         lines.append(f"{results} = {node.op.kind}({inputs}) {attributes}".rstrip())
     lines += [f"output {v}" for v in graph.outputs]
     lines += [f"channels first in the model: {v}" for v in sorted(graph.channels_first)]
+    for state in graph.states:
+        begins = f", begins with {list(state.initial)}" if state.initial else ""
+        lines.append(f"state {state.output} -> {state.input}{begins}")
     return "\n".join(lines) + "\n"

@@ -72,11 +72,11 @@ class Compiler:
     ) -> None:
         """Compile one file to an object. Raises ToolchainError with the compiler's first error."""
         paths = [f"-I{path}" for path in includes]
-        _run([*self.command, *flags, *paths, "-c", str(source), "-o", str(output)])
+        _make([*self.command, *flags, *paths, "-c", str(source), "-o", str(output)], output)
 
     def link(self, objects: Sequence[Path], output: Path, flags: Sequence[str] = ()) -> None:
         """Link an executable (or, with -shared, a library); `flags` follow the objects."""
-        _run([*self.command, *map(str, objects), "-o", str(output), *flags])
+        _make([*self.command, *map(str, objects), "-o", str(output), *flags], output)
 
 
 def parse_macros(text: str, *, where: str) -> dict[str, str]:
@@ -87,6 +87,16 @@ def parse_macros(text: str, *, where: str) -> dict[str, str]:
             "no predefined macros are listed", where=where, cure="give gcc or clang as --cc"
         )
     return macros
+
+
+def _make(command: Sequence[str], output: Path) -> None:
+    """Runs a compiler that has to write `output`."""
+    _run(command)
+    if not output.exists():
+        raise ToolchainError(
+            f"the compiler reports success but did not write {output.name}",
+            where=shlex.join(command), cure="give another --cc",
+        )  # fmt: skip
 
 
 def _run(command: Sequence[str]) -> str:

@@ -60,6 +60,8 @@ typedef struct cannery_model {
     /* n runs at once: inputs[k] and outputs[k] are n tensors, one behind the other. */
     size_t many_workspace_bytes;
     void (*run_many)(void *workspace, int32_t n, const void *const *inputs, void *const *outputs);
+    /* So many of the last inputs and outputs are the state, which `step` keeps in state_bytes. */
+    int32_t state_count;
 } cannery_model;
 
 #ifdef __cplusplus

@@ -57,10 +57,10 @@ TILES = {
 }
 
 #: Tiles of scalars that compilers join, four neighbouring channels to a vector.
-JOINED_TILES = ((4, 8), (2, 16), (3, 12), (1, 20), (8, 4))
+JOINED_TILES = ((4, 8), (2, 16), (3, 12), (1, 20), (8, 4), (1, 24))
 
-#: Levels of unrolling at which they do: sums that live through two loops stay scalars.
-JOINED_LEVELS = ("kw", "kh")
+#: Inputs of a pixel in line, at most: longer code is fetched more slowly than it runs.
+MAX_JOINED_IN_LINE = 16
 
 #: Scalars that are joined.
 JOINED = 4
@@ -86,6 +86,11 @@ class Block:
     weight: int
     count: int
 
+    @property
+    def in_fours(self) -> bool:
+        """Whether the weights of each k are whole fours of scalars, on 16-byte boundaries."""
+        return self.weight % 4 == 0 and self.width % 4 == 0
+
 
 @schedule
 @dataclass(frozen=True)
@@ -108,7 +113,7 @@ class ConvDirectOc(Schedule):
             found += [
                 {"lanes": 1, "mr": min(mr, shape.ow), "nr": min(nr, shape.oc), "unroll": unroll,
                  "broadcast": "set1", "joined": True}
-                for mr, nr in JOINED_TILES for unroll in JOINED_LEVELS
+                for mr, nr in JOINED_TILES for unroll in _joined_levels(shape)
             ]  # fmt: skip
         for lanes in vector_widths(shape.oc, isa):
             vectors = len(split_lanes(shape.oc, isa, lanes))
@@ -160,7 +165,8 @@ class ConvDirectOc(Schedule):
             4.0 * k * sum(block.width * block.count for block in channel_blocks(shape, params, isa))
         )
         cycles += reread_cycles(weights, -(-shape.ow // mr))
-        return Estimate(shape.oh * (cycles + tiles_total * loops * 2.0), code)
+        each = 0.5 if params.get("joined") else 2.0  # long bodies hide their loop
+        return Estimate(shape.oh * (cycles + tiles_total * loops * each), code)
 
     def kernel(self, job: Job) -> Kernel:
         shape = sizes(job.graph, job.step)
@@ -207,6 +213,13 @@ def vector_widths(channels: int, isa: Isa) -> list[int]:
 def _levels(shape: ConvShape) -> tuple[str, ...]:
     """The levels of unrolling that differ: few input channels are always in line."""
     return ("ic", "kw", "kh") if shape.ic <= 4 else ("none", "ic", "kw", "kh")
+
+
+def _joined_levels(shape: ConvShape) -> tuple[str, ...]:
+    """Levels at which sums are joined: those that live through two loops stay scalars."""
+    if shape.taps > 1:
+        return ("kw", "kh")
+    return ("none",) if shape.ic > MAX_JOINED_IN_LINE else ("kh",)
 
 
 def broadcast_words(shape: ConvShape, isa: Isa, lanes: int) -> list[str]:

@@ -14,11 +14,12 @@ import numpy as np
 from cannery.ir.graph import Graph
 from cannery.layouts import Want
 from cannery.ops.matmul import product as products
-from cannery.ops.matmul.lanes_k import Dots, dot_code, dot_cycles, render_lanes_k
+from cannery.ops.matmul.lanes_k import dot_code, dot_cycles, render_lanes_k
 from cannery.ops.matmul.product import Product
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced
+from cannery.ops.shared.dots import Dots
 from cannery.schedule.cost import reread_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
@@ -106,10 +107,10 @@ class MatMulDenseK(Schedule):
         b = replace(b, k=1, n=pitch)
         ep = epilogues.build(job, job.step.anchor.output)
         nest = products.nest(job, a, b, ep.tensors)
-        code = render_lanes_k(job, p, dots, nest, ep, (a, b))
+        code, units = render_lanes_k(job, p, dots, nest, ep, (a, b))
         weights = ConstArray(b.pointer, packed.reshape(-1), "weights [n][k], zero-padded")
         constants = (weights, *products.padded_bias(job, p), *ep.constants)
-        return Kernel(code, constants, needs_math=ep.needs_math, whole=True)
+        return Kernel(code, constants, needs_math=ep.needs_math, whole=True, units=units)
 
 
 def _product(graph: Graph, step: Step) -> Product:

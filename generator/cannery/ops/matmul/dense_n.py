@@ -99,7 +99,8 @@ class MatMulDenseN(Schedule):
             # Sets of accumulators share broadcasts less well than vectors of one set.
             cycles *= 1.0 + TURNS * (int(params["split"]) - 1)
         cycles += gemm.weight_traffic(g, rows, int(params["mr"]), blocks, outside=outside)
-        return Estimate(cycles, gemm.code_size(g, tiles, blocks))
+        code = gemm.code_size(g, tiles, blocks)
+        return Estimate(cycles, code / joined.JOINED if joined.is_joined(params) else code)
 
     def kernel(self, job: Job) -> Kernel:
         p = _product(job.graph, job.step)
@@ -113,9 +114,9 @@ class MatMulDenseN(Schedule):
         rotate = p.k if job.params["broadcast"] == "rotate" else 0
         packed = gemm.pack_blocks(products.weight_matrix(job, p), blocks, rotate=rotate)
         weights = ConstArray(b.pointer, packed, "weights [block][k][lanes]")
-        code = render_lanes_n(job, p, g, nest, blocks, ep, (a, b))
+        code, units = render_lanes_n(job, p, g, nest, blocks, ep, (a, b))
         constants = (weights, *products.padded_bias(job, p), *ep.constants)
-        return Kernel(code, constants, needs_math=ep.needs_math, whole=True)
+        return Kernel(code, constants, needs_math=ep.needs_math, whole=True, units=units)
 
 
 def _product(graph: Graph, step: Step) -> Product:

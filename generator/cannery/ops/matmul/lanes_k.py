@@ -7,45 +7,30 @@ At the end four of them are transposed and added, so that the epilogue sees vect
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from cannery.emit.environment import offset, render
 from cannery.ops.matmul.lanes_n import bias_load
-from cannery.ops.matmul.product import Nest, Operand, Product, residual_rows
+from cannery.ops.matmul.product import Cut, Nest, Operand, Product, residual_rows
 from cannery.ops.shared.axes import balanced, nested_pointer
+from cannery.ops.shared.dots import Dots, accumulator, columns, sum_cycles, walk
 from cannery.ops.shared.epilogue import Epilogue
 from cannery.ops.shared.function import describe, parameter_names, signature
-from cannery.ops.shared.lanes import Vec
 from cannery.schedule.cost import tile_cycles
-from cannery.schedule.schedule import Job, Params
+from cannery.schedule.schedule import Job
 from cannery.target.isa import Isa
-
-
-@dataclass(frozen=True)
-class Dots:
-    """What the template needs beside the operands: one width, MR x NC, unrolling and sets."""
-
-    lanes: int
-    mr: int
-    nc: int
-    unroll: int
-    split: int
-    packed: bool
-
-    @staticmethod
-    def of(params: Params, *, packed: bool) -> Dots:
-        """From a candidate's parameters; `packed` tells that rows of B end with zeros."""
-        lanes, mr, nc = (int(params[name]) for name in ("lanes", "mr", "nc"))
-        return Dots(lanes, mr, nc, int(params["unroll"]), int(params["split"]), packed)
 
 
 def render_lanes_k(
     job: Job, p: Product, dots: Dots, nest: Nest, ep: Epilogue, operands: tuple[Operand, Operand]
-) -> str:
-    """The function's text; a constant bias is expected as `<symbol>_bias`, padded."""
+) -> tuple[str, int]:
+    """The function's text and units; a constant bias is expected as `<symbol>_bias`, padded."""
     a, b = operands
     vec, lanes = f"f32x{dots.lanes}", dots.lanes
-    passes, rest = _rest(p.k, dots)
+    passes, rest = walk(p.k, dots)
+    tiles, groups = balanced(nest.rows.extent, dots.mr), balanced(p.n, dots.nc)
+    counts, rows = [count for _, count, _ in groups], [count for _, count, _ in tiles]
+    cut = Cut.of(job, counts, rows)
 
     def a_load(m: int, k: int, valid: int) -> str:
         at = f"ap{offset(m * nest.rows.strides[0] + k * a.k)}"
@@ -57,17 +42,20 @@ def render_lanes_k(
             return f"{vec}_load{'_aligned' if lanes == 4 else ''}({at})"
         return f"{vec}_load({at})" if valid == lanes else f"{vec}_load_n({at}, {valid})"
 
-    return render(
+    code = render(
         "ops/matmul/lanes_k.c.j2",
         describe=describe(job),
-        signature=signature(job),
+        signature=signature(job, units=cut.units > 0),
+        cut=cut,
+        counts=counts,
+        rows=rows,
         vec=vec,
         lanes=lanes,
         split=dots.split,
         unroll=dots.unroll,
         passes=passes,
         rest=rest,
-        acc=lambda m, n, s: f"a{m}_{n}" + (f"s{s}" if s else ""),
+        acc=accumulator,
         a_load=a_load,
         b_load=b_load,
         a_k=a.k,
@@ -76,8 +64,8 @@ def render_lanes_k(
         bias=lambda v: bias_load(job, p, v) if p.bias else "",
         nest=nest,
         nested_pointer=nested_pointer,
-        tiles=balanced(nest.rows.extent, dots.mr),
-        groups=balanced(p.n, dots.nc),
+        tiles=tiles,
+        groups=groups,
         a=a,
         b=b,
         y=job.output,
@@ -86,22 +74,7 @@ def render_lanes_k(
         ep=ep,
         residual_at=residual_rows(nest.rows, ep),
     )
-
-
-def _rest(k: int, dots: Dots) -> tuple[int, list[tuple[int, int]]]:
-    """(passes of the loop, what is left as (offset, valid lanes)); one pass is no loop."""
-    passes = k // (dots.unroll * dots.lanes)
-    looped = passes * dots.unroll * dots.lanes if passes > 1 else 0
-    left = k - looped
-    return passes, [(at, min(dots.lanes, left - at)) for at in range(0, left, dots.lanes)]
-
-
-def columns(nc: int, lanes: int) -> Sequence[Vec]:
-    """Columns of a tile as vectors of four sums; a single one stands alone."""
-    if lanes < 4:
-        return [Vec(k, 1, 1, k) for k in range(nc)]
-    fours = [Vec(k, 4, min(4, nc - k), k) for k in range(0, nc, 4)]
-    return [Vec(v.start, 1, 1, v.packed) if v.valid == 1 else v for v in fours]
+    return code, cut.units
 
 
 def dot_cycles(isa: Isa, p: Product, dots: Dots, rows: Sequence[tuple[int, int, int]]) -> float:
@@ -112,8 +85,7 @@ def dot_cycles(isa: Isa, p: Product, dots: Dots, rows: Sequence[tuple[int, int, 
         for nc, groups, _ in balanced(p.n, dots.nc):
             split = min(dots.split, vectors)
             update = tile_cycles(isa, mr, nc * split, (mr + nc) * split, vectors / split)
-            folds = max(dots.lanes // 4, 1).bit_length() - 1
-            sums = mr * nc * (0.75 * (split - 1) + folds + 2.0) + 6.0
+            sums = sum_cycles(replace(dots, split=split), mr, nc)
             cycles += tiles * groups * (update + 2.0 * vectors / dots.unroll + sums)
     return cycles
 
@@ -121,5 +93,5 @@ def dot_cycles(isa: Isa, p: Product, dots: Dots, rows: Sequence[tuple[int, int, 
 def dot_code(p: Product, dots: Dots, rows: Sequence[tuple[int, int, int]]) -> float:
     """Bytes of straight-line code of all tile shapes."""
     shapes = [mr * nc for mr, _, _ in rows for nc, _, _ in balanced(p.n, dots.nc)]
-    vectors = dots.unroll + len(_rest(p.k, dots)[1])
+    vectors = dots.unroll + len(walk(p.k, dots)[1])
     return sum(shapes) * (8.0 * vectors + 40.0)

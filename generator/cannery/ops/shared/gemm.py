@@ -57,6 +57,11 @@ class Block:
     count: int
 
     @property
+    def in_fours(self) -> bool:
+        """Whether the weights of each k are whole fours of scalars, on 16-byte boundaries."""
+        return self.weight % 4 == 0 and self.width % 4 == 0
+
+    @property
     def valid(self) -> int:
         """Columns of one group."""
         return sum(v.valid for v in self.vecs)

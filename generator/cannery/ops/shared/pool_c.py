@@ -18,8 +18,8 @@ from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import pool
 from cannery.ops.shared.function import describe, residual_pointer, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
-from cannery.ops.shared.tiles import PARTIAL_COST, pixel_tiles, vector_loops, widths
-from cannery.schedule.cost import CORE
+from cannery.ops.shared.tiles import PARTIAL_COST, VecLoop, pixel_tiles, vector_loops, widths
+from cannery.schedule.cost import CORE, L1_BYTES
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule
 from cannery.target.isa import Isa
@@ -28,8 +28,12 @@ from cannery.target.isa import Isa
 PIXELS = (1, 2, 3, 4, 6)
 
 #: What each output of a tile beyond the first costs where there are several vectors of channels, in
-#: parts of the whole; and where compilers join scalars to vectors.
-WIDE, WIDE_JOINED = 0.02, 0.055
+#: parts of the whole; where compilers join scalars to vectors; and where, in addition, the input
+#: comes from beyond the first-level cache.
+WIDE, WIDE_JOINED, WIDE_FAR = 0.02, 0.055, 0.2
+
+#: Scalar channels in line, as vectors of four.
+MAX_IN_LINE = 32
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ class PoolDirectC(Schedule):
         total = shape.rows.out * shape.cols.out * vectors * (cycles + looped)
         total = pool.streamed_cycles(total, [nhwc.make(shape.input), nhwc.make(shape.output)])
         if len(split) > 1:  # memory is not walked in order
-            total *= 1.0 + (WIDE_JOINED if _joins(shape, isa) else WIDE) * (px - 1)
+            total *= 1.0 + _wide(shape, isa) * (px - 1)
         code = 6.0 * px * (loads + joins + extra) * len(shape.row_versions)
         return Estimate(total, code)
 
@@ -94,7 +98,7 @@ class PoolDirectC(Schedule):
             x=job.inputs[0],
             y=job.output,
             ep=ep,
-            loops=vector_loops(vectors),
+            loops=_loops(vectors, shape, job.isa),
             at_zero=_at_zero,
             tile_columns=pool.tile_columns,
             pixel_tiles=pixel_tiles,
@@ -112,6 +116,13 @@ def _shape(graph: Graph, step: Step) -> pool.PoolShape:
     return shape
 
 
+def _wide(shape: pool.PoolShape, isa: Isa) -> float:
+    """What each output of a tile beyond the first costs, in parts of the whole."""
+    if not _joins(shape, isa):
+        return WIDE
+    return WIDE_JOINED if nhwc.make(shape.input).bytes <= L1_BYTES else WIDE_FAR
+
+
 def _joins(shape: pool.PoolShape, isa: Isa) -> bool:
     """Whether loops over channels become loops over vectors that compilers make by themselves.
 
@@ -119,6 +130,13 @@ def _joins(shape: pool.PoolShape, isa: Isa) -> bool:
     """
     apart = shape.cols.stride >= shape.cols.taps
     return isa.widest == 1 and isa.bits == 64 and apart
+
+
+def _loops(vectors: Sequence[Vec], shape: pool.PoolShape, isa: Isa) -> list[VecLoop]:
+    """Loops over channels; fours where compilers make one vector of each, for a few in line."""
+    if not _joins(shape, isa) or len(vectors) > MAX_IN_LINE:
+        return vector_loops(vectors)
+    return [VecLoop(vectors[k], len(vectors[k : k + 4])) for k in range(0, len(vectors), 4)]
 
 
 def _at_zero(vec: Vec) -> Vec:

@@ -1,0 +1,73 @@
+"""The state of a network that runs step by step: where each part lies in the caller's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cannery.emit.arrays import format_array
+from cannery.emit.interface import Tensor
+from cannery.ir.graph import Graph
+from cannery.schedule.schedule import ConstArray
+
+#: Bytes that the parts of a state, and the state, are aligned to: those of the widest elements.
+STATE_ALIGN = 8
+
+_NEXT_ALIGN = 64
+
+
+@dataclass(frozen=True)
+class Slot:
+    """An input that the next step takes from an output, and its place; `initial`: a C array."""
+
+    input: Tensor
+    output: Tensor
+    offset: int
+    initial: str
+    initial_text: str
+
+
+@dataclass(frozen=True)
+class States:
+    """All of them, in the order of the last inputs. A step writes the next ones into the workspace,
+    behind the `before` bytes of the network's own, as outputs must not overlap inputs.
+    """
+
+    slots: tuple[Slot, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        """What the caller keeps from step to step; copying it saves a state."""
+        last = max(self.slots, key=lambda slot: slot.offset, default=None)
+        return _up(last.offset + last.input.type.bytes, STATE_ALIGN) if last else 0
+
+    def next_at(self, before: int) -> int:
+        """Offset of the next states in a workspace that the network uses `before` bytes of."""
+        return _up(before, _NEXT_ALIGN)
+
+    def workspace_bytes(self, before: int) -> int:
+        """Size of such a workspace."""
+        return self.next_at(before) + _up(self.bytes, _NEXT_ALIGN) if self.slots else before
+
+
+def _up(size: int, align: int) -> int:
+    return -(-size // align) * align
+
+
+def make_states(graph: Graph, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> States:
+    """The states of a graph one behind the other."""
+    found, at = [], 0
+    count = len(graph.states)
+    pairs = zip(graph.states, inputs[len(inputs) - count :], outputs[len(outputs) - count :],
+                strict=True)  # fmt: skip
+    for k, (state, input_, output) in enumerate(pairs):
+        name, text = "", ""
+        if state.initial:
+            name = f"initial_{k}"
+            values = np.array(state.initial, input_.type.dtype.numpy)
+            text = format_array(ConstArray(name, values, f"{input_.name} after a reset"))
+        found.append(Slot(input_, output, at, name, text))
+        at = _up(at + input_.type.bytes, STATE_ALIGN)
+    return States(tuple(found))

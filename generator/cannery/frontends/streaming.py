@@ -1,0 +1,206 @@
+"""From a network for whole sequences to one for a step, with its state as inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+import numpy as np
+
+from cannery.errors import CanneryError, OptionError, UnsupportedError
+from cannery.frontends.time_axis import FINAL, Time, Use, one_step, shrunk
+from cannery.ir.graph import Graph, Node, State
+from cannery.ir.tensor import TensorType
+from cannery.ops.movement.op import Identity
+from cannery.ops.recurrent.base import SEQUENCE, Recurrent
+
+#: More inputs than this many combinations of their axes are not tried.
+_MAX_TRIED = 256
+
+
+def to_streaming(graph: Graph) -> Graph:
+    """The network for one step: recurrent layers read and return their states.
+
+    Inputs lose their axis of time but for one step. What follows from a whole sequence, as the last
+    output of a layer, becomes what it would be if the sequence ended there.
+
+    Raises UnsupportedError for what cannot be computed step by step, with the layer's name.
+    """
+    steps = _steps(graph)
+    first_error: CanneryError | None = None
+    for times in _guesses(graph, steps):
+        try:
+            return _Stepper(graph, steps, dict(zip(graph.inputs, times, strict=True))).run()
+        except UnsupportedError as error:
+            first_error = first_error or error
+    assert first_error is not None
+    first_error.cure = first_error.cure or "without --streaming it runs on whole sequences"
+    raise first_error
+
+
+def _steps(graph: Graph) -> int:
+    """How many steps all recurrent layers take."""
+    found = {graph.types[n.inputs[0]].shape[1] for n in graph.nodes if isinstance(n.op, Recurrent)}
+    if not found:
+        raise OptionError(
+            "the network has no recurrent layer", where="--streaming",
+            cure="leave it out; --state names inputs and outputs that are its state",
+        )  # fmt: skip
+    if len(found) > 1:
+        raise UnsupportedError(
+            f"its recurrent layers take {', '.join(map(str, sorted(found)))} steps",
+            where="--streaming",
+        )
+    return found.pop()
+
+
+def _guesses(graph: Graph, steps: int) -> list[tuple[Time, ...]]:
+    """Times of the inputs, the likeliest first: axis 1 of what has three axes or more."""
+    choices: list[list[Time]] = []
+    for value in graph.inputs:
+        shape = graph.types[value].shape
+        axes: list[Time] = [a for a, d in enumerate(shape) if d == steps]
+        axes.sort(key=lambda a: (a != 1, a))
+        choices.append([*axes, None] if len(shape) > 2 else [None, *axes])
+    if steps == 1:
+        return [tuple(None for _ in graph.inputs)]
+    found = []
+    for times in product(*choices):
+        found.append(times)
+        if len(found) == _MAX_TRIED:
+            break
+    return found
+
+
+@dataclass
+class _Stepper:
+    """Rewrites the nodes in order; `times` grows with the values, `types` are the new ones."""
+
+    graph: Graph
+    steps: int
+    times: dict[str, Time]
+    types: dict[str, TensorType] = field(default_factory=dict)
+    nodes: list[Node] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
+
+    def run(self) -> Graph:
+        """The network for one step."""
+        graph = self.graph
+        self.types = {v: graph.types[v] for v in graph.constants}
+        self.types |= {v: shrunk(graph.types[v], self.times[v]) for v in graph.inputs}
+        for node in graph.nodes:
+            try:
+                self._node(node)
+            except CanneryError as error:
+                error.where = error.where or f"layer {node.name!r} ({node.op.kind})"
+                raise
+        return replace(
+            graph,
+            nodes=tuple(self.nodes),
+            inputs=(*graph.inputs, *(s.input for s in self.states)),
+            outputs=(*graph.outputs, *(s.output for s in self.states)),
+            types=self.types,
+            states=(*graph.states, *self.states),
+        )
+
+    def _node(self, node: Node) -> None:
+        graph = self.graph
+        inputs = [graph.types[v] if v else None for v in node.inputs]
+        times = [self.times.get(v) if v else None for v in node.inputs]
+        use = Use(node.op, times, inputs, graph.types[node.outputs[0]], self.steps)
+        time, op = one_step(use)
+        if isinstance(op, Recurrent):
+            if self.steps > 1 and time != 1:
+                raise UnsupportedError("its steps are not those of the input")
+            self._recurrent(replace(node, op=op), op, time)
+            return
+        self._add(replace(node, op=op))
+        self.times[node.output] = time
+
+    def _add(self, node: Node) -> None:
+        types = node.op.infer(*(self.types[v] if v else None for v in node.inputs))
+        self.types.update(zip(node.outputs, types, strict=True))
+        self.nodes.append(node)
+
+    def _recurrent(self, node: Node, op: Recurrent, time: Time) -> None:
+        """A layer that begins with its state, and returns the next one."""
+        known = dict(zip(op.returns, node.outputs, strict=True))
+        outputs = {
+            what: known.get(what) or self._fresh(f"{node.name}/{what}") for what in op.results
+        }
+        self.times |= {v: time if what == SEQUENCE else FINAL for what, v in outputs.items()}
+        rest = (*node.inputs[2:], *[""] * (op.states + op.others))
+        n, d = self.types[node.inputs[0]].shape[0], op.directions * op.cells
+        given = list(rest[: op.states])
+        owned = [k for k, value in enumerate(given) if self._is_own(value)]
+        for k in owned:
+            initial = self._initial(given[k])
+            given[k] = self._fresh(f"{node.name}/{'hc'[k]}")
+            self.types[given[k]] = TensorType((n, d))
+            self.states.append(State(given[k], f"{given[k]}/next", initial))
+        others = rest[op.states : op.states + op.others]
+        inputs = (*node.inputs[:2], *given, *others)
+        full = replace(op, returns=op.results)
+        self._add(replace(node, op=full, inputs=inputs, outputs=tuple(outputs.values())))
+        for k in owned:
+            state, value = f"{given[k]}/next", outputs[op.results[1 + k]]
+            self._add(Node(Identity(), state, (value,), (state,)))
+
+    def _is_own(self, value: str) -> bool:
+        """Whether a layer's state passes from step to step by itself; not where it is computed."""
+        if not value or value in self.graph.constants:
+            return True
+        if value in {s.input for s in self.graph.states}:
+            return False
+        raise UnsupportedError(
+            f"its state begins with {value!r}, which is computed or an input",
+            cure="--state IN=OUT names the input and the output that are its state",
+        )
+
+    def _initial(self, value: str) -> tuple[float, ...]:
+        if not value:
+            return ()
+        array = np.asarray(self.graph.constants[value], np.float32).reshape(-1)
+        return tuple(map(float, array)) if array.any() else ()
+
+    def _fresh(self, name: str) -> str:
+        taken = {*self.graph.types, *self.types}
+        free, k = name, 0
+        while free in taken:
+            k += 1
+            free = f"{name}.{k}"
+        return free
+
+
+def declare_states(graph: Graph, pairs: Mapping[str, str]) -> Graph:
+    """The network with those inputs and outputs as its state; they move behind the others.
+
+    Raises OptionError for names that are no input and output, and for types that differ.
+    """
+    found = []
+    for input_, output in pairs.items():
+        for kind, name, known in (
+            ("input", input_, graph.inputs), ("output", output, graph.outputs),
+        ):  # fmt: skip
+            if name not in known:
+                raise OptionError(
+                    f"no {kind} is called {name!r}", where="--state",
+                    cure=f"{kind}s: {', '.join(known)}",
+                )  # fmt: skip
+        if graph.types[input_] != graph.types[output]:
+            raise OptionError(
+                f"{input_!r} is {graph.types[input_]}, {output!r} is {graph.types[output]}",
+                where="--state", cure="a state has one type",
+            )  # fmt: skip
+        found.append(State(input_, output))
+    return replace(
+        graph,
+        inputs=_last(graph.inputs, [s.input for s in found]),
+        outputs=_last(graph.outputs, [s.output for s in found]),
+        states=tuple(found),
+    )
+
+
+def _last(values: Sequence[str], moved: Sequence[str]) -> tuple[str, ...]:
+    return (*(v for v in values if v not in moved), *moved)

@@ -1,0 +1,200 @@
+"""Which axis of each value is time, and what each node is for a single step.
+
+A network runs step by step if nothing but forward recurrent layers works along time. `one_step`
+checks one node and returns it for a sequence of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+from cannery.errors import UnsupportedError
+from cannery.ir.tensor import TensorType
+from cannery.ops.concat.op import Concat
+from cannery.ops.conv.op import Conv
+from cannery.ops.matmul.op import MatMul
+from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Slice, Transpose
+from cannery.ops.normalization.op import BatchNormalization, LayerNormalization
+from cannery.ops.recurrent.base import Recurrent
+from cannery.ops.reduce.op import Reduction
+from cannery.ops.registry import Elementwise, Op
+from cannery.ops.softmax.op import LogSoftmax, Softmax
+
+#: The time of a value that is known when the sequence ends; for one step: of that step.
+FINAL = -1
+
+#: The axis of time of a value, FINAL, or None for what has no time.
+Time = int | None
+
+
+@dataclass(frozen=True)
+class Use:
+    """A node with the times of its inputs, at least one of which is an axis of `steps`."""
+
+    op: Any
+    times: Sequence[Time]
+    inputs: Sequence[TensorType | None]
+    output: TensorType
+    steps: int
+
+    @property
+    def axis(self) -> int:
+        """Time of the first input that has one."""
+        return next(t for t in self.times if t is not None)
+
+    def aligned(self) -> int:
+        """Time of the output where shapes are aligned at their ends, as in broadcasting."""
+        rank, found = self.output.rank, set()
+        for time, type_ in zip(self.times, self.inputs, strict=True):
+            if type_ is not None and time is not None:
+                found.add(time + rank - type_.rank)
+        if len(found) != 1:
+            raise UnsupportedError("its inputs have time in different places")
+        (axis,) = found
+        for time, type_ in zip(self.times, self.inputs, strict=True):
+            own = axis - rank + type_.rank if type_ is not None else -1
+            if type_ is not None and time is None and own >= 0 and type_.shape[own] != 1:
+                raise UnsupportedError("it has a constant for each step")
+        return axis
+
+
+def _refuse() -> UnsupportedError:
+    return UnsupportedError("it works along time")
+
+
+def _off(use: Use, *axes: int) -> tuple[int, Op]:
+    """For operators that work along `axes` and keep the shape."""
+    if use.axis in axes:
+        raise _refuse()
+    return use.axis, use.op
+
+
+def _reshape(use: Use) -> tuple[int, Op]:
+    """Time stays an axis of its own with as many elements before it."""
+    assert use.inputs[0] is not None
+    before = prod(use.inputs[0].shape[: use.axis])
+    shape = use.op.shape
+    for axis, size in enumerate(shape):
+        if size == use.steps and prod(shape[:axis]) == before:
+            return axis, Reshape((*shape[:axis], 1, *shape[axis + 1 :]))
+    raise UnsupportedError("it mixes steps with other dimensions")
+
+
+def _slice(use: Use) -> tuple[int, Op]:
+    """Of all steps, or of the last one."""
+    op, a = use.op, use.axis
+    bounds = (op.starts[a], op.ends[a], op.steps[a])
+    last = len(range(*bounds)) == 1 and bounds[0] == use.steps - 1
+    if bounds != (0, use.steps, 1) and not last:
+        raise UnsupportedError("it takes some of the steps")
+    cut = [list(v) for v in (op.starts, op.ends, op.steps)]
+    cut[0][a], cut[1][a], cut[2][a] = 0, 1, 1
+    return FINAL if last else a, Slice(*(tuple(v) for v in cut))
+
+
+def _matmul(use: Use) -> tuple[int, Op]:
+    """Steps are rows of the first operand, or batches; its inner dimension has no time."""
+    first = use.inputs[0]
+    assert first is not None
+    if any(t is not None for t in use.times[1:]):
+        raise UnsupportedError("it multiplies steps with each other")
+    rank, op = first.rank, use.op
+    if use.axis == (rank - 2 if op.transpose_a else rank - 1):
+        raise _refuse()
+    row = use.output.rank - 2
+    return (row if use.axis >= rank - 2 else use.axis + use.output.rank - rank), op
+
+
+def _reduction(use: Use) -> tuple[int, Op]:
+    axis, op = _off(use, *use.op.axes)
+    gone = 0 if use.op.keepdims else sum(a < axis for a in use.op.axes)
+    return axis - gone, op
+
+
+def _conv(use: Use) -> tuple[int, Op]:
+    """Where the kernel has one tap along time."""
+    weight, k = use.inputs[1], use.axis - 1
+    taps = weight.shape[k] if weight is not None and 0 <= k < len(use.op.strides) else 0
+    if taps != 1 or use.op.strides[k] != 1 or use.op.pads[k] != (0, 0):
+        raise _refuse()
+    return use.axis, use.op
+
+
+def _expand(use: Use) -> tuple[int, Op]:
+    axis = use.aligned()
+    shape = use.op.shape
+    return axis, Expand((*shape[:axis], 1, *shape[axis + 1 :]))
+
+
+def _pad(use: Use) -> tuple[int, Op]:
+    if use.op.pads[use.axis] != (0, 0):
+        raise _refuse()
+    return use.axis, use.op
+
+
+def _concat(use: Use) -> tuple[int, Op]:
+    if len(set(use.times)) != 1:
+        raise UnsupportedError("it joins steps with what has none")
+    return _off(use, use.op.axis)
+
+
+def _recurrent(use: Use) -> tuple[int, Op]:
+    if use.axis != 1 or any(t is not None and t != FINAL for t in use.times[1:]):
+        raise UnsupportedError("its steps are not those of the input")
+    return 1, use.op
+
+
+#: By class, some of them abstract.
+_RULES: Mapping[Any, Callable[[Use], tuple[int, Op]]] = {
+    Elementwise: lambda u: (u.aligned(), u.op),
+    Identity: _off,
+    Cast: _off,
+    Transpose: lambda u: (u.op.perm.index(u.axis), u.op),
+    Reshape: _reshape,
+    Slice: _slice,
+    Expand: _expand,
+    Pad: _pad,
+    Concat: _concat,
+    MatMul: _matmul,
+    Conv: _conv,
+    Softmax: lambda u: _off(u, u.op.axis),
+    LogSoftmax: lambda u: _off(u, u.op.axis),
+    BatchNormalization: lambda u: _off(u, u.op.axis),
+    LayerNormalization: lambda u: _off(u, *u.op.axes),
+    Reduction: _reduction,
+    Recurrent: _recurrent,
+}
+
+
+def one_step(use: Use) -> tuple[Time, Op]:
+    """Time of the (first) output, and the operator for one step.
+
+    Raises UnsupportedError for what works along time, or cannot be told not to.
+    """
+    if isinstance(use.op, Recurrent) and (any(use.op.reverse) or use.op.lengths):
+        raise UnsupportedError(
+            "it runs from the end of the sequence to its beginning"
+            if any(use.op.reverse)
+            else "it ends some samples before others"
+        )
+    known = {t for t in use.times if t is not None}
+    if not known:
+        return None, use.op
+    if known == {FINAL}:
+        return FINAL, use.op
+    if FINAL in known and not isinstance(use.op, Recurrent):
+        raise UnsupportedError("it joins steps with what is known when the sequence ends")
+    for kind, rule in _RULES.items():
+        if isinstance(use.op, kind):
+            return rule(use)
+    raise UnsupportedError("it is not known to work step by step")
+
+
+def shrunk(type_: TensorType, time: Time) -> TensorType:
+    """The type of a value for one step."""
+    if time is None or time == FINAL:
+        return type_
+    return replace(type_, shape=(*type_.shape[:time], 1, *type_.shape[time + 1 :]))

@@ -1,0 +1,283 @@
+"""Networks that run step by step: as whole sequences, states of the caller, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import cannery
+from cannery.api import Net
+from cannery.cli.files import write_files
+from cannery.errors import CanneryError, OptionError, UnsupportedError
+from cannery.options import make_options
+from cannery.pipeline import compile_model, load_model
+from emit.c_programs import LANGUAGES, compile_file
+from frontends.keras_files import LayerSpec, Model, chain, image, layer, write_h5
+from frontends.test_keras_recurrent import weights
+from needs import need_program
+
+Array = NDArray[Any]
+
+T, F, H = 6, 3, 4
+#: Whole sequences take matrix products over many steps, whose sums may be ordered otherwise.
+TOLERANCE = 2e-6
+
+
+def lstm(name: str = "one", **config: Any) -> LayerSpec:
+    config = {"units": H, "return_sequences": True, **config}
+    return LayerSpec("LSTM", name, (), config, weights("LSTM"))
+
+
+def gru(**config: Any) -> LayerSpec:
+    config = {"units": H, "reset_after": False, **config}
+    return LayerSpec("GRU", "two", (), config, weights("GRU", features=H))
+
+
+def dense(name: str = "scores") -> LayerSpec:
+    kernel = np.random.default_rng(3).standard_normal((H, 5)).astype(np.float32)
+    values = {"kernel": kernel, "bias": np.arange(5, dtype=np.float32)}
+    return LayerSpec("Dense", name, (), {"units": 5, "activation": "softmax"}, values)
+
+
+def stack(steps: int | None, *, sequences: bool = True, stateful: bool = False) -> Model:
+    """`x` -> LSTM -> GRU -> Dense with softmax, for all steps or the last one."""
+    last = gru(return_sequences=sequences)
+    return chain(image("x", steps, F), lstm(stateful=stateful), last, dense())
+
+
+def sequence(seed: int, steps: int = T) -> Array:
+    return np.random.default_rng(seed).standard_normal((1, steps, F)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def stepper(tmp_path_factory: pytest.TempPathFactory) -> Net:
+    """The stack with an open number of steps, stateful in Keras, step by step."""
+    need_program("gcc")
+    file = write_h5(tmp_path_factory.mktemp("steps") / "net.h5", stack(None, stateful=True))
+    return cannery.load(file, streaming=True, isa="sse2")
+
+
+def run_steps(net: Net, x: Array, state: Array) -> Array:
+    return np.concatenate([net.step(state, x[:, t : t + 1]) for t in range(x.shape[1])], axis=1)
+
+
+def test_steps_are_the_whole_sequence(tmp_path: Path, stepper: Net) -> None:
+    whole = cannery.load(write_h5(tmp_path / "net.h5", stack(T)), isa="sse2")
+    x = sequence(1)
+    y = whole(x)
+    assert np.abs(run_steps(stepper, x, stepper.new_state()) - y).max() <= TOLERANCE
+    assert np.ptp(y, axis=1).max() > 1e-3
+
+
+def test_last_step_is_that_of_a_sequence_which_ends_there(tmp_path: Path) -> None:
+    need_program("gcc")
+    x = sequence(2)
+    net = cannery.load(
+        write_h5(tmp_path / "steps.h5", stack(None, sequences=False)), streaming=True, isa="sse2"
+    )
+    state = net.new_state()
+    found = [net.step(state, x[:, t : t + 1]) for t in range(T)]
+    whole = cannery.load(write_h5(tmp_path / "net.h5", stack(T, sequences=False)), isa="sse2")
+    assert found[-1].shape == (1, 5)
+    assert np.abs(found[-1] - whole(x)).max() <= TOLERANCE
+
+
+def test_many_states_side_by_side_and_saved_by_copying(stepper: Net) -> None:
+    xs = [sequence(seed) for seed in (3, 4)]
+    alone = [run_steps(stepper, x, stepper.new_state()) for x in xs]
+    states = [stepper.new_state() for _ in xs]
+    for t in range(T):
+        if t == T // 2:
+            saved = [state.copy() for state in states]
+        for x, state, y in zip(xs, states, alone, strict=True):
+            assert np.array_equal(stepper.step(state, x[:, t : t + 1]), y[:, t : t + 1])
+    for x, state, y in zip(xs, saved, alone, strict=True):
+        again = run_steps(stepper, x[:, T // 2 :], state)
+        assert np.array_equal(again, y[:, T // 2 :])
+
+
+def test_state_as_tensors_is_the_same_step(stepper: Net) -> None:
+    """The functions without `step` take and return the states."""
+    x = sequence(5, 1)
+    assert [p.name for p in stepper.inputs] == ["x", "one/h", "one/c", "two/h"]
+    state = stepper.new_state()
+    first, *after = stepper(x, *(np.zeros(p.shape, np.float32) for p in stepper.inputs[1:]))
+    assert np.array_equal(stepper.step(state, x), first)
+    kept = np.concatenate([a.ravel() for a in after])
+    assert np.array_equal(state.view(np.float32)[: kept.size], kept)
+
+
+def test_reset_begins_with_states_of_the_model(tmp_path: Path) -> None:
+    """ONNX: initial states that are constants."""
+    need_program("gcc")
+    m = pytest.importorskip("frontends.onnx_models")
+    r = {"w": m.floats(1, H, F, seed=1), "r": m.floats(1, H, H, seed=2),
+         "h": m.floats(1, 1, H, seed=4)}  # fmt: skip
+    proto = m.model(
+        [m.node("RNN", ["x", "w", "r", "", "", "h"], ["y"], hidden_size=H)], {"x": ["T", 1, F]},
+        weights=r,
+    )  # fmt: skip
+    net = cannery.load(m.write(tmp_path / "net.onnx", proto), streaming=True, isa="sse2")
+    x, state = sequence(6)[0][:, None], net.new_state()
+    assert np.array_equal(state.view(np.float32), r["h"].ravel())
+    y = np.concatenate([net.step(state, x[t : t + 1]) for t in range(T)])
+    assert np.abs(y - m.expected(proto, {"x": x})[0]).max() <= TOLERANCE
+
+
+def policy(m: Any) -> Any:
+    """An LSTM whose state is an input and an output, as policies of robots are exported."""
+    nodes = [
+        m.node("Unsqueeze", ["obs", "zero"], ["steps"]),
+        m.node("LSTM", ["steps", "w", "r", "", "", "h_in", "c_in"], ["y", "h_out", "c_out"],
+               hidden_size=H),
+        m.node("Squeeze", ["h_out", "zero"], ["flat"]),
+        m.node("MatMul", ["flat", "out"], ["actions"]),
+    ]  # fmt: skip
+    given = {
+        "w": m.floats(1, 4 * H, F, seed=1), "r": m.floats(1, 4 * H, H, seed=2),
+        "out": m.floats(H, 2, seed=3), "zero": np.zeros(1, np.int64),
+    }  # fmt: skip
+    shapes = {"h_in": [1, 1, H], "obs": [1, F], "c_in": [1, 1, H]}
+    return m.model(nodes, shapes, ("h_out", "actions", "c_out"), weights=given)
+
+
+def test_policy_with_its_state_as_input_and_output(tmp_path: Path) -> None:
+    need_program("gcc")
+    m = pytest.importorskip("frontends.onnx_models")
+    proto = policy(m)
+    states = {"h_in": "h_out", "c_in": "c_out"}
+    net = cannery.load(m.write(tmp_path / "net.onnx", proto), state=states, isa="sse2")
+    memory, h, c = net.new_state(), *(np.zeros((1, 1, H), np.float32) for _ in range(2))
+    for t in range(T):
+        obs = sequence(7)[0, t : t + 1]
+        h, actions, c = m.expected(proto, {"obs": obs, "h_in": h, "c_in": c})
+        assert np.abs(net.step(memory, obs) - actions).max() <= TOLERANCE
+
+
+@pytest.mark.parametrize("states", [{"nothing": "h_out"}, {"h_in": "nothing"}, {"obs": "h_out"}])
+def test_states_that_are_none(tmp_path: Path, states: dict[str, str]) -> None:
+    m = pytest.importorskip("frontends.onnx_models")
+    file = m.write(tmp_path / "net.onnx", policy(m))
+    with pytest.raises(OptionError, match="--state"):
+        load_model(make_options(file, {"state": tuple(f"{k}={v}" for k, v in states.items())}))
+
+
+def backward() -> Model:
+    return chain(image("x", T, F), lstm(go_backwards=True))
+
+
+def averaged() -> Model:
+    return chain(image("x", T, F), lstm(), layer("GlobalAveragePooling1D", "mean"))
+
+
+def convolved() -> Model:
+    kernel = {"kernel": np.ones((3, F, F), np.float32), "bias": np.zeros(F, np.float32)}
+    config = {"filters": F, "kernel_size": 3, "padding": "same"}
+    return chain(image("x", T, F), LayerSpec("Conv1D", "conv", (), config, kernel), lstm())
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [(backward(), "'one'"), (averaged(), "'mean'"), (convolved(), "'conv")],
+    ids=["backward", "averaged", "convolved"],
+)
+def test_what_needs_the_whole_sequence_is_refused(
+    tmp_path: Path, model: Model, message: str
+) -> None:
+    options = make_options(write_h5(tmp_path / "net.h5", model), {"streaming": True})
+    with pytest.raises(UnsupportedError, match=message):
+        load_model(options)
+
+
+def test_streaming_needs_a_recurrent_layer(tmp_path: Path) -> None:
+    file = write_h5(tmp_path / "net.h5", chain(image("x", H), dense()))
+    with pytest.raises(OptionError, match="no recurrent layer"):
+        load_model(make_options(file, {"streaming": True}))
+
+
+def test_no_state_and_wrong_states(tmp_path: Path, stepper: Net) -> None:
+    plain = cannery.load(write_h5(tmp_path / "net.h5", chain(image("x", H), dense())), isa="sse2")
+    with pytest.raises(OptionError, match="no state"):
+        plain.new_state()
+    for wrong in (np.zeros(3, np.uint8), stepper.new_state().view(np.float32), None):
+        with pytest.raises(CanneryError, match="no state"):
+            stepper.step(wrong, sequence(1, 1))  # type: ignore[arg-type]
+
+
+MAIN = """
+#include "{header}"
+{using}
+int main(void)
+{{
+    {body}
+    return 0;
+}}
+"""
+
+C_BODY = """static double state[(NET_STATE_BYTES + 7) / 8], first[(NET_STATE_BYTES + 7) / 8];
+    const float x[NET_X_LEN] = { 1.0f, -2.0f, 0.5f };
+    float y[NET_SCORES_LEN], again[NET_SCORES_LEN];
+    net_reset(state);
+    net_step(state, x, y);
+    net_step(state, x, y);
+    net_model.reset(first);
+    static unsigned char memory[NET_WORKSPACE_BYTES + 64];
+    unsigned char *const ws = memory + (64 - (size_t)memory % 64) % 64;
+    for (int k = 0; k < 2; ++k) {
+        const void *inputs[1] = { x };
+        void *outputs[1] = { again };
+        net_model.step(ws, first, inputs, outputs);
+    }
+    if (net_model.state_bytes != NET_STATE_BYTES || net_model.state_count != 3) {
+        return 1;
+    }
+    if (memcmp(y, again, sizeof(y)) != 0 || memcmp(state, first, NET_STATE_BYTES) != 0) {
+        return 2;
+    }"""
+
+CPP_BODY = """net::Net one, two;
+    one.x[0] = two.x[0] = 1.0f;
+    one.x[1] = two.x[1] = -2.0f;
+    one.x[2] = two.x[2] = 0.5f;
+    one.step();
+    one.reset();
+    one.step();
+    two.step();
+    if (memcmp(one.scores, two.scores, sizeof(one.scores)) != 0) {
+        return 1;
+    }
+    two.step_in(one.state());
+    if (memcmp(one.scores, two.scores, sizeof(one.scores)) == 0) {
+        return 2;
+    }"""
+
+
+@pytest.mark.parametrize("isas", [("sse2",), ("avx2", "sse2")], ids=["one", "several"])
+@pytest.mark.parametrize("language", ["c99 gcc", "c++11 clang"])
+def test_programs(tmp_path: Path, language: str, isas: tuple[str, ...]) -> None:
+    """C and C++ callers, without a warning; with a choice of instruction sets, too."""
+    import subprocess
+
+    file = write_h5(tmp_path / "net.h5", stack(None))
+    compiled = compile_model(make_options(file, {"streaming": True, "isa": isas}))
+    cpp = "++" in language
+    main = MAIN.format(
+        header="net.hpp" if cpp else "net.h",
+        using="#include <string.h>",
+        body=CPP_BODY if cpp else C_BODY,
+    )
+    folder = tmp_path / "out"
+    files = {**compiled.files, "main.c": main.encode()}
+    write_files({folder / name: data for name, data in files.items()})
+    objects = []
+    for name in sorted(files):
+        if name.endswith(".c"):
+            flags = ["-O1", "-mavx2", "-mfma"] if "avx2" in name else ["-O1", "-msse2"]
+            objects.append(str(compile_file(folder, name, language, flags)))
+    program = folder / "program"
+    subprocess.run([LANGUAGES["c++11 g++"][0], *objects, "-o", program, "-lm"], check=True)
+    assert subprocess.run([program], check=False).returncode == 0
