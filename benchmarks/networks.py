@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from onnx_networks import ONNX_NETWORKS, write_onnx_network
-
 from frontends.keras_files import LayerSpec, Model, image, write_h5
+from onnx_networks import ONNX_NETWORKS, write_onnx_network
 
 F32 = NDArray[np.float32]
 
