@@ -2,7 +2,8 @@
 #              [NAME <c identifier>] [TARGET <name> | ISA <isa>...] [TUNING <record or folder>]
 #              [AUTOTUNE] [LOCKED]
 #              [MAX_ERROR <e>] [IO_LAYOUT model|nhwc|nchw] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
-#              [SCALE <s>] [OFFSET <o>] [INPUT_VIEW <tensor>...] [MANY <n>] [STREAMING] [STATE <input>=<output> ...] [RENAME <tensor>=<name> ...] [OUTPUTS <tensor>...]
+#              [SCALE <s>] [OFFSET <o>] [INPUT_VIEW <tensor>...] [MANY <n>] [PARALLEL] [OPENMP] [STREAMING] [STATE <input>=<output> ...]
+#              [RENAME <tensor>=<name> ...] [OUTPUTS <tensor>...]
 #              [FLAGS_FROM <target>...])
 #
 #   Makes a static library <target>, alias cannery::<target>, of the network in <file>, with its
@@ -23,6 +24,11 @@
 #   INPUT_VIEW names image inputs that are regions of larger images: <name>_run gets their strides.
 #   MANY tells how many inputs <name>_run_many computes together at most. STREAMING makes recurrent
 #   networks run step by step, STATE names inputs and outputs that are the state: <name>_step.
+#
+#   PARALLEL adds <name>_run_parallel and <name>_run_many_parallel, which use the threads of a pool
+#   that the program brings (<cannery/parallel.h>; <cannery/pthread_pool.h> is one). OPENMP does the
+#   same and adds <name>_openmp(), a pool of OpenMP's threads; the library links to OpenMP, so a
+#   project that imports it once it is installed finds OpenMP first.
 #
 # install_nn_model(<target>... [EXPORT <export set>] [INCLUDES <folder>])
 #
@@ -45,6 +51,11 @@ function(add_nn_model target)
   set(suffix_C c)
   set(suffix_CXX cpp)
   _cannery_choose_target(flags target_options)
+  set(openmp_unit)
+  if(ARG_OPENMP)
+    _cannery_find_openmp()
+    set(openmp_unit _openmp.c)
+  endif()
   _cannery_generating_options(options)
   list(PREPEND options ${target_options} --name "${ARG_NAME}")
 
@@ -184,6 +195,19 @@ function(_cannery_choose_target out_flags out_options)
   set(${out_options} "${options}" PARENT_SCOPE)
 endfunction()
 
+# Finds OpenMP for the language; the target has to be seen where the library is used.
+macro(_cannery_find_openmp)
+  if(NOT TARGET OpenMP::OpenMP_${language})
+    find_package(OpenMP QUIET COMPONENTS ${language})
+    if(NOT TARGET OpenMP::OpenMP_${language})
+      message(FATAL_ERROR "add_nn_model(${target}): OPENMP is given, but ${CMAKE_${language}_COMPILER} "
+        "cannot link programs with OpenMP; install it (Debian: gcc has it, clang needs libomp-dev), "
+        "or give PARALLEL and a pool of your own")
+    endif()
+    set_target_properties(OpenMP::OpenMP_${language} PROPERTIES IMPORTED_GLOBAL TRUE)
+  endif()
+endmacro()
+
 # The command line for every option that was given, except those that name or select.
 function(_cannery_generating_options out)
   set(result)
@@ -296,7 +320,7 @@ endfunction()
 # The custom command that runs the generator.
 function(_cannery_add_generation)
   set(outputs)
-  foreach(suffix .h .hpp .c _static.c _weights.c _selftest.c .json)
+  foreach(suffix .h .hpp .c _static.c _weights.c _selftest.c .json ${openmp_unit})
     list(APPEND outputs "${folder}/${ARG_NAME}${suffix}")
   endforeach()
   _cannery_parts(parts)
@@ -374,7 +398,7 @@ function(_cannery_parts out)
 endfunction()
 
 function(_cannery_add_library)
-  set(units .c _static.c _weights.c _selftest.c)
+  set(units .c _static.c _weights.c _selftest.c ${openmp_unit})
   list(TRANSFORM units PREPEND "${folder}/${ARG_NAME}" OUTPUT_VARIABLE sources)
   _cannery_parts(parts)
   foreach(part IN LISTS parts)
@@ -408,6 +432,9 @@ function(_cannery_add_library)
   target_include_directories(${target} PUBLIC
     "$<BUILD_INTERFACE:${folder}>" "$<INSTALL_INTERFACE:include>")
   target_link_libraries(${target} PRIVATE m)
+  if(ARG_OPENMP)
+    target_link_libraries(${target} PRIVATE OpenMP::OpenMP_${language})
+  endif()
   set_target_properties(${target} PROPERTIES LINKER_LANGUAGE ${language} CANNERY_FOLDER "${folder}")
 endfunction()
 

@@ -25,6 +25,7 @@ import numpy as np
 from filelock import FileLock
 from numpy.typing import ArrayLike, NDArray
 
+from cannery.emit.files import OPENMP_SOURCE
 from cannery.emit.interface import Tensor
 from cannery.emit.source import Source
 from cannery.errors import OptionError, ToolchainError
@@ -274,8 +275,9 @@ def _build(
         weights = folder / f"{options.name}_weights.bin"
         define = f'-D{options.name.upper()}_WEIGHTS_FILE="{weights}"'
         objects = []
+        unused = {f"{options.name}{suffix}" for suffix in ("_static.c", OPENMP_SOURCE)}
         for name in sorted(files):
-            if name.endswith(".c") and not name.endswith("_static.c"):
+            if name.endswith(".c") and name not in unused:
                 objects.append((folder / name).with_suffix(".o"))
                 flags = [*toolchain.cflags, "-fPIC", "-w", define]
                 toolchain.compiler.compile(folder / name, objects[-1], flags, [folder])

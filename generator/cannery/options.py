@@ -37,8 +37,9 @@ class Options:
     `io_layout` is the order of image tensors at the interface.
     `input_dtype`, by tensor: a uint8 input is read as `scale * value + offset`. `input_view` names
     the inputs that are regions of larger images, read by strides. `many` is the largest number of
-    samples that `<name>_run_many` computes together. `streaming` asks for the network of one step,
-    `state` pairs inputs with the outputs that they are in the next run. `rename` maps tensor
+    samples that `<name>_run_many` computes together. `parallel` adds functions that run on several
+    cores, `openmp` these and a pool of OpenMP's threads. `streaming` asks for the network of one
+    step, `state` pairs inputs with the outputs that they are in the next run. `rename` maps tensor
     names of the model to names in C. `outputs` cuts the network there. `macros` is what the
     compiler prints for `-dM -E` under the flags in use: the code keeps to what it proves. `cc` to
     `runner` say how to build and run what is measured. `tuned_by` is what messages advise to make a
@@ -60,6 +61,8 @@ class Options:
     offset: float | None = None
     input_view: tuple[str, ...] = ()
     many: int = 1
+    parallel: bool = False
+    openmp: bool = False
     streaming: bool = False
     state: Mapping[str, str] = field(default_factory=dict)
     rename: Mapping[str, str] = field(default_factory=dict)
@@ -252,6 +255,8 @@ SPECS: tuple[Spec, ...] = (
          _distinct, "TENSOR"),
     Spec("many", _ONE, "Samples that <name>_run_many computes together at most (default: 1).",
          _chunk, "N"),
+    Spec("parallel", _FLAG, "Also <name>_run_parallel, on the cores that a pool of threads gives."),
+    Spec("openmp", _FLAG, "PARALLEL, and OpenMP's threads as a pool, <name>_openmp."),
     Spec("streaming", _FLAG,
          "One step of a recurrent network per call, the state with the caller."),
     Spec("state", _MANY, "Input that is, in the next run, what an output was: part of the state.",

@@ -20,6 +20,7 @@ from cannery.layouts import nhwc, planar
 from cannery.options import Options
 from cannery.passes import run_passes
 from cannery.schedule.assign import MODEL_ORDER, assign
+from cannery.schedule.cores import Cores
 from cannery.schedule.printer import format_program, format_steps, format_workspace
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.stack import Stack
@@ -115,7 +116,8 @@ def generate(
     order = io_order(options)
     check_views(graph, options.input_view, order)
     program = assign(graph, chosen.steps, chosen.choices, isa, order, options.input_view)
-    source = make_source(program, isa, options.name, options.rename, chosen.stacks)
+    cores = Cores(options.openmp) if options.parallel or options.openmp else None
+    source = make_source(program, isa, options.name, options.rename, chosen.stacks, cores)
     source = replace(source, max_error=options.max_error)
     if dump:
         dump("program", format_program(program))

@@ -17,6 +17,7 @@ from cannery.memory.lifetimes import buffer_bytes
 from cannery.ops.registry import RefArray
 from cannery.passes import run_passes
 from cannery.schedule.assign import assign
+from cannery.schedule.cores import Cores
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.stack import Stack, stacked_choices
 from cannery.target.isa import Isa
@@ -63,8 +64,9 @@ def reference_net(name: str, graph: Graph, seed: int = 0) -> Net:
 
 
 def make_net_source(
-    graph: Graph, isa: Isa, name: str, io_order: str = nhwc.ORDER, *, views: bool = False
-) -> Source:
+    graph: Graph, isa: Isa, name: str, io_order: str = nhwc.ORDER, *, views: bool = False,
+    cores: Cores | None = None,
+) -> Source:  # fmt: skip
     """The untuned program of a simplified graph; with `views`, every other image is one."""
     units = make_units(graph)
     best = Defaults(graph, units, isa, io_order, MAX_ERROR).plan()
@@ -72,7 +74,7 @@ def make_net_source(
     viewed = [v for v in graph.inputs if views and may_be_view(graph, v)]
     program = assign(graph, steps, best.choices, isa, io_order, viewed)
     stacks = [all_stacked(graph, steps, best.choices, isa, n) for n in STACKED]
-    return make_source(program, isa, name, {}, stacks)
+    return make_source(program, isa, name, {}, stacks, cores)
 
 
 def may_be_view(graph: Graph, value: str) -> bool:

@@ -9,18 +9,22 @@ import click
 
 from cannery.cli.arguments import generating_options
 from cannery.cli.output import json_option, note, print_json, print_table, warn
+from cannery.emit.source import Source
 from cannery.errors import OptionError
 from cannery.execution.layers import LayerTime, time_layers
 from cannery.execution.pace import Pace, Paced, make_pace
-from cannery.execution.program import Latency, network_program
+from cannery.execution.program import Latency, NetworkProgram, ThreadTimes, network_program
 from cannery.execution.samples import seeded_samples
 from cannery.options import Options, make_options
 from cannery.pipeline import compile_model
-from cannery.target.runner import Origin
+from cannery.target.runner import Origin, Runner
 from cannery.target.targets import Target
 from cannery.target.toolchain import find_toolchain
 from cannery.tune.lookup import find_record
 from cannery.tune.measure import Context, Protocol, refuse_emulated
+
+#: Runs at once for each thread, at most.
+MAX_SHARED = 256
 
 #: Seconds of timing the network where nobody says how long.
 DEFAULT_SECONDS = 1.0
@@ -41,6 +45,12 @@ DEFAULT_SECONDS = 1.0
     help="With --rate: microseconds from when a call is due to its end (default: the period).",
 )
 @click.option(
+    "--threads",
+    type=click.IntRange(2, 64),
+    metavar="N",
+    help="Also time it on so many threads, which wait actively between the steps.",
+)
+@click.option(
     "--context",
     type=click.Choice([c.value for c in Context]),
     default=Context.WARM.value,
@@ -53,6 +63,7 @@ def command(
     seconds: float | None,
     rate: float | None,
     deadline: float | None,
+    threads: int | None,
     context: str,
     as_json: bool,
     **raw: Any,
@@ -65,7 +76,7 @@ def command(
     caches = Context(context)
     pace = _pace(rate, deadline, seconds, caches)
     limit = seconds or DEFAULT_SECONDS
-    options = make_options(model, raw)
+    options = make_options(model, {**raw, **({"parallel": True} if threads else {})})
     compiled = compile_model(options)
     source = compiled.source
     toolchain = find_toolchain(options)
@@ -79,9 +90,14 @@ def command(
     refuse_emulated(caches, runner)
     _compare_context(options, toolchain.target, caches)
     note(f"building {options.name} for {toolchain.target.name}")
-    with network_program(source, compiled.files, toolchain, samples) as program:
+    with network_program(
+        source, compiled.files, toolchain, samples, threads=threads is not None
+    ) as program:
         latency = program.time(runner, limit, caches)
         paced = program.keep_pace(runner, pace) if pace else None
+        shared = (
+            _time_threads(program, runner, limit, threads, latency, caches) if threads else None
+        )
     protocol = Protocol(limit=limit, context=caches)
     steps, peak = time_layers(source, toolchain, runner, samples[0], protocol)
     gflops = 2e-3 * source.macs / latency.p50 if latency.p50 else 0.0
@@ -93,6 +109,7 @@ def command(
             "context": caches.value, "isa": source.isa.name, "compiler": toolchain.compiler.version,
             "steps": [vars(step) for step in steps],
             **({"rate": paced.as_dict()} if paced else {}),
+            **({"threads": vars(shared)} if shared else {}),
         })  # fmt: skip
         return
     _print(latency, steps)
@@ -104,6 +121,30 @@ def command(
     )
     if paced:
         _print_paced(paced)
+    if shared:
+        _print_threads(shared, source)
+
+
+def _time_threads(
+    program: NetworkProgram, runner: Runner, seconds: float, threads: int, latency: Latency,
+    context: Context,
+) -> ThreadTimes:  # fmt: skip
+    """One run, and about a millisecond's work of them for each thread."""
+    each = max(1, min(MAX_SHARED, round(1000 / max(latency.p50, 0.1))))
+    return program.time_threads(runner, seconds, threads, threads * each, context)
+
+
+def _print_threads(found: ThreadTimes, source: Source) -> None:
+    cut = len(source.parallel.steps) if source.parallel else 0
+    rows = [
+        [what, single, several, f"{single / several:.2f}" if several else ""]
+        for what, single, several in (
+            (f"one run, {cut} of {len(source.calls)} steps cut", found.single_us, found.threads_us),
+            (f"{found.inputs} runs at once", found.many_single_us, found.many_threads_us),
+        )
+    ]
+    click.echo()
+    print_table(["us", "1 thread", f"{found.threads} threads", "times as fast"], rows)
 
 
 def _compare_context(options: Options, target: Target, context: Context) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cannery.emit.environment import render
-from cannery.emit.files import headers, manifest, model_texts, runtime_folder
+from cannery.emit.files import headers, manifest, model_texts, openmp_texts, runtime_folder
+from cannery.emit.parallel import Parallel
 from cannery.emit.selftest import render_selftest
 from cannery.emit.source import Source
 from cannery.emit.tidy import tidy
@@ -29,6 +30,7 @@ def dispatching_files(name: str, parts: Sequence[Source], command: str) -> dict[
     whole = replace(plainest, name=name, workspace=replace(plainest.workspace, bytes=bytes_))
     spare = max(part.many_bytes for part in parts) - whole.many_bytes
     whole = replace(whole, many=replace(whole.many, spare=whole.many.spare + spare))
+    whole = replace(whole, parallel=_parallel(parts))
     up = name.upper()
     choices = [(part, cpu_features(part.isa)) for part in parts]
     texts = {
@@ -47,6 +49,7 @@ def dispatching_files(name: str, parts: Sequence[Source], command: str) -> dict[
         )
         + "\n",
     }
+    texts |= openmp_texts(whole)
     files = {path: text.encode() for path, text in texts.items()}
     for part in parts:
         part_texts = model_texts(part, command)
@@ -56,3 +59,15 @@ def dispatching_files(name: str, parts: Sequence[Source], command: str) -> dict[
         for header in headers(part):
             files[f"cannery/{header}"] = (runtime_folder() / header).read_bytes()
     return files
+
+
+def _parallel(parts: Sequence[Source]) -> Parallel | None:
+    """What holds for all parts: the most memory and pieces, the fewest inputs for each thread."""
+    found = [part.parallel for part in parts if part.parallel]
+    if not found:
+        return None
+    return replace(
+        max(found, key=lambda p: max((step.pieces for step in p.steps), default=0)),
+        thread_bytes=max(p.thread_bytes for p in found),
+        samples=min(p.samples for p in found),
+    )

@@ -30,6 +30,7 @@ def environment() -> jinja2.Environment:
     env.globals["offset"] = offset
     env.globals["input_name"] = input_name
     env.globals["loop_head"] = loop_head
+    env.globals["unit_loop"] = unit_loop
     env.globals["times"] = times
     env.globals["zip"] = zip
     return env
@@ -61,6 +62,19 @@ def input_name(index: int) -> str:
 def loop_head(variable: str, count: int) -> str:
     """The head of a loop, nothing where it would run once: a block follows."""
     return f"for (int {variable} = 0; {variable} < {count}; ++{variable}) " if count > 1 else ""
+
+
+def unit_loop(variable: str, count: int, first: int, *, cut: bool) -> str:
+    """The head of a loop over `count` units of a kernel, number `first` and on.
+
+    `cut`: only those from first_unit to end_unit, parameters of the kernel. A block follows.
+    """
+    if not cut:
+        return f"for (int {variable} = 0; {variable} < {count}; ++{variable}) "
+    begin = f"first_unit > {first} ? first_unit - {first} : 0" if first else "first_unit"
+    end = f"end_unit{offset(-first)}"
+    bound = f"({end} < {count} ? {end} : {count})"
+    return f"for (int {variable} = {begin}; {variable} < {bound}; ++{variable}) "
 
 
 def times(variable: str, count: int, stride: int) -> str:

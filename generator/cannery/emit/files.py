@@ -19,6 +19,13 @@ from cannery.target.compiler import private_flags
 #: What has to be compiled, behind the model's name.
 SOURCES = (".c", "_static.c", "_weights.c", "_selftest.c")
 
+#: The same where OpenMP's threads are used; it alone needs the compiler's flag for OpenMP.
+OPENMP_SOURCE = "_openmp.c"
+OPENMP_FLAG = "-fopenmp"
+
+#: What is copied where a network may use several cores.
+PARALLEL_HEADERS = ("parallel.h", "pthread_pool.h")
+
 RUNTIME_HEADERS_ALWAYS = ("cannery.h", "vec_scalar.h")
 _INCLUDES = {
     "vec_scalar.h": (),
@@ -45,12 +52,20 @@ def output_files(source: Source, command: str) -> dict[str, bytes]:
         f"{source.name}_selftest.c": render_selftest(source),
         f"{source.name}.json": json.dumps(manifest(source), indent=2, sort_keys=True) + "\n",
     }
+    texts |= openmp_texts(source)
     files = {path: text.encode() for path, text in texts.items()}
     if source.blob.data:
         files[f"{source.name}_weights.bin"] = source.blob.data
     for header in headers(source):
         files[f"cannery/{header}"] = (runtime_folder() / header).read_bytes()
     return files
+
+
+def openmp_texts(source: Source) -> dict[str, str]:
+    """The file that makes a pool of OpenMP's threads, if it is asked for."""
+    if not (source.parallel and source.parallel.openmp):
+        return {}
+    return {f"{source.name}{OPENMP_SOURCE}": render("emit/openmp.c.j2", s=source)}
 
 
 def model_texts(source: Source, command: str) -> dict[str, str]:
@@ -64,10 +79,12 @@ def model_texts(source: Source, command: str) -> dict[str, str]:
 
 
 def headers(source: Source) -> list[str]:
-    """The runtime headers that the generated files include, directly or not."""
+    """The runtime headers that generated files include, directly or not, or that go with them."""
     found = {*RUNTIME_HEADERS_ALWAYS, source.isa.header, *_INCLUDES[source.isa.header]}
     if source.needs_math:
         found |= {h.name for h in runtime_folder().glob("vec_math*.h")}
+    if source.parallel:
+        found |= {*PARALLEL_HEADERS}
     if source.scalar_math:
         found.add("scalar_math.h")
     return sorted(found)
@@ -94,6 +111,7 @@ def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]
         "many_workspace_bytes": source.many_bytes,
         "many_chunks": [_chunk(source, chunk) for chunk in source.many.chunks],
         "workspace_lower_bound": source.workspace.lower_bound,
+        **_parallel(source),
         "inputs": [_tensor(t) for t in source.inputs],
         "outputs": [_tensor(t) for t in source.outputs],
         "steps": [_step(source, call) for call in source.calls],
@@ -116,6 +134,32 @@ def _chunk(source: Source, chunk: Chunk) -> dict[str, Any]:
             }
             for step in chunk.steps.values()
         ],
+    }
+
+
+def _parallel(source: Source) -> dict[str, Any]:
+    """What several cores do, if they may; the memory of `threads` of them in bytes."""
+    parallel = source.parallel
+    if parallel is None:
+        return {}
+    openmp = {"source": f"{source.name}{OPENMP_SOURCE}", "flags": [OPENMP_FLAG]}
+    return {
+        "parallel": {
+            "workspace_bytes": source.parallel_base_bytes,
+            "thread_bytes": source.thread_bytes,
+            "many_thread_bytes": source.many_thread_bytes,
+            "inputs_per_thread": parallel.samples,
+            "steps": [
+                {
+                    "symbol": source.calls[step.index].symbol,
+                    "axis": step.axis,
+                    "parts": step.parts,
+                    "pieces": step.pieces,
+                }
+                for step in parallel.steps
+            ],
+            **({"openmp": openmp} if parallel.openmp else {}),
+        }
     }
 
 

@@ -13,6 +13,7 @@ from cannery.emit.environment import render
 from cannery.emit.halo import clear_lines
 from cannery.emit.interface import Tensor, interface, joined_parameters
 from cannery.emit.many import Many, ManyMaker, chunk_lines
+from cannery.emit.parallel import Parallel, make_parallel, parallel_text
 from cannery.emit.states import States, make_states
 from cannery.emit.steps import (
     Call,
@@ -27,6 +28,8 @@ from cannery.ir.graph import Graph
 from cannery.ir.printer import format_graph
 from cannery.layouts import image_dims
 from cannery.memory.lifetimes import Workspace, plan_workspace
+from cannery.memory.plan import align
+from cannery.schedule.cores import Cores
 from cannery.schedule.program import VIEW, PlannedStep, Program
 from cannery.schedule.schedule import Kernel
 from cannery.schedule.stack import Stack
@@ -54,6 +57,7 @@ class Source:
     target: str = ""
     max_error: float = 1e-4
     many: Many = field(default_factory=Many)
+    parallel: Parallel | None = None
     states: States = field(default_factory=States)
 
     @property
@@ -92,6 +96,21 @@ class Source:
         """The names of these parameters; a comma before each."""
         tensors = (*self.step_inputs, *self.step_outputs)
         return "".join(f", {name}" for t in tensors for name in (t.name, *t.strides))
+
+    @property
+    def parallel_base_bytes(self) -> int:
+        """Memory that `run_parallel` works in, without that of further threads."""
+        return align(self.single_bytes)
+
+    @property
+    def thread_bytes(self) -> int:
+        """Memory of each thread of `run_parallel` but the first."""
+        return self.parallel.thread_bytes if self.parallel else 0
+
+    @property
+    def many_thread_bytes(self) -> int:
+        """Memory of each thread of `run_many_parallel`."""
+        return align(self.many_bytes)
 
     @property
     def parameters(self) -> str:
@@ -151,14 +170,16 @@ def make_source(
     name: str,
     rename: Mapping[str, str],
     stacks: Sequence[Stack] = (),
+    cores: Cores | None = None,
 ) -> Source:
     """Generate all kernels and lay out the workspace.
 
-    `stacks` are what `run_many` computes at once, the largest first.
+    `stacks` are what `run_many` computes at once, the largest first. With `cores` the network may
+    run on several.
     """
     symbols = [step_symbol(name, k, p) for k, p in enumerate(program.steps)]
     made = (
-        p.choice.schedule.kernel(make_job(program, p, isa, s))
+        p.choice.schedule.kernel(make_job(program, p, isa, s, cut=cores is not None))
         for p, s in zip(program.steps, symbols, strict=True)
     )
     maker = ManyMaker(program, isa, name, stacks)
@@ -174,20 +195,24 @@ def make_source(
         zip(program.steps, symbols, kernels, strict=True)
     ):
         clears = tuple(n for n, first in workspace.zeroed.items() if first == k)
-        arguments = _arguments(program, planned, kernel, workspace, k, variables, ports)
-        images = 1 if kernel.whole else image_dims(program.buffers[planned.writes[0]].type)[0]
+        pointers = _pointers(program, planned, kernel, variables, ports)
+        scratch = f"(float *)(void *)(ws + {workspace.scratch[k]})" if kernel.scratch_bytes else ""
+        written = program.buffers[planned.writes[0]]
+        images = 1 if kernel.whole else image_dims(written.type)[0]
         kernel = replace(kernel, code=tidy(kernel.code))
-        calls.append(Call(planned, symbol, kernel, arguments, images, clears))
+        rows = written.layout.shape[0]
+        calls.append(Call(planned, symbol, kernel, pointers, scratch, rows, images, clears))
     return Source(
         name, program.graph, isa, program, workspace, tuple(calls), inputs, outputs,
         model_hash(program.graph), blob, many=maker.finish(stacked),
+        parallel=make_parallel(program, isa, calls, cores) if cores else None,
         states=make_states(program.graph, inputs, outputs),
     )  # fmt: skip
 
 
-def _arguments(
-    program: Program, planned: PlannedStep, kernel: Kernel, workspace: Workspace, index: int,
-    variables: Mapping[str, str], ports: Mapping[str, Tensor],
+def _pointers(
+    program: Program, planned: PlannedStep, kernel: Kernel, variables: Mapping[str, str],
+    ports: Mapping[str, Tensor],
 ) -> tuple[str, ...]:  # fmt: skip
     arguments = []
     batched = not kernel.whole and image_dims(program.buffers[planned.writes[0]].type)[0] > 1
@@ -197,10 +222,6 @@ def _arguments(
         arguments.append(f"{pointer} + n * {buffer.layout.elements}" if batched else pointer)
         if buffer.storage == VIEW:
             arguments += ports[buffer.value].strides
-    if kernel.scratch_bytes:
-        arguments.append(f"(float *)(void *)(ws + {workspace.scratch[index]})")
-    if kernel.band:
-        arguments += ["0", str(program.buffers[planned.writes[0]].layout.shape[0])]
     return tuple(arguments)
 
 
@@ -221,5 +242,6 @@ def render_model(source: Source, command: str) -> str:
         "emit/model.c.j2", s=source, roots=roots, command=command, variables=variables,
         used_inputs=used, format_array=format_array, call_text=call_text, clear_lines=clear_lines,
         chunks=[chunk_lines(source, chunk) for chunk in source.many.chunks],
+        parallel=parallel_text(source) if source.parallel else "",
     )  # fmt: skip
     return tidy(text)

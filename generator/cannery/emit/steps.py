@@ -13,14 +13,33 @@ from cannery.target.isa import Isa
 
 @dataclass(frozen=True)
 class Call:
-    """One step as the run function sees it."""
+    """One step as the run function sees it.
+
+    `pointers` are the arguments for its inputs and outputs, `scratch` that for its scratch memory,
+    if any; `rows` the rows of an image that a band function computes.
+    """
 
     planned: PlannedStep
     symbol: str
     kernel: Kernel
-    arguments: tuple[str, ...]
+    pointers: tuple[str, ...]
+    scratch: str
+    rows: int
     images: int
     clears: tuple[str, ...]
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What the function is called with to compute everything."""
+        return self.bounded(self.scratch, ("0", str(self.rows)), ("0", str(self.kernel.units)))
+
+    def bounded(
+        self, scratch: str, rows: tuple[str, str], units: tuple[str, str]
+    ) -> tuple[str, ...]:
+        """What the function is called with to compute some rows or units."""
+        found = [*self.pointers, *([scratch] if self.kernel.scratch_bytes else [])]
+        found += [*(rows if self.kernel.band else ()), *(units if self.kernel.units else ())]
+        return tuple(found)
 
 
 def step_symbol(model: str, number: int, step: PlannedStep) -> str:
@@ -29,8 +48,10 @@ def step_symbol(model: str, number: int, step: PlannedStep) -> str:
     return f"{model}_L{number:02d}_{schedule}"
 
 
-def make_job(program: Program, planned: PlannedStep, isa: Isa, symbol: str) -> Job:
-    """What the schedule of a planned step is asked to generate."""
+def make_job(
+    program: Program, planned: PlannedStep, isa: Isa, symbol: str, *, cut: bool = False
+) -> Job:
+    """What the schedule of a planned step is asked to generate; `cut`: into units, if it can."""
     buffers = program.buffers
     reads = [buffers[name] for name in planned.reads]
     writes = [buffers[name] for name in planned.writes]
@@ -44,6 +65,7 @@ def make_job(program: Program, planned: PlannedStep, isa: Isa, symbol: str) -> J
         tuple(b.layout for b in reads),
         tuple(b.layout for b in writes),
         frozenset(k for k, b in enumerate(reads) if b.root in roots),
+        cut,
     )
 
 

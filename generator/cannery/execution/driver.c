@@ -4,12 +4,15 @@
  *                             hexadecimal, and whether they were the same each time
  *   driver --time SECONDS     microseconds of one run: quartiles and 99th percentile
  *   driver --many SECONDS N   microseconds of N runs, one by one and at once: lower quartiles
+ *   driver --threads SECONDS T N   with DRIVER_PARALLEL: microseconds of one run and of N runs at
+ *                             once, on one thread and on T: lower quartiles
  *   driver --rate HZ N        N runs at a fixed rate: microseconds of each, from when it was due and
  *                             alone; no more are begun after twice the time that they should take
  *
  * With --cold behind that, caches are emptied before each run (each N), which is not timed.
  *
- * DRIVER_MODEL is the network, DRIVER_SAMPLES the number of samples in driver_data: one after the
+ * DRIVER_MODEL is the network, DRIVER_PARALLEL the same for several threads, if it has that (then
+ * --run compares that, too), DRIVER_PTHREADS tells that there are threads, DRIVER_SAMPLES the number of samples in driver_data: one after the
  * other, each all inputs in the model's order.
  */
 #if defined(__linux__) && !defined(_GNU_SOURCE)
@@ -21,11 +24,20 @@
 
 #include "cannery/cannery.h"
 #include "machine.h"
+#ifdef DRIVER_PARALLEL
+#include "cannery/parallel.h"
+#endif
+#ifdef DRIVER_PTHREADS
+#include "cannery/pthread_pool.h"
+#endif
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 extern const cannery_model DRIVER_MODEL;
+#ifdef DRIVER_PARALLEL
+extern const cannery_parallel_model DRIVER_PARALLEL;
+#endif
 extern const unsigned char driver_data[];
 #ifdef __cplusplus
 }
@@ -45,6 +57,7 @@ static const cannery_model *const model = &DRIVER_MODEL;
 static const void **inputs;
 static void **outputs;
 static void *workspace;
+static size_t workspace_bytes;
 static int cold;
 
 static void *get(size_t bytes)
@@ -60,7 +73,9 @@ static void *get(size_t bytes)
 static void prepare(void)
 {
     const size_t align = model->workspace_align;
-    char *const memory = (char *)get(model->many_workspace_bytes + align);
+    char *memory;
+    workspace_bytes = workspace_bytes ? workspace_bytes : model->many_workspace_bytes;
+    memory = (char *)get(workspace_bytes + align);
     workspace = memory + (align - (size_t)memory % align) % align;
     inputs = (const void **)get((size_t)model->input_count * sizeof *inputs);
     outputs = (void **)get((size_t)model->output_count * sizeof *outputs);
@@ -101,6 +116,56 @@ static void prepare_many(int n)
     }
 }
 
+#ifdef DRIVER_PARALLEL
+static const cannery_parallel_model *const parallel = &DRIVER_PARALLEL;
+
+/* Memory for so many threads, whatever they do. */
+static size_t bytes_for(int32_t threads)
+{
+    const size_t one = parallel->workspace_bytes + (size_t)(threads - 1) * parallel->thread_bytes;
+    const size_t many = (size_t)threads * parallel->many_thread_bytes;
+    return one > many ? one : many;
+}
+
+/* A pool without threads, whose last piece goes first: one that relied on another would show. */
+static void backwards(void *context, int32_t count, cannery_task task, void *data)
+{
+    (void)context;
+    while (count > 0) {
+        task(data, --count);
+    }
+}
+
+/* The results of all samples in pieces, computed before anything else uses the workspace. */
+static void **piece_outputs;
+
+static void run_pieces(void)
+{
+    const cannery_pool pool = { backwards, 0, 3 };
+    void **const ends = (void **)get((size_t)model->output_count * sizeof *ends);
+    piece_outputs = (void **)get((size_t)model->output_count * sizeof *piece_outputs);
+    for (int k = 0; k < model->output_count; ++k) {
+        piece_outputs[k] = get(DRIVER_SAMPLES * model->outputs[k].bytes);
+    }
+    for (int sample = 0; sample < DRIVER_SAMPLES; ++sample) {
+        choose(sample);
+        for (int k = 0; k < model->output_count; ++k) {
+            ends[k] = (char *)piece_outputs[k] + (size_t)sample * model->outputs[k].bytes;
+        }
+        parallel->run(workspace, &pool, inputs, ends);
+    }
+    free(ends);
+    memset(workspace, 0, workspace_bytes);
+}
+#endif
+
+/* Whether results of a sample are those of `all`. */
+static int equal(const unsigned char *y, void *const *all, int k, int sample)
+{
+    const size_t bytes = model->outputs[k].bytes;
+    return memcmp(y, (const char *)all[k] + (size_t)sample * bytes, bytes) == 0;
+}
+
 static void run_sample(int sample)
 {
     choose(sample);
@@ -113,10 +178,13 @@ static void run_sample(int sample)
         if (k == 0) {
             model->run(workspace, inputs, outputs);
         }
-        const char *const at_once = (const char *)many_outputs[k] + (size_t)sample * bytes;
-        printf("{\"sample\": %d, \"output\": %d, \"repeats\": %s, \"many\": %s, \"bytes\": \"", sample,
-               k, memcmp(first, y, bytes) == 0 ? "true" : "false",
-               memcmp(first, at_once, bytes) == 0 ? "true" : "false");
+        int pieces = 1;
+#ifdef DRIVER_PARALLEL
+        pieces = equal(first, piece_outputs, k, sample);
+#endif
+        printf("{\"sample\": %d, \"output\": %d, \"repeats\": %s, \"many\": %s, \"pieces\": %s, \"bytes\": \"",
+               sample, k, memcmp(first, y, bytes) == 0 ? "true" : "false",
+               equal(first, many_outputs, k, sample) ? "true" : "false", pieces ? "true" : "false");
         for (size_t i = 0; i < bytes; ++i) {
             printf("%02x", (unsigned)first[i]);
         }
@@ -210,6 +278,72 @@ static void time_many(double limit, int n)
            lower_quartile(times[1], count), count);
 }
 
+#ifdef DRIVER_PTHREADS
+/* Calls what column k of the times stands for: a run on one thread, on several, n runs likewise. */
+static void run_column(int k, const cannery_pool *pool, int n)
+{
+    if (k == 0) {
+        model->run(workspace, inputs, outputs);
+    } else if (k == 1) {
+        parallel->run(workspace, pool, inputs, outputs);
+    } else if (k == 2) {
+        model->run_many(workspace, n, (const void *const *)many_inputs, many_outputs);
+    } else {
+        parallel->run_many(workspace, pool, n, (const void *const *)many_inputs, many_outputs);
+    }
+}
+
+/* All in turn, so that whatever else the machine does meets all alike. */
+static void time_threads(double limit, int n, const cannery_pool *pool)
+{
+    static double times[4][MAX_TIMES];
+    int count = 0, repeats[4] = { 1, 1, 1, 1 };
+    const double begin = seconds();
+    prepare_many(n);
+    choose(0);
+    while (count < 1 || (count < MAX_TIMES && seconds() - begin < limit)) {
+        int counts = 1;
+        for (int i = 0; i < 4; ++i) {
+            const int k = count % 2 ? 3 - i : i;
+            if (cold) {
+                empty_caches();
+            } else {
+                memset(workspace, 0, workspace_bytes);
+                run_column(k, pool, n);
+            }
+            const double start = seconds();
+            for (int r = 0; r < repeats[k]; ++r) {
+                run_column(k, pool, n);
+            }
+            const double spent = seconds() - start;
+            times[k][count] = 1e6 * spent / repeats[k];
+            if (!cold && spent < 50e-6 && repeats[k] < 1 << 20) {
+                repeats[k] *= 2;
+                counts = 0; /* too short to be measured: not counted */
+            }
+        }
+        count += counts;
+    }
+    printf("{\"single\": %.4f, \"threads\": %.4f, ", lower_quartile(times[0], count),
+           lower_quartile(times[1], count));
+    printf("\"many_single\": %.4f, \"many_threads\": %.4f, \"samples\": %d}\n",
+           lower_quartile(times[2], count), lower_quartile(times[3], count), count);
+}
+
+static int start_threads(double limit, int32_t count, int n)
+{
+    static cannery_pthread_pool threads;
+    cannery_pool pool;
+    if (cannery_pthread_pool_start(&threads, count, &pool)) {
+        fprintf(stderr, "no threads\n");
+        return 3;
+    }
+    time_threads(limit, n, &pool);
+    cannery_pthread_pool_stop(&threads);
+    return 0;
+}
+#endif
+
 static void print_times(const char *name, const double *times, int count)
 {
     printf("\"%s\": [", name);
@@ -270,8 +404,17 @@ static void keep_pace(double hz, int due)
 
 int main(int argc, char **argv)
 {
+#ifdef DRIVER_PARALLEL
+    const int threads = argc > 4 && strcmp(argv[1], "--threads") == 0 ? atoi(argv[3]) : 3;
+    workspace_bytes = bytes_for(threads);
+#endif
     prepare();
     cold = argc > 2 && strcmp(argv[argc - 1], "--cold") == 0;
+#ifdef DRIVER_PTHREADS
+    if (argc > 4 && strcmp(argv[1], "--threads") == 0) {
+        return start_threads(atof(argv[2]), threads, atoi(argv[4]));
+    }
+#endif
     if (argc > 3 && strcmp(argv[1], "--rate") == 0) {
         keep_pace(atof(argv[2]), atoi(argv[3]));
         return 0;
@@ -284,6 +427,9 @@ int main(int argc, char **argv)
         time_many(atof(argv[2]), atoi(argv[3]));
         return 0;
     }
+#ifdef DRIVER_PARALLEL
+    run_pieces();
+#endif
     prepare_many(DRIVER_SAMPLES);
     model->run_many(workspace, DRIVER_SAMPLES, (const void *const *)many_inputs, many_outputs);
     for (int sample = 0; sample < DRIVER_SAMPLES; ++sample) {

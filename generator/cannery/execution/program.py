@@ -6,11 +6,12 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from cannery.emit.files import OPENMP_SOURCE
 from cannery.emit.interface import Tensor
 from cannery.emit.source import Source
 from cannery.errors import ToolchainError
@@ -29,6 +30,14 @@ _DRIVER = Path(__file__).with_name("driver.c")
 _EXECUTABLE = "driver"
 
 
+#: What may go wrong besides, by what the driver reports.
+_REPETITIONS = {
+    "repeats": "the network runs again",
+    "pieces": "steps run in pieces",
+    "many": "all samples run at once",
+}
+
+
 @dataclass(frozen=True)
 class Latency:
     """Microseconds of one run."""
@@ -36,6 +45,18 @@ class Latency:
     p25: float
     p50: float
     p99: float
+
+
+@dataclass(frozen=True)
+class ThreadTimes:
+    """Microseconds of one run and of `inputs` runs at once, on one thread and on `threads`."""
+
+    threads: int
+    inputs: int
+    single_us: float
+    threads_us: float
+    many_single_us: float
+    many_threads_us: float
 
 
 @dataclass(frozen=True)
@@ -49,16 +70,16 @@ class NetworkProgram:
     def run(self, runner: Runner) -> list[dict[str, RefArray]]:
         """The outputs of every sample by name in the graph, float32 where they are float.
 
-        Raises ToolchainError if the program fails, or gives other bits when it runs again or all
-        samples at once.
+        Raises ToolchainError if the program fails, or gives other bits when it runs again, in
+        pieces as on several threads, or all samples at once.
         """
         found: list[dict[str, RefArray]] = [{} for _ in range(self.samples)]
         for line in runner.run(self.executable, ["--run"]):
             if "output" not in line:
                 continue
             tensor = self.source.outputs[line["output"]]
-            if not (line["repeats"] and line["many"]):
-                how = "all samples run at once" if line["repeats"] else "the network runs again"
+            how = next((text for key, text in _REPETITIONS.items() if not line[key]), "")
+            if how:
                 raise ToolchainError(
                     f"output {tensor.name!r} differs when {how}",
                     where=self.executable.name, cure="please report this",
@@ -86,6 +107,17 @@ class NetworkProgram:
         for line in runner.run(self.executable, words):
             if "single" in line:
                 return float(line["single"]), float(line["many"])
+        raise self._missing(runner, "no time was reported")
+
+    def time_threads(
+        self, runner: Runner, seconds: float, threads: int, inputs: int, context: Context
+    ) -> ThreadTimes:
+        """One thread beside several, timed in turn. Raises ToolchainError if the program fails."""
+        words = ["--threads", f"{seconds:g}", str(threads), str(inputs), *context.arguments]
+        for line in runner.run(self.executable, words):
+            if "many_threads" in line:
+                names = ("single", "threads", "many_single", "many_threads")
+                return ThreadTimes(threads, inputs, *(float(line[name]) for name in names))
         raise self._missing(runner, "no time was reported")
 
     def keep_pace(self, runner: Runner, pace: Pace) -> Paced:
@@ -116,23 +148,35 @@ def _data(source: Source, samples: Sequence[Sample]) -> bytes:
     )
 
 
+def _macros(source: Source, samples: int, *, threads: bool) -> str:
+    """What the driver is told at compile time."""
+    values = {"MODEL": f"{source.name}_model", "SAMPLES": samples}
+    if source.parallel:
+        values["PARALLEL"] = f"{source.name}_parallel_model"
+    if threads:
+        values["PTHREADS"] = 1
+    return "".join(f"#define DRIVER_{key} {value}\n" for key, value in values.items())
+
+
 @contextmanager
 def network_program(
-    source: Source, files: Mapping[str, bytes], toolchain: Toolchain, samples: Sequence[Sample]
-) -> Iterator[NetworkProgram]:
+    source: Source, files: Mapping[str, bytes], toolchain: Toolchain, samples: Sequence[Sample],
+    *, threads: bool = False,
+) -> Iterator[NetworkProgram]:  # fmt: skip
     """Build a program from the generated `files` in a folder that is removed afterwards.
 
-    Raises ToolchainError with the compiler's words if it does not build.
+    With `threads` it can time several of them. Raises ToolchainError with the compiler's words if
+    it does not build.
     """
     folder = Path(tempfile.mkdtemp(prefix="cannery-"))
     try:
         write(folder, {**files, "driver_data.bin": _data(source, samples) or b"\0"})
-        macros = (
-            f"#define DRIVER_MODEL {source.name}_model\n#define DRIVER_SAMPLES {len(samples)}\n"
-        )
-        driver = macros.encode() + _DRIVER.read_bytes()
+        driver = _macros(source, len(samples), threads=threads).encode() + _DRIVER.read_bytes()
         write(folder, {"driver.c": driver, MACHINE_FILE: machine_source()})
-        units = [name for name in files if name.endswith(".c")]
+        if threads:
+            toolchain = replace(toolchain, ldflags=(*toolchain.ldflags, "-pthread"))
+        pool = f"{source.name}{OPENMP_SOURCE}"  # needs a flag, and is not used here
+        units = [name for name in files if name.endswith(".c") and name != pool]
         text = ninja_file(toolchain, [*units, "driver.c"], executable=_EXECUTABLE)
         failures = run_ninja(folder, text)
         if failures:

@@ -51,6 +51,9 @@ class Kernel:
     a band function computes output rows y0 <= y < y1 of one image, y0 a multiple of `band`. It
     computes one image, or, if `whole`, all images of the batch in one call. `needs_math` and
     `scalar_math` tell that it includes vec_math.h and scalar_math.h.
+
+    `units`, only where the job asks to be cut: the last parameters are `int first_unit, int
+    end_unit`, and of all its `units` parts (blocks of channels, directions) it computes those.
     """
 
     code: str
@@ -59,6 +62,7 @@ class Kernel:
     band: int = 0
     needs_math: bool = False
     whole: bool = False
+    units: int = 0
     scalar_math: bool = False
 
 
@@ -67,7 +71,8 @@ class Job:
     """All that a schedule needs to generate a kernel.
 
     `inputs` and `outputs` are layouts in the order of the step's. `in_place` lists the inputs that
-    share memory with the first output.
+    share memory with the first output. `cut` asks for a kernel that can be cut into units, for
+    several cores; schedules that know none ignore it.
     """
 
     graph: Graph
@@ -78,6 +83,7 @@ class Job:
     inputs: tuple[Layout, ...]
     outputs: tuple[Layout, ...]
     in_place: frozenset[int] = frozenset()
+    cut: bool = False
 
     @property
     def output(self) -> Layout:

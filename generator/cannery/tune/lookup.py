@@ -94,7 +94,7 @@ def _tell(problem: str, options: Options, target: Target) -> None:
 
 
 #: Options without influence on a plan and on where its record lies.
-_NO_MATTER = ("name", "rename", "input_view", "locked", "tuned_by")
+_NO_MATTER = ("name", "rename", "input_view", "locked", "tuned_by", "parallel", "openmp")
 
 
 def autotune_command(options: Options, target: Target) -> str:

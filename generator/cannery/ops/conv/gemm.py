@@ -136,10 +136,13 @@ class ConvGemm(Schedule):
         scratch = 0 if plain else 4 * panel * cut.pitch
         taps = _tap_offsets(shape, cut, x)
         many = not plain and cut.runs > 1
+        units = sum(block.count for block in blocks) if job.cut else 0
         code = render(
             "ops/conv/gemm.c.j2",
             describe=describe(job),
-            signature=signature(job, scratch=not plain, band=True),
+            signature=signature(job, scratch=not plain, band=True, units=units > 0),
+            units=units,
+            unit_of=lambda block: sum(b.count for b in blocks if b.channel < block.channel),
             symbol=job.symbol,
             s=shape,
             x=x,
@@ -174,7 +177,7 @@ class ConvGemm(Schedule):
             offsets = ConstArray(f"{job.symbol}_taps", np.array(taps, np.int32), "input offsets")
             constants = (*constants, offsets)
         band = mr // gcd(mr, shape.ow) if flat else 1
-        return Kernel(code, constants, scratch, band, ep.needs_math)
+        return Kernel(code, constants, scratch, band, ep.needs_math, units=units)
 
 
 def _plain(shape: ConvShape) -> bool:

@@ -132,6 +132,7 @@ class WinogradOc(Schedule):
         shape = sizes(job.graph, job.step)
         ep = epilogues.build(job, job.step.anchor.output)
         blocks = self._blocks(shape, job.params, job.isa)
+        units = sum(block.count for block in blocks) if job.cut else 0
         batch, lanes = int(job.params["batch"]), int(job.params["lanes"])
         vectors = split_lanes(shape.ic, job.isa, lanes)
         depth = sum(v.lanes for v in vectors)
@@ -158,12 +159,16 @@ class WinogradOc(Schedule):
             back=self._back(job, shape, ep, batch),
             residual=residual,
             symbol=job.symbol,
-            signature=signature(job, scratch=True, band=True),
+            signature=signature(job, scratch=True, band=True, units=units > 0),
+            units=units,
+            unit_of=lambda block: sum(b.count for b in blocks if b.channel < block.channel),
             describe=describe(job),
         )
         floats = kept_at + KEPT * max(v.lanes for v in (*vectors, *blocks[0].vecs))
         constants = (self._weights(job, shape, blocks), padded_bias(job, shape), *ep.constants)
-        return Kernel(code, constants, 4 * floats, self.winograd.m, needs_math=ep.needs_math)
+        return Kernel(
+            code, constants, 4 * floats, self.winograd.m, needs_math=ep.needs_math, units=units
+        )
 
     def emulate(self, graph: Graph, step: Step, inputs: Sequence[RefArray]) -> RefArray:
         """The step's output with the convolution in float32, as this schedule rounds it."""

@@ -107,10 +107,10 @@ class MatMulDenseK(Schedule):
         b = replace(b, k=1, n=pitch)
         ep = epilogues.build(job, job.step.anchor.output)
         nest = products.nest(job, a, b, ep.tensors)
-        code = render_lanes_k(job, p, dots, nest, ep, (a, b))
+        code, units = render_lanes_k(job, p, dots, nest, ep, (a, b))
         weights = ConstArray(b.pointer, packed.reshape(-1), "weights [n][k], zero-padded")
         constants = (weights, *products.padded_bias(job, p), *ep.constants)
-        return Kernel(code, constants, needs_math=ep.needs_math, whole=True)
+        return Kernel(code, constants, needs_math=ep.needs_math, whole=True, units=units)
 
 
 def _product(graph: Graph, step: Step) -> Product:

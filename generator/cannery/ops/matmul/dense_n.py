@@ -114,9 +114,9 @@ class MatMulDenseN(Schedule):
         rotate = p.k if job.params["broadcast"] == "rotate" else 0
         packed = gemm.pack_blocks(products.weight_matrix(job, p), blocks, rotate=rotate)
         weights = ConstArray(b.pointer, packed, "weights [block][k][lanes]")
-        code = render_lanes_n(job, p, g, nest, blocks, ep, (a, b))
+        code, units = render_lanes_n(job, p, g, nest, blocks, ep, (a, b))
         constants = (weights, *products.padded_bias(job, p), *ep.constants)
-        return Kernel(code, constants, needs_math=ep.needs_math, whole=True)
+        return Kernel(code, constants, needs_math=ep.needs_math, whole=True, units=units)
 
 
 def _product(graph: Graph, step: Step) -> Product:

@@ -107,19 +107,19 @@ class MatMulGeneral(Schedule):
         nest = products.nest(job, a, b, ep.tensors)
         if p.transpose_b:
             dots = Dots.of(job.params, packed=False)
-            code = render_lanes_k(job, p, dots, nest, ep, (a, b))
+            code, units = render_lanes_k(job, p, dots, nest, ep, (a, b))
         else:
             lanes, nr = int(job.params["lanes"]), int(job.params["nr"])
             blocks = gemm.make_blocks(p.n, job.isa, lanes, nr, p.k)
             g = make_gemm(p, job.params, nest.rows.strides[0], a.k, b.k)
-            code = render_lanes_n(job, p, g, nest, blocks, ep, (a, b))
+            code, units = render_lanes_n(job, p, g, nest, blocks, ep, (a, b))
         arrays = tuple(
             ConstArray(where.pointer, np.ascontiguousarray(job.constant(value)).reshape(-1))
             for value, where in ((p.a, a), (p.b, b))
             if value in job.graph.constants
         )
         constants = (*arrays, *products.padded_bias(job, p), *ep.constants)
-        return Kernel(code, constants, needs_math=ep.needs_math, whole=True)
+        return Kernel(code, constants, needs_math=ep.needs_math, whole=True, units=units)
 
 
 def _product(graph: Graph, step: Step) -> Product:

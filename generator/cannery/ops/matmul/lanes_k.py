@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from cannery.emit.environment import offset, render
 from cannery.ops.matmul.lanes_n import bias_load
-from cannery.ops.matmul.product import Nest, Operand, Product, residual_rows
+from cannery.ops.matmul.product import Cut, Nest, Operand, Product, residual_rows
 from cannery.ops.shared.axes import balanced, nested_pointer
 from cannery.ops.shared.dots import Dots, accumulator, columns, sum_cycles, walk
 from cannery.ops.shared.epilogue import Epilogue
@@ -23,11 +23,14 @@ from cannery.target.isa import Isa
 
 def render_lanes_k(
     job: Job, p: Product, dots: Dots, nest: Nest, ep: Epilogue, operands: tuple[Operand, Operand]
-) -> str:
-    """The function's text; a constant bias is expected as `<symbol>_bias`, padded."""
+) -> tuple[str, int]:
+    """The function's text and units; a constant bias is expected as `<symbol>_bias`, padded."""
     a, b = operands
     vec, lanes = f"f32x{dots.lanes}", dots.lanes
     passes, rest = walk(p.k, dots)
+    tiles, groups = balanced(nest.rows.extent, dots.mr), balanced(p.n, dots.nc)
+    counts, rows = [count for _, count, _ in groups], [count for _, count, _ in tiles]
+    cut = Cut.of(job, counts, rows)
 
     def a_load(m: int, k: int, valid: int) -> str:
         at = f"ap{offset(m * nest.rows.strides[0] + k * a.k)}"
@@ -39,10 +42,13 @@ def render_lanes_k(
             return f"{vec}_load{'_aligned' if lanes == 4 else ''}({at})"
         return f"{vec}_load({at})" if valid == lanes else f"{vec}_load_n({at}, {valid})"
 
-    return render(
+    code = render(
         "ops/matmul/lanes_k.c.j2",
         describe=describe(job),
-        signature=signature(job),
+        signature=signature(job, units=cut.units > 0),
+        cut=cut,
+        counts=counts,
+        rows=rows,
         vec=vec,
         lanes=lanes,
         split=dots.split,
@@ -58,8 +64,8 @@ def render_lanes_k(
         bias=lambda v: bias_load(job, p, v) if p.bias else "",
         nest=nest,
         nested_pointer=nested_pointer,
-        tiles=balanced(nest.rows.extent, dots.mr),
-        groups=balanced(p.n, dots.nc),
+        tiles=tiles,
+        groups=groups,
         a=a,
         b=b,
         y=job.output,
@@ -68,6 +74,7 @@ def render_lanes_k(
         ep=ep,
         residual_at=residual_rows(nest.rows, ep),
     )
+    return code, cut.units
 
 
 def dot_cycles(isa: Isa, p: Product, dots: Dots, rows: Sequence[tuple[int, int, int]]) -> float:

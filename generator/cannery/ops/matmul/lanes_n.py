@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from cannery.emit.environment import offset, render
 from cannery.ops.matmul.joined import is_joined
-from cannery.ops.matmul.product import Nest, Operand, Product, residual_rows
+from cannery.ops.matmul.product import Cut, Nest, Operand, Product, residual_rows
 from cannery.ops.shared.axes import balanced, nested_pointer
 from cannery.ops.shared.epilogue import Epilogue
 from cannery.ops.shared.function import describe, parameter_names, signature
@@ -30,22 +30,28 @@ def render_lanes_n(
     blocks: Sequence[Block],
     ep: Epilogue,
     operands: tuple[Operand, Operand],
-) -> str:
-    """The function's text; a constant bias is expected as `<symbol>_bias`, padded."""
+) -> tuple[str, int]:
+    """The function's text and units; a constant bias is expected as `<symbol>_bias`, padded."""
     a, b = operands
+    tiles = balanced(nest.rows.extent, int(job.params["mr"]))
+    groups, rows = [block.count for block in blocks], [count for _, count, _ in tiles]
+    cut = Cut.of(job, groups, rows)
     join = is_joined(job.params)  # which only schedules of constant weights and biases offer
     residual = residual_rows(nest.rows, ep)
 
     def joined_residual(row: int) -> Callable[[int], str]:
         return lambda index: f"{residual(row, Vec(0, 1, 1, 0))(index)} + i"
 
-    return render(
+    code = render(
         "ops/matmul/lanes_n.c.j2",
         describe=describe(job),
-        signature=signature(job),
+        signature=signature(job, units=cut.units > 0),
+        cut=cut,
+        groups=groups,
+        rows=rows,
         nest=nest,
         nested_pointer=nested_pointer,
-        tiles=balanced(nest.rows.extent, int(job.params["mr"])),
+        tiles=tiles,
         rows_outside=job.params["outside"] == "rows",
         blocks=blocks,
         bias=lambda block: [bias_load(job, p, v, "bk") for v in block.vecs],
@@ -60,6 +66,7 @@ def render_lanes_n(
         residual_at=residual,
         joined_residual=joined_residual if join else None,
     )
+    return code, cut.units
 
 
 def bias_load(job: Job, p: Product, v: Vec, held: str = "") -> str:

@@ -128,6 +128,36 @@ def nest(job: Job, a: Operand, b: Operand, tensors: Sequence[int]) -> Nest:
     return Nest(tuple(loop for loop in loops if loop is not rows), rows)
 
 
+#: From so many groups of columns on, several cores share out columns, and so the weights.
+ENOUGH_GROUPS = 8
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What a product is cut along, where its job asks for that: groups of columns, tiles of rows.
+
+    Units are numbered in the order of `groups` or `tiles`; `first` tells where each begins.
+    """
+
+    columns: bool = False
+    rows: bool = False
+    units: int = 0
+
+    @staticmethod
+    def of(job: Job, groups: Sequence[int], tiles: Sequence[int]) -> Cut:
+        """`groups` and `tiles` are how many there are of each kind."""
+        if not job.cut or max(sum(groups), sum(tiles)) < 2:
+            return Cut()
+        if sum(groups) >= min(ENOUGH_GROUPS, sum(tiles)):
+            return Cut(columns=True, units=sum(groups))
+        return Cut(rows=True, units=sum(tiles))
+
+    @staticmethod
+    def first(counts: Sequence[int], kind: int) -> int:
+        """The number of the first unit of a kind."""
+        return sum(counts[:kind])
+
+
 def weight_matrix(job: Job, p: Product) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
     """The constant second operand as B[K,N]."""
     array = job.constant(p.b)

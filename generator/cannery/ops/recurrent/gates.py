@@ -133,8 +133,10 @@ class RecurrentGates(Schedule):
                 text = f"recurrent weights [block][k][gate][lanes], direction {d}"
                 constants.append(ConstArray(weights_name(job, part, d), values, text))
         constants += _others(job, op, anchor)
-        code, scratch = render_gates(job, op, g, parts)
-        return Kernel(code, tuple(constants), 4 * scratch, needs_math=_needs_math(op), whole=True)
+        code, scratch, units = render_gates(job, op, g, parts)
+        return Kernel(
+            code, tuple(constants), 4 * scratch, needs_math=_needs_math(op), whole=True, units=units
+        )
 
 
 def weights_name(job: Job, part: Pass, direction: int) -> str:

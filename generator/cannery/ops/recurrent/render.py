@@ -69,8 +69,8 @@ def _is_usual(activation: Activation, kind: type[Elementwise]) -> bool:
 
 def render_gates(
     job: Job, op: Recurrent, g: Gemm, parts: Sequence[tuple[Pass, Sequence[Block]]]
-) -> tuple[str, int]:
-    """The text, and the floats of scratch memory that it needs."""
+) -> tuple[str, int, int]:
+    """The text, the floats of its scratch memory, and its units: samples or directions."""
     anchor = job.step.anchor
     cells = _cells(job, op, anchor)
     names = {functions: f"{job.symbol}_step{k or ''}" for k, functions in enumerate(cells)}
@@ -81,6 +81,9 @@ def render_gates(
     ]
     padded = op.cells + CHANNEL_PADDING
     zero = begins_at_zero(op, anchor)
+    samples = job.type(anchor.inputs[0]).shape[0]
+    units = (samples if samples > 1 else op.directions) if job.cut else 0
+    units = units if units > 1 else 0
     scratch, places = 0, {}
     for what in _needed(op):
         places[what] = scratch
@@ -88,7 +91,8 @@ def render_gates(
     code = render(
         "ops/recurrent/gates.c.j2",
         describe=describe(job),
-        signature=signature(job, scratch=bool(scratch)),
+        signature=signature(job, scratch=bool(scratch), units=units > 0),
+        cut=("samples" if samples > 1 else "directions") if units else "",
         symbol=job.symbol,
         op=op,
         lstm=isinstance(op, Lstm),
@@ -102,7 +106,7 @@ def render_gates(
         together=bool(job.params["together"]),
         zigzag=bool(job.params["zigzag"]),
         steps=job.type(anchor.inputs[0]).shape[1],
-        samples=job.type(anchor.inputs[0]).shape[0],
+        samples=samples,
         padded=padded,
         places=places,
         starts=_starts(op),
@@ -116,7 +120,7 @@ def render_gates(
         h0=_initial(job, op, anchor, 0),
         c0=_initial(job, op, anchor, 1) if isinstance(op, Lstm) else "",
     )
-    return code, scratch
+    return code, scratch, units
 
 
 def _cells(job: Job, op: Recurrent, anchor: Node) -> dict[tuple[Activation, ...], Cell]:

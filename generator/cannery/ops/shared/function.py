@@ -17,10 +17,13 @@ def parameter_names(job: Job) -> list[str]:
     return inputs + outputs
 
 
-def signature(job: Job, *, scratch: bool = False, band: bool = False, symbol: str = "") -> str:
+def signature(
+    job: Job, *, scratch: bool = False, band: bool = False, units: bool = False, symbol: str = ""
+) -> str:
     """`static void ball_L03_conv(const float *CANNERY_RESTRICT x, ..., int y0, int y1)`.
 
-    Pointers are restrict unless the memory plan lets them share memory.
+    Pointers are restrict unless the memory plan lets them share memory. `scratch`, `band` and
+    `units` as in `Kernel`.
     """
     names = parameter_names(job)
     parts = []
@@ -34,6 +37,8 @@ def signature(job: Job, *, scratch: bool = False, band: bool = False, symbol: st
         parts.append("float *CANNERY_RESTRICT scratch")
     if band:
         parts += ["int y0", "int y1"]
+    if units:
+        parts += ["int first_unit", "int end_unit"]
     return f"static void {symbol or job.symbol}({', '.join(parts)})"
 
 

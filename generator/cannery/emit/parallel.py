@@ -1,0 +1,252 @@
+"""`<name>_run_parallel` and `<name>_run_many_parallel`: the network on the threads of a pool.
+
+A step that is worth it (`cannery.schedule.cores`) is cut into pieces of equal size: bands of rows,
+units of its kernel, or images. Each piece has scratch memory of its own, that of piece 0 lies where
+`run_in` has it, those of the others behind the workspace. All else runs in the calling thread.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cannery.emit.environment import render
+from cannery.emit.halo import clear_lines
+from cannery.emit.steps import Call, call_text, root_variables
+from cannery.memory.plan import align
+from cannery.schedule.cores import Cores, pieces, samples_per_piece, step_us
+from cannery.schedule.program import VIEW, Program
+from cannery.target.isa import Isa
+
+if TYPE_CHECKING:
+    from cannery.emit.source import Source
+
+#: Where there are fewer bands of rows than that, a cut into more units is more even.
+ENOUGH_BANDS = 16
+#: From so many units on, weights that are larger than the images are shared out.
+ENOUGH_UNITS = 8
+
+
+@dataclass(frozen=True)
+class CutStep:
+    """A step (by its index) cut into up to `pieces`, along `axis`: rows, units or images.
+
+    There are `parts` of them in all, which pieces share.
+    """
+
+    index: int
+    axis: str
+    parts: int
+    pieces: int
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """What of a network runs on several cores, and the scratch memory of each but the first.
+
+    `samples` are the inputs that are worth a thread of their own.
+    """
+
+    steps: tuple[CutStep, ...]
+    thread_bytes: int
+    samples: int
+    openmp: bool
+
+    @property
+    def by_index(self) -> dict[int, CutStep]:
+        return {step.index: step for step in self.steps}
+
+
+def make_parallel(program: Program, isa: Isa, calls: Sequence[Call], cores: Cores) -> Parallel:
+    """Which steps are cut, and how."""
+    steps = []
+    for index, call in enumerate(calls):
+        axis, parts = _axis(program, call)
+        us = step_us(program.graph, call.planned, isa) * call.images
+        count = pieces(us, parts, cores)
+        if count > 1:
+            steps.append(CutStep(index, axis, parts, count))
+    scratch = max((calls[step.index].kernel.scratch_bytes for step in steps), default=0)
+    samples = samples_per_piece(program, isa, cores)
+    return Parallel(tuple(steps), align(scratch), samples, cores.openmp)
+
+
+def _axis(program: Program, call: Call) -> tuple[str, int]:
+    """The axis to cut a step along, and its parts; images of a batch are rows, too.
+
+    Each thread reads all weights of bands of rows, and all images of units.
+    """
+    kernel, planned = call.kernel, call.planned
+    bands = -(-call.rows // kernel.band) if kernel.band else 1
+    rows = call.images * bands
+    weights = sum(constant.values.nbytes for constant in kernel.constants)
+    images = sum(program.buffers[n].type.bytes for n in (*planned.reads, *planned.writes))
+    large = weights > images and kernel.units >= ENOUGH_UNITS
+    if large or (kernel.units > rows and rows < ENOUGH_BANDS):
+        return "units", kernel.units
+    return ("rows" if kernel.band else "images"), rows
+
+
+def parallel_text(source: Source) -> str:
+    """Pieces, and the functions that hand them to a pool."""
+    return render("emit/parallel.c.j2", s=source, t=_Text(source), clear_lines=clear_lines)
+
+
+@dataclass(frozen=True)
+class _Text:
+    """What the template asks."""
+
+    source: Source
+
+    @property
+    def cuts(self) -> tuple[CutStep, ...]:
+        assert self.source.parallel is not None
+        return self.source.parallel.steps
+
+    def fields(self, *, many: bool) -> list[str]:
+        """Members of a struct for the caller's tensors: the parameters of `run` or `run_many`."""
+        source = self.source
+        text = source.many_parameters if many else source.parameters
+        return [re.sub(r"(\w+)$", r"io_\1;", parameter) for parameter in text.split(", ")]
+
+    @property
+    def share(self) -> str:
+        """The arguments of `run_many` for a share of the inputs, behind their number."""
+        found = []
+        for tensor in (*self.source.inputs, *self.source.outputs):
+            step = "" if tensor.view else f" * {tensor.type.elements}u"
+            found.append(f"shared->io_{tensor.name} + (size_t)first{step}")
+            found += [f"shared->io_{stride}" for stride in tensor.strides]
+        return ", ".join(found)
+
+    def call(self, cut: CutStep) -> Call:
+        """The whole step."""
+        return self.source.calls[cut.index]
+
+    def piece_symbol(self, cut: CutStep) -> str:
+        """The function that computes one piece."""
+        return f"{self.call(cut).symbol}_piece"
+
+    def declarations(self, indices: Sequence[int], port: str) -> list[str]:
+        """Pointers to what steps touch; those of the caller are called `port` and their name."""
+        source, program = self.source, self.source.program
+        variables, ports = root_variables(program), source.ports
+        lines = []
+        for root in self._roots(indices):
+            buffer = program.buffers[root]
+            c_name = buffer.layout.dtype.c_name
+            const = "const " if buffer.storage in ("input", VIEW) else ""
+            if root in ports:
+                place = port + ports[root].name
+            else:
+                place = f"({c_name} *)(void *)(ws + {source.workspace.offsets[root]})"
+            lines.append(f"{const}{c_name} *const {variables[root]} = {place};")
+        return lines
+
+    def _roots(self, indices: Sequence[int]) -> list[str]:
+        program = self.source.program
+        names = [
+            name for k in indices for name in (*program.steps[k].reads, *program.steps[k].writes)
+        ]
+        return list(dict.fromkeys(program.buffers[name].root for name in names))
+
+    def strides(self, cut: CutStep) -> list[str]:
+        """The strides of views that a step reads."""
+        program, ports = self.source.program, self.source.ports
+        roots = self._roots([cut.index])
+        return [
+            name for r in roots if program.buffers[r].storage == VIEW for name in ports[r].strides
+        ]
+
+    def piece(self, cut: CutStep) -> list[str]:
+        """The body of a function that computes one piece."""
+        call = self.call(cut)
+        lines = self.declarations([cut.index], "shared->io_")
+        lines += [f"const int32_t {name} = shared->io_{name};" for name in self.strides(cut)]
+        scratch = ""
+        if call.kernel.scratch_bytes:
+            scratch = "scratch"
+            spare = f"shared->spare + (size_t)(index - 1) * {self._thread_bytes}u"
+            lines.append(
+                f"float *const scratch = (float *)(void *)(index ? {spare} : "
+                f"ws + {self.source.workspace.scratch[cut.index]});"
+            )
+        if any("ws + " in line for line in lines):
+            lines.insert(0, "char *const ws = shared->ws;")
+        for end, which in (("first", "index"), ("last", "index + 1")):
+            of = f"{cut.parts}, {which}, shared->count"
+            lines.append(f"const int {end} = (int)cannery_first_part({of});")
+        return [*lines, *self._calls(call, cut, scratch)]
+
+    @property
+    def _thread_bytes(self) -> int:
+        assert self.source.parallel is not None
+        return self.source.parallel.thread_bytes
+
+    def _calls(self, call: Call, cut: CutStep, scratch: str) -> list[str]:
+        """The calls that compute the parts first <= part < last."""
+        rows, units = ("0", str(call.rows)), ("0", str(call.kernel.units))
+        if cut.axis == "units":
+            units = ("first", "last")
+        if cut.axis != "rows":
+            text = f"{call.symbol}({', '.join(call.bounded(scratch, rows, units))});"
+            if cut.axis == "images":
+                return ["for (int n = first; n < last; ++n) {", text, "}"]
+            return (
+                [f"for (int n = 0; n < {call.images}; ++n) {{", text, "}"]
+                if call.images > 1
+                else [text]
+            )
+        band = call.kernel.band
+        if call.images == 1:
+            end = (
+                f"last * {band} < {call.rows} ? last * {band} : {call.rows}" if band > 1 else "last"
+            )
+            begin = f"first * {band}" if band > 1 else "first"
+            return [f"{call.symbol}({', '.join(call.bounded(scratch, (begin, end), units))});"]
+        bands = cut.parts // call.images
+        inner = f"{call.symbol}({', '.join(call.bounded(scratch, ('y0', 'y1'), units))});"
+        return [
+            "for (int part = first; part < last;) {",
+            f"const int n = part / {bands};",
+            f"const int end = last < (n + 1) * {bands} ? last : (n + 1) * {bands};",
+            f"const int y0 = (part - n * {bands}) * {band};",
+            f"const int y1 = end < (n + 1) * {bands} ? (end - n * {bands}) * {band} : {call.rows};",
+            inner,
+            "part = end;",
+            "}",
+        ]
+
+    def _hand_over(self, cut: CutStep) -> list[str]:
+        count, symbol = "shared_pieces.count", self.piece_symbol(cut)
+        return [
+            f"{count} = pool->threads < {cut.pieces} ? pool->threads : {cut.pieces};",
+            f"pool->run(pool->context, {count}, {symbol}, &shared_pieces);",
+        ]
+
+    def run(self) -> list[str]:
+        """The steps in order: in the calling thread, or handed to the pool."""
+        source = self.source
+        assert source.parallel is not None
+        by_index = source.parallel.by_index
+        variables = root_variables(source.program)
+        lines = []
+        for index, call in enumerate(source.calls):
+            for root in call.clears:
+                lines += clear_lines(variables[root], source.program.buffers[root])
+            cut = by_index.get(index)
+            lines += self._hand_over(cut) if cut else call_text(call)
+        single = [k for k in range(len(source.calls)) if k not in by_index]
+        cleared = [k for k, call in enumerate(source.calls) if call.clears]
+        needed = self.declarations([*single, *cleared], "")
+        words = set(re.findall(r"\w+", "\n".join(lines)))
+        used = [line for line in needed if _variable(line) in words]
+        works = any("(ws + " in line for line in (*used, *lines))
+        return [*(["char *const ws = (char *)workspace;"] if works else []), *used, *lines]
+
+
+def _variable(declaration: str) -> str:
+    """The name that a declaration as above declares."""
+    return declaration.split(" = ")[0].split()[-1]

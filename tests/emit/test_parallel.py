@@ -1,0 +1,124 @@
+"""The functions for several threads: valid in every language, and only there when asked for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cannery.emit.dispatch import dispatching_files, part_name
+from cannery.emit.files import output_files
+from cannery.emit.source import Source
+from cannery.passes import run_passes
+from cannery.schedule.cores import Cores, pieces
+from cannery.target.isa import isa
+from emit.c_programs import LANGUAGES, Files, build, compile_file, network, run, write_all
+from emit.test_many import two_heads
+from nets.net_bench import make_net_source
+
+POOL = '#include "net.h"\n#include "cannery/pthread_pool.h"\ntypedef int not_empty;\n'
+ALL = Cores(openmp=True, piece_us=0.0)
+
+
+def source(isa_name: str = "generic", name: str = "net", cores: Cores | None = ALL) -> Source:
+    """A network with views, a batch of one, dense layers and a convolution."""
+    graph = run_passes(two_heads())
+    return make_net_source(graph, isa(isa_name), name, views=True, cores=cores)
+
+
+def sources(files: dict[str, bytes]) -> list[str]:
+    return [name for name in files if name.endswith(".c")]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_all_files_compile(tmp_path: Path, language: str) -> None:
+    files = output_files(source(), "test")
+    write_all(tmp_path, {**files, "pool.c": POOL})
+    openmp = ["-Wno-unknown-pragmas"]
+    assert "net_openmp.c" in files
+    for name in (*sources(files), "pool.c"):
+        if name != "net_openmp.c":
+            compile_file(tmp_path, name, language, ["-O2", *openmp])
+    if "clang" not in language:
+        compile_file(tmp_path, "net_openmp.c", language, ["-O2", "-fopenmp"])
+
+
+def test_nothing_is_there_that_was_not_asked_for() -> None:
+    plain = output_files(source(cores=None), "test")
+    assert "net_openmp.c" not in plain
+    assert not any(b"parallel" in content for name, content in plain.items())
+    assert not any("parallel.h" in name or "pool.h" in name for name in plain)
+    assert "net_openmp.c" not in output_files(source(cores=Cores()), "test")
+
+
+def test_small_steps_stay_on_one_thread() -> None:
+    made = output_files(source(cores=Cores()), "test")
+    assert json.loads(made["net.json"])["parallel"]["steps"] == []
+    assert b"no step is worth the meeting" in made["net.c"]
+    cut = json.loads(output_files(source(), "test")["net.json"])["parallel"]["steps"]
+    assert any(step["axis"] == "rows" and step["parts"] > 1 for step in cut)
+
+
+@pytest.mark.parametrize(
+    ("us", "parts", "expected"),
+    [(4.0, 9, 1), (9.9, 9, 1), (10.0, 9, 2), (99.0, 9, 9), (99.0, 1, 1)],
+)
+def test_a_piece_is_worth_the_meeting(us: float, parts: int, expected: int) -> None:
+    assert pieces(us, parts, Cores(piece_us=5.0)) == expected
+
+
+MAIN = """
+#include "net.h"
+#include <stdio.h>
+#include <string.h>
+enum { N = 9, THREADS = 3 };
+static float image[N * NET_IMAGE_LEN], hint[N * NET_HINT_LEN];
+static float scores[2][N * NET_SCORES_LEN], place[2][N * NET_PLACE_LEN];
+static double memory[NET_PARALLEL_WORKSPACE_BYTES(THREADS) / 8 + 8];
+static double many[NET_MANY_PARALLEL_WORKSPACE_BYTES(THREADS) / 8 + 8];
+static void *aligned(double *p) { return (char *)p + (64 - (size_t)p % 64) % 64; }
+static void backwards(void *context, int32_t count, cannery_task task, void *data)
+{
+    for (*(int *)context += 1; count > 0;) {
+        task(data, --count);
+    }
+}
+int main(void)
+{
+    int calls = 0, wrong = 0;
+    const cannery_pool pool = { backwards, &calls, THREADS };
+    for (int i = 0; i < N * NET_IMAGE_LEN; ++i) {
+        image[i] = (float)(i % 97) / 97.0f;
+    }
+    net_run_many(aligned(many), N, image, hint, scores[0], place[0]);
+    net_run_many_parallel(aligned(many), &pool, N, image, hint, scores[1], place[1]);
+    wrong |= memcmp(scores[0], scores[1], sizeof scores[0]) | (calls == 0);
+    calls = 0;
+    net_run_parallel(aligned(memory), &pool, image, hint, scores[1], place[1]);
+    wrong |= memcmp(place[0], place[1], sizeof place[0] / N) | (calls == 0);
+    net_run_parallel(aligned(memory), 0, image, hint, scores[1], place[1]);
+    wrong |= memcmp(scores[0], scores[1], sizeof scores[0] / N);
+    printf("%d", wrong);
+    return 0;
+}
+"""
+
+
+def test_a_library_of_several_instruction_sets(tmp_path: Path) -> None:
+    """Each network has pieces of its own; memory is enough for all of them."""
+    graph = run_passes(two_heads())
+    parts = []
+    for name in ("sse2", "generic"):
+        target = isa(name)
+        made = make_net_source(graph, target, part_name("net", target), cores=Cores(piece_us=0.0))
+        parts.append(replace(made, target=name))
+    files: Files = {**dispatching_files("net", parts, "test"), "main.c": MAIN}
+    assert run(build(tmp_path, files)) == b"0"
+
+
+def test_the_tiny_network(tmp_path: Path) -> None:
+    made = make_net_source(run_passes(network()), isa("generic"), "net", cores=ALL)
+    assert made.parallel is not None
+    assert {step.axis for step in made.parallel.steps} <= {"rows", "units"}

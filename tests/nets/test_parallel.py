@@ -1,0 +1,178 @@
+"""Networks on several threads give the bits of one, on every instruction set, without races."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cannery.emit.files import output_files
+from cannery.emit.source import Source, make_source
+from cannery.ir.graph import Graph
+from cannery.passes import run_passes
+from cannery.schedule.assign import assign
+from cannery.schedule.cores import Cores
+from cannery.schedule.lower import cut
+from cannery.schedule.program import Choice, Step
+from cannery.schedule.schedule import legal
+from cannery.target.isa import Isa
+from cannery.target.runner import Runner
+from cannery.target.toolchain import Toolchain
+from cannery.tune.build import ninja_file, run_ninja, write
+from needs import need_program, need_runner, need_toolchain
+from nets.net_bench import make_net_source
+from nets.random_graphs import random_graph
+from nets.test_nets import MODELS, REAL, real_net
+from nets.test_sanitizers import sanitizing
+from ops.cases import all_cases
+
+MAIN = Path(__file__).with_name("parallel_main.c")
+
+#: Whatever can be cut is cut, however small.
+ALL = Cores(piece_us=0.0)
+
+#: Schedules whose kernels can be cut into units.
+WITH_UNITS = {
+    "conv.gemm", "conv.winograd_oc", "matmul.dense_k", "matmul.dense_n", "matmul.general",
+    "recurrent.gates",
+}  # fmt: skip
+
+#: Cases that bring each of them, with rows, columns, samples and directions to cut.
+CASES = (
+    "matmul_dense_batch", "matmul_dense_wide", "conv_3x3_wide", "conv_deep_1x1",
+    "recurrent_lstm_both", "recurrent_lstm_lengths",
+)  # fmt: skip
+
+#: How often the program hands over inputs; whatever is above that are steps that were cut.
+CALLS_OF_MANY = 24
+
+
+def build(folder: Path, graphs: Sequence[Graph], toolchain: Toolchain) -> Path:
+    """A program of networks that are cut wherever they can be."""
+    isa = toolchain.target.isa
+    made = (
+        make_net_source(run_passes(graph), isa, f"net{k}", views=k % 2 == 1, cores=ALL)
+        for k, graph in enumerate(graphs)
+    )
+    return build_sources(folder, list(made), toolchain)
+
+
+def build_sources(folder: Path, sources: Sequence[Source], toolchain: Toolchain) -> Path:
+    """The program of generated networks."""
+    need_program("ninja", "ninja-build")
+    files: dict[str, bytes] = {"parallel_main.c": MAIN.read_bytes()}
+    table = ['#include "cannery/parallel.h"']
+    for source in sources:
+        made = output_files(source, "test")
+        files |= {p: content for p, content in made.items() if not p.endswith((".json", ".hpp"))}
+        table.append(f"extern const cannery_parallel_model {source.name}_parallel_model;")
+    rows = ", ".join(f"&{source.name}_parallel_model" for source in sources)
+    table += [
+        "extern const cannery_parallel_model *const nets[];", "extern const int net_count;",
+        f"const cannery_parallel_model *const nets[] = {{{rows}}};",
+        f"const int net_count = {len(sources)};", "",
+    ]  # fmt: skip
+    files["table.c"] = "\n".join(table).encode()
+    write(folder, files)
+    units = [path for path in files if path.endswith(".c")]
+    toolchain = replace(toolchain, ldflags=(*toolchain.ldflags, "-pthread"))
+    failures = run_ninja(folder, ninja_file(toolchain, units, executable="nets"))
+    assert not failures, "\n".join(f"{k}: {v}" for k, v in failures.items())
+    return folder / "nets"
+
+
+def judge(executable: Path, runner: Runner, count: int) -> None:
+    """Run and judge; most networks have to be cut somewhere."""
+    lines = list(runner.run(executable))
+    assert [line["net"] for line in lines] == list(range(count))
+    assert {line["net"]: line["fault"] for line in lines if line["fault"]} == {}
+    assert sum(line["calls"] > CALLS_OF_MANY for line in lines) > count // 2
+
+
+def real_graphs(limit: int = len(REAL)) -> list[Graph]:
+    """Those that are here."""
+    return [real_net(file).graph for file in REAL[:limit] if (MODELS / file).is_file()]
+
+
+@pytest.mark.parametrize("target", ["generic", "ssse3", "avx2", "neon64"])
+def test_the_same_bits_as_one_thread(target: str, tmp_path: Path) -> None:
+    toolchain = need_toolchain(target)
+    graphs = [random_graph(seed) for seed in range(2000, 2004)]
+    judge(build(tmp_path, graphs, toolchain), need_runner(toolchain), len(graphs))
+
+
+@pytest.mark.parametrize("target", ["avx2"])
+def test_no_races(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TSAN_OPTIONS", "halt_on_error=1")
+    toolchain = sanitizing(target, "gcc", ["-fsanitize=thread"])
+    graphs = [random_graph(seed) for seed in range(2020, 2024)]
+    judge(build(tmp_path, graphs, toolchain), need_runner(toolchain), len(graphs))
+
+
+def unit_sources(isa: Isa, patterns: Sequence[str], most: int) -> list[Source]:
+    """Networks of one case each, by up to `most` candidates of the schedules that know units."""
+    found: list[Source] = []
+    for case in all_cases():
+        if not any(fnmatch.fnmatch(case.name, pattern) for pattern in patterns):
+            continue
+        graph = case.make()
+        steps = cut(graph)
+        for turn in range(most):
+            choices = [_choice(graph, step, isa, turn) for step in steps]
+            program = assign(graph, steps, choices, isa)
+            made = make_source(program, isa, f"net{len(found)}", {}, cores=ALL)
+            if any(call.kernel.units for call in made.calls):
+                found.append(made)
+    return found
+
+
+def _choice(graph: Graph, step: Step, isa: Isa, turn: int) -> Choice:
+    """Another candidate each turn, of schedules that know units where there are any."""
+    schedules = [s for s in legal(graph, step, isa) if s.id in WITH_UNITS]
+    schedules = schedules or legal(graph, step, isa)[:1]
+    schedule = schedules[turn % len(schedules)]
+    candidates = schedule.candidates(graph, step, isa)
+    return Choice(schedule, candidates[turn * 7 // len(schedules) % len(candidates)])
+
+
+def test_units_of_kernels(tmp_path: Path) -> None:
+    run_units("avx2", CASES, tmp_path, most=3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["generic", "sse2", "ssse3", "avx2", "avx512", "neon64"])
+def test_units_of_all_kernels(target: str, tmp_path: Path) -> None:
+    run_units(target, ["*"], tmp_path, most=3)
+
+
+def run_units(target: str, cases: Sequence[str], tmp_path: Path, most: int) -> None:
+    """Kernels in units, the last one first, beside whole ones."""
+    toolchain = need_toolchain(target)
+    sources = unit_sources(toolchain.target.isa, cases, most)
+    used = {
+        call.planned.choice.schedule.id for s in sources for call in s.calls if call.kernel.units
+    }
+    assert used >= WITH_UNITS
+    judge(build_sources(tmp_path, sources, toolchain), need_runner(toolchain), len(sources))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "target", ["generic", "sse2", "ssse3", "avx2", "avx512", "neon32", "neon64"]
+)
+def test_many_networks(target: str, tmp_path: Path) -> None:
+    toolchain = need_toolchain(target)
+    graphs = [*(random_graph(seed) for seed in range(3000, 3150)), *real_graphs()]
+    judge(build(tmp_path, graphs, toolchain), need_runner(toolchain), len(graphs))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["generic", "ssse3", "avx2", "avx512"])
+def test_no_races_in_many(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TSAN_OPTIONS", "halt_on_error=1")
+    toolchain = sanitizing(target, "gcc", ["-fsanitize=thread"])
+    graphs = [*(random_graph(seed) for seed in range(4000, 4060)), *real_graphs()]
+    judge(build(tmp_path, graphs, toolchain), need_runner(toolchain), len(graphs))
