@@ -43,7 +43,7 @@ SPARE = {8: 2, 16: 3, 32: 4}
 #: Instructions of one activation, as sigmoid and tanh take them where they share divisions.
 ACTIVATION_WORK = 20.0
 
-#: Instructions behind the sums of a block that processors look past, to the weights of the next one.
+#: Instructions behind the sums of a block that processors look past, to the weights of the next.
 WINDOW = 320.0
 
 #: What is left of the first-level cache for weights that the next step finds there again.
