@@ -141,31 +141,29 @@ static void tiny_L03_matmul_dense_k(const float *CANNERY_RESTRICT x, float *CANN
     const float *br = tiny_L03_matmul_dense_k_b;
     float *yr = y;
     for (int b = 0; b < 2; ++b) {
-        for (int t = 0; t < 1; ++t) {
+        for (int t = 0; t < 1; ++t)         {
+            const int oc = 0 + b * 1;
+            const float *ap = ar + (t * 0);
+            const float *wp = br + oc * 16;
+            float *yp = yr + (t * 0 + 0 + oc);
+            f32x8 a0_0 = f32x8_zero();
+            f32x8 a0_0s1 = f32x8_zero();
             {
-                const int oc = 0 + b * 1;
-                const float *ap = ar + (t * 0);
-                const float *wp = br + oc * 16;
-                float *yp = yr + (t * 0 + 0 + oc);
-                f32x8 a0_0 = f32x8_zero();
-                f32x8 a0_0s1 = f32x8_zero();
-                {
-                    const f32x8 w0 = f32x8_load(wp);
-                    const f32x8 u0 = f32x8_load(ap);
-                    a0_0 = f32x8_fma(u0, w0, a0_0);
-                }
-                {
-                    const f32x8 w0 = f32x8_load(wp + 8);
-                    const f32x8 u0 = f32x8_load_n(ap + 8, 4);
-                    a0_0s1 = f32x8_fma(u0, w0, a0_0s1);
-                }
-                a0_0 = f32x8_add(a0_0, a0_0s1);
-                f32x4 h0_0 = f32x4_add(f32x8_lo(a0_0), f32x8_hi(a0_0));
-                {
-                    f32x1 s = f32x4_hsum(h0_0);
-                    s = f32x1_add(s, f32x1_load(tiny_L03_matmul_dense_k_bias + oc));
-                    f32x1_store(yp, s);
-                }
+                const f32x8 w0 = f32x8_load(wp);
+                const f32x8 u0 = f32x8_load(ap);
+                a0_0 = f32x8_fma(u0, w0, a0_0);
+            }
+            {
+                const f32x8 w0 = f32x8_load(wp + 8);
+                const f32x8 u0 = f32x8_load_n(ap + 8, 4);
+                a0_0s1 = f32x8_fma(u0, w0, a0_0s1);
+            }
+            a0_0 = f32x8_add(a0_0, a0_0s1);
+            f32x4 h0_0 = f32x4_add(f32x8_lo(a0_0), f32x8_hi(a0_0));
+            {
+                f32x1 s = f32x4_hsum(h0_0);
+                s = f32x1_add(s, f32x1_load(tiny_L03_matmul_dense_k_bias + oc));
+                f32x1_store(yp, s);
             }
         }
     }

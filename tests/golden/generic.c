@@ -136,92 +136,90 @@ static void tiny_L03_matmul_dense_k(const float *CANNERY_RESTRICT x, float *CANN
     const float *br = tiny_L03_matmul_dense_k_b;
     float *yr = y;
     for (int b = 0; b < 2; ++b) {
-        for (int t = 0; t < 1; ++t) {
+        for (int t = 0; t < 1; ++t)         {
+            const int oc = 0 + b * 1;
+            const float *ap = ar + (t * 0);
+            const float *wp = br + oc * 12;
+            float *yp = yr + (t * 0 + 0 + oc);
+            f32x1 a0_0 = f32x1_zero();
+            f32x1 a0_0s1 = f32x1_zero();
+            f32x1 a0_0s2 = f32x1_zero();
+            f32x1 a0_0s3 = f32x1_zero();
+            f32x1 a0_0s4 = f32x1_zero();
+            f32x1 a0_0s5 = f32x1_zero();
+            f32x1 a0_0s6 = f32x1_zero();
+            f32x1 a0_0s7 = f32x1_zero();
             {
-                const int oc = 0 + b * 1;
-                const float *ap = ar + (t * 0);
-                const float *wp = br + oc * 12;
-                float *yp = yr + (t * 0 + 0 + oc);
-                f32x1 a0_0 = f32x1_zero();
-                f32x1 a0_0s1 = f32x1_zero();
-                f32x1 a0_0s2 = f32x1_zero();
-                f32x1 a0_0s3 = f32x1_zero();
-                f32x1 a0_0s4 = f32x1_zero();
-                f32x1 a0_0s5 = f32x1_zero();
-                f32x1 a0_0s6 = f32x1_zero();
-                f32x1 a0_0s7 = f32x1_zero();
-                {
-                    const f32x1 w0 = f32x1_load(wp);
-                    const f32x1 u0 = f32x1_load(ap);
-                    a0_0 = f32x1_fma(u0, w0, a0_0);
-                }
-                {
-                    const f32x1 w0 = f32x1_load(wp + 1);
-                    const f32x1 u0 = f32x1_load(ap + 1);
-                    a0_0s1 = f32x1_fma(u0, w0, a0_0s1);
-                }
-                {
-                    const f32x1 w0 = f32x1_load(wp + 2);
-                    const f32x1 u0 = f32x1_load(ap + 2);
-                    a0_0s2 = f32x1_fma(u0, w0, a0_0s2);
-                }
-                {
-                    const f32x1 w0 = f32x1_load(wp + 3);
-                    const f32x1 u0 = f32x1_load(ap + 3);
-                    a0_0s3 = f32x1_fma(u0, w0, a0_0s3);
-                }
-                {
-                    const f32x1 w0 = f32x1_load(wp + 4);
-                    const f32x1 u0 = f32x1_load(ap + 4);
-                    a0_0s4 = f32x1_fma(u0, w0, a0_0s4);
-                }
-                {
-                    const f32x1 w0 = f32x1_load(wp + 5);
-                    const f32x1 u0 = f32x1_load(ap + 5);
-                    a0_0s5 = f32x1_fma(u0, w0, a0_0s5);
-                }
-                {
-                    const f32x1 w0 = f32x1_load(wp + 6);
-                    const f32x1 u0 = f32x1_load(ap + 6);
-                    a0_0s6 = f32x1_fma(u0, w0, a0_0s6);
-                }
-                {
-                    const f32x1 w0 = f32x1_load(wp + 7);
-                    const f32x1 u0 = f32x1_load(ap + 7);
-                    a0_0s7 = f32x1_fma(u0, w0, a0_0s7);
-                }
-                {
-                    const f32x1 w0 = f32x1_load(wp + 8);
-                    const f32x1 u0 = f32x1_load(ap + 8);
-                    a0_0 = f32x1_fma(u0, w0, a0_0);
-                }
-                {
-                    const f32x1 w0 = f32x1_load(wp + 9);
-                    const f32x1 u0 = f32x1_load(ap + 9);
-                    a0_0s1 = f32x1_fma(u0, w0, a0_0s1);
-                }
-                {
-                    const f32x1 w0 = f32x1_load(wp + 10);
-                    const f32x1 u0 = f32x1_load(ap + 10);
-                    a0_0s2 = f32x1_fma(u0, w0, a0_0s2);
-                }
-                {
-                    const f32x1 w0 = f32x1_load(wp + 11);
-                    const f32x1 u0 = f32x1_load(ap + 11);
-                    a0_0s3 = f32x1_fma(u0, w0, a0_0s3);
-                }
-                a0_0 = f32x1_add(a0_0, a0_0s1);
-                a0_0 = f32x1_add(a0_0, a0_0s2);
-                a0_0 = f32x1_add(a0_0, a0_0s3);
-                a0_0 = f32x1_add(a0_0, a0_0s4);
-                a0_0 = f32x1_add(a0_0, a0_0s5);
-                a0_0 = f32x1_add(a0_0, a0_0s6);
-                a0_0 = f32x1_add(a0_0, a0_0s7);
-                {
-                    f32x1 s = a0_0;
-                    s = f32x1_add(s, f32x1_load(tiny_L03_matmul_dense_k_bias + oc));
-                    f32x1_store(yp, s);
-                }
+                const f32x1 w0 = f32x1_load(wp);
+                const f32x1 u0 = f32x1_load(ap);
+                a0_0 = f32x1_fma(u0, w0, a0_0);
+            }
+            {
+                const f32x1 w0 = f32x1_load(wp + 1);
+                const f32x1 u0 = f32x1_load(ap + 1);
+                a0_0s1 = f32x1_fma(u0, w0, a0_0s1);
+            }
+            {
+                const f32x1 w0 = f32x1_load(wp + 2);
+                const f32x1 u0 = f32x1_load(ap + 2);
+                a0_0s2 = f32x1_fma(u0, w0, a0_0s2);
+            }
+            {
+                const f32x1 w0 = f32x1_load(wp + 3);
+                const f32x1 u0 = f32x1_load(ap + 3);
+                a0_0s3 = f32x1_fma(u0, w0, a0_0s3);
+            }
+            {
+                const f32x1 w0 = f32x1_load(wp + 4);
+                const f32x1 u0 = f32x1_load(ap + 4);
+                a0_0s4 = f32x1_fma(u0, w0, a0_0s4);
+            }
+            {
+                const f32x1 w0 = f32x1_load(wp + 5);
+                const f32x1 u0 = f32x1_load(ap + 5);
+                a0_0s5 = f32x1_fma(u0, w0, a0_0s5);
+            }
+            {
+                const f32x1 w0 = f32x1_load(wp + 6);
+                const f32x1 u0 = f32x1_load(ap + 6);
+                a0_0s6 = f32x1_fma(u0, w0, a0_0s6);
+            }
+            {
+                const f32x1 w0 = f32x1_load(wp + 7);
+                const f32x1 u0 = f32x1_load(ap + 7);
+                a0_0s7 = f32x1_fma(u0, w0, a0_0s7);
+            }
+            {
+                const f32x1 w0 = f32x1_load(wp + 8);
+                const f32x1 u0 = f32x1_load(ap + 8);
+                a0_0 = f32x1_fma(u0, w0, a0_0);
+            }
+            {
+                const f32x1 w0 = f32x1_load(wp + 9);
+                const f32x1 u0 = f32x1_load(ap + 9);
+                a0_0s1 = f32x1_fma(u0, w0, a0_0s1);
+            }
+            {
+                const f32x1 w0 = f32x1_load(wp + 10);
+                const f32x1 u0 = f32x1_load(ap + 10);
+                a0_0s2 = f32x1_fma(u0, w0, a0_0s2);
+            }
+            {
+                const f32x1 w0 = f32x1_load(wp + 11);
+                const f32x1 u0 = f32x1_load(ap + 11);
+                a0_0s3 = f32x1_fma(u0, w0, a0_0s3);
+            }
+            a0_0 = f32x1_add(a0_0, a0_0s1);
+            a0_0 = f32x1_add(a0_0, a0_0s2);
+            a0_0 = f32x1_add(a0_0, a0_0s3);
+            a0_0 = f32x1_add(a0_0, a0_0s4);
+            a0_0 = f32x1_add(a0_0, a0_0s5);
+            a0_0 = f32x1_add(a0_0, a0_0s6);
+            a0_0 = f32x1_add(a0_0, a0_0s7);
+            {
+                f32x1 s = a0_0;
+                s = f32x1_add(s, f32x1_load(tiny_L03_matmul_dense_k_bias + oc));
+                f32x1_store(yp, s);
             }
         }
     }

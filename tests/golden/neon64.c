@@ -140,38 +140,36 @@ static void tiny_L03_matmul_dense_k(const float *CANNERY_RESTRICT x, float *CANN
     const float *br = tiny_L03_matmul_dense_k_b;
     float *yr = y;
     for (int b = 0; b < 2; ++b) {
-        for (int t = 0; t < 1; ++t) {
+        for (int t = 0; t < 1; ++t)         {
+            const int oc = 0 + b * 1;
+            const float *ap = ar + (t * 0);
+            const float *wp = br + oc * 12;
+            float *yp = yr + (t * 0 + 0 + oc);
+            f32x4 a0_0 = f32x4_zero();
+            f32x4 a0_0s1 = f32x4_zero();
+            f32x4 a0_0s2 = f32x4_zero();
             {
-                const int oc = 0 + b * 1;
-                const float *ap = ar + (t * 0);
-                const float *wp = br + oc * 12;
-                float *yp = yr + (t * 0 + 0 + oc);
-                f32x4 a0_0 = f32x4_zero();
-                f32x4 a0_0s1 = f32x4_zero();
-                f32x4 a0_0s2 = f32x4_zero();
-                {
-                    const f32x4 w0 = f32x4_load_aligned(wp);
-                    const f32x4 u0 = f32x4_load(ap);
-                    a0_0 = f32x4_fma(u0, w0, a0_0);
-                }
-                {
-                    const f32x4 w0 = f32x4_load_aligned(wp + 4);
-                    const f32x4 u0 = f32x4_load(ap + 4);
-                    a0_0s1 = f32x4_fma(u0, w0, a0_0s1);
-                }
-                {
-                    const f32x4 w0 = f32x4_load_aligned(wp + 8);
-                    const f32x4 u0 = f32x4_load(ap + 8);
-                    a0_0s2 = f32x4_fma(u0, w0, a0_0s2);
-                }
-                a0_0 = f32x4_add(a0_0, a0_0s1);
-                a0_0 = f32x4_add(a0_0, a0_0s2);
-                f32x4 h0_0 = a0_0;
-                {
-                    f32x1 s = f32x4_hsum(h0_0);
-                    s = f32x1_add(s, f32x1_load(tiny_L03_matmul_dense_k_bias + oc));
-                    f32x1_store(yp, s);
-                }
+                const f32x4 w0 = f32x4_load_aligned(wp);
+                const f32x4 u0 = f32x4_load(ap);
+                a0_0 = f32x4_fma(u0, w0, a0_0);
+            }
+            {
+                const f32x4 w0 = f32x4_load_aligned(wp + 4);
+                const f32x4 u0 = f32x4_load(ap + 4);
+                a0_0s1 = f32x4_fma(u0, w0, a0_0s1);
+            }
+            {
+                const f32x4 w0 = f32x4_load_aligned(wp + 8);
+                const f32x4 u0 = f32x4_load(ap + 8);
+                a0_0s2 = f32x4_fma(u0, w0, a0_0s2);
+            }
+            a0_0 = f32x4_add(a0_0, a0_0s1);
+            a0_0 = f32x4_add(a0_0, a0_0s2);
+            f32x4 h0_0 = a0_0;
+            {
+                f32x1 s = f32x4_hsum(h0_0);
+                s = f32x1_add(s, f32x1_load(tiny_L03_matmul_dense_k_bias + oc));
+                f32x1_store(yp, s);
             }
         }
     }
