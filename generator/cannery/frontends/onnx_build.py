@@ -58,12 +58,13 @@ _INPUT_DTYPES = {
 #: Operators that see channels in axis 1, of their first input.
 _CHANNELS_FIRST = frozenset(
     "Conv ConvTranspose MaxPool AveragePool GlobalMaxPool GlobalAveragePool BatchNormalization"
-    " InstanceNormalization GroupNormalization Resize Upsample DepthToSpace SpaceToDepth".split()
+    " InstanceNormalization GroupNormalization Resize Upsample DepthToSpace SpaceToDepth"
+    " LpPool GlobalLpPool LRN GridSample ConvInteger QLinearConv".split()
 )
 #: Operators behind which axes are as before.
 _TRANSPARENT = frozenset(
     "Add Sub Mul Div Cast Clip Identity Dropout Pad Relu LeakyRelu Concat Slice Neg Sigmoid"
-    " Tanh".split()
+    " Tanh QuantizeLinear DequantizeLinear".split()
 )
 
 

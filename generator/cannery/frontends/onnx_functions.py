@@ -35,10 +35,12 @@ def standard_function(
     """The function that defines an operator of the standard; None if there is none."""
     import onnx
 
-    if node.domain not in STANDARD or not opset:
+    if not opset or any(isinstance(v, Subgraph) for v in node.attributes.values()):
         return None
     try:
-        schema = onnx.defs.get_schema(node.kind, opset, "")
+        schema = onnx.defs.get_schema(
+            node.kind, opset, "" if node.domain in STANDARD else node.domain
+        )
     except onnx.defs.SchemaError:
         return None
     if not set(node.attributes) <= set(schema.attributes):

@@ -34,6 +34,6 @@ def fold_constants(graph: Graph) -> Graph:
         )
         for output, result in zip(node.outputs, results, strict=True):
             dtype = rewriter.types[output].dtype.numpy
-            rewriter.constants[output] = np.ascontiguousarray(np.asarray(result).astype(dtype))
+            rewriter.constants[output] = np.array(result, dtype, order="C")
         rewriter.replace_node(node, [])
     return rewriter.finish()

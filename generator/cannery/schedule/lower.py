@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from cannery.ir.graph import Graph, Node
 from cannery.ops.scalar.base import ScalarOp
+from cannery.ops.scalar.windows import convolution_form
 from cannery.ops.shared import epilogue
 from cannery.schedule.program import Step
 
@@ -30,7 +31,7 @@ def cut(graph: Graph) -> tuple[Step, ...]:
         if node.outputs[0] in taken:
             continue
         tail: list[Node] = []
-        if len(node.outputs) == 1 and _may_fuse(node):
+        if len(node.outputs) == 1 and _may_fuse(graph, node):
             tail = _chain(graph, node, index, position, reads, taken)
         taken.update(n.outputs[0] for n in tail)
         steps.append(make_step(graph, (node,), tuple(tail)))
@@ -57,7 +58,9 @@ def chains(graph: Graph, steps: Sequence[Step]) -> tuple[Step, ...]:
 
 
 def _linked(graph: Graph, step: Step, following: Step, reads: Mapping[str, int]) -> bool:
-    if len(step.outputs) != 1 or not _may_fuse(step.anchor) or not _may_fuse(following.anchor):
+    if len(step.outputs) != 1 or not all(
+        _may_fuse(graph, part.anchor) for part in (step, following)
+    ):
         return False
     alone = reads.get(step.output) == 1 and step.output not in graph.outputs
     inputs = following.anchor.inputs
@@ -89,12 +92,13 @@ def make_step(graph: Graph, anchors: tuple[Node, ...], epilogue_nodes: tuple[Nod
     return Step(anchors, epilogue_nodes, tuple(inputs), outputs)
 
 
-def _may_fuse(node: Node) -> bool:
+def _may_fuse(graph: Graph, node: Node) -> bool:
     """Whether an epilogue may follow a node: not a mere view of memory, not plain scalar code, and
     not where it reads again what it wrote.
     """
     apart = ("Reshape", "Identity", "Concat", "Lstm", "Gru", "Rnn")
-    return node.op.kind not in apart and not isinstance(node.op, ScalarOp)
+    plain = isinstance(node.op, ScalarOp) or convolution_form(graph, node) is not None
+    return node.op.kind not in apart and not plain
 
 
 def _read_counts(graph: Graph) -> dict[str, int]:

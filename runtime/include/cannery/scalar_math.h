@@ -339,6 +339,52 @@ CANNERY_INLINE float cannery_fmod(float a, float b)
     return i32x1_as_f32((int32_t)(sign | rest));
 }
 
+/* The weights of Keys' cubic with a = -0.75: at a distance of at most 1, and of 1 to 2. */
+CANNERY_INLINE float cannery_cubic_near(float t)
+{
+    return (1.25f * t - 2.25f) * t * t + 1.0f;
+}
+
+CANNERY_INLINE float cannery_cubic_far(float t)
+{
+    return ((-0.75f * t + 3.75f) * t - 6.0f) * t + 3.0f;
+}
+
+/* An index within 0..size-1: the nearest one, or the one where i falls when the row is mirrored at
+ * its ends, again and again; with `shared` the outermost elements are not repeated. */
+CANNERY_INLINE int cannery_clamped(int i, int size)
+{
+    return i < 0 ? 0 : i < size ? i : size - 1;
+}
+
+CANNERY_INLINE int cannery_mirrored(int i, int size, int shared)
+{
+    const int period = shared ? (size > 1 ? 2 * size - 2 : 1) : 2 * size;
+    const int rest = i % period;
+    const int turned = rest < 0 ? rest + period : rest;
+    return turned < size ? turned : period - (shared ? 0 : 1) - turned;
+}
+
+/* The remainder of a / b with the sign of b. */
+CANNERY_INLINE float cannery_mod(float a, float b)
+{
+    const float rest = cannery_fmod(a, b);
+    if (rest == 0.0f) {
+        return b < 0.0f ? -0.0f : 0.0f;
+    }
+    return (rest < 0.0f) != (b < 0.0f) ? rest + b : rest;
+}
+
+/* v to nearest even, plus zero, within low..high (of 16 bits at most); NaN gives low. */
+CANNERY_INLINE int32_t cannery_quantised(float v, int32_t zero, int32_t low, int32_t high)
+{
+    const float r = f32x1_round(v);
+    if (!(r > (float)(low - zero))) {
+        return low;
+    }
+    return r < (float)(high - zero) ? (int32_t)r + zero : high;
+}
+
 /* base^exponent modulo 2^64; of a negative exponent the whole part, and 0 for 0. */
 CANNERY_INLINE int64_t cannery_ipow(int64_t base, int64_t exponent)
 {

@@ -20,7 +20,7 @@ import numpy as np
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_model import STANDARD, OnnxNode, Reference, Subgraph, Unread
 from cannery.ir.graph import Array, GraphBuilder
-from cannery.ir.tensor import MAX_ELEMENTS, DType
+from cannery.ir.tensor import MAX_ELEMENTS, DType, TensorType
 from cannery.ops.concat.op import Concat
 from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Slice, Transpose
 from cannery.ops.registry import Op
@@ -339,6 +339,10 @@ class Scope:
     def scalar(self, label: str, number: float) -> str:
         """A float32 scalar `<name>/<label>`."""
         return self.constant(label, np.asarray(number, np.float32))
+
+    def type(self, name: str) -> TensorType:
+        """The type of a value of the graph."""
+        return self._builder.types[name]
 
     def result(self, name: str, perm: Perm | None = None) -> Computed:
         """The tensor that a value of the graph holds; by default as the ONNX model has it."""

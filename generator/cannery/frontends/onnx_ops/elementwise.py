@@ -13,6 +13,7 @@ from cannery.frontends.onnx_ops.base import (
     Perm,
     Scope,
     Value,
+    check_size,
     identity,
     operator,
 )
@@ -172,10 +173,17 @@ def unchanged(scope: Scope) -> Value:
 
 
 @operator("Dropout")
-def dropout(scope: Scope) -> Value:
-    """The input itself: nothing is dropped in inference."""
-    scope.ignore("seed", "ratio", "is_test")
+def dropout(scope: Scope) -> Sequence[Value]:
+    """The input itself, and a mask that keeps all: nothing is dropped in inference."""
+    scope.ignore("seed", "is_test")
+    x = scope.input(0)
     training = scope.known(2, "its modes")
     if training is not None and bool(training.any()):
-        raise UnsupportedError("it is in training mode", cure="export the model for inference")
-    return scope.input(0)
+        ratio = scope.known(1, "its ratios")
+        if ratio is None or bool(ratio.any()):
+            raise UnsupportedError("it is in training mode", cure="export the model for inference")
+    scope.ignore("ratio")
+    if scope.outputs < 2:
+        return [x]
+    check_size(x.shape)
+    return [x, Constant(np.ones(x.shape, np.bool_), f"{scope.name}/mask")]

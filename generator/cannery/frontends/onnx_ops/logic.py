@@ -5,10 +5,10 @@ from __future__ import annotations
 from cannery.errors import UnsupportedError
 from cannery.frontends.onnx_ops.base import Scope, Value, operator
 from cannery.frontends.onnx_ops.elementwise import aligned, apply, combined
+from cannery.frontends.onnx_ops.movement import as_type
 from cannery.ir.tensor import DType
 from cannery.ops.elementwise.binary import Pow
 from cannery.ops.logic import bits, compare, trigonometry
-from cannery.ops.movement.op import Cast
 from cannery.ops.registry import Op
 
 _BINARY: dict[str, Op] = {
@@ -66,11 +66,6 @@ def where(scope: Scope) -> Value:
     """One of two tensors, element by element."""
     names, perm = aligned(scope, [scope.input(k) for k in range(3)])
     return scope.result(scope.node(compare.Where(), names), perm)
-
-
-def as_type(scope: Scope, value: Value, dtype: DType, label: str) -> Value:
-    """A tensor converted to another element type."""
-    return value if scope.dtype(value) == dtype.value else apply(scope, Cast(dtype), value, label)
 
 
 @operator("Pow")

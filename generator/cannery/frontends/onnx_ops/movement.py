@@ -15,11 +15,13 @@ from cannery.frontends.onnx_ops.base import (
     Scope,
     Value,
     channels_last,
+    check_size,
     identity,
     operator,
 )
 from cannery.ir.tensor import DType
 from cannery.ops.concat.op import Concat
+from cannery.ops.indexing.gather import Gather
 from cannery.ops.movement.op import PAD_MODES, Cast, Expand, Pad, Reshape, Slice, Transpose
 
 
@@ -69,6 +71,14 @@ def cast(scope: Scope) -> Value:
         raise UnsupportedError(f"elements of {target} are not supported")
     name, perm = scope.as_is(x)
     return scope.result(scope.node(Cast(known[target]), [name]), perm)
+
+
+def as_type(scope: Scope, value: Value, dtype: DType, label: str) -> Value:
+    """A tensor converted to another element type."""
+    if scope.dtype(value) == dtype.value:
+        return value
+    name, perm = scope.as_is(value)
+    return scope.result(scope.node(Cast(dtype), [name], label), perm)
 
 
 @operator("Reshape")
@@ -202,6 +212,7 @@ def concat(scope: Scope) -> Value:
     if any(len(v.shape) != rank for v in values):
         raise ModelError(f"joins shapes {', '.join(str(v.shape) for v in values)}")
     axis = scope.axis(scope.integer("axis"), rank)
+    values = [v for v in values if v.shape[axis]] or values[:1]  # what is empty adds nothing
     perms = [v.perm for v in values if isinstance(v, Computed)]
     perm = next((p for p in perms if p != identity(rank)), identity(rank))
     names = [scope.place(v, perm) for v in values]
@@ -264,7 +275,7 @@ def _equal(total: int, count: int) -> tuple[int, ...]:
 def pad(scope: Scope) -> Value:
     """More elements around, or fewer where a pad is negative."""
     x = scope.input(0)
-    mode = scope.text("mode", "constant", PAD_MODES)
+    mode = scope.text("mode", "constant", (*PAD_MODES, "wrap"))
     given, value = _pads(scope)
     rank = len(x.shape)
     axes = scope.known_integers(3, "axes") if scope.opset >= 18 else None
@@ -277,6 +288,8 @@ def pad(scope: Scope) -> Value:
     if any(min(pair) < 0 for pair in pairs):
         x = _cropped(scope, x, pairs, mode)
         pairs = [(max(b, 0), max(e, 0)) for b, e in pairs]
+    if mode == "wrap":
+        return _wrapped(scope, x, pairs)
     name, perm = scope.as_is(x)
     op = Pad(tuple(pairs[p] for p in perm), value if mode == "constant" else 0.0, mode)
     return scope.result(scope.node(op, [name]), perm)
@@ -290,6 +303,21 @@ def _pads(scope: Scope) -> tuple[tuple[int, ...], float]:
         raise ModelError("has no pads")
     value = scope.known(2, "values")
     return given, 0.0 if value is None or not value.size else float(value.reshape(-1)[0])
+
+
+def _wrapped(scope: Scope, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
+    """A tensor that goes on from its beginning: elements at known places, axis after axis."""
+    for axis, (begin, end) in enumerate(pairs):
+        d = x.shape[axis]
+        if not begin + end:
+            continue
+        if not d:
+            raise ModelError(f"axis {axis} of shape {x.shape} holds nothing to be repeated")
+        check_size((begin + d + end,))
+        places = Constant(np.arange(-begin, d + end) % d, f"{scope.name}/places{axis}")
+        names = [scope.plain(x), scope.plain(places)]
+        x = scope.result(scope.node(Gather(axis), names, f"wrapped{axis}"))
+    return x
 
 
 def _cropped(scope: Scope, x: Value, pairs: Sequence[tuple[int, int]], mode: str) -> Value:

@@ -10,10 +10,11 @@ from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_ops.base import Computed, Constant, Scope, Value, operator
 from cannery.frontends.onnx_ops.elementwise import apply, combined
 from cannery.frontends.onnx_ops.movement import expanded
-from cannery.ops.elementwise.binary import Add, Div, Mul, Sub
+from cannery.frontends.onnx_ops.reduction import reduced
+from cannery.ops.elementwise.binary import Add, Div, Max, Mul, Sub
 from cannery.ops.elementwise.unary import Sqrt, Square
 from cannery.ops.normalization.op import BatchNormalization, GroupNormalization, LayerNormalization
-from cannery.ops.reduce.op import ReduceMean
+from cannery.ops.reduce.op import ReduceL1, ReduceL2, ReduceMean
 
 _EPSILON = 1e-5
 
@@ -145,3 +146,17 @@ def rms_normalization(scope: Scope) -> Value:
     root = scope.node(Sqrt(), [safe], "root")
     scaled = scope.node(Div(), [name, root], "scaled")
     return scope.result(scope.node(Mul(), [scaled, scope.plain(scale)]))
+
+
+@operator("LpNormalization")
+def lp_normalization(scope: Scope) -> Value:
+    """Divided by the 1-norm or 2-norm along an axis; 0 where that is 0."""
+    x = scope.input(0)
+    axis = scope.axis(scope.integer("axis", -1), len(x.shape))
+    order = scope.integer("p", 2)
+    if order not in (1, 2):
+        raise UnsupportedError(f"p {order}; 1 and 2 are supported")
+    norm = reduced(scope, ReduceL1 if order == 1 else ReduceL2, x, [axis], True, "norm")
+    # The least normal number: what is less is a sum of nothing but zeros, or near to them.
+    least = Constant(np.asarray(np.finfo(np.float32).tiny, np.float32), f"{scope.name}/least")
+    return combined(scope, Div(), x, combined(scope, Max(), norm, least, "positive"))

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+import numpy as np
+
 from cannery.errors import ModelError, UnsupportedError
-from cannery.frontends.onnx_ops.base import Computed, Scope, Value, operator
+from cannery.frontends.onnx_ops.base import (
+    Computed,
+    Constant,
+    Scope,
+    Value,
+    check_size,
+    operator,
+)
 from cannery.frontends.onnx_ops.elementwise import apply
 from cannery.ops.elementwise.unary import Log
 from cannery.ops.reduce import op as reduce
@@ -34,10 +43,10 @@ def reduced(
     axes: Sequence[int],
     keep: bool,
     label: str = "",
-) -> Computed:
+) -> Value:
     """A tensor without some axes, or with them as ones."""
     if not kind.empty and any(x.shape[a] == 0 for a in axes):
-        raise UnsupportedError("a reduction over no elements is not supported")
+        return _of_nothing(scope, kind, x, axes, keep)
     name, perm = scope.as_is(x)
     lying = tuple(sorted(perm.index(a) for a in axes))
     y = scope.node(kind(lying, keep), [name], label)
@@ -45,6 +54,22 @@ def reduced(
         return scope.result(y, perm)
     kept = [a for a in range(len(perm)) if a not in axes]
     return scope.result(y, tuple(kept.index(p) for p in perm if p in kept))
+
+
+def _of_nothing(
+    scope: Scope, kind: type[reduce.Reduction], x: Value, axes: Sequence[int], keep: bool
+) -> Constant:
+    """A reduction over no elements: the least or greatest of all numbers."""
+    if kind is reduce.ReduceMean:
+        raise UnsupportedError("the mean of no elements is not supported")
+    dtype = np.dtype(scope.dtype(x))
+    least, most = (-np.inf, np.inf) if dtype.kind == "f" else (False, True)
+    if dtype.kind in "iu":
+        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+    shape = [1 if a in axes else d for a, d in enumerate(x.shape) if keep or a not in axes]
+    check_size(shape)
+    value = most if kind is reduce.ReduceMin else least
+    return Constant(np.full(shape, value, dtype), f"{scope.name}/nothing")
 
 
 @operator(*_REDUCTIONS)

@@ -8,30 +8,71 @@ from math import floor
 
 import numpy as np
 
-from cannery.errors import ModelError, UnsupportedError
-from cannery.frontends.onnx_ops.base import Perm, Scope, Value, channels_last, identity, operator
+from cannery.errors import ModelError
+from cannery.frontends.onnx_ops.base import (
+    Perm,
+    Scope,
+    Value,
+    channels_last,
+    check_size,
+    identity,
+    operator,
+)
+from cannery.frontends.onnx_ops.interpolation import Resampling, interpolated
+from cannery.ops.resize.grid_sample import PADDINGS, GridSample
 from cannery.ops.resize.op import COORDINATES, ROUNDINGS, Resize
+
+#: (start, end) per axis, as parts of its size.
+Regions = tuple[tuple[float, float], ...]
 
 
 @operator("Resize")
 def resize(scope: Scope) -> Value:
-    """Nearest and linear; sizes or scales are known."""
+    """All modes; sizes or scales are known."""
+    mode = scope.text("mode", "nearest", ("nearest", "linear", "cubic"))
     if scope.opset < 11:
-        return _by_scales(scope, _scales(scope, 1), "asymmetric", "floor")
-    _check_attributes(scope)
-    mode = scope.text("mode", "nearest", ("nearest", "linear"))
-    coordinate = scope.text("coordinate_transformation_mode", "half_pixel", COORDINATES)
-    rounding = scope.text("nearest_mode", "round_prefer_floor", ROUNDINGS)
+        return _by_scales(scope, _scales(scope, 1), Resampling(mode, "asymmetric", "floor"))
+    how = _attributes(scope, mode)
     sizes = scope.known_integers(3, "sizes")
     x = scope.input(0)
     axes = scope.integers("axes", identity(len(x.shape)))
     policy = scope.text("keep_aspect_ratio_policy", "stretch")
+    roi = _regions(scope, axes, how)
     if not sizes:
         scales = dict(zip(scope.axes(axes, len(x.shape)), _in_order(scope, axes), strict=True))
         full = tuple(scales.get(a, 1.0) for a in range(len(x.shape)))
-        return _by_scales(scope, full, coordinate, rounding)
+        return _by_scales(scope, full, how, roi)
     target = _target(scope, x.shape, axes, sizes, policy)
-    return _resized(scope, target, None, mode, coordinate, rounding)
+    return _resized(scope, target, None, how, roi)
+
+
+def _attributes(scope: Scope, mode: str) -> Resampling:
+    coordinates = (*COORDINATES, "tf_crop_and_resize")
+    antialias = bool(scope.integer("antialias", 0))
+    return Resampling(
+        mode,
+        scope.text("coordinate_transformation_mode", "half_pixel", coordinates),
+        scope.text("nearest_mode", "round_prefer_floor", ROUNDINGS),
+        scope.number("cubic_coeff_a", -0.75),
+        antialias and mode != "nearest",
+        bool(scope.integer("exclude_outside", 0)) and mode == "cubic",
+        scope.number("extrapolation_value", 0.0),
+    )
+
+
+def _regions(scope: Scope, axes: Sequence[int], how: Resampling) -> Regions:
+    """Per axis the part of the input that is resized, 0 to 1; only where it has a meaning."""
+    rank = len(scope.input(0).shape)
+    regions = [(0.0, 1.0)] * rank
+    if how.coordinate != "tf_crop_and_resize":
+        return tuple(regions)
+    given = scope.known(1, "regions")
+    if given is None or given.size != 2 * len(axes):
+        raise ModelError("has no region to crop")
+    starts, ends = np.asarray(given, np.float64).reshape(2, -1)
+    for axis, start, end in zip(axes, starts, ends, strict=True):
+        regions[scope.axis(axis, rank)] = (float(start), float(end))
+    return tuple(regions)
 
 
 def _in_order(scope: Scope, axes: Sequence[int]) -> list[float]:
@@ -43,21 +84,14 @@ def _in_order(scope: Scope, axes: Sequence[int]) -> list[float]:
     return [s for _, s in sorted(zip((scope.axis(a, rank) for a in axes), scales, strict=True))]
 
 
-def _check_attributes(scope: Scope) -> None:
-    scope.ignore("cubic_coeff_a", "extrapolation_value")
-    if scope.integer("antialias", 0):
-        raise UnsupportedError("antialias is not supported")
-    if scope.integer("exclude_outside", 0):
-        raise UnsupportedError("exclude_outside is not supported")
-
-
 @operator("Upsample")
 def upsample(scope: Scope) -> Value:
     """Nearest and linear, from corner to corner."""
     scales = scope.raw("scales") if scope.opset < 9 else _scales(scope, 1)
     if not isinstance(scales, tuple):
         raise ModelError("has no scales")
-    return _by_scales(scope, scales, "asymmetric", "floor")
+    mode = scope.text("mode", "nearest", ("nearest", "linear"))
+    return _by_scales(scope, scales, Resampling(mode, "asymmetric", "floor"))
 
 
 def _scales(scope: Scope, index: int) -> tuple[float, ...]:
@@ -67,14 +101,15 @@ def _scales(scope: Scope, index: int) -> tuple[float, ...]:
     return tuple(float(s) for s in array.reshape(-1))
 
 
-def _by_scales(scope: Scope, scales: Sequence[float], coordinate: str, rounding: str) -> Value:
+def _by_scales(
+    scope: Scope, scales: Sequence[float], how: Resampling, regions: Regions = ()
+) -> Value:
     x = scope.input(0)
-    mode = scope.text("mode", "nearest", ("nearest", "linear"))
     sound = all(np.isfinite(s) and s > 0 for s in scales)
     if len(scales) != len(x.shape) or not sound:
         raise ModelError(f"scales {tuple(scales)} do not fit shape {x.shape}")
     target = tuple(_size(d, s) for d, s in zip(x.shape, scales, strict=True))
-    return _resized(scope, target, scales, mode, coordinate, rounding)
+    return _resized(scope, target, scales, how, regions or ((0.0, 1.0),) * len(x.shape))
 
 
 def _size(size: int, scale: float) -> int:
@@ -103,25 +138,45 @@ def _resized(
     scope: Scope,
     target: tuple[int, ...],
     scales: Sequence[float] | None,
-    mode: str,
-    coordinate: str,
-    rounding: str,
+    how: Resampling,
+    regions: Regions,
 ) -> Value:
     x = scope.input(0)
-    if x.shape == target and (scales is None or all(s == 1.0 for s in scales)):
+    check_size(target)
+    whole = all(region == (0.0, 1.0) for region in regions)
+    if x.shape == target and whole and (scales is None or all(s == 1.0 for s in scales)):
         return x
+    if not all(x.shape) or not all(target):
+        raise ModelError(f"shape {x.shape} cannot become {target}")
     perm = _images(x.shape, target)
+    if perm is None or how.mode == "cubic" or how.antialias or how.coordinate not in COORDINATES:
+        ratios = tuple(t / d for d, t in zip(x.shape, target, strict=True))
+        return interpolated(
+            scope, x, target, ratios if scales is None else tuple(scales), regions, how
+        )
     middle = perm[1:-1]
     chosen = () if scales is None else tuple(scales[p] for p in middle)
-    op = Resize(mode, tuple(target[p] for p in middle), coordinate, rounding, chosen)
+    sizes = tuple(target[p] for p in middle)
+    op = Resize(how.mode, sizes, how.coordinate, how.rounding, chosen)
     return scope.result(scope.node(op, [scope.place(x, perm)]), perm)
 
 
-def _images(shape: tuple[int, ...], target: tuple[int, ...]) -> Perm:
-    """A permutation whose first and last axes keep their sizes."""
+def _images(shape: tuple[int, ...], target: tuple[int, ...]) -> Perm | None:
+    """A permutation whose first and last axes keep their sizes, for 1 or 2 axes between them."""
     rank = len(shape)
     for perm in (channels_last(rank), identity(rank)):
-        ends = {perm[0], perm[-1]}
-        if 3 <= rank <= 4 and all(shape[a] == target[a] for a in ends):
+        if 3 <= rank <= 4 and all(shape[a] == target[a] for a in (perm[0], perm[-1])):
             return perm
-    raise UnsupportedError(f"from shape {shape} to {target}: it can change 1 or 2 spatial axes")
+    return None
+
+
+@operator("GridSample")
+def grid_sample(scope: Scope) -> Value:
+    """At positions from -1 to 1, two or three numbers each."""
+    x, grid = scope.input(0), scope.input(1)
+    mode = scope.text("mode", "linear", ("linear", "nearest", "cubic", "bilinear", "bicubic"))
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+    padding = scope.text("padding_mode", "zeros", PADDINGS)
+    op = GridSample(mode, padding, bool(scope.integer("align_corners", 0)))
+    y = scope.node(op, [scope.last(x), scope.plain(grid)])
+    return scope.result(y, channels_last(len(x.shape)))

@@ -31,6 +31,8 @@ def write_bounded(c: Body, name: str, index: str, size: int) -> None:
     c(f"{with_end} += {with_end} < 0 ? {size} : 0;")
     top = size - 1
     c(f"const int {name} = (int)({with_end} < 0 ? 0 : {with_end} > {top} ? {top} : {with_end});")
+    if size == 1:
+        c(f"(void){name};")
 
 
 def write_checked(c: Body, name: str, index: str, size: int) -> None:

@@ -9,7 +9,6 @@ from typing import ClassVar
 import numpy as np
 
 from cannery.ir.tensor import DType
-from cannery.ops.checks import require_type
 from cannery.ops.elementwise.integers import is_signed
 from cannery.ops.numeric import Numeric
 from cannery.ops.registry import register
@@ -91,36 +90,41 @@ class BitwiseNot(_Bitwise):
 @register
 @dataclass(frozen=True)
 class BitShift(Pointwise):
-    """a << b, or a >> b if `right`; b as large as the number of bits, or larger, leaves 0.
+    """a << b, or a >> b if `right`; where b is no place of a bit nothing is left but the sign.
 
-    Of unsigned integers; signed ones would need a sign convention that ONNX does not give.
+    Right shifts of signed integers keep the sign, left shifts lose what does not fit.
     """
 
     right: bool = False
 
     def result(self, *dtypes: DType) -> DType:
         """The dtype of the inputs."""
-        dtype = self.same_integers(*dtypes)
-        require_type(
-            not is_signed(dtype), self, f"works on unsigned integers, not on {dtype.value}"
-        )
-        return dtype
+        return self.same_integers(*dtypes)
 
     def value(self, *arrays: Numeric) -> Numeric:
         """Shifted."""
         a, b = arrays
         bits = a.dtype.itemsize * 8
-        inside = np.where(b < bits, b, 0).astype(a.dtype)
-        shifted = np.right_shift(a, inside) if self.right else np.left_shift(a, inside)
-        return np.where(b < bits, shifted, 0).astype(a.dtype)
+        fits = (b >= 0) & (b < bits)
+        inside = np.where(fits, b, 0).astype(a.dtype)
+        if self.right:
+            return np.where(fits, np.right_shift(a, inside), np.where(a < 0, -1, 0)).astype(a.dtype)
+        unsigned = np.dtype(f"u{a.dtype.itemsize}")
+        shifted = np.left_shift(a.astype(unsigned), inside.astype(unsigned))
+        return np.where(fits, shifted.astype(a.dtype), 0).astype(a.dtype)
 
     def expression(self, dtypes: tuple[DType, ...], args: tuple[str, ...]) -> str:
-        """Computed in an unsigned type that is not promoted."""
+        """Computed in an unsigned type that is not promoted; a negative a as its complement."""
         a, b = args
         wide = "uint64_t" if dtypes[0].bytes == 8 else "uint32_t"
-        sign = ">>" if self.right else "<<"
-        bits = dtypes[0].bytes * 8
-        return f"({dtypes[0].c_name})({b} < {bits} ? ({wide}){a} {sign} {b} : 0)"
+        bits, c = dtypes[0].bytes * 8, dtypes[0].c_name
+        signed = is_signed(dtypes[0])
+        fits = f"{b} >= 0 && {b} < {bits}" if signed else f"{b} < {bits}"
+        if not self.right:
+            return f"({c})({fits} ? ({wide}){a} << {b} : 0)"
+        if not signed:
+            return f"({c})({fits} ? ({wide}){a} >> {b} : 0)"
+        return f"({c})({a} < 0 ? ({fits} ? ~(~{a} >> {b}) : -1) : {fits} ? {a} >> {b} : 0)"
 
 
 @register
@@ -136,12 +140,11 @@ class Mod(Pointwise):
         """The dtype of the inputs."""
         dtype = self.same(*dtypes)
         if dtype is DType.FLOAT32:
-            require_type(self.fmod, self, "the remainder of floats is that of fmod")
             return dtype
         return self.same_integers(*dtypes)
 
     def value(self, *arrays: Numeric) -> Numeric:
-        """The remainder, exact."""
+        """The remainder; of floats that of fmod, or it plus b, rounded."""
         return np.fmod(*arrays) if self.fmod else np.mod(*arrays)
 
     def expression(self, dtypes: tuple[DType, ...], args: tuple[str, ...]) -> str:
@@ -149,7 +152,7 @@ class Mod(Pointwise):
         a, b = args
         c = dtypes[0].c_name
         if dtypes[0] is DType.FLOAT32:
-            return f"cannery_fmod({a}, {b})"
+            return f"{'cannery_fmod' if self.fmod else 'cannery_mod'}({a}, {b})"
         if not is_signed(dtypes[0]):
             return f"({c})({b} == 0 ? 0 : {a} % {b})"
         rest = f"{a} % {b}"

@@ -8,14 +8,19 @@ from dataclasses import dataclass, replace
 from cannery.emit.environment import offset, render
 from cannery.emit.words import Words
 from cannery.ir.graph import Node
+from cannery.ops.elementwise import Sigmoid, Tanh
 from cannery.ops.recurrent.base import SEQUENCE, Activation, Recurrent
-from cannery.ops.recurrent.op import Gru, Lstm
-from cannery.ops.recurrent.weights import Pass, cell_blocks
+from cannery.ops.recurrent.op import Gru, Lstm, Rnn
+from cannery.ops.recurrent.weights import Pass, sums_of
+from cannery.ops.registry import Elementwise
 from cannery.ops.shared.epilogue import CHANNEL_PADDING
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.gemm import Block, Gemm
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.schedule import MATH, Job
+
+#: The activation functions of most layers, by operator.
+_USUAL = {Lstm: (Sigmoid, Tanh, Tanh), Gru: (Sigmoid, Tanh), Rnn: ()}
 
 
 @dataclass(frozen=True)
@@ -30,13 +35,23 @@ class Cell:
 
     def function(self, index: int, t: str, name: str, *, gate: bool = True) -> list[str]:
         """Statements that apply an activation to a variable; what goes into gates is clipped."""
-        w, lines = Words(t), []
-        if gate and self.op.clip:
-            lines.append(f"{name} = {w.min(self.op.clip, w.max(-self.op.clip, name))};")
+        lines = self.clipped(t, name) if gate else []
         for f in self.functions[index]:
             form = self.form if self.form in f.approximations else ""
             lines.append(f"{name} = {f.c(t, name, form=form)};")
         return lines
+
+    def clipped(self, t: str, name: str) -> list[str]:
+        """A statement that clips what goes into a gate, where the layer does so."""
+        w = Words(t)
+        clipped = f"{name} = {w.min(self.op.clip, w.max(-self.op.clip, name))};"
+        return [clipped] if self.op.clip else []
+
+    @property
+    def joined(self) -> bool:
+        """Whether the gates and the cell have their usual functions, which share divisions."""
+        usual = all(map(_is_usual, self.functions, _USUAL[type(self.op)]))
+        return usual and not self.form and not (isinstance(self.op, Lstm) and self.op.coupled)
 
 
 @dataclass(frozen=True)
@@ -46,6 +61,10 @@ class Direction:
     index: int
     reverse: bool
     step: str
+
+
+def _is_usual(activation: Activation, kind: type[Elementwise]) -> bool:
+    return len(activation) == 1 and type(activation[0]) is kind
 
 
 def render_gates(
@@ -80,8 +99,8 @@ def render_gates(
         gru=isinstance(op, Gru),
         cells=list(cells.values()),
         steps_of=[names[functions] for functions in cells],
-        parts=[(p, blocks, cell_blocks(op, job.params, job.isa)) for p, blocks in parts],
-        g=g,
+        parts=[(p, blocks, sums_of(op, p, job.params, job.isa)) for p, blocks in parts],
+        g_all=g,
         g_first=replace(g, split=1),
         directions=directions,
         together=bool(job.params["together"]),
@@ -91,6 +110,7 @@ def render_gates(
         padded=padded,
         places=places,
         starts=_starts(op),
+        zeros=lambda block: [f"{v.t}_zero()" for v in block.vecs],
         zero=zero,
         runs=needs_weights(job, op),
         other=any(cell.peepholes or cell.bias for cell in cells.values()),

@@ -13,6 +13,7 @@ from cannery.layouts import Want
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.body import Body, Tensor
 from cannery.ops.scalar.integers import Write, integer_code
+from cannery.ops.scalar.windows import convolution_form
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
@@ -74,7 +75,9 @@ def _writer(graph: Graph, node: Node) -> Write | None:
     """What writes the statements of a node; None if nothing does."""
     if isinstance(node.op, ScalarOp):
         return node.op.write
-    return integer_code(node.op, graph.types[node.outputs[0]].dtype)
+    return convolution_form(graph, node) or integer_code(
+        node.op, graph.types[node.outputs[0]].dtype
+    )
 
 
 class _Operands:

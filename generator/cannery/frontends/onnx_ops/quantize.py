@@ -1,0 +1,151 @@
+"""Quantised tensors: scales and zero points of a tensor, of an axis, or of blocks along an axis."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.onnx_ops.arithmetic import element_type, window_pads
+from cannery.frontends.onnx_ops.base import Constant, Scope, Value, operator
+from cannery.frontends.onnx_ops.convolution import first, kernel_sizes, spatial_sizes
+from cannery.frontends.onnx_ops.elementwise import aligned
+from cannery.frontends.onnx_ops.movement import expanded
+from cannery.ops.elementwise.binary import Add
+from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear, Requantize
+from cannery.ops.quantize.products import ConvInteger, MatMulInteger
+
+
+def _spread(scope: Scope, value: Value, shape: tuple[int, ...], axis: int, label: str) -> Value:
+    """A scale or zero point so that it broadcasts to a tensor of `shape`."""
+    if not value.shape or (value.shape == (1,) and len(shape) != 1):
+        return scope.reshaped(value, (), label)
+    if len(value.shape) == 1:
+        if value.shape[0] != shape[axis]:
+            raise ModelError(f"{value.shape[0]} scales or zero points for an axis of {shape[axis]}")
+        return scope.reshaped(value, (*value.shape, *(1,) * (len(shape) - axis - 1)), label)
+    block = scope.integer("block_size", 0)
+    count = value.shape[axis]
+    fits = block >= 1 and count == -(-shape[axis] // block)
+    if not fits or any(
+        k != axis and d != e for k, (d, e) in enumerate(zip(value.shape, shape, strict=True))
+    ):
+        raise ModelError(f"scales of shape {value.shape} for {shape} in blocks of {block}")
+    if shape[axis] % block:
+        raise UnsupportedError(f"blocks of {block} that do not divide an axis of {shape[axis]}")
+    before, after = shape[:axis], shape[axis + 1 :]
+    thin = scope.reshaped(value, (*before, count, 1, *after), f"{label}/blocks")
+    wide = expanded(scope, thin, (*before, count, block, *after), f"{label}/expanded")
+    return scope.reshaped(wide, shape, label)
+
+
+def _linear(scope: Scope, op: QuantizeLinear | DequantizeLinear, dtype: str) -> Value:
+    """x, scale and zero point, which is 0 of `dtype` where it is absent."""
+    x, scale, zero = scope.input(0), scope.input(1), scope.optional(2)
+    axis = scope.integer("axis", 1)
+    rank = len(x.shape)
+    axis = scope.axis(axis, rank) if max(len(scale.shape), rank) > 1 and rank > axis else 0
+    scope.ignore("block_size", "saturate")
+    if zero is None:
+        zero = Constant(np.zeros((), dtype), f"{scope.name}/zero")
+    if scope.dtype(scale) != "float32":
+        raise UnsupportedError(f"a scale of {scope.dtype(scale)} is not supported")
+    parts = [x]
+    for value, label in ((scale, "scale"), (zero, "zero")):
+        parts.append(_spread(scope, value, x.shape, axis, label))
+    names, perm = aligned(scope, parts)
+    return scope.result(scope.node(op, names), perm)
+
+
+@operator("QuantizeLinear")
+def quantize_linear(scope: Scope) -> Value:
+    """Round to nearest even and saturate."""
+    number = scope.integer("output_dtype", 0)
+    precision = scope.integer("precision", 0)
+    if precision not in (0, 1):
+        raise UnsupportedError("a precision other than float32")
+    zero = scope.optional(2)
+    dtype = element_type(number).name if number else "uint8" if zero is None else scope.dtype(zero)
+    if zero is not None and dtype != scope.dtype(zero):
+        raise ModelError(f"its output is {dtype}, its zero point {scope.dtype(zero)}")
+    return _linear(scope, QuantizeLinear(), dtype)
+
+
+@operator("DequantizeLinear")
+def dequantize_linear(scope: Scope) -> Value:
+    """To float32."""
+    if scope.integer("output_dtype", 0) not in (0, 1):
+        raise UnsupportedError("an output other than float32")
+    return _linear(scope, DequantizeLinear(), scope.dtype(scope.input(0)))
+
+
+def _zero(scope: Scope, index: int, like: Value) -> Value:
+    """A zero point of `like`, 0 if it is absent."""
+    given = scope.optional(index)
+    if given is not None:
+        return given
+    return Constant(np.zeros((), scope.dtype(like)), f"{scope.name}/zero{index}")
+
+
+def _product(scope: Scope, a: Value, b: Value, zeros: tuple[Value, Value], label: str) -> str:
+    """(a - zero) (b - zero) in int32, as MatMul multiplies."""
+    if len(a.shape) < 2 or len(b.shape) < 2:
+        raise UnsupportedError("a product with a vector is not supported")
+    za, zb = zeros
+    if len(za.shape) == 1 and za.shape[0] > 1:
+        za = scope.reshaped(za, (*za.shape, 1), "zero_a")
+    return scope.node(MatMulInteger(), [scope.plain(v) for v in (a, b, za, zb)], label)
+
+
+@operator("MatMulInteger")
+def matmul_integer(scope: Scope) -> Value:
+    """8-bit numbers to int32."""
+    a, b = scope.input(0), scope.input(1)
+    zeros = (_zero(scope, 2, a), _zero(scope, 3, b))
+    return scope.result(_product(scope, a, b, zeros, ""))
+
+
+@operator("QLinearMatMul")
+def qlinear_matmul(scope: Scope) -> Value:
+    """8-bit numbers to 8-bit numbers."""
+    a, b = scope.input(0), scope.input(3)
+    total = _product(scope, a, b, (scope.input(2), scope.input(5)), "sums")
+    scales = [scope.input(k) for k in (1, 4, 6)]
+    if any(scope.dtype(s) != "float32" for s in scales):
+        raise UnsupportedError("scales other than float32 are not supported")
+    if len(scales[0].shape) == 1 and scales[0].shape[0] > 1:
+        scales[0] = scope.reshaped(scales[0], (*scales[0].shape, 1), "scale_a")
+    names = [total, *map(scope.plain, scales), scope.plain(scope.input(7))]
+    return scope.result(scope.node(Requantize(), names))
+
+
+def _convolution(scope: Scope, x: Value, w: Value, zx: Value, zw: Value, label: str) -> str:
+    """Sums in int32, channels last."""
+    spatial = spatial_sizes(scope, x)
+    rank = len(spatial)
+    kernel = kernel_sizes(scope, w, rank)
+    strides = scope.integers("strides", (1,) * rank, rank)
+    dilations = scope.integers("dilations", (1,) * rank, rank)
+    pads = window_pads(scope, spatial, kernel, strides, dilations)
+    op = ConvInteger(strides, pads, dilations, scope.integer("group", 1))
+    weight = scope.place(w, (*range(2, rank + 2), 1, 0))
+    zeros = [scope.plain(scope.reshaped(z, (int(np.prod(z.shape)),), "zero")) for z in (zx, zw)]
+    return scope.node(op, [scope.last(x), weight, *zeros], label)
+
+
+@operator("ConvInteger")
+def conv_integer(scope: Scope) -> Value:
+    """8-bit numbers to int32."""
+    x, w = scope.input(0), scope.input(1)
+    return first(scope, _convolution(scope, x, w, _zero(scope, 2, x), _zero(scope, 3, w), ""))
+
+
+@operator("QLinearConv")
+def qlinear_conv(scope: Scope) -> Value:
+    """8-bit numbers to 8-bit numbers; the bias is int32 of scale x_scale * w_scale."""
+    x, w = scope.input(0), scope.input(3)
+    total = _convolution(scope, x, w, scope.input(2), scope.input(5), "sums")
+    bias = scope.optional(8)
+    if bias is not None:
+        total = scope.node(Add(), [total, scope.plain(bias)], "biased")
+    scales = [scope.plain(scope.input(k)) for k in (1, 4, 6)]
+    return first(scope, scope.node(Requantize(), [total, *scales, scope.plain(scope.input(7))]))

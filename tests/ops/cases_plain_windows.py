@@ -1,0 +1,86 @@
+"""Plain C of windows and samples: computed weights, quantised numbers, positions, resampling."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cannery.ir.tensor import DType
+from cannery.ops.conv.op import Conv
+from cannery.ops.conv_transpose.op import ConvTranspose
+from cannery.ops.ordering.pool_places import PoolPlaces
+from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear, Requantize
+from cannery.ops.quantize.products import ConvInteger, MatMulInteger
+from cannery.ops.resize.grid_sample import MODES, PADDINGS, GridSample
+from cannery.ops.resize.interpolate import Interpolate
+from ops.cases_scalar import F32, INT8, INT32, UINT8, plain
+
+_PADS = ((1, 0), (2, 1))
+for _group in (1, 2):
+    _conv = Conv((2, 1), _PADS, (1, 2), _group)
+    plain(f"conv_{_group}", _conv, ((2, 5, 6, 4), F32), ((3, 2, 4 // _group, 6), F32), ((6,), F32))
+    _transposed = ConvTranspose((2, 1), ((1, 0), (0, 1)), (1, 2), (1, 0), _group)
+    plain(f"conv_transpose_{_group}", _transposed, ((2, 3, 4, 4), F32), ((3, 2, 3, 4), F32))
+plain(
+    "conv_one_pixel", Conv((1, 1), ((0, 0),) * 2, (1, 1)), ((1, 1, 1, 3), F32), ((1, 1, 3, 2), F32)
+)
+_cube = ConvTranspose((2, 1, 2), ((0, 1), (1, 0), (0, 0)), (1, 1, 1), (0, 0, 1))
+_weight = np.linspace(-1, 1, 2 * 3 * 2 * 2 * 3, dtype=np.float32).reshape(2, 3, 2, 2, 3)
+plain("conv_transpose_3d", _cube, ((1, 2, 3, 3, 3), F32), _weight, np.ones(2, np.float32))
+for _columns in (False, True):
+    _pool = PoolPlaces((2, 3), (1, 2), ((1, 0), (1, 1)), (2, 1), _columns)
+    plain(f"pool_places_{_columns:d}", _pool, ((2, 3, 4, 5), F32))
+plain(
+    "pool_places_3d",
+    PoolPlaces((2,) * 3, (2,) * 3, ((0, 0),) * 3, (1,) * 3),
+    ((1, 2, 4, 4, 4), F32),
+)
+
+_scale, _scales = np.float32(0.037), np.array([0.02, 0.3, 4.0], np.float32)
+_ties = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 1e9, -1e9, np.inf, 127.5], np.float32)
+for _dtype in (UINT8, INT8, DType.UINT16, DType.INT16):
+    _zero = np.asarray(7, _dtype.numpy)
+    plain(f"quantize_{_dtype.value}", QuantizeLinear(), ((4, 3), F32), _scales, _zero)
+    plain(f"quantize_ties_{_dtype.value}", QuantizeLinear(), _ties, np.float32([1]), _zero)
+    plain(f"dequantize_{_dtype.value}", DequantizeLinear(), ((4, 3), _dtype), _scales, _zero)
+plain("quantize_any", QuantizeLinear(), ((4, 3), INT32), np.float32([1e7]), ((4, 1), UINT8))
+plain("dequantize_int32", DequantizeLinear(), ((4, 3), INT32), _scales, np.asarray(0, np.int32))
+plain(
+    "requantize", Requantize(), ((2, 5, 3), INT32), np.float32([1e-7]), _scales, np.float32([0.3]),
+    np.asarray(-5, np.int8),
+)  # fmt: skip
+plain(
+    "matmul_integer", MatMulInteger(), ((2, 3, 5), UINT8), ((5, 4), INT8), ((3, 1), UINT8),
+    ((4,), INT8),
+)  # fmt: skip
+plain(
+    "matmul_integer_batch", MatMulInteger(), ((3, 5), INT8), ((2, 5, 4), UINT8),
+    np.asarray(3, np.int8), np.asarray(250, np.uint8),
+)  # fmt: skip
+for _group in (1, 2):
+    _kernel = np.arange(3 * 2 * (4 // _group) * 6).astype(np.int8).reshape(3, 2, 4 // _group, 6)
+    plain(
+        f"conv_integer_{_group}", ConvInteger((2, 1), _PADS, (1, 2), _group),
+        ((2, 5, 6, 4), UINT8), _kernel, np.uint8([128]), np.arange(6).astype(np.int8),
+    )  # fmt: skip
+plain(
+    "conv_integer_computed", ConvInteger((1,), ((1, 1),), (1,)), ((1, 5, 2), INT8),
+    ((3, 2, 3), INT8), ((1,), INT8), ((1,), INT8),
+)  # fmt: skip
+
+_places = np.array([[0, 1], [1, 3], [3, 3]], np.int32)
+_weights = np.array([[0.5, 0.5], [1.25, -0.25], [1, 0]], np.float32)
+for _axis in range(3):
+    _shape = tuple(4 if a == _axis else 3 for a in range(3))
+    plain(f"interpolate_{_axis}", Interpolate(_axis), (_shape, F32), _places, _weights)
+plain("interpolate_one", Interpolate(0), ((1, 5), F32), _places * 0, _weights)
+
+for _mode in MODES:
+    for _padding in PADDINGS:
+        for _align in (False, True):
+            plain(
+                f"grid_{_mode}_{_padding}_{_align:d}", GridSample(_mode, _padding, _align),
+                ((2, 4, 5, 3), F32), ((2, 3, 4, 2), F32),
+            )  # fmt: skip
+plain("grid_3d", GridSample(), ((1, 3, 4, 5, 2), F32), ((1, 2, 3, 2, 3), F32))
+_far = np.array([1e30, -1e30, np.inf, -np.inf, 2, 0], np.float32).reshape(1, 3, 2)
+plain("grid_far", GridSample("linear", "reflection"), ((1, 4, 1), F32), _far[..., :1])
