@@ -150,8 +150,8 @@ def test_cannery_alone(tmp_path: Path) -> None:
         noops = Noops(tmp_path / "noop", settings, stack)
         contest = compare(model, settings, tmp_path / "work", noops, as_given=False)
     assert contest.macs == 16352
-    found = [(r.name, r.threads) for r in contest.results]
-    assert found == [(f"Cannery {order}", n) for order in ("nhwc", "nchw") for n in (1, 2)]
+    names = [(r.name, r.threads) for r in contest.results]
+    assert names == [(f"Cannery {order}", n) for order in ("nhwc", "nchw") for n in (1, 2)]
     for found in contest.results:
         assert found.error < 1e-5
         assert 0 < found.us < 1e5
