@@ -39,6 +39,7 @@ class Call:
         """What the function is called with to compute some rows or units."""
         found = [*self.pointers, *([scratch] if self.kernel.scratch_bytes else [])]
         found += [*(rows if self.kernel.band else ()), *(units if self.kernel.units else ())]
+        found += ["length"] if self.kernel.stops else []
         return tuple(found)
 
 
@@ -66,6 +67,7 @@ def make_job(
         tuple(b.layout for b in writes),
         frozenset(k for k, b in enumerate(reads) if b.root in roots),
         cut,
+        stops=program.graph.length is not None,
     )
 
 

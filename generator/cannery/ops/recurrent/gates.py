@@ -135,8 +135,9 @@ class RecurrentGates(Schedule):
         constants += _others(job, op, anchor)
         code, scratch, units = render_gates(job, op, g, parts)
         return Kernel(
-            code, tuple(constants), 4 * scratch, needs_math=_needs_math(op), whole=True, units=units
-        )
+            code, tuple(constants), 4 * scratch, needs_math=_needs_math(op), whole=True,
+            units=units, stops=job.stops,
+        )  # fmt: skip
 
 
 def weights_name(job: Job, part: Pass, direction: int) -> str:
@@ -175,7 +176,7 @@ def _others(job: Job, op: Recurrent, anchor: Node) -> list[ConstArray]:
         if value in job.graph.constants:
             name = f"{job.symbol}_{'hc'[index]}0"
             found.append(ConstArray(name, job.constant(value), "initial state"))
-        elif index == 0 and not value and not begins_at_zero(op, anchor):
+        elif index == 0 and not value and not begins_at_zero(job, op):
             n = job.type(anchor.inputs[0]).shape[0]
             zeros = np.zeros((n, op.directions * op.cells), np.float32)
             found.append(ConstArray(f"{job.symbol}_h0", zeros, "initial state"))

@@ -80,7 +80,7 @@ def render_gates(
         for d in range(op.directions)
     ]
     padded = op.cells + CHANNEL_PADDING
-    zero = begins_at_zero(op, anchor)
+    zero = begins_at_zero(job, op)
     samples = job.type(anchor.inputs[0]).shape[0]
     units = (samples if samples > 1 else op.directions) if job.cut else 0
     units = units if units > 1 else 0
@@ -91,7 +91,8 @@ def render_gates(
     code = render(
         "ops/recurrent/gates.c.j2",
         describe=describe(job),
-        signature=signature(job, scratch=bool(scratch), units=units > 0),
+        signature=signature(job, scratch=bool(scratch), units=units > 0, stops=job.stops),
+        stops=job.stops,
         cut=("samples" if samples > 1 else "directions") if units else "",
         symbol=job.symbol,
         op=op,
@@ -154,16 +155,20 @@ def _outputs(job: Job, op: Recurrent) -> dict[str, tuple[str, int, int]]:
     }
 
 
-def begins_at_zero(op: Recurrent, anchor: Node) -> bool:
-    """Whether no initial state is given, so that the first step needs no recurrent product."""
-    return not any(anchor.inputs[2 : 2 + op.states]) and 0 not in op.lengths
+def begins_at_zero(job: Job, op: Recurrent) -> bool:
+    """Whether no initial state is given, so that the first step needs no recurrent product.
+
+    Without any step the initial state is the last one, too: then it has to be somewhere.
+    """
+    given = any(job.step.anchor.inputs[2 : 2 + op.states])
+    return not (given or job.stops or 0 in op.lengths)
 
 
 def needs_weights(job: Job, op: Recurrent) -> bool:
     """Whether any step reads the last output."""
     anchor = job.step.anchor
     steps = max(op.lengths, default=job.type(anchor.inputs[0]).shape[1])
-    return steps > 1 or not begins_at_zero(op, anchor)
+    return steps > 1 or not begins_at_zero(job, op)
 
 
 def _starts(op: Recurrent) -> Callable[[Cell, Pass, Block], list[str]]:
@@ -183,7 +188,7 @@ def _initial(job: Job, op: Recurrent, anchor: Node, index: int) -> str:
     """Where an initial state of sample n begins; empty if there is none, for cells zero then."""
     value = anchor.inputs[2 + index] if len(anchor.inputs) > 2 + index else ""
     if value not in job.step.inputs:
-        constant = value or (index == 0 and not begins_at_zero(op, anchor))
+        constant = value or (index == 0 and not begins_at_zero(job, op))
         return f"{job.symbol}_{'hc'[index]}0 + n * {op.directions * op.cells}" if constant else ""
     place = job.step.inputs.index(value)
     layout = job.inputs[place]
