@@ -109,6 +109,14 @@ def test_a_contestant_that_fails_tells_its_last_words(tmp_path: Path) -> None:
         serve("rival", command, tmp_path)
 
 
+def test_rivals_install_nothing(tmp_path: Path) -> None:
+    """A rival that runs pip finds not even pip."""
+    options = ["--dry-run", "--ignore-installed", "--no-deps", "pip"]
+    command = [sys.executable, "-m", "pip", "install", *options]
+    with pytest.raises(ToolchainError, match="No matching distribution found for pip"):
+        serve("rival", command, tmp_path)
+
+
 def test_a_contestant_that_ends_while_it_is_timed(tmp_path: Path) -> None:
     words = 'print(\'{"remark": "", "outputs": []}\'); raise SystemExit(\'out of memory\')'
     served = serve("rival", [sys.executable, "-c", words], tmp_path)
