@@ -63,6 +63,7 @@ class Options:
     many: int = 1
     parallel: bool = False
     openmp: bool = False
+    peepholes: Path | None = None
     streaming: bool = False
     variable_length: bool = False
     state: Mapping[str, str] = field(default_factory=dict)
@@ -258,6 +259,8 @@ SPECS: tuple[Spec, ...] = (
          _chunk, "N"),
     Spec("parallel", _FLAG, "Also <name>_run_parallel, on the cores that a pool of threads gives."),
     Spec("openmp", _FLAG, "PARALLEL, and OpenMP's threads as a pool, <name>_openmp."),
+    Spec("peepholes", _ONE, "Peepholes of LSTM layers: a .npz file with an array for each.",
+         Path, "FILE", is_path=True),
     Spec("streaming", _FLAG,
          "One step of a recurrent network per call, the state with the caller."),
     Spec("variable_length", _FLAG,

@@ -13,6 +13,7 @@ from cannery.emit.interface import check_views
 from cannery.emit.source import Source, make_source
 from cannery.frontends import ImportOptions, load_graph
 from cannery.frontends.lengths import to_variable_length, with_times
+from cannery.frontends.peepholes import add_peepholes
 from cannery.frontends.streaming import declare_states, to_streaming
 from cannery.ir.graph import Graph
 from cannery.ir.printer import format_graph
@@ -49,6 +50,8 @@ class Compiled:
 def load_model(options: Options) -> Graph:
     """The model's graph as the file has it: the judge. Raises ModelError or UnsupportedError."""
     graph = declare_states(load_graph(options.model, _import_options(options)), options.state)
+    if options.peepholes:
+        graph = add_peepholes(graph, options.peepholes)
     verify(graph, after="import")
     if options.streaming:
         graph = to_streaming(graph)
