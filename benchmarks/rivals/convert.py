@@ -16,6 +16,7 @@ from cannery.errors import ToolchainError
 from cannery.ir.graph import Graph
 from cannery.ir.orders import model_type
 from rivals.onnx_writer import onnx_model
+from rivals.served import rival_environment
 
 _TIMEOUT = 1800.0
 
@@ -118,7 +119,7 @@ def _program(name: str) -> str:
 def _run(command: Sequence[str], folder: Path) -> None:
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, errors="replace", check=False,
-        timeout=_TIMEOUT, stdin=subprocess.DEVNULL,
+        timeout=_TIMEOUT, stdin=subprocess.DEVNULL, env=rival_environment(),
     )  # fmt: skip
     if done.returncode:
         lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]

@@ -12,7 +12,7 @@ from cannery.emit.dispatch import dispatching_files, part_name
 from cannery.emit.files import output_files
 from cannery.emit.source import Source
 from cannery.passes import run_passes
-from cannery.schedule.cores import Cores, pieces
+from cannery.schedule.cores import Cores
 from cannery.target.isa import isa
 from emit.c_programs import LANGUAGES, Files, build, compile_file, network, run, write_all
 from emit.test_many import two_heads
@@ -59,14 +59,6 @@ def test_small_steps_stay_on_one_thread() -> None:
     assert b"no step is worth the meeting" in made["net.c"]
     cut = json.loads(output_files(source(), "test")["net.json"])["parallel"]["steps"]
     assert any(step["axis"] == "rows" and step["parts"] > 1 for step in cut)
-
-
-@pytest.mark.parametrize(
-    ("us", "parts", "expected"),
-    [(4.0, 9, 1), (9.9, 9, 1), (10.0, 9, 2), (99.0, 9, 9), (99.0, 1, 1)],
-)
-def test_a_piece_is_worth_the_meeting(us: float, parts: int, expected: int) -> None:
-    assert pieces(us, parts, Cores(piece_us=5.0)) == expected
 
 
 MAIN = """
