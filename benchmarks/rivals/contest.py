@@ -150,7 +150,7 @@ class _Arena:
                     self.absent[title] = str(error)
 
     def _orders(self, rival: Rival) -> tuple[str, ...]:
-        given = ("model",) if self.as_given and rival.format != "tflite" else ()
+        given = ("model",) if self.as_given and rival.format not in ("tflite", "torch") else ()
         return (*given, *rival.orders)
 
     def _our_options(self) -> Iterator[Options]:
