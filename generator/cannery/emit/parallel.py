@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from cannery.emit.environment import render
 from cannery.emit.halo import clear_lines
+from cannery.emit.interface import LENGTH
 from cannery.emit.pieces import CutStep, piece_calls
 from cannery.emit.steps import Call, call_text, root_variables
 from cannery.memory.plan import align
@@ -124,7 +125,9 @@ class _Text:
     def share(self) -> str:
         """The arguments of `run_many` for a share of the inputs, behind their number."""
         found = []
-        for tensor in (*self.source.inputs, *self.source.outputs):
+        for number, tensor in enumerate((*self.source.inputs, *self.source.outputs)):
+            if self.source.max_length and number == len(self.source.inputs):
+                found.append(f"shared->io_{LENGTH}s + first")
             step = "" if tensor.view else f" * {tensor.type.elements}u"
             found.append(f"shared->io_{tensor.name} + (size_t)first{step}")
             found += [f"shared->io_{stride}" for stride in tensor.strides]
@@ -173,7 +176,8 @@ class _Text:
         """The body of a function that computes one piece."""
         call = self.call(cut)
         lines = self.declarations([cut.index], "shared->io_")
-        lines += [f"const int32_t {name} = shared->io_{name};" for name in self.strides(cut)]
+        numbers = [*self.strides(cut), *([LENGTH] if call.kernel.stops else [])]
+        lines += [f"const int32_t {name} = shared->io_{name};" for name in numbers]
         scratch = ""
         if call.kernel.scratch_bytes:
             scratch = "scratch"
