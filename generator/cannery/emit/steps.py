@@ -100,9 +100,9 @@ def unused_roots(program: Program) -> set[str]:
     return {n for n, b in program.buffers.items() if b.root == n and n not in used}
 
 
-def call_text(call: Call) -> Sequence[str]:
-    """The statements that run a step."""
-    text = f"{call.symbol}({', '.join(call.arguments)});"
+def call_text(call: Call, text: str = "") -> Sequence[str]:
+    """The statements that run a step, or `text` in place of its call, for each image."""
+    text = text or f"{call.symbol}({', '.join(call.arguments)});"
     if call.images > 1:
         return [f"for (int n = 0; n < {call.images}; ++n) {{", text, "}"]
     return [text]

@@ -93,7 +93,7 @@ def render_gates(
         describe=describe(job),
         signature=signature(job, scratch=bool(scratch), units=units > 0, stops=job.stops),
         stops=job.stops,
-        cut=("samples" if samples > 1 else "directions") if units else "",
+        axis=("samples" if samples > 1 else "directions") if units else "",
         symbol=job.symbol,
         op=op,
         lstm=isinstance(op, Lstm),
