@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from numpy.typing import NDArray
 
 import cannery
 from cannery.api import Net
+from cannery.cli import cli
 from cannery.cli.files import write_files
 from cannery.errors import CanneryError, OptionError, UnsupportedError
 from cannery.options import make_options
@@ -281,3 +283,12 @@ def test_programs(tmp_path: Path, language: str, isas: tuple[str, ...]) -> None:
     program = folder / "program"
     subprocess.run([LANGUAGES["c++11 g++"][0], *objects, "-o", program, "-lm"], check=True)
     assert subprocess.run([program], check=False).returncode == 0
+
+
+def test_inspect_shows_the_call(tmp_path: Path) -> None:
+    file = write_h5(tmp_path / "net.h5", stack(None))
+    done = CliRunner().invoke(cli, ["inspect", str(file), "--streaming"])
+    assert "add_nn_model(net MODEL net.h5 STREAMING)" in done.output
+    assert "net_step(state, x, scores);" in done.output
+    done = CliRunner().invoke(cli, ["inspect", str(file), "--variable-length", "--dim", "x.1=9"])
+    assert "net_run(x, length, scores);" in done.output
