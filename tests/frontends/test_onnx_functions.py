@@ -66,7 +66,7 @@ def test_functions_of_a_model_are_inlined(tmp_path: Path) -> None:
 def test_a_function_that_calls_itself_is_an_error(tmp_path: Path) -> None:
     again = function("F", ["a"], ["b"], [helper.make_node("F", ["a"], ["b"], domain="mine")])
     proto = with_functions(model([node("F", ["x"], ["y"], domain="mine")], {"x": [2]}), again)
-    with pytest.raises(ModelError, match="too deeply or too often"):
+    with pytest.raises(ModelError, match=r"too deeply or too often|more than 20000 nodes"):
         load(tmp_path, proto)
 
 
@@ -79,7 +79,7 @@ def test_a_tree_of_functions_ends_with_one_error(tmp_path: Path) -> None:
         functions.append(function(f"F{k}", ["v0"], ["v8"], calls))
     nodes = [node("F0", ["x"], ["y"], domain="mine")]
     proto = with_functions(model(nodes, {"x": [2]}), *functions)
-    with pytest.raises(ModelError, match="too deeply or too often"):
+    with pytest.raises(ModelError, match=r"too deeply or too often|more than 20000 nodes"):
         load(tmp_path, proto)
 
 
@@ -151,5 +151,5 @@ def test_loops_are_unrolled(tmp_path: Path) -> None:
 
 
 def test_endless_loops_end_with_one_error(tmp_path: Path) -> None:
-    with pytest.raises(CanneryError, match="too deeply or too often"):
+    with pytest.raises(CanneryError, match=r"too deeply or too often|more than 20000 nodes"):
         load(tmp_path, loop(2**60))
