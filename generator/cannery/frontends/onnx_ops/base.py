@@ -25,7 +25,8 @@ from cannery.ir.graph import Array, GraphBuilder
 from cannery.ir.tensor import MAX_ELEMENTS, DType, TensorType
 from cannery.ops.concat.op import Concat
 from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Slice, Transpose
-from cannery.ops.registry import Op
+from cannery.ops.reduce.op import Reduction
+from cannery.ops.registry import Elementwise, Op
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.integers import takes_integers
 
@@ -242,6 +243,15 @@ class Scope:
             raise ModelError(f"{what} are no list of integers")
         return tuple(int(v) for v in array.reshape(-1))
 
+    def known_integer(self, index: int, what: str) -> int | None:
+        """A constant integer, None if it is absent; ModelError unless it is one number."""
+        array = self.known(index, what)
+        if array is None:
+            return None
+        if array.size != 1 or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
+            raise ModelError(f"{what} are {array.dtype}{array.shape}, expected one number")
+        return int(array.reshape(-1)[0])
+
     def known_floats(self, index: int, what: str, shape: tuple[int, ...]) -> Array | None:
         """A constant of floats, None if it is absent; ModelError unless it has `shape`."""
         array = self.known(index, what)
@@ -338,7 +348,10 @@ class Scope:
         if isinstance(op, (*_ANY_TYPE, ScalarOp)):
             return
         for name in inputs:
-            dtype = self._builder.types[name].dtype if name else DType.FLOAT32
+            type_ = self._builder.types[name] if name else TensorType(())
+            if not type_.elements and not isinstance(op, (Elementwise, Reduction)):
+                raise UnsupportedError(f"{op.kind} of a tensor without elements is not supported")
+            dtype = type_.dtype
             if dtype is not DType.FLOAT32 and not takes_integers(op, dtype):
                 raise UnsupportedError(f"{op.kind} of {dtype.value} is not supported")
 

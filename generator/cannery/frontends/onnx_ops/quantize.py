@@ -19,6 +19,8 @@ def _spread(scope: Scope, value: Value, shape: tuple[int, ...], axis: int, label
     """A scale or zero point so that it broadcasts to a tensor of `shape`."""
     if not value.shape or (value.shape == (1,) and len(shape) != 1):
         return scope.reshaped(value, (), label)
+    if len(value.shape) > len(shape):
+        raise ModelError(f"scales or zero points {value.shape} for a tensor of shape {shape}")
     if len(value.shape) == 1:
         if value.shape[0] != shape[axis]:
             raise ModelError(f"{value.shape[0]} scales or zero points for an axis of {shape[axis]}")
