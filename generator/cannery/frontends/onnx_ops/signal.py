@@ -102,6 +102,8 @@ def stft(scope: Scope) -> Value:
     x, window = scope.input(0), scope.optional(2)
     if len(x.shape) == 2:
         x = scope.reshaped(x, (*x.shape, 1), "real")
+    if len(x.shape) != 3 or (window is not None and len(window.shape) != 1):
+        raise ModelError(f"its signal has shape {x.shape}, expected batch, length and parts")
     step = scope.known_integer(1, "steps")
     size = scope.known_integer(3, "lengths")
     if size is None:
