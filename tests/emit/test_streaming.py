@@ -287,8 +287,11 @@ CPP_BODY = """net::Net one, two;
     }"""
 
 
-@pytest.mark.parametrize("isas", [("sse2",), ("avx2", "sse2")], ids=["one", "several"])
-@pytest.mark.parametrize("language", ["c99 gcc", "c++11 clang"])
+@pytest.mark.parametrize(
+    ("language", "isas"),
+    [("c99 gcc", ("sse2",)), ("c++11 clang", ("avx2", "sse2"))],
+    ids=["one", "several"],
+)
 def test_programs(tmp_path: Path, language: str, isas: tuple[str, ...]) -> None:
     """C and C++ callers, without a warning; with a choice of instruction sets, too."""
     import subprocess
