@@ -8,16 +8,9 @@ import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_ops.arithmetic import element_type
-from cannery.frontends.onnx_ops.base import (
-    MAX_CONSTANT,
-    Computed,
-    Constant,
-    Scope,
-    Value,
-    check_size,
-    operator,
-)
+from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.movement import sliced, whole, without
+from cannery.frontends.onnx_ops.values import MAX_CONSTANT, Computed, Constant, Value, check_size
 from cannery.ops.indexing import gather as gathers
 from cannery.ops.indexing import scatter as scatters
 from cannery.ops.indexing.masks import OneHot, ReverseSequence, Trilu

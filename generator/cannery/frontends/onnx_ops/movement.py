@@ -9,17 +9,15 @@ import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_ops.arithmetic import bounds_of_slices, element_type, target_shape
-from cannery.frontends.onnx_ops.base import (
+from cannery.frontends.onnx_ops.base import MAX_NODES, Scope, operator
+from cannery.frontends.onnx_ops.values import (
     MAX_CONSTANT,
-    MAX_NODES,
     Computed,
     Constant,
-    Scope,
     Value,
     channels_last,
     check_size,
     identity,
-    operator,
 )
 from cannery.ir.tensor import DType
 from cannery.ops.concat.op import Concat

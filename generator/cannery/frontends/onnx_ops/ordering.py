@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from math import prod
 
 from cannery.errors import ModelError
-from cannery.frontends.onnx_ops.base import Scope, Value, operator
+from cannery.frontends.onnx_ops.base import Scope, operator
+from cannery.frontends.onnx_ops.values import Value
 from cannery.ops.ordering.cumulative import CumProd, CumSum
 from cannery.ops.ordering.extremes import ArgMax, ArgMin, Hardmax, TopK
 

@@ -6,10 +6,11 @@ import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_ops.arithmetic import element_type, window_pads
-from cannery.frontends.onnx_ops.base import Constant, Scope, Value, operator
+from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.convolution import first, kernel_sizes, spatial_sizes
 from cannery.frontends.onnx_ops.elementwise import aligned
 from cannery.frontends.onnx_ops.movement import expanded
+from cannery.frontends.onnx_ops.values import Constant, Value
 from cannery.ops.elementwise.binary import Add
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear, Requantize
 from cannery.ops.quantize.products import ConvInteger, MatMulInteger

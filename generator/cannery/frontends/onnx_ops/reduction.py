@@ -8,15 +8,9 @@ from math import prod
 import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
-from cannery.frontends.onnx_ops.base import (
-    Computed,
-    Constant,
-    Scope,
-    Value,
-    filled,
-    operator,
-)
+from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.elementwise import apply
+from cannery.frontends.onnx_ops.values import Computed, Constant, Value, filled
 from cannery.ops.elementwise.unary import Log
 from cannery.ops.reduce import op as reduce
 from cannery.ops.softmax.op import LogSoftmax, Softmax

@@ -9,16 +9,9 @@ from math import floor
 import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
-from cannery.frontends.onnx_ops.base import (
-    Perm,
-    Scope,
-    Value,
-    channels_last,
-    check_size,
-    identity,
-    operator,
-)
+from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.interpolation import Resampling, interpolated
+from cannery.frontends.onnx_ops.values import Perm, Value, channels_last, check_size, identity
 from cannery.ops.resize.grid_sample import PADDINGS, GridSample
 from cannery.ops.resize.op import COORDINATES, ROUNDINGS, Resize
 

@@ -9,16 +9,9 @@ from numpy.typing import NDArray
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_ops.arithmetic import element_type
-from cannery.frontends.onnx_ops.base import (
-    MAX_CONSTANT,
-    Constant,
-    Scope,
-    Value,
-    check_size,
-    identity,
-    operator,
-)
+from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.elementwise import combined
+from cannery.frontends.onnx_ops.values import MAX_CONSTANT, Constant, Value, check_size, identity
 from cannery.ops.elementwise.binary import Mul
 from cannery.ops.indexing.gather import Gather
 from cannery.ops.matmul.op import MatMul
