@@ -44,6 +44,7 @@ static void show(int number, const cannery_model *m, const unsigned char *data)
 {{
     const void *in[64] = {{0}};
     void *out[64] = {{0}};
+    int beyond = 0;
     size_t at = 0;
     for (int k = 0; k < m->input_count; ++k) {{
         in[k] = data + at;
@@ -52,16 +53,20 @@ static void show(int number, const cannery_model *m, const unsigned char *data)
     at = 0;
     for (int k = 0; k < m->output_count; ++k) {{
         out[k] = results + at;
-        at += m->outputs[k].bytes;
+        at += m->outputs[k].bytes / 64u * 64u + 64u; /* at least a byte stays free */
     }}
-    memset(results, 0xa5, at + 1);
+    memset(results, 0xa5, at);
     memset(memory, 0, m->workspace_bytes);
     m->run(memory, in, out);
     printf("{{\\"case\\": %d, \\"bytes\\": \\"", number);
-    for (size_t i = 0; i < at; ++i) {{
-        printf("%02x", results[i]);
+    for (int k = 0; k < m->output_count; ++k) {{
+        const unsigned char *y = (const unsigned char *)out[k];
+        for (size_t i = 0; i < m->outputs[k].bytes; ++i) {{
+            printf("%02x", y[i]);
+        }}
+        beyond |= y[m->outputs[k].bytes] != 0xa5;
     }}
-    printf("\\", \\"beyond\\": %d}}\\n", results[at] != 0xa5);
+    printf("\\", \\"beyond\\": %d}}\\n", beyond);
     fflush(stdout);
 }}
 
@@ -119,7 +124,7 @@ def _unit(sources: Sequence[Source], inputs: Sequence[bytes]) -> tuple[str, dict
         blob += inputs[number]
     files["case_data.bin"] = blob + bytes(64)
     memory = max(s.many_bytes for s in sources)
-    results = 1 + max(sum(t.type.bytes for t in s.outputs) for s in sources)
+    results = 1 + max(sum(t.type.bytes + 64 for t in s.outputs) for s in sources)
     parts.append(
         '__asm__(".section .rodata\\n.balign 64\\n.globl case_data\\ncase_data:\\n"\n'
         '        ".incbin \\"case_data.bin\\"\\n.previous\\n");\n'
