@@ -42,7 +42,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--tuning", type=Path, help="tuning record or folder of them")
     parser.add_argument("--autotune", action="store_true", help="tune first (default: if known)")
     parser.add_argument("--sse", action="store_true", help="rivals see no AVX (x86-64 Linux)")
-    parser.add_argument("--threads", type=int, default=1, help="of the rivals")
+    parser.add_argument(
+        "--threads", type=int, action="append", help="of all; several take part (default: 1)"
+    )
     parser.add_argument("--cpu", type=int, help="run everything on this processor")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=60.0, help="of timing per network")
@@ -58,7 +60,8 @@ def _contests(given: argparse.Namespace, folder: Path) -> Iterator[Contest]:
         records.mkdir(exist_ok=True)
     settings = Settings(
         tuple(given.rival or RIVALS), tuple(given.isa or ()), tuple(given.cc or ()), records,
-        given.autotune, ("model",), given.threads, given.sse, given.rounds, given.seconds,
+        given.autotune, ("model",), tuple(given.threads or (1,)),
+        given.sse, given.rounds, given.seconds,
     )  # fmt: skip
     with ExitStack() as stack:
         noops = Noops(folder / "noop", settings, stack)

@@ -1,4 +1,4 @@
-"""Writes the networks of the benchmarks as Keras files, with random weights and without Keras.
+"""Writes the networks of the benchmarks as files, with random weights and without Keras.
 
     python benchmarks/networks.py NAME... -o DIR      (no NAME: lists them)
 
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from frontends.keras_files import LayerSpec, Model, image, write_h5
+from onnx_networks import ONNX_NETWORKS, write_onnx_network
 
 F32 = NDArray[np.float32]
 
@@ -278,16 +279,21 @@ def vgg19() -> Model:
     return b.model("vgg19")
 
 
-NETWORKS: dict[str, Callable[[], Model]] = {
+_KERAS_NETWORKS: dict[str, Callable[[], Model]] = {
     make.__name__: make
     for make in (ball, pedestrian, robot_detector, segmenter, mobilenetv2, vgg19)
 }
 
+#: By name; of what they make, `write_network` writes a file.
+NETWORKS: dict[str, Callable[[], object]] = {**_KERAS_NETWORKS, **ONNX_NETWORKS}
+
 
 def write_network(name: str, folder: Path) -> Path:
-    """Write `folder/name.h5`; the same bytes of weights every time."""
+    """Write `folder/name.h5` or `.onnx`; the same bytes of weights every time."""
+    if name in ONNX_NETWORKS:
+        return write_onnx_network(name, folder)
     folder.mkdir(parents=True, exist_ok=True)
-    return write_h5(folder / f"{name}.h5", NETWORKS[name]())
+    return write_h5(folder / f"{name}.h5", _KERAS_NETWORKS[name]())
 
 
 def main() -> int:

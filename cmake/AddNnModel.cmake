@@ -2,7 +2,7 @@
 #              [NAME <c identifier>] [TARGET <name> | ISA <isa>...] [TUNING <record or folder>]
 #              [AUTOTUNE] [LOCKED]
 #              [MAX_ERROR <e>] [IO_LAYOUT model|nhwc|nchw] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
-#              [SCALE <s>] [OFFSET <o>] [INPUT_VIEW <tensor>...] [MANY <n>] [PARALLEL] [OPENMP] [STREAMING] [STATE <input>=<output> ...]
+#              [SCALE <s>] [OFFSET <o>] [INPUT_VIEW <tensor>...] [MANY <n>] [PARALLEL] [OPENMP] [PEEPHOLES <npz>] [STREAMING] [VARIABLE_LENGTH] [STATE <input>=<output> ...]
 #              [RENAME <tensor>=<name> ...] [OUTPUTS <tensor>...]
 #              [FLAGS_FROM <target>...])
 #
@@ -24,6 +24,7 @@
 #   INPUT_VIEW names image inputs that are regions of larger images: <name>_run gets their strides.
 #   MANY tells how many inputs <name>_run_many computes together at most. STREAMING makes recurrent
 #   networks run step by step, STATE names inputs and outputs that are the state: <name>_step.
+#   VARIABLE_LENGTH: sequences have up to as many steps as the model, <name>_run gets their length.
 #
 #   PARALLEL adds <name>_run_parallel and <name>_run_many_parallel, which use the threads of a pool
 #   that the program brings (<cannery/parallel.h>; <cannery/pthread_pool.h> is one). OPENMP does the

@@ -2,10 +2,10 @@
 #   python -m cannery.options_cmake > cmake/CanneryOptions.cmake
 # Do not edit.
 
-set(_CANNERY_FLAG_OPTIONS "LOCKED;PARALLEL;OPENMP;STREAMING")
-set(_CANNERY_ONE_OPTIONS "NAME;TARGET;TUNING;IO_LAYOUT;MAX_ERROR;BATCH;SCALE;OFFSET;MANY")
+set(_CANNERY_FLAG_OPTIONS "LOCKED;PARALLEL;OPENMP;STREAMING;VARIABLE_LENGTH")
+set(_CANNERY_ONE_OPTIONS "NAME;TARGET;TUNING;IO_LAYOUT;MAX_ERROR;BATCH;SCALE;OFFSET;MANY;PEEPHOLES")
 set(_CANNERY_MANY_OPTIONS "ISA;DIM;INPUT_DTYPE;INPUT_VIEW;STATE;RENAME;OUTPUTS")
-set(_CANNERY_PATH_OPTIONS "TUNING")
+set(_CANNERY_PATH_OPTIONS "TUNING;PEEPHOLES")
 
 # Flags that make compilers produce code for a target or an instruction set.
 set(_CANNERY_TARGETS "atom32;silvermont;armv7-a9;aarch64-a53;aarch64-a72;aarch64-a78;cortex-m7;generic;sse2;ssse3;sse42;avx2;avx512;avx512vnni;neon32;neon64;neon64dot;sse2-32;ssse3-32;sse42-32;avx2-32;avx512-32;avx512vnni-32")

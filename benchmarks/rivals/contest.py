@@ -45,8 +45,8 @@ class Settings:
 
     `isas` and `compilers` are Cannery's (empty: the machine's own), `orders` those of images at its
     interface as `--io-layout` names them; `autotune` measures first and writes records to `tuning`.
-    `threads` are the rivals', and `sse` makes them believe that the processor has no AVX. At most
-    `rounds` are timed, and only the first few after `seconds`.
+    With each of `threads` all take part. `sse` makes rivals believe that the processor has no AVX.
+    At most `rounds` are timed, and only the first few after `seconds`.
     """
 
     rivals: tuple[str, ...] = tuple(RIVALS)
@@ -55,7 +55,7 @@ class Settings:
     tuning: Path | None = None
     autotune: bool = False
     orders: tuple[str, ...] = ("model",)
-    threads: int = 1
+    threads: tuple[int, ...] = (1,)
     sse: bool = False
     rounds: int = 30
     seconds: float = 60.0
@@ -75,19 +75,20 @@ class Noops:
 
     def __init__(self, folder: Path, settings: Settings, stack: ExitStack) -> None:
         self.folder, self.settings, self.stack = folder, settings, stack
-        self._served: dict[str, Served] = {}
+        self._served: dict[tuple[str, int], Served] = {}
 
-    def get(self, name: str) -> Served:
+    def get(self, name: str, threads: int) -> Served:
         """The rival of this name, its samples forgotten; raises CanneryError if it fails."""
-        if name not in self._served:
-            rival, folder = RIVALS[name], self.folder / name
+        key = name, threads
+        if key not in self._served:
+            rival, folder = RIVALS[name], self.folder / f"{name}_{threads}"
             made = prepare(noop_graph(), folder, rival.format, rival.orders[0], folder)
             one = {made.inputs[0]: np.zeros((1, 1, 1, 1), np.float32)}
-            served = _start(name, name, made, self.settings, one, folder)
+            served = _start(name, name, made, self.settings, threads, one, folder)
             self.stack.callback(served.end)
-            self._served[name] = served
-        self._served[name].times.clear()
-        return self._served[name]
+            self._served[key] = served
+        self._served[key].times.clear()
+        return self._served[key]
 
 
 def noop_graph() -> Graph:
@@ -99,14 +100,14 @@ def noop_graph() -> Graph:
 
 
 def _start(
-    name: str, title: str, made: Prepared, settings: Settings, inputs: Mapping[str, RefArray],
-    folder: Path,
+    name: str, title: str, made: Prepared, settings: Settings, threads: int,
+    inputs: Mapping[str, RefArray], folder: Path,
 ) -> Served:  # fmt: skip
     data, found = folder / "inputs.npz", folder / "outputs.npz"
     arrays = {key: np.ascontiguousarray(array) for key, array in inputs.items()}
     np.savez(data, **arrays)  # type: ignore[arg-type]
     command = [
-        sys.executable, str(_CHILD), name, str(made.file), str(settings.threads), str(data),
+        sys.executable, str(_CHILD), name, str(made.file), str(threads), str(data),
         str(found),
     ]  # fmt: skip
     return serve(title, command, folder, sse_only(folder) if settings.sse else {})
@@ -133,23 +134,23 @@ class _Arena:
 
     def entrants(self) -> Iterator[_Entrant]:
         """All that can be started; the others are noted in `absent`."""
-        for options in self._our_options():
-            yield self._ours(options)
+        for options, threads in product(self._our_options(), self.settings.threads):
+            yield self._ours(options, threads)
         for name in self.settings.rivals:
             rival = RIVALS[name]
             if not rival.version:
                 self.absent[rival.title] = "not installed"
                 continue
-            for order in self._orders(rival):
+            for order, threads in product(self._orders(rival), self.settings.threads):
                 title = f"{rival.title} {order}" if len(self._orders(rival)) > 1 else rival.title
                 title += ", SSE" if self.settings.sse else ""
                 try:
-                    yield self._rival(name, title, order)
+                    yield self._rival(name, title, order, threads)
                 except CanneryError as error:
                     self.absent[title] = str(error)
 
     def _orders(self, rival: Rival) -> tuple[str, ...]:
-        given = ("model",) if self.as_given and rival.format != "tflite" else ()
+        given = ("model",) if self.as_given and rival.format not in ("tflite", "torch") else ()
         return (*given, *rival.orders)
 
     def _our_options(self) -> Iterator[Options]:
@@ -162,35 +163,35 @@ class _Arena:
             }  # fmt: skip
             yield make_options(self.model, raw)
 
-    def _ours(self, options: Options) -> _Entrant:
+    def _ours(self, options: Options, threads: int) -> _Entrant:
         order = "" if options.io_layout == "model" else options.io_layout
         label = " ".join(filter(None, ["Cannery", *options.isa, options.cc, order]))
-        folder = self.folder / label.replace(" ", "_").replace("/", "_")
-        ours = build_ours(options, folder, autotune=self.settings.autotune)
+        folder = self.folder / f"{label.replace(' ', '_').replace('/', '_')}_{threads}"
+        ours = build_ours(options, folder, threads, autotune=self.settings.autotune)
         self.macs = self.macs or ours.source.macs
         served = serve(label, ours.command(self.inputs, folder), folder)
         self.stack.callback(served.end)
         outputs = dict(zip(self.graph.outputs, ours.outputs(folder), strict=True))
         toolchain = ours.toolchain
         result = Result(
-            label, toolchain.compiler.version, "tuned" if ours.tuned else "untuned", 1, 0.0, 0.0,
-            self._error(outputs), ours.library_bytes, 0, toolchain.target.isa.name,
+            label, toolchain.compiler.version, "tuned" if ours.tuned else "untuned", threads,
+            0.0, 0.0, self._error(outputs), ours.library_bytes, 0, toolchain.target.isa.name,
             peak(toolchain, folder),
         )  # fmt: skip
         return _Entrant(served, None, result)
 
-    def _rival(self, name: str, title: str, order: str) -> _Entrant:
-        rival, folder = RIVALS[name], self.folder / f"{name}_{order}"
+    def _rival(self, name: str, title: str, order: str, threads: int) -> _Entrant:
+        rival, folder = RIVALS[name], self.folder / f"{name}_{order}_{threads}"
         made = prepare(self.graph, self.model, rival.format, order, folder)
         images = self._images(self.inputs, made.order)
         inputs = dict(zip(made.inputs, images.values(), strict=True))
-        served = _start(name, title, made, self.settings, inputs, folder)
+        served = _start(name, title, made, self.settings, threads, inputs, folder)
         self.stack.callback(served.end)
         result = Result(
-            title, rival.version, served.remark, self.settings.threads, 0.0, 0.0,
+            title, rival.version, served.remark, threads, 0.0, 0.0,
             self._error(self._outputs(served, made, folder)), rival.library_bytes(), made.bytes,
         )  # fmt: skip
-        return _Entrant(served, self.noops.get(name), result)
+        return _Entrant(served, self.noops.get(name, threads), result)
 
     def _outputs(self, served: Served, made: Prepared, folder: Path) -> dict[str, RefArray]:
         """By their names in the graph; by their order where a rival has names of its own."""

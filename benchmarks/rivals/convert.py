@@ -16,6 +16,7 @@ from cannery.errors import ToolchainError
 from cannery.ir.graph import Graph
 from cannery.ir.orders import model_type
 from rivals.onnx_writer import onnx_model
+from rivals.served import rival_environment
 
 _TIMEOUT = 1800.0
 
@@ -40,7 +41,7 @@ class Prepared:
 
 
 def prepare(graph: Graph, model: Path, form: str, order: str, folder: Path) -> Prepared:
-    """Write the file in `form` ("onnx", "tflite", "ncnn", "mnn") for images in `order`.
+    """Write the file in `form` ("onnx", "tflite", "torch", "ncnn", "mnn") for images in `order`.
 
     With order "model", `model` is an ONNX file that is taken as it is, but for dimensions that it
     leaves open. Raises CanneryError.
@@ -51,6 +52,12 @@ def prepare(graph: Graph, model: Path, form: str, order: str, folder: Path) -> P
 
         file = folder / "network.tflite"
         file.write_bytes(tflite_model(graph))
+        return Prepared(file, graph.inputs, graph.outputs, "nhwc")
+    if form == "torch":
+        from rivals.torch_writer import write_torch
+
+        file = folder / "network.pt"
+        write_torch(graph, file)
         return Prepared(file, graph.inputs, graph.outputs, "nhwc")
     source = folder / f"network_{order}.onnx"
     onnx.save(_closed(model, graph) if order == "model" else onnx_model(graph, order), str(source))
@@ -112,7 +119,7 @@ def _program(name: str) -> str:
 def _run(command: Sequence[str], folder: Path) -> None:
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, errors="replace", check=False,
-        timeout=_TIMEOUT, stdin=subprocess.DEVNULL,
+        timeout=_TIMEOUT, stdin=subprocess.DEVNULL, env=rival_environment(),
     )  # fmt: skip
     if done.returncode:
         lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]

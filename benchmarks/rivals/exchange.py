@@ -6,13 +6,18 @@ would do; nothing else is changed.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from cannery.errors import UnsupportedError
-from cannery.ir.graph import Array, Graph
+from cannery.ir.graph import Array, Graph, Node
 from cannery.ir.verify import verify
+from cannery.ops.elementwise import Sigmoid, Tanh
+from cannery.ops.matmul.op import MatMul
+from cannery.ops.recurrent.base import Recurrent
+from cannery.ops.recurrent.op import Lstm
 from cannery.ops.window import Pads, extent
 from cannery.options import make_options
 from cannery.passes.eliminate_common import eliminate_common
@@ -67,3 +72,56 @@ def is_same(
 def as_float(array: Array) -> Array:
     """Row-major float32."""
     return np.ascontiguousarray(array, np.float32)
+
+
+@dataclass(frozen=True)
+class LstmLayer:
+    """A whole LSTM layer, the product with its inputs included; gates i, o, f, c.
+
+    `w` [directions, features, 4 * cells], `r` [directions, cells, 4 * cells], `bias`
+    [directions, 4 * cells], `peepholes` [directions, 3 * cells] of i, o, f.
+    """
+
+    x: str
+    w: Array
+    r: Array
+    bias: Array
+    peepholes: Array | None
+
+    def gates(self, matrix: Array, order: str) -> list[Array]:
+        """The gates of `w[d]`, `r[d]` or `bias[d]` in another order, such as "ifco"."""
+        parts = np.split(matrix, 4, axis=-1)
+        return [as_float(parts["iofc".index(gate)].T) for gate in order]
+
+
+def lstm_layer(graph: Graph, node: Node) -> LstmLayer:
+    """The layer of an Lstm node; raises UnsupportedError for what not every runtime has."""
+    op = node.op
+    if not isinstance(op, Lstm):
+        raise unsupported(op)
+    usual = ((Sigmoid(),), (Tanh(),), (Tanh(),)) * op.directions
+    p, r, *rest = (*node.inputs, "", "", "")[:5]
+    product = graph.producer(p)
+    plain = op.activations == usual and not (op.clip or op.coupled or op.lengths)
+    if not plain or any(rest[:2]) or op.returns != ("sequence",):
+        raise unsupported(op)
+    if product is None or not is_projection(graph, product):
+        raise unsupported(f"{op} without a product of its own")
+    x, w, *shift = product.inputs
+    kernel, d = constant(graph, w), op.directions
+    width = 4 * op.cells
+    bias = constant(graph, shift[0]) if any(shift) else np.zeros(d * width, np.float32)
+    return LstmLayer(
+        x, np.stack(np.split(kernel, d, axis=1)), constant(graph, r), bias.reshape(d, width),
+        constant(graph, rest[2]) if rest[2] else None,
+    )  # fmt: skip
+
+
+def is_projection(graph: Graph, node: Node) -> bool:
+    """Whether a product is part of a recurrent layer, as all other runtimes have it."""
+    readers = graph.consumers(node.output)
+    return (
+        isinstance(node.op, MatMul) and len(readers) == 1 and isinstance(readers[0].op, Recurrent)
+        and readers[0].inputs[0] == node.output
+        and not (node.op.transpose_a or node.op.transpose_b)
+    )  # fmt: skip

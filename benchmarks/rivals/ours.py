@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +25,7 @@ _DRIVER = Path(__file__).with_name("driver.c")
 class Ours:
     """A built program, what it was generated from, and the bytes of the network's objects.
 
-    `tuned` tells whether a tuning record took part.
+    It runs on `threads`. `tuned` tells whether a tuning record took part.
     """
 
     executable: Path
@@ -33,6 +33,7 @@ class Ours:
     toolchain: Toolchain
     library_bytes: int
     tuned: bool
+    threads: int
 
     def command(self, inputs: Mapping[str, RefArray], folder: Path) -> list[str]:
         """The command that serves it; `inputs` are in the graph's order of axes."""
@@ -41,7 +42,8 @@ class Ours:
             for t in self.source.inputs
         )
         write(folder, {"inputs.bin": data})
-        return [str(self.executable), str(folder / "inputs.bin"), str(folder / "outputs.bin")]
+        files = [str(folder / name) for name in ("inputs.bin", "outputs.bin")]
+        return [str(self.executable), *files, str(self.threads)]
 
     def outputs(self, folder: Path) -> list[RefArray]:
         """What its first call computed, in the graph's order of axes."""
@@ -53,20 +55,26 @@ class Ours:
         return found
 
 
-def build_ours(options: Options, folder: Path, *, autotune: bool = False) -> Ours:
-    """Generate and build, after tuning if so wished; raises CanneryError."""
+def build_ours(options: Options, folder: Path, threads: int, *, autotune: bool = False) -> Ours:
+    """Generate and build, after tuning (on one thread) if so wished; raises CanneryError."""
     if autotune:
         tune(options, Settings())
+    options = replace(options, parallel=threads > 1)
     compiled, toolchain = compile_model(options), find_toolchain(options)
-    define = f"#define DRIVER_MODEL {compiled.source.name}_model\n".encode()
-    write(folder, {**compiled.files, "driver.c": define + _DRIVER.read_bytes()})
+    name = compiled.source.name
+    macros = f"#define DRIVER_MODEL {name}_model\n"
+    if threads > 1:
+        macros += f"#define DRIVER_PARALLEL {name}_parallel_model\n"
+        toolchain = replace(toolchain, ldflags=(*toolchain.ldflags, "-pthread"))
+    write(folder, {**compiled.files, "driver.c": macros.encode() + _DRIVER.read_bytes()})
     units = [name for name in compiled.files if name.endswith(".c")]
     failures = run_ninja(folder, ninja_file(toolchain, [*units, "driver.c"], executable="driver"))
     if failures:
         raise build_error(failures, toolchain)
     size = sum((folder / name).with_suffix(".o").stat().st_size for name in units)
     tuned = len(compiled.dependencies) > 1 + len(compiled.source.graph.files)
-    return Ours((folder / "driver").resolve(), compiled.source, toolchain, size, tuned)
+    driver = (folder / "driver").resolve()
+    return Ours(driver, compiled.source, toolchain, size, tuned, threads)
 
 
 def peak(toolchain: Toolchain, folder: Path) -> float:

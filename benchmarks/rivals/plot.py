@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from math import log2
 
-from rivals.results import Contest, Result, best_ours
+from rivals.results import Contest, Result, best_ours, forms, titled
 
 _ROW, _GAP, _LEFT, _WIDTH, _RIGHT = 18, 34, 190, 480, 150
 _OURS, _OTHERS = "#1b7837", "#9aa3ad"
@@ -14,14 +14,14 @@ _OURS, _OTHERS = "#1b7837", "#9aa3ad"
 
 def as_svg(contests: Sequence[Contest]) -> str:
     """Bars on a logarithmic scale; shorter is faster. Contestants with wrong outputs are absent."""
-    groups = [(c, _ranked(c)) for c in contests if best_ours(c)]
-    octaves = max((log2(_times(c, r)) for c, rows in groups for r in rows), default=0.0)
+    groups = [(c, n, _ranked(c, n)) for c, n in forms(contests) if best_ours(c, n)]
+    octaves = max((log2(_times(c, r)) for c, _, rows in groups for r in rows), default=0.0)
     scale = _WIDTH / (octaves + 1)
     parts: list[str] = []
     y = 0
-    for contest, rows in groups:
+    for contest, threads, rows in groups:
         y += _GAP
-        title = f"{contest.network}, {contest.macs / 1e6:.4g} MMAC"
+        title = titled(f"{contest.network}, {contest.macs / 1e6:.4g} MMAC", threads)
         parts.append(_text(_LEFT, y - 8, title, weight="bold"))
         for result in rows:
             parts += _bar(contest, result, y, scale)
@@ -31,12 +31,13 @@ def as_svg(contests: Sequence[Contest]) -> str:
     return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *parts, "</svg>\n"])
 
 
-def _ranked(contest: Contest) -> list[Result]:
-    return sorted((r for r in contest.results if r.is_right), key=lambda r: r.net_us)
+def _ranked(contest: Contest, threads: int) -> list[Result]:
+    found = (r for r in contest.results if r.is_right and r.threads == threads)
+    return sorted(found, key=lambda r: r.net_us)
 
 
 def _times(contest: Contest, result: Result) -> float:
-    best = best_ours(contest)
+    best = best_ours(contest, result.threads)
     return result.net_us / best.net_us if best else 1.0
 
 

@@ -11,10 +11,12 @@ from rivals.results import (
     Result,
     best_ours,
     best_rival,
+    forms,
     gflops,
     peaks,
     percent_of_peak,
     ratio,
+    titled,
 )
 
 _HEADER = (
@@ -24,16 +26,16 @@ _HEADER = (
 
 
 def as_summary(contests: Sequence[Contest]) -> str:
-    """A line per network: the fastest of Cannery and of the rivals."""
+    """A line per network and number of threads: the fastest of Cannery and of the rivals."""
     header = ("network", "MMAC", "Cannery us", "% of peak", "best rival", "us", "times as long")
     lines = [_line(header), _line(["---"] * len(header))]
-    for contest in contests:
-        ours, rival = best_ours(contest), best_rival(contest)
+    for contest, threads in forms(contests):
+        ours, rival = best_ours(contest, threads), best_rival(contest, threads)
         if ours is None:
             continue
         percent, times = percent_of_peak(contest, ours), ratio(contest, ours)
         cells = [
-            contest.network, f"{contest.macs / 1e6:.4g}", _number(ours.us),
+            titled(contest.network, threads), f"{contest.macs / 1e6:.4g}", _number(ours.us),
             "" if not percent else f"{percent:.0f}", rival.name if rival else "none",
             _number(rival.net_us) if rival else "", "" if times is None else f"{times:.2f}",
         ]  # fmt: skip
@@ -60,10 +62,9 @@ def _table(contest: Contest) -> str:
 
 
 def _cells(contest: Contest, result: Result) -> list[str]:
-    threads = f", {result.threads} threads" if result.threads > 1 else ""
     times, percent = ratio(contest, result), percent_of_peak(contest, result)
     return [
-        result.name + threads,
+        titled(result.name, result.threads),
         _number(result.us),
         "" if result.is_ours else _number(result.net_us),
         "" if times is None else f"{times:.2f}",

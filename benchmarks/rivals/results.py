@@ -68,21 +68,31 @@ def peaks(contest: Contest) -> dict[str, float]:
     return found
 
 
-def best_rival(contest: Contest) -> Result | None:
-    """The fastest rival whose outputs are right, by the time without its calls."""
-    found = [r for r in contest.results if not r.is_ours and r.is_right]
+def best_rival(contest: Contest, threads: int = 1) -> Result | None:
+    """The fastest rival on so many threads whose outputs are right, without its calls' time."""
+    found = [r for r in contest.results if not r.is_ours and r.is_right and r.threads == threads]
     return min(found, key=lambda r: r.net_us, default=None)
 
 
-def best_ours(contest: Contest) -> Result | None:
-    """The fastest of Cannery's, where several took part."""
-    found = [r for r in contest.results if r.is_ours]
+def best_ours(contest: Contest, threads: int = 1) -> Result | None:
+    """The fastest of Cannery's on so many threads, where several took part."""
+    found = [r for r in contest.results if r.is_ours and r.threads == threads]
     return min(found, key=lambda r: r.net_us, default=None)
+
+
+def forms(contests: Sequence[Contest]) -> list[tuple[Contest, int]]:
+    """Each contest with each number of threads that contestants had."""
+    return [(c, threads) for c in contests for threads in sorted({r.threads for r in c.results})]
+
+
+def titled(name: str, threads: int) -> str:
+    """The name of a contestant or contest, with its threads where they are several."""
+    return f"{name}, {threads} threads" if threads > 1 else name
 
 
 def ratio(contest: Contest, result: Result) -> float | None:
-    """How many times the best rival takes as long; a rival's time is without its calls."""
-    best = best_rival(contest)
+    """How many times the best rival on as many threads takes as long, without its calls."""
+    best = best_rival(contest, result.threads)
     return best.net_us / result.net_us if best and result.net_us else None
 
 
@@ -92,6 +102,6 @@ def gflops(contest: Contest, result: Result) -> float:
 
 
 def percent_of_peak(contest: Contest, result: Result) -> float | None:
-    """Of the peak of the instruction set that was generated for; None for rivals."""
-    peak = peaks(contest).get(result.isa)
+    """Of the peak of the instruction set on as many cores as there are threads; None for rivals."""
+    peak = peaks(contest).get(result.isa, 0.0) * result.threads
     return 100 * gflops(contest, result) / peak if peak else None

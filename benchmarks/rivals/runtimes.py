@@ -88,6 +88,9 @@ class LiteRt(Runtime):
 
         self.interpreter = Interpreter(str(file), num_threads=threads)
         self.interpreter.allocate_tensors()
+        self.stateful = any(
+            "LSTM" in operator["op_name"] for operator in self.interpreter._get_ops_details()
+        )
 
     def set(self, inputs: Mapping[str, F32]) -> None:
         """See the base."""
@@ -98,6 +101,8 @@ class LiteRt(Runtime):
 
     def call(self) -> None:
         """See the base."""
+        if self.stateful:  # each sequence begins at zero
+            self.interpreter.reset_all_variables()
         self.interpreter.invoke()
 
     def outputs(self) -> dict[str, F32]:
@@ -112,6 +117,34 @@ class LiteRt(Runtime):
         if "DELEGATE" not in names:
             return "without XNNPACK"
         return "" if names.count("DELEGATE") == 1 else f"{names.count('DELEGATE')} XNNPACK parts"
+
+
+class PyTorch(Runtime):
+    """PyTorch on a TorchScript module, frozen and optimised for inference."""
+
+    def __init__(self, file: Path, threads: int) -> None:
+        super().__init__(file, threads)
+        import torch
+
+        torch.set_num_threads(threads)
+        self.torch = torch
+        module = torch.jit.freeze(torch.jit.load(str(file)).eval())
+        self.module = torch.jit.optimize_for_inference(module)
+        self.inputs: tuple[Any, ...] = ()
+        self.found: tuple[Any, ...] = ()
+
+    def set(self, inputs: Mapping[str, F32]) -> None:
+        """See the base."""
+        self.inputs = tuple(map(self.torch.from_numpy, inputs.values()))
+
+    def call(self) -> None:
+        """See the base."""
+        with self.torch.inference_mode():
+            self.found = self.module(*self.inputs)
+
+    def outputs(self) -> dict[str, F32]:
+        """See the base."""
+        return {str(k): np.array(value.numpy()) for k, value in enumerate(self.found)}
 
 
 class OpenVino(Runtime):
@@ -265,6 +298,7 @@ RIVALS: dict[str, Rival] = {
         "ONNX Runtime", "onnxruntime", "onnx", ("nchw", "nhwc"), OnnxRuntime
     ),
     "litert": Rival("LiteRT", "ai-edge-litert", "tflite", ("nhwc",), LiteRt),
+    "pytorch": Rival("PyTorch", "torch", "torch", ("nhwc",), PyTorch),
     "openvino": Rival("OpenVINO", "openvino", "onnx", ("nchw", "nhwc"), OpenVino),
     "ncnn": Rival("ncnn", "ncnn", "ncnn", ("nchw",), Ncnn),
     "mnn": Rival("MNN", "MNN", "mnn", ("nchw", "nhwc"), Mnn),

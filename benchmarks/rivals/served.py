@@ -92,6 +92,15 @@ def sse_only(folder: Path) -> dict[str, str]:
     return {"LD_PRELOAD": str(library)}
 
 
+def rival_environment() -> dict[str, str]:
+    """The caller's environment, in which pip installs nothing.
+
+    MNN's tools run pip by themselves, for a package that reports what they do, and any pip on PATH
+    would do it, for whatever environment it belongs to.
+    """
+    return {**os.environ, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": ""}
+
+
 def serve(
     name: str, command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None
 ) -> Served:
@@ -104,7 +113,7 @@ def serve(
     with log.open("w") as errors:
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
-            env={**os.environ, **(environment or {})},
+            env={**rival_environment(), **(environment or {})},
         )  # fmt: skip
     assert process.stdout
     line = process.stdout.readline()

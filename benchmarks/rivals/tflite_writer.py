@@ -21,11 +21,19 @@ from cannery.ops.elementwise import Add, Clip, LeakyRelu, Mul, Relu, Sigmoid, Su
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Pad, Reshape
+from cannery.ops.recurrent.op import Lstm
 from cannery.ops.registry import Op
 from cannery.ops.resize.op import Resize
 from cannery.ops.softmax.op import Softmax
 from cannery.ops.window import Pads
-from rivals.exchange import as_float, constant, is_same, unsupported
+from rivals.exchange import (
+    as_float,
+    constant,
+    is_projection,
+    is_same,
+    lstm_layer,
+    unsupported,
+)
 
 _CODE = schema.BuiltinOperator
 _FUSED = schema.ActivationFunctionType
@@ -266,7 +274,44 @@ class _Writer:
         self.add(_CODE.RESHAPE, [self.value(node.inputs[0]), table], node.output, options)
 
     @write.register
+    def _lstm(self, op: Lstm, node: Node) -> None:
+        """Inputs in the order of TensorFlow Lite: weights, peepholes, biases; gates i, f, c, o."""
+        if op.reverse not in ((False,), (False, True)):
+            raise unsupported(op)
+        layer, both, name = lstm_layer(self.graph, node), op.directions == 2, node.output
+        inputs = [self.value(layer.x)]
+        for d in range(op.directions):
+            for what, array in (("w", layer.w[d]), ("r", layer.r[d])):
+                parts = layer.gates(array, "ifco")
+                inputs += [self.weight(f"{name}/{what}{d}{k}", p) for k, p in enumerate(parts)]
+            inputs += self._peepholes(f"{name}/p{d}", layer.peepholes, d)
+            parts = layer.gates(layer.bias[d], "ifco")
+            inputs += [self.weight(f"{name}/b{d}{k}", p) for k, p in enumerate(parts)]
+            inputs += [-1, -1]  # no projection
+        batch = self.graph.types[layer.x].shape[0]
+        for k in range(2 * op.directions):
+            state = self._tensor(f"{name}/state{k}", (batch, op.cells), 0)
+            self.tensors[state].isVariable = True
+            inputs.append(state)
+        kind = "Bidirectional" if both else "Unidirectional"
+        options = getattr(schema, f"{kind}SequenceLSTMOptionsT")()
+        options.fusedActivationFunction, options.timeMajor = _FUSED.TANH, False
+        if both:
+            options.mergeOutputs = True
+        inputs += [-1] * (9 if both else 4)  # no auxiliary input, no normalisation
+        self.add(getattr(_CODE, f"{kind.upper()}_SEQUENCE_LSTM"), inputs, name, options)
+
+    def _peepholes(self, name: str, weights: Array | None, d: int) -> list[int]:
+        """Of i, f, o; absent ones are -1."""
+        if weights is None:
+            return [-1] * 3
+        parts = np.split(as_float(weights[d]), 3)
+        return [self.weight(f"{name}{k}", parts[k]) for k in (0, 2, 1)]
+
+    @write.register
     def _matmul(self, op: MatMul, node: Node) -> None:
+        if is_projection(self.graph, node):
+            return
         x, w, *bias = node.inputs
         if self.graph.types[x].rank != 2 or op.transpose_a:
             raise unsupported(op)

@@ -57,6 +57,7 @@ class Net:
         self._step_inputs, self._step_outputs = source.step_inputs, source.step_outputs
         self._workspace_bytes = source.single_bytes
         self._state_bytes = source.states.bytes
+        self._max_length, self._time_axes = source.max_length, source.time_axes
         self._local = threading.local()
         functions = ctypes.CDLL(str(library))
         self._run = functions[f"{source.name}_run_in"]
@@ -83,8 +84,29 @@ class Net:
         Inputs come by position, or by their names in the model or in C. A batch of one may be left
         out of a shape. Raises OptionError for names, shapes or element types that do not fit.
         """
+        if self._max_length:
+            return self._call_short(arrays, named)
         inputs = self._given(self._inputs, arrays, named)
         return self._call(self._run, (), self._inputs, inputs, self._outputs)
+
+    def _call_short(self, arrays: tuple[ArrayLike, ...], named: Mapping[str, ArrayLike]) -> Any:
+        """With the length that the inputs have along the axis of time."""
+        lengths: set[int] = set()
+        inputs = self._given(self._inputs, arrays, named, lengths)
+        if len(lengths) != 1:
+            raise OptionError(
+                f"inputs have {', '.join(map(str, sorted(lengths))) or 'no'} steps",
+                where=self.name, cure="give all sequences the same length",
+            )  # fmt: skip
+        (length,) = lengths
+        found = self._call(self._run, (), self._inputs, inputs, self._outputs, length)
+        outputs = found if isinstance(found, tuple) else (found,)
+        cut = []
+        for tensor, array in zip(self._outputs, outputs, strict=True):
+            axis = self._time_axes.get(tensor.name)
+            kept = [slice(length if k == axis else None) for k in range(array.ndim)]
+            cut.append(array[tuple(kept)])
+        return cut[0] if len(cut) == 1 else tuple(cut)
 
     def new_state(self) -> Array:
         """The state before the first step, for `step`; `copy()` saves one.
@@ -118,21 +140,23 @@ class Net:
 
     def _call(
         self, function: Any, first: tuple[Any, ...], tensors: Sequence[Tensor],
-        inputs: Sequence[Array], results: Sequence[Tensor],
+        inputs: Sequence[Array], results: Sequence[Tensor], length: int | None = None,
     ) -> Any:  # fmt: skip
         """What a generated function returns in new arrays."""
         outputs = [np.empty(t.dims, t.type.dtype.numpy) for t in results]
         arguments: list[Any] = [*first]
         for tensor, array in zip(tensors, inputs, strict=True):
             arguments += [_pointer(array), *map(ctypes.c_int32, tensor.dense_strides)]
+        if length is not None:
+            arguments.append(ctypes.c_int32(length))
         function(self._workspace(), *arguments, *map(_pointer, outputs))
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _given(
         self, tensors: Sequence[Tensor], arrays: tuple[ArrayLike, ...],
-        named: Mapping[str, ArrayLike],
+        named: Mapping[str, ArrayLike], lengths: set[int] | None = None,
     ) -> list[Array]:  # fmt: skip
-        """The arrays of `tensors`, in their order."""
+        """The arrays of `tensors`, in their order; `lengths` collects their steps."""
         if len(arrays) > len(tensors):
             raise OptionError(
                 f"{len(arrays)} inputs given, there are {len(tensors)}", where=self.name
@@ -148,7 +172,26 @@ class Net:
         missing = [t.source for t in tensors if t.source not in found]
         if missing:
             raise OptionError(f"input {missing[0]!r} is missing", where=self.name)
-        return [_array(t, found[t.source]) for t in tensors]
+        axes = self._time_axes if lengths is not None else {}
+        return [_array(t, self._padded(t, found[t.source], axes, lengths)) for t in tensors]
+
+    def _padded(
+        self, tensor: Tensor, given: ArrayLike, axes: Mapping[str, int], lengths: set[int] | None
+    ) -> ArrayLike:
+        """A sequence with room for all steps; others as they are."""
+        array = np.asarray(given)
+        if tensor.name not in axes or lengths is None:
+            return array
+        axis = axes[tensor.name] - len(tensor.dims) + array.ndim
+        steps = array.shape[axis] if 0 <= axis < array.ndim else -1
+        if not 0 <= steps <= self._max_length:
+            raise OptionError(
+                f"shape {array.shape}, up to {tensor.dims} is possible",
+                where=f"input {tensor.source!r}",
+            )
+        lengths.add(steps)
+        ends = [(0, self._max_length - steps if k == axis else 0) for k in range(array.ndim)]
+        return np.pad(array, ends)
 
     def _workspace(self) -> ctypes.c_void_p:
         """The thread's own workspace, zeroed before its first use."""

@@ -63,7 +63,9 @@ class Options:
     many: int = 1
     parallel: bool = False
     openmp: bool = False
+    peepholes: Path | None = None
     streaming: bool = False
+    variable_length: bool = False
     state: Mapping[str, str] = field(default_factory=dict)
     rename: Mapping[str, str] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
@@ -257,8 +259,12 @@ SPECS: tuple[Spec, ...] = (
          _chunk, "N"),
     Spec("parallel", _FLAG, "Also <name>_run_parallel, on the cores that a pool of threads gives."),
     Spec("openmp", _FLAG, "PARALLEL, and OpenMP's threads as a pool, <name>_openmp."),
+    Spec("peepholes", _ONE, "Peepholes of LSTM layers: a .npz file with an array for each.",
+         Path, "FILE", is_path=True),
     Spec("streaming", _FLAG,
          "One step of a recurrent network per call, the state with the caller."),
+    Spec("variable_length", _FLAG,
+         "The number of steps of a recurrent network is a maximum; the length is an argument."),
     Spec("state", _MANY, "Input that is, in the next run, what an output was: part of the state.",
          _states, "IN=OUT"),
     Spec("rename", _MANY, "Name of a tensor in C.", _renames, "TENSOR=NAME"),
@@ -293,4 +299,19 @@ def make_options(model: Path, raw: Mapping[str, Any]) -> Options:
     values.setdefault("name", make_identifier(model.stem))
     if "macros" in values:
         values.setdefault("target", "any")
-    return Options(model=model, **values)
+    options = Options(model=model, **values)
+    _check_variable_length(options)
+    return options
+
+
+def _check_variable_length(options: Options) -> None:
+    """Raise OptionError for what networks of variable length do not have."""
+    others = {
+        "--streaming": options.streaming, "--many": options.many > 1,
+        "--parallel": options.parallel, "--openmp": options.openmp,
+    }  # fmt: skip
+    chosen = [flag for flag, on in others.items() if on]
+    if options.variable_length and chosen:
+        raise OptionError(
+            f"--variable-length and {chosen[0]} do not go together", cure="leave out one of them"
+        )

@@ -12,6 +12,8 @@ from cannery.emit.files import output_files
 from cannery.emit.interface import check_views
 from cannery.emit.source import Source, make_source
 from cannery.frontends import ImportOptions, load_graph
+from cannery.frontends.lengths import to_variable_length, with_times
+from cannery.frontends.peepholes import add_peepholes
 from cannery.frontends.streaming import declare_states, to_streaming
 from cannery.ir.graph import Graph
 from cannery.ir.printer import format_graph
@@ -48,10 +50,14 @@ class Compiled:
 def load_model(options: Options) -> Graph:
     """The model's graph as the file has it: the judge. Raises ModelError or UnsupportedError."""
     graph = declare_states(load_graph(options.model, _import_options(options)), options.state)
+    if options.peepholes:
+        graph = add_peepholes(graph, options.peepholes)
     verify(graph, after="import")
     if options.streaming:
         graph = to_streaming(graph)
         verify(graph, after="streaming")
+    if options.variable_length:
+        graph = to_variable_length(graph)
     return graph
 
 
@@ -60,7 +66,7 @@ def import_graph(options: Options, dump: Dump | None = None) -> Graph:
     graph = load_model(options)
     if dump:
         dump("import", format_graph(graph, weights=True))
-    return run_passes(graph, dump)
+    return with_times(run_passes(graph, dump))
 
 
 def _import_options(options: Options) -> ImportOptions:

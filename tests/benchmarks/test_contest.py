@@ -8,6 +8,7 @@ import platform
 import subprocess
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -51,6 +52,17 @@ def test_the_time_without_calls_decides_and_wrong_outputs_do_not_count() -> None
     assert best_rival(CONTEST) is FAST
     assert ratio(CONTEST, OURS) == pytest.approx(2.0)
     assert ratio(CONTEST, SLOW) == pytest.approx(20 / 23)
+
+
+def test_threads_compare_with_as_many() -> None:
+    pair = [replace(r, threads=2, us=r.us / 2) for r in (OURS, FAST)]
+    contest = replace(CONTEST, results=(*CONTEST.results, *pair))
+    assert ratio(contest, pair[0]) == pytest.approx(7.5 / 5)
+    assert percent_of_peak(contest, pair[0]) == pytest.approx(50.0)
+    lines = as_summary([contest]).splitlines()
+    assert [line.split(" | ")[0] for line in lines[2:]] == ["| net", "| net, 2 threads"]
+    assert "fast, 2 threads" in as_markdown([contest])
+    assert "MMAC, 2 threads" in as_svg([contest])
 
 
 def test_a_network_that_is_as_fast_as_none_keeps_its_raw_time() -> None:
@@ -97,6 +109,14 @@ def test_a_contestant_that_fails_tells_its_last_words(tmp_path: Path) -> None:
         serve("rival", command, tmp_path)
 
 
+def test_rivals_install_nothing(tmp_path: Path) -> None:
+    """A rival that runs pip finds not even pip."""
+    options = ["--dry-run", "--ignore-installed", "--no-deps", "pip"]
+    command = [sys.executable, "-m", "pip", "install", *options]
+    with pytest.raises(ToolchainError, match="No matching distribution found for pip"):
+        serve("rival", command, tmp_path)
+
+
 def test_a_contestant_that_ends_while_it_is_timed(tmp_path: Path) -> None:
     words = 'print(\'{"remark": "", "outputs": []}\'); raise SystemExit(\'out of memory\')'
     served = serve("rival", [sys.executable, "-c", words], tmp_path)
@@ -133,12 +153,13 @@ def test_cannery_alone(tmp_path: Path) -> None:
     need_toolchain("native")
     need_program("ninja", "ninja-build")
     model = write_network("ball", tmp_path)
-    settings = Settings(rivals=(), orders=("nhwc", "nchw"), rounds=6)
+    settings = Settings(rivals=(), orders=("nhwc", "nchw"), threads=(1, 2), rounds=6)
     with ExitStack() as stack:
         noops = Noops(tmp_path / "noop", settings, stack)
         contest = compare(model, settings, tmp_path / "work", noops, as_given=False)
     assert contest.macs == 16352
-    assert [r.name for r in contest.results] == ["Cannery nhwc", "Cannery nchw"]
+    names = [(r.name, r.threads) for r in contest.results]
+    assert names == [(f"Cannery {order}", n) for order in ("nhwc", "nchw") for n in (1, 2)]
     for found in contest.results:
         assert found.error < 1e-5
         assert 0 < found.us < 1e5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from cannery.pipeline import load_model
 from cannery.schedule.lower import cut
 from cannery.tune.trial import random_inputs
 from networks import write_network
-from rivals.exchange import exchange_graph, is_same
+from rivals.exchange import exchange_graph, is_same, lstm_layer
 
 onnx = pytest.importorskip("onnx")
 
@@ -88,3 +89,29 @@ def test_same_padding(
 ) -> None:
     """TensorFlow puts the odd element of padding at the end."""
     assert is_same((size,), (kernel,), (stride,), (pads,), (1,)) is same
+
+
+def test_lstm_layers_with_the_product_of_their_inputs(tmp_path: Path) -> None:
+    """Weights in TensorFlow's order of gates compute what the network does."""
+    graph = exchange_graph(write_network("blstm_peepholes", tmp_path))
+    (node,) = (n for n in graph.nodes if n.op.kind == "Lstm")
+    layer, h = lstm_layer(graph, node), 100
+    assert layer.peepholes is not None
+    x = np.random.default_rng(1).standard_normal((3, 25))
+    steps = []
+    for d, order in enumerate((slice(None), slice(None, None, -1))):
+        w, r = (np.concatenate(layer.gates(m[d], "ifco")) for m in (layer.w, layer.r))
+        bias = np.concatenate(layer.gates(layer.bias[d], "ifco"))
+        p_i, p_o, p_f = np.split(layer.peepholes[d], 3)
+        y, c, found = np.zeros(h), np.zeros(h), []
+        for row in x[order]:
+            i, f, g, o = np.split(w @ row + r @ y + bias, 4)
+            c = c / (1 + np.exp(-f - p_f * c)) + np.tanh(g) / (1 + np.exp(-i - p_i * c))
+            y = np.tanh(c) / (1 + np.exp(-o - p_o * c))
+            found.append(y)
+        steps.append(found[order])
+    p = x @ layer.w.transpose(1, 0, 2).reshape(25, -1) + layer.bias.reshape(-1)
+    op = replace(node.op, returns=("sequence",))
+    inputs = [None if not v else graph.constants[v] for v in node.inputs[1:]]
+    (expected,) = op.reference(p[np.newaxis], *inputs)
+    assert np.abs(np.concatenate(steps, axis=1) - expected[0]).max() < 1e-6

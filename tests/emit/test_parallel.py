@@ -10,12 +10,16 @@ import pytest
 
 from cannery.emit.dispatch import dispatching_files, part_name
 from cannery.emit.files import output_files
-from cannery.emit.source import Source
+from cannery.emit.source import Source, make_source
+from cannery.options import make_options
 from cannery.passes import run_passes
-from cannery.schedule.cores import Cores, pieces
+from cannery.pipeline import compile_model
+from cannery.schedule.cores import Cores
 from cannery.target.isa import isa
 from emit.c_programs import LANGUAGES, Files, build, compile_file, network, run, write_all
+from emit.test_lengths import MAX, reader
 from emit.test_many import two_heads
+from frontends.keras_files import write_h5
 from nets.net_bench import make_net_source
 
 POOL = '#include "net.h"\n#include "cannery/pthread_pool.h"\ntypedef int not_empty;\n'
@@ -59,14 +63,6 @@ def test_small_steps_stay_on_one_thread() -> None:
     assert b"no step is worth the meeting" in made["net.c"]
     cut = json.loads(output_files(source(), "test")["net.json"])["parallel"]["steps"]
     assert any(step["axis"] == "rows" and step["parts"] > 1 for step in cut)
-
-
-@pytest.mark.parametrize(
-    ("us", "parts", "expected"),
-    [(4.0, 9, 1), (9.9, 9, 1), (10.0, 9, 2), (99.0, 9, 9), (99.0, 1, 1)],
-)
-def test_a_piece_is_worth_the_meeting(us: float, parts: int, expected: int) -> None:
-    assert pieces(us, parts, Cores(piece_us=5.0)) == expected
 
 
 MAIN = """
@@ -116,6 +112,57 @@ def test_a_library_of_several_instruction_sets(tmp_path: Path) -> None:
         parts.append(replace(made, target=name))
     files: Files = {**dispatching_files("net", parts, "test"), "main.c": MAIN}
     assert run(build(tmp_path, files)) == b"0"
+
+
+LENGTHS = """
+#include "net.h"
+#include <stdio.h>
+#include <string.h>
+enum { N = 6, THREADS = 2 };
+static float x[N * NET_X_LEN], y[2][N * NET_SCORES_LEN], one[NET_SCORES_LEN];
+static double memory[NET_PARALLEL_WORKSPACE_BYTES(THREADS) / 8 + 8];
+static double many[NET_MANY_PARALLEL_WORKSPACE_BYTES(THREADS) / 8 + 8];
+static void *aligned(double *p) { return (char *)p + (64 - (size_t)p % 64) % 64; }
+static void backwards(void *context, int32_t count, cannery_task task, void *data)
+{
+    for (*(int *)context += 1; count > 0;) {
+        task(data, --count);
+    }
+}
+int main(void)
+{
+    static const int32_t lengths[N] = { 3, NET_MAX_LENGTH, 0, 7, 1, 2 };
+    int calls = 0, wrong = 0;
+    const cannery_pool pool = { backwards, &calls, THREADS };
+    for (int i = 0; i < N * NET_X_LEN; ++i) {
+        x[i] = (float)(i * 37 % 101) / 50.0f - 1.0f;
+    }
+    net_run_many(aligned(many), N, x, lengths, y[0]);
+    net_run_many_parallel(aligned(many), &pool, N, x, lengths, y[1]);
+    for (int i = 0; i < N; ++i) {
+        const size_t bytes = sizeof(float) * (size_t)lengths[i] * NET_SCORES_LEN / NET_MAX_LENGTH;
+        const size_t at = (size_t)i * NET_SCORES_LEN;
+        wrong |= memcmp(y[0] + at, y[1] + at, bytes);
+        net_run_parallel(aligned(memory), &pool, x + i * NET_X_LEN, lengths[i], one);
+        wrong |= memcmp(y[0] + at, one, bytes);
+    }
+    net_run_parallel(aligned(memory), &pool, x, NET_MAX_LENGTH + 1, one);
+    printf("%d", wrong || calls < 8);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("language", ["c99 gcc", "c++11 g++"])
+def test_sequences_of_any_length(tmp_path: Path, language: str) -> None:
+    raw = {"variable_length": True, "dims": (f"x.1={MAX}",), "isa": ("sse2",), "name": "net"}
+    options = make_options(write_h5(tmp_path / "reader.h5", reader(None)), raw)
+    single = compile_model(options).source
+    made = make_source(single.program, single.isa, "net", {}, cores=Cores(piece_us=0.0))
+    assert made.parallel is not None
+    assert {step.axis for step in made.parallel.steps} == {"units"}
+    files: Files = {**output_files(made, "test"), "main.c": LENGTHS}
+    assert run(build(tmp_path, files, language)) == b"0"
 
 
 def test_the_tiny_network(tmp_path: Path) -> None:

@@ -1,26 +1,58 @@
 """The node tests of the onnx package: what passed stays so, and nothing is computed wrongly.
 
-`python tests/frontends/onnx_backend.py --write` renews the list of what passes.
+`python tests/frontends/onnx_backend.py --write` renews the list of what passes. Generated C runs a
+part of the cases that goes on from day to day: a fifth on the portable target and the host's, less
+on the others; `-m slow` runs all.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
 
 import pytest
 
 pytest.importorskip("onnx")
 
-from frontends.onnx_backend import cases, operator_of, read_passed, run_all
+from frontends.onnx_backend import Outcome, read_passed, run_all
+from frontends.onnx_cases import cases, operator_of
+from needs import need_program, need_runner, need_toolchain
+
+#: The cases on a target are cut into this many parts.
+_PARTS = {"generic": 5, "native": 5, "sse2": 100, "avx2": 100, "neon32": 100, "neon64": 100}
+
+
+def _check(outcomes: Sequence[Outcome]) -> None:
+    """Nothing is wrong, and what is listed has passed."""
+    wrong = [o for o in outcomes if o.status == "wrong"]
+    assert not wrong
+    found = {outcome.name: outcome.status for outcome in outcomes}
+    listed = {name for names in read_passed().values() for name in names}
+    assert not [name for name in listed & found.keys() if found[name] != "passed"]
 
 
 @pytest.mark.parametrize("weights", [False, True], ids=["inputs", "weights"])
 def test_what_passed_passes_and_all_else_is_refused(weights: bool) -> None:
-    outcomes = {outcome.name: outcome for outcome in run_all(weights=weights)}
-    wrong = [o for o in outcomes.values() if o.status == "wrong"]
-    assert not wrong
-    listed = [name for names in read_passed().values() for name in names]
-    lost = [n for n in listed if n in outcomes and outcomes[n].status != "passed"]
-    assert not lost
-    assert len(listed) > 1150
+    _check(run_all(weights=weights))
+    assert sum(map(len, read_passed().values())) > 1500
+
+
+@pytest.mark.parametrize("target", _PARTS)
+def test_some_as_generated_code(target: str) -> None:
+    need_program("ninja", "ninja-build")
+    need_runner(need_toolchain(target))
+    today = date.today().toordinal()
+    part = slice(today % _PARTS[target], None, _PARTS[target])
+    _check(run_all(weights=bool(today % 2), part=part, target=target))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weights", [False, True], ids=["inputs", "weights"])
+@pytest.mark.parametrize("target", _PARTS)
+def test_all_as_generated_code(target: str, weights: bool) -> None:
+    need_program("ninja", "ninja-build")
+    need_runner(need_toolchain(target))
+    _check(run_all(weights=weights, target=target))
 
 
 def test_the_list_is_about_cases_that_exist() -> None:

@@ -313,5 +313,7 @@ const cannery_model tiny_model = {
     0,
     TINY_MANY_WORKSPACE_BYTES,
     run_many_any,
+    0,
+    0,
     0
 };

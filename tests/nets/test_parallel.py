@@ -138,19 +138,20 @@ def _choice(graph: Graph, step: Step, isa: Isa, turn: int) -> Choice:
     return Choice(schedule, candidates[turn * 7 // len(schedules) % len(candidates)])
 
 
-def test_units_of_kernels(tmp_path: Path) -> None:
-    run_units("avx2", CASES, tmp_path, most=3)
+def test_units_of_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without races, so each unit is computed once."""
+    monkeypatch.setenv("TSAN_OPTIONS", "halt_on_error=1")
+    run_units(sanitizing("avx2", "gcc", ["-fsanitize=thread"]), CASES, tmp_path, most=3)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["generic", "sse2", "ssse3", "avx2", "avx512", "neon64"])
 def test_units_of_all_kernels(target: str, tmp_path: Path) -> None:
-    run_units(target, ["*"], tmp_path, most=3)
+    run_units(need_toolchain(target), ["*"], tmp_path, most=3)
 
 
-def run_units(target: str, cases: Sequence[str], tmp_path: Path, most: int) -> None:
+def run_units(toolchain: Toolchain, cases: Sequence[str], tmp_path: Path, most: int) -> None:
     """Kernels in units, the last one first, beside whole ones."""
-    toolchain = need_toolchain(target)
     sources = unit_sources(toolchain.target.isa, cases, most)
     used = {
         call.planned.choice.schedule.id for s in sources for call in s.calls if call.kernel.units

@@ -5,14 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from cannery.ir.tensor import DType
+from cannery.ops.conv.deform import DeformConv
 from cannery.ops.conv.op import Conv
+from cannery.ops.conv_transpose.col2im import Col2Im
 from cannery.ops.conv_transpose.op import ConvTranspose
+from cannery.ops.indexing.scatter import TensorScatter
+from cannery.ops.logic import bits
+from cannery.ops.matmul.det import Det
 from cannery.ops.ordering.pool_places import PoolPlaces
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear, Requantize
 from cannery.ops.quantize.products import ConvInteger, MatMulInteger
 from cannery.ops.resize.grid_sample import MODES, PADDINGS, GridSample
 from cannery.ops.resize.interpolate import Interpolate
-from ops.cases_scalar import F32, INT8, INT32, UINT8, plain
+from cannery.ops.resize.roi_align import RoiAlign
+from ops.cases_scalar import F32, INT8, INT32, INT64, UINT8, plain
 
 _PADS = ((1, 0), (2, 1))
 for _group in (1, 2):
@@ -84,3 +90,38 @@ for _mode in MODES:
 plain("grid_3d", GridSample(), ((1, 3, 4, 5, 2), F32), ((1, 2, 3, 2, 3), F32))
 _far = np.array([1e30, -1e30, np.inf, -np.inf, 2, 0], np.float32).reshape(1, 3, 2)
 plain("grid_far", GridSample("linear", "reflection"), ((1, 4, 1), F32), _far[..., :1])
+
+for _tag, _group, _deformed in (("", 1, 1), ("_grouped", 2, 2)):
+    _offsets, _masks = ((2, _deformed * 12, 3, 5), F32), ((2, _deformed * 6, 3, 5), F32)
+    plain(
+        f"deform_conv{_tag}", DeformConv((2, 1), ((1, 1), (0, 1)), (1, 2), _group, _deformed),
+        ((2, 6, 6, 4), F32), ((3, 2, 4 // _group, 6), F32), _offsets, ((6,), F32), _masks,
+    )  # fmt: skip
+plain(
+    "deform_conv_one", DeformConv((1, 1), ((0, 0),) * 2, (1, 1)), ((1, 4, 4, 1), F32),
+    ((2, 2, 1, 1), F32), np.linspace(-9, 9, 72, dtype=np.float32).reshape(1, 8, 3, 3),
+)  # fmt: skip
+plain("col2im", Col2Im((5, 6), (2, 3), (2, 1), ((1, 0), (0, 2)), (1, 2)), ((2, 3, 6, 12), F32))
+_rois = np.array([[0, 0, 9, 7], [2.5, -3, 5, 20], [4, 4, 4, 4]], np.float32)
+for _samples in (0, 2):
+    for _most in (False, True):
+        plain(
+            f"roi_align_{_samples}_{_most:d}", RoiAlign((2, 3), 0.5, _samples, not _most, _most),
+            ((2, 5, 6, 3), F32), _rois, np.array([1, 0, 1], np.int64),
+        )  # fmt: skip
+plain("roi_align_any", RoiAlign((2, 2), 1.0), ((1, 4, 4, 1), F32), ((2, 4), F32), ((2,), INT64))
+for _around in (False, True):
+    _starts = np.array([3, -1], np.int64)
+    plain(
+        f"tensor_scatter_{_around:d}", TensorScatter(2, _around), ((2, 3, 5, 2), F32),
+        ((2, 3, 3, 2), F32), _starts,
+    )  # fmt: skip
+    plain(
+        f"tensor_scatter_any_{_around:d}", TensorScatter(1, _around), ((2, 5), INT8),
+        ((2, 3), INT8), ((2,), INT64),
+    )  # fmt: skip
+plain("det", Det(), ((2, 3, 4, 4), F32))
+plain("det_one", Det(), ((1, 1), F32))
+plain("det_singular", Det(), np.array([[0, 2, 1], [0, 1, 5], [0, 3, 2]], np.float32))
+plain("bit_cast", bits.BitCast(INT32), ((3, 4), F32))
+plain("bit_cast_bytes", bits.BitCast(UINT8), ((3, 4), INT8))

@@ -93,6 +93,13 @@ for _name in ("uint8", "uint16", "uint32", "uint64"):
     for _right in (False, True):
         _amounts = np.array([0, 1, 5, 31, 64], _name)
         plain(f"shift_{_name}_{_right:d}", bits.BitShift(_right), (A, DType(_name)), _amounts)
+for _name in ("int8", "int32", "int64"):
+    for _right in (False, True):
+        _amounts = np.array([0, 1, 7, 31, -1], _name)
+        plain(f"shift_{_name}_{_right:d}", bits.BitShift(_right), (A, DType(_name)), _amounts)
+_signs = np.array([[-7.5], [0.0], [7.5], [-0.0], [np.inf]], np.float32)
+plain("mod_signs", bits.Mod(), _signs, np.array([3, -3, np.inf, 0.7], np.float32))
+plain("mod", bits.Mod(), (A, F32), (ROW, F32))
 plain("fmod", bits.Mod(fmod=True), (A, F32), (ROW, F32))
 _base = np.array([-3, -1, 0, 1, 2, 5], np.int32)
 plain("integer_pow", bits.IntegerPow(), _base, np.arange(-3, 9).reshape(-1, 1))

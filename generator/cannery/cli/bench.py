@@ -46,7 +46,7 @@ DEFAULT_SECONDS = 1.0
 )
 @click.option(
     "--threads",
-    type=click.IntRange(2, 64),
+    type=click.IntRange(2, 32),
     metavar="N",
     help="Also time it on so many threads, which wait actively between the steps.",
 )

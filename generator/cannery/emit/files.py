@@ -103,6 +103,7 @@ def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]
             kind: [*source.isa.flags, *private_flags(kind, source.isa)] for kind in ("gcc", "clang")
         },
         "workspace_bytes": source.workspace.bytes,
+        "max_length": source.max_length,
         "state_bytes": source.states.bytes,
         "states": [
             {"input": slot.input.name, "output": slot.output.name, "offset": slot.offset}

@@ -66,6 +66,10 @@ class Tensor:
         """The inverse of `to_graph`."""
         return np.moveaxis(array, -1, 1) if self.order == planar.ORDER else array
 
+    def axis(self, axis: int) -> int:
+        """Where an axis of the graph's value is among `dims`."""
+        return (0, 2, 3, 1)[axis] if self.order == planar.ORDER else axis
+
     @property
     def text(self) -> str:
         """`float32[1x3x60x80] (NCHW)`."""
@@ -78,7 +82,7 @@ class Tensor:
 
 
 #: What generated functions call their other parameters and variables.
-_PARAMETERS = ("workspace", "state", "pool", "length", "n", ITEM)
+_PARAMETERS = ("workspace", "state", "pool", "length", "lengths", "n", ITEM)
 
 
 def interface(
@@ -158,16 +162,23 @@ def _check_renames(graph: Graph, rename: Mapping[str, str]) -> None:
         owners[name.lower()] = f"tensor {value!r}"
 
 
+#: The parameter that tells how many steps a sequence has.
+LENGTH = "length"
+
+
 def joined_parameters(
-    inputs: Sequence[Tensor], outputs: Sequence[Tensor], *, many: bool = False
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], *, many: bool = False, length: bool = False
 ) -> str:
     """The parameters of a generated function for its tensors.
 
-    `many`: each stands for n tensors, one after the other; a view for n pointers.
+    `many`: each stands for n tensors, one after the other; a view for n pointers. `length`: behind
+    the inputs the steps of the sequences.
     """
     found = []
     for tensor in inputs:
         pointers = "*const *" if many and tensor.view else "*"
         found.append(f"const {tensor.type.dtype.c_name} {pointers}{tensor.name}")
         found += [f"int32_t {stride}" for stride in tensor.strides]
+    if length:
+        found.append(f"const int32_t *{LENGTH}s" if many else f"int32_t {LENGTH}")
     return ", ".join([*found, *(f"{t.type.dtype.c_name} *{t.name}" for t in outputs)])

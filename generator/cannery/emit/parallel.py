@@ -1,45 +1,42 @@
 """`<name>_run_parallel` and `<name>_run_many_parallel`: the network on the threads of a pool.
 
 A step that is worth it (`cannery.schedule.cores`) is cut into pieces of equal size: bands of rows,
-units of its kernel, or images. Each piece has scratch memory of its own, that of piece 0 lies where
-`run_in` has it, those of the others behind the workspace. All else runs in the calling thread.
+units of its kernel, both, or images. Each piece has scratch memory of its own, that of piece 0 lies
+where `run_in` has it, those of the others behind the workspace. All else runs in the caller.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cannery.emit.environment import render
 from cannery.emit.halo import clear_lines
+from cannery.emit.interface import LENGTH
+from cannery.emit.pieces import CutStep, piece_calls
 from cannery.emit.steps import Call, call_text, root_variables
 from cannery.memory.plan import align
-from cannery.schedule.cores import Cores, pieces, samples_per_piece, step_us
+from cannery.schedule.cores import (
+    IMAGES,
+    ROWS,
+    TILES,
+    UNITS,
+    Cores,
+    Work,
+    cut_steps,
+    samples_per_piece,
+    step_us,
+)
 from cannery.schedule.program import VIEW, Program
 from cannery.target.isa import Isa
 
 if TYPE_CHECKING:
     from cannery.emit.source import Source
 
-#: Where there are fewer bands of rows than that, a cut into more units is more even.
-ENOUGH_BANDS = 16
-#: From so many units on, weights that are larger than the images are shared out.
-ENOUGH_UNITS = 8
-
-
-@dataclass(frozen=True)
-class CutStep:
-    """A step (by its index) cut into up to `pieces`, along `axis`: rows, units or images.
-
-    There are `parts` of them in all, which pieces share.
-    """
-
-    index: int
-    axis: str
-    parts: int
-    pieces: int
+#: Pieces of that many parts are about even.
+ENOUGH_PARTS = 16
 
 
 @dataclass(frozen=True)
@@ -61,32 +58,45 @@ class Parallel:
 
 def make_parallel(program: Program, isa: Isa, calls: Sequence[Call], cores: Cores) -> Parallel:
     """Which steps are cut, and how."""
-    steps = []
-    for index, call in enumerate(calls):
-        axis, parts = _axis(program, call)
-        us = step_us(program.graph, call.planned, isa) * call.images
-        count = pieces(us, parts, cores)
-        if count > 1:
-            steps.append(CutStep(index, axis, parts, count))
+    works = list(_works(program, isa, calls))
+    steps = [
+        CutStep(index, work.axis, work.parts, count)
+        for index, (work, count) in enumerate(zip(works, cut_steps(works, cores), strict=True))
+        if count > 1
+    ]
     scratch = max((calls[step.index].kernel.scratch_bytes for step in steps), default=0)
     samples = samples_per_piece(program, isa, cores)
     return Parallel(tuple(steps), align(scratch), samples, cores.openmp)
 
 
+def _works(program: Program, isa: Isa, calls: Sequence[Call]) -> Iterator[Work]:
+    """What there is to be decided about each step."""
+    buffers = program.buffers
+    writers: dict[str, int] = {}
+    for index, call in enumerate(calls):
+        axis, parts = _axis(program, call)
+        us = step_us(program.graph, call.planned, isa) * call.images
+        reads = [buffers[name] for name in call.planned.reads]
+        sizes = tuple((writers.get(b.root, -1), b.type.bytes) for b in reads)
+        yield Work(us, axis, parts, sizes)
+        writers |= {buffers[name].root: index for name in call.planned.writes}
+
+
 def _axis(program: Program, call: Call) -> tuple[str, int]:
     """The axis to cut a step along, and its parts; images of a batch are rows, too.
 
-    Each thread reads all weights of bands of rows, and all images of units.
+    Each thread reads all weights of bands of rows, and all images of units: the smaller of both.
     """
     kernel, planned = call.kernel, call.planned
     bands = -(-call.rows // kernel.band) if kernel.band else 1
     rows = call.images * bands
     weights = sum(constant.values.nbytes for constant in kernel.constants)
     images = sum(program.buffers[n].type.bytes for n in (*planned.reads, *planned.writes))
-    large = weights > images and kernel.units >= ENOUGH_UNITS
-    if large or (kernel.units > rows and rows < ENOUGH_BANDS):
-        return "units", kernel.units
-    return ("rows" if kernel.band else "images"), rows
+    if kernel.units and rows < ENOUGH_PARTS and kernel.units < ENOUGH_PARTS and call.images == 1:
+        return (TILES, bands * kernel.units) if bands > 1 else (UNITS, kernel.units)
+    if kernel.units >= ENOUGH_PARTS and (weights > images or rows < ENOUGH_PARTS):
+        return UNITS, kernel.units
+    return (ROWS if kernel.band else IMAGES), rows
 
 
 def parallel_text(source: Source) -> str:
@@ -115,7 +125,9 @@ class _Text:
     def share(self) -> str:
         """The arguments of `run_many` for a share of the inputs, behind their number."""
         found = []
-        for tensor in (*self.source.inputs, *self.source.outputs):
+        for number, tensor in enumerate((*self.source.inputs, *self.source.outputs)):
+            if self.source.max_length and number == len(self.source.inputs):
+                found.append(f"shared->io_{LENGTH}s + first")
             step = "" if tensor.view else f" * {tensor.type.elements}u"
             found.append(f"shared->io_{tensor.name} + (size_t)first{step}")
             found += [f"shared->io_{stride}" for stride in tensor.strides]
@@ -164,7 +176,8 @@ class _Text:
         """The body of a function that computes one piece."""
         call = self.call(cut)
         lines = self.declarations([cut.index], "shared->io_")
-        lines += [f"const int32_t {name} = shared->io_{name};" for name in self.strides(cut)]
+        numbers = [*self.strides(cut), *([LENGTH] if call.kernel.stops else [])]
+        lines += [f"const int32_t {name} = shared->io_{name};" for name in numbers]
         scratch = ""
         if call.kernel.scratch_bytes:
             scratch = "scratch"
@@ -178,46 +191,12 @@ class _Text:
         for end, which in (("first", "index"), ("last", "index + 1")):
             of = f"{cut.parts}, {which}, shared->count"
             lines.append(f"const int {end} = (int)cannery_first_part({of});")
-        return [*lines, *self._calls(call, cut, scratch)]
+        return [*lines, *piece_calls(call, cut, scratch)]
 
     @property
     def _thread_bytes(self) -> int:
         assert self.source.parallel is not None
         return self.source.parallel.thread_bytes
-
-    def _calls(self, call: Call, cut: CutStep, scratch: str) -> list[str]:
-        """The calls that compute the parts first <= part < last."""
-        rows, units = ("0", str(call.rows)), ("0", str(call.kernel.units))
-        if cut.axis == "units":
-            units = ("first", "last")
-        if cut.axis != "rows":
-            text = f"{call.symbol}({', '.join(call.bounded(scratch, rows, units))});"
-            if cut.axis == "images":
-                return ["for (int n = first; n < last; ++n) {", text, "}"]
-            return (
-                [f"for (int n = 0; n < {call.images}; ++n) {{", text, "}"]
-                if call.images > 1
-                else [text]
-            )
-        band = call.kernel.band
-        if call.images == 1:
-            end = (
-                f"last * {band} < {call.rows} ? last * {band} : {call.rows}" if band > 1 else "last"
-            )
-            begin = f"first * {band}" if band > 1 else "first"
-            return [f"{call.symbol}({', '.join(call.bounded(scratch, (begin, end), units))});"]
-        bands = cut.parts // call.images
-        inner = f"{call.symbol}({', '.join(call.bounded(scratch, ('y0', 'y1'), units))});"
-        return [
-            "for (int part = first; part < last;) {",
-            f"const int n = part / {bands};",
-            f"const int end = last < (n + 1) * {bands} ? last : (n + 1) * {bands};",
-            f"const int y0 = (part - n * {bands}) * {band};",
-            f"const int y1 = end < (n + 1) * {bands} ? (end - n * {bands}) * {band} : {call.rows};",
-            inner,
-            "part = end;",
-            "}",
-        ]
 
     def _hand_over(self, cut: CutStep) -> list[str]:
         count, symbol = "shared_pieces.count", self.piece_symbol(cut)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -11,7 +12,7 @@ from cannery import __version__
 from cannery.emit.arrays import WeightBlob, as_bytes, format_array, split_constants
 from cannery.emit.environment import render
 from cannery.emit.halo import clear_lines
-from cannery.emit.interface import Tensor, interface, joined_parameters
+from cannery.emit.interface import LENGTH, Tensor, interface, joined_parameters
 from cannery.emit.many import Many, ManyMaker, chunk_lines
 from cannery.emit.parallel import Parallel, make_parallel, parallel_text
 from cannery.emit.states import States, make_states
@@ -115,18 +116,37 @@ class Source:
     @property
     def parameters(self) -> str:
         """Those of `run` for its tensors, with their types."""
-        return joined_parameters(self.inputs, self.outputs)
+        return joined_parameters(self.inputs, self.outputs, length=self.max_length > 0)
 
     @property
     def many_parameters(self) -> str:
         """Those of `run_many` for its tensors: of a view there are n pointers."""
-        return joined_parameters(self.inputs, self.outputs, many=True)
+        length = self.max_length > 0
+        return joined_parameters(self.inputs, self.outputs, many=True, length=length)
 
     @property
     def arguments(self) -> str:
         """The names of the parameters."""
+        inputs = [name for t in self.inputs for name in (t.name, *t.strides)]
+        length = [LENGTH] if self.max_length else []
+        return ", ".join([*inputs, *length, *(t.name for t in self.outputs)])
+
+    @property
+    def many_arguments(self) -> str:
+        """The names of those of `run_many`."""
+        return re.sub(rf"\b{LENGTH}\b", f"{LENGTH}s", self.arguments)
+
+    @property
+    def max_length(self) -> int:
+        """The steps that sequences have at most, where they may have fewer; else 0."""
+        return self.graph.length.steps if self.graph.length else 0
+
+    @property
+    def time_axes(self) -> dict[str, int]:
+        """The axis of time of each input and output that has one, by its C name."""
+        times = self.graph.length.times if self.graph.length else {}
         tensors = (*self.inputs, *self.outputs)
-        return ", ".join(name for t in tensors for name in (t.name, *t.strides))
+        return {t.name: t.axis(times[t.source]) for t in tensors if t.source in times}
 
     @property
     def ports(self) -> dict[str, Tensor]:

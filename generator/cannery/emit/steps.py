@@ -39,6 +39,7 @@ class Call:
         """What the function is called with to compute some rows or units."""
         found = [*self.pointers, *([scratch] if self.kernel.scratch_bytes else [])]
         found += [*(rows if self.kernel.band else ()), *(units if self.kernel.units else ())]
+        found += ["length"] if self.kernel.stops else []
         return tuple(found)
 
 
@@ -66,6 +67,7 @@ def make_job(
         tuple(b.layout for b in writes),
         frozenset(k for k, b in enumerate(reads) if b.root in roots),
         cut,
+        stops=program.graph.length is not None,
     )
 
 
@@ -98,9 +100,9 @@ def unused_roots(program: Program) -> set[str]:
     return {n for n, b in program.buffers.items() if b.root == n and n not in used}
 
 
-def call_text(call: Call) -> Sequence[str]:
-    """The statements that run a step."""
-    text = f"{call.symbol}({', '.join(call.arguments)});"
+def call_text(call: Call, text: str = "") -> Sequence[str]:
+    """The statements that run a step, or `text` in place of its call, for each image."""
+    text = text or f"{call.symbol}({', '.join(call.arguments)});"
     if call.images > 1:
         return [f"for (int n = 0; n < {call.images}; ++n) {{", text, "}"]
     return [text]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from cannery.ir.stimulus import best_stimulus, neighbours
 from cannery.ir.tensor import TensorType
+from cannery.npz import read_arrays
 from cannery.ops.registry import RefArray
 from cannery.tune.trial import random_inputs
 
@@ -33,21 +33,6 @@ def seeded_samples(graph: Graph, count: int = SEEDED_SAMPLES) -> list[Sample]:
     return [
         lively[k // 2].inputs(graph) if k % 2 else random_inputs(graph, k) for k in range(count)
     ]
-
-
-def read_arrays(path: Path) -> dict[str, RefArray]:
-    """The arrays of a .npz file by name. Raises OptionError if it is missing or damaged."""
-    where, cure = str(path), "name a file made by numpy.savez, with one array for each tensor"
-    try:
-        file = np.load(path, allow_pickle=False)
-        if not isinstance(file, np.lib.npyio.NpzFile):
-            raise OptionError("one array without a name", where=where, cure=cure)
-        with file:
-            return {name: file[name] for name in file.files}
-    except OSError as error:
-        raise OptionError(error.strerror or "cannot be read", where=where, cure=cure) from None
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise OptionError(f"not a sound .npz file: {error}", where=where, cure=cure) from None
 
 
 def read_samples(path: Path, types: Mapping[str, TensorType]) -> list[dict[str, RefArray]]:

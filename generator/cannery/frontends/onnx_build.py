@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-
-import numpy as np
 
 from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedError
 from cannery.frontends.interface import check_input_dtypes, declare_input, finish
+from cannery.frontends.onnx_control import CONTROL, Place, follow
 from cannery.frontends.onnx_fold import MAX_BYTES, foldable, folded
-from cannery.frontends.onnx_functions import (
-    MAX_DEPTH,
-    branch,
-    inlined,
-    local_name,
-    standard_function,
-)
+from cannery.frontends.onnx_functions import MAX_DEPTH, MAX_INLINED, inlined, standard_function
 from cannery.frontends.onnx_model import (
     STANDARD,
     OnnxFunction,
@@ -39,15 +32,11 @@ from cannery.frontends.onnx_ops.base import (
 )
 from cannery.frontends.options import ImportOptions
 from cannery.frontends.unsupported import Problem, UnsupportedLayersError
-from cannery.ir.graph import Graph, GraphBuilder
+from cannery.ir.graph import Array, Graph, GraphBuilder
 from cannery.ir.tensor import DType
 
 #: Versions of the standard operators that are read.
 OPSETS = range(7, 29)
-
-#: Operators that run graphs, and nodes that functions and loops may become.
-_CONTROL = ("If", "Loop")
-_MAX_INLINED = 100_000
 
 _INPUT_DTYPES = {
     "float": DType.FLOAT32, "uint8": DType.UINT8, "int8": DType.INT8, "int16": DType.INT16,
@@ -207,7 +196,7 @@ class _Importer:
 
     def _output(self, name: str) -> tuple[str, bool]:
         """The value of an output, and whether it is an image with channels first."""
-        value = self._value(name, f"output {name!r}")
+        value = self.value(name, f"output {name!r}")
         if value is None:
             raise ModelError("is not computed", where=f"output {name!r}")
         scope = Scope(self._state, OnnxNode("Identity", "", name, (), (name,), {}), ())
@@ -215,7 +204,7 @@ class _Importer:
             return value.name, True
         return scope.plain(value), False
 
-    def _value(self, name: str, where: str) -> Value | None:
+    def value(self, name: str, where: str) -> Value | None:
         """A tensor by its name, None for the empty name."""
         if not name:
             return None
@@ -248,7 +237,7 @@ class _Importer:
 
     def _is_expandable(self, node: OnnxNode) -> bool:
         """Whether a node is supported without an operator of its own."""
-        return _is_shape_op(node) or node.kind in _CONTROL or self._function(node) is not None
+        return _is_shape_op(node) or node.kind in CONTROL or self._function(node) is not None
 
     def _function(self, node: OnnxNode) -> OnnxFunction | None:
         return self._model.functions.get((node.domain, node.kind))
@@ -257,11 +246,11 @@ class _Importer:
         """The outputs of a node: by its function in the model, as known, or by its operator."""
         function = self._function(node)
         if function is not None:
-            self._inline(node, inlined(node, function, self._prefix(node.label)), where, depth)
+            self.inline(node, inlined(node, function, self.prefix(node.label)), Place(where, depth))
             return
-        inputs = [self._value(i, where) for i in node.inputs]
-        if node.domain in STANDARD and node.kind in _CONTROL:
-            self._follow(node, inputs, where, depth)
+        inputs = [self.value(i, where) for i in node.inputs]
+        if node.domain in STANDARD and node.kind in CONTROL:
+            follow(self, node, inputs, Place(where, depth))
             return
         scope = Scope(self._state, node, inputs)
         known = folded(scope)
@@ -280,103 +269,46 @@ class _Importer:
             function = standard_function(node, scope.opset, types)
             if function is None:
                 raise
-            self._inline(node, inlined(node, function, self._prefix(node.label)), where, depth)
+            self.inline(node, inlined(node, function, self.prefix(node.label)), Place(where, depth))
 
-    def _prefix(self, label: str) -> str:
+    def prefix(self, label: str) -> str:
         """`label`, or `label.1`, `label.2` ...: what names begin with that belong to a node."""
         count = self._prefixes[label]
         self._prefixes[label] += 1
         return f"{label}.{count}" if count else label
 
-    def _inline(self, node: OnnxNode, nodes: Sequence[OnnxNode], where: str, depth: int) -> None:
-        """Compute the outputs of a node by other nodes."""
+    def define(self, name: str, value: Constant) -> None:
+        """A value that is known."""
+        self._values[name] = value
+
+    def add_weights(self, weights: Mapping[str, Callable[[], Array]]) -> None:
+        """Initializers of a branch or body, by the names that they have now."""
+        self._weights.update(weights)
+
+    def give_up(self, node: OnnxNode, needed: Sequence[str]) -> bool:
+        """Whether what a node needs is not supported; its outputs are not, then."""
+        if not self._unknown & set(needed):
+            return False
+        self._unknown.update(filter(None, node.outputs))
+        return True
+
+    def inline(
+        self, node: OnnxNode, nodes: Sequence[OnnxNode], place: Place, wanted: Sequence[str] = ()
+    ) -> None:
+        """Compute the outputs of a node by other nodes: those that are read, and `wanted`."""
+        where, depth = place.where, place.depth
+        self._used.update(wanted)
         self._inlined += len(nodes)
-        if depth > MAX_DEPTH or self._inlined > _MAX_INLINED:
+        if depth > MAX_DEPTH or self._inlined > MAX_INLINED:
             raise ModelError("its functions call each other too deeply or too often", where=where)
-        wanted = [o for o in node.outputs if o in self._used]
-        needed = _needed(nodes, wanted)
+        outputs = [o for o in node.outputs if o in self._used]
+        needed = _needed(nodes, outputs)
         self._used.update(i for n in needed for i in _reads(n))
         for inner in needed:
             self._apply(inner, depth + 1)
-        for output in wanted:
+        for output in outputs:
             if output not in self._values and output not in self._unknown:
                 raise ModelError(f"{output!r} is not computed", where=where)
-
-    def _follow(
-        self, node: OnnxNode, inputs: Sequence[Value | None], where: str, depth: int
-    ) -> None:
-        """A branch or a loop whose course is known."""
-        if node.kind == "If":
-            name = "then_branch" if _known_flag(inputs[0]) else "else_branch"
-            self._inline(
-                node,
-                self._placed(node, name, {}, self._prefix(f"{node.label}/{name}")),
-                where,
-                depth,
-            )
-            return
-        self._loop(node, inputs, where, depth)
-
-    def _placed(
-        self, node: OnnxNode, attribute: str, given: Mapping[str, str], prefix: str
-    ) -> list[OnnxNode]:
-        body = node.attributes.get(attribute)
-        if not isinstance(body, Subgraph):
-            raise ModelError(f"has no {attribute}")
-        for name, weight in body.weights.items():
-            self._weights[local_name(prefix, name)] = weight
-        return branch(node, body, given, prefix)
-
-    def _loop(self, node: OnnxNode, inputs: Sequence[Value | None], where: str, depth: int) -> None:
-        """Unrolled; what it collects is joined."""
-        body = node.attributes.get("body")
-        count, going = _trips(inputs)
-        carried = list(node.inputs[2:])
-        if not isinstance(body, Subgraph) or len(body.inputs) != 2 + len(carried):
-            raise ModelError("has no body that fits its inputs")
-        collected: list[list[str]] = [[] for _ in body.outputs[1 + len(carried) :]]
-        turn = 0
-        while going and turn < count:
-            prefix = self._prefix(f"{node.label}/{turn}")
-            names = [f"{prefix}/#{k}" for k in range(len(body.outputs))]
-            index, condition = f"{prefix}/#turn", f"{prefix}/#condition"
-            self._values[index] = Constant(np.asarray(turn, np.int64), index)
-            self._values[condition] = Constant(np.asarray(True), condition)
-            given = dict(zip(body.inputs, (index, condition, *carried), strict=True))
-            inner = replace(node, outputs=tuple(names))
-            self._used.update(names)
-            self._inline(inner, self._placed(inner, "body", given, prefix), where, depth)
-            if self._unknown & set(names):
-                self._unknown.update(filter(None, node.outputs))
-                return
-            carried = names[1 : 1 + len(carried)]
-            for found, name in zip(collected, names[1 + len(carried) :], strict=True):
-                found.append(name)
-            going = _known_flag(self._values[names[0]])
-            turn += 1
-        self._finish_loop(node, carried, collected, where, depth)
-
-    def _finish_loop(
-        self, node: OnnxNode, carried: Sequence[str], collected: Sequence[Sequence[str]],
-        where: str, depth: int,
-    ) -> None:  # fmt: skip
-        nodes = []
-        for name, output in zip(carried, node.outputs, strict=False):
-            nodes.append(OnnxNode("Identity", "", "", (name,), (output,), {}, node.version))
-        for parts, output in zip(collected, node.outputs[len(carried) :], strict=False):
-            if not parts:
-                raise UnsupportedError("a loop that collects nothing is not supported")
-            rows: list[str] = []
-            for part in parts:
-                value = self._value(part, where)
-                assert value is not None
-                shape = Constant(np.asarray((1, *value.shape), np.int64))
-                self._values[f"{part}/shape"] = shape
-                row = (f"{part}/row",)
-                nodes.append(OnnxNode("Reshape", "", "", (part, f"{part}/shape"), row, {}, 13))
-                rows += row
-            nodes.append(OnnxNode("Concat", "", "", tuple(rows), (output,), {"axis": 0}, 13))
-        self._inline(node, nodes, where, depth)
 
     def _count(self, known: Constant) -> None:
         """Add up the sizes of what was folded; ModelError if they could fill the memory."""
@@ -396,22 +328,6 @@ class _Importer:
 def _is_shape_op(node: OnnxNode) -> bool:
     """Whether an operator may be folded without being supported otherwise."""
     return node.domain in STANDARD and node.kind in foldable()
-
-
-def _known_flag(value: Value | None) -> bool:
-    """A condition that is known. Raises UnsupportedError if it is computed."""
-    if not isinstance(value, Constant):
-        raise UnsupportedError("its condition is computed when the network runs")
-    return bool(value.array.reshape(-1)[:1].any())
-
-
-def _trips(inputs: Sequence[Value | None]) -> tuple[int, bool]:
-    """How often a loop runs at most, and whether it begins at all."""
-    count, condition = (*inputs, None, None)[:2]
-    if isinstance(count, Computed):
-        raise UnsupportedError("its number of turns is computed when the network runs")
-    trips = _MAX_INLINED if count is None else int(count.array.reshape(-1)[0])
-    return min(trips, _MAX_INLINED), condition is None or _known_flag(condition)
 
 
 class Sizes:

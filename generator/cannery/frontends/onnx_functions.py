@@ -1,7 +1,7 @@
 """Functions of ONNX as the nodes that they stand for: those of a model, and those of operators.
 
 Many operators of the standard are defined by a function of simpler ones; the package onnx knows it.
-Also branches and loops whose course is known when a model is read.
+Also the nodes of a branch or of one turn of a loop.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ InputType = tuple[str, tuple[int, ...]] | None
 
 #: Calls within calls.
 MAX_DEPTH = 64
+
+#: Nodes that functions, branches and loops of a model may become, all together.
+MAX_INLINED = 100_000
 
 
 def standard_function(

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 
 import numpy as np
 
 from cannery.errors import CanneryError, OptionError, UnsupportedError
+from cannery.frontends.lengths import first_that_works, step_count
 from cannery.frontends.time_axis import FINAL, Time, Use, one_step, shrunk
 from cannery.ir.graph import Graph, Node, State
 from cannery.ir.tensor import TensorType
 from cannery.ops.movement.op import Identity
 from cannery.ops.recurrent.base import SEQUENCE, Recurrent
-
-#: More inputs than this many combinations of their axes are not tried.
-_MAX_TRIED = 256
 
 
 def to_streaming(graph: Graph) -> Graph:
@@ -27,50 +24,11 @@ def to_streaming(graph: Graph) -> Graph:
 
     Raises UnsupportedError for what cannot be computed step by step, with the layer's name.
     """
-    steps = _steps(graph)
-    first_error: CanneryError | None = None
-    for times in _guesses(graph, steps):
-        try:
-            return _Stepper(graph, steps, dict(zip(graph.inputs, times, strict=True))).run()
-        except UnsupportedError as error:
-            first_error = first_error or error
-    assert first_error is not None
-    first_error.cure = first_error.cure or "without --streaming it runs on whole sequences"
-    raise first_error
-
-
-def _steps(graph: Graph) -> int:
-    """How many steps all recurrent layers take."""
-    found = {graph.types[n.inputs[0]].shape[1] for n in graph.nodes if isinstance(n.op, Recurrent)}
-    if not found:
-        raise OptionError(
-            "the network has no recurrent layer", where="--streaming",
-            cure="leave it out; --state names inputs and outputs that are its state",
-        )  # fmt: skip
-    if len(found) > 1:
-        raise UnsupportedError(
-            f"its recurrent layers take {', '.join(map(str, sorted(found)))} steps",
-            where="--streaming",
-        )
-    return found.pop()
-
-
-def _guesses(graph: Graph, steps: int) -> list[tuple[Time, ...]]:
-    """Times of the inputs, the likeliest first: axis 1 of what has three axes or more."""
-    choices: list[list[Time]] = []
-    for value in graph.inputs:
-        shape = graph.types[value].shape
-        axes: list[Time] = [a for a, d in enumerate(shape) if d == steps]
-        axes.sort(key=lambda a: (a != 1, a))
-        choices.append([*axes, None] if len(shape) > 2 else [None, *axes])
-    if steps == 1:
-        return [tuple(None for _ in graph.inputs)]
-    found = []
-    for times in product(*choices):
-        found.append(times)
-        if len(found) == _MAX_TRIED:
-            break
-    return found
+    steps = step_count(graph, "--streaming")
+    return first_that_works(
+        graph, steps, lambda times: _Stepper(graph, steps, times).run(),
+        "without --streaming it runs on whole sequences",
+    )  # fmt: skip
 
 
 @dataclass

@@ -32,13 +32,17 @@ Time = int | None
 
 @dataclass(frozen=True)
 class Use:
-    """A node with the times of its inputs, at least one of which is an axis of `steps`."""
+    """A node with the times of its inputs, at least one of which is an axis of `steps`.
+
+    `whole`: not one step is wanted, but sequences whose length is not known yet.
+    """
 
     op: Any
     times: Sequence[Time]
     inputs: Sequence[TensorType | None]
     output: TensorType
     steps: int
+    whole: bool = False
 
     @property
     def axis(self) -> int:
@@ -87,7 +91,7 @@ def _slice(use: Use) -> tuple[int, Op]:
     """Of all steps, or of the last one."""
     op, a = use.op, use.axis
     bounds = (op.starts[a], op.ends[a], op.steps[a])
-    last = len(range(*bounds)) == 1 and bounds[0] == use.steps - 1
+    last = not use.whole and len(range(*bounds)) == 1 and bounds[0] == use.steps - 1
     if bounds != (0, use.steps, 1) and not last:
         raise UnsupportedError("it takes some of the steps")
     cut = [list(v) for v in (op.starts, op.ends, op.steps)]
@@ -174,14 +178,17 @@ def one_step(use: Use) -> tuple[Time, Op]:
 
     Raises UnsupportedError for what works along time, or cannot be told not to.
     """
-    if isinstance(use.op, Recurrent) and (any(use.op.reverse) or use.op.lengths):
+    backward = isinstance(use.op, Recurrent) and any(use.op.reverse) and not use.whole
+    if backward or (isinstance(use.op, Recurrent) and use.op.lengths):
         raise UnsupportedError(
             "it runs from the end of the sequence to its beginning"
-            if any(use.op.reverse)
+            if backward
             else "it ends some samples before others"
         )
     known = {t for t in use.times if t is not None}
     if not known:
+        if use.whole and isinstance(use.op, Recurrent):
+            raise UnsupportedError("its steps are not those of the input")
         return None, use.op
     if known == {FINAL}:
         return FINAL, use.op

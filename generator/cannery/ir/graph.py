@@ -58,12 +58,23 @@ class State:
 
 
 @dataclass(frozen=True)
+class Length:
+    """Sequences may end before the last of `steps`; `times`: the axis of time of each value."""
+
+    steps: int
+    times: Mapping[str, int]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "times", MappingProxyType(dict(self.times)))
+
+
+@dataclass(frozen=True)
 class Graph:
     """An immutable network. `types` covers inputs, constants and every node's outputs.
 
     `channels_first` names the inputs and outputs that are images with channels first in the model,
     `files` are those that were read beside the model's own. `states` are the last inputs and
-    outputs, in their order.
+    outputs, in their order. `length`: if its sequences need not have all of their steps.
     """
 
     name: str
@@ -75,6 +86,7 @@ class Graph:
     channels_first: frozenset[str] = frozenset()
     files: tuple[Path, ...] = ()
     states: tuple[State, ...] = ()
+    length: Length | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", MappingProxyType(dict(self.types)))

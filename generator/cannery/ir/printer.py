@@ -33,6 +33,8 @@ def format_graph(graph: Graph, *, weights: bool = False) -> str:
         lines.append(f"{results} = {node.op.kind}({inputs}) {attributes}".rstrip())
     lines += [f"output {v}" for v in graph.outputs]
     lines += [f"channels first in the model: {v}" for v in sorted(graph.channels_first)]
+    if graph.length:
+        lines.append(f"up to {graph.length.steps} steps")
     for state in graph.states:
         begins = f", begins with {list(state.initial)}" if state.initial else ""
         lines.append(f"state {state.output} -> {state.input}{begins}")

@@ -1,21 +1,29 @@
 """Several cores inside one run: which steps are cut into pieces, and into how many at most.
 
-Between two steps all threads have to meet. Handing over the pieces and waiting for the last of them
-costs some microseconds, so a piece has to be worth more than that, and small networks stay on one
-thread.
+Two things cost time besides the work. Threads have to meet after each step that is cut, and what
+another core has written comes from its cache: a small step that is not cut, between two large ones
+that are, reads half of its input from afar, which may take longer than the step itself. So steps
+are chosen together: `cut_steps` looks for the least time of two threads. Small networks stay whole.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cannery.ir.graph import Graph
 from cannery.schedule.program import PlannedStep, Program
 from cannery.target.isa import Isa
 
-#: Least microseconds of a piece. Two threads that wait actively meet within half a microsecond,
-#: those of OpenMP within one to three, threads that sleep need five and more to wake up.
+#: Microseconds that a meeting costs. Threads that wait actively take half of one, those of OpenMP
+#: one; threads that sleep take five to fifty to wake up.
+MEET_US = 2.0
+
+#: Least microseconds of a piece, where there are more than two threads.
 PIECE_US = 5.0
+
+#: Bytes per microsecond that a core reads from the caches of another.
+MOVED_BYTES_PER_US = 10_000.0
 
 #: Cycles per microsecond, where only the cost model tells how long a step takes.
 CYCLES_PER_US = 2000.0
@@ -23,13 +31,35 @@ CYCLES_PER_US = 2000.0
 #: More pieces than any pool has threads.
 MAX_PIECES = 1024
 
+#: Runs of steps up to this length change together in the search.
+MAX_RUN = 12
+
+#: Axes that a step is cut along; tiles are bands of rows of each unit.
+ROWS, UNITS, TILES, IMAGES = "rows", "units", "tiles", "images"
+
 
 @dataclass(frozen=True)
 class Cores:
-    """That a network may use several cores; `piece_us` as PIECE_US, `openmp` with such a pool."""
+    """That a network may use several cores; `openmp` with such a pool.
+
+    `piece_us` as PIECE_US; 0: every step is cut that can be, into as many pieces as it has parts.
+    """
 
     openmp: bool = False
     piece_us: float = PIECE_US
+
+
+@dataclass(frozen=True)
+class Work:
+    """A step: its microseconds, and the `parts` that it could be cut into along an axis.
+
+    `reads` are the step that wrote each input (-1: the caller), and the input's bytes.
+    """
+
+    us: float
+    axis: str = ROWS
+    parts: int = 1
+    reads: tuple[tuple[int, int], ...] = ()
 
 
 def step_us(graph: Graph, planned: PlannedStep, isa: Isa) -> float:
@@ -43,15 +73,98 @@ def step_us(graph: Graph, planned: PlannedStep, isa: Isa) -> float:
     return cost.cycles / CYCLES_PER_US
 
 
-def pieces(us: float, parts: int, cores: Cores) -> int:
-    """Into how many pieces work of so many microseconds and parts is cut at most; 1: not at all."""
-    worth = MAX_PIECES if cores.piece_us <= 0 else int(min(us / cores.piece_us, MAX_PIECES))
-    return max(min(worth, parts), 1)
-
-
 def samples_per_piece(program: Program, isa: Isa, cores: Cores) -> int:
     """Inputs that are worth a thread of their own, where many inputs are shared out."""
     if cores.piece_us <= 0:
         return 1
     us = sum(step_us(program.graph, planned, isa) for planned in program.steps)
     return max(1, min(int(cores.piece_us / max(us, 1e-3)) + 1, 4096))
+
+
+def cut_steps(works: Sequence[Work], cores: Cores) -> list[int]:
+    """Into how many pieces each step is cut at most; 1: not at all."""
+    if cores.piece_us <= 0:
+        return [min(work.parts, MAX_PIECES) for work in works]
+    whole = (False,) * len(works)
+    all_cut = tuple(work.parts > 1 for work in works)
+    found = [_improved(works, start) for start in (whole, all_cut)]
+    best = min(found, key=lambda cut: two_thread_us(works, cut))
+    return [_pieces(w, cores) if cut else 1 for w, cut in zip(works, best, strict=True)]
+
+
+def _pieces(work: Work, cores: Cores) -> int:
+    """At least two; more where each has enough to compute or to fetch."""
+    us = work.us + sum(size for _, size in work.reads) / MOVED_BYTES_PER_US
+    return min(max(int(us / cores.piece_us), 2), work.parts, MAX_PIECES)
+
+
+def two_thread_us(works: Sequence[Work], cut: Sequence[bool]) -> float:
+    """Microseconds that two threads take, if those steps are cut."""
+    return sum(_step_time(works, cut, index) for index in range(len(works)))
+
+
+def _step_time(works: Sequence[Work], cut: Sequence[bool], index: int) -> float:
+    work = works[index]
+    us = work.us
+    if cut[index]:
+        us = us * -(-work.parts // 2) / work.parts + MEET_US
+    for writer, size in work.reads:
+        before = works[writer].axis if writer >= 0 and cut[writer] else ""
+        us += _moved(before, work.axis if cut[index] else "") * size / MOVED_BYTES_PER_US
+    return us
+
+
+def _moved(before: str, now: str) -> float:
+    """The part of a value that the busier of two threads reads from the other core.
+
+    Axes along which it is written and read; empty: by the calling thread.
+    """
+    if not now:
+        return 0.5 if before else 0.0
+    if now in (UNITS, TILES):  # each thread reads everything
+        return 0.5 if before else 1.0
+    if before in (UNITS, TILES):
+        return 0.25
+    return 0.0 if before else 0.5
+
+
+def _improved(works: Sequence[Work], start: Sequence[bool]) -> tuple[bool, ...]:
+    """Runs of steps are cut, or not, as long as that saves time."""
+    cut = list(start)
+    readers = _readers(works)
+    improved = True
+    while improved:
+        improved = False
+        for first in range(len(works)):
+            for end in range(first + 1, min(first + MAX_RUN, len(works)) + 1):
+                for value in (True, False):
+                    improved |= _try_run(works, cut, readers, range(first, end), value)
+    return tuple(cut)
+
+
+def _readers(works: Sequence[Work]) -> list[set[int]]:
+    """For each step those whose time depends on it: itself, and the readers of its outputs."""
+    found = [{index} for index in range(len(works))]
+    for index, work in enumerate(works):
+        for writer, _ in work.reads:
+            if writer >= 0:
+                found[writer].add(index)
+    return found
+
+
+def _try_run(
+    works: Sequence[Work], cut: list[bool], readers: Sequence[set[int]], run: range, value: bool
+) -> bool:
+    """Set a run of steps to `value` (those that can be cut) if that saves time; whether it does."""
+    changed = [k for k in run if cut[k] != value and (works[k].parts > 1 or not value)]
+    if not changed or changed[0] != run.start or changed[-1] != run.stop - 1:
+        return False  # a shorter run does the same
+    affected = sorted(set().union(*(readers[k] for k in changed)))
+    before = sum(_step_time(works, cut, k) for k in affected)
+    for k in changed:
+        cut[k] = value
+    if sum(_step_time(works, cut, k) for k in affected) < before - 1e-9:
+        return True
+    for k in changed:
+        cut[k] = not value
+    return False

@@ -54,6 +54,9 @@ class Kernel:
 
     `units`, only where the job asks to be cut: the last parameters are `int first_unit, int
     end_unit`, and of all its `units` parts (blocks of channels, directions) it computes those.
+
+    `stops`, only where the job asks for it: the last parameter is `int length`, the steps of the
+    sequences that are computed; what lies behind them may be, too.
     """
 
     code: str
@@ -64,6 +67,7 @@ class Kernel:
     whole: bool = False
     units: int = 0
     scalar_math: bool = False
+    stops: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,8 @@ class Job:
 
     `inputs` and `outputs` are layouts in the order of the step's. `in_place` lists the inputs that
     share memory with the first output. `cut` asks for a kernel that can be cut into units, for
-    several cores; schedules that know none ignore it.
+    several cores; `stops` for one that is told how long sequences are. Schedules that know no such
+    kernels ignore both, but for recurrent layers.
     """
 
     graph: Graph
@@ -84,11 +89,20 @@ class Job:
     outputs: tuple[Layout, ...]
     in_place: frozenset[int] = frozenset()
     cut: bool = False
+    stops: bool = False
 
     @property
     def output(self) -> Layout:
         """The layout of the first output."""
         return self.outputs[0]
+
+    @property
+    def rows_stop(self) -> bool:
+        """Whether it may stop, and the rows of what it computes are the steps of one sequence."""
+        known, value = self.graph.length, self.step.anchor.output
+        if not self.stops or known is None or value not in known.times:
+            return False
+        return self.type(value).elements == known.steps * self.type(value).shape[-1]
 
     def type(self, value: str) -> TensorType:
         """The type of a value of the graph."""

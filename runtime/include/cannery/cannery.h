@@ -62,6 +62,11 @@ typedef struct cannery_model {
     void (*run_many)(void *workspace, int32_t n, const void *const *inputs, void *const *outputs);
     /* So many of the last inputs and outputs are the state, which `step` keeps in state_bytes. */
     int32_t state_count;
+    /* Where sequences may have fewer steps than their tensors: those of the tensors (else 0), and
+     * `run` for sequences of `length` steps; `run` itself computes all. */
+    int32_t max_length;
+    void (*run_length)(void *workspace, int32_t length, const void *const *inputs,
+                       void *const *outputs);
 } cannery_model;
 
 #ifdef __cplusplus

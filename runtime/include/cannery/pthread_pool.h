@@ -9,10 +9,12 @@
  *     }
  *     cannery_pthread_pool_stop(&threads);
  *
- * The caller is one of the threads and takes piece 0. Work is handed over without locks as long as
- * the others wait actively, which they do for CANNERY_POOL_SPINS rounds before they sleep: a network
- * hands over work every few microseconds, waking a thread takes longer than that. Set it to 0 where
- * threads share a core. Models may share a pool, but only one thread at a time may use it.
+ * The caller is one of the threads. Each takes the piece that has its number, so that its caches
+ * serve it again in the next step, then whatever is left: the pieces of a thread that sleeps or has
+ * to make way for other programs are done by the others. Nothing is locked as long as threads wait
+ * actively, which they do for CANNERY_POOL_SPINS rounds before they sleep: a network has work every
+ * few microseconds, and waking a thread takes longer than that. Set it to 0 where threads have no
+ * cores of their own. Models may share a pool, but only one thread at a time may use it.
  * It needs gcc or clang, and -pthread.
  */
 #ifndef CANNERY_PTHREAD_POOL_H
@@ -26,7 +28,7 @@
 #define CANNERY_POOL_SPINS 2000
 #endif
 
-enum { CANNERY_POOL_MAX_THREADS = 64 };
+enum { CANNERY_POOL_MAX_THREADS = 32 }; /* the bits of a word */
 
 struct cannery_pthread_pool;
 
@@ -38,15 +40,16 @@ typedef struct cannery_pool_worker {
 
 typedef struct cannery_pthread_pool {
     pthread_mutex_t mutex;
-    pthread_cond_t begun; /* round has changed */
-    pthread_cond_t ended; /* busy is 0 */
+    pthread_cond_t begun; /* there may be pieces to take, or an end */
+    pthread_cond_t ended; /* no piece is left */
     cannery_task task;
     void *data;
-    int32_t count;
-    int32_t threads; /* with the caller's; 0: not started */
-    uint32_t round; /* grows with each call; workers act when it changes */
-    int32_t busy; /* workers that are not done with this round */
+    uint32_t waiting; /* bit i: nobody has taken piece i yet */
+    int32_t unfinished; /* pieces */
+    int32_t sleepers; /* threads that wait for begun */
+    int32_t caller_sleeps; /* for ended */
     int32_t stopping;
+    int32_t threads; /* with the caller's; 0: not started */
     cannery_pool_worker workers[CANNERY_POOL_MAX_THREADS - 1];
 } cannery_pthread_pool;
 
@@ -59,78 +62,93 @@ static inline void cannery_pool_pause(void)
 #endif
 }
 
-/* The pieces of a thread: index, and more where there are more pieces than threads. */
-static inline void cannery_pool_work(const cannery_pthread_pool *p, int32_t index)
+static inline void cannery_pool_finish(cannery_pthread_pool *p)
 {
-    for (int32_t i = index; i < p->count; i += p->threads) {
-        p->task(p->data, i);
+    /* Either this thread sees that the caller sleeps, or the caller that nothing is left. */
+    if (__atomic_sub_fetch(&p->unfinished, 1, __ATOMIC_SEQ_CST) == 0
+        && __atomic_load_n(&p->caller_sleeps, __ATOMIC_SEQ_CST)) {
+        pthread_mutex_lock(&p->mutex);
+        pthread_cond_signal(&p->ended);
+        pthread_mutex_unlock(&p->mutex);
     }
 }
 
-static inline uint32_t cannery_pool_next_round(cannery_pthread_pool *p, uint32_t last)
+/* Takes and does pieces as long as there are any: that of this number first. What is taken is of the
+ * present call, which lasts until it is finished, however old the word was that was seen before. */
+static inline void cannery_pool_work(cannery_pthread_pool *p, int32_t index)
+{
+    const uint32_t own = (uint32_t)1 << index;
+    uint32_t seen = __atomic_load_n(&p->waiting, __ATOMIC_ACQUIRE);
+    while (seen) {
+        const uint32_t piece = seen & own ? own : seen & (0u - seen);
+        seen = __atomic_fetch_and(&p->waiting, ~piece, __ATOMIC_ACQ_REL);
+        if (seen & piece) {
+            p->task(p->data, __builtin_ctz(piece));
+            cannery_pool_finish(p);
+            seen = __atomic_load_n(&p->waiting, __ATOMIC_ACQUIRE);
+        }
+    }
+}
+
+/* Waits, actively at first, until there are pieces; 0: the pool stops. */
+static inline int cannery_pool_wait(cannery_pthread_pool *p)
 {
     for (int k = 0; k < CANNERY_POOL_SPINS; ++k) {
-        const uint32_t now = __atomic_load_n(&p->round, __ATOMIC_ACQUIRE);
-        if (now != last) {
-            return now;
+        if (__atomic_load_n(&p->waiting, __ATOMIC_ACQUIRE)) {
+            return 1;
         }
         cannery_pool_pause();
     }
     pthread_mutex_lock(&p->mutex);
-    while (__atomic_load_n(&p->round, __ATOMIC_ACQUIRE) == last) {
+    __atomic_add_fetch(&p->sleepers, 1, __ATOMIC_SEQ_CST);
+    while (!p->stopping && !__atomic_load_n(&p->waiting, __ATOMIC_SEQ_CST)) {
         pthread_cond_wait(&p->begun, &p->mutex);
     }
+    __atomic_sub_fetch(&p->sleepers, 1, __ATOMIC_SEQ_CST);
+    const int goes_on = !p->stopping;
     pthread_mutex_unlock(&p->mutex);
-    return last + 1u;
+    return goes_on;
 }
 
 static inline void *cannery_pool_thread(void *argument)
 {
     const cannery_pool_worker *const worker = (const cannery_pool_worker *)argument;
-    cannery_pthread_pool *const p = worker->pool;
-    uint32_t round = 0;
-    for (;;) {
-        round = cannery_pool_next_round(p, round);
-        if (p->stopping) {
-            return 0;
-        }
-        cannery_pool_work(p, worker->index);
-        if (__atomic_sub_fetch(&p->busy, 1, __ATOMIC_ACQ_REL) == 0) {
-            pthread_mutex_lock(&p->mutex);
-            pthread_cond_signal(&p->ended);
-            pthread_mutex_unlock(&p->mutex);
-        }
+    while (cannery_pool_wait(worker->pool)) {
+        cannery_pool_work(worker->pool, worker->index);
     }
-}
-
-static inline void cannery_pool_begin_round(cannery_pthread_pool *p)
-{
-    __atomic_store_n(&p->busy, p->threads - 1, __ATOMIC_RELAXED);
-    pthread_mutex_lock(&p->mutex);
-    __atomic_store_n(&p->round, p->round + 1u, __ATOMIC_RELEASE);
-    pthread_cond_broadcast(&p->begun);
-    pthread_mutex_unlock(&p->mutex);
+    return 0;
 }
 
 /* The cannery_parallel_for of such a pool; the context is the pool. */
 static inline void cannery_pthread_pool_run(void *context, int32_t count, cannery_task task, void *data)
 {
     cannery_pthread_pool *const p = (cannery_pthread_pool *)context;
+    if (count < 1) {
+        return;
+    }
     p->task = task;
     p->data = data;
-    p->count = count;
-    cannery_pool_begin_round(p);
+    __atomic_store_n(&p->unfinished, count, __ATOMIC_RELAXED);
+    __atomic_store_n(&p->waiting, 0xffffffffu >> (CANNERY_POOL_MAX_THREADS - count), __ATOMIC_SEQ_CST);
+    /* Either a thread that is about to sleep sees the pieces, or it is seen here. */
+    if (__atomic_load_n(&p->sleepers, __ATOMIC_SEQ_CST)) {
+        pthread_mutex_lock(&p->mutex);
+        pthread_cond_broadcast(&p->begun);
+        pthread_mutex_unlock(&p->mutex);
+    }
     cannery_pool_work(p, 0);
     for (int k = 0; k < CANNERY_POOL_SPINS; ++k) {
-        if (__atomic_load_n(&p->busy, __ATOMIC_ACQUIRE) == 0) {
+        if (__atomic_load_n(&p->unfinished, __ATOMIC_ACQUIRE) == 0) {
             return;
         }
         cannery_pool_pause();
     }
     pthread_mutex_lock(&p->mutex);
-    while (__atomic_load_n(&p->busy, __ATOMIC_ACQUIRE) != 0) {
+    __atomic_store_n(&p->caller_sleeps, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&p->unfinished, __ATOMIC_SEQ_CST) != 0) {
         pthread_cond_wait(&p->ended, &p->mutex);
     }
+    __atomic_store_n(&p->caller_sleeps, 0, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&p->mutex);
 }
 
@@ -140,8 +158,10 @@ static inline void cannery_pthread_pool_stop(cannery_pthread_pool *p)
     if (p->threads == 0) {
         return;
     }
+    pthread_mutex_lock(&p->mutex);
     p->stopping = 1;
-    cannery_pool_begin_round(p);
+    pthread_cond_broadcast(&p->begun);
+    pthread_mutex_unlock(&p->mutex);
     for (int32_t k = 0; k < p->threads - 1; ++k) {
         pthread_join(p->workers[k].thread, 0);
     }
@@ -151,7 +171,7 @@ static inline void cannery_pthread_pool_stop(cannery_pthread_pool *p)
     p->threads = 0;
 }
 
-/* Starts threads - 1 threads beside the caller's, 64 in all at most. Returns 0, and what models are
+/* Starts threads - 1 threads beside the caller's, 32 in all at most. Returns 0, and what models are
  * given in *pool; or an error number, and then nothing is left running. */
 static inline int cannery_pthread_pool_start(cannery_pthread_pool *p, int32_t threads, cannery_pool *pool)
 {
@@ -172,7 +192,10 @@ static inline int cannery_pthread_pool_start(cannery_pthread_pool *p, int32_t th
     }
     threads = threads < 1 ? 1 : threads;
     threads = threads > CANNERY_POOL_MAX_THREADS ? CANNERY_POOL_MAX_THREADS : threads;
-    p->round = 0;
+    p->waiting = 0;
+    p->unfinished = 0;
+    p->sleepers = 0;
+    p->caller_sleeps = 0;
     p->stopping = 0;
     p->threads = 1;
     while (!error && p->threads < threads) {

@@ -365,6 +365,62 @@ CANNERY_INLINE int cannery_mirrored(int i, int size, int shared)
     return turned < size ? turned : period - (shared ? 0 : 1) - turned;
 }
 
+/* One channel of an image with channels last at a position between pixels, linearly: 0 beyond the
+ * outermost pixels, or their nearest one; and the greatest of the four weighted pixels. */
+CANNERY_INLINE float cannery_between(
+    const float *x, int height, int width, int channels, float h, float w)
+{
+    float sum = 0.0f;
+    if (!(h > -1.0f && h < (float)height && w > -1.0f && w < (float)width)) {
+        return 0.0f;
+    }
+    for (int k = 0; k < 4; ++k) {
+        const int row = (int)f32x1_floor(h) + k / 2, column = (int)f32x1_floor(w) + k % 2;
+        const float weight =
+            (1.0f - f32x1_abs(h - (float)row)) * (1.0f - f32x1_abs(w - (float)column));
+        if (row >= 0 && row < height && column >= 0 && column < width) {
+            sum += weight * x[(row * width + column) * channels];
+        }
+    }
+    return sum;
+}
+
+CANNERY_INLINE void cannery_corners(
+    const float *x, int height, int width, int channels, float h, float w, float *parts)
+{
+    const float below = (float)(height - 1), right = (float)(width - 1);
+    const float y = h > 0.0f ? (h < below ? h : below) : 0.0f;
+    const float z = w > 0.0f ? (w < right ? w : right) : 0.0f;
+    const int top = (int)y, left = (int)z;
+    for (int k = 0; k < 4; ++k) {
+        const int row = k / 2 && top + 1 < height ? top + 1 : top;
+        const int column = k % 2 && left + 1 < width ? left + 1 : left;
+        const float a = y - (float)top, b = z - (float)left;
+        const float weight = (k / 2 ? a : 1.0f - a) * (k % 2 ? b : 1.0f - b);
+        parts[k] = weight * x[(row * width + column) * channels];
+    }
+}
+
+CANNERY_INLINE float cannery_inner(
+    const float *x, int height, int width, int channels, float h, float w)
+{
+    float parts[4];
+    cannery_corners(x, height, width, channels, h, w, parts);
+    return parts[0] + parts[1] + parts[2] + parts[3];
+}
+
+CANNERY_INLINE float cannery_greatest(
+    const float *x, int height, int width, int channels, float h, float w)
+{
+    float parts[4], most;
+    cannery_corners(x, height, width, channels, h, w, parts);
+    most = parts[0];
+    for (int k = 1; k < 4; ++k) {
+        most = parts[k] > most ? parts[k] : most;
+    }
+    return most;
+}
+
 /* The remainder of a / b with the sign of b. */
 CANNERY_INLINE float cannery_mod(float a, float b)
 {

@@ -27,6 +27,11 @@
  *   T_mish(x)               2e-36    4e-7     x * tanh(softplus(x))
  *   T_softsign(x)           5e-38    1.5e-7   x / (1 + |x|)
  *
+ *   cell of a recurrent layer, |c| <= 1e8, |h| <= 1e8      absolute  relative to |c|, |h|
+ *   T_lstm_cell(i, f, g, c) 5e-7     5e-7     sigmoid(f) * c + sigmoid(i) * tanh(g)
+ *   T_sigmoid_tanh(a, x)    5e-7     0        sigmoid(a) * tanh(x)
+ *   T_gru_output(z, g, h)   5e-7     5e-7     (1 - sigmoid(z)) * tanh(g) + sigmoid(z) * h
+ *
  *   approximation           error
  *   T_tanh_rational(x)      5.2e-5 absolute
  *   T_sigmoid_rational(x)   2.6e-5 absolute

@@ -260,6 +260,61 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(softsign)(CANNERY_FT x)
     return CANNERY_F(div)(CANNERY_F(copysign)(a, x), CANNERY_F(add)(CANNERY_F(set1)(1.0f), a));
 }
 
+/* ---- cells of recurrent layers ------------------------------------------ */
+
+/* e^x + c, |x| <= 87: one factor of 2^k is enough. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(exp_plus)(CANNERY_FT x, float c)
+{
+    CANNERY_IT k;
+    CANNERY_FT kf, scale;
+    const CANNERY_FT em1 = CANNERY_F(exp_reduced)(x, &k, &kf);
+    scale = CANNERY_F(pow2i)(k);
+    return CANNERY_F(fma)(scale, em1, CANNERY_F(add)(scale, CANNERY_F(set1)(c)));
+}
+
+/* 1 / sigmoid(x); beyond 25 the sigmoid stays at 1.4e-11, so that products do not overflow. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(sigmoid_inverse)(CANNERY_FT x)
+{
+    const CANNERY_FT bounded =
+        CANNERY_F(min)(CANNERY_F(set1)(25.0f), CANNERY_F(max)(CANNERY_F(set1)(-25.0f), x));
+    return CANNERY_F(exp_plus)(CANNERY_F(neg)(bounded), 1.0f);
+}
+
+/* e^2x - 1: with t as the result tanh(x) = t / (t + 2). */
+CANNERY_INLINE CANNERY_FT CANNERY_F(tanh_terms)(CANNERY_FT x)
+{
+    const CANNERY_FT bounded =
+        CANNERY_F(min)(CANNERY_F(set1)(9.05f), CANNERY_F(max)(CANNERY_F(set1)(-9.05f), x));
+    return CANNERY_F(exp_plus)(CANNERY_F(add)(bounded, bounded), -1.0f);
+}
+
+/* Over a common denominator: division costs more than all products. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(sigmoid_tanh)(CANNERY_FT a, CANNERY_FT x)
+{
+    const CANNERY_FT t = CANNERY_F(tanh_terms)(x);
+    const CANNERY_FT rest = CANNERY_F(add)(t, CANNERY_F(set1)(2.0f));
+    return CANNERY_F(div)(t, CANNERY_F(mul)(CANNERY_F(sigmoid_inverse)(a), rest));
+}
+
+CANNERY_INLINE CANNERY_FT CANNERY_F(lstm_cell)(CANNERY_FT i, CANNERY_FT f, CANNERY_FT g,
+                                               CANNERY_FT c)
+{
+    const CANNERY_FT by_i = CANNERY_F(sigmoid_inverse)(i), by_f = CANNERY_F(sigmoid_inverse)(f);
+    const CANNERY_FT t = CANNERY_F(tanh_terms)(g);
+    const CANNERY_FT both = CANNERY_F(mul)(by_i, CANNERY_F(add)(t, CANNERY_F(set1)(2.0f)));
+    return CANNERY_F(div)(CANNERY_F(fma)(c, both, CANNERY_F(mul)(t, by_f)),
+                          CANNERY_F(mul)(both, by_f));
+}
+
+CANNERY_INLINE CANNERY_FT CANNERY_F(gru_output)(CANNERY_FT z, CANNERY_FT g, CANNERY_FT h)
+{
+    const CANNERY_FT by_z = CANNERY_F(sigmoid_inverse)(z), t = CANNERY_F(tanh_terms)(g);
+    const CANNERY_FT rest = CANNERY_F(add)(t, CANNERY_F(set1)(2.0f));
+    const CANNERY_FT other = CANNERY_F(sub)(by_z, CANNERY_F(set1)(1.0f));
+    return CANNERY_F(div)(CANNERY_F(fma)(other, t, CANNERY_F(mul)(h, rest)),
+                          CANNERY_F(mul)(by_z, rest));
+}
+
 /* ---- approximations ---------------------------------------------------- */
 
 /* Lambert's continued fraction for tanh, cut at its seventh partial quotient:

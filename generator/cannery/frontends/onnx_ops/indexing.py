@@ -89,6 +89,19 @@ def scatter_nd(scope: Scope) -> Value:
     return scope.result(scope.node(scatters.ScatterND(reduction), names))
 
 
+@operator("TensorScatter")
+def tensor_scatter(scope: Scope) -> Value:
+    """New elements written into a cache along an axis, for each batch from a place of its own."""
+    x, update = scope.input(0), scope.input(1)
+    axis = scope.axis(scope.integer("axis", -2), len(x.shape))
+    starts = scope.optional(2)
+    if starts is None:
+        starts = Constant(np.zeros(x.shape[:1], np.int64), f"{scope.name}/starts")
+    mode = scope.text("mode", "linear", ("linear", "circular"))
+    names = [scope.plain(v) for v in (x, update, starts)]
+    return scope.result(scope.node(scatters.TensorScatter(axis, mode == "circular"), names))
+
+
 @operator("Trilu")
 def trilu(scope: Scope) -> Value:
     """Zeros on one side of a diagonal, whose number is known."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cannery.errors import UnsupportedError
+from cannery.frontends.onnx_ops.arithmetic import element_type
 from cannery.frontends.onnx_ops.base import Scope, Value, operator
 from cannery.frontends.onnx_ops.elementwise import aligned, apply, combined
 from cannery.frontends.onnx_ops.movement import as_type
@@ -86,3 +87,13 @@ def power(scope: Scope) -> Value:
     if base not in known:
         raise UnsupportedError(f"powers of {base} are not supported")
     return as_type(scope, found, known[base], "")
+
+
+@operator("BitCast")
+def bit_cast(scope: Scope) -> Value:
+    """The same bits as another type of the same size."""
+    target = element_type(scope.integer("to")).name
+    known = {d.value: d for d in DType}
+    if target not in known:
+        raise UnsupportedError(f"elements of {target} are not supported")
+    return apply(scope, bits.BitCast(known[target]), scope.input(0))

@@ -6,6 +6,7 @@ from cannery.errors import ModelError
 from cannery.frontends.onnx_ops.base import Constant, Scope, Value, operator
 from cannery.frontends.onnx_ops.elementwise import aligned
 from cannery.ops.elementwise.binary import Add, Mul
+from cannery.ops.matmul.det import Det
 from cannery.ops.matmul.op import MatMul
 
 
@@ -58,3 +59,9 @@ def matmul(scope: Scope) -> Value:
     *lead, m, n = result.shape
     shape = (*lead, *(() if row else (m,)), *(() if column else (n,)))
     return scope.reshaped(result, shape)
+
+
+@operator("Det")
+def det(scope: Scope) -> Value:
+    """The determinants of square matrices."""
+    return scope.result(scope.node(Det(), [scope.plain(scope.input(0))]))

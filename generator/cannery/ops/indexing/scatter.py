@@ -143,3 +143,58 @@ class ScatterND(_Scatter):
             with c.block(f"if ({inside})"), c.nest("i", x.shape[depth:]) as i:
                 y = c.output.at(*names, *i)
                 c(f"{y} = {self.join(self.reduction, x.type.dtype, y, updates.at(*j, *i))};")
+
+
+@register
+@dataclass(frozen=True)
+class TensorScatter(ScalarOp):
+    """x, update, starts[batch] -> x with y[b, .., starts[b] + i, ..] = update[b, .., i, ..].
+
+    Places behind the end of `axis` change nothing, or with `circular` begin again. Axis 0 is the
+    batch.
+    """
+
+    axis: int
+    circular: bool = False
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        """The type of x; raises ModelError for shapes that do not go together."""
+        (x, update, starts), _ = operands(self, inputs, 3)
+        require_indices(self, starts)
+        require(0 < self.axis < x.rank, self, f"axis {self.axis} of shape {x.shape}")
+        n = update.shape[self.axis] if update.rank == x.rank else 0
+        expected = (*x.shape[: self.axis], n, *x.shape[self.axis + 1 :])
+        fits = update.shape == expected and n <= x.shape[self.axis]
+        require(fits and starts.shape == x.shape[:1], self, f"{update.shape} in {x.shape}")
+        require(x.dtype is update.dtype, self, "updates have another dtype")
+        return (x,)
+
+    def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
+        """Batch by batch."""
+        (x, update, starts), _ = operands(self, inputs, 3)
+        y = np.moveaxis(x.copy(), self.axis, 1)
+        rows = np.moveaxis(update, self.axis, 1)
+        size = y.shape[1]
+        for batch, start in enumerate(starts.tolist()):
+            for i, row in enumerate(rows[batch]):
+                to = (start + i) % size if self.circular else start + i
+                if 0 <= to < size:
+                    y[batch, to] = row
+        return (np.moveaxis(y, 1, self.axis),)
+
+    def write(self, c: Body) -> None:
+        """A copy, then element by element."""
+        x, update, starts = (c.input(k) for k in range(3))
+        size = x.shape[self.axis]
+        _copy(c)
+        with c.nest("i", update.shape) as i:
+            c(f"const int64_t start = {starts.at(i[0])};")
+            if self.circular:  # the start alone, so that nothing overflows
+                c(f"const int begin = (int)((start % {size} + {size}) % {size});")
+                c(f"const int to = (begin + {i[self.axis]}) % {size};")
+            else:
+                near = f"start >= {-size} && start <= {size}"
+                c(f"const int to = {near} ? (int)start + {i[self.axis]} : -1;")
+            with c.block(f"if (to >= 0 && to < {size})"):
+                y = c.output.at(*i[: self.axis], "to", *i[self.axis + 1 :])
+                c(f"{y} = {update.at(*i)};")

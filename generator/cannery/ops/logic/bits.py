@@ -8,11 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from cannery.ir.tensor import DType
+from cannery.ir.tensor import DType, TensorType
+from cannery.ops.checks import operands, require_type
 from cannery.ops.elementwise.integers import is_signed
 from cannery.ops.numeric import Numeric
-from cannery.ops.registry import register
-from cannery.ops.scalar.base import Pointwise
+from cannery.ops.registry import RefArray, register
+from cannery.ops.scalar.base import Pointwise, ScalarOp
+from cannery.ops.scalar.body import Body
 
 
 @dataclass(frozen=True)
@@ -192,3 +194,29 @@ class IntegerPow(Pointwise):
         """By squaring, in 64 bits."""
         a, b = args
         return f"({dtypes[0].c_name})cannery_ipow((int64_t){a}, (int64_t){b})"
+
+
+@register
+@dataclass(frozen=True)
+class BitCast(ScalarOp):
+    """The bits of x as elements `to` of as many bits each."""
+
+    to: DType
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        """The shape of x; raises UnsupportedError for a type of another size."""
+        (x,), _ = operands(self, inputs, 1)
+        sound = x.dtype.bytes == self.to.bytes and self.to is not DType.BOOL
+        require_type(sound, self, f"from {x.dtype.value} to {self.to.value}")
+        return (TensorType(x.shape, self.to),)
+
+    def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
+        """A view; floats are float64 in references."""
+        (x,), _ = operands(self, inputs, 1)
+        stored = x.astype(np.float32) if x.dtype.kind == "f" else x
+        y = np.ascontiguousarray(stored).view(self.to.numpy).reshape(x.shape)
+        return (y.astype(np.float64) if y.dtype.kind == "f" else y,)
+
+    def write(self, c: Body) -> None:
+        """All bytes at once."""
+        c(f"memcpy({c.output.name}, {c.input(0).name}, {c.output.type.bytes}u);")

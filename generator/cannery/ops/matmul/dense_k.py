@@ -110,7 +110,9 @@ class MatMulDenseK(Schedule):
         code, units = render_lanes_k(job, p, dots, nest, ep, (a, b))
         weights = ConstArray(b.pointer, packed.reshape(-1), "weights [n][k], zero-padded")
         constants = (weights, *products.padded_bias(job, p), *ep.constants)
-        return Kernel(code, constants, needs_math=ep.needs_math, whole=True, units=units)
+        return Kernel(
+            code, constants, needs_math=ep.needs_math, whole=True, units=units, stops=job.rows_stop
+        )
 
 
 def _product(graph: Graph, step: Step) -> Product:

@@ -116,7 +116,9 @@ class MatMulDenseN(Schedule):
         weights = ConstArray(b.pointer, packed, "weights [block][k][lanes]")
         code, units = render_lanes_n(job, p, g, nest, blocks, ep, (a, b))
         constants = (weights, *products.padded_bias(job, p), *ep.constants)
-        return Kernel(code, constants, needs_math=ep.needs_math, whole=True, units=units)
+        return Kernel(
+            code, constants, needs_math=ep.needs_math, whole=True, units=units, stops=job.rows_stop
+        )
 
 
 def _product(graph: Graph, step: Step) -> Product:

@@ -119,7 +119,9 @@ class MatMulGeneral(Schedule):
             if value in job.graph.constants
         )
         constants = (*arrays, *products.padded_bias(job, p), *ep.constants)
-        return Kernel(code, constants, needs_math=ep.needs_math, whole=True, units=units)
+        return Kernel(
+            code, constants, needs_math=ep.needs_math, whole=True, units=units, stops=job.rows_stop
+        )
 
 
 def _product(graph: Graph, step: Step) -> Product:

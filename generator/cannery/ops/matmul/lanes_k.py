@@ -45,7 +45,8 @@ def render_lanes_k(
     code = render(
         "ops/matmul/lanes_k.c.j2",
         describe=describe(job),
-        signature=signature(job, units=cut.units > 0),
+        signature=signature(job, units=cut.units > 0, stops=job.rows_stop),
+        stops=job.rows_stop,
         cut=cut,
         counts=counts,
         rows=rows,

@@ -148,7 +148,9 @@ class Cut:
         """`groups` and `tiles` are how many there are of each kind."""
         if not job.cut or max(sum(groups), sum(tiles)) < 2:
             return Cut()
-        if sum(groups) >= min(ENOUGH_GROUPS, sum(tiles)):
+        # Rows of sequences that end early would leave most work to one thread.
+        few = 2 if job.rows_stop else min(ENOUGH_GROUPS, sum(tiles))
+        if sum(groups) >= few:
             return Cut(columns=True, units=sum(groups))
         return Cut(rows=True, units=sum(tiles))
 

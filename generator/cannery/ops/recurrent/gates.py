@@ -4,8 +4,9 @@ The weights are packed [block][k][gate][lanes], so a block of cells reads one co
 its gates stay in registers, and so does all that follows: activations, the new state. With few
 accumulators the sums are split over `split` sets, against latency. How the last output reaches the
 lanes is `broadcast`, see `cannery.ops.shared.gemm`. What does not fit into the first-level cache
-is read in alternating order if `zigzag`: each step begins with the blocks that the last one ended
-with. Both directions run side by side if `together`, so that one computes while the other waits.
+is read in alternating order if `zigzag`: each step begins with the weights that the last one ended
+with, and asks for its last outputs last. Both directions run side by side if `together`, so that
+one computes while the other waits.
 
 A reset gate before the product (Gru without `linear_before_reset`) takes two passes.
 """
@@ -21,7 +22,7 @@ from cannery.ir.graph import Graph, Node
 from cannery.layouts import Want
 from cannery.ops.recurrent.base import Recurrent
 from cannery.ops.recurrent.render import begins_at_zero, needs_weights, render_gates
-from cannery.ops.recurrent.weights import Pass, block_weights, gate_blocks, passes_of
+from cannery.ops.recurrent.weights import Pass, block_weights, gate_blocks, passes_of, sums_of
 from cannery.ops.shared import gemm
 from cannery.ops.shared.epilogue import CHANNEL_PADDING
 from cannery.ops.shared.gemm import Gemm
@@ -39,8 +40,11 @@ TILES = (
 #: Registers that are left to the input and, without fused operations, to the weights.
 SPARE = {8: 2, 16: 3, 32: 4}
 
-#: Instructions of one activation, as sigmoid and tanh take them.
-ACTIVATION_WORK = 28.0
+#: Instructions of one activation, as sigmoid and tanh take them where they share divisions.
+ACTIVATION_WORK = 20.0
+
+#: Instructions behind the sums of a block that processors look past, to the weights of the next.
+WINDOW = 320.0
 
 #: What is left of the first-level cache for weights that the next step finds there again.
 KEPT_BYTES = 0.75 * L1_BYTES
@@ -52,6 +56,7 @@ class RecurrentGates(Schedule):
     """See the module's text."""
 
     id = "recurrent.gates"
+    version = 2
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if len(step.anchors) != 1 or not isinstance(step.anchor.op, Recurrent):
@@ -102,7 +107,7 @@ class RecurrentGates(Schedule):
         waits = 60.0 if isa.widest > 1 else 30.0
         code = 0.0
         for part in passes_of(op):
-            blocks = gate_blocks(op, part, params, isa)
+            blocks = [sums.block for sums in sums_of(op, part, params, isa)]
             g = make_gemm(op, params)
             one = [(1, 1, 0)]
             each += gemm.product_cycles(isa, g, one, blocks) + waits
@@ -112,6 +117,8 @@ class RecurrentGates(Schedule):
         size = 4.0 * op.cells * op.cells * op.gates * (2 if params["together"] else 1)
         read = max(size - KEPT_BYTES, 0.0) if params["zigzag"] else size
         far = reread_cycles(size, 1) * read / size
+        if int(params["nr"]) * work <= WINDOW:
+            far = max(far - vectors * work / CORE.arithmetic, 0.0)
         return Estimate(n * steps * op.directions * (each + far), code)
 
     def kernel(self, job: Job) -> Kernel:
@@ -128,8 +135,9 @@ class RecurrentGates(Schedule):
         constants += _others(job, op, anchor)
         code, scratch, units = render_gates(job, op, g, parts)
         return Kernel(
-            code, tuple(constants), 4 * scratch, needs_math=_needs_math(op), whole=True, units=units
-        )
+            code, tuple(constants), 4 * scratch, needs_math=_needs_math(op), whole=True,
+            units=units, stops=job.stops,
+        )  # fmt: skip
 
 
 def weights_name(job: Job, part: Pass, direction: int) -> str:
@@ -168,7 +176,7 @@ def _others(job: Job, op: Recurrent, anchor: Node) -> list[ConstArray]:
         if value in job.graph.constants:
             name = f"{job.symbol}_{'hc'[index]}0"
             found.append(ConstArray(name, job.constant(value), "initial state"))
-        elif index == 0 and not value and not begins_at_zero(op, anchor):
+        elif index == 0 and not value and not begins_at_zero(job, op):
             n = job.type(anchor.inputs[0]).shape[0]
             zeros = np.zeros((n, op.directions * op.cells), np.float32)
             found.append(ConstArray(f"{job.symbol}_h0", zeros, "initial state"))

@@ -8,14 +8,19 @@ from dataclasses import dataclass, replace
 from cannery.emit.environment import offset, render
 from cannery.emit.words import Words
 from cannery.ir.graph import Node
+from cannery.ops.elementwise import Sigmoid, Tanh
 from cannery.ops.recurrent.base import SEQUENCE, Activation, Recurrent
-from cannery.ops.recurrent.op import Gru, Lstm
-from cannery.ops.recurrent.weights import Pass, cell_blocks
+from cannery.ops.recurrent.op import Gru, Lstm, Rnn
+from cannery.ops.recurrent.weights import Pass, sums_of
+from cannery.ops.registry import Elementwise
 from cannery.ops.shared.epilogue import CHANNEL_PADDING
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.gemm import Block, Gemm
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.schedule import MATH, Job
+
+#: The activation functions of most layers, by operator.
+_USUAL = {Lstm: (Sigmoid, Tanh, Tanh), Gru: (Sigmoid, Tanh), Rnn: ()}
 
 
 @dataclass(frozen=True)
@@ -30,13 +35,23 @@ class Cell:
 
     def function(self, index: int, t: str, name: str, *, gate: bool = True) -> list[str]:
         """Statements that apply an activation to a variable; what goes into gates is clipped."""
-        w, lines = Words(t), []
-        if gate and self.op.clip:
-            lines.append(f"{name} = {w.min(self.op.clip, w.max(-self.op.clip, name))};")
+        lines = self.clipped(t, name) if gate else []
         for f in self.functions[index]:
             form = self.form if self.form in f.approximations else ""
             lines.append(f"{name} = {f.c(t, name, form=form)};")
         return lines
+
+    def clipped(self, t: str, name: str) -> list[str]:
+        """A statement that clips what goes into a gate, where the layer does so."""
+        w = Words(t)
+        clipped = f"{name} = {w.min(self.op.clip, w.max(-self.op.clip, name))};"
+        return [clipped] if self.op.clip else []
+
+    @property
+    def joined(self) -> bool:
+        """Whether the gates and the cell have their usual functions, which share divisions."""
+        usual = all(map(_is_usual, self.functions, _USUAL[type(self.op)]))
+        return usual and not self.form and not (isinstance(self.op, Lstm) and self.op.coupled)
 
 
 @dataclass(frozen=True)
@@ -46,6 +61,10 @@ class Direction:
     index: int
     reverse: bool
     step: str
+
+
+def _is_usual(activation: Activation, kind: type[Elementwise]) -> bool:
+    return len(activation) == 1 and type(activation[0]) is kind
 
 
 def render_gates(
@@ -61,7 +80,7 @@ def render_gates(
         for d in range(op.directions)
     ]
     padded = op.cells + CHANNEL_PADDING
-    zero = begins_at_zero(op, anchor)
+    zero = begins_at_zero(job, op)
     samples = job.type(anchor.inputs[0]).shape[0]
     units = (samples if samples > 1 else op.directions) if job.cut else 0
     units = units if units > 1 else 0
@@ -72,16 +91,17 @@ def render_gates(
     code = render(
         "ops/recurrent/gates.c.j2",
         describe=describe(job),
-        signature=signature(job, scratch=bool(scratch), units=units > 0),
-        cut=("samples" if samples > 1 else "directions") if units else "",
+        signature=signature(job, scratch=bool(scratch), units=units > 0, stops=job.stops),
+        stops=job.stops,
+        axis=("samples" if samples > 1 else "directions") if units else "",
         symbol=job.symbol,
         op=op,
         lstm=isinstance(op, Lstm),
         gru=isinstance(op, Gru),
         cells=list(cells.values()),
         steps_of=[names[functions] for functions in cells],
-        parts=[(p, blocks, cell_blocks(op, job.params, job.isa)) for p, blocks in parts],
-        g=g,
+        parts=[(p, blocks, sums_of(op, p, job.params, job.isa)) for p, blocks in parts],
+        g_all=g,
         g_first=replace(g, split=1),
         directions=directions,
         together=bool(job.params["together"]),
@@ -91,6 +111,7 @@ def render_gates(
         padded=padded,
         places=places,
         starts=_starts(op),
+        zeros=lambda block: [f"{v.t}_zero()" for v in block.vecs],
         zero=zero,
         runs=needs_weights(job, op),
         other=any(cell.peepholes or cell.bias for cell in cells.values()),
@@ -134,16 +155,20 @@ def _outputs(job: Job, op: Recurrent) -> dict[str, tuple[str, int, int]]:
     }
 
 
-def begins_at_zero(op: Recurrent, anchor: Node) -> bool:
-    """Whether no initial state is given, so that the first step needs no recurrent product."""
-    return not any(anchor.inputs[2 : 2 + op.states]) and 0 not in op.lengths
+def begins_at_zero(job: Job, op: Recurrent) -> bool:
+    """Whether no initial state is given, so that the first step needs no recurrent product.
+
+    Without any step the initial state is the last one, too: then it has to be somewhere.
+    """
+    given = any(job.step.anchor.inputs[2 : 2 + op.states])
+    return not (given or job.stops or 0 in op.lengths)
 
 
 def needs_weights(job: Job, op: Recurrent) -> bool:
     """Whether any step reads the last output."""
     anchor = job.step.anchor
     steps = max(op.lengths, default=job.type(anchor.inputs[0]).shape[1])
-    return steps > 1 or not begins_at_zero(op, anchor)
+    return steps > 1 or not begins_at_zero(job, op)
 
 
 def _starts(op: Recurrent) -> Callable[[Cell, Pass, Block], list[str]]:
@@ -163,7 +188,7 @@ def _initial(job: Job, op: Recurrent, anchor: Node, index: int) -> str:
     """Where an initial state of sample n begins; empty if there is none, for cells zero then."""
     value = anchor.inputs[2 + index] if len(anchor.inputs) > 2 + index else ""
     if value not in job.step.inputs:
-        constant = value or (index == 0 and not begins_at_zero(op, anchor))
+        constant = value or (index == 0 and not begins_at_zero(job, op))
         return f"{job.symbol}_{'hc'[index]}0 + n * {op.directions * op.cells}" if constant else ""
     place = job.step.inputs.index(value)
     layout = job.inputs[place]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 from cannery.ops.recurrent.base import Recurrent
 from cannery.ops.recurrent.op import Gru, Lstm
 from cannery.ops.shared import gemm
-from cannery.ops.shared.gemm import Block
+from cannery.ops.shared.gemm import Block, Gemm
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.schedule import Params
 from cannery.target.isa import Isa
+
+#: Accumulators that hide the latency of sums.
+FEW = 8
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,60 @@ def gate_blocks(op: Recurrent, part: Pass, params: Params, isa: Isa) -> tuple[Bl
                   block.count)
         )  # fmt: skip
     return tuple(found)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """How the sums of a block of cells are computed: `block` by its vectors.
+
+    Where a few cells are left, gates that lie side by side in memory share wider vectors. `pieces`
+    are then the C expressions of the vectors of the cells, gate by gate; else it is empty.
+    """
+
+    cell: Block
+    block: Block
+    pieces: tuple[str, ...]
+
+    def gemm(self, g: Gemm) -> Gemm:
+        """How they walk; few vectors take more sets of accumulators, against latency."""
+        if not self.pieces:
+            return g
+        split = min(max(g.split, FEW // len(self.block.vecs)), g.k)
+        return replace(g, split=split, unroll=max(g.unroll, split))
+
+
+def sums_of(op: Recurrent, part: Pass, params: Params, isa: Isa) -> tuple[Sums, ...]:
+    """The sums of a pass, block by block."""
+    cells, blocks = cell_blocks(op, params, isa), gate_blocks(op, part, params, isa)
+    shared = params["broadcast"] == "set1" and isa.widest > 4
+    found = []
+    for cell, block in zip(cells, blocks, strict=True):
+        wide = _wide_vectors(block, isa) if shared and len(cell.vecs) == 1 else block.vecs
+        if len(wide) == len(block.vecs):
+            found.append(Sums(cell, block, ()))
+        else:
+            lanes = cell.vecs[0].lanes
+            pieces = [p for n, v in enumerate(wide) for p in _pieces(f"a0_{n}", v.lanes, lanes)]
+            found.append(Sums(cell, replace(block, vecs=wide), tuple(pieces)))
+    return tuple(found)
+
+
+def _wide_vectors(block: Block, isa: Isa) -> tuple[Vec, ...]:
+    """Equal neighbours joined to the widest vectors that they fill."""
+    left, found = list(block.vecs), []
+    while left:
+        lanes = max(w for w in isa.lanes if left[0].lanes <= w <= left[0].lanes * len(left))
+        found.append(Vec(left[0].packed, lanes, lanes, left[0].packed))
+        left = left[lanes // left[0].lanes :]
+    return tuple(found)
+
+
+def _pieces(name: str, lanes: int, narrow: int) -> list[str]:
+    """A vector cut into narrower ones, as C expressions."""
+    if lanes == narrow:
+        return [name]
+    halves = (f"f32x{lanes}_{half}({name})" for half in ("lo", "hi"))
+    return [piece for half in halves for piece in _pieces(half, lanes // 2, narrow)]
 
 
 def block_weights(

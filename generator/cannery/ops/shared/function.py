@@ -18,12 +18,13 @@ def parameter_names(job: Job) -> list[str]:
 
 
 def signature(
-    job: Job, *, scratch: bool = False, band: bool = False, units: bool = False, symbol: str = ""
-) -> str:
+    job: Job, *, scratch: bool = False, band: bool = False, units: bool = False,
+    stops: bool = False, symbol: str = "",
+) -> str:  # fmt: skip
     """`static void ball_L03_conv(const float *CANNERY_RESTRICT x, ..., int y0, int y1)`.
 
-    Pointers are restrict unless the memory plan lets them share memory. `scratch`, `band` and
-    `units` as in `Kernel`.
+    Pointers are restrict unless the memory plan lets them share memory. `scratch`, `band`,
+    `units` and `stops` as in `Kernel`.
     """
     names = parameter_names(job)
     parts = []
@@ -39,6 +40,8 @@ def signature(
         parts += ["int y0", "int y1"]
     if units:
         parts += ["int first_unit", "int end_unit"]
+    if stops:
+        parts.append("int length")
     return f"static void {symbol or job.symbol}({', '.join(parts)})"
 
 

@@ -91,7 +91,8 @@ class SoftmaxRow(Schedule):
         code = render(
             "ops/softmax/row.c.j2",
             describe=describe(job),
-            signature=signature(job),
+            signature=signature(job, stops=job.rows_stop),
+            stops=job.rows_stop,
             loops=loops,
             nested_pointer=nested_pointer,
             vecs=[Vec(at, lanes, min(lanes, length - at), at) for at in range(0, length, lanes)],
@@ -110,7 +111,9 @@ class SoftmaxRow(Schedule):
             residual=lambda at: lambda k: f"r{k} + {at}",
         )
         extra = (ConstArray(symbol, tail, "0, then -infinity"),) if length % lanes else ()
-        return Kernel(code, (*extra, *ep.constants), needs_math=True, whole=True)
+        return Kernel(
+            code, (*extra, *ep.constants), needs_math=True, whole=True, stops=job.rows_stop
+        )
 
 
 def _kept(isa: Isa) -> int:

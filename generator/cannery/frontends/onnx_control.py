@@ -1,0 +1,241 @@
+"""Branches and loops whose course is known when a model is read: If, Loop and Scan, unrolled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.onnx_functions import MAX_INLINED, branch, local_name
+from cannery.frontends.onnx_model import OnnxNode, Subgraph
+from cannery.frontends.onnx_ops.base import Computed, Constant, Value
+from cannery.ir.graph import Array
+
+#: Operators that run graphs.
+CONTROL = ("If", "Loop", "Scan")
+
+#: Versions of operators whose axes are attributes.
+_AXES_ARE_ATTRIBUTES = 9
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a node is: for messages, and how many calls are around it."""
+
+    where: str
+    depth: int
+
+
+class Host(Protocol):
+    """What unrolling asks of the importer."""
+
+    def value(self, name: str, where: str) -> Value | None:
+        """A tensor by its name."""
+
+    def define(self, name: str, value: Constant) -> None:
+        """A tensor that is known."""
+
+    def add_weights(self, weights: Mapping[str, Callable[[], Array]]) -> None:
+        """Initializers by name."""
+
+    def prefix(self, label: str) -> str:
+        """What names of one body begin with."""
+
+    def inline(
+        self, node: OnnxNode, nodes: Sequence[OnnxNode], place: Place, wanted: Sequence[str] = ()
+    ) -> None:
+        """Compute the outputs of a node by other nodes."""
+
+    def give_up(self, node: OnnxNode, needed: Sequence[str]) -> bool:
+        """Whether what a node needs is not supported."""
+
+
+def follow(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: Place) -> None:
+    """Compute the outputs of an If, Loop or Scan.
+
+    Raises UnsupportedError if its course depends on what is computed, ModelError for a malformed
+    one.
+    """
+    if node.kind == "If":
+        name = "then_branch" if _known_flag(inputs[0] if inputs else None) else "else_branch"
+        nodes = _placed(host, node, name, {}, host.prefix(f"{node.label}/{name}"))
+        host.inline(node, nodes, place)
+    elif node.kind == "Loop":
+        _loop(host, node, inputs, place)
+    else:
+        _scan(host, node, inputs, place)
+
+
+def _known_flag(value: Value | None) -> bool:
+    """A condition that is known. Raises UnsupportedError if it is computed."""
+    if not isinstance(value, Constant):
+        raise UnsupportedError("its condition is computed when the network runs")
+    return bool(value.array.reshape(-1)[:1].any())
+
+
+def _body(node: OnnxNode, attribute: str) -> Subgraph:
+    body = node.attributes.get(attribute)
+    if not isinstance(body, Subgraph):
+        raise ModelError(f"has no {attribute}")
+    return body
+
+
+def _placed(
+    host: Host, node: OnnxNode, attribute: str, given: Mapping[str, str], prefix: str
+) -> list[OnnxNode]:
+    """The nodes of a branch or of one turn."""
+    body = _body(node, attribute)
+    host.add_weights({local_name(prefix, k): weight for k, weight in body.weights.items()})
+    return branch(node, body, given, prefix)
+
+
+def _trips(inputs: Sequence[Value | None]) -> tuple[int, bool]:
+    """How often a loop runs at most, and whether it begins at all."""
+    count, condition = (*inputs, None, None)[:2]
+    if isinstance(count, Computed):
+        raise UnsupportedError("its number of turns is computed when the network runs")
+    trips = MAX_INLINED if count is None else int(count.array.reshape(-1)[0])
+    return min(trips, MAX_INLINED), condition is None or _known_flag(condition)
+
+
+def _loop(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: Place) -> None:
+    """Turn by turn; what it collects is joined."""
+    body = _body(node, "body")
+    count, going = _trips(inputs)
+    carried = list(node.inputs[2:])
+    if len(body.inputs) != 2 + len(carried) or len(body.outputs) < 1 + len(carried):
+        raise ModelError("has no body that fits its inputs")
+    collected: list[list[str]] = [[] for _ in body.outputs[1 + len(carried) :]]
+    turn = 0
+    while going and turn < count:
+        prefix = host.prefix(f"{node.label}/{turn}")
+        index, condition = f"{prefix}/#turn", f"{prefix}/#condition"
+        host.define(index, Constant(np.asarray(turn, np.int64), index))
+        host.define(condition, Constant(np.asarray(True), condition))
+        names = _turn(host, node, (index, condition, *carried), prefix, place)
+        if host.give_up(node, names):
+            return
+        carried = names[1 : 1 + len(carried)]
+        for found, name in zip(collected, names[1 + len(carried) :], strict=True):
+            found.append(name)
+        going = _known_flag(host.value(names[0], place.where))
+        turn += 1
+    joins = [_Join(parts, 0) for parts in collected]
+    _finish(host, node, carried, joins, place)
+
+
+def _turn(host: Host, node: OnnxNode, given: Sequence[str], prefix: str, place: Place) -> list[str]:
+    """One turn of a loop; returns the names of the outputs of its body."""
+    body = _body(node, "body")
+    names = [f"{prefix}/#{k}" for k in range(len(body.outputs))]
+    inner = replace(node, outputs=tuple(names))
+    named = dict(zip(body.inputs, given, strict=True))
+    host.inline(inner, _placed(host, inner, "body", named, prefix), place, names)
+    return names
+
+
+@dataclass(frozen=True)
+class _Join:
+    """What the turns of a loop collect, in the order in which it is joined along a new axis."""
+
+    parts: Sequence[str]
+    axis: int
+
+
+def _finish(
+    host: Host, node: OnnxNode, carried: Sequence[str], joins: Sequence[_Join], place: Place
+) -> None:
+    """The outputs of a loop: what it carried, then what it collected."""
+    nodes = []
+    for name, output in zip(carried, node.outputs, strict=False):
+        nodes.append(OnnxNode("Identity", "", "", (name,), (output,), {}, node.version))
+    for join, output in zip(joins, node.outputs[len(carried) :], strict=False):
+        if not join.parts:
+            raise UnsupportedError("a loop that collects nothing is not supported")
+        rows = tuple(f"{part}/row" for part in join.parts)
+        for part, row in zip(join.parts, rows, strict=True):
+            nodes.append(_unary("Unsqueeze", part, row, axes=(join.axis,)))
+        concat = {"axis": join.axis}
+        nodes.append(OnnxNode("Concat", "", "", rows, (output,), concat, _AXES_ARE_ATTRIBUTES))
+    host.inline(node, [n for n in nodes if n.outputs[0]], place)
+
+
+def _unary(kind: str, source: str, target: str, **attributes: object) -> OnnxNode:
+    return OnnxNode(kind, "", "", (source,), (target,), attributes, _AXES_ARE_ATTRIBUTES)
+
+
+def _scan(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: Place) -> None:
+    """Element by element of the scanned inputs, along an axis of each."""
+    body = _body(node, "body")
+    count = node.attributes.get("num_scan_inputs")
+    if not isinstance(count, int) or not 1 <= count <= len(inputs):
+        raise ModelError("has no num_scan_inputs that fits its inputs")
+    if len(body.inputs) != len(inputs) or any(i is None for i in inputs):
+        raise UnsupportedError("a body with other inputs (as of version 8) is not supported")
+    kept = len(inputs) - count
+    scanned = [i for i in inputs[kept:] if i is not None]
+    axes = _axes(node, "scan_input_axes", [len(i.shape) for i in scanned])
+    lengths = {i.shape[a] for i, a in zip(scanned, axes, strict=True)}
+    if len(lengths) != 1:
+        raise ModelError(f"its scanned inputs have {sorted(lengths)} elements")
+    (length,) = lengths
+    backwards = _flags(node, "scan_input_directions", count)
+    carried = list(node.inputs[:kept])
+    collected: list[list[str]] = [[] for _ in body.outputs[kept:]]
+    for turn in range(length):
+        prefix = host.prefix(f"{node.label}/{turn}")
+        elements = []
+        for k, (name, axis) in enumerate(zip(node.inputs[kept:], axes, strict=True)):
+            at = length - 1 - turn if backwards[k] else turn
+            elements.append(_element(host, node, name, axis, at, f"{prefix}/#in{k}", place))
+        names = _turn(host, node, (*carried, *elements), prefix, place)
+        if host.give_up(node, names):
+            return
+        carried = names[:kept]
+        for found, name in zip(collected, names[kept:], strict=True):
+            found.append(name)
+    ranks = [_rank(host, parts, place) + 1 for parts in collected]
+    joined = _axes(node, "scan_output_axes", ranks)
+    reversed_ = _flags(node, "scan_output_directions", len(collected))
+    joins = [
+        _Join(parts[::-1] if back else parts, axis)
+        for parts, axis, back in zip(collected, joined, reversed_, strict=True)
+    ]
+    _finish(host, node, carried, joins, place)
+
+
+def _element(
+    host: Host, node: OnnxNode, name: str, axis: int, at: int, target: str, place: Place
+) -> str:
+    """Element `at` of a tensor along an axis, without that axis."""
+    part = _unary("Slice", name, f"{target}/part", starts=(at,), ends=(at + 1,), axes=(axis,))
+    inner = replace(node, outputs=(target,))
+    squeezed = _unary("Squeeze", f"{target}/part", target, axes=(axis,))
+    host.inline(inner, [part, squeezed], place, [target])
+    return target
+
+
+def _rank(host: Host, parts: Sequence[str], place: Place) -> int:
+    value = host.value(parts[0], place.where) if parts else None
+    return 0 if value is None else len(value.shape)
+
+
+def _axes(node: OnnxNode, attribute: str, ranks: Sequence[int]) -> list[int]:
+    """One axis per tensor, counted from the front; by default the first."""
+    given = node.attributes.get(attribute, (0,) * len(ranks))
+    fits = isinstance(given, tuple) and len(given) == len(ranks)
+    if not isinstance(given, tuple) or not fits:
+        raise ModelError(f"{attribute} does not fit")
+    if any(not -r <= a < r for a, r in zip(given, ranks, strict=True)):
+        raise ModelError(f"{attribute} {given} is outside of its tensors")
+    return [a % r for a, r in zip(given, ranks, strict=True)]
+
+
+def _flags(node: OnnxNode, attribute: str, count: int) -> list[bool]:
+    given = node.attributes.get(attribute, (0,) * count)
+    if not isinstance(given, tuple) or len(given) != count:
+        raise ModelError(f"{attribute} does not fit")
+    return [bool(v) for v in given]
