@@ -179,7 +179,27 @@ def test_bench_warns_of_a_record_for_other_caches(model: Path) -> None:
     assert "made with cold caches" not in silent
 
 
+def test_bench_on_two_threads(model: Path) -> None:
+    found = run("bench", model, "--seconds", "0.05", "--threads", "2", "--openmp")["threads"]
+    assert (found["threads"], found["inputs"]) == (2, 512)
+    times = ("single_us", "threads_us", "many_single_us", "many_threads_us")
+    assert all(found[name] > 0 for name in times)
+    words = ["bench", str(model), "--seconds", "0.02", "--threads", "2"]
+    text = click.testing.CliRunner().invoke(cli, words).stdout
+    assert "one run, 0 of 1 steps cut" in text
+    assert "512 runs at once" in text
+
+
+@pytest.mark.parametrize("target", ["native", "cortex-m7"])
+def test_verify_computes_in_pieces(model: Path, target: str) -> None:
+    if target != "native":
+        need_program(need_toolchain(target).target.emulator[0])
+    assert run("verify", model, "--parallel", "--target", target)["passed"]
+
+
 def test_what_bench_refuses(model: Path) -> None:
+    with pytest.raises(OptionError, match="--threads: programs for cortex-m7 have no threads"):
+        run("bench", model, "--threads", "2", "--target", "cortex-m7")
     need_program(need_toolchain("aarch64-a53").target.emulator[0])
     with pytest.raises(OptionError, match="--deadline: needs a rate"):
         run("bench", model, "--deadline", "5")

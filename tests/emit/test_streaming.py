@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from numpy.typing import NDArray
 
 import cannery
 from cannery.api import Net
+from cannery.cli import cli
 from cannery.cli.files import write_files
 from cannery.errors import CanneryError, OptionError, UnsupportedError
+from cannery.ir.evaluate import evaluate
 from cannery.options import make_options
 from cannery.pipeline import compile_model, load_model
 from emit.c_programs import LANGUAGES, compile_file
@@ -84,6 +87,34 @@ def test_last_step_is_that_of_a_sequence_which_ends_there(tmp_path: Path) -> Non
     whole = cannery.load(write_h5(tmp_path / "net.h5", stack(T, sequences=False)), isa="sse2")
     assert found[-1].shape == (1, 5)
     assert np.abs(found[-1] - whole(x)).max() <= TOLERANCE
+
+
+def camera(steps: int) -> Model:
+    """Each step is an image: convolution and pooling, then an LSTM."""
+    rng = np.random.default_rng(8)
+    weights_ = {"layer/kernel": rng.standard_normal((3, 3, 1, 2)).astype(np.float32),
+                "layer/bias": np.ones(2, np.float32)}  # fmt: skip
+
+    def each(class_name: str, weights: dict[str, Any] | None = None, **config: Any) -> LayerSpec:
+        name = class_name.lower()
+        inner = {"class_name": class_name, "config": {"name": f"{name}_inner", **config}}
+        return LayerSpec("TimeDistributed", name, (), {"layer": inner}, weights or {})
+
+    return chain(
+        image("x", steps, 6, 8, 1), each("Conv2D", weights_, filters=2, kernel_size=[3, 3]),
+        each("MaxPooling2D", pool_size=[2, 2]), each("Flatten"),
+        LayerSpec("LSTM", "one", (), {"units": H, "return_sequences": True},
+                  weights("LSTM", features=12)),
+    )  # fmt: skip
+
+
+def test_each_step_is_an_image(tmp_path: Path) -> None:
+    need_program("gcc")
+    net = cannery.load(write_h5(tmp_path / "net.h5", camera(T)), streaming=True, isa="sse2")
+    graph = load_model(make_options(tmp_path / "net.h5", {}))
+    x = np.random.default_rng(9).standard_normal((1, T, 6, 8, 1)).astype(np.float32)
+    (expected,) = evaluate(graph, {"x": x}).values()
+    assert np.abs(run_steps(net, x, net.new_state()) - expected).max() <= TOLERANCE
 
 
 def test_many_states_side_by_side_and_saved_by_copying(stepper: Net) -> None:
@@ -256,8 +287,11 @@ CPP_BODY = """net::Net one, two;
     }"""
 
 
-@pytest.mark.parametrize("isas", [("sse2",), ("avx2", "sse2")], ids=["one", "several"])
-@pytest.mark.parametrize("language", ["c99 gcc", "c++11 clang"])
+@pytest.mark.parametrize(
+    ("language", "isas"),
+    [("c99 gcc", ("sse2",)), ("c++11 clang", ("avx2", "sse2"))],
+    ids=["one", "several"],
+)
 def test_programs(tmp_path: Path, language: str, isas: tuple[str, ...]) -> None:
     """C and C++ callers, without a warning; with a choice of instruction sets, too."""
     import subprocess
@@ -281,3 +315,12 @@ def test_programs(tmp_path: Path, language: str, isas: tuple[str, ...]) -> None:
     program = folder / "program"
     subprocess.run([LANGUAGES["c++11 g++"][0], *objects, "-o", program, "-lm"], check=True)
     assert subprocess.run([program], check=False).returncode == 0
+
+
+def test_inspect_shows_the_call(tmp_path: Path) -> None:
+    file = write_h5(tmp_path / "net.h5", stack(None))
+    done = CliRunner().invoke(cli, ["inspect", str(file), "--streaming"])
+    assert "add_nn_model(net MODEL net.h5 STREAMING)" in done.output
+    assert "net_step(state, x, scores);" in done.output
+    done = CliRunner().invoke(cli, ["inspect", str(file), "--variable-length", "--dim", "x.1=9"])
+    assert "net_run(x, length, scores);" in done.output

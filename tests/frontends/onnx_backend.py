@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from cannery.frontends import load_graph
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from cannery.ir.orders import from_model, to_model
+from cannery.ir.tensor import DType, TensorType
 from cannery.ops.registry import RefArray
 from cannery.target.runner import find_runner
 from cannery.target.toolchain import toolchain_for
@@ -101,13 +102,19 @@ def _imported(case: Any, folder: Path, weights: bool) -> Imported | Outcome:
         return Outcome(case.name, operator_of(case), "wrong", reason)
 
 
-def run_all(*, weights: bool, part: slice = slice(None), target: str = "") -> list[Outcome]:
-    """Some of the cases, or all: by the references, or as generated C for a target."""
+def run_all(
+    *, weights: bool, part: slice = slice(None), target: str = "", level: str = ""
+) -> list[Outcome]:
+    """Some of the cases, or all: by the references, or as generated C for a target.
+
+    `level` is the compiler's optimisation level instead of Cannery's.
+    """
     with tempfile.TemporaryDirectory() as folder, np.errstate(all="ignore"):
         found = [_imported(case, Path(folder), weights) for case in cases()[part]]
         refused = [o for o in found if isinstance(o, Outcome)]
         read = [i for i in found if isinstance(i, Imported)]
-        return [*refused, *(_run_compiled(read, target) if target else map(_referred, read))]
+        judged = _run_compiled(read, target, level) if target else map(_referred, read)
+        return [*refused, *judged]
 
 
 def _referred(imported: Imported) -> Outcome:
@@ -119,12 +126,38 @@ def _referred(imported: Imported) -> Outcome:
         return Outcome(imported.case.name, operator_of(imported.case), "wrong", reason)
 
 
-def _run_compiled(read: Sequence[Imported], target: str) -> Iterator[Outcome]:
+def inferred_types() -> Iterator[tuple[str, TensorType, TensorType]]:
+    """Values of all cases that Cannery computes: name, type, and the type that onnx infers.
+
+    Shapes are sorted: values may lie in another order.
+    """
+    import onnx
+
+    with tempfile.TemporaryDirectory() as folder:
+        for case in cases():
+            read = _imported(case, Path(folder), weights=False)
+            if not isinstance(read, Imported):
+                continue
+            model = onnx.shape_inference.infer_shapes(onnx.load(Path(folder) / "model.onnx"))
+            for value in (*model.graph.value_info, *model.graph.output):
+                type_ = value.type.tensor_type
+                dims = [d.dim_value for d in type_.shape.dim if d.HasField("dim_value")]
+                own = read.graph.types.get(value.name)
+                known = type_.HasField("shape") and len(dims) == len(type_.shape.dim)
+                if own is None or value.name in read.graph.constants or not known:
+                    continue
+                dtype = onnx.helper.tensor_dtype_to_np_dtype(type_.elem_type)
+                inferred = TensorType(tuple(sorted(dims)), DType(dtype.name))
+                yield value.name, replace(own, shape=tuple(sorted(own.shape))), inferred
+
+
+def _run_compiled(read: Sequence[Imported], target: str, level: str) -> Iterator[Outcome]:
     """Cases as generated C; what is read must be generated."""
     toolchain = toolchain_for(target)
     runner = find_runner(toolchain.target)
     programs = [Program(i.case.name, i.graph, i.inputs) for i in read]
-    for imported, result in zip(read, run_programs(programs, toolchain, runner), strict=True):
+    results = run_programs(programs, toolchain, runner, level)
+    for imported, result in zip(read, results, strict=True):
         if result.fault:
             yield Outcome(result.name, operator_of(imported.case), "wrong", result.fault)
         else:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,9 @@ PROGRAM = 50
 
 #: What the descriptor of a network calls its own, which would clash in one translation unit.
 _STATICS = re.compile(r"\b(run_any|run_many_any|inputs|outputs|(?:in|out)put_\d+_dims)\b")
+
+#: The optimisation level among flags.
+_LEVEL = re.compile(r"(?<= )-O[0-9s](?= )")
 
 _MAIN = """
 static unsigned char memory[{memory}] CANNERY_ALIGN(64);
@@ -143,15 +147,51 @@ def _results(source: Source, data: bytes) -> Iterator[NDArray[np.generic]]:
         at += size
 
 
+def fingerprint(case: Program) -> str:
+    """Equal for cases that are the same but for names."""
+    graph, seen = case.graph, hashlib.sha256()
+    numbers: dict[str, int] = {}
+
+    def note(what: str, value: str, data: NDArray[np.generic] | None = None) -> None:
+        known = value in numbers
+        number = numbers.setdefault(value, len(numbers))
+        last = value in graph.channels_first
+        seen.update(f"{what} {number} {graph.types[value] if value else ''} {last};".encode())
+        if data is not None and not known:
+            seen.update(data.tobytes())
+
+    for name in graph.inputs:
+        note("input", name, case.inputs[name])
+    for node in graph.nodes:
+        seen.update(f"{node.op!r} ".encode())
+        for value in (*node.inputs, *node.outputs):
+            note("value", value, graph.constants.get(value))
+    for name in graph.outputs:
+        note("output", name, graph.constants.get(name))
+    return seen.hexdigest()
+
+
 def run_programs(
-    cases: Sequence[Program], toolchain: Toolchain, runner: Runner
+    cases: Sequence[Program], toolchain: Toolchain, runner: Runner, level: str = ""
 ) -> Iterator[Result]:
-    """Results of all cases, in order."""
-    for first in range(0, len(cases), PROGRAM):
-        yield from _run(cases[first : first + PROGRAM], toolchain, runner)
+    """Results of all cases, in order; those that are the same but for names run once.
+
+    `level` is the optimisation level of the compiler instead of Cannery's, such as "-O0".
+    """
+    prints = [fingerprint(case) for case in cases]
+    different = list(dict(zip(reversed(prints), reversed(cases), strict=True)).items())[::-1]
+    found: dict[str, Result] = {}
+    for first in range(0, len(different), PROGRAM):
+        part = different[first : first + PROGRAM]
+        results = _run([case for _, case in part], toolchain, runner, level)
+        found.update(zip((key for key, _ in part), results, strict=True))
+    for case, key in zip(cases, prints, strict=True):
+        yield replace(found[key], name=case.name)
 
 
-def _run(cases: Sequence[Program], toolchain: Toolchain, runner: Runner) -> list[Result]:
+def _run(
+    cases: Sequence[Program], toolchain: Toolchain, runner: Runner, level: str
+) -> list[Result]:
     """Results of up to fifty cases; of those that cannot be generated, why."""
     made: list[tuple[Program, Source]] = []
     found: dict[str, Result] = {}
@@ -160,22 +200,23 @@ def _run(cases: Sequence[Program], toolchain: Toolchain, runner: Runner) -> list
             made.append((case, network(case.graph, toolchain.target, f"c{number}")))
         except Exception as error:  # a defect of one network must not hide the others
             found[case.name] = Result(case.name, (), f"{type(error).__name__}: {error}")
-    for result in _built(made, toolchain, runner):
+    for result in _built(made, toolchain, runner, level):
         found[result.name] = result
     return [found[case.name] for case in cases]
 
 
 def _built(
-    made: Sequence[tuple[Program, Source]], toolchain: Toolchain, runner: Runner
+    made: Sequence[tuple[Program, Source]], toolchain: Toolchain, runner: Runner, level: str
 ) -> list[Result]:
     """Results of generated networks; where a program fails, its halves tell which one it was."""
     if not made:
         return []
     with tempfile.TemporaryDirectory() as temporary:
-        lines, fault = _lines(Path(temporary), made, toolchain, runner)
+        lines, fault = _lines(Path(temporary), made, toolchain, runner, level)
     if fault and len(made) > 1:
         half = len(made) // 2
-        return [r for part in (made[:half], made[half:]) for r in _built(part, toolchain, runner)]
+        parts = (made[:half], made[half:])
+        return [r for part in parts for r in _built(part, toolchain, runner, level)]
     if fault:
         return [Result(made[0][0].name, (), fault)]
     found = []
@@ -187,7 +228,11 @@ def _built(
 
 
 def _lines(
-    folder: Path, made: Sequence[tuple[Program, Source]], toolchain: Toolchain, runner: Runner
+    folder: Path,
+    made: Sequence[tuple[Program, Source]],
+    toolchain: Toolchain,
+    runner: Runner,
+    level: str,
 ) -> tuple[list[dict[str, object]], str]:
     """What the program prints, one line for each network, or why there is nothing."""
     text, files = _unit(
@@ -196,6 +241,7 @@ def _lines(
     write(folder, {**files, "main.c": text.encode()})
     units = ["main.c", *(path for path in files if path.endswith(".c"))]
     build = ninja_file(toolchain, units, executable="cases").replace(" -w ", f" {_WARNINGS} ")
+    build = _LEVEL.sub(level, build) if level else build
     failures = run_ninja(folder, build)
     if failures:
         return [], f"does not compile: {str(failures)[:2000]}"

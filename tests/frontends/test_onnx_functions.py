@@ -66,7 +66,7 @@ def test_functions_of_a_model_are_inlined(tmp_path: Path) -> None:
 def test_a_function_that_calls_itself_is_an_error(tmp_path: Path) -> None:
     again = function("F", ["a"], ["b"], [helper.make_node("F", ["a"], ["b"], domain="mine")])
     proto = with_functions(model([node("F", ["x"], ["y"], domain="mine")], {"x": [2]}), again)
-    with pytest.raises(ModelError, match="too deeply or too often"):
+    with pytest.raises(ModelError, match=r"too deeply or too often|more than 20000 nodes"):
         load(tmp_path, proto)
 
 
@@ -79,7 +79,7 @@ def test_a_tree_of_functions_ends_with_one_error(tmp_path: Path) -> None:
         functions.append(function(f"F{k}", ["v0"], ["v8"], calls))
     nodes = [node("F0", ["x"], ["y"], domain="mine")]
     proto = with_functions(model(nodes, {"x": [2]}), *functions)
-    with pytest.raises(ModelError, match="too deeply or too often"):
+    with pytest.raises(ModelError, match=r"too deeply or too often|more than 20000 nodes"):
         load(tmp_path, proto)
 
 
@@ -151,5 +151,56 @@ def test_loops_are_unrolled(tmp_path: Path) -> None:
 
 
 def test_endless_loops_end_with_one_error(tmp_path: Path) -> None:
-    with pytest.raises(CanneryError, match="too deeply or too often"):
+    with pytest.raises(CanneryError, match=r"too deeply or too often|more than 20000 nodes"):
         load(tmp_path, loop(2**60))
+
+
+@pytest.mark.parametrize("backwards", [0, 1])
+def test_scans_are_unrolled(tmp_path: Path, backwards: int) -> None:
+    """A computation over the columns of one input and the rows of another."""
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["total", "a"], ["sum"]),
+            helper.make_node("Mul", ["sum", "b"], ["next"]),
+            helper.make_node("Sub", ["next", "a"], ["part"]),
+        ],
+        "body",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, [3]) for n in ("total", "a", "b")],
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, [3]) for n in ("next", "part")],
+    )
+    scan = node(
+        "Scan", ["start", "a", "b"], ["last", "parts"], body=body, num_scan_inputs=2,
+        scan_input_axes=[1, 0], scan_input_directions=[backwards, 0], scan_output_axes=[-1],
+        scan_output_directions=[backwards],
+    )  # fmt: skip
+    proto = model([scan], {"start": [3], "a": [3, 4], "b": [4, 3]}, ["last", "parts"])
+    given = {n: floats(*s).astype(np.float64) for n, s in (("a", (3, 4)), ("b", (4, 3)))}
+    total = floats(3).astype(np.float64)
+    last, parts = evaluate(load(tmp_path, proto), {"start": total, **given}).values()
+    found = []
+    for k in range(4):
+        a = given["a"][:, 3 - k if backwards else k]
+        total = (total + a) * given["b"][k]
+        found.append(total - a)
+    np.testing.assert_allclose(last, total)
+    np.testing.assert_allclose(parts, np.stack(found[::-1] if backwards else found, -1))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"num_scan_inputs": 2}, "no num_scan_inputs that fits"),
+        ({"num_scan_inputs": 1, "scan_input_axes": [5]}, "outside of its tensors"),
+        ({"num_scan_inputs": 1, "scan_input_directions": [0, 1]}, "does not fit"),
+    ],
+)
+def test_scans_that_do_not_fit(tmp_path: Path, attributes: dict[str, object], message: str) -> None:
+    body = helper.make_graph(
+        [helper.make_node("Relu", ["a"], ["b"])],
+        "body",
+        [helper.make_tensor_value_info("a", TensorProto.FLOAT, [3])],
+        [helper.make_tensor_value_info("b", TensorProto.FLOAT, [3])],
+    )
+    proto = model([node("Scan", ["x"], ["y"], body=body, **attributes)], {"x": [4, 3]})
+    with pytest.raises(ModelError, match=message):
+        load(tmp_path, proto)

@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-import fnmatch
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cannery.emit.files import output_files
-from cannery.emit.source import Source, make_source
+from cannery.emit.source import Source
 from cannery.ir.graph import Graph
 from cannery.passes import run_passes
-from cannery.schedule.assign import assign
-from cannery.schedule.cores import Cores
-from cannery.schedule.lower import cut
-from cannery.schedule.program import Choice, Step
-from cannery.schedule.schedule import legal
-from cannery.target.isa import Isa
 from cannery.target.runner import Runner
 from cannery.target.toolchain import Toolchain
 from cannery.tune.build import ninja_file, run_ninja, write
 from needs import need_program, need_runner, need_toolchain
+from nets.kernels_in_pieces import ALL, cut_schedules, kernel_sources
 from nets.net_bench import make_net_source
 from nets.random_graphs import random_graph
 from nets.test_nets import MODELS, REAL, real_net
 from nets.test_sanitizers import sanitizing
-from ops.cases import all_cases
 
 MAIN = Path(__file__).with_name("parallel_main.c")
-
-#: Whatever can be cut is cut, however small.
-ALL = Cores(piece_us=0.0)
 
 #: Schedules whose kernels can be cut into units.
 WITH_UNITS = {
@@ -112,52 +102,37 @@ def test_no_races(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     judge(build(tmp_path, graphs, toolchain), need_runner(toolchain), len(graphs))
 
 
-def unit_sources(isa: Isa, patterns: Sequence[str], most: int) -> list[Source]:
-    """Networks of one case each, by up to `most` candidates of the schedules that know units."""
-    found: list[Source] = []
-    for case in all_cases():
-        if not any(fnmatch.fnmatch(case.name, pattern) for pattern in patterns):
-            continue
-        graph = case.make()
-        steps = cut(graph)
-        for turn in range(most):
-            choices = [_choice(graph, step, isa, turn) for step in steps]
-            program = assign(graph, steps, choices, isa)
-            made = make_source(program, isa, f"net{len(found)}", {}, cores=ALL)
-            if any(call.kernel.units for call in made.calls):
-                found.append(made)
-    return found
-
-
-def _choice(graph: Graph, step: Step, isa: Isa, turn: int) -> Choice:
-    """Another candidate each turn, of schedules that know units where there are any."""
-    schedules = [s for s in legal(graph, step, isa) if s.id in WITH_UNITS]
-    schedules = schedules or legal(graph, step, isa)[:1]
-    schedule = schedules[turn % len(schedules)]
-    candidates = schedule.candidates(graph, step, isa)
-    return Choice(schedule, candidates[turn * 7 // len(schedules) % len(candidates)])
-
-
 def test_units_of_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without races, so each unit is computed once."""
     monkeypatch.setenv("TSAN_OPTIONS", "halt_on_error=1")
-    run_units(sanitizing("avx2", "gcc", ["-fsanitize=thread"]), CASES, tmp_path, most=3)
+    toolchain = sanitizing("avx2", "gcc", ["-fsanitize=thread"])
+    used = run_kernels(toolchain, CASES, WITH_UNITS, tmp_path, most=2)
+    assert used >= WITH_UNITS
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["generic", "sse2", "ssse3", "avx2", "avx512", "neon64"])
-def test_units_of_all_kernels(target: str, tmp_path: Path) -> None:
-    run_units(need_toolchain(target), ["*"], tmp_path, most=3)
+@pytest.mark.parametrize("target", ["generic", "ssse3", "avx2", "avx512"])
+def test_no_races_in_kernels(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TSAN_OPTIONS", "halt_on_error=1")
+    toolchain = sanitizing(target, "gcc", ["-fsanitize=thread"])
+    used = run_kernels(toolchain, ["*"], (), tmp_path, most=4)
+    assert used > WITH_UNITS
 
 
-def run_units(toolchain: Toolchain, cases: Sequence[str], tmp_path: Path, most: int) -> None:
-    """Kernels in units, the last one first, beside whole ones."""
-    sources = unit_sources(toolchain.target.isa, cases, most)
-    used = {
-        call.planned.choice.schedule.id for s in sources for call in s.calls if call.kernel.units
-    }
-    assert used >= WITH_UNITS
-    judge(build_sources(tmp_path, sources, toolchain), need_runner(toolchain), len(sources))
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["sse2", "neon32", "neon64"])
+def test_kernels_in_pieces(target: str, tmp_path: Path) -> None:
+    used = run_kernels(need_toolchain(target), ["*"], (), tmp_path, most=4)
+    assert used > WITH_UNITS
+
+
+def run_kernels(
+    toolchain: Toolchain, cases: Sequence[str], schedules: Collection[str], folder: Path, most: int
+) -> set[str]:
+    """Kernels in pieces, the last one first, beside whole ones; the schedules that were cut."""
+    sources = kernel_sources(toolchain.target.isa, cases, schedules, most)
+    judge(build_sources(folder, sources, toolchain), need_runner(toolchain), len(sources))
+    return {name for source in sources for name in cut_schedules(source)}
 
 
 @pytest.mark.slow

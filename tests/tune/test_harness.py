@@ -247,6 +247,17 @@ def test_a_light_candidate_has_no_constants_and_the_key_of_the_whole_one() -> No
     assert small.light() is small and small.whole(known) is small
 
 
+def test_other_headers_are_other_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was measured with the runtime headers of an earlier version does not count."""
+    from cannery.target.isa import isa
+
+    candidate = make_candidate(trial(Copy(), isa("generic")), 0)
+    before = candidate.code_key()
+    (tmp_path / "vec_scalar.h").write_text("/* changed */")
+    monkeypatch.setattr("cannery.tune.harness.runtime_folder", lambda: tmp_path)
+    assert candidate.code_key() != before
+
+
 def test_tunings_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("cannery.tune.measure._PATIENCE", 0.2)

@@ -86,6 +86,11 @@ def command(
             f"an emulator runs programs for {toolchain.target.name}, and tells no latencies",
             where="--rate", cure="--runner measures on a device",
         )  # fmt: skip
+    if threads and toolchain.target.triple.endswith("-none-eabi"):
+        raise OptionError(
+            f"programs for {toolchain.target.name} have no threads to time", where="--threads",
+            cure="leave it out",
+        )  # fmt: skip
     samples = seeded_samples(source.graph)
     refuse_emulated(caches, runner)
     _compare_context(options, toolchain.target, caches)

@@ -31,7 +31,10 @@ class Layer:
 
 @dataclass(frozen=True)
 class Summary:
-    """A model in numbers; `activation_bytes` is the least that its values need at one time."""
+    """A model in numbers; `activation_bytes` is the least that its values need at one time.
+
+    `states` of the last inputs and outputs are what a network keeps from step to step.
+    """
 
     model: str
     inputs: dict[str, str]
@@ -41,6 +44,7 @@ class Summary:
     parameters: int
     parameter_bytes: int
     activation_bytes: int
+    states: int = 0
 
     @property
     def line(self) -> str:
@@ -93,6 +97,7 @@ def summarise(graph: Graph, model: str) -> Summary:
         sum(graph.types[name].elements for name in used),
         sum(graph.types[name].bytes for name in used),
         _activation_bytes(graph),
+        len(graph.states),
     )
 
 
@@ -102,10 +107,22 @@ def _print(summary: Summary, options: Options) -> None:
         ["layer", "operator", "output", "MACs", "parameters"],
         [list(vars(layer).values()) for layer in summary.layers],
     )
-    name = options.name
-    tensors = [make_identifier(tensor) for tensor in (*summary.inputs, *summary.outputs)]
-    click.echo(f"\nCMake:  add_nn_model({name} MODEL {options.model.name})")
-    click.echo(f'C:      #include "{name}.h"\n        {name}_run({", ".join(tensors)});')
+    words = [options.name, "MODEL", options.model.name]
+    words += ["STREAMING"] if options.streaming else []
+    words += ["VARIABLE_LENGTH"] if options.variable_length else []
+    words += ["STATE", *(f"{i}={o}" for i, o in options.state.items())] if options.state else []
+    click.echo(f"\nCMake:  add_nn_model({' '.join(words)})")
+    click.echo(f'C:      #include "{options.name}.h"\n        {_call(summary, options)}')
+
+
+def _call(summary: Summary, options: Options) -> str:
+    """The call in C; a state takes the place of the tensors that it holds."""
+    inputs, outputs = ([*map(make_identifier, t)] for t in (summary.inputs, summary.outputs))
+    if summary.states:
+        inputs, outputs = inputs[: -summary.states], outputs[: -summary.states]
+    arguments = [*(["state"] if summary.states else []), *inputs]
+    arguments += [*(["length"] if options.variable_length else []), *outputs]
+    return f"{options.name}_{'step' if summary.states else 'run'}({', '.join(arguments)});"
 
 
 @click.command("inspect")

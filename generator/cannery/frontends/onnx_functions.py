@@ -29,7 +29,7 @@ InputType = tuple[str, tuple[int, ...]] | None
 MAX_DEPTH = 64
 
 #: Nodes that functions, branches and loops of a model may become, all together.
-MAX_INLINED = 100_000
+MAX_INLINED = 50_000
 
 
 def standard_function(

@@ -14,11 +14,15 @@ from typing import Any
 import numpy as np
 
 from cannery.errors import CanneryError, ModelError, UnsupportedError
+from cannery.frontends.onnx_guard import check_message
 from cannery.ir.graph import Array
 from cannery.ir.tensor import MAX_ELEMENTS
 
 #: Bytes of the largest protobuf message.
 _MAX_BYTES = 2**31 - 1
+
+#: Bytes of all weights in other files.
+_MAX_EXTERNAL = 2**29
 
 #: Names of the standard domain.
 STANDARD = ("", "ai.onnx")
@@ -132,8 +136,10 @@ def read_onnx(path: Path) -> OnnxModel:
     if path.stat().st_size > _MAX_BYTES:
         raise ModelError("the file is larger than 2 GiB", cure="store the weights outside of it")
     proto = onnx.ModelProto()
+    data = path.read_bytes()
+    check_message(data, proto.DESCRIPTOR)
     try:
-        proto.ParseFromString(path.read_bytes())
+        proto.ParseFromString(data)
     except Exception as error:  # the class depends on the implementation of protobuf
         raise ModelError(f"damaged ONNX file: {str(error) or type(error).__name__:.80}") from None
     if not proto.HasField("graph") or not proto.opset_import:
@@ -148,6 +154,7 @@ class _Decoder:
         self._onnx = onnx
         self._folder = folder
         self._files: set[Path] = set()
+        self._external = 0
 
     def model(self, proto: Any) -> OnnxModel:
         graph = proto.graph
@@ -261,6 +268,9 @@ class _Decoder:
         path = _beside(self._folder, entries.get("location", ""), where)
         self._files.add(path)
         size = self._bytes(tensor)
+        self._external += size
+        if self._external > _MAX_EXTERNAL:
+            raise ModelError(f"weights in other files are more than {_MAX_EXTERNAL} bytes")
         try:
             offset, length = int(entries.get("offset", 0)), int(entries.get("length", size))
         except ValueError:
@@ -271,8 +281,8 @@ class _Decoder:
             with path.open("rb") as file:
                 file.seek(offset)
                 data = file.read(size)
-        except OSError as error:
-            raise ModelError(f"{path.name}: {error.strerror}", where=where) from None
+        except (OSError, OverflowError) as error:
+            raise ModelError(f"{path.name}: {error!s:.80}", where=where) from None
         if len(data) != size:
             raise ModelError(f"{path.name} is shorter than it says", where=where)
         full = self._onnx.TensorProto()
@@ -289,7 +299,8 @@ def _beside(folder: Path, location: str, where: str) -> Path:
     """A file within the model's folder; nothing leads out of it, neither names nor links."""
     parts = location.replace("\\", "/").split("/")
     inside = location and not Path(location).is_absolute() and ".." not in parts
-    path = folder / location
+    inside = inside and "\0" not in location and len(location) < 4096
+    path = folder / location if inside else folder
     root = folder.resolve()
     if not inside or ":" in parts[0] or root not in path.resolve().parents:
         raise ModelError(

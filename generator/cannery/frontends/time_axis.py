@@ -13,14 +13,18 @@ from typing import Any
 
 from cannery.errors import UnsupportedError
 from cannery.ir.tensor import TensorType
+from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
+from cannery.ops.conv_transpose.op import ConvTranspose
 from cannery.ops.matmul.op import MatMul
+from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Slice, Transpose
 from cannery.ops.normalization.op import BatchNormalization, LayerNormalization
 from cannery.ops.recurrent.base import Recurrent
 from cannery.ops.reduce.op import Reduction
 from cannery.ops.registry import Elementwise, Op
+from cannery.ops.resize.op import Resize
 from cannery.ops.softmax.op import LogSoftmax, Softmax
 
 #: The time of a value that is known when the sequence ends; for one step: of that step.
@@ -118,8 +122,17 @@ def _reduction(use: Use) -> tuple[int, Op]:
     return axis - gone, op
 
 
+def _image(use: Use) -> tuple[int, Op]:
+    """For operators on images: each step is one."""
+    if use.axis != 0 or any(t is not None for t in use.times[1:]):
+        raise _refuse()
+    return 0, use.op
+
+
 def _conv(use: Use) -> tuple[int, Op]:
-    """Where the kernel has one tap along time."""
+    """Where the kernel has one tap along time, or each step is an image."""
+    if use.axis == 0:
+        return _image(use)
     weight, k = use.inputs[1], use.axis - 1
     taps = weight.shape[k] if weight is not None and 0 <= k < len(use.op.strides) else 0
     if taps != 1 or use.op.strides[k] != 1 or use.op.pads[k] != (0, 0):
@@ -164,6 +177,10 @@ _RULES: Mapping[Any, Callable[[Use], tuple[int, Op]]] = {
     Concat: _concat,
     MatMul: _matmul,
     Conv: _conv,
+    ConvTranspose: _image,
+    MaxPool: _image,
+    AveragePool: _image,
+    Resize: _image,
     Softmax: lambda u: _off(u, u.op.axis),
     LogSoftmax: lambda u: _off(u, u.op.axis),
     BatchNormalization: lambda u: _off(u, u.op.axis),

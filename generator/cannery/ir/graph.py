@@ -182,6 +182,11 @@ class GraphBuilder:
         self._nodes.append(Node(op, name, tuple(inputs), tuple(outputs)))
         return tuple(outputs)
 
+    @property
+    def size(self) -> int:
+        """The number of nodes."""
+        return len(self._nodes)
+
     def evaluated(self, op: Op, inputs: Sequence[str], *, name: str) -> tuple[str, ...]:
         """As `nodes` for inputs that are constants: so are the results, unless they are large."""
         outputs = self.nodes(op, inputs, name=name)

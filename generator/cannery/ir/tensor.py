@@ -13,6 +13,9 @@ from cannery.errors import ModelError
 #: No tensor may have more elements: every index in generated C fits into int32_t.
 MAX_ELEMENTS = 2**31 - 1
 
+#: No tensor may have more dimensions, as in numpy.
+MAX_RANK = 32
+
 
 class DType(str, Enum):
     """Element types, named as numpy names them."""
@@ -55,6 +58,8 @@ class TensorType:
     def __post_init__(self) -> None:
         if any(d < 0 for d in self.shape):
             raise ModelError(f"shape {self.shape} has a negative dimension")
+        if self.rank > MAX_RANK:
+            raise ModelError(f"a tensor with {self.rank} dimensions; {MAX_RANK} are supported")
         if self.elements > MAX_ELEMENTS:
             raise ModelError(f"shape {self.shape} has more than 2^31-1 elements")
 

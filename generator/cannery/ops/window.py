@@ -7,12 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from math import prod
 
+from cannery.ir.tensor import MAX_ELEMENTS
 from cannery.ops.checks import require
 from cannery.ops.registry import Op
 
 #: ((begin, end), ...) per spatial axis.
 Pads = tuple[tuple[int, int], ...]
+
+
+#: Taps of a window.
+MAX_TAPS = 2**22
 
 
 def extent(kernel: int, dilation: int) -> int:
@@ -34,6 +40,9 @@ def check_attributes(
         require(len(values) == rank, op, f"{name} {values} must have one entry per axis ({rank})")
     for name, sizes in (("kernel", kernel), ("strides", strides), ("dilations", dilations)):
         require(all(s >= 1 for s in sizes), op, f"{name} {sizes} must be positive")
+    steps = max(*kernel, *strides, *dilations, *(p for pair in pads for p in pair))
+    small = prod(kernel) <= MAX_TAPS and steps <= MAX_ELEMENTS
+    require(small, op, f"kernel {kernel}, strides {strides} or pads {pads} are too large")
     sound = all(len(pair) == 2 and min(pair) >= 0 for pair in pads)
     require(sound, op, f"pads {pads} must be pairs (begin, end), none negative")
 
@@ -97,7 +106,9 @@ def require_no_empty_window(
         zip(spatial, out, kernel, strides, pads, dilations, strict=True)
     ):
         for o in range(count):
-            seen = any(0 <= o * s + tap * d - begin < size for tap in range(k))
+            first = max(0, -(-(begin - o * s) // d))  # the first tap that is not before the input
             require(
-                seen, op, f"window {o} on spatial axis {axis} lies wholly in the padding {pads}"
+                first < k and o * s + first * d - begin < size,
+                op,
+                f"window {o} on spatial axis {axis} lies wholly in the padding {pads}",
             )

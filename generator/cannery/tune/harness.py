@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,15 @@ class Blob:
         return b"".join(self.chunks) or bytes(ALIGNMENT)
 
 
+@cache
+def _headers_digest(folder: Path) -> bytes:
+    """Of the runtime headers, which are part of every kernel."""
+    digest = hashlib.sha256()
+    for header in sorted(folder.glob("*.h")):
+        digest.update(header.read_bytes() + b"\0")
+    return digest.digest()
+
+
 @dataclass(frozen=True)
 class Candidate:
     """A trial with its code. `contest` numbers the trials that are timed against each other.
@@ -130,7 +140,7 @@ class Candidate:
         if self.digest:
             return self.digest
         code = _COMMENT.sub("", self.kernel.code).replace(self.symbol, "trial")
-        digest = hashlib.sha256(code.encode())
+        digest = hashlib.sha256(_headers_digest(runtime_folder()) + code.encode())
         for constant in self.kernel.constants:
             digest.update(constant.name.replace(self.symbol, "trial").encode())
             digest.update(np.ascontiguousarray(constant.values).tobytes())

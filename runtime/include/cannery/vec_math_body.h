@@ -262,22 +262,28 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(softsign)(CANNERY_FT x)
 
 /* ---- cells of recurrent layers ------------------------------------------ */
 
-/* e^x + c, |x| <= 87: one factor of 2^k is enough. */
-CANNERY_INLINE CANNERY_FT CANNERY_F(exp_plus)(CANNERY_FT x, float c)
+/* 2^y + c, |y| <= 126. y = k + r, |r| <= 1/2: the polynomial of 2^r - 1 errs by 9.2e-8, relative to
+ * 2^r. Adding 1.5*2^23 leaves k in the low bits; those above it are shifted out. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(exp2_plus)(CANNERY_FT y, float c)
 {
-    CANNERY_IT k;
-    CANNERY_FT kf, scale;
-    const CANNERY_FT em1 = CANNERY_F(exp_reduced)(x, &k, &kf);
-    scale = CANNERY_F(pow2i)(k);
-    return CANNERY_F(fma)(scale, em1, CANNERY_F(add)(scale, CANNERY_F(set1)(c)));
+    const CANNERY_FT shift = CANNERY_F(set1)(12582912.0f);
+    const CANNERY_FT shifted = CANNERY_F(add)(y, shift);
+    const CANNERY_FT r = CANNERY_F(sub)(y, CANNERY_F(sub)(shifted, shift));
+    const CANNERY_FT scale = CANNERY_F(pow2i)(CANNERY_F(as_i32)(shifted));
+    CANNERY_FT p = CANNERY_F(horner)(CANNERY_F(set1)(1.3264591e-3f), r, 9.671619e-3f);
+    p = CANNERY_F(horner)(p, r, 5.550735e-2f);
+    p = CANNERY_F(horner)(p, r, 2.4022241e-1f);
+    p = CANNERY_F(horner)(p, r, 6.93147e-1f);
+    return CANNERY_F(fma)(scale, CANNERY_F(mul)(r, p), CANNERY_F(add)(scale, CANNERY_F(set1)(c)));
 }
 
-/* 1 / sigmoid(x); beyond 25 the sigmoid stays at 1.4e-11, so that products do not overflow. */
+/* 1 / sigmoid(x) = 1 + e^-x; beyond 25 the sigmoid stays at 1.4e-11, so that products do not
+ * overflow. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(sigmoid_inverse)(CANNERY_FT x)
 {
     const CANNERY_FT bounded =
         CANNERY_F(min)(CANNERY_F(set1)(25.0f), CANNERY_F(max)(CANNERY_F(set1)(-25.0f), x));
-    return CANNERY_F(exp_plus)(CANNERY_F(neg)(bounded), 1.0f);
+    return CANNERY_F(exp2_plus)(CANNERY_F(mul)(bounded, CANNERY_F(set1)(-1.44269504f)), 1.0f);
 }
 
 /* e^2x - 1: with t as the result tanh(x) = t / (t + 2). */
@@ -285,7 +291,7 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(tanh_terms)(CANNERY_FT x)
 {
     const CANNERY_FT bounded =
         CANNERY_F(min)(CANNERY_F(set1)(9.05f), CANNERY_F(max)(CANNERY_F(set1)(-9.05f), x));
-    return CANNERY_F(exp_plus)(CANNERY_F(add)(bounded, bounded), -1.0f);
+    return CANNERY_F(exp2_plus)(CANNERY_F(mul)(bounded, CANNERY_F(set1)(2.88539008f)), -1.0f);
 }
 
 /* Over a common denominator: division costs more than all products. */

@@ -12,10 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
+from math import prod
 from pkgutil import iter_modules
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_model import STANDARD, OnnxNode, Reference, Subgraph, Unread
@@ -28,6 +30,12 @@ from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.integers import takes_integers
 
 Perm = tuple[int, ...]
+
+#: Elements of a constant that a few bytes of a model stand for.
+MAX_CONSTANT = 2**26
+
+#: Nodes of a graph: real networks have some thousand.
+MAX_NODES = 20_000
 
 #: Elements of constants that are computed with while a model is read; passes do the rest.
 _SMALL = 4096
@@ -312,6 +320,8 @@ class Scope:
     def nodes(self, op: Op, inputs: Sequence[str], label: str = "") -> tuple[str, ...]:
         """The same for an operator with several outputs; absent inputs are the empty string."""
         self._check_types(op, inputs)
+        if self._builder.size >= MAX_NODES:
+            raise ModelError(f"the network has more than {MAX_NODES} nodes")
         name = f"{self.name}/{label}" if label else self.name
         if self._is_small(inputs):
             return self._builder.evaluated(op, inputs, name=self._builder.unique(name))
@@ -367,10 +377,16 @@ class Scope:
         return value.array.dtype.name if isinstance(value, Constant) else value.dtype.value
 
 
-def check_size(shape: Sequence[int]) -> None:
-    """ModelError if a tensor of this shape cannot be."""
-    if any(d < 0 for d in shape) or int(np.prod(shape, dtype=object)) > MAX_ELEMENTS:
+def check_size(shape: Sequence[int], most: int = MAX_ELEMENTS) -> None:
+    """ModelError if a tensor of this shape cannot be, or has more than `most` elements."""
+    if any(d < 0 for d in shape) or prod(shape) > most:
         raise ModelError(f"shape {tuple(shape)} is malformed or too large")
+
+
+def filled(shape: Sequence[int], value: object, dtype: DTypeLike, hint: str) -> Constant:
+    """A constant of equal elements. ModelError if it is too large."""
+    check_size(shape, MAX_CONSTANT)
+    return Constant(np.full(tuple(shape), value, dtype), hint)
 
 
 #: One node: to its outputs; those that it leaves out are not supported.

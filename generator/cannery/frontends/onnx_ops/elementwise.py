@@ -13,7 +13,7 @@ from cannery.frontends.onnx_ops.base import (
     Perm,
     Scope,
     Value,
-    check_size,
+    filled,
     identity,
     operator,
 )
@@ -185,5 +185,4 @@ def dropout(scope: Scope) -> Sequence[Value]:
     scope.ignore("ratio")
     if scope.outputs < 2:
         return [x]
-    check_size(x.shape)
-    return [x, Constant(np.ones(x.shape, np.bool_), f"{scope.name}/mask")]
+    return [x, filled(x.shape, True, np.bool_, f"{scope.name}/mask")]

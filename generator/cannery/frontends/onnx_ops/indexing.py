@@ -8,7 +8,15 @@ import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_ops.arithmetic import element_type
-from cannery.frontends.onnx_ops.base import Computed, Constant, Scope, Value, operator
+from cannery.frontends.onnx_ops.base import (
+    MAX_CONSTANT,
+    Computed,
+    Constant,
+    Scope,
+    Value,
+    check_size,
+    operator,
+)
 from cannery.frontends.onnx_ops.movement import sliced, whole, without
 from cannery.ops.indexing import gather as gathers
 from cannery.ops.indexing import scatter as scatters
@@ -156,5 +164,6 @@ def eye_like(scope: Scope) -> Value:
     x = scope.input(0)
     if len(x.shape) != 2:
         raise ModelError(f"its input has shape {x.shape}, expected a matrix")
+    check_size(x.shape, MAX_CONSTANT)
     dtype = element_type(scope.integer("dtype")) if scope.has("dtype") else np.dtype(scope.dtype(x))
     return Constant(np.eye(*x.shape, k=scope.integer("k", 0), dtype=dtype), scope.name)

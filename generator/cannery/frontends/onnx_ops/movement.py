@@ -10,6 +10,7 @@ import numpy as np
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_ops.arithmetic import bounds_of_slices, element_type, target_shape
 from cannery.frontends.onnx_ops.base import (
+    MAX_CONSTANT,
     Computed,
     Constant,
     Scope,
@@ -313,7 +314,7 @@ def _wrapped(scope: Scope, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
             continue
         if not d:
             raise ModelError(f"axis {axis} of shape {x.shape} holds nothing to be repeated")
-        check_size((begin + d + end,))
+        check_size((begin + d + end,), MAX_CONSTANT)
         places = Constant(np.arange(-begin, d + end) % d, f"{scope.name}/places{axis}")
         names = [scope.plain(x), scope.plain(places)]
         x = scope.result(scope.node(Gather(axis), names, f"wrapped{axis}"))

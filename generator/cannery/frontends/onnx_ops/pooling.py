@@ -10,7 +10,7 @@ import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_ops.arithmetic import window_pads
-from cannery.frontends.onnx_ops.base import Constant, Scope, Value, check_size, operator
+from cannery.frontends.onnx_ops.base import Constant, Scope, Value, filled, operator
 from cannery.frontends.onnx_ops.convolution import first, spatial_sizes
 from cannery.frontends.onnx_ops.elementwise import apply, combined
 from cannery.frontends.onnx_ops.movement import as_type
@@ -116,8 +116,7 @@ def max_unpool(scope: Scope) -> Value:
     shape = (*x.shape[:2], *made)
     if min(shape) < 1:
         raise ModelError(f"shape {x.shape} cannot be unpooled to {shape}")
-    check_size(shape)
-    zeros = Constant(np.zeros(prod(shape), np.float32), f"{scope.name}/zeros")
+    zeros = filled((prod(shape),), 0, np.float32, f"{scope.name}/zeros")
     flat = [scope.reshaped(v, (prod(v.shape),), "flat") for v in (places, x)]
     names = [scope.plain(v) for v in (zeros, *flat)]
     y = scope.result(scope.node(ScatterElements(0), names, "scattered"))

@@ -13,7 +13,7 @@ from cannery.frontends.onnx_ops.base import (
     Constant,
     Scope,
     Value,
-    check_size,
+    filled,
     operator,
 )
 from cannery.frontends.onnx_ops.elementwise import apply
@@ -67,9 +67,8 @@ def _of_nothing(
     if dtype.kind in "iu":
         least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
     shape = [1 if a in axes else d for a, d in enumerate(x.shape) if keep or a not in axes]
-    check_size(shape)
     value = most if kind is reduce.ReduceMin else least
-    return Constant(np.full(shape, value, dtype), f"{scope.name}/nothing")
+    return filled(shape, value, dtype, f"{scope.name}/nothing")
 
 
 @operator(*_REDUCTIONS)

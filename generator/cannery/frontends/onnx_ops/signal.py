@@ -9,7 +9,15 @@ from numpy.typing import NDArray
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_ops.arithmetic import element_type
-from cannery.frontends.onnx_ops.base import Constant, Scope, Value, check_size, identity, operator
+from cannery.frontends.onnx_ops.base import (
+    MAX_CONSTANT,
+    Constant,
+    Scope,
+    Value,
+    check_size,
+    identity,
+    operator,
+)
 from cannery.frontends.onnx_ops.elementwise import combined
 from cannery.ops.elementwise.binary import Mul
 from cannery.ops.indexing.gather import Gather
@@ -110,7 +118,7 @@ def stft(scope: Scope) -> Value:
         raise ModelError(f"frames of {size}, each {step}, of shape {x.shape}")
     half = bool(scope.integer("onesided", 1))
     frames = 1 + (length - size) // step
-    check_size((frames, size))
+    check_size((frames, size), MAX_CONSTANT)
     at = np.arange(frames)[:, None] * step + np.arange(size)
     places = Constant(at, f"{scope.name}/frames")
     axis = len(x.shape) - 2
@@ -132,6 +140,8 @@ def mel_weight_matrix(scope: Scope) -> Value:
         if array is None or array.size != 1:
             raise ModelError(f"input {k} is no number")
         numbers.append(float(array.reshape(-1)[0]))
+    if not np.isfinite(numbers).all() or numbers[2] <= 0 or min(numbers[3:]) < 0:
+        raise ModelError(f"its numbers {numbers} make no filters")
     count, length = int(numbers[0]), int(numbers[1])
     if count < 1 or length < 1 or (length // 2 + 1) * count > _MOST:
         raise ModelError(f"{count} filters of {length} numbers")

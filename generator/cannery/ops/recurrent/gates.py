@@ -56,7 +56,7 @@ class RecurrentGates(Schedule):
     """See the module's text."""
 
     id = "recurrent.gates"
-    version = 2
+    version = 3
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if len(step.anchors) != 1 or not isinstance(step.anchor.op, Recurrent):

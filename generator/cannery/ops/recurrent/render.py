@@ -19,6 +19,9 @@ from cannery.ops.shared.gemm import Block, Gemm
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.schedule import MATH, Job
 
+#: Up to so many cells a step is so short that calling it shows.
+INLINE_CELLS = 32
+
 #: The activation functions of most layers, by operator.
 _USUAL = {Lstm: (Sigmoid, Tanh, Tanh), Gru: (Sigmoid, Tanh), Rnn: ()}
 
@@ -103,6 +106,7 @@ def render_gates(
         parts=[(p, blocks, sums_of(op, p, job.params, job.isa)) for p, blocks in parts],
         g_all=g,
         g_first=replace(g, split=1),
+        inline=op.cells <= INLINE_CELLS,
         directions=directions,
         together=bool(job.params["together"]),
         zigzag=bool(job.params["zigzag"]),

@@ -90,7 +90,8 @@ class Sums:
 def sums_of(op: Recurrent, part: Pass, params: Params, isa: Isa) -> tuple[Sums, ...]:
     """The sums of a pass, block by block."""
     cells, blocks = cell_blocks(op, params, isa), gate_blocks(op, part, params, isa)
-    shared = params["broadcast"] == "set1" and isa.widest > 4
+    # A layer of one block waits for its own outputs, and longer where vectors have to be cut.
+    shared = params["broadcast"] == "set1" and isa.widest > 4 and len(cells) > 1
     found = []
     for cell, block in zip(cells, blocks, strict=True):
         wide = _wide_vectors(block, isa) if shared and len(cell.vecs) == 1 else block.vecs

@@ -1,0 +1,127 @@
+"""Small ONNX files that stand for much: each ends with one error, quickly and in little memory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cannery.errors import CanneryError
+from cannery.frontends import load_graph
+from frontends.onnx_models import load, model, node, onnx, write
+
+#: A message of a model up to its graph: the version of the format and of the operators.
+_HEAD = bytes([0x08, 8, 0x42, 4, 0x0A, 0, 0x10, 18])
+
+
+def _field(number: int, data: bytes) -> bytes:
+    """A field of bytes."""
+    size, digits = len(data), b""
+    while size >= 0x80:
+        digits += bytes([size & 0x7F | 0x80])
+        size >>= 7
+    return bytes([number << 3 | 2]) + digits + bytes([size]) + data
+
+
+_EMPTY_NODES = _field(7, _field(1, b"") * 1_100_000)
+_EMPTY_NAMES = _field(7, _field(1, _field(1, b"") * 1_100_000))
+_SMALL_NUMBERS = _field(7, _field(5, _field(7, bytes(70_000_000))))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (_EMPTY_NODES, "too much for a network"),
+        (_EMPTY_NAMES, "too much for a network"),
+        (_SMALL_NUMBERS + _field(14, b""), "too much for a network"),
+        (_field(7, bytes([0x13]) + _EMPTY_NAMES), "damaged"),
+    ],
+    ids=["nodes", "names", "numbers", "group"],
+)
+def test_messages_that_would_fill_the_memory(tmp_path: Path, data: bytes, message: str) -> None:
+    path = tmp_path / "trap.onnx"
+    path.write_bytes(_HEAD + data)
+    with pytest.raises(CanneryError, match=message):
+        load_graph(path)
+
+
+def _i64(*values: int) -> np.ndarray[Any, Any]:
+    return np.array(values, np.int64)
+
+
+IMAGE = {"x": [1, 3, 8, 8]}
+TRAPS: dict[str, tuple[list[Any], dict[str, Any], dict[str, Any], str]] = {
+    "mask": ([node("Dropout", ["x"], ["z", "y"])], {"x": [46000, 46000]}, {}, "too large"),
+    "eye": ([node("EyeLike", ["x"], ["y"])], {"x": [2**20, 2**10]}, {}, "too large"),
+    "sum": ([node("Sum", ["x"] * 20_003, ["y"])], {"x": [1]}, {}, "more than 20000 nodes"),
+    "rank": ([node("Relu", ["x"], ["y"])], {"x": [1] * 40}, {}, "40 dimensions"),
+    "kernel": (
+        [node("AveragePool", ["x"], ["y"], kernel_shape=[2**40, 3], pads=[2**40] * 4)],
+        IMAGE, {}, "too large",
+    ),
+    "norm": ([node("LRN", ["x"], ["y"], size=2**40)], IMAGE, {}, "too large"),
+    "dilation": (
+        [node("MaxPool", ["x"], ["y"], kernel_shape=[3, 3], dilations=[2**62, 1])],
+        IMAGE, {}, "more than the padded input|too large",
+    ),
+    "resize": (
+        [node("Resize", ["x", "", "", "s"], ["y"], mode="cubic")], IMAGE,
+        {"s": _i64(1, 3, 2**20, 2**20)}, "too large",
+    ),
+    "transform": (
+        [node("DFT", ["x", "n"], ["y"])], {"x": [1, 16, 1]}, {"n": np.int64(2**40)}, "too long",
+    ),
+    "filters": (
+        [node("MelWeightMatrix", list("abcde"), ["y"])], {"x": [1]},
+        {"a": _i64(8), "b": _i64(16), "c": _i64(0), "d": np.float32([np.nan]),
+         "e": np.float32([np.inf])}, "make no filters",
+    ),
+    "blocks": (
+        [node("Col2Im", ["x", "i", "k"], ["y"])], {"x": [1, 5, 5]},
+        {"i": _i64(2**40, 5), "k": _i64(1, 5)}, "Col2Im",
+    ),
+    "wrap": (
+        [node("Pad", ["x", "p"], ["y"], mode="wrap")], {"x": [1, 4]},
+        {"p": _i64(0, 2**40, 0, 2**40)}, "too large",
+    ),
+    "equation": ([node("Einsum", ["x"], ["y"], equation="a" * 100_000)], {"x": [2]}, {}, "term"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TRAPS)
+def test_shapes_that_would_fill_the_memory(tmp_path: Path, name: str) -> None:
+    nodes, inputs, weights, message = TRAPS[name]
+    with pytest.raises(CanneryError, match=message) as caught:
+        load(tmp_path, model(nodes, inputs, weights=weights, opset=20))
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("location", "dims", "entries", "message"),
+    [
+        ("hole.bin", [2**28], {}, "more than 536870912 bytes"),
+        ("hole.bin", [4], {"offset": 2**62}, "shorter|hole.bin"),
+        ("hole.bin", [4], {"offset": "9" * 5000}, "malformed"),
+        ("a\0b", [4], {}, "outside of the model's folder"),
+        ("a" * 5000, [4], {}, "outside of the model's folder"),
+        ("pipe", [4], {}, "is missing"),
+        (".", [4], {}, "outside of the model's folder"),
+    ],
+)
+def test_other_files_that_are_traps(
+    tmp_path: Path, location: str, dims: list[int], entries: dict[str, Any], message: str
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with (tmp_path / "hole.bin").open("wb") as file:
+        file.truncate(2**32)
+    proto = model([node("Add", ["x", "w"], ["y"])], {"x": [4]})
+    tensor = proto.graph.initializer.add(
+        name="w", data_type=1, dims=dims, data_location=onnx.TensorProto.EXTERNAL
+    )
+    for key, value in {"location": location, **entries}.items():
+        tensor.external_data.add(key=key, value=str(value))
+    with pytest.raises(CanneryError, match=message):
+        load_graph(write(tmp_path / "model.onnx", proto))
