@@ -163,7 +163,9 @@ def test_what_needs_to_know_the_end_is_refused(tmp_path: Path, name: str) -> Non
         load_model(make_options(file, {"variable_length": True, "dims": (f"x.1={MAX}",)}))
 
 
-@pytest.mark.parametrize("other", [{"streaming": True}, {"many": "4"}, {"parallel": True}])
+@pytest.mark.parametrize(
+    "other", [{"streaming": True}, {"many": "4"}, {"parallel": True}, {"state": ("a=b",)}]
+)
 def test_options_that_do_not_go_together(tmp_path: Path, other: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match="do not go together"):
         make_options(tmp_path / "net.h5", {"variable_length": True, **other})

@@ -114,6 +114,39 @@ def test_a_library_of_several_instruction_sets(tmp_path: Path) -> None:
     assert run(build(tmp_path, files)) == b"0"
 
 
+CLASS = """
+#include "net.hpp"
+#include <cstdio>
+#include <cstring>
+static net::Net network;
+static float scores[NET_SCORES_LEN];
+static unsigned char memory[NET_PARALLEL_WORKSPACE_BYTES(2)] __attribute__((aligned(64)));
+static void backwards(void *, int32_t count, cannery_task task, void *data)
+{
+    while (count > 0) {
+        task(data, --count);
+    }
+}
+int main()
+{
+    const cannery_pool pool = { backwards, nullptr, 2 };
+    network.image[5] = 1.0f;
+    network.run();
+    std::memcpy(scores, network.scores, sizeof scores);
+    std::memset(network.scores, 0, sizeof scores);
+    network.run_parallel(memory, &pool);
+    std::printf("%d", std::memcmp(scores, network.scores, sizeof scores));
+    return 0;
+}
+"""
+
+
+def test_the_class(tmp_path: Path) -> None:
+    made = make_net_source(run_passes(network()), isa("generic"), "net", cores=Cores(piece_us=0.0))
+    files: Files = {**output_files(made, "test"), "class.c": CLASS}
+    assert run(build(tmp_path, files, "c++11 g++")) == b"0"
+
+
 LENGTHS = """
 #include "net.h"
 #include <stdio.h>

@@ -30,9 +30,10 @@ from cannery.ir.printer import format_graph
 from cannery.layouts import image_dims
 from cannery.memory.lifetimes import Workspace, plan_workspace
 from cannery.memory.plan import align
+from cannery.ops.shared.function import kernel_of_nothing
 from cannery.schedule.cores import Cores
 from cannery.schedule.program import VIEW, PlannedStep, Program
-from cannery.schedule.schedule import Kernel
+from cannery.schedule.schedule import Job, Kernel, Schedule
 from cannery.schedule.stack import Stack
 from cannery.target.isa import Isa
 
@@ -184,6 +185,13 @@ def model_hash(graph: Graph) -> str:
     return digest.hexdigest()[:16]
 
 
+def _kernel(schedule: Schedule, job: Job) -> Kernel:
+    """The kernel of a step; where there is nothing to compute it does nothing."""
+    if not any(job.type(value).elements for value in job.step.outputs):
+        return kernel_of_nothing(job)
+    return schedule.kernel(job)
+
+
 def make_source(
     program: Program,
     isa: Isa,
@@ -198,10 +206,11 @@ def make_source(
     run on several.
     """
     symbols = [step_symbol(name, k, p) for k, p in enumerate(program.steps)]
-    made = (
-        p.choice.schedule.kernel(make_job(program, p, isa, s, cut=cores is not None))
+    jobs = (
+        make_job(program, p, isa, s, cut=cores is not None)
         for p, s in zip(program.steps, symbols, strict=True)
     )
+    made = (_kernel(p.choice.schedule, job) for p, job in zip(program.steps, jobs, strict=True))
     maker = ManyMaker(program, isa, name, stacks)
     kernels, blob = split_constants(name, chain(maker.noting(made), maker.kernels()))
     kernels, stacked = kernels[: len(symbols)], kernels[len(symbols) :]

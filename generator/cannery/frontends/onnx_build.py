@@ -20,16 +20,8 @@ from cannery.frontends.onnx_model import (
     Subgraph,
     readers,
 )
-from cannery.frontends.onnx_ops.base import (
-    Computed,
-    Constant,
-    Scope,
-    State,
-    Value,
-    channels_last,
-    find_operator,
-    identity,
-)
+from cannery.frontends.onnx_ops.base import Scope, State, find_operator
+from cannery.frontends.onnx_ops.values import Computed, Constant, Value, channels_last, identity
 from cannery.frontends.options import ImportOptions
 from cannery.frontends.unsupported import Problem, UnsupportedLayersError
 from cannery.ir.graph import Array, Graph, GraphBuilder

@@ -11,7 +11,7 @@ import numpy as np
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_functions import MAX_INLINED, branch, local_name
 from cannery.frontends.onnx_model import OnnxNode, Subgraph
-from cannery.frontends.onnx_ops.base import Computed, Constant, Value
+from cannery.frontends.onnx_ops.values import Computed, Constant, Value
 from cannery.ir.graph import Array
 
 #: Operators that run graphs.

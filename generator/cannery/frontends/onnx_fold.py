@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_ops.arithmetic import bounds_of_slices, element_type, target_shape
-from cannery.frontends.onnx_ops.base import Constant, Scope
+from cannery.frontends.onnx_ops.base import Scope
+from cannery.frontends.onnx_ops.values import Constant
 
 #: A folded tensor may have this many elements, so that a small file cannot fill the memory.
 _MAX_ELEMENTS = 2**26

@@ -48,7 +48,10 @@ def standard_function(
         return None
     if not set(node.attributes) <= set(schema.attributes):
         return None
-    data = _definition(onnx, schema, node, opset, types)
+    try:
+        data = _definition(onnx, schema, node, opset, types)
+    except (ValueError, TypeError, RuntimeError):  # attributes that the package does not take
+        return None
     if not data:
         return None
     function = decode_function(data)

@@ -12,27 +12,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from math import prod
 from pkgutil import iter_modules
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_model import STANDARD, OnnxNode, Reference, Subgraph, Unread
+from cannery.frontends.onnx_ops.values import (
+    Computed,
+    Constant,
+    Perm,
+    Value,
+    channels_last,
+    identity,
+)
 from cannery.ir.graph import Array, GraphBuilder
-from cannery.ir.tensor import MAX_ELEMENTS, DType, TensorType
+from cannery.ir.tensor import DType, TensorType
 from cannery.ops.concat.op import Concat
 from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Slice, Transpose
-from cannery.ops.registry import Op
+from cannery.ops.reduce.op import Reduction
+from cannery.ops.registry import Elementwise, Op
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.integers import takes_integers
-
-Perm = tuple[int, ...]
-
-#: Elements of a constant that a few bytes of a model stand for.
-MAX_CONSTANT = 2**26
 
 #: Nodes of a graph: real networks have some thousand.
 MAX_NODES = 20_000
@@ -42,42 +43,6 @@ _SMALL = 4096
 
 #: Operators that take elements of any type.
 _ANY_TYPE = (Cast, Concat, Expand, Identity, Pad, Reshape, Slice, Transpose)
-
-
-def identity(rank: int) -> Perm:
-    """The axes as the ONNX model has them."""
-    return tuple(range(rank))
-
-
-def channels_last(rank: int) -> Perm:
-    """Axis 1 behind all others."""
-    return identity(rank) if rank < 2 else (0, *range(2, rank), 1)
-
-
-@dataclass(frozen=True)
-class Constant:
-    """A tensor that is known; `hint` is its name in the model, if it has one."""
-
-    array: Array
-    hint: str = ""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape in the ONNX model."""
-        return self.array.shape
-
-
-@dataclass(frozen=True)
-class Computed:
-    """A tensor of the model as a value of the graph: axis i of the value is axis perm[i]."""
-
-    name: str
-    perm: Perm
-    shape: tuple[int, ...]
-    dtype: DType
-
-
-Value: TypeAlias = Constant | Computed
 
 
 @dataclass
@@ -242,6 +207,15 @@ class Scope:
             raise ModelError(f"{what} are no list of integers")
         return tuple(int(v) for v in array.reshape(-1))
 
+    def known_integer(self, index: int, what: str) -> int | None:
+        """A constant integer, None if it is absent; ModelError unless it is one number."""
+        array = self.known(index, what)
+        if array is None:
+            return None
+        if array.size != 1 or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
+            raise ModelError(f"{what} are {array.dtype}{array.shape}, expected one number")
+        return int(array.reshape(-1)[0])
+
     def known_floats(self, index: int, what: str, shape: tuple[int, ...]) -> Array | None:
         """A constant of floats, None if it is absent; ModelError unless it has `shape`."""
         array = self.known(index, what)
@@ -338,7 +312,10 @@ class Scope:
         if isinstance(op, (*_ANY_TYPE, ScalarOp)):
             return
         for name in inputs:
-            dtype = self._builder.types[name].dtype if name else DType.FLOAT32
+            type_ = self._builder.types[name] if name else TensorType(())
+            if not type_.elements and not isinstance(op, (Elementwise, Reduction)):
+                raise UnsupportedError(f"{op.kind} of a tensor without elements is not supported")
+            dtype = type_.dtype
             if dtype is not DType.FLOAT32 and not takes_integers(op, dtype):
                 raise UnsupportedError(f"{op.kind} of {dtype.value} is not supported")
 
@@ -375,18 +352,6 @@ class Scope:
     def dtype(self, value: Value) -> str:
         """The element type of a tensor, as numpy names it."""
         return value.array.dtype.name if isinstance(value, Constant) else value.dtype.value
-
-
-def check_size(shape: Sequence[int], most: int = MAX_ELEMENTS) -> None:
-    """ModelError if a tensor of this shape cannot be, or has more than `most` elements."""
-    if any(d < 0 for d in shape) or prod(shape) > most:
-        raise ModelError(f"shape {tuple(shape)} is malformed or too large")
-
-
-def filled(shape: Sequence[int], value: object, dtype: DTypeLike, hint: str) -> Constant:
-    """A constant of equal elements. ModelError if it is too large."""
-    check_size(shape, MAX_CONSTANT)
-    return Constant(np.full(tuple(shape), value, dtype), hint)
 
 
 #: One node: to its outputs; those that it leaves out are not supported.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_ops.arithmetic import window_pads
-from cannery.frontends.onnx_ops.base import Scope, Value, channels_last, operator
+from cannery.frontends.onnx_ops.base import Scope, operator
+from cannery.frontends.onnx_ops.values import Value, channels_last
 from cannery.frontends.onnx_ops.volumes import conv_3d
 from cannery.ops.conv.op import Conv
 from cannery.ops.conv_transpose.op import ConvTranspose

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from math import prod
 
 from cannery.errors import ModelError
-from cannery.frontends.onnx_ops.base import Scope, Value, operator
+from cannery.frontends.onnx_ops.base import Scope, operator
+from cannery.frontends.onnx_ops.values import Value
 from cannery.ops.elementwise.binary import Mul
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Expand, Reshape, Slice, Transpose

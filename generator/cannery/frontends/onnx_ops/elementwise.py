@@ -7,16 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
-from cannery.frontends.onnx_ops.base import (
-    Computed,
-    Constant,
-    Perm,
-    Scope,
-    Value,
-    filled,
-    identity,
-    operator,
-)
+from cannery.frontends.onnx_ops.base import Scope, operator
+from cannery.frontends.onnx_ops.values import Computed, Constant, Perm, Value, filled, identity
 from cannery.ops.elementwise import activations as act
 from cannery.ops.elementwise import binary, unary
 from cannery.ops.registry import Op

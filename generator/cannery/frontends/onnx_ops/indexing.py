@@ -8,16 +8,9 @@ import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_ops.arithmetic import element_type
-from cannery.frontends.onnx_ops.base import (
-    MAX_CONSTANT,
-    Computed,
-    Constant,
-    Scope,
-    Value,
-    check_size,
-    operator,
-)
+from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.movement import sliced, whole, without
+from cannery.frontends.onnx_ops.values import MAX_CONSTANT, Computed, Constant, Value, check_size
 from cannery.ops.indexing import gather as gathers
 from cannery.ops.indexing import scatter as scatters
 from cannery.ops.indexing.masks import OneHot, ReverseSequence, Trilu
@@ -113,8 +106,7 @@ def tensor_scatter(scope: Scope) -> Value:
 @operator("Trilu")
 def trilu(scope: Scope) -> Value:
     """Zeros on one side of a diagonal, whose number is known."""
-    k = scope.known(1, "diagonals")
-    number = 0 if k is None else int(k.reshape(-1)[0])
+    number = scope.known_integer(1, "diagonals") or 0
     x = scope.plain(scope.input(0))
     return scope.result(scope.node(Trilu(bool(scope.integer("upper", 1)), number), [x]))
 
@@ -122,13 +114,13 @@ def trilu(scope: Scope) -> Value:
 @operator("OneHot")
 def one_hot(scope: Scope) -> Value:
     """A new axis of known size."""
-    depth = scope.known(1, "depths")
-    if depth is None or depth.size != 1:
+    depth = scope.known_integer(1, "depths")
+    if depth is None:
         raise ModelError("has no depth")
     indices = scope.input(0)
     axis = scope.axis(scope.integer("axis", -1), len(indices.shape) + 1)
     names = [scope.plain(indices), scope.plain(scope.input(2))]
-    return scope.result(scope.node(OneHot(int(depth.reshape(-1)[0]), axis), names))
+    return scope.result(scope.node(OneHot(depth, axis), names))
 
 
 @operator("ReverseSequence")

@@ -13,8 +13,9 @@ from math import ceil, floor
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.frontends.onnx_ops.base import Computed, Constant, Scope, Value
+from cannery.frontends.onnx_ops.base import Scope
 from cannery.frontends.onnx_ops.elementwise import aligned
+from cannery.frontends.onnx_ops.values import Computed, Constant, Value
 from cannery.ir.tensor import DType
 from cannery.ops.logic.compare import Where
 from cannery.ops.resize.interpolate import Interpolate

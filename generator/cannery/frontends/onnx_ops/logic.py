@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from cannery.errors import UnsupportedError
 from cannery.frontends.onnx_ops.arithmetic import element_type
-from cannery.frontends.onnx_ops.base import Scope, Value, operator
+from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.elementwise import aligned, apply, combined
 from cannery.frontends.onnx_ops.movement import as_type
+from cannery.frontends.onnx_ops.values import Value
 from cannery.ir.tensor import DType
 from cannery.ops.elementwise.binary import Pow
 from cannery.ops.logic import bits, compare, trigonometry

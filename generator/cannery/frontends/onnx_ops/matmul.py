@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from cannery.errors import ModelError
-from cannery.frontends.onnx_ops.base import Constant, Scope, Value, operator
+from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.elementwise import aligned
+from cannery.frontends.onnx_ops.values import Constant, Value
 from cannery.ops.elementwise.binary import Add, Mul
 from cannery.ops.matmul.det import Det
 from cannery.ops.matmul.op import MatMul

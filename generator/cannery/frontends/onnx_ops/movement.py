@@ -9,16 +9,15 @@ import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_ops.arithmetic import bounds_of_slices, element_type, target_shape
-from cannery.frontends.onnx_ops.base import (
+from cannery.frontends.onnx_ops.base import MAX_NODES, Scope, operator
+from cannery.frontends.onnx_ops.values import (
     MAX_CONSTANT,
     Computed,
     Constant,
-    Scope,
     Value,
     channels_last,
     check_size,
     identity,
-    operator,
 )
 from cannery.ir.tensor import DType
 from cannery.ops.concat.op import Concat
@@ -266,8 +265,8 @@ def split(scope: Scope) -> Sequence[Value]:
 
 def _equal(total: int, count: int) -> tuple[int, ...]:
     """Equal sizes, but for a smaller last one."""
-    if count < 1:
-        raise ModelError("splits into nothing")
+    if not 1 <= count <= MAX_NODES:
+        raise ModelError(f"splits into {count} parts")
     each = -(-total // count)
     return tuple(max(min(each, total - k * each), 0) for k in range(count))
 

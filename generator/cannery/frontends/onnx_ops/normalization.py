@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
-from cannery.frontends.onnx_ops.base import Computed, Constant, Scope, Value, operator
+from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.elementwise import apply, combined
 from cannery.frontends.onnx_ops.movement import expanded
 from cannery.frontends.onnx_ops.reduction import reduced
+from cannery.frontends.onnx_ops.values import Computed, Constant, Value
 from cannery.ops.elementwise.binary import Add, Div, Max, Mul, Sub
 from cannery.ops.elementwise.unary import Sqrt, Square
 from cannery.ops.normalization.op import BatchNormalization, GroupNormalization, LayerNormalization

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from math import prod
 
 from cannery.errors import ModelError
-from cannery.frontends.onnx_ops.base import Scope, Value, operator
+from cannery.frontends.onnx_ops.base import Scope, operator
+from cannery.frontends.onnx_ops.values import Value
 from cannery.ops.ordering.cumulative import CumProd, CumSum
 from cannery.ops.ordering.extremes import ArgMax, ArgMin, Hardmax, TopK
 
@@ -31,10 +32,10 @@ def top_k(scope: Scope) -> Sequence[Value]:
     if scope.opset < 10:
         k = scope.integer("k")
     else:
-        given = scope.known(1, "counts")
-        if given is None or given.size != 1:
+        given = scope.known_integer(1, "counts")
+        if given is None:
             raise ModelError("has no count")
-        k = int(given.reshape(-1)[0])
+        k = given
     name = scope.plain(x)
     values = scope.node(TopK(axis, k, largest), [name])
     indices = scope.node(TopK(axis, k, largest, indices=True), [name], "indices")
@@ -45,10 +46,10 @@ def top_k(scope: Scope) -> Sequence[Value]:
 def cumulative(scope: Scope) -> Value:
     """Along a known axis."""
     x = scope.input(0)
-    given = scope.known(1, "axes")
-    if given is None or given.size != 1:
+    given = scope.known_integer(1, "axes")
+    if given is None:
         raise ModelError("has no axis")
-    axis = scope.axis(int(given.reshape(-1)[0]), len(x.shape))
+    axis = scope.axis(given, len(x.shape))
     kind = CumSum if scope.kind == "CumSum" else CumProd
     op = kind(axis, bool(scope.integer("exclusive", 0)), bool(scope.integer("reverse", 0)))
     return scope.result(scope.node(op, [scope.plain(x)]))

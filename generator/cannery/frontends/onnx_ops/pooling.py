@@ -10,11 +10,12 @@ import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_ops.arithmetic import window_pads
-from cannery.frontends.onnx_ops.base import Constant, Scope, Value, filled, operator
+from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.convolution import first, spatial_sizes
 from cannery.frontends.onnx_ops.elementwise import apply, combined
 from cannery.frontends.onnx_ops.movement import as_type
 from cannery.frontends.onnx_ops.reduction import reduced
+from cannery.frontends.onnx_ops.values import Constant, Value, filled
 from cannery.frontends.onnx_ops.volumes import Window, pool_3d
 from cannery.ir.tensor import DType
 from cannery.ops.average_pool.op import AveragePool
@@ -160,7 +161,9 @@ def lp_pool(scope: Scope) -> Value:
 
 
 def _powers(scope: Scope, x: Value, order: int) -> Value:
-    """|x|^order."""
+    """|x|^order; ModelError unless order is positive."""
+    if order < 1:
+        raise ModelError(f"p is {order}, it must be positive")
     if order == 2:
         return apply(scope, Square(), x, "squares")
     size = apply(scope, Abs(), x, "magnitudes")

@@ -6,10 +6,11 @@ import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_ops.arithmetic import element_type, window_pads
-from cannery.frontends.onnx_ops.base import Constant, Scope, Value, operator
+from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.convolution import first, kernel_sizes, spatial_sizes
 from cannery.frontends.onnx_ops.elementwise import aligned
 from cannery.frontends.onnx_ops.movement import expanded
+from cannery.frontends.onnx_ops.values import Constant, Value
 from cannery.ops.elementwise.binary import Add
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear, Requantize
 from cannery.ops.quantize.products import ConvInteger, MatMulInteger
@@ -19,6 +20,8 @@ def _spread(scope: Scope, value: Value, shape: tuple[int, ...], axis: int, label
     """A scale or zero point so that it broadcasts to a tensor of `shape`."""
     if not value.shape or (value.shape == (1,) and len(shape) != 1):
         return scope.reshaped(value, (), label)
+    if len(value.shape) > len(shape):
+        raise ModelError(f"scales or zero points {value.shape} for a tensor of shape {shape}")
     if len(value.shape) == 1:
         if value.shape[0] != shape[axis]:
             raise ModelError(f"{value.shape[0]} scales or zero points for an axis of {shape[axis]}")

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
-from cannery.frontends.onnx_ops.base import Constant, Scope, Value, identity, operator
+from cannery.frontends.onnx_ops.base import Scope, operator
+from cannery.frontends.onnx_ops.values import Constant, Value, identity
 from cannery.ir.graph import Array
 from cannery.ops.elementwise import (
     Affine,

@@ -8,15 +8,9 @@ from math import prod
 import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
-from cannery.frontends.onnx_ops.base import (
-    Computed,
-    Constant,
-    Scope,
-    Value,
-    filled,
-    operator,
-)
+from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.elementwise import apply
+from cannery.frontends.onnx_ops.values import Computed, Constant, Value, filled
 from cannery.ops.elementwise.unary import Log
 from cannery.ops.reduce import op as reduce
 from cannery.ops.softmax.op import LogSoftmax, Softmax
@@ -45,7 +39,7 @@ def reduced(
     label: str = "",
 ) -> Value:
     """A tensor without some axes, or with them as ones."""
-    if not kind.empty and any(x.shape[a] == 0 for a in axes):
+    if any(x.shape[a] == 0 for a in axes):
         return _of_nothing(scope, kind, x, axes, keep)
     name, perm = scope.as_is(x)
     lying = tuple(sorted(perm.index(a) for a in axes))
@@ -59,7 +53,7 @@ def reduced(
 def _of_nothing(
     scope: Scope, kind: type[reduce.Reduction], x: Value, axes: Sequence[int], keep: bool
 ) -> Constant:
-    """A reduction over no elements: the least or greatest of all numbers."""
+    """A reduction over no elements: the number that changes none when it is joined."""
     if kind is reduce.ReduceMean:
         raise UnsupportedError("the mean of no elements is not supported")
     dtype = np.dtype(scope.dtype(x))
@@ -67,7 +61,10 @@ def _of_nothing(
     if dtype.kind in "iu":
         least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
     shape = [1 if a in axes else d for a, d in enumerate(x.shape) if keep or a not in axes]
-    value = most if kind is reduce.ReduceMin else least
+    value = {
+        reduce.ReduceMax: least, reduce.ReduceLogSumExp: least, reduce.ReduceMin: most,
+        reduce.ReduceProd: 1,
+    }.get(kind, 0)  # fmt: skip
     return filled(shape, value, dtype, f"{scope.name}/nothing")
 
 

@@ -8,19 +8,15 @@ from math import floor
 
 import numpy as np
 
-from cannery.errors import ModelError
-from cannery.frontends.onnx_ops.base import (
-    Perm,
-    Scope,
-    Value,
-    channels_last,
-    check_size,
-    identity,
-    operator,
-)
+from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.interpolation import Resampling, interpolated
+from cannery.frontends.onnx_ops.values import Perm, Value, channels_last, check_size, identity
 from cannery.ops.resize.grid_sample import PADDINGS, GridSample
 from cannery.ops.resize.op import COORDINATES, ROUNDINGS, Resize
+
+#: Elements of an axis that is resized.
+_MOST = 2**16
 
 #: (start, end) per axis, as parts of its size.
 Regions = tuple[tuple[float, float], ...]
@@ -148,6 +144,9 @@ def _resized(
         return x
     if not all(x.shape) or not all(target):
         raise ModelError(f"shape {x.shape} cannot become {target}")
+    changed = [t for d, t in zip(x.shape, target, strict=True) if d != t]
+    if max(changed, default=0) > _MOST:
+        raise UnsupportedError(f"an axis of {max(changed)} elements; up to {_MOST} are supported")
     perm = _images(x.shape, target)
     if perm is None or how.mode == "cubic" or how.antialias or how.coordinate not in COORDINATES:
         ratios = tuple(t / d for d, t in zip(x.shape, target, strict=True))

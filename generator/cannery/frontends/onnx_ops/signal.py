@@ -9,16 +9,9 @@ from numpy.typing import NDArray
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_ops.arithmetic import element_type
-from cannery.frontends.onnx_ops.base import (
-    MAX_CONSTANT,
-    Constant,
-    Scope,
-    Value,
-    check_size,
-    identity,
-    operator,
-)
+from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.elementwise import combined
+from cannery.frontends.onnx_ops.values import MAX_CONSTANT, Constant, Value, check_size, identity
 from cannery.ops.elementwise.binary import Mul
 from cannery.ops.indexing.gather import Gather
 from cannery.ops.matmul.op import MatMul
@@ -65,13 +58,6 @@ def _transformed(scope: Scope, name: str, matrix: NDArray[np.float64]) -> str:
     return scope.plain(scope.reshaped(y, (*shape[:-2], m, d), "spectrum"))
 
 
-def _single(scope: Scope, index: int, what: str) -> int | None:
-    array = scope.known(index, what)
-    if array is None or not array.size:
-        return None
-    return int(array.reshape(-1)[0])
-
-
 @operator("DFT")
 def dft(scope: Scope) -> Value:
     """Along one axis of [.., 1] or [.., 2] numbers; the inverse is divided by the length."""
@@ -80,7 +66,7 @@ def dft(scope: Scope) -> Value:
     if scope.opset < 20:
         axis = scope.integer("axis", 1)
     else:
-        given = _single(scope, 2, "axes")
+        given = scope.known_integer(2, "axes")
         axis = -2 if given is None else given
     axis = scope.axis(axis, rank)
     parts = x.shape[-1]
@@ -88,7 +74,7 @@ def dft(scope: Scope) -> Value:
         raise ModelError(f"cannot transform axis {axis} of shape {x.shape}")
     inverse, half = bool(scope.integer("inverse", 0)), bool(scope.integer("onesided", 0))
     count = x.shape[axis]
-    length = _single(scope, 1, "lengths")
+    length = scope.known_integer(1, "lengths")
     if length is None:
         length = 2 * (count - 1) if inverse and half else count
     if length < 1 or not count:
@@ -109,8 +95,10 @@ def stft(scope: Scope) -> Value:
     x, window = scope.input(0), scope.optional(2)
     if len(x.shape) == 2:
         x = scope.reshaped(x, (*x.shape, 1), "real")
-    step = _single(scope, 1, "steps")
-    size = _single(scope, 3, "lengths")
+    if len(x.shape) != 3 or (window is not None and len(window.shape) != 1):
+        raise ModelError(f"its signal has shape {x.shape}, expected batch, length and parts")
+    step = scope.known_integer(1, "steps")
+    size = scope.known_integer(3, "lengths")
     if size is None:
         size = x.shape[-2] if window is None else window.shape[0]
     length, parts = x.shape[-2:]

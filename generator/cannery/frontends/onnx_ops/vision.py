@@ -6,8 +6,9 @@ from math import prod
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_ops.arithmetic import window_pads
-from cannery.frontends.onnx_ops.base import Scope, Value, operator
+from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.convolution import first, kernel_sizes, spatial_sizes
+from cannery.frontends.onnx_ops.values import Value
 from cannery.ops.conv.deform import DeformConv
 from cannery.ops.conv_transpose.col2im import Col2Im
 from cannery.ops.resize.roi_align import RoiAlign

@@ -23,7 +23,7 @@ from cannery.layouts import Want
 from cannery.ops.movement.op import Cast
 from cannery.ops.movement.walk import Axis, Loop, Walk, broadcast, loops, movement
 from cannery.ops.registry import Elementwise
-from cannery.ops.shared.function import describe, parameter_names, signature
+from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, vector_runs
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import (
@@ -93,8 +93,6 @@ class MovementGeneral(Schedule):
 
     def kernel(self, job: Job) -> Kernel:
         target = job.type(job.step.output)
-        if not target.elements:
-            return _nothing(job)
         nest = _Nest(job)
         nest_loops = loops(target.shape, [o.walk for o in nest.operands])
         inner = nest_loops[-1]
@@ -123,12 +121,6 @@ class MovementGeneral(Schedule):
         needs_math = any(isinstance(n.op, Elementwise) and n.op.needs_math for n in job.step.nodes)
         constants = (*nest.constants, *tables)
         return Kernel(code, constants, needs_math=needs_math, whole=True)
-
-
-def _nothing(job: Job) -> Kernel:
-    """The kernel of an output without elements."""
-    unused = "".join(f"    (void){name};\n" for name in parameter_names(job))
-    return Kernel(f"{describe(job)}\n{signature(job)}\n{{\n{unused}}}\n", whole=True)
 
 
 class _Nest:

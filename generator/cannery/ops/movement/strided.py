@@ -67,8 +67,6 @@ class MovementStrided(Schedule):
             return "not elementwise"
         if not step.inputs:
             return "reads constants only"
-        if not graph.types[step.output].elements:
-            return "nothing to move"
         if _is_copy(graph, step):
             return ""
         if graph.types[step.inputs[0]].dtype not in LOADS:

@@ -87,7 +87,7 @@ class ReduceNest(Schedule):
         last_kept = x.rank - 1 not in op.axes
         vertical = last_kept and params["order"] == nhwc.ORDER
         run = x.shape[-1] if params["order"] == nhwc.ORDER else x.elements // max(x.shape[-1], 1)
-        used = min(nv, -(-x.shape[-1] // isa.widest)) if vertical else 1
+        used = max(min(nv, -(-x.shape[-1] // isa.widest)), 1) if vertical else 1
         filled = run / (-(-run // isa.widest) * isa.widest) if run else 1.0
         vectors = x.elements / isa.widest / filled
         each = max(0.5, CORE.latency / (used * split)) + 0.2

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from cannery.emit.environment import c_comment, input_name, offset
 from cannery.ir.tensor import DType
 from cannery.ops.shared.lanes import Vec
-from cannery.schedule.schedule import Job
+from cannery.schedule.schedule import Job, Kernel
 
 
 def parameter_names(job: Job) -> list[str]:
@@ -43,6 +43,12 @@ def signature(
     if stops:
         parts.append("int length")
     return f"static void {symbol or job.symbol}({', '.join(parts)})"
+
+
+def kernel_of_nothing(job: Job) -> Kernel:
+    """The kernel of a step whose outputs have no elements."""
+    unused = "".join(f"    (void){name};\n" for name in parameter_names(job))
+    return Kernel(f"{describe(job)}\n{signature(job)}\n{{\n{unused}}}\n", whole=True)
 
 
 def c_type(dtype: DType) -> str:

@@ -1,0 +1,71 @@
+"""Tensors of an ONNX model while it is imported: known ones, and those that the network computes.
+
+ONNX puts channels first, Cannery last: a computed value is the tensor with its axes permuted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from cannery.errors import ModelError
+from cannery.ir.graph import Array
+from cannery.ir.tensor import MAX_ELEMENTS, DType
+
+Perm = tuple[int, ...]
+
+#: Elements of a constant that a few bytes of a model stand for.
+MAX_CONSTANT = 2**26
+
+
+def identity(rank: int) -> Perm:
+    """The axes as the ONNX model has them."""
+    return tuple(range(rank))
+
+
+def channels_last(rank: int) -> Perm:
+    """Axis 1 behind all others."""
+    return identity(rank) if rank < 2 else (0, *range(2, rank), 1)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A tensor that is known; `hint` is its name in the model, if it has one."""
+
+    array: Array
+    hint: str = ""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape in the ONNX model."""
+        return self.array.shape
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A tensor of the model as a value of the graph: axis i of the value is axis perm[i]."""
+
+    name: str
+    perm: Perm
+    shape: tuple[int, ...]
+    dtype: DType
+
+
+Value: TypeAlias = Constant | Computed
+
+
+def check_size(shape: Sequence[int], most: int = MAX_ELEMENTS) -> None:
+    """ModelError if a tensor of this shape cannot be, or has more than `most` elements."""
+    if any(d < 0 for d in shape) or prod(shape) > most:
+        raise ModelError(f"shape {tuple(shape)} is malformed or too large")
+
+
+def filled(shape: Sequence[int], value: object, dtype: DTypeLike, hint: str) -> Constant:
+    """A constant of equal elements. ModelError if it is too large."""
+    check_size(shape, MAX_CONSTANT)
+    return Constant(np.full(tuple(shape), value, dtype), hint)
