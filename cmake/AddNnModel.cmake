@@ -307,7 +307,7 @@ function(_cannery_add_tuning)
   add_custom_command(
     OUTPUT "${tuned}"
     COMMAND "${CMAKE_COMMAND}" -E make_directory "${folder}"
-    COMMAND ${python_command} -m cannery autotune "${ARG_MODEL}" ${tool_options}
+    COMMAND ${python_command} autotune "${ARG_MODEL}" ${tool_options}
       --if-needed --depfile "${tuned}.d"
     COMMAND "${CMAKE_COMMAND}" -E touch "${tuned}"
     DEPENDS "${ARG_MODEL}" "${macros}" ${probe}
@@ -343,7 +343,7 @@ function(_cannery_add_generation)
   endif()
   add_custom_command(
     OUTPUT ${outputs}
-    COMMAND ${python_command} -m cannery compile "${ARG_MODEL}" -o "${folder}" ${options} ${advice}
+    COMMAND ${python_command} compile "${ARG_MODEL}" -o "${folder}" ${options} ${advice}
       "--macros=${macros}" "--cc=@${macros}.command" --depfile "${folder}/${ARG_NAME}.d"
     ${touch}
     DEPENDS "${ARG_MODEL}" ${records} ${tuned} "${macros}" ${probe}
@@ -468,7 +468,7 @@ endfunction()
 function(_cannery_add_tool_targets)
   foreach(tool autotune verify)
     add_custom_target(${target}_${tool}
-      COMMAND ${python_command} -m cannery ${tool} "${ARG_MODEL}" ${tool_options}
+      COMMAND ${python_command} ${tool} "${ARG_MODEL}" ${tool_options}
       DEPENDS "${macros}"
       WORKING_DIRECTORY "${base}"
       USES_TERMINAL

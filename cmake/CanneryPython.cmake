@@ -1,25 +1,21 @@
 # The Python that runs Cannery. It is a program of the build machine, so FindPython (which looks for
 # the target's) is of no use, and a toolchain file's root path does not apply.
 
-# _cannery_python_command(<out>): the command that runs Python with this very Cannery. Searches and
-# probes once per configure run; CANNERY_PYTHON is a cache variable that the user may set.
+# _cannery_python_command(<out>): the command that runs this very Cannery. Searches and probes once
+# per configure run; CANNERY_PYTHON is a cache variable that the user may set.
 function(_cannery_python_command out)
   get_property(command GLOBAL PROPERTY _CANNERY_PYTHON_COMMAND)
   if(NOT command)
-    get_filename_component(checkout "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../generator" ABSOLUTE)
-    set(environment)
-    if(EXISTS "${checkout}/cannery/__init__.py")
-      set(environment "${CMAKE_COMMAND}" -E env "PYTHONPATH=${checkout}")
-    endif()
-    _cannery_find_python("${environment}")
-    set(command ${environment} "${CANNERY_PYTHON}")
+    set(script "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/run_cannery.py")
+    _cannery_find_python("${script}")
+    set(command "${CANNERY_PYTHON}" "${script}")
     set_property(GLOBAL PROPERTY _CANNERY_PYTHON_COMMAND "${command}")
   endif()
   set(${out} "${command}" PARENT_SCOPE)
 endfunction()
 
-# _cannery_find_python(<environment>): sets CANNERY_PYTHON to the first Python that passes the probe.
-function(_cannery_find_python environment)
+# _cannery_find_python(<script>): sets CANNERY_PYTHON to the first Python that passes its probe.
+function(_cannery_find_python script)
   set(candidates "${CANNERY_PYTHON}")
   if(NOT CANNERY_PYTHON)
     # The environment that owns the wheel: <prefix>/lib/python3.x/site-packages/cannery/cmake.
@@ -49,7 +45,7 @@ function(_cannery_find_python environment)
       continue()
     endif()
     execute_process(
-      COMMAND ${environment} "${candidate}" "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/probe_python.py"
+      COMMAND "${candidate}" "${script}" --probe
       RESULT_VARIABLE result OUTPUT_VARIABLE version ERROR_VARIABLE reason
       OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_STRIP_TRAILING_WHITESPACE)
     if(result EQUAL 0)
@@ -67,8 +63,9 @@ function(_cannery_find_python environment)
   endforeach()
   list(JOIN reasons "\n" reasons)
   set(package cannery)
-  if(environment)
-    get_filename_component(package "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/.." ABSOLUTE)
+  get_filename_component(own "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/.." ABSOLUTE)
+  if(EXISTS "${own}/generator")
+    set(package "${own}")
   endif()
   message(FATAL_ERROR
     "Cannery: found no Python that can run it.\n${reasons}\n"

@@ -79,6 +79,29 @@ def test_verify_passes_and_fails(model: Path, tmp_path: Path) -> None:
     assert invoke([str(word) for word in words]) == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["verify", "--against", "out.npz"], "no inputs that belong to these outputs"),
+        (["verify", "--inputs", "in.npz", "--against", "out.npz"], "2 samples, --inputs has 3"),
+        (["bench", "--seconds", "nan"], "not a finite number"),
+        (["compile", "-o", ""], "the path is empty"),
+        (["compile", "-o", "out", "--input-dtype", "image=uint8", "--scale", "1e300"], "float32"),
+    ],
+)
+def test_bad_words(
+    model: Path, tmp_path: Path, words: list[str], message: str,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    np.savez("in.npz", image=np.zeros((3, 16, 16, 1), np.float32))
+    np.savez("out.npz", scores=np.zeros((2, 2), np.float32))
+    before = sorted(tmp_path.iterdir())
+    assert invoke([words[0], str(model), *words[1:]]) == 2
+    assert message in capsys.readouterr().err
+    assert sorted(tmp_path.iterdir()) == before
+
+
 @pytest.mark.parametrize("target", ["atom32", "aarch64-a53", "cortex-m7"])
 def test_verify_other_targets(model: Path, target: str) -> None:
     need_program(need_toolchain(target).target.emulator[0])

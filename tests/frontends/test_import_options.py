@@ -189,7 +189,9 @@ def test_input_dtype_of_an_unknown_input_is_an_error(tmp_path: Path) -> None:
     [
         ({"batch": 0}, "batch 0"),
         ({"scale": 2.0}, "scale has no input"),
-        ({"offset": float("inf"), "input_dtypes": {"x": DType.UINT8}}, "not a finite number"),
+        ({"offset": float("inf"), "input_dtypes": {"x": DType.UINT8}}, "not a finite float32"),
+        ({"scale": -1e39, "input_dtypes": {"x": DType.UINT8}}, "not a finite float32 number"),
+        ({"scale": 2e36, "input_dtypes": {"x": DType.UINT8}}, r"scale \* 255 \+ offset"),
         ({"input_dtypes": {"x": DType.INT16}}, "cannot be int16"),
         ({"outputs": ("a", "a")}, "twice"),
         ({"rename": {"a": "c", "b": "c"}}, "two tensors"),

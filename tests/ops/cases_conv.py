@@ -132,3 +132,37 @@ def conv_3x3_valid_deep() -> Graph:
     x = net.input("x", (1, 7, 9, 13))
     y = net.node(Conv(ONE, NONE, ONE), [x, net.weight(3, 3, 13, 11), net.weight(11)])
     return net.graph(net.node(LeakyRelu(0.2), [y]))
+
+
+@case
+def conv_line_of_three() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 1, 37, 6))
+    conv = Conv(ONE, ((0, 0), (1, 1)), ONE)
+    y = net.node(conv, [x, net.weight(1, 3, 6, 9), net.weight(9)])
+    return net.graph(net.node(Relu(), [y]))
+
+
+@case
+def conv_column_of_three_residual() -> Graph:
+    net = Net()
+    x = net.input("x", (2, 10, 5, 4))
+    r = net.input("r", (2, 10, 5, 8))
+    y = net.node(Conv(ONE, ((2, 0), (0, 0)), ONE), [x, net.weight(3, 1, 4, 8), net.weight(8)])
+    return net.graph(net.node(Relu(), [net.node(Add(), [y, r])]))
+
+
+@case
+def conv_5x5_same() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 9, 7, 5))
+    y = net.node(Conv(ONE, ((2, 2), (2, 2)), ONE), [x, net.weight(5, 5, 5, 6), net.weight(6)])
+    return net.graph(net.node(Relu(), [y]))
+
+
+@case
+def conv_2x4() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 8, 9, 4))
+    conv = Conv(ONE, ((0, 1), (2, 1)), ONE)
+    return net.graph(net.node(conv, [x, net.weight(2, 4, 4, 12), net.weight(12)]))

@@ -7,7 +7,7 @@ import pytest
 
 from cannery.ir.graph import Graph
 from cannery.ops.conv.op import Conv
-from cannery.ops.conv.winograd import F2, F4, Winograd
+from cannery.ops.conv.winograd import F2, F4, Tile, Winograd, filtering
 from cannery.ops.conv.winograd_planar import ConvWinogradPlanar
 from cannery.ops.elementwise import Relu
 from cannery.schedule.lower import cut
@@ -26,9 +26,39 @@ def test_emulate_is_the_convolution(
     x = rng.standard_normal(shape).astype(np.float32)
     w = rng.standard_normal((3, 3, shape[-1], 6)).astype(np.float32)
     (expected,) = SAME.reference(x, w)
-    y = winograd.emulate(x, w)
+    y = Tile(winograd, winograd).emulate(x, w)
     assert y.dtype == np.float32
     assert np.abs(np.subtract(y, expected)).max() <= bound * np.abs(expected).max()
+
+
+@pytest.mark.parametrize(
+    ("points", "taps", "bound"),
+    [(6, (1, 3), 1e-6), (6, (5, 1), 1e-6), (6, (5, 5), 5e-6), (6, (4, 2), 8e-6), (4, (2, 3), 5e-7)],
+)
+def test_each_axis_has_its_own_filter(points: int, taps: tuple[int, int], bound: float) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1, 11, 13, 16)).astype(np.float32)
+    w = rng.standard_normal((*taps, 16, 4)).astype(np.float32)
+    begin = (taps[0] // 2, taps[1] // 2)
+    pads = tuple((k // 2, (k - 1) // 2) for k in taps)
+    (expected,) = Conv((1, 1), pads, (1, 1)).reference(x, w)
+    tile = Tile(*(filtering(points + 1 - k if k > 1 else 1, k) for k in taps))
+    y = tile.emulate(x, w, begin)
+    assert np.abs(np.subtract(y, expected)).max() <= bound * np.abs(expected).max()
+
+
+@pytest.mark.parametrize(
+    ("m", "taps"), [(1, 1), *((m, taps) for taps in range(2, 6) for m in range(1, 8 - taps))]
+)
+def test_filtering_is_exact(m: int, taps: int) -> None:
+    f = filtering(m, taps)
+    for tap in range(taps):
+        for at in range(m + taps - 1):
+            u = [row[tap] for row in f.g]
+            v = [row[at] for row in f.bt]
+            y = [sum(a * p * q for a, p, q in zip(row, u, v, strict=True)) for row in f.at]
+            assert y == [int(at == k + tap) for k in range(m)]
+    assert {row[f.ones] for row in f.at} == {1}
 
 
 @pytest.mark.parametrize("winograd", [F2, F4])
@@ -39,7 +69,7 @@ def test_weights_are_those_of_lavin_and_gray(winograd: Winograd) -> None:
     expected = np.array(
         [[(g @ w[:, :, i, o] @ g.T).reshape(-1) for o in range(3)] for i in range(2)]
     ).transpose(2, 0, 1)
-    u = winograd.weights(w)
+    u = Tile(winograd, winograd).weights(w)
     assert u.shape == (size * size, 2, 3)
     np.testing.assert_allclose(u, expected, rtol=1e-6, atol=1e-7)
 
@@ -68,7 +98,7 @@ def test_emulate_with_other_pads(winograd: Winograd, pads: tuple[tuple[int, int]
     x = rng.standard_normal((1, 7, 9, 3)).astype(np.float32)
     w = rng.standard_normal((3, 3, 3, 4)).astype(np.float32)
     (expected,) = Conv((1, 1), pads, (1, 1)).reference(x, w)
-    begin = pads[0]
-    y = winograd.emulate(x, w, (begin[0], begin[1]), expected.shape[1:3])
+    begin = (pads[0][0], pads[1][0])
+    y = Tile(winograd, winograd).emulate(x, w, begin, expected.shape[1:3])
     assert y.shape == expected.shape
     assert np.abs(np.subtract(y, expected)).max() <= 5e-6 * np.abs(expected).max()

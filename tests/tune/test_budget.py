@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -101,3 +102,16 @@ def test_the_most_promising_of_the_dearest_contest_come_first() -> None:
 def test_a_contest_beyond_a_program_is_whole_if_there_is_time() -> None:
     search = searched(1000.0, BATCH_CANDIDATES + 40, 3)
     assert search.batches == [[("a", BATCH_CANDIDATES + 40)], [("b", 3)]]
+
+
+def test_a_program_holds_only_so_many_bytes_of_constants(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_CONSTANTS", 100)
+    bench = SimpleNamespace(
+        environment=lambda: Environment("cc", "", "", "host"), context=Context.WARM
+    )
+    search = Clocked(cast(Any, bench), 1e-4, Quiet(), None, started=0.0)
+    sizes = (60, 50, 40, 500, 1)
+    search.run(
+        [replace(c, constant_bytes=n) for c, n in zip(contests(2, 2, 2, 2, 2), sizes, strict=True)]
+    )
+    assert search.batches == [[("a", 2)], [("b", 2), ("c", 2)], [("d", 2)], [("e", 2)]]

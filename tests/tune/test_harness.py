@@ -23,7 +23,7 @@ from cannery.target.isa import Isa
 from cannery.target.runner import Origin, Runner
 from cannery.target.toolchain import Toolchain
 from cannery.tune.build import Built, build
-from cannery.tune.harness import Harness, make_candidate
+from cannery.tune.harness import LIGHT_BYTES, Harness, make_candidate
 from cannery.tune.measure import Check, Protocol, alone, check, measure, measure_peak
 from cannery.tune.trial import Placing, Trial, all_data, make_trial, random_inputs
 from needs import need_program, need_runner, need_toolchain
@@ -225,6 +225,26 @@ def test_equal_code_has_equal_keys() -> None:
         for k, s in enumerate([Copy(), Copy(), Copy(value="* 2.0f")])
     )
     assert a == b != c
+
+
+def test_a_light_candidate_has_no_constants_and_the_key_of_the_whole_one() -> None:
+    from cannery.target.isa import isa
+
+    large = np.arange(LIGHT_BYTES // 4, dtype=np.float32)
+    schedules = [Copy(constants=(ConstArray(f"trial{k:05d}_w", large.copy()),)) for k in range(2)]
+    candidates = [make_candidate(trial(s, isa("generic")), k) for k, s in enumerate(schedules)]
+    light = [c.light() for c in candidates]
+    assert [c.kernel.constants for c in light] == [(), ()]
+    assert [c.code_key() for c in light] == [c.code_key() for c in candidates]
+    known: dict[bytes, ConstArray] = {}
+    one, other = (c.whole(known) for c in light)
+    assert [c.name for c in (*one.kernel.constants, *other.kernel.constants)] == [
+        "trial00000_w", "trial00001_w",
+    ]  # fmt: skip
+    np.testing.assert_array_equal(one.kernel.constants[0].values, large)
+    assert one.kernel.constants[0].values is other.kernel.constants[0].values
+    small = make_candidate(trial(Copy(), isa("generic")), 0)
+    assert small.light() is small and small.whole(known) is small
 
 
 def test_other_headers_are_other_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

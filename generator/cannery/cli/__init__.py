@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import errno
 import importlib
+import signal
 import sys
 import tempfile
 import warnings
 from collections.abc import Sequence
+from types import FrameType
 from typing import TextIO
 
 import click
@@ -82,7 +84,9 @@ def cli(ctx: click.Context, version: bool, as_json: bool) -> int:
 def invoke(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; never raises for what a user can cause."""
     try:
+        # numpy warns of overflows; a network may have some, and its inf and NaN are compared.
         with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
             warnings.simplefilter("always", CanneryWarning)
             warnings.showwarning = _show_warning
             result = cli.main(args=arguments, prog_name="cannery", standalone_mode=False)
@@ -140,4 +144,10 @@ def _os_cure(number: int | None) -> str:
 
 def main() -> None:
     """The entry point of the program."""
+    signal.signal(signal.SIGTERM, _terminated)
     sys.exit(invoke())
+
+
+def _terminated(number: int, frame: FrameType | None) -> None:
+    """Leave through every `finally`, which remove folders and end programs."""
+    raise SystemExit(128 + number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,7 +33,7 @@ def generating_options(*, several: bool = False) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         for spec in reversed(SPECS):
             function = _option(spec)(function)
-        path = click.Path(path_type=Path)
+        path = FILE
         if several:
             return click.argument("models", metavar="MODEL...", nargs=-1, required=True, type=path)(
                 function
@@ -42,7 +43,25 @@ def generating_options(*, several: bool = False) -> Callable[[F], F]:
     return decorate
 
 
-class _Seconds(click.FloatRange):
+class _File(click.Path):
+    """A path of a file or folder; an empty one would be the working directory."""
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str | bytes | os.PathLike[str]:
+        """The path; fails for an empty text."""
+        if value == "":
+            self.fail("the path is empty.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FILE = _File(path_type=Path)
+
+
+class Seconds(click.FloatRange):
     """A finite number of seconds, at least none."""
 
     def convert(
@@ -58,7 +77,7 @@ class _Seconds(click.FloatRange):
 def budget_option() -> Callable[[F], F]:
     """`--budget SECONDS`, of the commands that tune."""
     return click.option(
-        "--budget", type=_Seconds(min=0.0), metavar="SECONDS",
+        "--budget", type=Seconds(min=0.0), metavar="SECONDS",
         help="Time candidates for about so long, the dearest layers first; the others are "
         "estimated. Comparing whole networks at the end takes some seconds more.",
     )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from cannery.cli.arguments import budget_option, generating_options
+from cannery.cli.arguments import FILE, budget_option, generating_options
 from cannery.cli.files import check_output_file, depfile_text, own_files, write_files
 from cannery.cli.output import json_option, note, print_json, remark
 from cannery.cli.tuning_progress import live_progress
@@ -37,7 +37,7 @@ from cannery.tune.measure import Context
 )
 @click.option(
     "--depfile",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="Write what FILE without .d depends on, as a Make rule.",
 )

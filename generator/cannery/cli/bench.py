@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from cannery.cli.arguments import generating_options
+from cannery.cli.arguments import Seconds, generating_options
 from cannery.cli.output import json_option, note, print_json, print_table, warn
 from cannery.emit.source import Source
 from cannery.errors import OptionError
@@ -34,7 +34,7 @@ DEFAULT_SECONDS = 1.0
 @generating_options()
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0.01),
+    type=Seconds(min=0.01),
     help="How long the whole network is timed (default: 1; 5 at a fixed rate).",
 )
 @click.option("--rate", type=float, metavar="HZ", help="Also run it so often per second.")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from cannery.cli.arguments import generating_options
+from cannery.cli.arguments import FILE, generating_options
 from cannery.cli.files import (
     check_output_file,
     check_output_folder,
@@ -26,20 +26,20 @@ from cannery.target.targets import ANY
     "-o",
     "--output",
     "folder",
-    type=click.Path(path_type=Path),
+    type=FILE,
     required=True,
     metavar="DIR",
     help="Folder for the files; made if it is not there.",
 )
 @click.option(
     "--depfile",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="Write what the result depends on, as a Make rule.",
 )
 @click.option(
     "--dump",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="DIR",
     help="Write the text form of every stage into DIR.",
 )

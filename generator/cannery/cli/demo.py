@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from cannery.cli.arguments import budget_option
+from cannery.cli.arguments import FILE, budget_option
 from cannery.cli.demo_project import (
     OPTIONS,
     Classified,
@@ -38,7 +38,7 @@ _ABREAST = 4
 @click.command("demo")
 @click.option(
     "--folder",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="DIR",
     help="Where to put the project; must be empty (default: a new temporary folder).",
 )

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import numpy as np
 
-from cannery.cli.arguments import generating_options
+from cannery.cli.arguments import FILE, generating_options
 from cannery.cli.files import check_output_file, write_files
 from cannery.cli.output import json_option, note, print_json
 from cannery.execution.program import network_program
@@ -24,7 +24,7 @@ from cannery.target.toolchain import find_toolchain
 @generating_options()
 @click.option(
     "--inputs",
-    type=click.Path(path_type=Path),
+    type=FILE,
     required=True,
     metavar="IN.npz",
     help="One array per input, by its name in the model; a longer first axis: samples.",
@@ -32,7 +32,7 @@ from cannery.target.toolchain import find_toolchain
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=FILE,
     required=True,
     metavar="OUT.npz",
     help="Where the outputs go, by name, in the model's order.",

@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from cannery.cli.arguments import generating_options
+from cannery.cli.arguments import FILE, generating_options
 from cannery.cli.output import json_option, note, print_json, print_table
 from cannery.emit.source import Source
+from cannery.errors import OptionError
 from cannery.execution.layers import check_layers
 from cannery.execution.program import Sample, network_program
 from cannery.execution.samples import (
@@ -35,15 +36,15 @@ def _from_file(source: Source, path: Path, names: Sequence[str]) -> Sequence[Sam
 @generating_options()
 @click.option(
     "--inputs",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="IN.npz",
     help="One array per input, by its name in the model (default: 16 random samples).",
 )
 @click.option(
     "--against",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="OUT.npz",
-    help="Expected outputs by name (default: computed in float64).",
+    help="With --inputs: expected outputs by name (default: computed in float64).",
 )
 @click.option("--layers", is_flag=True, help="Also check every step alone.")
 @json_option
@@ -54,6 +55,11 @@ def command(
 
     The error of an output is max|y - ref| / max|ref|. Exit code 1 if one exceeds --max-error.
     """
+    if against and not inputs:
+        raise OptionError(
+            "no inputs that belong to these outputs", where=f"--against {against}",
+            cure="name them with --inputs",
+        )  # fmt: skip
     options = make_options(model, raw)
     compiled = compile_model(options)
     source = compiled.source
@@ -70,6 +76,11 @@ def command(
         if against
         else reference_outputs(load_model(options), samples)
     )
+    if len(expected) != len(samples):
+        raise OptionError(
+            f"{len(expected)} samples, --inputs has {len(samples)}", where=str(against),
+            cure="both need the same number",
+        )  # fmt: skip
     errors = errors_by_output(found, expected)
     passed = all(error <= options.max_error for error in errors.values())
     steps = check_layers(source, toolchain, runner, samples[0]) if layers else ()

@@ -10,6 +10,9 @@ from types import MappingProxyType
 from cannery.errors import OptionError
 from cannery.ir.tensor import DType
 
+#: The largest finite float32.
+_LARGEST = (2 - 2**-23) * 2.0**127
+
 _INPUT_DTYPES = (DType.FLOAT32, DType.UINT8)
 
 
@@ -60,11 +63,13 @@ class ImportOptions:
                 raise OptionError(
                     f"input {name!r} cannot be {dtype.value}", cure=f"one of: {known}"
                 )
+        if 255 * abs(self.scale or 0.0) + abs(self.offset or 0.0) > _LARGEST:
+            raise OptionError("scale * 255 + offset is not a finite float32 number")
         for label, value in (("scale", self.scale), ("offset", self.offset)):
             if value is None:
                 continue
-            if not isfinite(value):
-                raise OptionError(f"{label} {value} is not a finite number")
+            if not isfinite(value) or abs(value) > _LARGEST:
+                raise OptionError(f"{label} {value} is not a finite float32 number")
             if DType.UINT8 not in self.input_dtypes.values():
                 raise OptionError(
                     f"{label} has no input to apply to", cure="make an input uint8, too"

@@ -21,13 +21,16 @@ from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import MATH, Schedule, legal
 from cannery.target.isa import Isa
 from cannery.tune.defaults import penalty
-from cannery.tune.harness import Candidate, make_candidate
+from cannery.tune.harness import Candidate, array_digest, make_candidate
 from cannery.tune.plan import Unit
 from cannery.tune.signature import step_kind
 from cannery.tune.trial import Data, Trial, make_trial, step_data
 
 #: How many candidates of each schedule and layout are in a contest in any case.
 SEEDED = 2
+
+#: Bytes of all constants of a contest, equal ones once: candidates beyond are left out.
+MOST_CONSTANTS = 1_000_000_000
 
 #: Characters of code beyond which compilers take minutes, and caches overflow.
 LONGEST_CODE = 250_000
@@ -53,7 +56,8 @@ class Contest:
     """The candidates of all steps of one kind; `steps` are the indices of their units.
 
     `cycles` is the estimate of the best; `candidates` follow `ranked`, without those whose code is
-    that of another one (`same` leads from the label of such a one to that other's).
+    that of another one (`same` leads from the label of such a one to that other's). Their
+    constants take `constant_bytes`, equal ones once.
     """
 
     name: str
@@ -61,6 +65,7 @@ class Contest:
     ranked: tuple[Ranked, ...]
     candidates: tuple[Candidate, ...]
     same: Mapping[str, str]
+    constant_bytes: int = 0
 
     @property
     def cycles(self) -> float:
@@ -195,18 +200,26 @@ class ContestMaker:
         ranked: list[Ranked] = []
         by_key: dict[str, Candidate] = {}
         same: dict[str, str] = {}
+        constants: dict[bytes, int] = {}
         for each, trial in trials:
             if len(by_key) >= limit:
                 break
             candidate = make_candidate(trial, self.number, self.contests)
             if len(candidate.kernel.code) > LONGEST_CODE and by_key:
                 continue
+            found = {array_digest(c.values): c.values.nbytes for c in candidate.kernel.constants}
+            if sum((constants | found).values()) > MOST_CONSTANTS and by_key:
+                continue
             self.number += 1
-            first = by_key.setdefault(candidate.code_key(), candidate)
+            constants |= found
+            first = by_key.setdefault(candidate.code_key(), candidate.light())
             same[trial.label] = first.trial.label
             ranked.append(each)
         self.contests += 1
-        return Contest(name, tuple(indices), tuple(ranked), tuple(by_key.values()), same)
+        return Contest(
+            name, tuple(indices), tuple(ranked), tuple(by_key.values()), same,
+            sum(constants.values()),
+        )  # fmt: skip
 
 
 def _required(trial: Trial | None) -> Trial:

@@ -24,7 +24,7 @@ from cannery.emit.files import runtime_folder
 from cannery.emit.tidy import tidy
 from cannery.ir.tensor import DType
 from cannery.layouts import ORDERS, image_dims, planar
-from cannery.schedule.schedule import Kernel
+from cannery.schedule.schedule import ConstArray, Kernel
 from cannery.target.isa import Isa
 from cannery.tune.trial import Place, Trial
 
@@ -34,6 +34,9 @@ UNIT_BYTES = 600_000
 
 #: Constants of this size lie in the data file when nothing else is said.
 STORED_BYTES = 16 * 1024
+
+#: A candidate with constants of this size is light until it is built.
+LIGHT_BYTES = 256 * 1024
 
 DATA_FILE = "harness_data.bin"
 
@@ -72,9 +75,9 @@ class Blob:
 
     def add(self, array: NDArray[np.generic]) -> int:
         """The offset of an array's bytes."""
-        data = np.ascontiguousarray(array).tobytes()
-        key = hashlib.sha256(data).digest()
+        key = array_digest(array)
         if key not in self.known:
+            data = np.ascontiguousarray(array).tobytes()
             self.known[key] = self.size
             self.chunks.append(data + bytes(-len(data) % ALIGNMENT))
             self.size += len(self.chunks[-1])
@@ -96,12 +99,16 @@ def _headers_digest(folder: Path) -> bytes:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A trial with its code. `contest` numbers the trials that are timed against each other."""
+    """A trial with its code. `contest` numbers the trials that are timed against each other.
+
+    A light one has no constants, but the `digest` of the whole one, which `whole` makes anew.
+    """
 
     trial: Trial
     symbol: str
     kernel: Kernel
     contest: int
+    digest: str = ""
 
     @property
     def images(self) -> int:
@@ -130,6 +137,8 @@ class Candidate:
 
     def code_key(self) -> str:
         """Digest of the code without comments and of the constants, by whatever name."""
+        if self.digest:
+            return self.digest
         code = _COMMENT.sub("", self.kernel.code).replace(self.symbol, "trial")
         digest = hashlib.sha256(_headers_digest(runtime_folder()) + code.encode())
         for constant in self.kernel.constants:
@@ -138,6 +147,29 @@ class Candidate:
         for place in (*self.trial.inputs, *self.trial.outputs):
             digest.update(f"{place.layout!r}{place.halo!r}".encode())
         return digest.hexdigest()
+
+    def light(self) -> Candidate:
+        """Without constants where these are large: those of all candidates may fill the memory."""
+        if sum(c.values.nbytes for c in self.kernel.constants) < LIGHT_BYTES:
+            return self
+        kernel = replace(self.kernel, constants=())
+        return replace(self, kernel=kernel, digest=self.code_key())
+
+    def whole(self, known: dict[bytes, ConstArray]) -> Candidate:
+        """With its constants; equal ones of several candidates are `known`, by their digests."""
+        if not self.digest:
+            return self
+        kernel = _kernel(self.trial, self.symbol)
+        constants = tuple(
+            replace(known.setdefault(array_digest(c.values), c), name=c.name, comment=c.comment)
+            for c in kernel.constants
+        )
+        return replace(self, kernel=replace(kernel, constants=constants), digest="")
+
+
+def array_digest(array: NDArray[np.generic]) -> bytes:
+    """Digest of an array's bytes."""
+    return hashlib.sha256(np.ascontiguousarray(array).data).digest()
 
 
 def machine_source() -> bytes:
@@ -148,12 +180,12 @@ def machine_source() -> bytes:
 def make_candidate(trial: Trial, number: int, contest: int = 0) -> Candidate:
     """Generates the code of a trial."""
     symbol = f"trial{number:05d}"
+    return Candidate(trial, symbol, _kernel(trial, symbol), contest)
+
+
+def _kernel(trial: Trial, symbol: str) -> Kernel:
     kernel = trial.choice.schedule.kernel(trial.job(symbol))
-    code = tidy(kernel.code)
-    return Candidate(
-        trial, symbol,
-        replace(kernel, code=code), contest,
-    )  # fmt: skip
+    return replace(kernel, code=tidy(kernel.code))
 
 
 @dataclass(frozen=True)

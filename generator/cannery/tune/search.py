@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol as Interface
 
+from cannery.schedule.schedule import ConstArray
 from cannery.target.runner import Origin, Runner, host_cpu_name
 from cannery.target.toolchain import Toolchain
 from cannery.tune.build import Built, build, code_sizes
 from cannery.tune.cache import Environment, Measurement, MeasurementCache, environment_text
-from cannery.tune.contests import Contest
+from cannery.tune.contests import MOST_CONSTANTS, Contest
 from cannery.tune.estimates import Pipeline
 from cannery.tune.harness import Candidate, Harness
 from cannery.tune.measure import Context, Protocol, alone, check, measure, measure_peak
@@ -141,10 +142,12 @@ class Search:
         """Takes from the front what fits into one program and into the time that is left."""
         room, most = self._affordable()
         batch: list[Contest] = []
-        size = 0
+        size = constants = 0
         while waiting:
             more = len(waiting[0].candidates)
-            if size + more > room or (batch and size + more > most):
+            constants += waiting[0].constant_bytes
+            full = size + more > most or constants > MOST_CONSTANTS
+            if size + more > room or (batch and full):
                 break
             batch.append(waiting.popleft())
             size += more
@@ -176,7 +179,8 @@ class Search:
         return {label: m for label, m in found.items() if m is not None}
 
     def _decide(self, batch: Sequence[Contest]) -> None:
-        candidates = [c for contest in batch for c in contest.candidates]
+        known: dict[bytes, ConstArray] = {}
+        candidates = [c.whole(known) for contest in batch for c in contest.candidates]
         began = time.monotonic()
         folder = Path(tempfile.mkdtemp(prefix="cannery-tune-"))
         try:

@@ -1,8 +1,12 @@
-"""Winograd's minimal filtering F(m x m, 3 x 3): the matrices, weights, and a float32 emulation.
+"""Winograd's minimal filtering F(m, r): the matrices, weights, and a float32 emulation.
 
-A. Lavin & S. Gray, "Fast Algorithms for Convolutional Neural Networks", 2016: an m x m tile of
-outputs is Y = A^T [(G g G^T) * (B^T d B)] A, where d are (m+2) x (m+2) inputs, g the 3 x 3
-filter and * multiplies element by element: (m+2)^2 products for 9 m^2 of the direct form.
+A. Lavin & S. Gray, "Fast Algorithms for Convolutional Neural Networks", 2016: a tile of m x n
+outputs is Y = A^T [(G g G^T) * (B^T d B)] A, where d are the inputs that it reads, g the filter
+and * multiplies element by element, each side with the matrices of its own axis. F(4x4, 3x3) has
+36 products for 144 of the direct form. An axis without neighbours is F(1, 1), the identity.
+
+The matrices are Toom's and Cook's: products of polynomials by their values at m + r - 2 points and
+at infinity, transposed (S. Winograd, "Arithmetic Complexity of Computations", 1980).
 """
 
 from __future__ import annotations
@@ -10,22 +14,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 Matrix = tuple[tuple[Fraction, ...], ...]
 
-
-def _matrix(text: str) -> Matrix:
-    return tuple(tuple(map(Fraction, row.split())) for row in text.split(";"))
+#: The points in the order in which they are taken; small ones keep the rounding errors small.
+POINTS = (0, 1, -1, 2, -2)
 
 
 @dataclass(frozen=True)
 class Winograd:
-    """The matrices of F(m x m, 3 x 3): bt = B^T, g = G, at = A^T.
+    """The matrices of F(m, r), m outputs of a filter of r taps: bt = B^T, g = G, at = A^T.
 
-    Column 1 of A^T is all ones: what is added to product (1, 1) is added to every output.
+    Column `ones` of A^T is all ones: what is added to that product is added to every output.
     """
 
     m: int
@@ -35,15 +40,67 @@ class Winograd:
 
     @property
     def tile(self) -> int:
-        """Rows and columns of an input tile."""
-        return self.m + 2
+        """Inputs that m outputs read, and products."""
+        return len(self.bt)
+
+    @property
+    def taps(self) -> int:
+        """Length of the filter."""
+        return len(self.g[0])
+
+    @property
+    def ones(self) -> int:
+        """See the class's text."""
+        return min(1, self.tile - 1)
+
+
+@cache
+def filtering(m: int, taps: int) -> Winograd:
+    """F(m, taps) with up to six products; either m is 1 or there are two taps and more."""
+    points = [Fraction(p) for p in POINTS[: m + taps - 2]]
+    bt, g = [], []
+    for point in points:
+        others = [p for p in points if p != point]
+        scale = prod((point - p for p in others), start=Fraction(1))
+        sign = -1 if scale < 0 and point == 0 else 1
+        bt.append([sign * c for c in (*_polynomial(others), Fraction(0))])
+        g.append([sign * point**k / scale for k in range(taps)])
+    at = [[*(p**k for p in points), Fraction(int(k == m - 1))] for k in range(m)]
+    bt.append(_polynomial(points))
+    g.append([Fraction(int(k == taps - 1)) for k in range(taps)])
+    return Winograd(m, _rows(bt), _rows(g), _rows(at))
+
+
+def _rows(rows: Sequence[Sequence[Fraction]]) -> Matrix:
+    return tuple(map(tuple, rows))
+
+
+def _polynomial(roots: Sequence[Fraction]) -> list[Fraction]:
+    """The coefficients of the product of all (x - root), that of x^0 first."""
+    found = [Fraction(1)]
+    for root in roots:
+        shifted = [Fraction(0), *found]
+        found = [a - root * b for a, b in zip(shifted, [*found, Fraction(0)], strict=True)]
+    return found
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile of outputs, `rows.m` x `columns.m`, each axis with an algorithm of its own."""
+
+    rows: Winograd
+    columns: Winograd
+
+    @property
+    def positions(self) -> int:
+        """Products of a tile for each input channel."""
+        return self.rows.tile * self.columns.tile
 
     def weights(self, w: NDArray[np.float32]) -> NDArray[np.float32]:
-        """G g G^T of w[3,3,IC,OC], as [(m+2)^2,IC,OC]: in float64, in a fixed order."""
-        g = _floats(self.g)
+        """G g G^T of w[KH,KW,IC,OC], as [positions,IC,OC]: in float64, in a fixed order."""
         wide = w.astype(np.float64)
-        rows = [_weighted(g[i], wide) for i in range(self.tile)]
-        found = [_weighted(g[j], rows[i]) for i in range(self.tile) for j in range(self.tile)]
+        rows = [_weighted(row, wide) for row in _floats(self.rows.g)]
+        found = [_weighted(column, row) for row in rows for column in _floats(self.columns.g)]
         return np.stack(found).astype(np.float32)
 
     def emulate(
@@ -53,38 +110,43 @@ class Winograd:
         start: tuple[int, int] = (1, 1),
         size: tuple[int, int] | None = None,
     ) -> NDArray[np.float32]:
-        """x[N,H,W,IC] convolved with w[3,3,IC,OC], rounded to float32 at every step.
+        """x[N,H,W,IC] convolved with w[KH,KW,IC,OC], rounded to float32 at every step.
 
         `start` are the pads above and left, `size` is [OH, OW] (default: as the input).
         Kernels add in another order, or fuse multiply and add: the error is alike, not the bits.
         """
         n, h, width, channels = x.shape
         oh, ow = size or (h, width)
-        rows, columns = -(-oh // self.m), -(-ow // self.m)
-        needed = (max(rows * self.m + 2, start[0] + h), max(columns * self.m + 2, start[1] + width))
+        mh, mw = self.rows.m, self.columns.m
+        rows, columns = -(-oh // mh), -(-ow // mw)
+        needed = (
+            max(rows * mh + self.rows.taps - 1, start[0] + h),
+            max(columns * mw + self.columns.taps - 1, start[1] + width),
+        )
         padded = np.zeros((n, *needed, channels), np.float32)
         padded[:, start[0] : start[0] + h, start[1] : start[1] + width] = x
         products = self._products(self._tiles(padded, rows, columns), self.weights(w))
-        tiles = _transform(_floats32(self.at), products)
+        tiles = _transform(self.rows.at, self.columns.at, products)
         y = np.moveaxis(tiles, (0, 1), (2, 4))  # [N, rows, m, columns, m, OC]
-        whole = y.reshape(n, rows * self.m, columns * self.m, w.shape[3])
+        whole = y.reshape(n, rows * mh, columns * mw, w.shape[3])
         return np.ascontiguousarray(whole[:, :oh, :ow])
 
     def _tiles(self, x: NDArray[np.float32], rows: int, columns: int) -> NDArray[np.float32]:
-        """B^T d B of all tiles: [m+2, m+2, N, rows, columns, IC]."""
-        last_row, last_column = (rows - 1) * self.m + 1, (columns - 1) * self.m + 1
+        """B^T d B of all tiles: [tile, tile, N, rows, columns, IC]."""
+        mh, mw = self.rows.m, self.columns.m
+        last_row, last_column = (rows - 1) * mh + 1, (columns - 1) * mw + 1
         tiles = [
             [
-                x[:, i : i + last_row : self.m, j : j + last_column : self.m]
-                for j in range(self.tile)
+                x[:, i : i + last_row : mh, j : j + last_column : mw]
+                for j in range(self.columns.tile)
             ]
-            for i in range(self.tile)
+            for i in range(self.rows.tile)
         ]
-        return _transform(_floats32(self.bt), np.asarray(tiles))
+        return _transform(self.rows.bt, self.columns.bt, np.asarray(tiles))
 
     def _products(self, v: NDArray[np.float32], u: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Sums over the input channels: [m+2, m+2, N, rows, columns, OC]."""
-        weights = u.reshape(self.tile, self.tile, 1, 1, 1, *u.shape[1:])
+        """Sums over the input channels: [tile, tile, N, rows, columns, OC]."""
+        weights = u.reshape(self.rows.tile, self.columns.tile, 1, 1, 1, *u.shape[1:])
         total = v[..., 0, None] * weights[..., 0, :]
         for ic in range(1, v.shape[-1]):
             total += v[..., ic, None] * weights[..., ic, :]
@@ -95,20 +157,19 @@ def _floats(matrix: Matrix) -> NDArray[np.float64]:
     return np.array([[float(c) for c in row] for row in matrix])
 
 
-def _floats32(matrix: Matrix) -> NDArray[np.float32]:
-    return _floats(matrix).astype(np.float32)
-
-
 def _weighted(row: NDArray[np.float64], w: NDArray[np.float64]) -> NDArray[np.float64]:
     """The sum of row[k] * w[k], in order."""
-    return np.asarray(row[0] * w[0] + row[1] * w[1] + row[2] * w[2])
+    total = row[0] * w[0]
+    for factor, part in zip(row[1:], w[1:], strict=True):
+        total = total + factor * part
+    return np.asarray(total)
 
 
-def _transform(matrix: NDArray[np.float32], x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The product matrix . x . matrix^T over the first two axes."""
-    for axis in (0, 1):
+def _transform(down: Matrix, across: Matrix, x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The product down . x . across^T over the first two axes."""
+    for axis, matrix in enumerate((down, across)):
         moved = np.moveaxis(x, axis, 0)
-        rows = [_dot(row, moved) for row in matrix]
+        rows = [_dot(row, moved) for row in _floats(matrix).astype(np.float32)]
         x = np.moveaxis(np.stack(rows), 0, axis)
     return x
 
@@ -121,23 +182,11 @@ def _dot(row: NDArray[np.float32], x: NDArray[np.float32]) -> NDArray[np.float32
     return np.asarray(total)
 
 
-#: Points 0, 1, -1: as accurate as the direct form.
-F2 = Winograd(
-    2,
-    bt=_matrix("1 0 -1 0; 0 1 1 0; 0 -1 1 0; 0 1 0 -1"),
-    g=_matrix("1 0 0; 1/2 1/2 1/2; 1/2 -1/2 1/2; 0 0 1"),
-    at=_matrix("1 1 1 0; 0 1 -1 -1"),
-)
+#: As accurate as the direct form.
+F2 = filtering(2, 3)
 
-#: Points 0, 1, -1, 2, -2: a quarter of the products, ten times the rounding error.
-F4 = Winograd(
-    4,
-    bt=_matrix(
-        "4 0 -5 0 1 0; 0 -4 -4 1 1 0; 0 4 -4 -1 1 0; 0 -2 -1 2 1 0; 0 2 -1 -2 1 0; 0 4 0 -5 0 1"
-    ),
-    g=_matrix("1/4 0 0; -1/6 -1/6 -1/6; -1/6 1/6 -1/6; 1/24 1/12 1/6; 1/24 -1/12 1/6; 0 0 1"),
-    at=_matrix("1 1 1 1 1 0; 0 1 -1 2 -2 0; 0 1 1 4 4 0; 0 1 -1 8 -8 1"),
-)
+#: A quarter of the products in two dimensions, ten times the rounding error.
+F4 = filtering(4, 3)
 
 
 def stacked_input(winograd: Winograd) -> Matrix:

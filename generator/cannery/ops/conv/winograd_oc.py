@@ -1,5 +1,7 @@
 """Winograd convolution, channels last in and out, with channels in the lanes.
 
+Windows of up to five taps per axis, also of one row or one column (1D networks).
+
 A batch of tiles at a time: their inputs are transformed (positions x tiles x IC), then for each
 block of output channels the products of every position are summed over IC, in a register tile of
 MR tiles x NR vectors, and transformed back. Unlike the planar form it needs no minimum of tiles: a
@@ -30,8 +32,8 @@ from cannery.ops.conv.direct_oc import (
     register_tiles,
     vector_widths,
 )  # fmt: skip
-from cannery.ops.conv.geometry import ConvShape, sizes, why_not_3x3
-from cannery.ops.conv.winograd import F2, F4, Winograd
+from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
+from cannery.ops.conv.winograd import Tile, filtering
 from cannery.ops.conv.winograd_planar import GROUPS, emulate
 from cannery.ops.conv.winograd_tiles import KEPT, TileCode, transform_cycles
 from cannery.ops.registry import RefArray
@@ -67,12 +69,17 @@ class Into:
 class WinogradOc(Schedule):
     """See the module's text."""
 
-    winograd: ClassVar[Winograd]
+    #: Products along an axis with a window: F(points + 1 - k, k) for k taps.
+    points: ClassVar[int]
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        if reason := why_not_3x3(graph, step):
+        if reason := why_not_dense(graph, step):
             return reason
         shape = sizes(graph, step)
+        if (shape.sh, shape.sw, shape.dh, shape.dw) != (1, 1, 1, 1):
+            return "strides or dilations"
+        if shape.taps == 1 or max(shape.kh, shape.kw) > self.points - 1:
+            return f"no window of 2 to {self.points - 1} taps"
         if min(shape.top, shape.left) < 0:
             return "negative pads"
         if shape.ic < 4 or shape.oc < 4:
@@ -81,7 +88,9 @@ class WinogradOc(Schedule):
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = sizes(graph, step)
-        total = self._rows(shape) * self._columns(shape)
+        tile = self._tile(shape)
+        total = _count(shape, tile)
+        groups = GROUPS.get(isa.registers, GROUPS[16]) if tile.rows.m > 1 else (1,)
         found: list[Params] = []
         for lanes in vector_widths(min(shape.oc, shape.ic), isa):
             vectors = len(split_lanes(shape.oc, isa, lanes))
@@ -90,17 +99,17 @@ class WinogradOc(Schedule):
                 {"lanes": lanes, "mr": mr, "nr": nr, "batch": batch, "group": group,
                  "unroll": 0 if shape.ic * mr * nr <= MAX_UNROLLED else 4, "broadcast": broadcast}
                 for mr, nr in dict.fromkeys(tiles)
-                for batch in self._batches(shape, total, mr)
+                for batch in _batches(shape, tile, mr)
                 for broadcast in broadcast_words(shape, isa, lanes)
-                for group in GROUPS.get(isa.registers, GROUPS[16])
+                for group in groups
             ]  # fmt: skip
         return found
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         shape = sizes(graph, step)
-        m = self.winograd.m
-        bottom = self._rows(shape) * m + 2 - shape.top - shape.ih
-        right = self._columns(shape) * m + 2 - shape.left - shape.iw
+        rows, columns = self._tile(shape).rows, self._tile(shape).columns
+        bottom = _even_up(shape.oh, rows.m) + shape.kh - 1 - shape.top - shape.ih
+        right = _even_up(shape.ow, columns.m) + shape.kw - 1 - shape.left - shape.iw
         halo = Halo(shape.top, max(bottom, 0), shape.left, max(right, 0))
         return (Want("nhwc", halo), *(Want("nhwc") for _ in step.inputs[1:]))
 
@@ -110,10 +119,12 @@ class WinogradOc(Schedule):
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         shape = sizes(graph, step)
         mr, group, batch = int(params["mr"]), int(params["group"]), int(params["batch"])
-        total = self._rows(shape) * self._columns(shape)
-        into = transform_cycles(self.winograd.bt, group, 0, isa)
-        applied = 1 + self.winograd.m**2 * 2 * len(step.epilogue)
-        back = transform_cycles(self.winograd.at, group, applied, isa)
+        tile = self._tile(shape)
+        rows, columns, positions = tile.rows, tile.columns, tile.positions
+        total = _count(shape, tile)
+        into = transform_cycles(rows.bt, group, 0, isa, across=columns.bt)
+        applied = 1 + rows.m * columns.m * 2 * len(step.epilogue)
+        back = transform_cycles(rows.at, group, applied, isa, across=columns.at)
         lanes = int(params["lanes"])
         cycles = float(total) * (into + 4.0) * len(split_lanes(shape.ic, isa, lanes))
         cycles += total * (back + 4.0) * len(split_lanes(shape.oc, isa, lanes))
@@ -122,8 +133,8 @@ class WinogradOc(Schedule):
         for block in self._blocks(shape, params, isa):
             n = len(block.vecs)
             update = tile_cycles(isa, mr, n, mr * loads + n, shape.ic, mr * work)
-            cycles += tiles * block.count * self._positions * (update + 1.5 * mr * n + 4.0)
-        weights = 4.0 * self._positions * shape.ic * shape.oc
+            cycles += tiles * block.count * positions * (update + 1.5 * mr * n + 4.0)
+        weights = 4.0 * positions * shape.ic * shape.oc
         cycles += reread_cycles(weights, -(-total // batch))
         code = (into + back * len(self._blocks(shape, params, isa))) * 16.0
         return Estimate(cycles, code)
@@ -137,19 +148,19 @@ class WinogradOc(Schedule):
         vectors = split_lanes(shape.ic, job.isa, lanes)
         depth = sum(v.lanes for v in vectors)
         pitch = _pitch(batch * depth)
-        sums_at = self._positions * pitch
-        kept_at = sums_at + self._positions * batch * max(b.width for b in blocks)
+        tile = self._tile(shape)
+        sums_at = tile.positions * pitch
+        kept_at = sums_at + tile.positions * batch * max(b.width for b in blocks)
         residual = {k: job.inputs[k] for k in ep.tensors}
         code = render(
             "ops/conv/winograd_oc.c.j2",
             s=shape,
             p=job.params,
-            m=self.winograd.m,
+            tile=tile,
             image=job.inputs[0],
             x=SimpleNamespace(col=depth),
             y=job.output,
-            positions=self._positions,
-            columns=self._columns(shape),
+            columns=-(-shape.ow // tile.columns.m),
             batch=batch,
             pitch=pitch,
             kept_at=kept_at,
@@ -167,41 +178,31 @@ class WinogradOc(Schedule):
         floats = kept_at + KEPT * max(v.lanes for v in (*vectors, *blocks[0].vecs))
         constants = (self._weights(job, shape, blocks), padded_bias(job, shape), *ep.constants)
         return Kernel(
-            code, constants, 4 * floats, self.winograd.m, needs_math=ep.needs_math, units=units
+            code, constants, 4 * floats, tile.rows.m, needs_math=ep.needs_math, units=units
         )
 
     def emulate(self, graph: Graph, step: Step, inputs: Sequence[RefArray]) -> RefArray:
         """The step's output with the convolution in float32, as this schedule rounds it."""
-        return emulate(self.winograd, graph, step, inputs)
+        return emulate(self._tile(sizes(graph, step)), graph, step, inputs)
 
-    @property
-    def _positions(self) -> int:
-        return self.winograd.tile**2
-
-    def _rows(self, shape: ConvShape) -> int:
-        return -(-shape.oh // self.winograd.m)
-
-    def _columns(self, shape: ConvShape) -> int:
-        return -(-shape.ow // self.winograd.m)
-
-    def _batches(self, shape: ConvShape, total: int, mr: int) -> list[int]:
-        """Sensible numbers of tiles at a time, multiples of `mr`."""
-        each = 4 * self._positions * shape.ic * mr
-        groups = -(-total // mr)
-        return sorted({mr * _even(groups, max(limit // each, 1)) for limit in BATCH_BYTES})
+    def _tile(self, shape: ConvShape) -> Tile:
+        return Tile(
+            *(filtering(self.points + 1 - k if k > 1 else 1, k) for k in (shape.kh, shape.kw))
+        )
 
     def _blocks(self, shape: ConvShape, params: Params, isa: Isa) -> tuple[Block, ...]:
-        per_lane = self._positions * shape.ic
+        per_lane = self._tile(shape).positions * shape.ic
         return cut_channels(shape.oc, per_lane, isa, int(params["lanes"]), int(params["nr"]))
 
     def _weights(self, job: Job, shape: ConvShape, blocks: Sequence[Block]) -> ConstArray:
-        u = self.winograd.weights(job.constant(shape.weight))[None]
+        u = self._tile(shape).weights(job.constant(shape.weight))[None]
         packed = pack_panels(u, blocks, rotated=job.params["broadcast"] == "rotate")
         return ConstArray(f"{job.symbol}_w", packed, "weights [block][position][ic][lanes]")
 
     def _into(self, job: Job, vectors: Sequence[Vec], pitch: int) -> list[Into]:
         """The input transforms by runs of equal vectors."""
         x = job.inputs[0]
+        tile = self._tile(sizes(job.graph, job.step))
         found = []
         for loop in vector_loops(vectors):
             vec = loop.vec
@@ -210,24 +211,25 @@ class WinogradOc(Schedule):
                 return vec.load(f"xp{offset(i * x.row + j * x.col)}")
 
             def store(a: int, b: int, value: str, vec: Vec = vec) -> list[str]:
-                place = (a * self.winograd.tile + b) * pitch
+                place = (a * tile.columns.tile + b) * pitch
                 return [f"{vec.t}_store(vp{offset(place)}, {value});"]
 
-            code = self._transforms(job, vec).transform(self.winograd.bt, load, store)
+            code = _transforms(job, tile, vec).transform(tile.rows.bt, load, store, tile.columns.bt)
             found.append(Into(vec.start, vec.packed, vec.lanes, loop.count, code))
         return found
 
     def _back(
         self, job: Job, shape: ConvShape, ep: epilogues.Epilogue, batch: int
     ) -> Callable[[Block, Vec], list[list[str]]]:
-        """The output transform of one vector of a block's channels; the bias enters at (1, 1)."""
-        y, m = job.output, self.winograd.m
+        """The output transform of one vector of a block, with the bias."""
+        y, tile = job.output, self._tile(shape)
+        mh, mw, middle = tile.rows.m, tile.columns.m, (tile.rows.ones, tile.columns.ones)
 
         def code(block: Block, vec: Vec) -> list[list[str]]:
             def load(a: int, b: int) -> str:
-                place = (a * self.winograd.tile + b) * batch * block.width
+                place = (a * tile.columns.tile + b) * batch * block.width
                 text = f"{vec.t}_load(ap{offset(place)})"
-                return f"{vec.t}_add({text}, bias)" if a == b == 1 else text
+                return f"{vec.t}_add({text}, bias)" if (a, b) == middle else text
 
             def store(i: int, j: int, value: str) -> list[str]:
                 def residual(k: int) -> str:
@@ -237,37 +239,55 @@ class WinogradOc(Schedule):
                 lines = ep.apply(vec, "r", f"(oc{offset(vec.start)})", residual)
                 end = vec.store(f"yp{offset(i * y.row + j * y.col)}", "r" if lines else value)
                 body = [f"{vec.t} r = {value};", *lines, end] if lines else [end]
-                guards = [f"{i} < rows"] if shape.oh % m and i else []
-                guards += [f"{j} < width"] if shape.ow % m and j else []
+                guards = [f"{i} < rows"] if shape.oh % mh and i else []
+                guards += [f"{j} < width"] if shape.ow % mw and j else []
                 if not guards:
                     return ["{ " + " ".join(body) + " }"] if lines else body
                 return [f"if ({' && '.join(guards)}) {{ {' '.join(body)} }}"]
 
-            return self._transforms(job, vec).transform(self.winograd.at, load, store)
+            return _transforms(job, tile, vec).transform(tile.rows.at, load, store, tile.columns.at)
 
         return code
-
-    def _transforms(self, job: Job, vec: Vec) -> TileCode:
-        return TileCode(self.winograd, job, Span(1, vec.lanes), 1, int(job.params["group"]))
 
 
 @schedule
 @dataclass(frozen=True)
 class ConvWinogradOc(WinogradOc):
-    """F(4x4, 3x3): a quarter of the products, an error ten times that of the direct form."""
+    """F(7-k, k): six products per axis, of 3x3 a quarter, an error ten times the direct form's."""
 
     id = "conv.winograd_oc"
     inexact = True
-    winograd = F4
+    points = 6
 
 
 @schedule
 @dataclass(frozen=True)
 class ConvWinogradOcF2(WinogradOc):
-    """F(2x2, 3x3): 4/9 of the products, as exact as the direct form."""
+    """F(5-k, k): four products per axis, of 3x3 4/9, as exact as the direct form."""
 
     id = "conv.winograd_oc_f2"
-    winograd = F2
+    points = 4
+
+
+def _transforms(job: Job, tile: Tile, vec: Vec) -> TileCode:
+    return TileCode(tile.rows, job, Span(1, vec.lanes), 1, int(job.params["group"]))
+
+
+def _count(shape: ConvShape, tile: Tile) -> int:
+    """Tiles of an image."""
+    return -(-shape.oh // tile.rows.m) * -(-shape.ow // tile.columns.m)
+
+
+def _batches(shape: ConvShape, tile: Tile, mr: int) -> list[int]:
+    """Sensible numbers of tiles at a time, multiples of `mr`."""
+    each = 4 * tile.positions * shape.ic * mr
+    groups = -(-_count(shape, tile) // mr)
+    return sorted({mr * _even(groups, max(limit // each, 1)) for limit in BATCH_BYTES})
+
+
+def _even_up(total: int, step: int) -> int:
+    """The next multiple of `step`."""
+    return -(-total // step) * step
 
 
 @cache

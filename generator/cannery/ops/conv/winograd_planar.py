@@ -34,7 +34,7 @@ from cannery.ops.conv.panels import (
     periodic_mask,
     update_cycles,
 )  # fmt: skip
-from cannery.ops.conv.winograd import F4, Winograd, stacked_input, stacked_output
+from cannery.ops.conv.winograd import F4, Tile, Winograd, stacked_input, stacked_output
 from cannery.ops.conv.winograd_tiles import KEPT, Masks, TileCode, blocks, transform_cycles
 from cannery.ops.registry import RefArray
 from cannery.ops.shared import epilogue as epilogues
@@ -262,7 +262,8 @@ class WinogradPlanar(Schedule):
     def _constants(
         self, job: Job, shape: ConvShape, panels: Panels, masks: Masks, widest: int
     ) -> tuple[ConstArray, ...]:
-        u = self.winograd.weights(job.constant(shape.weight)).reshape(panels.k, shape.oc)
+        tile = Tile(self.winograd, self.winograd)
+        u = tile.weights(job.constant(shape.weight)).reshape(panels.k, shape.oc)
         bias = job.constant(shape.bias) if shape.bias else None
         columns = _tile_columns(shape)
         inner = periodic_mask([column > 0 for column in range(columns)], columns + widest + 1)
@@ -291,7 +292,7 @@ class WinogradPlanar(Schedule):
 
     def emulate(self, graph: Graph, step: Step, inputs: Sequence[RefArray]) -> RefArray:
         """The step's output with the convolution in float32, as this schedule rounds it."""
-        return emulate(self.winograd, graph, step, inputs)
+        return emulate(Tile(self.winograd, self.winograd), graph, step, inputs)
 
 
 @schedule
@@ -304,16 +305,14 @@ class ConvWinogradPlanar(WinogradPlanar):
     winograd = F4
 
 
-def emulate(winograd: Winograd, graph: Graph, step: Step, inputs: Sequence[RefArray]) -> RefArray:
+def emulate(tile: Tile, graph: Graph, step: Step, inputs: Sequence[RefArray]) -> RefArray:
     """A step's output with the convolution by tiles in float32, rounded as the schedules do."""
     shape = sizes(graph, step)
     node = step.anchor
     values: dict[str, RefArray] = dict(zip(step.inputs, inputs, strict=True))
     x = values[node.inputs[0]].astype(np.float32)
     weights = np.asarray(graph.constants[shape.weight], np.float32)
-    y: NDArray[np.float32] = winograd.emulate(
-        x, weights, (shape.top, shape.left), (shape.oh, shape.ow)
-    )
+    y: NDArray[np.float32] = tile.emulate(x, weights, (shape.top, shape.left), (shape.oh, shape.ow))
     if shape.bias:
         y = y + np.asarray(graph.constants[shape.bias], np.float32)
     values[node.output] = y

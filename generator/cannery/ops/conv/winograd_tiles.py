@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 
 from cannery.emit.environment import offset
 from cannery.emit.transforms import Assign, linear, order
@@ -154,22 +155,25 @@ class TileCode:
         matrix: Matrix,
         load: Callable[[int, int], str],
         store: Callable[[int, int, str], list[str]],
+        across: Matrix | None = None,
     ) -> list[list[str]]:
-        """The product matrix . d . matrix^T as statements, by groups of rows."""
-        size = len(matrix[0])
+        """The product matrix . d . across^T (None: as matrix) as statements, by groups of rows."""
+        across = across or matrix
+        width = len(across[0])
         t = self.span.t
-        loads = [Assign(f"d{i}_{j}", load(i, j), ()) for i in range(size) for j in range(size)]
+        places = product(range(len(matrix[0])), range(width))
+        loads = [Assign(f"d{i}_{j}", load(i, j), ()) for i, j in places]
         if self.group == 0:
-            return [*self.columns(matrix, loads), *self.rows(matrix, store)]
+            return [*self.columns(matrix, loads, width), *self.rows(len(matrix), store, across)]
         found: list[list[str]] = []
         for rows in row_groups(matrix, self.group):
             assigns = list(loads)
-            for j in range(size):
+            for j in range(width):
                 assigns += self.column(matrix, rows, j)
             stores: dict[str, list[str]] = {}
             for a in rows:
-                assigns += self.row(matrix, a)
-                stores |= {f"v{a}_{b}": store(a, b, f"v{a}_{b}") for b in range(len(matrix))}
+                assigns += self.row(across, a)
+                stores |= {f"v{a}_{b}": store(a, b, f"v{a}_{b}") for b in range(len(across))}
             found.append(order(assigns, stores, t))
         return found
 
@@ -186,11 +190,11 @@ class TileCode:
         targets = [f"v{a}_{b}" for b in range(len(matrix))]
         return linear(matrix, sources, targets, self.span.t, fused=self.job.isa.has("fma"))
 
-    def columns(self, matrix: Matrix, loads: Sequence[Assign]) -> list[list[str]]:
+    def columns(self, matrix: Matrix, loads: Sequence[Assign], width: int) -> list[list[str]]:
         """Matrix . d, column by column, into memory behind tp."""
-        t, size = self.span.t, len(matrix[0])
+        t = self.span.t
         found = []
-        for j in range(size):
+        for j in range(width):
             assigns = [*loads, *self.column(matrix, range(len(matrix)), j)]
             stores = {
                 f"t{a}_{j}": [f"{t}_store_aligned(tp{offset(self.kept(a, j))}, t{a}_{j});"]
@@ -199,17 +203,19 @@ class TileCode:
             found.append(order(assigns, stores, t))
         return found
 
-    def rows(self, matrix: Matrix, store: Callable[[int, int, str], list[str]]) -> list[list[str]]:
-        """What is in memory behind tp, times matrix^T, row by row."""
-        t, size = self.span.t, len(matrix[0])
+    def rows(
+        self, count: int, store: Callable[[int, int, str], list[str]], across: Matrix
+    ) -> list[list[str]]:
+        """The `count` rows in memory behind tp, times across^T, row by row."""
+        t = self.span.t
         found = []
-        for a in range(len(matrix)):
+        for a in range(count):
             loads = [
                 Assign(f"t{a}_{j}", f"{t}_load_aligned(tp{offset(self.kept(a, j))})", ())
-                for j in range(size)
+                for j in range(len(across[0]))
             ]
-            stores = {f"v{a}_{b}": store(a, b, f"v{a}_{b}") for b in range(len(matrix))}
-            found.append(order([*loads, *self.row(matrix, a)], stores, t))
+            stores = {f"v{a}_{b}": store(a, b, f"v{a}_{b}") for b in range(len(across))}
+            found.append(order([*loads, *self.row(across, a)], stores, t))
         return found
 
     def kept(self, a: int, j: int) -> int:
@@ -246,34 +252,45 @@ def row_groups(matrix: Matrix, size: int) -> list[tuple[int, ...]]:
 
 
 @cache
-def operations(matrix: Matrix, group: int, *, fused: bool) -> int:
+def operations(matrix: Matrix, across: Matrix, group: int, *, fused: bool) -> int:
     """Arithmetic instructions of a transform of both sides."""
-    size = len(matrix[0])
-    sources = [f"d{k}" for k in range(size)]
-    all_rows = [f"v{k}" for k in range(len(matrix))]
-    across = len(linear(matrix, sources, all_rows, "f", fused=fused)) * len(matrix)
-    down = 0
-    for rows in row_groups(matrix, group):
-        part = [matrix[a] for a in rows]
-        down += len(linear(part, sources, [f"t{a}" for a in rows], "f", fused=fused)) * size
-    return across + down
+    rows = _operations(across, range(len(across)), fused=fused) * len(matrix)
+    columns = sum(_operations(matrix, part, fused=fused) for part in row_groups(matrix, group))
+    return rows + columns * len(across[0])
 
 
-def transform_cycles(matrix: Matrix, group: int, work: int, isa: Isa, results: int = 0) -> float:
-    """Cycles of a transform of both sides with `work` more operations on its values.
+def _operations(matrix: Matrix, rows: Sequence[int], *, fused: bool) -> int:
+    """Arithmetic instructions of some rows times a vector; a mere copy is none."""
+    sources = [f"d{k}" for k in range(len(matrix[0]))]
+    assigns = linear([matrix[a] for a in rows], sources, [f"t{a}" for a in rows], "f", fused=fused)
+    return sum(assign.uses != (assign.expression,) for assign in assigns)
 
-    `results` of them are stored (0: all). The factors are fitted: a transform overlaps with the
-    products around it.
+
+def transform_cycles(
+    matrix: Matrix,
+    group: int,
+    work: int,
+    isa: Isa,
+    results: int = 0,
+    across: Matrix | None = None,
+) -> float:
+    """Cycles of a transform of both sides (`across` None: alike) with `work` more operations.
+
+    `results` of its values are stored (0: all). The factors are fitted: a transform overlaps with
+    the products around it.
     """
-    size, count = len(matrix[0]), len(matrix)
-    results = results or count * count
-    arithmetic = operations(matrix, group, fused=isa.has("fma")) + work
+    across = across or matrix
+    size, count = len(matrix[0]) * len(across[0]), len(matrix) * len(across)
+    results = results or count
+    arithmetic = operations(matrix, across, group, fused=isa.has("fma")) + work
     if group == 0:
-        loads, stores = size * size + size * count, size * count + results
+        kept = len(across[0]) * len(matrix)
+        loads, stores = size + kept, kept + results
     else:
-        alive = min(group, count) * size + 4
-        spills = max(alive - isa.registers, 0) * -(-count // group)
-        loads = sum(_used(matrix, rows) * size for rows in row_groups(matrix, group)) + spills
+        alive = min(group, len(matrix)) * len(across[0]) + 4
+        spills = max(alive - isa.registers, 0) * -(-len(matrix) // group)
+        width = len(across[0])
+        loads = sum(_used(matrix, rows) * width for rows in row_groups(matrix, group)) + spills
         stores = results + spills
     return (0.6 if isa.has("fma") else 0.8) * max(
         arithmetic / CORE.arithmetic,

@@ -1,0 +1,51 @@
+"""The script by which CMake runs Cannery, in a Python that has another one installed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cannery import __version__
+
+SCRIPT = Path(__file__).parents[2] / "cmake" / "run_cannery.py"
+
+#: What an editable installation does: its finder goes before every path.
+FINDER = """
+import sys
+from importlib.machinery import PathFinder
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        return PathFinder.find_spec(name, [{other!r}]) if name == "cannery" else None
+
+sys.meta_path.insert(0, Finder())
+"""
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """That of a Python with another, broken, Cannery."""
+    other = tmp_path / "other"
+    (other / "cannery").mkdir(parents=True)
+    (other / "cannery" / "__init__.py").write_text("raise RuntimeError('the other one')\n")
+    (tmp_path / "sitecustomize.py").write_text(FINDER.format(other=str(other)))
+    return {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+
+def run(environment: dict[str, str], *words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *words], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_checkout_goes_first(environment: dict[str, str]) -> None:
+    other = run(environment, "-c", "import cannery")
+    assert "the other one" in other.stderr
+    probed = run(environment, SCRIPT, "--probe")
+    assert (probed.stdout.strip(), probed.stderr) == (__version__, "")
+    version = run(environment, SCRIPT, "--version")
+    assert (version.returncode, __version__ in version.stdout) == (0, True)
