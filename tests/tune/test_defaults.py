@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from cannery.errors import UnsupportedError
 from cannery.ir.graph import Graph
 from cannery.layouts import nhwc
 from cannery.ops.conv.op import Conv
@@ -57,11 +56,3 @@ def test_the_error_of_a_network_is_that_of_its_inexact_steps() -> None:
     assert 1e-7 < network_error(graph, chosen) < 2e-5
     exact = Defaults(graph, units, SSSE3, nhwc.ORDER, 0.0).plan()
     assert network_error(graph, [(units[k].step, choice) for k, choice in exact.picks]) == 0.0
-
-
-def test_what_no_kernel_can_compute_says_why() -> None:
-    net = Net()
-    x = net.input("x", (1, 8, 8, 4))
-    graph = net.graph(net.node(SAME, [x, net.input("w", (3, 3, 4, 4))]))
-    with pytest.raises(UnsupportedError, match=r"where 'w' is no constant .*initializer"):
-        Defaults(graph, make_units(graph), SSSE3, nhwc.ORDER, 1e-4).plan()

@@ -9,8 +9,10 @@ import pytest
 from cannery.errors import UnsupportedError
 from cannery.ir.graph import Graph
 from cannery.layouts import Halo
+from cannery.ops.conv.op import Conv
 from cannery.schedule.lower import chains, cut
 from cannery.tune.plan import Option, Plan, ReorderCost, Unit, make_units, overlap, plans
+from ops.cases import Net
 from tune.toy import network, option, singles
 
 ORDERS = ("nhwc", "planar")
@@ -157,3 +159,11 @@ def test_a_step_that_nothing_computes_is_an_error() -> None:
     options = [[option(graph, units[0].step, "nhwc", "nhwc", 1.0)], []]
     with pytest.raises(UnsupportedError, match=r"layer 'conv_1': no kernel can compute Conv"):
         plans(graph, units, options)
+
+
+def test_where_weights_are_computed_the_error_says_so() -> None:
+    net = Net()
+    x, w = net.input("x", (1, 8, 8, 4)), net.input("w", (1, 1, 4, 4))
+    graph = net.graph(net.node(Conv((1, 1), ((0, 0), (0, 0)), (1, 1)), [x, w]))
+    with pytest.raises(UnsupportedError, match=r"where 'w' is no constant .*initializer"):
+        plans(graph, singles(graph), [[]])
