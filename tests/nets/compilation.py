@@ -34,8 +34,8 @@ LANGUAGES: Mapping[str, tuple[str, ...]] = {
 #: distributions.
 MAY_NEED = {"memcpy", "memset", "_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail"}
 
-#: Symbols of the network itself, and of the compiler's own library: of the Arm ABI, and where 64-bit
-#: integers are divided on 32-bit x86.
+#: Symbols of the network itself, and of the compiler's own library: of the Arm ABI, and for dividing
+#: 64-bit integers on 32-bit x86.
 OWN = ("net_", "__aeabi_", "__divdi3", "__moddi3", "__udivdi3", "__umoddi3")
 
 #: Networks of a robot soccer team, which may lie beside the checkout.
