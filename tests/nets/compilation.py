@@ -34,7 +34,7 @@ LANGUAGES: Mapping[str, tuple[str, ...]] = {
 #: distributions.
 MAY_NEED = {"memcpy", "memset", "_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail"}
 
-#: Symbols of the network itself, and of the compiler's own library: of the Arm ABI, and for dividing
+#: Symbols of the network itself, and of the compiler: those of the Arm ABI, and for dividing
 #: 64-bit integers on 32-bit x86.
 OWN = ("net_", "__aeabi_", "__divdi3", "__moddi3", "__udivdi3", "__umoddi3")
 
