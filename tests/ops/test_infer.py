@@ -158,7 +158,7 @@ def test_shapes(op: Op, inputs: list[TensorType | None], expected: TensorType) -
     assert op.infer(*inputs) == (expected,)
 
 
-Q, R = t(2, 6, dtype=DType.INT16), t(1, 2, 8, dtype=DType.INT16)
+Q, QR = t(2, 6, dtype=DType.INT16), t(1, 2, 8, dtype=DType.INT16)
 TABLES = ((Sigmoid(),), (HardSigmoid(),), (Sigmoid(),))
 
 ERRORS: list[tuple[Op, list[TensorType | None], str]] = [
@@ -169,9 +169,9 @@ ERRORS: list[tuple[Op, list[TensorType | None], str]] = [
     (QuantizedMatMul(bound=40000), [Q, t(6, 5, dtype=DType.INT16), t(5)], "bound 40000 of int16"),
     (QuantizedMatMul(), [Q, t(7, 5, dtype=DType.INT16), t(5)], "times"),
     (QuantizedMatMul(by_table=True), [Q, t(6, 5, dtype=DType.INT16), t(5)], "needs a gain"),
-    (QuantizedLstm(2, ((Relu(),),) * 3, 9), [t(1, 3, 8), R, t(1, 8)], "no table"),
-    (QuantizedLstm(2, TABLES, 9), [t(1, 3, 9), R, t(1, 8)], "projected inputs"),
-    (QuantizedLstm(2, TABLES, 2**15), [t(1, 3, 8), R, t(1, 8)], "bound 32768"),
+    (QuantizedLstm(2, ((Relu(),),) * 3, 9), [t(1, 3, 8), QR, t(1, 8)], "no table"),
+    (QuantizedLstm(2, TABLES, 9), [t(1, 3, 9), QR, t(1, 8)], "projected inputs"),
+    (QuantizedLstm(2, TABLES, 2**15), [t(1, 3, 8), QR, t(1, 8)], "bound 32768"),
     (conv(), [None, t(3, 3, 6, 5), t(5)], "takes 2 to 3 inputs, not 2"),
     (conv(), [X, t(3, 3, 6, 5), t(5), t(5)], "takes 2 to 3 inputs, not 4"),
     (conv(), [t(1, 8, 6), t(3, 3, 6, 5)], "input has rank 3, expected 4"),

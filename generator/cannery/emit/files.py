@@ -13,6 +13,7 @@ from cannery.emit.many import Chunk
 from cannery.emit.selftest import render_selftest
 from cannery.emit.source import Source, render_model
 from cannery.emit.steps import Call
+from cannery.ops.recurrent.base import Recurrent
 from cannery.resources import runtime_include_dir
 from cannery.target.compiler import private_flags
 
@@ -25,6 +26,9 @@ OPENMP_FLAG = "-fopenmp"
 
 #: What is copied where a network may use several cores.
 PARALLEL_HEADERS = ("parallel.h", "pthread_pool.h")
+
+#: What is copied where a network may be one that reads sequences: decoding, for whom it serves.
+SEQUENCE_HEADERS = ("ctc.h",)
 
 RUNTIME_HEADERS_ALWAYS = ("cannery.h", "vec_scalar.h")
 _INCLUDES = {
@@ -87,6 +91,8 @@ def headers(source: Source) -> list[str]:
         found.add("vec_table.h")
     if source.parallel:
         found |= {*PARALLEL_HEADERS}
+    if any(isinstance(node.op, Recurrent) for node in source.graph.nodes):
+        found |= {*SEQUENCE_HEADERS}
     if source.scalar_math:
         found.add("scalar_math.h")
     return sorted(found)
