@@ -86,6 +86,11 @@ class Options:
         for name in ("dims", "input_dtype", "rename", "state"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
+    @property
+    def form(self) -> str:
+        """What tells the network's tuning record from that of its float form; empty for that."""
+        return self.quantize.value if self.quantize else ""
+
 
 class Kind(Enum):
     """How often and with what an option is given; CMake's three kinds of keywords."""

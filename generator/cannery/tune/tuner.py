@@ -196,7 +196,7 @@ class Tuner:
         refuse_emulated(self.settings.context, runners[0])
         self.isa = self.toolchain.target.isa
         name = self.toolchain.target.name
-        self.path = record_path(self.options.model, name, self.options.tuning)
+        self.path = record_path(self.options.model, name, self.options.tuning, self.options.form)
         self.context = self.take_record(read_record(self.path))
         self.bench = Bench(self.toolchain, runners, self.context, self.pipeline(runners[0]))
         self.progress.stage("reading the model")

@@ -121,6 +121,12 @@
  * computations and reloaded values out of a block. */
 #define CANNERY_OPAQUE_PTR(p) __asm__("" : "+r"(p))
 #define CANNERY_ASSUME_ALIGNED(p, n) __builtin_assume_aligned((p), (n))
+/* The same for a vector: what is computed of it stays in this order, and in its register. */
+#if defined(__SSE2__)
+#define CANNERY_OPAQUE_VEC(v) __asm__("" : "+v"(v))
+#elif defined(__ARM_NEON)
+#define CANNERY_OPAQUE_VEC(v) __asm__("" : "+w"(v))
+#endif
 #elif defined(_MSC_VER)
 #define CANNERY_UNUSED
 #define CANNERY_INLINE static __forceinline
@@ -139,6 +145,10 @@
 #endif
 #define CANNERY_OPAQUE_PTR(p) ((void)(p))
 #define CANNERY_ASSUME_ALIGNED(p, n) (p)
+#endif
+
+#if !defined(CANNERY_OPAQUE_VEC)
+#define CANNERY_OPAQUE_VEC(v) ((void)(v))
 #endif
 
 #if defined(__GNUC__) && (defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__))
