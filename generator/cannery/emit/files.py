@@ -87,6 +87,8 @@ def headers(source: Source) -> list[str]:
     found = {*RUNTIME_HEADERS_ALWAYS, source.isa.header, *_INCLUDES[source.isa.header]}
     if source.needs_math:
         found |= {h.name for h in runtime_folder().glob("vec_math*.h")}
+    if source.needs_table:
+        found.add("vec_table.h")
     if source.parallel:
         found |= {*PARALLEL_HEADERS}
     if any(isinstance(node.op, Recurrent) for node in source.graph.nodes):
@@ -119,6 +121,7 @@ def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]
         "many_chunks": [_chunk(source, chunk) for chunk in source.many.chunks],
         "workspace_lower_bound": source.workspace.lower_bound,
         **_parallel(source),
+        **_quantization(source),
         "inputs": [_tensor(t) for t in source.inputs],
         "outputs": [_tensor(t) for t in source.outputs],
         "steps": [_step(source, call) for call in source.calls],
@@ -141,6 +144,23 @@ def _chunk(source: Source, chunk: Chunk) -> dict[str, Any]:
             }
             for step in chunk.steps.values()
         ],
+    }
+
+
+def _quantization(source: Source) -> dict[str, Any]:
+    """What became of the network if it was quantised; losses by C name of the output."""
+    facts = source.graph.quantization
+    if facts is None:
+        return {}
+    return {
+        "quantization": {
+            "dtype": facts.dtype.value,
+            "layers": list(facts.layers),
+            "samples": facts.samples,
+            "loss": {t.name: facts.by_output[t.source] for t in source.outputs},
+            "weight_bytes": facts.bytes,
+            "float_weight_bytes": facts.float_bytes,
+        }
     }
 
 
