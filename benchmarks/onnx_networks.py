@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,8 +65,40 @@ def _blstm(*, peepholes: bool) -> Any:
     return helper.make_model(body, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+#: Observations, hidden units, joints.
+_POLICY = (48, 512, 256, 128, 12)
+
+
+def walking_policy() -> Any:
+    """Walking, as reinforcement learning gives it: dense layers 48-512-256-128-12, 190 kMAC."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    rng = np.random.default_rng(11)
+    nodes, weights, last = [], [], "observation"
+    for number, (taken, units) in enumerate(itertools.pairwise(_POLICY)):
+        matrix = rng.standard_normal((units, taken), np.float32) * np.float32((2 / taken) ** 0.5)
+        weights += [
+            numpy_helper.from_array(matrix, f"w{number}"),
+            numpy_helper.from_array(np.full(units, 0.1, np.float32), f"b{number}"),
+        ]
+        hidden = units != _POLICY[-1]
+        product = f"product_{number}" if hidden else "action"
+        inputs = [last, f"w{number}", f"b{number}"]
+        nodes.append(helper.make_node("Gemm", inputs, [product], transB=1))
+        if hidden:
+            last = f"hidden_{number}"
+            nodes.append(helper.make_node("Elu", [product], [last]))
+    value = helper.make_tensor_value_info
+    body = helper.make_graph(
+        nodes, "walking_policy",
+        [value("observation", TensorProto.FLOAT, [1, _POLICY[0]])],
+        [value("action", TensorProto.FLOAT, [1, _POLICY[-1]])], weights,
+    )  # fmt: skip
+    return helper.make_model(body, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
 ONNX_NETWORKS: dict[str, Callable[[], Any]] = {
-    make.__name__: make for make in (blstm, blstm_peepholes)
+    make.__name__: make for make in (blstm, blstm_peepholes, walking_policy)
 }
 
 

@@ -24,6 +24,8 @@ IO_LAYOUTS = ("model", "nhwc", "nchw")
 #: Samples that are computed together at most: beyond, nothing is gained.
 MAX_MANY = 256
 _INPUT_DTYPES = (DType.FLOAT32, DType.UINT8)
+#: What layers may be quantised to.
+QUANTIZED = (DType.INT16,)
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,11 @@ class Options:
     samples that `<name>_run_many` computes together. `parallel` adds functions that run on several
     cores, `openmp` these and a pool of OpenMP's threads. `streaming` asks for the network of one
     step, `state` pairs inputs with the outputs that they are in the next run. `rename` maps tensor
-    names of the model to names in C. `outputs` cuts the network there. `macros` is what the
-    compiler prints for `-dM -E` under the flags in use: the code keeps to what it proves. `cc` to
-    `runner` say how to build and run what is measured. `tuned_by` is what messages advise to make a
-    tuning record.
+    names of the model to names in C. `outputs` cuts the network there. `quantize` asks for integer
+    layers, scaled by what `calibration` shows, where no output loses more than `max_loss`. `macros`
+    is what the compiler prints for `-dM -E` under the flags in use: the code keeps to what it
+    proves. `cc` to `runner` say how to build and run what is measured. `tuned_by` is what messages
+    advise to make a tuning record.
     """
 
     model: Path
@@ -66,6 +69,9 @@ class Options:
     peepholes: Path | None = None
     streaming: bool = False
     variable_length: bool = False
+    quantize: DType | None = None
+    calibration: Path | None = None
+    max_loss: float = 0.1
     state: Mapping[str, str] = field(default_factory=dict)
     rename: Mapping[str, str] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
@@ -201,6 +207,13 @@ def _io_layout(text: str) -> str:
     return text
 
 
+def _quantize(text: str) -> DType:
+    known = {d.value: d for d in QUANTIZED}
+    if text not in known:
+        raise OptionError(f"unknown integer type {text!r}", cure=f"one of: {', '.join(known)}")
+    return known[text]
+
+
 def _isas(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for text in texts for name in text.split(",") if name)
 
@@ -265,6 +278,12 @@ SPECS: tuple[Spec, ...] = (
          "One step of a recurrent network per call, the state with the caller."),
     Spec("variable_length", _FLAG,
          "The number of steps of a recurrent network is a maximum; the length is an argument."),
+    Spec("quantize", _ONE, "Compute dense and recurrent layers with integers: int16.",
+         _quantize, "TYPE"),
+    Spec("calibration", _ONE, "Inputs that tell the ranges: a .npz file, an array for each input.",
+         Path, "FILE", is_path=True),
+    Spec("max_loss", _ONE, "Bound of what an output may lose by --quantize (default: 0.1).",
+         _positive, "E"),
     Spec("state", _MANY, "Input that is, in the next run, what an output was: part of the state.",
          _states, "IN=OUT"),
     Spec("rename", _MANY, "Name of a tensor in C.", _renames, "TENSOR=NAME"),
@@ -301,7 +320,21 @@ def make_options(model: Path, raw: Mapping[str, Any]) -> Options:
         values.setdefault("target", "any")
     options = Options(model=model, **values)
     _check_variable_length(options)
+    _check_quantize(options)
     return options
+
+
+def _check_quantize(options: Options) -> None:
+    """Raise OptionError where only one of two options is given."""
+    if options.quantize and not options.calibration:
+        raise OptionError(
+            "the ranges of the values are not known", where="--quantize",
+            cure="name typical inputs with --calibration FILE.npz",
+        )  # fmt: skip
+    if options.calibration and not options.quantize:
+        raise OptionError(
+            "nothing is quantised", where="--calibration", cure="add --quantize int16"
+        )
 
 
 def _check_variable_length(options: Options) -> None:

@@ -21,6 +21,7 @@ from cannery.ir.verify import verify
 from cannery.layouts import nhwc, planar
 from cannery.options import Options
 from cannery.passes import run_passes
+from cannery.quantization.quantize import quantize
 from cannery.schedule.assign import MODEL_ORDER, assign
 from cannery.schedule.cores import Cores
 from cannery.schedule.printer import format_program, format_steps, format_workspace
@@ -66,7 +67,17 @@ def import_graph(options: Options, dump: Dump | None = None) -> Graph:
     graph = load_model(options)
     if dump:
         dump("import", format_graph(graph, weights=True))
-    return with_times(run_passes(graph, dump))
+    graph = with_times(run_passes(graph, dump))
+    if options.quantize and options.calibration:
+        graph = quantize(graph, options.quantize, options.calibration, options.max_loss)
+        if dump:
+            dump("quantize", format_graph(graph, weights=True))
+    return graph
+
+
+def judge_graph(options: Options) -> Graph:
+    """What the generated network has to compute: the model, or what it was quantised to."""
+    return import_graph(options) if options.quantize else load_model(options)
 
 
 def _import_options(options: Options) -> ImportOptions:

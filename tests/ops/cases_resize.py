@@ -16,6 +16,7 @@ CASES: dict[str, tuple[tuple[int, int, int, int], Resize, str]] = {
     "down_nearest": ((1, 9, 11, 6), Resize("nearest", (4, 5)), "add"),
     "one_pixel": ((1, 5, 4, 33), Resize("linear", (1, 1), "pytorch_half_pixel"), ""),
     "one_channel": ((1, 4, 7, 1), Resize("linear", (7, 20)), "relu"),
+    "many_channels": ((1, 2, 3, 149), Resize("linear", (3, 5)), "scale add"),
     "same_width": ((1, 4, 7, 5), Resize("linear", (8, 7), scales=(2.0, 1.0)), ""),
 }
 for _coordinate in COORDINATES:

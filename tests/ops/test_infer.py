@@ -30,6 +30,10 @@ from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Slice, Transpose
 from cannery.ops.normalization.op import BatchNormalization, GroupNormalization, LayerNormalization
+from cannery.ops.quantized.arithmetic import QuantizedOp
+from cannery.ops.quantized.lstm import QuantizedLstm
+from cannery.ops.quantized.matmul import QuantizedMatMul
+from cannery.ops.quantized.scale import Quantize
 from cannery.ops.recurrent.op import Gru, Lstm, Rnn
 from cannery.ops.reduce.op import (
     ReduceL1,
@@ -154,8 +158,20 @@ def test_shapes(op: Op, inputs: list[TensorType | None], expected: TensorType) -
     assert op.infer(*inputs) == (expected,)
 
 
+Q, QR = t(2, 6, dtype=DType.INT16), t(1, 2, 8, dtype=DType.INT16)
+TABLES = ((Sigmoid(),), (HardSigmoid(),), (Sigmoid(),))
+
 ERRORS: list[tuple[Op, list[TensorType | None], str]] = [
     (conv(), [X], "takes 2 to 3 inputs, not 1"),
+    (Quantize(300, DType.INT8), [X, t()], "bound 300"),
+    (Quantize(3, DType.INT32), [X, t()], "to int32"),
+    (QuantizedMatMul(), [X, t(6, 5), t(5)], "float32.* times"),
+    (QuantizedMatMul(bound=40000), [Q, t(6, 5, dtype=DType.INT16), t(5)], "bound 40000 of int16"),
+    (QuantizedMatMul(), [Q, t(7, 5, dtype=DType.INT16), t(5)], "times"),
+    (QuantizedMatMul(by_table=True), [Q, t(6, 5, dtype=DType.INT16), t(5)], "needs a gain"),
+    (QuantizedLstm(2, ((Relu(),),) * 3, 9), [t(1, 3, 8), QR, t(1, 8)], "no table"),
+    (QuantizedLstm(2, TABLES, 9), [t(1, 3, 9), QR, t(1, 8)], "projected inputs"),
+    (QuantizedLstm(2, TABLES, 2**15), [t(1, 3, 8), QR, t(1, 8)], "bound 32768"),
     (conv(), [None, t(3, 3, 6, 5), t(5)], "takes 2 to 3 inputs, not 2"),
     (conv(), [X, t(3, 3, 6, 5), t(5), t(5)], "takes 2 to 3 inputs, not 4"),
     (conv(), [t(1, 8, 6), t(3, 3, 6, 5)], "input has rank 3, expected 4"),
@@ -345,6 +361,6 @@ def test_registry_names_every_class_once() -> None:
     assert list(ops) == sorted(ops)
     assert all(name == cls.__name__ for name, cls in ops.items())
     tested = {type(op).__name__ for op, *_ in [*SHAPES, *ERRORS]}
-    elsewhere = (Elementwise, ScalarOp)
+    elsewhere = (Elementwise, ScalarOp, QuantizedOp)
     untested = {n for n, c in ops.items() if n not in tested and not issubclass(c, elsewhere)}
     assert not untested

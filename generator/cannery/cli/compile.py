@@ -74,6 +74,13 @@ def command(
             f"{options.name} is limited to SSE2, as the compiler's flags allow no more; "
             "-march=native, a toolchain file or TARGET make it faster"
         )
+    facts = compiled.source.graph.quantization
+    if facts is not None:
+        losses = ", ".join(f"{name} {loss:.2g}" for name, loss in facts.losses)
+        note(
+            f"{len(facts.layers)} layers of {facts.dtype.value}, {facts.bytes} bytes of constants "
+            f"instead of {facts.float_bytes}; loss: {losses}"
+        )
     for text in provenance_notes(options):
         remark(text)
     if as_json:

@@ -22,7 +22,7 @@ from cannery.execution.samples import (
 )
 from cannery.ir.orders import from_model, model_type
 from cannery.options import make_options
-from cannery.pipeline import compile_model, load_model
+from cannery.pipeline import compile_model, judge_graph
 from cannery.target.toolchain import find_toolchain
 
 
@@ -74,7 +74,7 @@ def command(
     expected = (
         _from_file(source, against, source.graph.outputs)
         if against
-        else reference_outputs(load_model(options), samples)
+        else reference_outputs(judge_graph(options), samples)
     )
     if len(expected) != len(samples):
         raise OptionError(

@@ -13,6 +13,7 @@ from cannery.emit.many import Chunk
 from cannery.emit.selftest import render_selftest
 from cannery.emit.source import Source, render_model
 from cannery.emit.steps import Call
+from cannery.ops.recurrent.base import Recurrent
 from cannery.resources import runtime_include_dir
 from cannery.target.compiler import private_flags
 
@@ -25,6 +26,9 @@ OPENMP_FLAG = "-fopenmp"
 
 #: What is copied where a network may use several cores.
 PARALLEL_HEADERS = ("parallel.h", "pthread_pool.h")
+
+#: What is copied where a network may be one that reads sequences: decoding, for whom it serves.
+SEQUENCE_HEADERS = ("ctc.h",)
 
 RUNTIME_HEADERS_ALWAYS = ("cannery.h", "vec_scalar.h")
 _INCLUDES = {
@@ -83,8 +87,12 @@ def headers(source: Source) -> list[str]:
     found = {*RUNTIME_HEADERS_ALWAYS, source.isa.header, *_INCLUDES[source.isa.header]}
     if source.needs_math:
         found |= {h.name for h in runtime_folder().glob("vec_math*.h")}
+    if source.needs_table:
+        found.add("vec_table.h")
     if source.parallel:
         found |= {*PARALLEL_HEADERS}
+    if any(isinstance(node.op, Recurrent) for node in source.graph.nodes):
+        found |= {*SEQUENCE_HEADERS}
     if source.scalar_math:
         found.add("scalar_math.h")
     return sorted(found)
@@ -113,6 +121,7 @@ def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]
         "many_chunks": [_chunk(source, chunk) for chunk in source.many.chunks],
         "workspace_lower_bound": source.workspace.lower_bound,
         **_parallel(source),
+        **_quantization(source),
         "inputs": [_tensor(t) for t in source.inputs],
         "outputs": [_tensor(t) for t in source.outputs],
         "steps": [_step(source, call) for call in source.calls],
@@ -135,6 +144,23 @@ def _chunk(source: Source, chunk: Chunk) -> dict[str, Any]:
             }
             for step in chunk.steps.values()
         ],
+    }
+
+
+def _quantization(source: Source) -> dict[str, Any]:
+    """What became of the network if it was quantised; losses by C name of the output."""
+    facts = source.graph.quantization
+    if facts is None:
+        return {}
+    return {
+        "quantization": {
+            "dtype": facts.dtype.value,
+            "layers": list(facts.layers),
+            "samples": facts.samples,
+            "loss": {t.name: facts.by_output[t.source] for t in source.outputs},
+            "weight_bytes": facts.bytes,
+            "float_weight_bytes": facts.float_bytes,
+        }
     }
 
 

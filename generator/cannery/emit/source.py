@@ -172,6 +172,11 @@ class Source:
         return any(kernel.needs_math for kernel in kernels)
 
     @property
+    def needs_table(self) -> bool:
+        kernels = (*(c.kernel for c in self.calls), *self.many.kernels)
+        return any(kernel.needs_table for kernel in kernels)
+
+    @property
     def scalar_math(self) -> bool:
         return any(c.kernel.scalar_math for c in self.calls)
 

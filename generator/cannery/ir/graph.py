@@ -69,12 +69,34 @@ class Length:
 
 
 @dataclass(frozen=True)
+class Quantization:
+    """What became of a network whose layers were quantised.
+
+    `losses`: of each output max|y - f| / max|f| against the float network on the `samples` of
+    calibration. `layers` are those that are integer, the bytes those of all weights.
+    """
+
+    dtype: DType
+    samples: int
+    losses: tuple[tuple[str, float], ...]
+    layers: tuple[str, ...]
+    float_bytes: int
+    bytes: int
+
+    @property
+    def by_output(self) -> dict[str, float]:
+        """The losses by output."""
+        return dict(self.losses)
+
+
+@dataclass(frozen=True)
 class Graph:
     """An immutable network. `types` covers inputs, constants and every node's outputs.
 
     `channels_first` names the inputs and outputs that are images with channels first in the model,
     `files` are those that were read beside the model's own. `states` are the last inputs and
     outputs, in their order. `length`: if its sequences need not have all of their steps.
+    `quantization`: if layers were made integer.
     """
 
     name: str
@@ -87,6 +109,7 @@ class Graph:
     files: tuple[Path, ...] = ()
     states: tuple[State, ...] = ()
     length: Length | None = None
+    quantization: Quantization | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", MappingProxyType(dict(self.types)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cannery.ir.graph import Graph, Node
+from cannery.ops.quantized.arithmetic import QuantizedOp
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.windows import convolution_form
 from cannery.ops.shared import epilogue
@@ -97,7 +98,7 @@ def _may_fuse(graph: Graph, node: Node) -> bool:
     not where it reads again what it wrote.
     """
     apart = ("Reshape", "Identity", "Concat", "Lstm", "Gru", "Rnn")
-    plain = isinstance(node.op, ScalarOp) or convolution_form(graph, node) is not None
+    plain = isinstance(node.op, ScalarOp | QuantizedOp) or convolution_form(graph, node) is not None
     return node.op.kind not in apart and not plain
 
 

@@ -17,7 +17,7 @@ from cannery.execution.samples import reference_outputs, seeded_samples
 from cannery.ir.evaluate import evaluate_all
 from cannery.ir.tensor import TensorType
 from cannery.options import Options
-from cannery.pipeline import import_graph, io_order, load_model
+from cannery.pipeline import import_graph, io_order, judge_graph
 from cannery.schedule.program import Choice, Step
 from cannery.target.runner import Origin, Runner, host_cpu_name
 from cannery.target.toolchain import Toolchain, find_toolchain, resolve_target
@@ -379,7 +379,7 @@ class Tuner:
         self.progress.stage("confirming whole networks")
         macs = max(sum(u.step.macs(self.graph) for u in self.units if not u.step.parts), 1)
         self.samples = seeded_samples(self.graph)[: max(REFERENCE_MACS // macs, 1)]
-        expected = reference_outputs(load_model(self.options), self.samples)
+        expected = reference_outputs(judge_graph(self.options), self.samples)
         self.judge = judge = Judge(
             self.graph, self.units, self.toolchain, self.bench.runners[0], self.order,
             self.samples, expected, self.context,

@@ -669,4 +669,80 @@ CANNERY_INLINE i32x4 i32x4_dot2_s16(s16x8 a, s16x8 b, i32x4 acc)
 #endif
 }
 
+/* Pairs lie apart: the first numbers of four pairs, then the second ones. */
+typedef int16x8_t p16x4;
+
+CANNERY_INLINE i32x4 i32x4_zero(void)
+{
+    return vdupq_n_s32(0);
+}
+
+CANNERY_INLINE i32x4 i32x4_sra14(i32x4 a)
+{
+    return vshrq_n_s32(a, 14);
+}
+
+CANNERY_INLINE i32x4 i32x4_lookup(const int32_t *table, i32x4 k)
+{
+    int32x4_t v = vdupq_n_s32(table[vgetq_lane_s32(k, 0)]);
+    v = vld1q_lane_s32(table + vgetq_lane_s32(k, 1), v, 1);
+    v = vld1q_lane_s32(table + vgetq_lane_s32(k, 2), v, 2);
+    return vld1q_lane_s32(table + vgetq_lane_s32(k, 3), v, 3);
+}
+
+CANNERY_INLINE i32x4 i32x4_interpolate(i32x4 entry, i32x4 fraction)
+{
+    const int16x4_t base = vshrn_n_s32(entry, 16), delta = vmovn_s32(entry);
+    return vmlal_s16(vshll_n_s16(base, 14), delta, vmovn_s32(fraction));
+}
+
+CANNERY_INLINE p16x4 p16x4_load(const int16_t *p)
+{
+    return vld1q_s16(p);
+}
+
+CANNERY_INLINE p16x4 p16x4_load1(const int16_t *p)
+{
+    return vcombine_s16(vld1_dup_s16(p), vld1_dup_s16(p + 1));
+}
+
+CANNERY_INLINE p16x4 p16x4_half1(const int16_t *p)
+{
+    return vcombine_s16(vld1_dup_s16(p), vdup_n_s16(0));
+}
+
+CANNERY_INLINE i32x4 i32x4_dot(p16x4 a, p16x4 b, i32x4 acc)
+{
+#if defined(__aarch64__)
+    return vmlal_high_s16(vmlal_s16(acc, vget_low_s16(a), vget_low_s16(b)), a, b);
+#else
+    acc = vmlal_s16(acc, vget_low_s16(a), vget_low_s16(b));
+    return vmlal_s16(acc, vget_high_s16(a), vget_high_s16(b));
+#endif
+}
+
+CANNERY_INLINE f32x4 f32x4_load_s16(const int16_t *p)
+{
+    return vcvtq_f32_s32(vmovl_s16(vld1_s16(p)));
+}
+
+CANNERY_INLINE void f32x4_store_s16(int16_t *p, f32x4 v)
+{
+    vst1_s16(p, vqmovn_s32(f32x4_to_i32_round(v)));
+}
+
+CANNERY_INLINE f32x4 f32x4_load_s16_n(const int16_t *p, int n)
+{
+    int16_t words[4] = {0};
+    memcpy(words, p, (size_t)n * sizeof *p);
+    return f32x4_load_s16(words);
+}
+
+CANNERY_INLINE void f32x4_store_s16_n(int16_t *p, f32x4 v, int n)
+{
+    int16_t words[4];
+    f32x4_store_s16(words, v);
+    memcpy(p, words, (size_t)n * sizeof *p);
+}
+
 #endif

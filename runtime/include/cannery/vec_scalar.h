@@ -35,6 +35,7 @@
  *   T_load_u8_n(p, n), T_load_i8_n(p, n)  likewise for i < n, other lanes 0
  *   T_store_u8(p, v), T_store_i8(p, v)    round to nearest even, saturate; NaN
  *                                         stores 0; also _n(p, v, n)
+ *   T_load_s16, T_store_s16 and with _n   the same for int16
  *   T_zero(), T_set1(x)
  *
  * Between lanes
@@ -66,8 +67,19 @@
  *   T_from_i32(k)           nearest float
  *   T_as_i32(v), I_as_f32(k)  the same bits
  *   I_load, I_store, I_set1, I_add, I_sub (wrap), I_and, I_or, I_xor, I_min, I_max
- *   I_shl23, I_shr23 (zeros come in), I_sra23, I_sra1 (sign comes in)
+ *   I_zero, I_shl23, I_shr23 (zeros come in), I_sra23, I_sra14, I_sra1 (sign comes in)
  *   T_pow2i(k)              2^k for -126 <= k <= 127; 0 for k = -127
+ *   I_lookup(table, k)      table[k[i]]
+ *   I_interpolate(e, f)     e[i] holds int16 base (high half) and slope (low half):
+ *                           base * 2^14 + slope * f[i], 0 <= f[i] < 2^14
+ *
+ * Products of int16, P = p16xL (L pairs of int16)
+ *   P_load(p)               2L numbers as `pack_pairs` lays them out: pair by pair on
+ *                           x86, on NEON the first ones of all pairs, then the second;
+ *                           p is a multiple of 4L bytes (16 at least)
+ *   P_load1(p)              every pair = p[0], p[1]
+ *   P_half1(p)              every pair = p[0], 0
+ *   I_dot(P a, P b, I acc)  acc[i] + the product of pairs i; must not leave int32
  *
  * Four lanes only
  *   f32x4_transpose4(&a, &b, &c, &d)      rows become columns, in place
@@ -605,6 +617,76 @@ CANNERY_INLINE void f32x1_store_i8_n(int8_t *p, f32x1 v, int n)
 {
     if (n > 0) {
         f32x1_store_i8(p, v);
+    }
+}
+
+/* ---- int16 ------------------------------------------------------------- */
+
+typedef struct {
+    int16_t first, second;
+} p16x1;
+
+CANNERY_INLINE i32x1 i32x1_zero(void)
+{
+    return 0;
+}
+
+CANNERY_INLINE i32x1 i32x1_sra14(i32x1 a)
+{
+    return a >> 14;
+}
+
+CANNERY_INLINE i32x1 i32x1_lookup(const int32_t *table, i32x1 k)
+{
+    return table[k];
+}
+
+CANNERY_INLINE i32x1 i32x1_interpolate(i32x1 entry, i32x1 fraction)
+{
+    return (entry >> 16) * 16384 + (int16_t)(entry & 0xffff) * fraction;
+}
+
+CANNERY_INLINE p16x1 p16x1_load(const int16_t *p)
+{
+    const p16x1 pair = {p[0], p[1]};
+    return pair;
+}
+
+CANNERY_INLINE p16x1 p16x1_load1(const int16_t *p)
+{
+    return p16x1_load(p);
+}
+
+CANNERY_INLINE p16x1 p16x1_half1(const int16_t *p)
+{
+    const p16x1 pair = {p[0], 0};
+    return pair;
+}
+
+CANNERY_INLINE i32x1 i32x1_dot(p16x1 a, p16x1 b, i32x1 acc)
+{
+    return acc + a.first * b.first + a.second * b.second;
+}
+
+CANNERY_INLINE f32x1 f32x1_load_s16(const int16_t *p)
+{
+    return (float)p[0];
+}
+
+CANNERY_INLINE f32x1 f32x1_load_s16_n(const int16_t *p, int n)
+{
+    return n > 0 ? (float)p[0] : 0.0f;
+}
+
+CANNERY_INLINE void f32x1_store_s16(int16_t *p, f32x1 v)
+{
+    p[0] = (int16_t)f32x1_to_i32_round(f32x1_saturate(v, -32768.0f, 32767.0f));
+}
+
+CANNERY_INLINE void f32x1_store_s16_n(int16_t *p, f32x1 v, int n)
+{
+    if (n > 0) {
+        f32x1_store_s16(p, v);
     }
 }
 

@@ -625,4 +625,80 @@ CANNERY_INLINE i32x4 i32x4_dot2_s16(s16x8 a, s16x8 b, i32x4 acc)
     return _mm_add_epi32(acc, _mm_madd_epi16(a, b));
 }
 
+typedef __m128i p16x4;
+
+CANNERY_INLINE i32x4 i32x4_zero(void)
+{
+    return _mm_setzero_si128();
+}
+
+CANNERY_INLINE i32x4 i32x4_sra14(i32x4 a)
+{
+    return _mm_srai_epi32(a, 14);
+}
+
+CANNERY_INLINE i32x4 i32x4_lookup(const int32_t *table, i32x4 k)
+{
+    int32_t index[4];
+    i32x4_store(index, k);
+    return _mm_setr_epi32(table[index[0]], table[index[1]], table[index[2]], table[index[3]]);
+}
+
+CANNERY_INLINE i32x4 i32x4_interpolate(i32x4 entry, i32x4 fraction)
+{
+    return _mm_madd_epi16(entry, _mm_or_si128(fraction, _mm_set1_epi32(0x40000000)));
+}
+
+CANNERY_INLINE p16x4 p16x4_load(const int16_t *p)
+{
+    return _mm_load_si128((const __m128i *)(const void *)p);
+}
+
+CANNERY_INLINE p16x4 p16x4_load1(const int16_t *p)
+{
+    int32_t pair;
+    memcpy(&pair, p, sizeof pair);
+    return _mm_set1_epi32(pair);
+}
+
+CANNERY_INLINE p16x4 p16x4_half1(const int16_t *p)
+{
+    return _mm_set1_epi32((uint16_t)p[0]);
+}
+
+CANNERY_INLINE i32x4 i32x4_dot(p16x4 a, p16x4 b, i32x4 acc)
+{
+#if defined(__AVX512VNNI__) && defined(__AVX512VL__)
+    return _mm_dpwssd_epi32(acc, a, b);
+#else
+    return _mm_add_epi32(acc, _mm_madd_epi16(a, b));
+#endif
+}
+
+CANNERY_INLINE f32x4 f32x4_load_s16(const int16_t *p)
+{
+    const __m128i words = _mm_loadl_epi64((const __m128i *)(const void *)p);
+    return _mm_cvtepi32_ps(_mm_srai_epi32(_mm_unpacklo_epi16(words, words), 16));
+}
+
+CANNERY_INLINE void f32x4_store_s16(int16_t *p, f32x4 v)
+{
+    const __m128i k = f32x4_to_i32_saturate(v, -32768.0f, 32767.0f);
+    _mm_storel_epi64((__m128i *)(void *)p, _mm_packs_epi32(k, k));
+}
+
+CANNERY_INLINE f32x4 f32x4_load_s16_n(const int16_t *p, int n)
+{
+    int16_t words[4] = {0};
+    memcpy(words, p, (size_t)n * sizeof *p);
+    return f32x4_load_s16(words);
+}
+
+CANNERY_INLINE void f32x4_store_s16_n(int16_t *p, f32x4 v, int n)
+{
+    int16_t words[4];
+    f32x4_store_s16(words, v);
+    memcpy(p, words, (size_t)n * sizeof *p);
+}
+
 #endif

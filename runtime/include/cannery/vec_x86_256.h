@@ -495,4 +495,81 @@ CANNERY_INLINE void f32x8_store_i8_n(int8_t *p, f32x8 v, int n)
     memcpy(p, bytes, (size_t)n);
 }
 
+/* ---- int16 ------------------------------------------------------------- */
+
+typedef __m256i p16x8;
+
+CANNERY_INLINE i32x8 i32x8_zero(void)
+{
+    return _mm256_setzero_si256();
+}
+
+CANNERY_INLINE i32x8 i32x8_sra14(i32x8 a)
+{
+    return _mm256_srai_epi32(a, 14);
+}
+
+CANNERY_INLINE i32x8 i32x8_lookup(const int32_t *table, i32x8 k)
+{
+    return _mm256_i32gather_epi32((const int *)table, k, 4);
+}
+
+CANNERY_INLINE i32x8 i32x8_interpolate(i32x8 entry, i32x8 fraction)
+{
+    return _mm256_madd_epi16(entry, _mm256_or_si256(fraction, _mm256_set1_epi32(0x40000000)));
+}
+
+CANNERY_INLINE p16x8 p16x8_load(const int16_t *p)
+{
+    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+}
+
+CANNERY_INLINE p16x8 p16x8_load1(const int16_t *p)
+{
+    int32_t pair;
+    memcpy(&pair, p, sizeof pair);
+    return _mm256_set1_epi32(pair);
+}
+
+CANNERY_INLINE p16x8 p16x8_half1(const int16_t *p)
+{
+    return _mm256_set1_epi32((uint16_t)p[0]);
+}
+
+CANNERY_INLINE i32x8 i32x8_dot(p16x8 a, p16x8 b, i32x8 acc)
+{
+#if defined(__AVX512VNNI__) && defined(__AVX512VL__)
+    return _mm256_dpwssd_epi32(acc, a, b);
+#else
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(a, b));
+#endif
+}
+
+CANNERY_INLINE f32x8 f32x8_load_s16(const int16_t *p)
+{
+    return _mm256_cvtepi32_ps(
+        _mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+}
+
+CANNERY_INLINE void f32x8_store_s16(int16_t *p, f32x8 v)
+{
+    const __m128i lo = f32x4_to_i32_saturate(f32x8_lo(v), -32768.0f, 32767.0f);
+    const __m128i hi = f32x4_to_i32_saturate(f32x8_hi(v), -32768.0f, 32767.0f);
+    _mm_storeu_si128((__m128i *)(void *)p, _mm_packs_epi32(lo, hi));
+}
+
+CANNERY_INLINE f32x8 f32x8_load_s16_n(const int16_t *p, int n)
+{
+    int16_t words[8] = {0};
+    memcpy(words, p, (size_t)n * sizeof *p);
+    return f32x8_load_s16(words);
+}
+
+CANNERY_INLINE void f32x8_store_s16_n(int16_t *p, f32x8 v, int n)
+{
+    int16_t words[8];
+    f32x8_store_s16(words, v);
+    memcpy(p, words, (size_t)n * sizeof *p);
+}
+
 #endif

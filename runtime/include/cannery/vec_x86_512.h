@@ -445,4 +445,85 @@ CANNERY_INLINE void f32x16_store_i8_n(int8_t *p, f32x16 v, int n)
     _mm_mask_storeu_epi8(p, m32x16_first_n(n), f32x16_to_bytes(v, -128.0f, 127.0f));
 }
 
+/* ---- int16 ------------------------------------------------------------- */
+
+typedef __m512i p16x16;
+
+CANNERY_INLINE i32x16 i32x16_zero(void)
+{
+    return _mm512_setzero_si512();
+}
+
+CANNERY_INLINE i32x16 i32x16_sra14(i32x16 a)
+{
+    return _mm512_srai_epi32(a, 14);
+}
+
+CANNERY_INLINE i32x16 i32x16_lookup(const int32_t *table, i32x16 k)
+{
+    return _mm512_i32gather_epi32(k, (const void *)table, 4);
+}
+
+CANNERY_INLINE i32x16 i32x16_interpolate(i32x16 entry, i32x16 fraction)
+{
+    return _mm512_madd_epi16(entry, _mm512_or_si512(fraction, _mm512_set1_epi32(0x40000000)));
+}
+
+CANNERY_INLINE p16x16 p16x16_load(const int16_t *p)
+{
+    return _mm512_loadu_si512((const void *)p);
+}
+
+CANNERY_INLINE p16x16 p16x16_load1(const int16_t *p)
+{
+    int32_t pair;
+    memcpy(&pair, p, sizeof pair);
+    return _mm512_set1_epi32(pair);
+}
+
+CANNERY_INLINE p16x16 p16x16_half1(const int16_t *p)
+{
+    return _mm512_set1_epi32((uint16_t)p[0]);
+}
+
+CANNERY_INLINE i32x16 i32x16_dot(p16x16 a, p16x16 b, i32x16 acc)
+{
+#if defined(__AVX512VNNI__)
+    return _mm512_dpwssd_epi32(acc, a, b);
+#else
+    return _mm512_add_epi32(acc, _mm512_madd_epi16(a, b));
+#endif
+}
+
+CANNERY_INLINE f32x16 f32x16_load_s16(const int16_t *p)
+{
+    return _mm512_cvtepi32_ps(
+        _mm512_cvtepi16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p)));
+}
+
+CANNERY_INLINE f32x16 f32x16_load_s16_n(const int16_t *p, int n)
+{
+    const __m256i words = _mm256_maskz_loadu_epi16(m32x16_first_n(n), p);
+    return _mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(words));
+}
+
+/* The sixteen numbers of v, rounded and saturated; a NaN lane is masked to 0. */
+CANNERY_INLINE __m256i f32x16_to_words(f32x16 v)
+{
+    const __m512 x = _mm512_maskz_mov_ps(f32x16_eq(v, v), v);
+    const __m512 bounded =
+        _mm512_min_ps(_mm512_max_ps(x, _mm512_set1_ps(-32768.0f)), _mm512_set1_ps(32767.0f));
+    return _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(bounded));
+}
+
+CANNERY_INLINE void f32x16_store_s16(int16_t *p, f32x16 v)
+{
+    _mm256_storeu_si256((__m256i *)(void *)p, f32x16_to_words(v));
+}
+
+CANNERY_INLINE void f32x16_store_s16_n(int16_t *p, f32x16 v, int n)
+{
+    _mm256_mask_storeu_epi16(p, m32x16_first_n(n), f32x16_to_words(v));
+}
+
 #endif

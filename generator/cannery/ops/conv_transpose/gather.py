@@ -115,6 +115,7 @@ def _halo(graph: Graph, step: Step) -> Halo:
     for axis, (size, out) in enumerate(((ih, oh), (iw, ow))):
         stride = op.strides[axis]
         taps = _axis_taps(stride, op.pads[axis][0], op.dilations[axis], kernel[axis])
-        read = [o // stride + at for o in range(out) for at, _ in taps[o % stride]]
+        ends = {*range(min(stride, out)), *range(max(out - stride, 0), out)}  # of every phase
+        read = [o // stride + at for o in ends for at, _ in taps[o % stride]]
         sides += [max(-min(read, default=0), 0), max(max(read, default=0) - size + 1, 0)]
     return Halo(*sides)

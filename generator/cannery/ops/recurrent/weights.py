@@ -52,9 +52,13 @@ def cell_blocks(op: Recurrent, params: Params, isa: Isa) -> tuple[Block, ...]:
 
 def gate_blocks(op: Recurrent, part: Pass, params: Params, isa: Isa) -> tuple[Block, ...]:
     """The same blocks with the vectors of all gates: gate by gate, `len(vecs) / gates` of each."""
-    count = len(part.gates)
+    return with_gates(cell_blocks(op, params, isa), len(part.gates))
+
+
+def with_gates(cells: Sequence[Block], count: int) -> tuple[Block, ...]:
+    """Blocks of cells with the vectors of `count` gates, one gate after the other."""
     found = []
-    for block in cell_blocks(op, params, isa):
+    for block in cells:
         vecs = tuple(
             Vec(g * block.valid + v.start, v.lanes, v.valid, g * block.width + v.packed)
             for g in range(count)
@@ -126,11 +130,16 @@ def block_weights(
     op: Recurrent, part: Pass, blocks: Sequence[Block], r: NDArray[np.float32], *, rotate: int
 ) -> NDArray[np.float32]:
     """r[H,G*H] as [block][k][gate][lanes]."""
-    h, count = op.cells, len(part.gates)
+    columns = gate_columns(op.cells, part.gates, blocks)
+    return gemm.pack_blocks(np.ascontiguousarray(r[:, columns]), blocks, rotate=rotate)
+
+
+def gate_columns(cells: int, gates: Sequence[int], blocks: Sequence[Block]) -> list[int]:
+    """The columns of r[H,G*H] in the order of blocks with the vectors of some gates."""
     columns: list[int] = []
     for block in blocks:
-        cells = block.valid // count
+        valid = block.valid // len(gates)
         for number in range(block.count):
-            first = block.channel // count + number * cells
-            columns += [gate * h + first + i for gate in part.gates for i in range(cells)]
-    return gemm.pack_blocks(np.ascontiguousarray(r[:, columns]), blocks, rotate=rotate)
+            first = block.channel // len(gates) + number * valid
+            columns += [gate * cells + first + i for gate in gates for i in range(valid)]
+    return columns

@@ -11,17 +11,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cannery.emit.environment import input_name, render
+from cannery.emit.environment import input_name, offset, render
 from cannery.ir.graph import Graph
 from cannery.layouts import Layout, Want
 from cannery.ops.resize.op import Resize
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, signature
-from cannery.ops.shared.lanes import split_lanes
+from cannery.ops.shared.lanes import Cut, vector_runs
 from cannery.schedule.cost import stream_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
+
+#: Up to so many equal vectors are written out; more are a loop.
+UNROLLED = 8
 
 
 @schedule
@@ -52,7 +55,7 @@ class ResizeDirectC(Schedule):
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         type_ = graph.types[step.output]
-        vectors = split_lanes(type_.shape[-1], isa, int(params["lanes"]))
+        vectors = Cut.of(type_.shape[-1], isa, int(params["lanes"]))
         pixels = type_.elements / type_.shape[-1]
         linear = isinstance(step.anchor.op, Resize) and step.anchor.op.mode == "linear"
         loads, work = (6.0, 6.0) if linear else (1.0, 0.0)
@@ -73,9 +76,10 @@ class ResizeDirectC(Schedule):
             x=x,
             y=y,
             linear=op.mode == "linear",
-            vecs=split_lanes(y.shape[2], job.isa, int(job.params["lanes"])),
+            runs=vector_runs(y.shape[2], job.isa, int(job.params["lanes"])),
+            unrolled=UNROLLED,
             ep=ep,
-            tensor=lambda start: lambda k: _residual(k, job.inputs[k], start),
+            tensor=lambda at: lambda k: _residual(k, job.inputs[k], at),
             symbol=job.symbol,
             describe=describe(job),
             signature=signature(job, band=True),
@@ -83,9 +87,9 @@ class ResizeDirectC(Schedule):
         return Kernel(code, (*constants, *ep.constants), band=1, needs_math=ep.needs_math)
 
 
-def _residual(k: int, layout: Layout, start: int) -> str:
-    at = f"oh * {layout.row} + ow * {layout.col} + {layout.origin + start}"
-    return f"{input_name(k)} + ({at})"
+def _residual(k: int, layout: Layout, at: str) -> str:
+    pixel = f"oh * {layout.row} + ow * {layout.col}{offset(layout.origin)}"
+    return f"{input_name(k)} + ({pixel}{at})"
 
 
 def _tables(job: Job, op: Resize, axis: int, name: str, size: int, stride: int) -> list[ConstArray]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cannery.emit.environment import offset
 from cannery.ops.shared.axes import balanced
-from cannery.ops.shared.lanes import Vec, split_lanes
+from cannery.ops.shared.lanes import Cut, Vec
 from cannery.schedule.cost import (
     CORE,
     L1_BYTES,
@@ -102,24 +102,30 @@ def make_blocks(
     columns: int, isa: Isa, lanes: int, nr: int, k: int, *, partial: bool = True
 ) -> tuple[Block, ...]:
     """Columns cut into vectors no wider than `lanes`, and those into even groups of up to `nr`."""
-    vectors = split_lanes(columns, isa, lanes, partial=partial)
+    vectors = Cut.of(columns, isa, lanes, partial=partial)
     blocks: list[Block] = []
     weight = 0
     for size, count, first in balanced(len(vectors), nr):
-        for at in range(first, first + size * count, size):
-            group = vectors[at : at + size]
-            vecs = tuple(
-                Vec(v.start - group[0].start, v.lanes, v.valid, v.packed - group[0].packed)
-                for v in group
-            )
+        for at, repeats in _like_groups(vectors, size, count, first):
+            group = [vectors[k] for k in range(at, at + size)]
+            start, packed = group[0].start, group[0].packed
+            vecs = tuple(Vec(v.start - start, v.lanes, v.valid, v.packed - packed) for v in group)
             width = sum(v.lanes for v in group)
             if blocks and blocks[-1].vecs == vecs and all(v.full for v in vecs):
                 last = blocks[-1]
-                blocks[-1] = Block(vecs, last.channel, width, last.weight, last.count + 1)
+                joined = last.count + repeats
+                blocks[-1] = Block(vecs, last.channel, width, last.weight, joined)
             else:
-                blocks.append(Block(vecs, group[0].start, width, weight, 1))
-            weight += width * k
+                blocks.append(Block(vecs, start, width, weight, repeats))
+            weight += repeats * width * k
     return tuple(blocks)
+
+
+def _like_groups(vectors: Cut, size: int, count: int, first: int) -> list[tuple[int, int]]:
+    """`count` groups of `size` vectors from `first` on: (first vector, how many of the kind)."""
+    like = min(max(vectors.whole - first, 0) // size, count)
+    rest = [(first + group * size, 1) for group in range(like, count)]
+    return [(first, like), *rest] if like else rest
 
 
 def pack_blocks(

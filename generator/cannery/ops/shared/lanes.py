@@ -65,17 +65,45 @@ def split_lanes(count: int, isa: Isa, widest: int = 0, *, partial: bool = True) 
     return tuple(vectors)
 
 
+@dataclass(frozen=True)
+class Cut:
+    """What `split_lanes` gives, for counts in the millions: `whole` full vectors of `width`, then
+    `rest`, which may begin with more of them.
+    """
+
+    width: int
+    whole: int
+    rest: tuple[Vec, ...]
+
+    @staticmethod
+    @cache
+    def of(count: int, isa: Isa, widest: int = 0, *, partial: bool = True) -> Cut:
+        """See `split_lanes`."""
+        width = max(w for w in isa.lanes if w <= (widest or isa.widest))
+        whole = max(count // width - 1, 0)
+        done = whole * width
+        rest = split_lanes(count - done, isa, widest, partial=partial)
+        moved = tuple(Vec(v.start + done, v.lanes, v.valid, v.packed + done) for v in rest)
+        return Cut(width, whole, moved)
+
+    def __len__(self) -> int:
+        return self.whole + len(self.rest)
+
+    def __getitem__(self, index: int) -> Vec:
+        if index >= self.whole:
+            return self.rest[index - self.whole]
+        return Vec(index * self.width, self.width, self.width, index * self.width)
+
+
 def vector_runs(
     count: int, isa: Isa, widest: int = 0, *, partial: bool = True
 ) -> list[tuple[Vec, int]]:
-    """`split_lanes` with equal full neighbours counted, not listed: for counts in the millions."""
-    width = max(w for w in isa.lanes if w <= (widest or isa.widest))
-    whole = max(count // width - 1, 0)
-    runs = [(Vec(0, width, width, 0), whole)] if whole else []
-    for vec in split_lanes(count - whole * width, isa, widest, partial=partial):
-        moved = Vec(vec.start + whole * width, vec.lanes, vec.valid, vec.packed + whole * width)
-        if runs and runs[-1][0].full and moved.full and runs[-1][0].lanes == moved.lanes:
+    """`split_lanes` with equal full neighbours counted, not listed."""
+    cut = Cut.of(count, isa, widest, partial=partial)
+    runs = [(cut[0], cut.whole)] if cut.whole else []
+    for vec in cut.rest:
+        if runs and runs[-1][0].full and vec.full and runs[-1][0].lanes == vec.lanes:
             runs[-1] = (runs[-1][0], runs[-1][1] + 1)
         else:
-            runs.append((moved, 1))
+            runs.append((vec, 1))
     return runs

@@ -7,6 +7,7 @@ form spans, so that borders can be peeled exactly and no kernel has to test ever
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 
 @dataclass(frozen=True)
@@ -40,19 +41,14 @@ class WindowAxis:
 
     def inside(self, o: int) -> tuple[int, int]:
         """The taps (first, last + 1) of output `o` that lie inside; (0, 0) if none does."""
-        found = [k for k in range(self.taps) if 0 <= self.source(o, k) < self.size]
-        return (found[0], found[-1] + 1) if found else (0, 0)
+        near = self.pad - o * self.stride  # what tap k has to pass: 0 <= k * dilation - near < size
+        first = max(0, -(-near // self.dilation))
+        last = min(self.taps, (near + self.size - 1) // self.dilation + 1)
+        return (first, last) if first < last else (0, 0)
 
     def spans(self) -> tuple[TapSpan, ...]:
         """All outputs, in order."""
-        spans: list[TapSpan] = []
-        for o in range(self.out):
-            first, last = self.inside(o)
-            if spans and (spans[-1].first, spans[-1].last) == (first, last):
-                spans[-1] = TapSpan(spans[-1].start, spans[-1].count + 1, first, last)
-            else:
-                spans.append(TapSpan(o, 1, first, last))
-        return tuple(spans)
+        return _spans(self)
 
     def whole(self) -> tuple[int, int]:
         """The outputs (first, last + 1) all of whose taps lie inside; (0, 0) if none."""
@@ -60,3 +56,21 @@ class WindowAxis:
             if span.taps == self.taps:
                 return span.start, span.start + span.count
         return 0, 0
+
+
+@lru_cache(maxsize=1024)
+def _spans(axis: WindowAxis) -> tuple[TapSpan, ...]:
+    """See `WindowAxis.spans`; in the middle all taps are inside, only borders are searched."""
+    spans: list[TapSpan] = []
+    start = 0
+    while start < axis.out:
+        inside = axis.inside(start)
+        end = start + 1
+        if inside == (0, axis.taps):  # until the last tap leaves the input
+            last = (axis.size - 1 + axis.pad - (axis.taps - 1) * axis.dilation) // axis.stride
+            end = min(axis.out, last + 1)
+        while end < axis.out and axis.inside(end) == inside:
+            end += 1
+        spans.append(TapSpan(start, end - start, *inside))
+        start = end
+    return tuple(spans)

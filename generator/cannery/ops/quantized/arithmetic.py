@@ -1,0 +1,56 @@
+"""The arithmetic of quantised layers in numpy: float32, one rounding per operation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannery.ir.tensor import DType
+from cannery.ops.numeric import Numeric
+from cannery.ops.registry import Elementwise, Op
+
+F32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class QuantizedOp(Op):
+    """An operator of this package: it is a step by itself, without an epilogue."""
+
+
+#: An activation: operators one after the other; none: the identity.
+Activation = tuple[Elementwise, ...]
+
+#: Element types of quantised values and weights.
+NARROW = (DType.INT8, DType.INT16)
+
+#: The largest sum that int32 holds.
+LARGEST_SUM = 2**31 - 1
+
+
+def f32(array: Numeric) -> F32:
+    """Rounded to float32."""
+    return np.asarray(array, dtype=np.float32)
+
+
+def integer_product(x: Numeric, w: Numeric) -> NDArray[Any]:
+    """x[..., K] @ w[K, N] in int64.
+
+    Sums below 2^53 are exact in float64, which numpy multiplies faster, in whatever order.
+    """
+    product = np.matmul(x.astype(np.float64), w.astype(np.float64))
+    return np.asarray(product.astype(np.int64))
+
+
+def quantised(values: F32, bound: int, dtype: DType) -> Numeric:
+    """Rounded to nearest even and held within +-bound; NaN becomes 0."""
+    whole = np.nan_to_num(np.rint(values), nan=0.0, posinf=bound, neginf=-bound)
+    return np.asarray(np.clip(whole, -bound, bound).astype(dtype.numpy))
+
+
+def largest_sums(w: Numeric, bound: int) -> NDArray[Any]:
+    """What each sum over the columns of w[..., K, N] may come to with inputs up to +-bound."""
+    sums = np.abs(w.astype(np.int64)).sum(axis=-2) * bound
+    return np.asarray(sums.astype(np.int64))

@@ -1,0 +1,228 @@
+"""LSTM of int16, cell by cell: one pass over the last output yields all gates of a block.
+
+The weights are packed [block][k / 2][gate][vector of pairs], see `pairs.py`: a block of cells reads
+one contiguous stream, and its gates stay in registers until the new output is stored. What does not
+fit into the first-level cache is read in alternating order if `zigzag`, so that each step begins
+with the weights that the last one ended with. Both directions take turns if `together`, so that one
+computes while the other waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cannery.emit.environment import offset, render
+from cannery.emit.literals import c_float
+from cannery.ir.graph import Graph
+from cannery.ir.tensor import DType
+from cannery.layouts import Want
+from cannery.ops.quantized.arithmetic import Activation
+from cannery.ops.quantized.finish import table_array
+from cannery.ops.quantized.lstm import TINY, QuantizedLstm
+from cannery.ops.quantized.matmul_pairs import tile_cycles
+from cannery.ops.quantized.pairs import pack_pairs
+from cannery.ops.quantized.scale import bounded
+from cannery.ops.quantized.table import make_table
+from cannery.ops.recurrent.base import SEQUENCE
+from cannery.ops.recurrent.weights import gate_columns, with_gates
+from cannery.ops.shared import gemm
+from cannery.ops.shared.epilogue import CHANNEL_PADDING
+from cannery.ops.shared.function import describe, parameter_names, signature
+from cannery.ops.shared.gemm import Block
+from cannery.schedule.cost import CORE, L1_BYTES, reread_cycles
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+GATES = (0, 1, 2, 3)
+
+#: Vectors of cells in a block, by the number of registers.
+VECTORS = {8: (1,), 16: (1, 2, 3), 32: (1, 2, 3, 4, 6)}
+
+#: Instructions of a table's value, without and with loads that gather.
+BY_TABLE, GATHERED = 20.0, 14.0
+
+#: What is left of the first-level cache for weights that the next step finds there again.
+KEPT_BYTES = 0.75 * L1_BYTES
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One direction: its place, and the tables of gates, input and cell, by number."""
+
+    index: int
+    reverse: bool
+    step: str
+    tables: tuple[int, ...]
+
+
+@schedule
+@dataclass(frozen=True)
+class QuantizedLstmPairs(Schedule):
+    """See the module's text."""
+
+    id = "quantized.lstm_pairs"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        op = step.anchor.op
+        if len(step.anchors) != 1 or not isinstance(op, QuantizedLstm) or step.epilogue:
+            return "not a quantised LSTM"
+        if op.dtype is not DType.INT16:
+            return "weights are not int16"
+        p, r, scale, _, _, peepholes = _inputs(step)
+        constant = all(v in graph.constants for v in (r, scale, peepholes) if v)
+        return "" if constant and p not in graph.constants else "weights alone must be constant"
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        op = _op(step)
+        large = 8 * op.cells * op.cells > KEPT_BYTES
+        found: list[Params] = []
+        for lanes in gemm.widths(op.cells, isa):
+            vectors = -(-op.cells // lanes)
+            for nr in dict.fromkeys(min(nr, vectors) for nr in VECTORS[isa.registers]):
+                for unroll in (2, 4):
+                    tile = {"lanes": lanes, "nr": nr, "unroll": unroll, "zigzag": False,
+                            "together": False}  # fmt: skip
+                    found.append(tile)
+                    if large and vectors > nr:
+                        found.append({**tile, "zigzag": True})
+                    if op.directions > 1:
+                        found.append({**tile, "together": True})
+        return found
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return tuple(Want("nhwc") for _ in step.inputs)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return tuple(Want("nhwc") for _ in step.outputs)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        op = _op(step)
+        n, steps, _ = graph.types[step.anchor.inputs[0]].shape
+        table = GATHERED if isa.has("gather") else BY_TABLE * int(params["lanes"]) / 4.0
+        work = 5.0 * table + 24.0
+        each, code = 60.0, 0.0
+        for block in cell_blocks(op, params, isa):
+            vectors = len(block.vecs)
+            product = tile_cycles(isa, 1, 4 * vectors, op.cells)
+            each += block.count * (product + vectors * work / CORE.issue * 1.2)
+            code += 8.0 * vectors * (4 * int(params["unroll"]) + work)
+        if params["together"]:
+            each -= 30.0
+        size = 8.0 * op.cells * op.cells * (2 if params["together"] else 1)
+        read = max(size - KEPT_BYTES, 0.0) if params["zigzag"] else size
+        each += reread_cycles(size, 1) * read / size
+        return Estimate(n * steps * op.directions * each, code)
+
+    def kernel(self, job: Job) -> Kernel:
+        op = _op(job.step)
+        _, r, scale, h0, c0, peepholes = _inputs(job.step)
+        cells = cell_blocks(op, job.params, job.isa)
+        blocks = with_gates(cells, len(GATES))
+        columns = gate_columns(op.cells, GATES, blocks)
+        constants = []
+        for d in range(op.directions):
+            packed = pack_pairs(job.graph.constants[r][d], blocks, job.isa, columns)
+            text = f"recurrent weights [block][k / 2][gate][vector][pairs], direction {d}"
+            constants.append(ConstArray(f"{job.symbol}_w{d}", packed, text))
+        for name, value, count in (("scale", scale, 4), ("q", peepholes, 3)):
+            if value:
+                text = "[direction][gate], padded"
+                padded = np.zeros((op.directions * count, _padded(op)), np.float32)
+                padded[:, : op.cells] = job.constant(value).reshape(-1, op.cells)
+                constants.append(ConstArray(f"{job.symbol}_{name}", padded, text))
+        for name, value in (("h0", h0), ("c0", c0)):
+            if value in job.graph.constants:
+                constants.append(ConstArray(f"{job.symbol}_{name}", job.constant(value)))
+        tables = list(dict.fromkeys(op.activations))
+        for k, activation in enumerate(tables):
+            table = make_table(activation)
+            assert table is not None
+            constants.append(table_array(f"{job.symbol}_t{k}", table))
+        code, scratch, units = _render(job, op, cells, blocks, tables)
+        return Kernel(
+            code, tuple(constants), 4 * scratch, whole=True, units=units, stops=job.stops,
+            needs_table=True,
+        )  # fmt: skip
+
+
+def cell_blocks(op: QuantizedLstm, params: Params, isa: Isa) -> tuple[Block, ...]:
+    """The cells cut into blocks of vectors."""
+    return gemm.make_blocks(op.cells, isa, int(params["lanes"]), int(params["nr"]), 1)
+
+
+def _op(step: Step) -> QuantizedLstm:
+    assert isinstance(step.anchor.op, QuantizedLstm)
+    return step.anchor.op
+
+
+def _inputs(step: Step) -> tuple[str, ...]:
+    """p, r, scale, h0, c0, peepholes; empty where there is none."""
+    return (*step.anchor.inputs, "", "", "")[:6]
+
+
+def _padded(op: QuantizedLstm) -> int:
+    return op.cells + CHANNEL_PADDING
+
+
+def _render(
+    job: Job, op: QuantizedLstm, cells: Sequence[Block], blocks: Sequence[Block],
+    tables: Sequence[Activation],
+) -> tuple[str, int, int]:  # fmt: skip
+    """The text, the floats of its scratch memory, and its units: samples or directions."""
+    p, _, _, h0, c0, peepholes = _inputs(job.step)
+    samples, steps, _ = job.type(p).shape
+    units = (samples if samples > 1 else op.directions) if job.cut else 0
+    units = units if units > 1 else 0
+    per = [op.activations[3 * d : 3 * d + 3] for d in range(op.directions)]
+    names = {own: f"{job.symbol}_step{k or ''}" for k, own in enumerate(dict.fromkeys(per))}
+    directions = [
+        Direction(d, op.reverse[d], names[own], tuple(map(tables.index, own)))
+        for d, own in enumerate(per)
+    ]
+    # Cells are float32; outputs, of which there are up to two vectors, take half of that.
+    padded = _padded(op)
+    outputs = 1 if SEQUENCE in op.returns else 3
+    scratch = op.directions * padded * (1 + outputs)
+    distinct = {d.step: d for d in reversed(directions)}
+    code = render(
+        "ops/quantized/lstm_pairs.c.j2",
+        describe=describe(job),
+        signature=signature(job, scratch=True, units=units > 0, stops=job.stops),
+        stops=job.stops, axis=("samples" if samples > 1 else "directions") if units else "",
+        symbol=job.symbol, op=op, H=op.cells, cells=cells, blocks=blocks,
+        kinds=list(distinct.values()), directions=directions, tables=list(map(make_table, tables)),
+        zigzag=bool(job.params["zigzag"]),
+        together=bool(job.params["together"]) and units == 0,
+        unroll=int(job.params["unroll"]), steps=steps, samples=samples, padded=padded,
+        outputs_at=op.directions * padded, peepholes=bool(peepholes),
+        p=job.inputs[job.step.inputs.index(p)], results=_results(job, op),
+        h0=_initial(job, h0, "h0"), c0=_initial(job, c0, "c0"),
+        bounded=bounded("f32x1", "v", op.bound), bound=c_float(float(op.bound)),
+        inverse=c_float(float(np.float32(1.0 / op.bound))), tiny=c_float(TINY),
+        units=[c_float(float(u)) for u in op.units], c_float=c_float,
+    )  # fmt: skip
+    return code, scratch, units
+
+
+def _results(job: Job, op: QuantizedLstm) -> dict[str, tuple[str, int, int]]:
+    """By what is returned: pointer to the first element, elements of a sample, pitch of steps."""
+    names = parameter_names(job)[len(job.inputs) :]
+    return {
+        what: (f"{name}{offset(layout.origin)}", layout.elements, layout.col)
+        for what, name, layout in zip(op.returns, names, job.outputs, strict=True)
+    }
+
+
+def _initial(job: Job, value: str, name: str) -> str:
+    """Where an initial state of sample n begins; empty if there is none."""
+    if value in job.graph.constants:
+        return f"{job.symbol}_{name} + n * {job.type(value).shape[1]}"
+    if not value:
+        return ""
+    place = job.step.inputs.index(value)
+    layout = job.inputs[place]
+    return f"{parameter_names(job)[place]}{offset(layout.origin)} + n * {layout.elements}"

@@ -1,0 +1,100 @@
+"""From float32 to integers that are multiples of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cannery.emit.environment import offset
+from cannery.emit.literals import c_float
+from cannery.ir.graph import Graph
+from cannery.ir.tensor import DType, TensorType
+from cannery.layouts import Want
+from cannery.ops.checks import operands, require, require_float, require_shape, require_type
+from cannery.ops.quantized.arithmetic import NARROW, QuantizedOp, f32, quantised
+from cannery.ops.registry import RefArray, register
+from cannery.ops.shared.function import describe, signature
+from cannery.ops.shared.lanes import vector_runs
+from cannery.schedule.cost import stream_cycles
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+
+@register
+@dataclass(frozen=True)
+class Quantize(QuantizedOp):
+    """x float32, factor float32 scalar -> round(x * factor) of `dtype`, held within +-bound."""
+
+    bound: int
+    dtype: DType = DType.INT16
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        """The shape of x."""
+        (x, factor), _ = operands(self, inputs, 2)
+        require_float(self, x, factor)
+        require_shape(self, "factor", factor, ())
+        require_type(self.dtype in NARROW, self, f"to {self.dtype.value}")
+        require(0 < self.bound < 2 ** (8 * self.dtype.bytes - 1), self, f"bound {self.bound}")
+        return (TensorType(x.shape, self.dtype),)
+
+    def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
+        """In float32."""
+        (x, factor), _ = operands(self, inputs, 2)
+        return (quantised(f32(f32(x) * f32(factor)), self.bound, self.dtype),)
+
+
+def bounded(t: str, name: str, bound: int) -> str:
+    """A C expression of the vector `name` held within +-bound."""
+    low, high = (f"{t}_set1({c_float(s * bound)})" for s in (-1.0, 1.0))
+    return f"{t}_min({t}_max({name}, {low}), {high})"
+
+
+def store_word(dtype: DType) -> str:
+    """The word that rounds floats and stores them."""
+    return {DType.INT8: "store_i8", DType.INT16: "store_s16"}[dtype]
+
+
+@schedule
+@dataclass(frozen=True)
+class QuantizeStream(Schedule):
+    """One pass over dense memory."""
+
+    id = "quantized.quantize"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        if len(step.anchors) != 1 or not isinstance(step.anchor.op, Quantize) or step.epilogue:
+            return "not a quantisation"
+        x, factor = step.anchor.inputs
+        fits = factor in graph.constants and x not in graph.constants
+        return "" if fits else "its factor alone must be constant"
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        return [{}]
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want(dense=True),)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want(dense=True),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        return Estimate(stream_cycles(isa, graph.types[step.output].elements, 1.0, 1.0, 8.0))
+
+    def kernel(self, job: Job) -> Kernel:
+        op, anchor = job.step.anchor.op, job.step.anchor
+        assert isinstance(op, Quantize)
+        factor = c_float(float(job.constant(anchor.inputs[1])))
+        lines = []
+        for v, count in vector_runs(job.type(anchor.output).elements, job.isa):
+            at = f"{offset(v.start)} + i * {v.lanes}" if count > 1 else offset(v.start)
+            store = f"{v.t}_{store_word(op.dtype)}" + ("" if v.full else "_n")
+            valid = "" if v.full else f", {v.valid}"
+            lines += [
+                f"    for (int i = 0; i < {count}; ++i) {{" if count > 1 else "    {",
+                f"        const {v.t} v = {v.t}_mul({v.load('x' + at)}, {v.t}_set1({factor}));",
+                f"        {store}(y{at}, {bounded(v.t, 'v', op.bound)}{valid});",
+                "    }",
+            ]
+        body = "\n".join(lines)
+        return Kernel(f"{describe(job)}\n{signature(job)}\n{{\n{body}\n}}\n", whole=True)

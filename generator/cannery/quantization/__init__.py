@@ -1,0 +1,1 @@
+"""Float networks become integer ones, by what their layers were seen to compute."""

@@ -1,0 +1,75 @@
+"""Samples for calibration, and what the values of a network come to on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from cannery.errors import OptionError
+from cannery.execution.samples import read_samples
+from cannery.ir.evaluate import evaluate_all
+from cannery.ir.graph import Graph
+from cannery.ir.orders import from_model, model_type
+from cannery.ops.registry import RefArray
+
+#: The option that names the file.
+OPTION = "--calibration"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The largest magnitude of a value on all samples, and the root of its mean square."""
+
+    largest: float
+    rms: float
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Samples as the graph takes them, the outputs of each, and the spread of every float value."""
+
+    samples: Sequence[Mapping[str, RefArray]]
+    outputs: Sequence[Mapping[str, RefArray]]
+    spreads: Mapping[str, Spread]
+
+
+def observe(graph: Graph, file: Path) -> Observed:
+    """Runs the references on the samples of a .npz file: an array for each input, by its name.
+
+    Arrays lie as in the model; one may hold k samples, one after the other along its first axis.
+    Raises OptionError for files that do not fit, and where the network computes no numbers.
+    """
+    where = f"{OPTION} {file}"
+    types = {name: model_type(graph, name) for name in graph.inputs}
+    samples = [from_model(graph, sample) for sample in read_samples(file, types)]
+    for sample in samples:
+        for name, array in sample.items():
+            if not np.isfinite(array).all():
+                raise OptionError(
+                    f"{name!r} is not finite everywhere", where=where,
+                    cure="leave out infinities and NaN",
+                )  # fmt: skip
+    largest: dict[str, float] = {}
+    squares: dict[str, list[float]] = {}
+    outputs = []
+    for sample in samples:
+        with np.errstate(all="ignore"):
+            values = evaluate_all(graph, sample)
+        outputs.append({name: values[name] for name in graph.outputs})
+        for name, array in values.items():
+            if array.dtype.kind == "f" and array.size and name not in graph.constants:
+                largest[name] = max(largest.get(name, 0.0), float(np.abs(array).max()))
+                squares.setdefault(name, []).append(float(np.square(array).mean()))
+    spreads = {
+        name: Spread(value, float(np.mean(squares[name])) ** 0.5) for name, value in largest.items()
+    }
+    for name in graph.outputs:
+        if name in spreads and not np.isfinite(spreads[name].largest):
+            raise OptionError(
+                f"output {name!r} is not finite on these samples", where=where,
+                cure="take inputs as the network was trained on",
+            )  # fmt: skip
+    return Observed(samples, outputs, spreads)

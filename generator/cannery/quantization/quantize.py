@@ -1,0 +1,54 @@
+"""From a float graph and samples to an integer graph whose loss is known and bounded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from cannery.errors import OptionError
+from cannery.execution.samples import errors_by_output
+from cannery.ir.evaluate import evaluate
+from cannery.ir.graph import Graph, Quantization
+from cannery.ir.tensor import DType
+from cannery.ir.verify import verify
+from cannery.passes.eliminate_dead import eliminate_dead
+from cannery.quantization.calibration import observe
+from cannery.quantization.rewrite import Quantizer
+
+
+def quantize(graph: Graph, dtype: DType, calibration: Path, max_loss: float) -> Graph:
+    """The graph with integer layers; `Graph.quantization` tells what that costs and saves.
+
+    Raises OptionError for samples that do not fit, where no layer can be quantised, and where an
+    output of any sample is farther off than `max_loss`, relative to the largest of all samples.
+    """
+    seen = observe(graph, calibration)
+    quantizer = Quantizer(graph, seen, dtype)
+    made = eliminate_dead(quantizer.run())
+    verify(made, after="quantize")
+    if not quantizer.layers:
+        raise OptionError(
+            "no layer of the network has an integer form", where="--quantize",
+            cure="leave it out; dense and LSTM layers with constant weights have one",
+        )  # fmt: skip
+    with np.errstate(all="ignore"):
+        found = [evaluate(made, sample) for sample in seen.samples]
+    losses = errors_by_output(found, seen.outputs)
+    for name, loss in losses.items():
+        if not loss <= max_loss:
+            raise OptionError(
+                f"output {name!r} loses {loss:.3g} by {dtype.value}, more than --max-loss "
+                f"{max_loss:g}", where="--quantize",
+                cure="allow more, take int16, or samples like those of the network's training",
+            )  # fmt: skip
+    facts = Quantization(
+        dtype, len(seen.samples), tuple(losses.items()), tuple(quantizer.layers),
+        _weight_bytes(graph), _weight_bytes(made),
+    )  # fmt: skip
+    return replace(made, quantization=facts, files=(*made.files, calibration))
+
+
+def _weight_bytes(graph: Graph) -> int:
+    return sum(int(array.nbytes) for array in graph.constants.values())

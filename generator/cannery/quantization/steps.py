@@ -1,0 +1,88 @@
+"""How fine integers are: bounds of values, steps of weights. All of it keeps sums within int32.
+
+A sum over k of x[k] w[k,n] is at most `bound` * sum |w[k,n]|. So the finer values are, the coarser
+weights have to be, and the other way round. The bound of a value is chosen where the noise of both
+together is least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cannery.ir.tensor import DType
+from cannery.ops.numeric import F64, Numeric, f64
+from cannery.ops.quantized.arithmetic import LARGEST_SUM, largest_sums
+from cannery.quantization.calibration import Spread
+
+#: The bits of values that are tried for int16, without the sign.
+BITS = range(8, 16)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Integers w[K,N] and their steps [N]: w * step is what they stand for."""
+
+    integers: Numeric
+    steps: F64
+
+
+def round_weights(w: Numeric, bound: int, dtype: DType) -> Weights:
+    """w[K,N] as integers: of each column the finest whose sums stay within int32.
+
+    Rounding may add half a unit for each k, which counts. Proven by the integers themselves.
+    """
+    exact = f64(w)
+    sums = np.abs(exact).sum(axis=0)
+    most = LARGEST_SUM // bound - (w.shape[0] + 1) // 2
+    if most < 1:
+        raise AssertionError(f"{w.shape[0]} products of numbers up to {bound}")
+    steps = np.maximum(np.abs(exact).max(axis=0) / np.iinfo(dtype.value).max, sums / most)
+    steps[steps == 0.0] = 1.0
+    integers = np.rint(exact / steps).astype(dtype.numpy)
+    if largest_sums(integers, bound).max(initial=0) > LARGEST_SUM:
+        raise AssertionError("sums may leave int32")
+    return Weights(integers, steps)
+
+
+def choose_bound(weights: Sequence[Numeric], spread: Spread, dtype: DType) -> int:
+    """The largest integer of a value that several products read, by w[K,N] of each."""
+    if dtype is DType.INT8:
+        return 127
+    noise = {2**bits - 1: _noise(weights, spread, 2**bits - 1) for bits in BITS}
+    return _quietest(noise)
+
+
+def choose_state_bound(weights: Sequence[Numeric], rms: float, dtype: DType) -> int:
+    """The same for outputs of a recurrent layer, between -1 and 1: a power of two, of int16.
+
+    So they become floats, and these integers again, without a loss.
+    """
+    if dtype is DType.INT8:
+        return 127
+    noise = {2**bits: _noise(weights, Spread(1.0, rms), 2**bits) for bits in BITS if bits < 15}
+    return _quietest(noise)
+
+
+def _quietest(noise: Mapping[int, float]) -> int:
+    """The bound with the least noise, of several the smallest."""
+    return min(noise, key=lambda bound: (noise[bound], bound))
+
+
+def _noise(weights: Sequence[Numeric], spread: Spread, bound: int) -> float:
+    """The sum over all outputs of what rounding of values and of weights adds, relative to each.
+
+    Both are taken as uniform within half a step; twelve times the variance is counted.
+    """
+    total = 0.0
+    for w in weights:
+        if LARGEST_SUM // bound <= w.shape[0]:
+            return float("inf")
+        rounded = round_weights(w, bound, DType.INT16)
+        energy = np.square(f64(w)).sum(axis=0)
+        of_values = (spread.largest / bound) ** 2 * energy
+        of_weights = np.square(rounded.steps) * w.shape[0] * spread.rms**2
+        total += float(((of_values + of_weights) / np.maximum(energy, 1e-300)).mean())
+    return total

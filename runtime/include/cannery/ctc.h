@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT-0
+ *
+ * Best-path decoding for networks that are trained with connectionist temporal classification
+ * (Graves et al. 2006): each step's best symbol, runs of the same symbol taken once, blanks left
+ * out. A blank between two equal symbols keeps them apart.
+ *
+ *     int32_t labels[OCR_MAX_LENGTH];
+ *     ocr_run(columns, length, symbols);
+ *     count = cannery_ctc_best_path(symbols, length, 110, 0, labels, OCR_MAX_LENGTH);
+ *
+ * Scores may be probabilities, their logarithms or what a softmax would take: only their order counts.
+ */
+#ifndef CANNERY_CTC_H
+#define CANNERY_CTC_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Takes one step: the label that it adds, 0 to symbols - 1, or -1 if it adds none. `last` holds the
+ * best symbol of the step before; make it `blank` before the first step. Of equally good symbols
+ * the first counts; scores that are no numbers never count. */
+static inline int32_t cannery_ctc_step(const float *scores, int32_t symbols, int32_t blank, int32_t *last)
+{
+    const int32_t before = *last;
+    int32_t best = -1;
+    for (int32_t k = 0; k < symbols; ++k) {
+        if (scores[k] == scores[k] && (best < 0 || scores[k] > scores[best])) {
+            best = k;
+        }
+    }
+    if (best < 0) {
+        best = blank;
+    }
+    *last = best;
+    return best == blank || best == before ? -1 : best;
+}
+
+/* Decodes `steps` rows of `symbols` scores each: writes the first `room` labels and returns how many
+ * there are, at most `steps`. */
+static inline int32_t cannery_ctc_best_path(
+    const float *scores, int32_t steps, int32_t symbols, int32_t blank, int32_t *labels, int32_t room)
+{
+    int32_t last = blank, count = 0;
+    for (int32_t t = 0; t < steps; ++t) {
+        const int32_t label = cannery_ctc_step(scores, symbols, blank, &last);
+        if (label >= 0) {
+            if (count < room) {
+                labels[count] = label;
+            }
+            ++count;
+        }
+        scores += symbols;
+    }
+    return count;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

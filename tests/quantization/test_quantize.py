@@ -1,0 +1,262 @@
+"""Networks quantised at generation: the same bits everywhere, proven sums, loss, bad samples."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import cannery
+from cannery.cli import invoke
+from cannery.errors import CanneryError, OptionError
+from cannery.execution.program import network_program
+from cannery.execution.samples import read_samples
+from cannery.ir.evaluate import evaluate
+from cannery.ir.graph import Graph
+from cannery.ir.tensor import DType
+from cannery.ops.quantized.arithmetic import LARGEST_SUM, integer_product
+from cannery.options import make_options
+from cannery.pipeline import compile_model, import_graph
+from cannery.target.toolchain import find_toolchain
+from cmake_project import MAIN_C, Project
+from frontends.keras_files import LayerSpec, Model, chain, image, write_h5
+from needs import need_program, need_runner
+
+Array = NDArray[Any]
+T, F, H = 9, 5, 11
+ISAS = ("generic", "ssse3", "avx2", "avx512", "avx512vnni", "neon32", "neon64")
+
+
+def dense(name: str, inputs: int, units: int, activation: str, scale: float = 1.0) -> LayerSpec:
+    rng = np.random.default_rng(units)
+    values = {
+        "kernel": (scale * rng.standard_normal((inputs, units)) / inputs**0.5).astype(np.float32),
+        "bias": (scale * rng.standard_normal(units)).astype(np.float32),
+    }
+    return LayerSpec("Dense", name, (), {"units": units, "activation": activation}, values)
+
+
+def lstm(name: str, features: int, **config: Any) -> LayerSpec:
+    rng = np.random.default_rng(features)
+    values = {
+        "cell/kernel": rng.standard_normal((features, 4 * H)),
+        "cell/recurrent_kernel": rng.standard_normal((H, 4 * H)) / H**0.5,
+        "cell/bias": rng.standard_normal(4 * H),
+    }
+    weights = {key: array.astype(np.float32) for key, array in values.items()}
+    return LayerSpec("LSTM", name, (), {"units": H, "return_sequences": True, **config}, weights)
+
+
+def sequences(activation: str = "linear") -> Model:
+    """Two LSTM layers, one of them with a ReLU layer behind it; 7 scores at each step."""
+    return chain(
+        image("x", T, F),
+        lstm("one", F),
+        dense("two", H, 13, "relu"),
+        lstm("three", 13),
+        dense("scores", H, 7, activation),
+    )
+
+
+def layers(last: str = "tanh") -> Model:
+    """Dense layers whose activations are exact, have a table, or stay floats."""
+    return chain(
+        image("x", 24), dense("one", 24, 33, "relu"), dense("two", 33, 20, "sigmoid"),
+        dense("three", 20, 17, "relu6"), dense("four", 17, 9, "linear"), dense("last", 9, 6, last),
+    )  # fmt: skip
+
+
+def write(folder: Path, model: Model, samples: int = 6, scale: float = 1.0) -> tuple[Path, Path]:
+    """The model and samples for it."""
+    file = write_h5(folder / "net.h5", model)
+    shape = (samples, T, F) if model.layers[1].class_name == "LSTM" else (samples, 24)
+    x = np.random.default_rng(1).standard_normal(shape).astype(np.float32) * np.float32(scale)
+    np.savez(folder / "x.npz", x=x)
+    return file, folder / "x.npz"
+
+
+def raw(calibration: Path, dtype: str = "int16", **others: Any) -> dict[str, Any]:
+    return {"quantize": dtype, "calibration": str(calibration), "max_loss": "1", **others}
+
+
+def kinds(graph: Graph) -> list[str]:
+    return [node.op.kind for node in graph.nodes]
+
+
+def test_values_between_integer_layers_are_never_floats(tmp_path: Path) -> None:
+    graph = import_graph(make_options(*_given(tmp_path, sequences())))
+    assert kinds(graph).count("Quantize") == 1
+    assert kinds(graph).count("QuantizedMatMul") == 4
+    assert kinds(graph).count("QuantizedLstm") == 2
+    assert not {"DequantizeLinear", "Relu", "MatMul", "Lstm"} & {*kinds(graph)}
+    dense_net = import_graph(make_options(*_given(tmp_path, layers())))
+    assert set(kinds(dense_net)) == {"Quantize", "QuantizedMatMul"}
+
+
+def _given(folder: Path, model: Model, dtype: str = "int16") -> tuple[Path, dict[str, Any]]:
+    file, calibration = write(folder, model)
+    return file, raw(calibration, dtype)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("make", [sequences, layers])
+def test_every_bit_is_that_of_the_reference(tmp_path: Path, make: Any, isa: str) -> None:
+    file, calibration = write(tmp_path, make())
+    options = make_options(file, raw(calibration, isa=(isa,)))
+    compiled = compile_model(options)
+    toolchain = find_toolchain(options)
+    runner = need_runner(toolchain)
+    graph = compiled.source.graph
+    samples = read_samples(calibration, {"x": graph.types["x"]})
+    with network_program(compiled.source, compiled.files, toolchain, samples) as program:
+        found = program.run(runner)
+    for sample, outputs in zip(samples, found, strict=True):
+        for name, expected in evaluate(graph, sample).items():
+            assert outputs[name].tobytes() == expected.astype(np.float32).tobytes()
+
+
+@pytest.mark.parametrize(("dtype", "most"), [("int16", 2e-3)])
+@pytest.mark.parametrize("make", [sequences, layers])
+def test_loss(tmp_path: Path, make: Any, dtype: str, most: float) -> None:
+    graph = import_graph(make_options(*_given(tmp_path, make(), dtype)))
+    assert graph.quantization is not None
+    ((_, loss),) = graph.quantization.losses
+    assert 0.0 < loss < most
+    assert graph.quantization.bytes < graph.quantization.float_bytes
+
+
+def test_sums_stay_within_int32_at_the_extremes(tmp_path: Path) -> None:
+    """All weights at the largest magnitude, all inputs at the bound and beyond."""
+    ones = np.where(np.arange(24)[:, None] % 2, -3.0, 3.0) * np.ones((24, 5))
+    values = {"kernel": ones.astype(np.float32), "bias": np.zeros(5, np.float32)}
+    file, calibration = write(
+        tmp_path, chain(image("x", 24), LayerSpec("Dense", "y", (), {"units": 5}, values))
+    )
+    options = make_options(file, raw(calibration))
+    graph = import_graph(options)
+    (node,) = (n for n in graph.nodes if n.op.kind == "QuantizedMatMul")
+    (first,) = (n for n in graph.nodes if n.op.kind == "Quantize")
+    w, bound = graph.constants[node.inputs[1]], first.op.bound  # type: ignore[attr-defined]
+    worst = np.sign(w[:, :1].astype(np.int64)).T * bound
+    sums = integer_product(worst, w)
+    assert LARGEST_SUM // 2 < sums.max() <= LARGEST_SUM
+    x = (worst * np.float32(1e3)).astype(np.float32)
+    for isa in ("generic", "ssse3", "avx2"):
+        net = cannery.load(file, isa=isa, **raw(calibration))
+        assert np.array_equal(net(x), evaluate(graph, {"x": x})[graph.outputs[0]])
+
+
+def test_streaming_has_the_bits_of_the_whole_sequence(tmp_path: Path) -> None:
+    need_program("gcc")
+    file, calibration = write(tmp_path, sequences())
+    whole = cannery.load(file, isa="ssse3", **raw(calibration))
+    x = np.load(calibration)["x"][:1]
+    np.savez(tmp_path / "steps.npz", **_step_inputs(file, x))
+    stepper = cannery.load(file, isa="ssse3", streaming=True, **raw(tmp_path / "steps.npz"))
+    state = stepper.new_state()
+    steps = [stepper.step(state, x[:, t : t + 1]) for t in range(T)]
+    found, expected = np.concatenate(steps, axis=1), whole(x)
+    assert np.abs(found - expected).max() < 2e-3 * np.abs(expected).max()
+
+
+def _step_inputs(file: Path, x: Array) -> dict[str, Array]:
+    """Steps of a sequence with states between -1 and 1, as calibration takes them."""
+    graph = import_graph(make_options(file, {"streaming": True}))
+    rng = np.random.default_rng(3)
+    given = {}
+    for name in graph.inputs:
+        shape = graph.types[name].shape
+        given[name] = (
+            x.reshape(T, *shape[1:]) if name == "x" else rng.uniform(-1.0, 1.0, (T, *shape[1:]))
+        ).astype(np.float32)
+    return given
+
+
+def test_facts_are_told(tmp_path: Path) -> None:
+    file, calibration = write(tmp_path, layers())
+    compiled = compile_model(make_options(file, raw(calibration, isa=("generic",))))
+    manifest = json.loads(compiled.files["net.json"])["quantization"]
+    (tensor,) = compiled.source.outputs
+    assert (manifest["dtype"], manifest["samples"]) == ("int16", 6)
+    assert 0.0 < manifest["loss"][tensor.name] < 2e-3
+    assert len(manifest["layers"]) == 5
+    header = compiled.files["net.h"].decode()
+    assert f"{manifest['loss'][tensor.name]:.2g} of {tensor.name}" in header
+    assert f"{manifest['weight_bytes']} bytes instead of" in header
+    assert calibration in compiled.dependencies
+
+
+def test_a_loss_that_is_too_large_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, calibration = write(tmp_path, layers())
+    words = ["compile", str(file), "-o", str(tmp_path / "out"), "--isa", "generic",
+             "--quantize", "int16", "--calibration", str(calibration)]  # fmt: skip
+    assert invoke([*words, "--max-loss", "1e-6"]) == 2
+    assert "more than --max-loss 1e-06" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert invoke([*words, "--max-loss", "0.5"]) == 0
+
+
+def bad_samples() -> dict[str, tuple[dict[str, Array], str]]:
+    x = np.zeros((2, 24), np.float32)
+    return {
+        "name": ({"z": x}, "no array 'x'"),
+        "extra": ({"x": x, "z": x}, "unknown array 'z'"),
+        "dtype": ({"x": x.astype(np.float64)}, "element type float64"),
+        "shape": ({"x": x[:, :3]}, "shape"),
+        "none": ({"x": x[:0]}, "shape"),
+        "infinite": ({"x": x + np.float32(np.inf)}, "not finite"),
+    }
+
+
+@pytest.mark.parametrize("name", bad_samples())
+def test_bad_samples(tmp_path: Path, name: str) -> None:
+    file, calibration = write(tmp_path, layers())
+    arrays, message = bad_samples()[name]
+    np.savez(calibration, **arrays)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=message):
+        import_graph(make_options(file, raw(calibration)))
+
+
+def test_bad_options(tmp_path: Path) -> None:
+    file, calibration = write(tmp_path, layers())
+    calibration.write_bytes(b"no archive")
+    with pytest.raises(CanneryError, match=r"x\.npz"):
+        import_graph(make_options(file, raw(calibration)))
+    with pytest.raises(CanneryError, match=r"absent\.npz"):
+        import_graph(make_options(file, raw(tmp_path / "absent.npz")))
+    with pytest.raises(OptionError, match="--calibration FILE"):
+        make_options(file, {"quantize": "int16"})
+    with pytest.raises(OptionError, match="nothing is quantised"):
+        make_options(file, {"calibration": str(calibration)})
+    with pytest.raises(OptionError, match="int4"):
+        make_options(file, raw(calibration, "int4"))
+
+
+def test_networks_without_such_layers(tmp_path: Path) -> None:
+    file = write_h5(tmp_path / "net.h5", chain(image("x", 24), LayerSpec("ReLU", "y", (), {}, {})))
+    np.savez(tmp_path / "x.npz", x=np.ones((1, 24), np.float32))
+    with pytest.raises(OptionError, match="no layer of the network has an integer form"):
+        import_graph(make_options(file, raw(tmp_path / "x.npz")))
+
+
+def test_cmake(tmp_path: Path) -> None:
+    file, _ = write(tmp_path, layers())
+    file.rename(tmp_path / "ball.h5")
+    project = Project(tmp_path)
+    project.write("main.c", MAIN_C.replace("IMAGE", "X").replace("SCORES", "LAST"))
+    project.lists(
+        "add_nn_model(ball MODEL ball.h5 QUANTIZE int16 CALIBRATION x.npz MAX_LOSS 0.01)\n"
+        "add_executable(robot main.c)\ntarget_link_libraries(robot PRIVATE ball)\n"
+        "add_test(NAME robot COMMAND robot)\n"
+    )
+    project.configure()
+    project.build()
+    assert "right" in project.test()
+    made = next(project.tree.rglob("ball.json"))
+    assert json.loads(made.read_text())["quantization"]["dtype"] == DType.INT16.value
