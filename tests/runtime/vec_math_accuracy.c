@@ -29,9 +29,14 @@ static double ref_softplus(double x)
     return x > 0.0 ? x + log1p(exp(-x)) : log1p(exp(x));
 }
 
-static double ref_elu(double x)
+static double ref_elu_1_5(double x)
 {
     return x > 0.0 ? x : 1.5 * expm1(x);
+}
+
+static double ref_elu_1_0(double x)
+{
+    return x > 0.0 ? x : expm1(x);
 }
 
 /* erfc on the negative side, for the sake of the reference's own accuracy. */
@@ -85,7 +90,8 @@ typedef struct {
     X(L, sigmoid, ref_sigmoid, 3.0, 0.0, 0.0)                                                      \
     X(L, erf, erf, 2.0, 0.0, 0.0)                                                                  \
     X(L, softplus, ref_softplus, 0.0, 5e-38, 2.5e-7)                                               \
-    X(L, elu_1_5, ref_elu, 0.0, 5e-38, 2e-7)                                                       \
+    X(L, elu_1_5, ref_elu_1_5, 0.0, 5e-38, 2e-7)                                                   \
+    X(L, elu_1_0, ref_elu_1_0, 0.0, 5e-38, 2e-7)                                                   \
     X(L, gelu_erf, ref_gelu_erf, 0.0, 1.5e-7, 2e-7)                                                \
     X(L, gelu_tanh, ref_gelu_tanh, 0.0, 5e-8, 3e-7)                                                \
     X(L, silu, ref_silu, 0.0, 2e-36, 3e-7)                                                         \
@@ -115,6 +121,10 @@ enum { FUNCTIONS(NUMBER, _) FN_END };
     static inline f32x##L f32x##L##_elu_1_5(f32x##L x)                                             \
     {                                                                                              \
         return f32x##L##_elu(x, 1.5f);                                                             \
+    }                                                                                              \
+    static inline f32x##L f32x##L##_elu_1_0(f32x##L x)                                             \
+    {                                                                                              \
+        return f32x##L##_elu(x, 1.0f);                                                             \
     }                                                                                              \
     static void evaluate_##L(int function, const float *x, float *y)                               \
     {                                                                                              \

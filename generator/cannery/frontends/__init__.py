@@ -28,6 +28,13 @@ _READERS = (
     "cannery.frontends.onnx_file",
 )
 
+#: What identifies a TensorFlow Lite file, behind four bytes; and the way of it, see README.md.
+_TFLITE = b"TFL3"
+_CONVERT_TFLITE = (
+    "make an ONNX file of it: pip install tf2onnx tensorflow-cpu, "
+    "then python -m tf2onnx.convert --tflite IN.tflite --output OUT.onnx"
+)
+
 _LFS_POINTER = b"version https://git-lfs"
 
 
@@ -53,6 +60,8 @@ def load_graph(path: Path, options: ImportOptions | None = None) -> Graph:
     for reader in _readers():
         if reader.recognises(head):
             return _load(reader, path, options or ImportOptions())
+    if head[4:8] == _TFLITE:
+        raise ModelError("a TensorFlow Lite file", where=str(path), cure=_CONVERT_TFLITE)
     known = ", ".join(formats())
     raise ModelError("not a model file", where=str(path), cure=f"readable are: {known}")
 

@@ -210,11 +210,25 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(softplus)(CANNERY_FT x)
     return CANNERY_F(add)(CANNERY_F(max)(CANNERY_F(zero)(), x), CANNERY_F(log1p_inside)(e));
 }
 
-/* x for x > 0, else alpha * (e^x - 1). */
+/* x for x > 0, else alpha * (e^x - 1). As expm1, for x <= 0 alone: nothing overflows, and
+ * 1 * (e^r - 1) + 0 is exact where k = 0. With alpha <= 1 that is never below x, so the larger of
+ * both is meant. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(elu)(CANNERY_FT x, float alpha)
 {
-    const CANNERY_FT y = CANNERY_F(mul)(CANNERY_F(set1)(alpha), CANNERY_F(expm1)(x));
-    return CANNERY_F(select)(CANNERY_F(gt)(x, CANNERY_F(zero)()), x, y);
+    const CANNERY_FT zero = CANNERY_F(zero)();
+    const CANNERY_FT bounded = CANNERY_F(min)(zero, CANNERY_F(max)(CANNERY_F(set1)(-20.0f), x));
+    CANNERY_IT k;
+    CANNERY_FT kf, scale, y;
+    const CANNERY_FT em1 = CANNERY_F(exp_reduced)(bounded, &k, &kf);
+    scale = CANNERY_F(pow2i)(k);
+    y = CANNERY_F(fma)(scale, em1, CANNERY_F(sub)(scale, CANNERY_F(set1)(1.0f)));
+    y = CANNERY_F(mul)(CANNERY_F(set1)(alpha), y);
+#if !defined(__ARM_NEON) /* where the larger of -0 and 0 is 0 */
+    if (alpha <= 1.0f) {
+        return CANNERY_F(max)(y, x);
+    }
+#endif
+    return CANNERY_F(select)(CANNERY_F(gt)(zero, x), y, x);
 }
 
 /* x/2 * (1 + erf(x / sqrt(2))); below -10 it is 0, also for -infinity. */
