@@ -1,4 +1,4 @@
-"""Integers against floats: the same network of int16 and float32, by Cannery.
+"""Integers against floats: the same network of int16, int8 and float32, by Cannery.
 
     python benchmarks/quantized.py [NET|MODEL...] [--isa ISA]... [--autotune] [--rounds N]
 
@@ -39,7 +39,7 @@ from onnx_networks import ONNX_NETWORKS, write_onnx_network
 
 #: Samples of calibration where none are given, and seconds of one sample of time.
 SAMPLES, SECONDS = 4, 0.1
-FORMS = ("float32", "int16")
+FORMS = ("float32", "int16", "int8")
 
 
 def mlp() -> Model:

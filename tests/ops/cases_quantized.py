@@ -63,10 +63,13 @@ PRODUCTS: dict[str, Any] = {
 }  # fmt: skip
 
 for _name, (_shape, _n, _attributes) in PRODUCTS.items():
-    add_case(
-        f"quantized_matmul_{_name}", partial(product, INT16, _shape, _n, **_attributes),
-        tolerance=0.0,
-    )  # fmt: skip
+    for _dtype in (INT16, INT8):
+        if _attributes.get("bound", 0) > 127 and _dtype is INT8:
+            _attributes = {**_attributes, "bound": 127}
+        add_case(
+            f"quantized_matmul_{_name}_{_dtype.value}",
+            partial(product, _dtype, _shape, _n, **_attributes), tolerance=0.0,
+        )  # fmt: skip
 
 
 def lstm(
@@ -114,10 +117,12 @@ LAYERS: dict[str, Any] = {
 }  # fmt: skip
 
 for _name, (_cells, _steps, _samples, _states, _attributes) in LAYERS.items():
-    add_case(
-        f"quantized_lstm_{_name}", partial(lstm, _cells, _steps, _samples, _states, **_attributes),
-        tolerance=0.0,
-    )  # fmt: skip
+    for _dtype in (INT16, INT8):
+        add_case(
+            f"quantized_lstm_{_name}_{_dtype.value}",
+            partial(lstm, _cells, _steps, _samples, _states, dtype=_dtype, **_attributes),
+            tolerance=0.0,
+        )
 
 
 def quantize(dtype: DType, bound: int) -> Graph:

@@ -28,7 +28,7 @@ from needs import need_program, need_runner
 
 Array = NDArray[Any]
 T, F, H = 9, 5, 11
-ISAS = ("generic", "ssse3", "avx2", "avx512", "avx512vnni", "neon32", "neon64")
+ISAS = ("generic", "ssse3", "avx2", "avx512", "avx512vnni", "neon32", "neon64dot")
 
 
 def dense(name: str, inputs: int, units: int, activation: str, scale: float = 1.0) -> LayerSpec:
@@ -103,10 +103,12 @@ def _given(folder: Path, model: Model, dtype: str = "int16") -> tuple[Path, dict
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("make", [sequences, layers])
-def test_every_bit_is_that_of_the_reference(tmp_path: Path, make: Any, isa: str) -> None:
+@pytest.mark.parametrize(("make", "dtype"), [(sequences, "int16"), (layers, "int8")])
+def test_every_bit_is_that_of_the_reference(
+    tmp_path: Path, make: Any, dtype: str, isa: str
+) -> None:
     file, calibration = write(tmp_path, make())
-    options = make_options(file, raw(calibration, isa=(isa,)))
+    options = make_options(file, raw(calibration, dtype, isa=(isa,)))
     compiled = compile_model(options)
     toolchain = find_toolchain(options)
     runner = need_runner(toolchain)
@@ -119,7 +121,7 @@ def test_every_bit_is_that_of_the_reference(tmp_path: Path, make: Any, isa: str)
             assert outputs[name].tobytes() == expected.astype(np.float32).tobytes()
 
 
-@pytest.mark.parametrize(("dtype", "most"), [("int16", 2e-3)])
+@pytest.mark.parametrize(("dtype", "most"), [("int16", 2e-3), ("int8", 0.2)])
 @pytest.mark.parametrize("make", [sequences, layers])
 def test_loss(tmp_path: Path, make: Any, dtype: str, most: float) -> None:
     graph = import_graph(make_options(*_given(tmp_path, make(), dtype)))
