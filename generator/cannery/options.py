@@ -283,7 +283,7 @@ SPECS: tuple[Spec, ...] = (
          "One step of a recurrent network per call, the state with the caller."),
     Spec("variable_length", _FLAG,
          "The number of steps of a recurrent network is a maximum; the length is an argument."),
-    Spec("quantize", _ONE, "Compute dense and recurrent layers with integers: int16 or int8.",
+    Spec("quantize", _ONE, "Compute with integers where layers can: int16 or int8.",
          _quantize, "TYPE"),
     Spec("calibration", _ONE, "Inputs that tell the ranges: a .npz file, an array for each input.",
          Path, "FILE", is_path=True),
