@@ -25,7 +25,7 @@ IO_LAYOUTS = ("model", "nhwc", "nchw")
 MAX_MANY = 256
 _INPUT_DTYPES = (DType.FLOAT32, DType.UINT8)
 #: What layers may be quantised to.
-QUANTIZED = (DType.INT16,)
+QUANTIZED = (DType.INT16, DType.INT8)
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,11 @@ class Options:
     def __post_init__(self) -> None:
         for name in ("dims", "input_dtype", "rename", "state"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    @property
+    def form(self) -> str:
+        """What tells the network's tuning record from that of its float form; empty for that."""
+        return self.quantize.value if self.quantize else ""
 
 
 class Kind(Enum):
@@ -278,7 +283,7 @@ SPECS: tuple[Spec, ...] = (
          "One step of a recurrent network per call, the state with the caller."),
     Spec("variable_length", _FLAG,
          "The number of steps of a recurrent network is a maximum; the length is an argument."),
-    Spec("quantize", _ONE, "Compute dense and recurrent layers with integers: int16.",
+    Spec("quantize", _ONE, "Compute with integers where layers can: int16 or int8.",
          _quantize, "TYPE"),
     Spec("calibration", _ONE, "Inputs that tell the ranges: a .npz file, an array for each input.",
          Path, "FILE", is_path=True),
@@ -333,7 +338,7 @@ def _check_quantize(options: Options) -> None:
         )  # fmt: skip
     if options.calibration and not options.quantize:
         raise OptionError(
-            "nothing is quantised", where="--calibration", cure="add --quantize int16"
+            "nothing is quantised", where="--calibration", cure="add --quantize int16 or int8"
         )
 
 

@@ -135,7 +135,7 @@ def generate(
     program = assign(graph, chosen.steps, chosen.choices, isa, order, options.input_view)
     cores = Cores(options.openmp) if options.parallel or options.openmp else None
     source = make_source(program, isa, options.name, options.rename, chosen.stacks, cores)
-    source = replace(source, max_error=options.max_error)
+    source = replace(source, max_error=graph.error_bound(options.max_error))
     if dump:
         dump("program", format_program(program))
         dump("workspace", format_workspace(program, source.workspace))

@@ -17,7 +17,8 @@ batches.
 
 `@case(tolerance=1e-4)` allows a larger error than 1e-5 (max|y - r| / max|r|), `inexact=` likewise
 for schedules that say they are inexact, `positive=True` makes all inputs positive. Keep shapes
-tiny: everything is run under emulators, too.
+tiny: everything is run under emulators, too. `far=True` makes schedules believe that caches are
+tiny, so that they offer what they have for large layers.
 
 To work on a schedule: `python tests/ops/kernel_bench.py --help`.
 """
@@ -26,13 +27,16 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
+from unittest.mock import patch
 
 import numpy as np
 
 from cannery.ir.graph import Graph, GraphBuilder
+from cannery.ops.conv import winograd_oc
 from cannery.ops.registry import Op
 
 #: Largest error of an exact schedule, and of one that is inexact.
@@ -49,6 +53,13 @@ class Case:
     tolerance: float = TOLERANCE
     inexact: float = INEXACT
     positive: bool = False
+    far: bool = False
+
+    def caches(self) -> AbstractContextManager[object]:
+        """Caches as schedules shall see them while the block runs."""
+        if not self.far:
+            return nullcontext()
+        return patch.multiple(winograd_oc, L2_BYTES=0, FAR_BYTES=0, BATCH_BYTES=(0, 0, 1 << 20))
 
 
 _CASES: dict[str, Case] = {}

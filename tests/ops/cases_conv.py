@@ -34,6 +34,15 @@ def conv_3x3_wide() -> Graph:
     return net.graph(net.node(Conv(ONE, SAME3, ONE), [x, net.weight(3, 3, 18, 36), net.weight(36)]))
 
 
+@case(far=True)
+def conv_3x3_far() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 9, 14, 20))
+    r = net.input("r", (1, 9, 14, 37))
+    y = net.node(Conv(ONE, SAME3, ONE), [x, net.weight(3, 3, 20, 37), net.weight(37)])
+    return net.graph(net.node(Relu(), [net.node(Add(), [y, r])]))
+
+
 @case
 def conv_5x5_stride() -> Graph:
     net = Net()

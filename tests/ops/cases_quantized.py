@@ -12,6 +12,7 @@ from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.ops.elementwise import HardSigmoid, Mul, Relu, Sigmoid, Tanh
 from cannery.ops.quantized.arithmetic import LARGEST_SUM
+from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.lstm import QuantizedLstm
 from cannery.ops.quantized.matmul import QuantizedMatMul
 from cannery.ops.quantized.scale import Quantize
@@ -63,10 +64,13 @@ PRODUCTS: dict[str, Any] = {
 }  # fmt: skip
 
 for _name, (_shape, _n, _attributes) in PRODUCTS.items():
-    add_case(
-        f"quantized_matmul_{_name}", partial(product, INT16, _shape, _n, **_attributes),
-        tolerance=0.0,
-    )  # fmt: skip
+    for _dtype in (INT16, INT8):
+        if _attributes.get("bound", 0) > 127 and _dtype is INT8:
+            _attributes = {**_attributes, "bound": 127}
+        add_case(
+            f"quantized_matmul_{_name}_{_dtype.value}",
+            partial(product, _dtype, _shape, _n, **_attributes), tolerance=0.0,
+        )  # fmt: skip
 
 
 def lstm(
@@ -114,10 +118,12 @@ LAYERS: dict[str, Any] = {
 }  # fmt: skip
 
 for _name, (_cells, _steps, _samples, _states, _attributes) in LAYERS.items():
-    add_case(
-        f"quantized_lstm_{_name}", partial(lstm, _cells, _steps, _samples, _states, **_attributes),
-        tolerance=0.0,
-    )  # fmt: skip
+    for _dtype in (INT16, INT8):
+        add_case(
+            f"quantized_lstm_{_name}_{_dtype.value}",
+            partial(lstm, _cells, _steps, _samples, _states, dtype=_dtype, **_attributes),
+            tolerance=0.0,
+        )
 
 
 def quantize(dtype: DType, bound: int) -> Graph:
@@ -131,3 +137,35 @@ def quantize(dtype: DType, bound: int) -> Graph:
 
 add_case("quantize_int16", partial(quantize, INT16, 4095), tolerance=0.0)
 add_case("quantize_int8", partial(quantize, INT8, 127), tolerance=0.0)
+
+
+def convolution(
+    dtype: DType, shape: tuple[int, ...], kernel: tuple[int, int], oc: int, bound: int,
+    **attributes: Any,
+) -> Graph:  # fmt: skip
+    """One convolution with ReLU; all outputs are integers, or floats where `bound` is 0."""
+    net = Net(oc)
+    x = net.input("x", shape, dtype)
+    w = weights(net, dtype, kernel[0] * kernel[1] * shape[-1], oc).reshape(*kernel, shape[-1], oc)
+    scale = net.rng.uniform(0.2, 2.0, oc) * (1e-4 if bound else 1e-9)
+    inputs = [x, net.constant("w", w), net.constant("scale", scale),
+              net.constant("bias", net.rng.standard_normal(oc) * scale * 1e7)]  # fmt: skip
+    op = QuantizedConv((Relu(),), bound=bound, dtype=dtype, **attributes)
+    return net.graph(net.node(op, inputs))
+
+
+ONE = ((1, 1), (1, 1))
+CONVOLUTIONS: dict[str, Any] = {
+    "same": ((1, 7, 6, 3), (3, 3), 9, 127, {"pads": ONE}),
+    "floats": ((2, 6, 5, 8), (3, 2), 20, 0, {}),
+    "strides": ((1, 9, 8, 5), (2, 3), 4, 127, {"strides": (2, 3), "pads": ((1, 0), (2, 1))}),
+    "dilated": ((1, 8, 9, 4), (3, 3), 17, 100, {"dilations": (2, 2), "pads": ONE}),
+}  # fmt: skip
+
+for _name, (_shape, _kernel, _oc, _bound, _attributes) in CONVOLUTIONS.items():
+    for _dtype in (INT16, INT8):
+        add_case(
+            f"quantized_conv_{_name}_{_dtype.value}",
+            partial(convolution, _dtype, _shape, _kernel, _oc, _bound, **_attributes),
+            tolerance=0.0,
+        )

@@ -158,17 +158,24 @@ def attempts(isa: Isa, want: Want) -> tuple[list[Attempt], list[str]]:
     for case in all_cases():
         if not fnmatch.fnmatch(case.name, want.cases):
             continue
-        graph, steps = case_steps(case)
-        for step, data in steps:
-            for trial in _trials(graph, step, data, isa, want, chooser, case.name):
-                try:
-                    candidate = make_candidate(trial, len(found))
-                except Exception as error:  # a defect of one kernel must not hide the others
-                    broken.append(f"{trial.label}: not generated: {error!r}")
-                    continue
-                if want.everything or len(candidate.kernel.code) <= LONGEST_CODE:
-                    found.append(Attempt(case, candidate))
+        with case.caches():
+            _attempt(case, isa, want, chooser, found, broken)
     return found, broken
+
+
+def _attempt(
+    case: Case, isa: Isa, want: Want, chooser: Chooser, found: list[Attempt], broken: list[str]
+) -> None:
+    graph, steps = case_steps(case)
+    for step, data in steps:
+        for trial in _trials(graph, step, data, isa, want, chooser, case.name):
+            try:
+                candidate = make_candidate(trial, len(found))
+            except Exception as error:  # a defect of one kernel must not hide the others
+                broken.append(f"{trial.label}: not generated: {error!r}")
+                continue
+            if want.everything or len(candidate.kernel.code) <= LONGEST_CODE:
+                found.append(Attempt(case, candidate))
 
 
 def _trials(

@@ -28,7 +28,7 @@ from needs import need_program, need_runner
 
 Array = NDArray[Any]
 T, F, H = 9, 5, 11
-ISAS = ("generic", "ssse3", "avx2", "avx512", "avx512vnni", "neon32", "neon64")
+ISAS = ("generic", "ssse3", "avx2", "avx512", "avx512vnni", "neon32", "neon64dot")
 
 
 def dense(name: str, inputs: int, units: int, activation: str, scale: float = 1.0) -> LayerSpec:
@@ -70,10 +70,28 @@ def layers(last: str = "tanh") -> Model:
     )  # fmt: skip
 
 
+def camera() -> Model:
+    """Convolutions, a pooling between them, dense layers."""
+    rng = np.random.default_rng(5)
+
+    def conv(name: str, inputs: int, filters: int, **config: Any) -> LayerSpec:
+        values = {"kernel": rng.standard_normal((3, 3, inputs, filters)).astype(np.float32) / 3,
+                  "bias": rng.standard_normal(filters).astype(np.float32)}  # fmt: skip
+        shared = {"filters": filters, "kernel_size": [3, 3], "activation": "relu", **config}
+        return LayerSpec("Conv2D", name, (), shared, values)
+
+    return chain(
+        image("x", 9, 8, 3), conv("one", 3, 7, padding="same"), conv("two", 7, 12, strides=[2, 1]),
+        LayerSpec("MaxPooling2D", "pool", (), {"pool_size": [2, 2]}, {}),
+        LayerSpec("Flatten", "flat", (), {}, {}), dense("scores", 72, 5, "sigmoid"),
+    )  # fmt: skip
+
+
 def write(folder: Path, model: Model, samples: int = 6, scale: float = 1.0) -> tuple[Path, Path]:
     """The model and samples for it."""
     file = write_h5(folder / "net.h5", model)
-    shape = (samples, T, F) if model.layers[1].class_name == "LSTM" else (samples, 24)
+    shapes = {"LSTM": (T, F), "Conv2D": (9, 8, 3)}
+    shape = (samples, *shapes.get(model.layers[1].class_name, (24,)))
     x = np.random.default_rng(1).standard_normal(shape).astype(np.float32) * np.float32(scale)
     np.savez(folder / "x.npz", x=x)
     return file, folder / "x.npz"
@@ -95,6 +113,9 @@ def test_values_between_integer_layers_are_never_floats(tmp_path: Path) -> None:
     assert not {"DequantizeLinear", "Relu", "MatMul", "Lstm"} & {*kinds(graph)}
     dense_net = import_graph(make_options(*_given(tmp_path, layers())))
     assert set(kinds(dense_net)) == {"Quantize", "QuantizedMatMul"}
+    image_net = import_graph(make_options(*_given(tmp_path, camera())))
+    assert kinds(image_net).count("QuantizedConv") == 2
+    assert not {"Conv", "MatMul", "DequantizeLinear", "Relu", "Sigmoid"} & {*kinds(image_net)}
 
 
 def _given(folder: Path, model: Model, dtype: str = "int16") -> tuple[Path, dict[str, Any]]:
@@ -103,10 +124,14 @@ def _given(folder: Path, model: Model, dtype: str = "int16") -> tuple[Path, dict
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("make", [sequences, layers])
-def test_every_bit_is_that_of_the_reference(tmp_path: Path, make: Any, isa: str) -> None:
+@pytest.mark.parametrize(
+    ("make", "dtype"), [(sequences, "int16"), (layers, "int8"), (camera, "int16")]
+)
+def test_every_bit_is_that_of_the_reference(
+    tmp_path: Path, make: Any, dtype: str, isa: str
+) -> None:
     file, calibration = write(tmp_path, make())
-    options = make_options(file, raw(calibration, isa=(isa,)))
+    options = make_options(file, raw(calibration, dtype, isa=(isa,)))
     compiled = compile_model(options)
     toolchain = find_toolchain(options)
     runner = need_runner(toolchain)
@@ -119,8 +144,8 @@ def test_every_bit_is_that_of_the_reference(tmp_path: Path, make: Any, isa: str)
             assert outputs[name].tobytes() == expected.astype(np.float32).tobytes()
 
 
-@pytest.mark.parametrize(("dtype", "most"), [("int16", 2e-3)])
-@pytest.mark.parametrize("make", [sequences, layers])
+@pytest.mark.parametrize(("dtype", "most"), [("int16", 2e-3), ("int8", 0.2)])
+@pytest.mark.parametrize("make", [sequences, layers, camera])
 def test_loss(tmp_path: Path, make: Any, dtype: str, most: float) -> None:
     graph = import_graph(make_options(*_given(tmp_path, make(), dtype)))
     assert graph.quantization is not None

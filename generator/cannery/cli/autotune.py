@@ -82,7 +82,7 @@ def command(
         print_report(outcome, all_layers=all_layers)
         state = "written" if outcome.changed else "confirmed, not a byte changed"
         note(f"{outcome.path}: {state}")
-    return int(outcome.error > options.max_error)
+    return int(outcome.error > outcome.max_error)
 
 
 def _check_tuning(options: Options) -> None:

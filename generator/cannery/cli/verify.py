@@ -81,13 +81,13 @@ def command(
             f"{len(expected)} samples, --inputs has {len(samples)}", where=str(against),
             cure="both need the same number",
         )  # fmt: skip
-    errors = errors_by_output(found, expected)
-    passed = all(error <= options.max_error for error in errors.values())
+    errors, most = errors_by_output(found, expected), source.max_error
+    passed = all(error <= most for error in errors.values())
     steps = check_layers(source, toolchain, runner, samples[0]) if layers else ()
     passed &= not any(step.fault for step in steps)
     if as_json:
         print_json({
-            "passed": passed, "errors": errors, "max_error": options.max_error,
+            "passed": passed, "errors": errors, "max_error": most,
             "samples": len(samples), "target": toolchain.target.name,
             "origin": runner.origin.value, "layers": [vars(step) for step in steps],
         })  # fmt: skip
@@ -96,6 +96,6 @@ def command(
         header = ["step", "schedule", "error", "fault"]
         print_table(header, [[s.name, s.schedule, s.error, s.fault] for s in steps])
         click.echo()
-    rows = [[n, e, "ok" if e <= options.max_error else "too large"] for n, e in errors.items()]
-    print_table(["output", "error", f"at most {options.max_error:g}"], rows)
+    rows = [[n, e, "ok" if e <= most else "too large"] for n, e in errors.items()]
+    print_table(["output", "error", f"at most {most:g}"], rows)
     return int(not passed)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from cannery.ir.graph import Graph
+from cannery.ir.graph import Graph, Node
 from cannery.ops.registry import RefArray
 
 
@@ -15,18 +15,37 @@ def widen(array: RefArray) -> RefArray:
     return array.astype(np.float64) if array.dtype.kind == "f" else array
 
 
+class Values(dict[str, RefArray]):
+    """Values by name, float64 where they are float.
+
+    Constants are widened where they are read: large ones need not be there twice.
+    """
+
+    def __init__(self, graph: Graph, inputs: Mapping[str, RefArray]) -> None:
+        super().__init__({name: widen(inputs[name]) for name in graph.inputs})
+        self._constants = graph.constants
+
+    def __missing__(self, name: str) -> RefArray:
+        return widen(self._constants[name])
+
+    def compute(self, node: Node) -> None:
+        """Add the outputs of a node, whose inputs are known."""
+        results = node.op.reference(*(self[i] if i else None for i in node.inputs))
+        self.update(zip(node.outputs, results, strict=True))
+
+
 def evaluate_all(graph: Graph, inputs: Mapping[str, RefArray]) -> dict[str, RefArray]:
     """Every value of the graph by name, float64 where it is float. Inputs by name."""
-    values: dict[str, RefArray] = {name: widen(a) for name, a in graph.constants.items()}
-    for name in graph.inputs:
-        values[name] = widen(inputs[name])
+    values = Values(graph, inputs)
+    values.update({name: widen(a) for name, a in graph.constants.items()})
     for node in graph.nodes:
-        results = node.op.reference(*(values[i] if i else None for i in node.inputs))
-        values.update(zip(node.outputs, results, strict=True))
+        values.compute(node)
     return values
 
 
 def evaluate(graph: Graph, inputs: Mapping[str, RefArray]) -> dict[str, RefArray]:
     """The outputs by name, in the model's order."""
-    values = evaluate_all(graph, inputs)
+    values = Values(graph, inputs)
+    for node in graph.nodes:
+        values.compute(node)
     return {name: values[name] for name in graph.outputs}

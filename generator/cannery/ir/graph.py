@@ -135,6 +135,15 @@ class Graph:
                 found.setdefault(value, []).append(node)
         return {value: tuple(nodes) for value, nodes in found.items()}
 
+    def error_bound(self, max_error: float) -> float:
+        """What the outputs of the whole network may be off by, of max|y|.
+
+        Where integers follow float layers a last bit may decide about one unit. That is never more
+        than what quantisation loses anyway.
+        """
+        facts = self.quantization
+        return max(max_error, *(loss for _, loss in facts.losses)) if facts else max_error
+
     def with_nodes(self, nodes: Sequence[Node]) -> Graph:
         """The same graph with other nodes; types are kept."""
         return replace(self, nodes=tuple(nodes))

@@ -44,14 +44,15 @@ def accumulate_product(acc: F64, a: F64, b: F64) -> None:
         return
     width = min(columns, _BLOCK)
     height = max(1, _BLOCK // width)
-    for top in range(0, rows, height):
-        left = np.ascontiguousarray(a[top : top + height])
-        for start in range(0, columns, width):
-            right = np.ascontiguousarray(b[:, start : start + width])
+    left = np.ascontiguousarray(a)
+    for start in range(0, columns, width):
+        right = np.ascontiguousarray(b[:, start : start + width])
+        for top in range(0, rows, height):
+            factors = left[top : top + height]
             block = np.ascontiguousarray(acc[top : top + height, start : start + width])
             product = np.empty_like(block)
             for k in range(right.shape[0]):
-                np.multiply(left[:, k : k + 1], right[k], out=product)
+                np.multiply(factors[:, k : k + 1], right[k], out=product)
                 np.add(block, product, out=block)
             acc[top : top + height, start : start + width] = block
 

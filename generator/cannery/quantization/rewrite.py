@@ -1,28 +1,31 @@
 """Float layers replaced by integer ones, and the values between them kept as integers.
 
-Dense layers and LSTM layers with constant weights become integer layers, with the activation
-behind them where it is exact in float32 or has a table. A value that only such layers read, be it
-reshaped on the way, never exists as floats. All other layers stay as they are.
+Dense layers, convolutions and LSTM layers with constant weights become integer layers, with the
+activation behind them where it is exact in float32 or has a table. A value that only such layers
+read, be it reshaped on the way, never exists as floats. All other layers stay as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from math import prod
 
 import numpy as np
 
 from cannery.ir.graph import Graph, Node
 from cannery.ir.rewrite import Rewriter
 from cannery.ir.tensor import DType, TensorType
+from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Clip, LeakyRelu, Mul, Relu
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Identity, Reshape, Transpose
 from cannery.ops.numeric import F64, Numeric, f64
 from cannery.ops.quantize.linear import DequantizeLinear
 from cannery.ops.quantized.arithmetic import Activation
+from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.lstm import QuantizedLstm
-from cannery.ops.quantized.matmul import QuantizedMatMul
+from cannery.ops.quantized.matmul import QuantizedMatMul, QuantizedProduct
 from cannery.ops.quantized.scale import Quantize
 from cannery.ops.quantized.table import Table, make_table
 from cannery.ops.recurrent.base import HIDDEN, SEQUENCE
@@ -30,6 +33,9 @@ from cannery.ops.recurrent.op import Lstm
 from cannery.ops.registry import Elementwise, Op
 from cannery.quantization.calibration import Observed, Spread
 from cannery.quantization.steps import choose_bound, choose_state_bound, round_weights
+
+#: Terms of the longest sum: longer ones would leave too few bits to each.
+MOST_TERMS = 2**15
 
 #: What moves integers as well as floats, from one input to one output.
 MOVES = (Reshape, Transpose, Identity)
@@ -79,19 +85,25 @@ class Quantizer:
     # ---- what can be done ----
 
     def is_dense(self, node: Node) -> bool:
-        """Whether a node is a product with a constant matrix whose input was seen to be finite."""
-        if not isinstance(node.op, MatMul) or node.op.transpose_a:
+        """Whether a node multiplies with constant weights, and its input was seen to be finite."""
+        op = node.op
+        if isinstance(op, MatMul):
+            if op.transpose_a:
+                return False
+        elif not isinstance(op, Conv) or op.group != 1 or len(op.strides) != 2:
             return False
         x, w, *bias = node.inputs
         constants, types = self.graph.constants, self.graph.types
         known = w in constants and x not in constants and all(b in constants for b in bias if b)
         shape = types[w].shape
+        terms = prod(shape[:-1]) if isinstance(op, Conv) else max(shape[-2:])
         spread = self.seen.spreads.get(x)
         return (
-            known and all(d == 1 for d in shape[:-2]) and types[node.output].elements > 0
+            known and (isinstance(op, Conv) or all(d == 1 for d in shape[:-2]))
+            and types[node.output].elements > 0
             and types[node.output].rank == types[x].rank
             and spread is not None and bool(np.isfinite(spread.largest))
-            and min(shape) > 0 and shape[-2] <= 2**15
+            and min(shape) > 0 and terms <= MOST_TERMS
         )  # fmt: skip
 
     def is_lstm(self, node: Node) -> bool:
@@ -213,14 +225,16 @@ class Quantizer:
         self.integers[value] = integers
 
     def matrix(self, node: Node) -> Numeric:
-        """The weights w[K,N] of a dense layer."""
+        """The weights w[K,N] of a dense layer, or of a convolution with K = KH KW IC."""
         w = self.graph.constants[node.inputs[1]]
-        w = w.reshape(w.shape[-2:])
+        if isinstance(node.op, Conv):
+            return w.reshape(-1, w.shape[-1])
         assert isinstance(node.op, MatMul)
+        w = w.reshape(w.shape[-2:])
         return np.ascontiguousarray(w.T if node.op.transpose_b else w)
 
     def dense(self, node: Node) -> None:
-        """A dense layer, with the activation behind it."""
+        """A dense layer or convolution, with the activation behind it."""
         fused = self._fused[node.output]
         last = fused[-1] if fused else node
         value, ops = last.output, tuple(n.op for n in fused if isinstance(n.op, Elementwise))
@@ -236,10 +250,14 @@ class Quantizer:
         if value in self._gates_of(value):
             scale, bias = self._in_steps(value, scale, bias)
         bound, unit = self.bound_of(value) if self.only_integers(value) else (0, 1.0)
-        op, factors, gain = self._product(ops, bound, unit)
+        op, factors, gain = self._product(node.op, ops, bound, unit)
+        shape = self.graph.types[node.inputs[1]].shape
+        integers = (
+            weights.integers.reshape(shape) if isinstance(node.op, Conv) else weights.integers
+        )
         inputs = [
             x.name,
-            self.constant(f"{node.name}/{self.dtype.value}", weights.integers),
+            self.constant(f"{node.name}/{self.dtype.value}", integers),
             self.constant(f"{node.name}/scale", scale * factors),
             "" if bias is None else self.constant(f"{node.name}/bias", bias * factors),
             ""
@@ -259,19 +277,23 @@ class Quantizer:
         self.rewriter.replace_node(last, new)
 
     def _product(
-        self, ops: Activation, bound: int, unit: float
-    ) -> tuple[QuantizedMatMul, float, float | None]:
+        self, op: Op, ops: Activation, bound: int, unit: float
+    ) -> tuple[QuantizedProduct, float, float | None]:
         """The operator, what its scale and bias are multiplied with, and its gain."""
-        exact = all(isinstance(op, EXACT) for op in ops)
+        exact = all(isinstance(o, EXACT) for o in ops)
         table = None if exact else make_table(ops)
+        made: QuantizedProduct
+        common = (ops, table is not None, bound, self.dtype)
+        if isinstance(op, Conv):
+            made = QuantizedConv(*common, op.strides, op.pads, op.dilations)
+        else:
+            made = QuantizedMatMul(*common)
         outer = 1.0 / unit
         if table is not None:
-            op = QuantizedMatMul(ops, by_table=True, bound=bound, dtype=self.dtype)
-            return op, table.scale, table.unit * outer
-        op = QuantizedMatMul(ops, bound=bound, dtype=self.dtype)
+            return made, table.scale, table.unit * outer
         if all(isinstance(o, HOMOGENEOUS) for o in ops):
-            return op, outer, None
-        return op, 1.0, outer if bound else None
+            return made, outer, None
+        return made, 1.0, outer if bound else None
 
     # ---- recurrent layers ----
 

@@ -32,6 +32,10 @@ CHAIN_GAP, GAP_FROM_MACS = 1.15, 256
 L1_BYTES, L2_BYTES = 32 * 1024, 512 * 1024
 L2_BYTES_PER_CYCLE, L3_BYTES_PER_CYCLE = 32.0, 12.0
 
+#: What is larger comes from the third level or from memory, which no prefetching hides: a core gets
+#: no more than this of it while it computes.
+FAR_BYTES, FAR_BYTES_PER_CYCLE = 4 * 1024 * 1024, 8.0
+
 
 def mac_instructions(isa: Isa) -> float:
     """Instructions of one vector multiply-accumulate."""
@@ -114,6 +118,8 @@ def reread_cycles(size: float, passes: float) -> float:
     """
     if size <= L1_BYTES:
         return 0.0
+    if size > FAR_BYTES:
+        return size * passes / FAR_BYTES_PER_CYCLE
     return (
         size * passes / (5.0 * L2_BYTES_PER_CYCLE if size <= L2_BYTES else 4.0 * L3_BYTES_PER_CYCLE)
     )

@@ -27,7 +27,7 @@ def find_record(options: Options, target: Target) -> tuple[Path, Record | None]:
     """
     plain = plain_target(target.isa).name
     names = [target.name, plain if target.name == NATIVE else NATIVE]
-    paths = [record_path(options.model, name, options.tuning) for name in names]
+    paths = [record_path(options.model, name, options.tuning, options.form) for name in names]
     record = read_record(paths[0])
     if record is None and target.name in (NATIVE, plain) and paths[1] != paths[0]:
         other = read_record(paths[1])

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from cannery.ir.evaluate import evaluate_all, widen
+from cannery.ir.evaluate import Values, evaluate, widen
 from cannery.ir.graph import Graph
 from cannery.ops.registry import RefArray
 from cannery.schedule.program import Choice, Step
@@ -20,7 +20,7 @@ from cannery.tune.trial import random_inputs, step_data
 #: Steps with more multiply-accumulates are not emulated: it would take longer than compiling.
 MAX_MACS = 100_000_000
 
-#: Inputs on which a network is judged.
+#: Inputs on which a network is judged; a large one, with as many products as such a step, on one.
 SAMPLES = 2
 
 #: Where errors of emulations are remembered, among the measurements.
@@ -55,13 +55,14 @@ def emulated_error(graph: Graph, step: Step, schedule: Schedule) -> float | None
 def network_error(graph: Graph, choices: Sequence[tuple[Step, Choice]]) -> float:
     """max|y - r| / max|r| over the outputs, where inexact choices alone are emulated.
 
-    On a few normal inputs; the choices' schedules must be exact or be able to emulate.
+    On normal inputs; the choices' schedules must be exact or be able to emulate.
     """
     worst = 0.0
-    for seed in range(SAMPLES):
+    macs = sum(step.macs(graph) for step, _ in choices)
+    for seed in range(1 if macs > MAX_MACS else SAMPLES):
         inputs = random_inputs(graph, seed)
         with np.errstate(all="ignore"):
-            expected = evaluate_all(graph, inputs)
+            expected = evaluate(graph, inputs)
             found = _emulated_values(graph, choices, inputs)
         for name in graph.outputs:
             worst = max(worst, _distance(found[name], expected[name]))
@@ -70,8 +71,8 @@ def network_error(graph: Graph, choices: Sequence[tuple[Step, Choice]]) -> float
 
 def _emulated_values(
     graph: Graph, choices: Sequence[tuple[Step, Choice]], inputs: Mapping[str, RefArray]
-) -> dict[str, RefArray]:
-    values = {name: widen(array) for name, array in {**graph.constants, **inputs}.items()}
+) -> Values:
+    values = Values(graph, inputs)
     for step, choice in choices:
         if choice.inexact and isinstance(choice.schedule, Emulates):
             values[step.output] = widen(
@@ -79,8 +80,7 @@ def _emulated_values(
             )
             continue
         for node in step.nodes:
-            results = node.op.reference(*(values[i] if i else None for i in node.inputs))
-            values.update(zip(node.outputs, results, strict=True))
+            values.compute(node)
     return values
 
 

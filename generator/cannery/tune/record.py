@@ -108,17 +108,17 @@ class Found:
     unusable: Mapping[int, str] = field(default_factory=dict)
 
 
-def record_name(model: Path, target: str) -> str:
-    """`ball.atom32.tuning.json`."""
-    return f"{model.stem}.{target}{SUFFIX}"
+def record_name(model: Path, target: str, form: str = "") -> str:
+    """`ball.atom32.tuning.json`; of a quantised network `ball.atom32.int16.tuning.json`."""
+    return ".".join(filter(None, (model.stem, target, form))) + SUFFIX
 
 
-def record_path(model: Path, target: str, tuning: Path | None) -> Path:
+def record_path(model: Path, target: str, tuning: Path | None, form: str = "") -> Path:
     """Where the record of a model belongs: `tuning` is a record, a folder, or None (beside it)."""
     if tuning is None:
-        return model.parent / record_name(model, target)
+        return model.parent / record_name(model, target, form)
     if tuning.is_dir():
-        return tuning / record_name(model, target)
+        return tuning / record_name(model, target, form)
     return tuning
 
 

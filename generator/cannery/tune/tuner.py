@@ -117,7 +117,7 @@ class Layer:
 class Outcome:
     """What came of it. Times in microseconds, None where none were measured.
 
-    `error` is the network's; `estimated` is there if estimates decided.
+    `error` is the network's, `max_error` its bound; `estimated` is there if estimates decided.
     """
 
     toolchain: Toolchain
@@ -137,6 +137,7 @@ class Outcome:
     partly: tuple[str, ...] = ()
     context: Context = Context.WARM
     estimated: Estimated | None = None
+    max_error: float = 1e-4
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,7 @@ class Tuner:
         refuse_emulated(self.settings.context, runners[0])
         self.isa = self.toolchain.target.isa
         name = self.toolchain.target.name
-        self.path = record_path(self.options.model, name, self.options.tuning)
+        self.path = record_path(self.options.model, name, self.options.tuning, self.options.form)
         self.context = self.take_record(read_record(self.path))
         self.bench = Bench(self.toolchain, runners, self.context, self.pipeline(runners[0]))
         self.progress.stage("reading the model")
@@ -214,6 +215,7 @@ class Tuner:
             time.monotonic() - self.started, search.measured, self.path, changed,
             tuple(self.notes), self.untried, self.partly, self.context,
             self.estimates(optimizer, chosen.plan),
+            self.graph.error_bound(self.options.max_error),
         )  # fmt: skip
 
     def pipeline(self, runner: Runner) -> Pipeline | None:
@@ -405,7 +407,7 @@ class Tuner:
 
     def make_exact(self, judge: Judge, optimizer: Optimizer, plan: Plan, stack: ExitStack) -> Net:
         """The plan with steps replaced until its error is at most half of what is allowed."""
-        bound = self.options.max_error / 2
+        bound = self.graph.error_bound(self.options.max_error) / 2
         program = judge.program(stack, plan)
         error = judge.error(program)
         for _ in range(MAX_REPAIRS):

@@ -706,9 +706,9 @@ CANNERY_INLINE p16x4 p16x4_load1(const int16_t *p)
     return vcombine_s16(vld1_dup_s16(p), vld1_dup_s16(p + 1));
 }
 
-CANNERY_INLINE p16x4 p16x4_half1(const int16_t *p)
+CANNERY_INLINE p16x4 p16x4_load1_n(const int16_t *p, int n)
 {
-    return vcombine_s16(vld1_dup_s16(p), vdup_n_s16(0));
+    return vcombine_s16(vld1_dup_s16(p), n > 1 ? vld1_dup_s16(p + 1) : vdup_n_s16(0));
 }
 
 CANNERY_INLINE i32x4 i32x4_dot(p16x4 a, p16x4 b, i32x4 acc)
@@ -743,6 +743,42 @@ CANNERY_INLINE void f32x4_store_s16_n(int16_t *p, f32x4 v, int n)
     int16_t words[4];
     f32x4_store_s16(words, v);
     memcpy(p, words, (size_t)n * sizeof *p);
+}
+
+/* ---- int8 -------------------------------------------------------------- */
+
+typedef int8x16_t q8x4;
+
+CANNERY_INLINE q8x4 q8x4_load(const int8_t *p)
+{
+    return vld1q_s8(p);
+}
+
+CANNERY_INLINE q8x4 q8x4_load1_n(const int8_t *p, int n)
+{
+    return vreinterpretq_s8_s32(vdupq_n_s32(cannery_bytes4(p, n)));
+}
+
+CANNERY_INLINE q8x4 q8x4_load1(const int8_t *p)
+{
+    return q8x4_load1_n(p, 4);
+}
+
+CANNERY_INLINE i32x4 i32x4_dot4(q8x4 a, q8x4 b, i32x4 acc)
+{
+#if defined(__ARM_FEATURE_DOTPROD)
+    return vdotq_s32(acc, a, b);
+#else
+    const int32x4_t lo = vpaddlq_s16(vmull_s8(vget_low_s8(a), vget_low_s8(b)));
+    const int32x4_t hi = vpaddlq_s16(vmull_s8(vget_high_s8(a), vget_high_s8(b)));
+#if defined(__aarch64__)
+    return vaddq_s32(acc, vpaddq_s32(lo, hi));
+#else
+    const int32x2_t sum_lo = vpadd_s32(vget_low_s32(lo), vget_high_s32(lo));
+    const int32x2_t sum_hi = vpadd_s32(vget_low_s32(hi), vget_high_s32(hi));
+    return vaddq_s32(acc, vcombine_s32(sum_lo, sum_hi));
+#endif
+#endif
 }
 
 #endif

@@ -74,12 +74,16 @@
  *                           base * 2^14 + slope * f[i], 0 <= f[i] < 2^14
  *
  * Products of int16, P = p16xL (L pairs of int16)
- *   P_load(p)               2L numbers as `pack_pairs` lays them out: pair by pair on
+ *   P_load(p)               2L numbers as `pack_groups` lays them out: pair by pair on
  *                           x86, on NEON the first ones of all pairs, then the second;
  *                           p is a multiple of 4L bytes (16 at least)
  *   P_load1(p)              every pair = p[0], p[1]
- *   P_half1(p)              every pair = p[0], 0
+ *   P_load1_n(p, n)         the same of the first n numbers, 0 for the others
  *   I_dot(P a, P b, I acc)  acc[i] + the product of pairs i; must not leave int32
+ * Products of int8, Q = q8xL (L times four int8, from -127 to 127)
+ *   Q_load(p)               4L numbers; p as for P
+ *   Q_load1(p), Q_load1_n(p, n)   all fours = p[0] .. p[3]; n of them, 0 for the others
+ *   I_dot4(Q a, Q b, I acc) acc[i] + the product of fours i
  *
  * Four lanes only
  *   f32x4_transpose4(&a, &b, &c, &d)      rows become columns, in place
@@ -121,6 +125,12 @@
  * computations and reloaded values out of a block. */
 #define CANNERY_OPAQUE_PTR(p) __asm__("" : "+r"(p))
 #define CANNERY_ASSUME_ALIGNED(p, n) __builtin_assume_aligned((p), (n))
+/* The same for a vector: what is computed of it stays in this order, and in its register. */
+#if defined(__SSE2__)
+#define CANNERY_OPAQUE_VEC(v) __asm__("" : "+v"(v))
+#elif defined(__ARM_NEON)
+#define CANNERY_OPAQUE_VEC(v) __asm__("" : "+w"(v))
+#endif
 #elif defined(_MSC_VER)
 #define CANNERY_UNUSED
 #define CANNERY_INLINE static __forceinline
@@ -139,6 +149,10 @@
 #endif
 #define CANNERY_OPAQUE_PTR(p) ((void)(p))
 #define CANNERY_ASSUME_ALIGNED(p, n) (p)
+#endif
+
+#if !defined(CANNERY_OPAQUE_VEC)
+#define CANNERY_OPAQUE_VEC(v) ((void)(v))
 #endif
 
 #if defined(__GNUC__) && (defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__))
@@ -657,9 +671,9 @@ CANNERY_INLINE p16x1 p16x1_load1(const int16_t *p)
     return p16x1_load(p);
 }
 
-CANNERY_INLINE p16x1 p16x1_half1(const int16_t *p)
+CANNERY_INLINE p16x1 p16x1_load1_n(const int16_t *p, int n)
 {
-    const p16x1 pair = {p[0], 0};
+    const p16x1 pair = {p[0], n > 1 ? p[1] : (int16_t)0};
     return pair;
 }
 
@@ -688,6 +702,43 @@ CANNERY_INLINE void f32x1_store_s16_n(int16_t *p, f32x1 v, int n)
     if (n > 0) {
         f32x1_store_s16(p, v);
     }
+}
+
+/* ---- int8 -------------------------------------------------------------- */
+
+typedef struct {
+    int8_t k[4];
+} q8x1;
+
+CANNERY_INLINE q8x1 q8x1_load(const int8_t *p)
+{
+    const q8x1 four = {{p[0], p[1], p[2], p[3]}};
+    return four;
+}
+
+CANNERY_INLINE q8x1 q8x1_load1(const int8_t *p)
+{
+    return q8x1_load(p);
+}
+
+CANNERY_INLINE q8x1 q8x1_load1_n(const int8_t *p, int n)
+{
+    q8x1 four = {{0, 0, 0, 0}};
+    memcpy(four.k, p, (size_t)n);
+    return four;
+}
+
+CANNERY_INLINE i32x1 i32x1_dot4(q8x1 a, q8x1 b, i32x1 acc)
+{
+    return acc + a.k[0] * b.k[0] + a.k[1] * b.k[1] + a.k[2] * b.k[2] + a.k[3] * b.k[3];
+}
+
+/* Four bytes as the number whose memory they are; of less than four the others are 0. */
+CANNERY_INLINE int32_t cannery_bytes4(const int8_t *p, int n)
+{
+    int32_t bytes = 0;
+    memcpy(&bytes, p, (size_t)n);
+    return bytes;
 }
 
 #endif

@@ -661,9 +661,9 @@ CANNERY_INLINE p16x4 p16x4_load1(const int16_t *p)
     return _mm_set1_epi32(pair);
 }
 
-CANNERY_INLINE p16x4 p16x4_half1(const int16_t *p)
+CANNERY_INLINE p16x4 p16x4_load1_n(const int16_t *p, int n)
 {
-    return _mm_set1_epi32((uint16_t)p[0]);
+    return n > 1 ? p16x4_load1(p) : _mm_set1_epi32((uint16_t)p[0]);
 }
 
 CANNERY_INLINE i32x4 i32x4_dot(p16x4 a, p16x4 b, i32x4 acc)
@@ -699,6 +699,42 @@ CANNERY_INLINE void f32x4_store_s16_n(int16_t *p, f32x4 v, int n)
     int16_t words[4];
     f32x4_store_s16(words, v);
     memcpy(p, words, (size_t)n * sizeof *p);
+}
+
+/* ---- int8 -------------------------------------------------------------- */
+
+typedef __m128i q8x4;
+
+CANNERY_INLINE q8x4 q8x4_load(const int8_t *p)
+{
+    return _mm_load_si128((const __m128i *)(const void *)p);
+}
+
+CANNERY_INLINE q8x4 q8x4_load1(const int8_t *p)
+{
+    return _mm_set1_epi32(cannery_bytes4(p, 4));
+}
+
+CANNERY_INLINE q8x4 q8x4_load1_n(const int8_t *p, int n)
+{
+    return _mm_set1_epi32(cannery_bytes4(p, n));
+}
+
+/* Signs move to the weights, so that the first factor has none: two products of numbers from -127
+ * to 127 do not leave int16. */
+CANNERY_INLINE i32x4 i32x4_dot4(q8x4 a, q8x4 b, i32x4 acc)
+{
+#if defined(__AVX512VNNI__) && defined(__AVX512VL__)
+    return _mm_dpbusd_epi32(acc, _mm_abs_epi8(a), _mm_sign_epi8(b, a));
+#elif defined(__SSSE3__)
+    const __m128i pairs = _mm_maddubs_epi16(_mm_abs_epi8(a), _mm_sign_epi8(b, a));
+    return _mm_add_epi32(acc, _mm_madd_epi16(pairs, _mm_set1_epi16(1)));
+#else
+    const __m128i odd = _mm_madd_epi16(_mm_srai_epi16(a, 8), _mm_srai_epi16(b, 8));
+    const __m128i even = _mm_madd_epi16(_mm_srai_epi16(_mm_slli_epi16(a, 8), 8),
+                                        _mm_srai_epi16(_mm_slli_epi16(b, 8), 8));
+    return _mm_add_epi32(acc, _mm_add_epi32(odd, even));
+#endif
 }
 
 #endif

@@ -531,9 +531,9 @@ CANNERY_INLINE p16x8 p16x8_load1(const int16_t *p)
     return _mm256_set1_epi32(pair);
 }
 
-CANNERY_INLINE p16x8 p16x8_half1(const int16_t *p)
+CANNERY_INLINE p16x8 p16x8_load1_n(const int16_t *p, int n)
 {
-    return _mm256_set1_epi32((uint16_t)p[0]);
+    return n > 1 ? p16x8_load1(p) : _mm256_set1_epi32((uint16_t)p[0]);
 }
 
 CANNERY_INLINE i32x8 i32x8_dot(p16x8 a, p16x8 b, i32x8 acc)
@@ -570,6 +570,35 @@ CANNERY_INLINE void f32x8_store_s16_n(int16_t *p, f32x8 v, int n)
     int16_t words[8];
     f32x8_store_s16(words, v);
     memcpy(p, words, (size_t)n * sizeof *p);
+}
+
+/* ---- int8 -------------------------------------------------------------- */
+
+typedef __m256i q8x8;
+
+CANNERY_INLINE q8x8 q8x8_load(const int8_t *p)
+{
+    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+}
+
+CANNERY_INLINE q8x8 q8x8_load1(const int8_t *p)
+{
+    return _mm256_set1_epi32(cannery_bytes4(p, 4));
+}
+
+CANNERY_INLINE q8x8 q8x8_load1_n(const int8_t *p, int n)
+{
+    return _mm256_set1_epi32(cannery_bytes4(p, n));
+}
+
+CANNERY_INLINE i32x8 i32x8_dot4(q8x8 a, q8x8 b, i32x8 acc)
+{
+#if defined(__AVX512VNNI__) && defined(__AVX512VL__)
+    return _mm256_dpbusd_epi32(acc, _mm256_abs_epi8(a), _mm256_sign_epi8(b, a));
+#else
+    const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(a), _mm256_sign_epi8(b, a));
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+#endif
 }
 
 #endif

@@ -481,9 +481,9 @@ CANNERY_INLINE p16x16 p16x16_load1(const int16_t *p)
     return _mm512_set1_epi32(pair);
 }
 
-CANNERY_INLINE p16x16 p16x16_half1(const int16_t *p)
+CANNERY_INLINE p16x16 p16x16_load1_n(const int16_t *p, int n)
 {
-    return _mm512_set1_epi32((uint16_t)p[0]);
+    return n > 1 ? p16x16_load1(p) : _mm512_set1_epi32((uint16_t)p[0]);
 }
 
 CANNERY_INLINE i32x16 i32x16_dot(p16x16 a, p16x16 b, i32x16 acc)
@@ -524,6 +524,38 @@ CANNERY_INLINE void f32x16_store_s16(int16_t *p, f32x16 v)
 CANNERY_INLINE void f32x16_store_s16_n(int16_t *p, f32x16 v, int n)
 {
     _mm256_mask_storeu_epi16(p, m32x16_first_n(n), f32x16_to_words(v));
+}
+
+/* ---- int8 -------------------------------------------------------------- */
+
+typedef __m512i q8x16;
+
+CANNERY_INLINE q8x16 q8x16_load(const int8_t *p)
+{
+    return _mm512_loadu_si512((const void *)p);
+}
+
+CANNERY_INLINE q8x16 q8x16_load1(const int8_t *p)
+{
+    return _mm512_set1_epi32(cannery_bytes4(p, 4));
+}
+
+CANNERY_INLINE q8x16 q8x16_load1_n(const int8_t *p, int n)
+{
+    return _mm512_set1_epi32(cannery_bytes4(p, n));
+}
+
+CANNERY_INLINE i32x16 i32x16_dot4(q8x16 a, q8x16 b, i32x16 acc)
+{
+    const __m512i sizes = _mm512_abs_epi8(a);
+    const __m512i signed_b =
+        _mm512_mask_sub_epi8(b, _mm512_movepi8_mask(a), _mm512_setzero_si512(), b);
+#if defined(__AVX512VNNI__)
+    return _mm512_dpbusd_epi32(acc, sizes, signed_b);
+#else
+    const __m512i pairs = _mm512_maddubs_epi16(sizes, signed_b);
+    return _mm512_add_epi32(acc, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+#endif
 }
 
 #endif

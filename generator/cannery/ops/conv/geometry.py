@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cannery.ir.graph import Graph
+from cannery.ir.graph import Graph, Node
 from cannery.layouts import Halo, image_dims
 from cannery.ops.conv.op import Conv
+from cannery.ops.window import Pads
 from cannery.schedule.program import Step
 
 
@@ -65,13 +67,21 @@ def conv_shape(graph: Graph, step: Step) -> ConvShape | None:
     bias = node.inputs[2] if len(node.inputs) > 2 else ""
     if weight not in graph.constants or (bias and bias not in graph.constants):
         return None
+    return shape_of(graph, node, op.strides, op.pads, op.dilations, op.group, bias)
+
+
+def shape_of(
+    graph: Graph, node: Node, strides: Sequence[int], pads: Pads, dilations: Sequence[int],
+    group: int = 1, bias: str = "",
+) -> ConvShape:  # fmt: skip
+    """The sizes of any node that reads an image and weights as a 2D convolution does."""
     _, ih, iw, ic = image_dims(graph.types[node.inputs[0]])
     _, oh, ow, oc = image_dims(graph.types[node.output])
-    kh, kw = graph.types[weight].shape[:2]
-    (sh, sw), (dh, dw) = op.strides, op.dilations
+    kh, kw = graph.types[node.inputs[1]].shape[:2]
+    (sh, sw), (dh, dw) = strides, dilations
     return ConvShape(
         ih, iw, ic, oh, ow, oc, kh, kw, sh, sw, dh, dw,
-        op.pads[0][0], op.pads[1][0], op.group, weight, bias,
+        pads[0][0], pads[1][0], group, node.inputs[1], bias,
     )  # fmt: skip
 
 

@@ -9,6 +9,8 @@ MR tiles x NR vectors, and transformed back. Unlike the planar form it needs no 
 
 `batch`: tiles at a time. `unroll`: input channels per loop pass (0: no loop). `group`: rows of a
 transform whose values are alive together (0: it goes through memory). `broadcast`: see `direct_oc`.
+`outside`: all positions of a block of output channels before the next block, or all blocks of a
+position before the next position, so that the transformed inputs, too, are read once per batch.
 """
 
 from __future__ import annotations
@@ -42,13 +44,22 @@ from cannery.ops.shared.cover import Span
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.tiles import vector_loops
-from cannery.schedule.cost import L1_BYTES, L2_BYTES, broadcast_work, reread_cycles, tile_cycles
+from cannery.schedule.cost import (
+    FAR_BYTES,
+    L1_BYTES,
+    L2_BYTES,
+    broadcast_work,
+    reread_cycles,
+    stored_cycles,
+    tile_cycles,
+)  # fmt: skip
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
 
-#: Transformed inputs of a batch fill at most one of these.
-BATCH_BYTES = (L1_BYTES, L2_BYTES // 2)
+#: Transformed inputs of a batch fill at most one of these; the last one where weights come from
+#: far, which makes fewer batches worth while.
+BATCH_BYTES = (L1_BYTES, L2_BYTES // 2, FAR_BYTES)
 
 #: Multiply-accumulates of one register tile in line, at most.
 MAX_UNROLLED = 400
@@ -66,8 +77,30 @@ class Into:
 
 
 @dataclass(frozen=True)
+class Sums:
+    """How products lie before they are transformed back: [position][tile][channels].
+
+    In floats: from tile to tile (0: the width of the block) and from position to position.
+    """
+
+    tile: int
+    batch: int
+    position: int
+
+    def tile_of(self, block: Block) -> int:
+        """From one tile to the next."""
+        return self.tile or block.width
+
+    def position_of(self, block: Block) -> int:
+        """From one position to the next."""
+        return self.position if self.tile else self.batch * block.width
+
+
+@dataclass(frozen=True)
 class WinogradOc(Schedule):
     """See the module's text."""
+
+    version = 2
 
     #: Products along an axis with a window: F(points + 1 - k, k) for k taps.
     points: ClassVar[int]
@@ -97,9 +130,11 @@ class WinogradOc(Schedule):
             tiles = [(_even(total, mr), min(nr, vectors)) for mr, nr in register_tiles(isa)]
             found += [
                 {"lanes": lanes, "mr": mr, "nr": nr, "batch": batch, "group": group,
-                 "unroll": 0 if shape.ic * mr * nr <= MAX_UNROLLED else 4, "broadcast": broadcast}
+                 "unroll": 0 if shape.ic * mr * nr <= MAX_UNROLLED else 4, "broadcast": broadcast,
+                 "outside": outside}
                 for mr, nr in dict.fromkeys(tiles)
                 for batch in _batches(shape, tile, mr)
+                for outside in self._orders(shape, batch)
                 for broadcast in broadcast_words(shape, isa, lanes)
                 for group in groups
             ]  # fmt: skip
@@ -134,8 +169,15 @@ class WinogradOc(Schedule):
             n = len(block.vecs)
             update = tile_cycles(isa, mr, n, mr * loads + n, shape.ic, mr * work)
             cycles += tiles * block.count * positions * (update + 1.5 * mr * n + 4.0)
-        weights = 4.0 * positions * shape.ic * shape.oc
-        cycles += reread_cycles(weights, -(-total // batch))
+        batches, blocks = -(-total // batch), self._blocks(shape, params, isa)
+        cycles += reread_cycles(4.0 * positions * shape.ic * shape.oc, batches)
+        inputs = 4.0 * positions * shape.ic * min(batch, total)
+        again = sum(block.count for block in blocks)
+        if params["outside"] == "positions":
+            sums = 4.0 * positions * shape.oc * min(batch, total)
+            cycles += batches * stored_cycles(sums)
+            again = 1
+        cycles += reread_cycles(inputs, batches * again)
         code = (into + back * len(self._blocks(shape, params, isa))) * 16.0
         return Estimate(cycles, code)
 
@@ -149,8 +191,9 @@ class WinogradOc(Schedule):
         depth = sum(v.lanes for v in vectors)
         pitch = _pitch(batch * depth)
         tile = self._tile(shape)
+        sums = self._sums(job.params, tile, blocks, batch)
         sums_at = tile.positions * pitch
-        kept_at = sums_at + tile.positions * batch * max(b.width for b in blocks)
+        kept_at = sums_at + tile.positions * sums.position
         residual = {k: job.inputs[k] for k in ep.tensors}
         code = render(
             "ops/conv/winograd_oc.c.j2",
@@ -163,11 +206,13 @@ class WinogradOc(Schedule):
             columns=-(-shape.ow // tile.columns.m),
             batch=batch,
             pitch=pitch,
+            sums=sums,
             kept_at=kept_at,
             blocks=blocks,
+            block_at=lambda block: block.weight // (tile.positions * shape.ic),
             many=lambda block: shape.ic * len(block.vecs) > HELD_WEIGHTS,
             into=self._into(job, vectors, pitch),
-            back=self._back(job, shape, ep, batch),
+            back=self._back(job, shape, ep, sums),
             residual=residual,
             symbol=job.symbol,
             signature=signature(job, scratch=True, band=True, units=units > 0),
@@ -185,6 +230,12 @@ class WinogradOc(Schedule):
         """The step's output with the convolution in float32, as this schedule rounds it."""
         return emulate(self._tile(sizes(graph, step)), graph, step, inputs)
 
+    def _orders(self, shape: ConvShape, batch: int) -> tuple[str, ...]:
+        """What may be outside: where a batch's inputs leave the second level, positions, too."""
+        tile = self._tile(shape)
+        far = 4 * tile.positions * shape.ic * batch > L2_BYTES
+        return ("blocks", "positions") if far else ("blocks",)
+
     def _tile(self, shape: ConvShape) -> Tile:
         return Tile(
             *(filtering(self.points + 1 - k if k > 1 else 1, k) for k in (shape.kh, shape.kw))
@@ -193,6 +244,12 @@ class WinogradOc(Schedule):
     def _blocks(self, shape: ConvShape, params: Params, isa: Isa) -> tuple[Block, ...]:
         per_lane = self._tile(shape).positions * shape.ic
         return cut_channels(shape.oc, per_lane, isa, int(params["lanes"]), int(params["nr"]))
+
+    def _sums(self, params: Params, tile: Tile, blocks: Sequence[Block], batch: int) -> Sums:
+        if params["outside"] == "positions":
+            row = sum(block.width * block.count for block in blocks)
+            return Sums(row, batch, _pitch(batch * row))
+        return Sums(0, batch, batch * max(block.width for block in blocks))
 
     def _weights(self, job: Job, shape: ConvShape, blocks: Sequence[Block]) -> ConstArray:
         u = self._tile(shape).weights(job.constant(shape.weight))[None]
@@ -219,7 +276,7 @@ class WinogradOc(Schedule):
         return found
 
     def _back(
-        self, job: Job, shape: ConvShape, ep: epilogues.Epilogue, batch: int
+        self, job: Job, shape: ConvShape, ep: epilogues.Epilogue, sums: Sums
     ) -> Callable[[Block, Vec], list[list[str]]]:
         """The output transform of one vector of a block, with the bias."""
         y, tile = job.output, self._tile(shape)
@@ -227,7 +284,7 @@ class WinogradOc(Schedule):
 
         def code(block: Block, vec: Vec) -> list[list[str]]:
             def load(a: int, b: int) -> str:
-                place = (a * tile.columns.tile + b) * batch * block.width
+                place = (a * tile.columns.tile + b) * sums.position_of(block)
                 text = f"{vec.t}_load(ap{offset(place)})"
                 return f"{vec.t}_add({text}, bias)" if (a, b) == middle else text
 
@@ -282,7 +339,9 @@ def _batches(shape: ConvShape, tile: Tile, mr: int) -> list[int]:
     """Sensible numbers of tiles at a time, multiples of `mr`."""
     each = 4 * tile.positions * shape.ic * mr
     groups = -(-_count(shape, tile) // mr)
-    return sorted({mr * _even(groups, max(limit // each, 1)) for limit in BATCH_BYTES})
+    far = 4 * tile.positions * shape.ic * shape.oc > FAR_BYTES
+    limits = BATCH_BYTES if far else BATCH_BYTES[:-1]
+    return sorted({mr * _even(groups, max(limit // each, 1)) for limit in limits})
 
 
 def _even_up(total: int, step: int) -> int:

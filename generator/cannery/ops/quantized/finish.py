@@ -9,8 +9,9 @@ import numpy as np
 
 from cannery.emit.environment import offset
 from cannery.emit.literals import c_float
+from cannery.ops.quantized.groups import Groups
 from cannery.ops.quantized.matmul import QuantizedProduct
-from cannery.ops.quantized.scale import bounded, store_word
+from cannery.ops.quantized.scale import bounded
 from cannery.ops.quantized.table import Table, make_table
 from cannery.ops.shared.epilogue import CHANNEL_PADDING
 from cannery.ops.shared.lanes import Vec
@@ -50,7 +51,7 @@ class Finish:
             found.append(f"v = {t}_mul(v, {t}_set1({c_float(self.gain)}));")
         if not self.op.bound:
             return [*found, v.store(pointer, "v")]
-        store = f"{t}_{store_word(self.op.dtype)}"
+        store = f"{t}_{Groups(self.op.dtype).store}"
         value = bounded(t, "v", self.op.bound)
         stored = f"{store}({pointer}, {value});"
         return [*found, stored if v.full else f"{store}_n({pointer}, {value}, {v.valid});"]

@@ -12,6 +12,7 @@ from cannery.ir.tensor import DType, TensorType
 from cannery.layouts import Want
 from cannery.ops.checks import operands, require, require_float, require_shape, require_type
 from cannery.ops.quantized.arithmetic import NARROW, QuantizedOp, f32, quantised
+from cannery.ops.quantized.groups import Groups
 from cannery.ops.registry import RefArray, register
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import vector_runs
@@ -50,11 +51,6 @@ def bounded(t: str, name: str, bound: int) -> str:
     return f"{t}_min({t}_max({name}, {low}), {high})"
 
 
-def store_word(dtype: DType) -> str:
-    """The word that rounds floats and stores them."""
-    return {DType.INT8: "store_i8", DType.INT16: "store_s16"}[dtype]
-
-
 @schedule
 @dataclass(frozen=True)
 class QuantizeStream(Schedule):
@@ -88,7 +84,7 @@ class QuantizeStream(Schedule):
         lines = []
         for v, count in vector_runs(job.type(anchor.output).elements, job.isa):
             at = f"{offset(v.start)} + i * {v.lanes}" if count > 1 else offset(v.start)
-            store = f"{v.t}_{store_word(op.dtype)}" + ("" if v.full else "_n")
+            store = f"{v.t}_{Groups(op.dtype).store}" + ("" if v.full else "_n")
             valid = "" if v.full else f", {v.valid}"
             lines += [
                 f"    for (int i = 0; i < {count}; ++i) {{" if count > 1 else "    {",

@@ -1,6 +1,6 @@
-"""LSTM of int16, cell by cell: one pass over the last output yields all gates of a block.
+"""LSTM of integers, cell by cell: one pass over the last output yields all gates of a block.
 
-The weights are packed [block][k / 2][gate][vector of pairs], see `pairs.py`: a block of cells reads
+The weights are packed [block][k / group][gate][vector], see `groups.py`: a block of cells reads
 one contiguous stream, and its gates stay in registers until the new output is stored. What does not
 fit into the first-level cache is read in alternating order if `zigzag`, so that each step begins
 with the weights that the last one ended with. Both directions take turns if `together`, so that one
@@ -17,13 +17,11 @@ import numpy as np
 from cannery.emit.environment import offset, render
 from cannery.emit.literals import c_float
 from cannery.ir.graph import Graph
-from cannery.ir.tensor import DType
 from cannery.layouts import Want
 from cannery.ops.quantized.arithmetic import Activation
 from cannery.ops.quantized.finish import table_array
+from cannery.ops.quantized.groups import Groups, pack_groups
 from cannery.ops.quantized.lstm import TINY, QuantizedLstm
-from cannery.ops.quantized.matmul_pairs import tile_cycles
-from cannery.ops.quantized.pairs import pack_pairs
 from cannery.ops.quantized.scale import bounded
 from cannery.ops.quantized.table import make_table
 from cannery.ops.recurrent.base import SEQUENCE
@@ -61,24 +59,22 @@ class Direction:
 
 @schedule
 @dataclass(frozen=True)
-class QuantizedLstmPairs(Schedule):
+class QuantizedLstmGates(Schedule):
     """See the module's text."""
 
-    id = "quantized.lstm_pairs"
+    id = "quantized.lstm_gates"
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         op = step.anchor.op
         if len(step.anchors) != 1 or not isinstance(op, QuantizedLstm) or step.epilogue:
             return "not a quantised LSTM"
-        if op.dtype is not DType.INT16:
-            return "weights are not int16"
         p, r, scale, _, _, peepholes = _inputs(step)
         constant = all(v in graph.constants for v in (r, scale, peepholes) if v)
         return "" if constant and p not in graph.constants else "weights alone must be constant"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         op = _op(step)
-        large = 8 * op.cells * op.cells > KEPT_BYTES
+        large = 4 * op.dtype.bytes * op.cells * op.cells > KEPT_BYTES
         found: list[Params] = []
         for lanes in gemm.widths(op.cells, isa):
             vectors = -(-op.cells // lanes)
@@ -104,15 +100,16 @@ class QuantizedLstmPairs(Schedule):
         n, steps, _ = graph.types[step.anchor.inputs[0]].shape
         table = GATHERED if isa.has("gather") else BY_TABLE * int(params["lanes"]) / 4.0
         work = 5.0 * table + 24.0
+        groups = Groups(op.dtype)
         each, code = 60.0, 0.0
         for block in cell_blocks(op, params, isa):
             vectors = len(block.vecs)
-            product = tile_cycles(isa, 1, 4 * vectors, op.cells)
+            product = groups.tile_cycles(isa, 1, 4 * vectors, op.cells)
             each += block.count * (product + vectors * work / CORE.issue * 1.2)
             code += 8.0 * vectors * (4 * int(params["unroll"]) + work)
         if params["together"]:
             each -= 30.0
-        size = 8.0 * op.cells * op.cells * (2 if params["together"] else 1)
+        size = 4.0 * op.dtype.bytes * op.cells * op.cells * (2 if params["together"] else 1)
         read = max(size - KEPT_BYTES, 0.0) if params["zigzag"] else size
         each += reread_cycles(size, 1) * read / size
         return Estimate(n * steps * op.directions * each, code)
@@ -125,8 +122,8 @@ class QuantizedLstmPairs(Schedule):
         columns = gate_columns(op.cells, GATES, blocks)
         constants = []
         for d in range(op.directions):
-            packed = pack_pairs(job.graph.constants[r][d], blocks, job.isa, columns)
-            text = f"recurrent weights [block][k / 2][gate][vector][pairs], direction {d}"
+            packed = pack_groups(job.graph.constants[r][d], blocks, job.isa, columns)
+            text = f"recurrent weights [block][k / group][gate][vector], direction {d}"
             constants.append(ConstArray(f"{job.symbol}_w{d}", packed, text))
         for name, value, count in (("scale", scale, 4), ("q", peepholes, 3)):
             if value:
@@ -189,11 +186,11 @@ def _render(
     scratch = op.directions * padded * (1 + outputs)
     distinct = {d.step: d for d in reversed(directions)}
     code = render(
-        "ops/quantized/lstm_pairs.c.j2",
+        "ops/quantized/lstm_gates.c.j2",
         describe=describe(job),
         signature=signature(job, scratch=True, units=units > 0, stops=job.stops),
         stops=job.stops, axis=("samples" if samples > 1 else "directions") if units else "",
-        symbol=job.symbol, op=op, H=op.cells, cells=cells, blocks=blocks,
+        symbol=job.symbol, op=op, H=op.cells, g=Groups(op.dtype), cells=cells, blocks=blocks,
         kinds=list(distinct.values()), directions=directions, tables=list(map(make_table, tables)),
         zigzag=bool(job.params["zigzag"]),
         together=bool(job.params["together"]) and units == 0,

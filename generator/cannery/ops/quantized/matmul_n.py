@@ -1,4 +1,4 @@
-"""Matrix product of int16 with constant weights: outputs in the lanes, pairs of k, see `pairs.py`.
+"""Matrix product of integers with constant weights: outputs in the lanes, see `groups.py`.
 
 `outside` is the outer loop: `blocks` keeps a block of weights in the cache, `rows` the input.
 """
@@ -10,17 +10,16 @@ from dataclasses import dataclass
 
 from cannery.emit.environment import render
 from cannery.ir.graph import Graph
-from cannery.ir.tensor import DType
 from cannery.layouts import Want
 from cannery.ops.matmul import product as products
 from cannery.ops.quantized.finish import make_finish
+from cannery.ops.quantized.groups import TILES, Groups, pack_groups
 from cannery.ops.quantized.matmul import QuantizedMatMul
-from cannery.ops.quantized.pairs import TILES, pack_pairs
 from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced, nested_pointer
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.gemm import Block
-from cannery.schedule.cost import CORE, reread_cycles
+from cannery.schedule.cost import reread_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -31,18 +30,16 @@ FINISH = 8.0
 
 @schedule
 @dataclass(frozen=True)
-class QuantizedMatMulPairs(Schedule):
+class QuantizedMatMulN(Schedule):
     """See the module's text."""
 
-    id = "quantized.matmul_pairs"
+    id = "quantized.matmul_n"
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         op = step.anchor.op
         if len(step.anchors) != 1 or not isinstance(op, QuantizedMatMul) or step.epilogue:
             return "not a quantised product alone"
         x, *rest = step.anchor.inputs
-        if graph.types[x].dtype is not DType.INT16:
-            return "inputs are not int16"
         constant = x not in graph.constants and all(r in graph.constants for r in rest if r)
         return "" if constant else "the input alone may vary"
 
@@ -68,25 +65,28 @@ class QuantizedMatMulPairs(Schedule):
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         k, n, rows = _sizes(graph, step)
+        groups = Groups(graph.types[step.anchor.inputs[0]].dtype)
         blocks = make_blocks(n, params, isa)
         cycles = code = 0.0
         for mr, tiles, _ in balanced(rows, int(params["mr"])):
             for block in blocks:
-                one = tile_cycles(isa, mr, len(block.vecs), k)
+                one = groups.tile_cycles(isa, mr, len(block.vecs), k)
                 cycles += tiles * block.count * (one + FINISH * mr * len(block.vecs) / 2.0)
                 code += 8.0 * mr * len(block.vecs) * (int(params["unroll"]) + FINISH)
         tiles = -(-rows // int(params["mr"]))
-        size = 2.0 * k * sum(b.width * b.count for b in blocks)
+        width = groups.dtype.bytes
+        size = float(width * k * sum(b.width * b.count for b in blocks))
         if params["outside"] == "rows" or tiles == 1:
             cycles += reread_cycles(size, tiles)
         else:
-            cycles += reread_cycles(2.0 * k * rows, sum(b.count for b in blocks))
+            cycles += reread_cycles(float(width * k * rows), sum(b.count for b in blocks))
         return Estimate(cycles, code)
 
     def kernel(self, job: Job) -> Kernel:
         op, anchor = job.step.anchor.op, job.step.anchor
         assert isinstance(op, QuantizedMatMul)
         k, n, _ = _sizes(job.graph, job.step)
+        g = Groups(job.inputs[0].dtype)
         a = products.operand(job, anchor.inputs[0], transposed=False, is_b=False)
         b = products.operand(job, anchor.inputs[1], transposed=False, is_b=True)
         nest = products.nest(job, a, b, ())
@@ -96,16 +96,17 @@ class QuantizedMatMulPairs(Schedule):
         cut = products.Cut.of(job, groups, rows)
         finish = make_finish(job, op)
         code = render(
-            "ops/quantized/matmul_pairs.c.j2",
+            "ops/quantized/matmul_n.c.j2",
             describe=describe(job),
             signature=signature(job, units=cut.units > 0, stops=job.rows_stop),
             stops=job.rows_stop, cut=cut, groups=groups, rows=rows, nest=nest, k=k,
+            g=g, whole=g.padded(k),
             nested_pointer=nested_pointer, tiles=tiles, blocks=blocks, a=a, b=b, y=job.output,
             rows_outside=job.params["outside"] == "rows", unroll=int(job.params["unroll"]),
             finish=finish, names=parameter_names(job),
         )  # fmt: skip
-        packed = pack_pairs(job.graph.constants[anchor.inputs[1]], blocks, job.isa)
-        weights = ConstArray(b.pointer, packed, "weights [block][k / 2][vector][pairs]")
+        packed = pack_groups(job.graph.constants[anchor.inputs[1]], blocks, job.isa)
+        weights = ConstArray(b.pointer, packed, f"weights [block][k / {g.size}][vector][groups]")
         return Kernel(
             code, (weights, *finish.constants), whole=True, units=cut.units, stops=job.rows_stop,
             needs_table=finish.table is not None,
@@ -115,20 +116,6 @@ class QuantizedMatMulPairs(Schedule):
 def make_blocks(n: int, params: Params, isa: Isa) -> tuple[Block, ...]:
     """Columns cut into blocks of vectors."""
     return gemm.make_blocks(n, isa, int(params["lanes"]), int(params["nr"]), 1)
-
-
-def tile_cycles(isa: Isa, mr: int, nr: int, k: float) -> float:
-    """Cycles of a register tile over k: two instructions for each pair, one where they are one."""
-    each = 1.0 if isa.family == "x86" and isa.has("dot4_u8s8") else 2.0
-    broadcast = 2.0 if isa.family == "x86" and isa.widest == 4 else 1.0
-    work = each * mr * nr + (broadcast - 1.0) * mr
-    loads = float(mr + nr)
-    spills = max(mr * nr + nr + 1 - isa.registers, 0)
-    update = max(
-        work / 2.5, (loads + 2 * spills) / CORE.loads, (work + loads) / CORE.issue,
-        2.0 if mr * nr > 1 else 2.5,
-    )  # fmt: skip
-    return k / 2.0 * update + 4.0
 
 
 def _sizes(graph: Graph, step: Step) -> tuple[int, int, int]:

@@ -1,0 +1,114 @@
+"""Convolution of integers: output channels in the lanes, neighbouring pixels share weights.
+
+See `groups.py`. Where the pixels of a row follow each other without a gap and are taken without
+dilation, a row of the window is one run of numbers; else each of its pixels is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cannery.emit.environment import render
+from cannery.ir.graph import Graph
+from cannery.layouts import Want
+from cannery.ops.conv.geometry import ConvShape, shape_of
+from cannery.ops.quantized.conv import QuantizedConv
+from cannery.ops.quantized.finish import make_finish
+from cannery.ops.quantized.groups import TILES, Groups, pack_groups
+from cannery.ops.quantized.matmul_n import FINISH, make_blocks
+from cannery.ops.shared import gemm
+from cannery.ops.shared.axes import balanced
+from cannery.ops.shared.function import describe, signature
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+
+@dataclass(frozen=True)
+class Runs:
+    """A window as runs of `size` numbers each: `across` in each of its rows."""
+
+    size: int
+    across: int
+
+
+@schedule
+@dataclass(frozen=True)
+class QuantizedConvN(Schedule):
+    """See the module's text."""
+
+    id = "quantized.conv_n"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        if len(step.anchors) != 1 or not isinstance(step.anchor.op, QuantizedConv) or step.epilogue:
+            return "not a quantised convolution alone"
+        x, *rest = step.anchor.inputs
+        constant = x not in graph.constants and all(r in graph.constants for r in rest if r)
+        return "" if constant else "the input alone may vary"
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        s = _sizes(graph, step)
+        found: list[Params] = []
+        for lanes in gemm.widths(s.oc, isa):
+            vectors = -(-s.oc // lanes)
+            for px, nr in TILES.get(isa.registers, TILES[16]):
+                tile = {"lanes": lanes, "px": min(px, s.ow), "nr": min(nr, vectors)}
+                found += [{**tile, "unroll": unroll} for unroll in (2, 4)]
+        return list({self.label(params): params for params in found}.values())
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want("nhwc", _sizes(graph, step).halo),)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want("nhwc"),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        s = _sizes(graph, step)
+        groups = Groups(graph.types[step.anchor.inputs[0]].dtype)
+        runs = _runs(s, s.ic)
+        cycles = code = 0.0
+        for px, tiles, _ in balanced(s.ow, int(params["px"])):
+            for block in make_blocks(s.oc, params, isa):
+                n = len(block.vecs)
+                run = groups.tile_cycles(isa, px, n, groups.padded(runs.size))
+                one = s.kh * runs.across * run + FINISH * px * n / 2.0
+                cycles += tiles * block.count * one
+                code += 8.0 * px * n * (int(params["unroll"]) + FINISH)
+        return Estimate(s.oh * cycles, code)
+
+    def kernel(self, job: Job) -> Kernel:
+        op, s, x = job.step.anchor.op, _sizes(job.graph, job.step), job.inputs[0]
+        assert isinstance(op, QuantizedConv)
+        g, finish = Groups(x.dtype), make_finish(job, op)
+        blocks = make_blocks(s.oc, job.params, job.isa)
+        runs = _runs(s, x.col)
+        code = render(
+            "ops/quantized/conv_n.c.j2",
+            describe=describe(job), signature=signature(job, band=True), symbol=job.symbol, s=s,
+            x=x, y=job.output, g=g, finish=finish, blocks=blocks, runs=runs,
+            whole=g.padded(runs.size), unroll=int(job.params["unroll"]),
+            tiles=balanced(s.ow, int(job.params["px"])),
+        )  # fmt: skip
+        w = job.graph.constants[s.weight].reshape(-1, runs.size, s.oc)
+        padded = np.zeros((w.shape[0], g.padded(runs.size), s.oc), w.dtype)
+        padded[:, : runs.size] = w
+        packed = pack_groups(padded.reshape(-1, s.oc), blocks, job.isa)
+        weights = ConstArray(f"{job.symbol}_w", packed, "weights [block][run][group][vector]")
+        return Kernel(
+            code, (weights, *finish.constants), band=1, needs_table=finish.table is not None
+        )
+
+
+def _sizes(graph: Graph, step: Step) -> ConvShape:
+    op = step.anchor.op
+    assert isinstance(op, QuantizedConv)
+    return shape_of(graph, step.anchor, op.strides, op.pads, op.dilations)
+
+
+def _runs(s: ConvShape, pitch: int) -> Runs:
+    """`pitch` is how far pixels of the input are apart."""
+    joined = pitch == s.ic and s.dw == 1
+    return Runs(s.kw * s.ic, 1) if joined else Runs(s.ic, s.kw)
