@@ -346,7 +346,7 @@ def _check_variable_length(options: Options) -> None:
     """Raise OptionError for what networks of variable length do not have."""
     others = {
         "--streaming": options.streaming, "--many": options.many > 1,
-        "--parallel": options.parallel, "--openmp": options.openmp, "--state": bool(options.state),
+        "--state": bool(options.state),
     }  # fmt: skip
     chosen = [flag for flag, on in others.items() if on]
     if options.variable_length and chosen:

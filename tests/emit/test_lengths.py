@@ -24,6 +24,9 @@ from needs import need_program
 
 Array = NDArray[Any]
 
+#: A network that is large enough to be cut.
+LINES = Path(__file__).parents[2] / "examples" / "ocr" / "ocr.onnx"
+
 MAX, F, H = 11, 3, 4
 #: Against float64 references.
 TOLERANCE = 2e-6
@@ -163,9 +166,7 @@ def test_what_needs_to_know_the_end_is_refused(tmp_path: Path, name: str) -> Non
         load_model(make_options(file, {"variable_length": True, "dims": (f"x.1={MAX}",)}))
 
 
-@pytest.mark.parametrize(
-    "other", [{"streaming": True}, {"many": "4"}, {"parallel": True}, {"state": ("a=b",)}]
-)
+@pytest.mark.parametrize("other", [{"streaming": True}, {"many": "4"}, {"state": ("a=b",)}])
 def test_options_that_do_not_go_together(tmp_path: Path, other: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match="do not go together"):
         make_options(tmp_path / "net.h5", {"variable_length": True, **other})
@@ -229,4 +230,67 @@ def test_programs(tmp_path: Path, isas: tuple[str, ...]) -> None:
             objects.append(str(compile_file(folder, name, language, flags)))
     program = folder / "program"
     subprocess.run([LANGUAGES["c++11 g++"][0], *objects, "-o", program, "-lm"], check=True)
+    assert subprocess.run([program], check=False).returncode == 0
+
+
+ON_THREADS = """
+#include "net.hpp"
+#include "cannery/pthread_pool.h"
+#include <string.h>
+
+enum { THREADS = 3, COUNT = 12 };
+
+static float x[COUNT * NET_COLUMNS_LEN], y[COUNT * NET_SYMBOLS_LEN], z[NET_SYMBOLS_LEN];
+#define ALIGNED __attribute__((aligned(64)))
+static unsigned char memory[NET_PARALLEL_WORKSPACE_BYTES(THREADS)] ALIGNED;
+static unsigned char shares[NET_MANY_PARALLEL_WORKSPACE_BYTES(THREADS)] ALIGNED;
+static cannery_pthread_pool threads;
+
+int main()
+{
+    int32_t lengths[COUNT];
+    cannery_pool pool;
+    if (cannery_pthread_pool_start(&threads, THREADS, &pool)) {
+        return 9;
+    }
+    for (int i = 0; i < COUNT * NET_COLUMNS_LEN; ++i) {
+        x[i] = (float)(i % 7) - 3.0f;
+    }
+    for (int k = 0; k < COUNT; ++k) {
+        lengths[k] = k == 0 ? NET_MAX_LENGTH : 7 * k - 6;
+    }
+    net_run_many_parallel(shares, &pool, COUNT, x, lengths, y);
+    for (int k = 0; k < COUNT; ++k) {
+        const size_t bytes = (size_t)lengths[k] * NET_SYMBOLS_LEN / NET_MAX_LENGTH * sizeof(float);
+        net_run(x + k * NET_COLUMNS_LEN, lengths[k], z);
+        if (memcmp(z, y + k * NET_SYMBOLS_LEN, bytes) != 0) {
+            return 1;
+        }
+        memset(z, 0, sizeof z);
+        net_run_parallel(memory, &pool, x + k * NET_COLUMNS_LEN, lengths[k], z);
+        if (memcmp(z, y + k * NET_SYMBOLS_LEN, bytes) != 0) {
+            return 2;
+        }
+    }
+    cannery_pthread_pool_stop(&threads);
+    return 0;
+}
+"""
+
+
+def test_programs_with_several_threads(tmp_path: Path) -> None:
+    """One sequence and many, of all lengths, to the bits of one thread."""
+    raw = {"variable_length": True, "dims": ("length=90",), "parallel": True, "isa": ("sse2",)}
+    compiled = compile_model(make_options(LINES, {**raw, "name": "net"}))
+    assert compiled.source.parallel
+    assert any(compiled.source.calls[c.index].kernel.stops for c in compiled.source.parallel.steps)
+    folder = tmp_path / "out"
+    write_files({folder / name: data for name, data in compiled.files.items()})
+    (folder / "main.cpp").write_text(ON_THREADS)
+    names = [name for name in compiled.files if name.endswith(".c")]
+    objects = [compile_file(folder, name, "c99 gcc", ("-O1", "-msse2")) for name in names]
+    objects.append(compile_file(folder, "main.cpp", "c++11 g++", ("-O1", "-msse2")))
+    program = folder / "program"
+    link = [LANGUAGES["c++11 g++"][0], *map(str, objects), "-o", str(program), "-lm", "-pthread"]
+    subprocess.run(link, check=True)
     assert subprocess.run([program], check=False).returncode == 0

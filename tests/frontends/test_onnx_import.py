@@ -432,3 +432,24 @@ def test_files_of_arrays_lie_as_in_the_model(tmp_path: Path, layout: str) -> Non
     assert np.allclose(np.load(found)["y"], y, rtol=1e-4, atol=1e-5)
     dims = {port.shape for port in cannery.load(path, io_layout=layout).inputs}
     assert dims == {(1, 5, 6, 3) if layout == "nhwc" else (1, 3, 5, 6)}
+
+
+@pytest.mark.parametrize(
+    ("to", "name"), [(10, "float16"), (11, "float64"), (16, "bfloat16"), (17, "type 17 of ONNX")]
+)
+def test_element_types_without_a_form_are_named(tmp_path: Path, to: int, name: str) -> None:
+    nodes = [node("Cast", ["x"], ["h"], to=to), node("Cast", ["h"], ["y"], to=1)]
+    with pytest.raises(UnsupportedError, match=f"elements of {name} are not supported") as caught:
+        load(tmp_path, model(nodes, {"x": [1, 4]}))
+    assert "float32" in caught.value.cure
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_weights_of_other_float_types(tmp_path: Path, dtype: Any) -> None:
+    """Stored small or large and cast in the model, as converters leave them."""
+    w = floats(4, 3).astype(np.float16).astype(dtype)
+    nodes = [node("Cast", ["w"], ["f"], to=1), node("MatMul", ["x", "f"], ["y"])]
+    graph = load(tmp_path, model(nodes, {"x": [1, 4]}, weights={"w": w}))
+    (weights,) = graph.constants.values()
+    assert weights.dtype == np.float32
+    assert np.array_equal(weights, w.astype(np.float32))

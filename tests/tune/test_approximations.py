@@ -19,6 +19,7 @@ from cannery.tune.plan import make_units
 from cannery.tune.record import resolve
 
 AVX2 = isa("avx2")
+FORMS = ("lut1024", "lut256", "lut64", "rational", "table")
 
 
 def tanh_net() -> Graph:
@@ -32,14 +33,14 @@ def tanh_net() -> Graph:
 
 def test_forms_are_those_of_the_activations() -> None:
     (unit,) = make_units(tanh_net())
-    assert epilogue.approximations(unit.step) == ("rational", "table")
+    assert epilogue.approximations(unit.step) == FORMS
 
 
 def test_approximate_candidates_need_leave() -> None:
     graph = tanh_net()
     (unit,) = make_units(graph)
     forms = {r.choice.params.get(MATH) for r in rank(graph, unit.step, AVX2, inexact=True)}
-    assert forms == {None, "rational", "table"}
+    assert forms == {None, *FORMS}
     assert not any(r.choice.inexact for r in rank(graph, unit.step, AVX2, inexact=False))
     options = estimated_options(graph, unit.step, AVX2, inexact=True)
     assert not any(option.choice.inexact for option in options)

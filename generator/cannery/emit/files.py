@@ -13,6 +13,7 @@ from cannery.emit.many import Chunk
 from cannery.emit.selftest import render_selftest
 from cannery.emit.source import Source, render_model
 from cannery.emit.steps import Call
+from cannery.ops.quantized.lstm import QuantizedLstm
 from cannery.ops.recurrent.base import Recurrent
 from cannery.resources import runtime_include_dir
 from cannery.target.compiler import private_flags
@@ -29,6 +30,7 @@ PARALLEL_HEADERS = ("parallel.h", "pthread_pool.h")
 
 #: What is copied where a network may be one that reads sequences: decoding, for whom it serves.
 SEQUENCE_HEADERS = ("ctc.h",)
+RECURRENT = (Recurrent, QuantizedLstm)
 
 RUNTIME_HEADERS_ALWAYS = ("cannery.h", "vec_scalar.h")
 _INCLUDES = {
@@ -91,7 +93,7 @@ def headers(source: Source) -> list[str]:
         found.add("vec_table.h")
     if source.parallel:
         found |= {*PARALLEL_HEADERS}
-    if any(isinstance(node.op, Recurrent) for node in source.graph.nodes):
+    if any(isinstance(node.op, RECURRENT) for node in source.graph.nodes):
         found |= {*SEQUENCE_HEADERS}
     if source.scalar_math:
         found.add("scalar_math.h")

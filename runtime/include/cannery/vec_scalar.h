@@ -127,7 +127,9 @@
  * computations and reloaded values out of a block. */
 #define CANNERY_OPAQUE_PTR(p) __asm__("" : "+r"(p))
 #define CANNERY_ASSUME_ALIGNED(p, n) __builtin_assume_aligned((p), (n))
-/* The same for a vector: what is computed of it stays in this order, and in its register. */
+/* What is stored there has to be loaded again. */
+#define CANNERY_OPAQUE_MEM(array) __asm__("" : "+m"(array))
+/* As CANNERY_OPAQUE_PTR for a vector: what is computed of it stays in this order, and in its register. */
 #if defined(__SSE2__)
 #define CANNERY_OPAQUE_VEC(v) __asm__("" : "+v"(v))
 #elif defined(__ARM_NEON)
@@ -153,6 +155,9 @@
 #define CANNERY_ASSUME_ALIGNED(p, n) (p)
 #endif
 
+#if !defined(CANNERY_OPAQUE_MEM)
+#define CANNERY_OPAQUE_MEM(array) ((void)(array))
+#endif
 #if !defined(CANNERY_OPAQUE_VEC)
 #define CANNERY_OPAQUE_VEC(v) ((void)(v))
 #endif

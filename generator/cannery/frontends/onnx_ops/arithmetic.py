@@ -8,6 +8,7 @@ import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_ops.base import Scope
+from cannery.frontends.onnx_ops.values import unsupported_elements
 from cannery.ops.window import Pads, extent
 
 #: TensorProto.DataType (onnx.proto) to numpy.
@@ -16,11 +17,13 @@ _ELEMENTS = {
     9: "bool", 11: "float64", 12: "uint32", 13: "uint64",
 }  # fmt: skip
 
+_OTHERS = {8: "string", 10: "float16", 14: "complex64", 15: "complex128", 16: "bfloat16"}
+
 
 def element_type(number: int) -> np.dtype[np.generic]:
     """The element type of a number of TensorProto.DataType. Raises UnsupportedError."""
     if number not in _ELEMENTS:
-        raise UnsupportedError(f"element type {number} of ONNX is not supported")
+        raise unsupported_elements(_OTHERS.get(number, f"type {number} of ONNX"))
     return np.dtype(_ELEMENTS[number])
 
 

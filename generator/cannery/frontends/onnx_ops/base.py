@@ -25,6 +25,7 @@ from cannery.frontends.onnx_ops.values import (
     Value,
     channels_last,
     identity,
+    supported,
 )
 from cannery.ir.graph import Array, GraphBuilder
 from cannery.ir.tensor import DType, TensorType
@@ -267,8 +268,7 @@ class Scope:
             moved = np.ascontiguousarray(array.transpose(perm)).reshape(
                 tuple(array.shape[p] for p in perm)
             )
-            if moved.dtype.name not in {d.value for d in DType}:
-                raise UnsupportedError(f"elements of {moved.dtype.name} are not supported")
+            supported(moved.dtype.name)
             hint = value.hint or f"{self.name}/constant"
             self._state.constants[key] = self._builder.constant(hint, moved)
         return self._state.constants[key]

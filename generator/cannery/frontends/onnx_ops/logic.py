@@ -7,7 +7,7 @@ from cannery.frontends.onnx_ops.arithmetic import element_type
 from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.elementwise import aligned, apply, combined
 from cannery.frontends.onnx_ops.movement import as_type
-from cannery.frontends.onnx_ops.values import Value
+from cannery.frontends.onnx_ops.values import Value, supported
 from cannery.ir.tensor import DType
 from cannery.ops.elementwise.binary import Pow
 from cannery.ops.logic import bits, compare, trigonometry
@@ -94,7 +94,4 @@ def power(scope: Scope) -> Value:
 def bit_cast(scope: Scope) -> Value:
     """The same bits as another type of the same size."""
     target = element_type(scope.integer("to")).name
-    known = {d.value: d for d in DType}
-    if target not in known:
-        raise UnsupportedError(f"elements of {target} are not supported")
-    return apply(scope, bits.BitCast(known[target]), scope.input(0))
+    return apply(scope, bits.BitCast(supported(target)), scope.input(0))

@@ -18,6 +18,7 @@ from cannery.frontends.onnx_ops.values import (
     channels_last,
     check_size,
     identity,
+    supported,
 )
 from cannery.ir.tensor import DType
 from cannery.ops.concat.op import Concat
@@ -66,11 +67,9 @@ def cast(scope: Scope) -> Value:
         target = element_type(scope.integer("to")).name
     if target == scope.dtype(x):
         return x
-    known = {d.value: d for d in DType}
-    if target not in known:
-        raise UnsupportedError(f"elements of {target} are not supported")
+    dtype = supported(target)
     name, perm = scope.as_is(x)
-    return scope.result(scope.node(Cast(known[target]), [name]), perm)
+    return scope.result(scope.node(Cast(dtype), [name]), perm)
 
 
 def as_type(scope: Scope, value: Value, dtype: DType, label: str) -> Value:

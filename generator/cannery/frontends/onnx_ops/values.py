@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike
 
-from cannery.errors import ModelError
+from cannery.errors import ModelError, UnsupportedError
 from cannery.ir.graph import Array
 from cannery.ir.tensor import MAX_ELEMENTS, DType
 
@@ -57,6 +57,21 @@ class Computed:
 
 
 Value: TypeAlias = Constant | Computed
+
+
+def supported(name: str) -> DType:
+    """The element type of this name in numpy; UnsupportedError if the network cannot have it."""
+    try:
+        return DType(name)
+    except ValueError:
+        raise unsupported_elements(name) from None
+
+
+def unsupported_elements(name: str) -> UnsupportedError:
+    """The error of a tensor with such elements."""
+    return UnsupportedError(
+        f"elements of {name} are not supported", cure="save the network in float32"
+    )
 
 
 def check_size(shape: Sequence[int], most: int = MAX_ELEMENTS) -> None:

@@ -97,9 +97,7 @@ class QuantizedConvN(Schedule):
         padded[:, : runs.size] = w
         packed = pack_groups(padded.reshape(-1, s.oc), blocks, job.isa)
         weights = ConstArray(f"{job.symbol}_w", packed, "weights [block][run][group][vector]")
-        return Kernel(
-            code, (weights, *finish.constants), band=1, needs_table=finish.table is not None
-        )
+        return Kernel(code, (weights, *finish.constants), band=1)
 
 
 def _sizes(graph: Graph, step: Step) -> ConvShape:

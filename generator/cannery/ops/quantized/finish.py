@@ -15,6 +15,7 @@ from cannery.ops.quantized.scale import bounded
 from cannery.ops.quantized.table import Table, make_table
 from cannery.ops.shared.epilogue import CHANNEL_PADDING
 from cannery.ops.shared.lanes import Vec
+from cannery.ops.shared.lookup import table_array
 from cannery.schedule.schedule import ConstArray, Job
 
 
@@ -44,7 +45,7 @@ class Finish:
         if self.biased:
             found.append(f"v = {t}_add(v, {t}_load({self.symbol}_bias + {at}));")
         if self.table:
-            found.append(f"v = {t}_by_table({self.symbol}_table, {self.table.middle}, v);")
+            found.append(f"v = {self.table.c(f'{self.symbol}_table', t, 'v')};")
         else:
             found += [f"v = {op.c(t, 'v')};" for op in self.op.activation]
         if self.gain is not None:
@@ -70,12 +71,6 @@ def make_finish(job: Job, op: QuantizedProduct) -> Finish:
         op, job.symbol, bool(bias), table, float(job.constant(gain)) if gain else None,
         tuple(constants),
     )  # fmt: skip
-
-
-def table_array(name: str, table: Table) -> ConstArray:
-    """A table as a constant."""
-    text = f"{len(table.entries)} pieces from {-table.limit:g} to {table.limit:g}"
-    return ConstArray(name, table.entries, f"{text}, off by {table.error:.2g} at most")
 
 
 def _padded(job: Job, value: str, what: str) -> ConstArray:

@@ -19,7 +19,6 @@ from cannery.emit.literals import c_float
 from cannery.ir.graph import Graph
 from cannery.layouts import Want
 from cannery.ops.quantized.arithmetic import Activation
-from cannery.ops.quantized.finish import table_array
 from cannery.ops.quantized.groups import Groups, pack_groups
 from cannery.ops.quantized.lstm import TINY, QuantizedLstm
 from cannery.ops.quantized.scale import bounded
@@ -30,6 +29,7 @@ from cannery.ops.shared import gemm
 from cannery.ops.shared.epilogue import CHANNEL_PADDING
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.gemm import Block
+from cannery.ops.shared.lookup import table_array
 from cannery.schedule.cost import CORE, L1_BYTES, reread_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
@@ -142,7 +142,6 @@ class QuantizedLstmGates(Schedule):
         code, scratch, units = _render(job, op, cells, blocks, tables)
         return Kernel(
             code, tuple(constants), 4 * scratch, whole=True, units=units, stops=job.stops,
-            needs_table=True,
         )  # fmt: skip
 
 

@@ -109,7 +109,6 @@ class QuantizedMatMulN(Schedule):
         weights = ConstArray(b.pointer, packed, f"weights [block][k / {g.size}][vector][groups]")
         return Kernel(
             code, (weights, *finish.constants), whole=True, units=cut.units, stops=job.rows_stop,
-            needs_table=finish.table is not None,
         )  # fmt: skip
 
 

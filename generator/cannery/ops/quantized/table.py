@@ -41,6 +41,10 @@ class Table:
         """The place of the argument 0."""
         return len(self.entries) // 2 * STEPS
 
+    def c(self, symbol: str, t: str, value: str) -> str:
+        """C expression of `lookup` for a vector of steps; `symbol` names the array of entries."""
+        return f"{t}_by_table({symbol} + {len(self.entries) // 2}, {self.middle}, {value})"
+
     @property
     def scale(self) -> float:
         """What turns an argument into steps: a power of two, so that nothing is rounded."""
@@ -73,7 +77,8 @@ def _make(activation: Activation, limit: float, pieces: int) -> Table:
     values = np.rint(_function(activation, places) * ONE).astype(np.int32)
     entries = (values[:-1] << 16) | (np.diff(values) & 0xFFFF)
     table = Table(entries.astype(np.int32), limit, 0.0)
-    between = np.linspace(-1.25 * limit, 1.25 * limit, 16 * pieces + 1)
+    far = np.linspace(-RANGES[-1], RANGES[-1], 2049)
+    between = np.concatenate([np.linspace(-limit, limit, 16 * pieces + 1), far])
     found = f64(table.lookup(f32(between * table.scale))) * table.unit
     error = float(np.abs(found - _function(activation, between)).max())
     return Table(table.entries, limit, error)
@@ -105,3 +110,11 @@ def make_table(activation: Activation) -> Table | None:
         pieces *= 2
         table = _make(activation, limit, pieces)
     return table
+
+
+@cache
+def sized_table(activation: Activation, pieces: int) -> Table | None:
+    """A table of so many pieces, of the range where it errs least; None if there is none."""
+    if make_table(activation) is None:
+        return None
+    return min((_make(activation, limit, pieces) for limit in RANGES), key=lambda t: t.error)

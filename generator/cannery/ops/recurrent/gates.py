@@ -21,11 +21,12 @@ import numpy as np
 from cannery.ir.graph import Graph, Node
 from cannery.layouts import Want
 from cannery.ops.recurrent.base import Recurrent
-from cannery.ops.recurrent.render import begins_at_zero, needs_weights, render_gates
+from cannery.ops.recurrent.render import begins_at_zero, needs_weights, render_gates, tables_of
 from cannery.ops.recurrent.weights import Pass, block_weights, gate_blocks, passes_of, sums_of
 from cannery.ops.shared import gemm
 from cannery.ops.shared.epilogue import CHANNEL_PADDING
 from cannery.ops.shared.gemm import Gemm
+from cannery.ops.shared.lookup import table_array
 from cannery.schedule.cost import CORE, L1_BYTES, reread_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
@@ -133,6 +134,7 @@ class RecurrentGates(Schedule):
                 text = f"recurrent weights [block][k][gate][lanes], direction {d}"
                 constants.append(ConstArray(weights_name(job, part, d), values, text))
         constants += _others(job, op, anchor)
+        constants += [table_array(t.symbol, t.table) for t in tables_of(job, op).values()]
         code, scratch, units = render_gates(job, op, g, parts)
         return Kernel(
             code, tuple(constants), 4 * scratch, needs_math=_needs_math(op), whole=True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cannery.emit.environment import offset, render
@@ -17,6 +17,7 @@ from cannery.ops.shared.epilogue import CHANNEL_PADDING
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.gemm import Block, Gemm
 from cannery.ops.shared.lanes import Vec
+from cannery.ops.shared.lookup import Lookup, lookups
 from cannery.schedule.schedule import MATH, Job
 
 #: Up to so many cells a step is so short that calling it shows.
@@ -35,11 +36,15 @@ class Cell:
     functions: tuple[Activation, ...]
     peepholes: bool
     bias: bool
+    by_table: Mapping[Elementwise, Lookup]
 
     def function(self, index: int, t: str, name: str, *, gate: bool = True) -> list[str]:
         """Statements that apply an activation to a variable; what goes into gates is clipped."""
         lines = self.clipped(t, name) if gate else []
         for f in self.functions[index]:
+            if f in self.by_table:
+                lines.append(f"{name} = {self.by_table[f].expression(t, name)};")
+                continue
             form = self.form if self.form in f.approximations else ""
             lines.append(f"{name} = {f.c(t, name, form=form)};")
         return lines
@@ -138,8 +143,15 @@ def _cells(job: Job, op: Recurrent, anchor: Node) -> dict[tuple[Activation, ...]
         found[functions] = Cell(
             op, str(job.params.get(MATH, "")), functions,
             bool(other and isinstance(op, Lstm)), bool(other and isinstance(op, Gru)),
+            tables_of(job, op),
         )  # fmt: skip
     return found
+
+
+def tables_of(job: Job, op: Recurrent) -> dict[Elementwise, Lookup]:
+    """The activations that are computed by tables."""
+    ops = (f for activation in op.activations for f in activation)
+    return lookups(job.symbol, ops, str(job.params.get(MATH, "")))
 
 
 def _needed(op: Recurrent) -> list[str]:

@@ -16,8 +16,10 @@ from cannery.emit.environment import offset
 from cannery.emit.literals import c_float
 from cannery.ir.graph import Graph, Node
 from cannery.ir.tensor import DType
+from cannery.ops.recurrent.base import Recurrent
 from cannery.ops.registry import Elementwise
 from cannery.ops.shared.lanes import Vec
+from cannery.ops.shared.lookup import Lookup, forms, lookups, table_array
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import MATH, ConstArray, Job
 from cannery.target.isa import Isa
@@ -43,10 +45,11 @@ class Operand:
 
 @dataclass(frozen=True)
 class Stage:
-    """One elementwise node."""
+    """One elementwise node; `lookup` if it is computed by a table."""
 
     op: Elementwise
     operands: tuple[Operand, ...]
+    lookup: Lookup | None = None
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,10 @@ class Epilogue:
                     before.append(f"const {vec.t} e{k} = {text};")
                     arguments.append(f"e{k}")
             form = self.form if self.form in stage.op.approximations else ""
-            expression = stage.op.c(vec.t, *arguments, form=form)
+            if stage.lookup:
+                expression = stage.lookup.expression(vec.t, arguments[0])
+            else:
+                expression = stage.op.c(vec.t, *arguments, form=form)
             statement = f"{value} = {expression};"
             line = f"{{ {' '.join(before)} {statement} }}" if before else statement
             lines.append(_CONSTANT.sub(self._from_memory, line) if self.stored else line)
@@ -196,7 +202,12 @@ def build(job: Job, running: str, nodes: Sequence[Node] | None = None, busy: int
     """
     stages, constants = [], []
     tensors: list[int] = []
-    for number, node in enumerate(job.step.epilogue if nodes is None else nodes):
+    form = str(job.params.get(MATH, ""))
+    nodes = job.step.epilogue if nodes is None else nodes
+    ops = (node.op for node in nodes if isinstance(node.op, Elementwise))
+    by_table = lookups(job.symbol, ops, form)
+    constants += [table_array(each.symbol, each.table) for each in by_table.values()]
+    for number, node in enumerate(nodes):
         assert isinstance(node.op, Elementwise)
         operands = []
         for k, value in enumerate(node.inputs):
@@ -218,9 +229,8 @@ def build(job: Job, running: str, nodes: Sequence[Node] | None = None, busy: int
                 if index not in tensors:
                     tensors.append(index)
                 operands.append(Operand("tensor", "", index))
-        stages.append(Stage(node.op, tuple(operands)))
+        stages.append(Stage(node.op, tuple(operands), by_table.get(node.op)))
         running = node.output
-    form = str(job.params.get(MATH, ""))
     ep = Epilogue(tuple(stages), tuple(constants), tuple(tensors), form)
     literals = ep.literals()
     if not literals or not crowded(job.isa, busy + len(literals)):
@@ -236,10 +246,12 @@ def crowded(isa: Isa, registers: int) -> bool:
 
 
 def approximations(step: Step) -> tuple[str, ...]:
-    """The approximate forms that any activation of a step's epilogue has, sorted."""
+    """The approximate forms that any activation of a step has, sorted."""
     nodes = step.nodes if isinstance(step.anchor.op, Elementwise) else step.epilogue
     ops = [node.op for node in nodes if isinstance(node.op, Elementwise)]
-    return tuple(sorted({form for op in ops for form in op.approximations}))
+    if isinstance(step.anchor.op, Recurrent):
+        ops += [op for activation in step.anchor.op.activations for op in activation]
+    return tuple(sorted({form for op in ops for form in forms(op)}))
 
 
 def step_supports(step: Step) -> bool:
