@@ -117,7 +117,10 @@ for _name, _pooled in POOLED.items():
 
 @dataclass(frozen=True)
 class Inverted:
-    """Input shape, channels inside, outputs, window of the middle; what follows the last part."""
+    """Input shape, channels inside, outputs, window of the middle; what follows the last part.
+
+    `stem`: window of the first convolution, which then halves the image.
+    """
 
     shape: tuple[int, int, int, int]
     inner: int
@@ -126,6 +129,7 @@ class Inverted:
     strides: tuple[int, int] = ONE
     pads: Pads = SAME3
     tail: str = ""
+    stem: tuple[int, int] = ONE
 
 
 INVERTED = {
@@ -133,15 +137,17 @@ INVERTED = {
     "stride_2": Inverted((2, 9, 8, 5), 12, 7, (3, 3), (2, 2), ((0, 1), (0, 1)), tail="relu"),
     "tall": Inverted((1, 5, 6, 4), 6, 9, (5, 3), ONE, ((3, 3), (1, 1)), tail="scale"),
     "low": Inverted((1, 2, 9, 3), 8, 4, (5, 5), ONE, ((2, 2), (2, 2))),
+    "stem": Inverted((1, 13, 11, 3), 8, 5, stem=(3, 3)),
 }
 
 
 def inverted_graph(case: Inverted) -> Graph:
-    """Pointwise, depthwise and pointwise convolution."""
+    """Pointwise (or a stem), depthwise and pointwise convolution."""
     net = Net()
     x = net.input("x", case.shape)
-    weights = [net.weight(1, 1, case.shape[-1], case.inner), net.weight(case.inner)]
-    y = net.node(Relu(), [net.node(Conv(ONE, NONE, ONE), [x, *weights])])
+    weights = [net.weight(*case.stem, case.shape[-1], case.inner), net.weight(case.inner)]
+    first = Conv(ONE, NONE, ONE) if case.stem == ONE else Conv((2, 2), ((0, 1), (1, 0)), ONE)
+    y = net.node(Relu(), [net.node(first, [x, *weights])])
     weights = [net.weight(*case.kernel, 1, case.inner), net.weight(case.inner)]
     y = net.node(Relu(), [net.node(Conv(case.strides, case.pads, ONE, case.inner), [y, *weights])])
     y = net.node(Conv(ONE, NONE, ONE), [y, net.weight(1, 1, case.inner, case.outputs)])

@@ -330,6 +330,14 @@ static void check_shuffles_8(void)
         expect_float("broadcast4", 8, i, v[i], p[3 + i % 4]);
         rows[i] = f32x8_load(p + 8 * i);
     }
+    f32x8_store(v, f32x8_broadcast2(p + 3));
+    for (i = 0; i < 8; ++i) {
+        expect_float("broadcast2", 8, i, v[i], p[3 + i % 2]);
+    }
+    f32x4_store(v, f32x8_add_pairs(f32x8_load(p + 5)));
+    for (i = 0; i < 4; ++i) {
+        expect_float("add_pairs", 8, i, v[i], p[5 + 2 * i] + p[6 + 2 * i]);
+    }
     f32x8_transpose8(rows);
     for (j = 0; j < 8; ++j) {
         f32x8_store(v, rows[j]);
@@ -360,6 +368,14 @@ static void check_shuffles_16(void)
     f32x16_store(v, f32x16_broadcast4(p + 3));
     for (i = 0; i < 16; ++i) {
         expect_float("broadcast4", 16, i, v[i], p[3 + i % 4]);
+    }
+    f32x16_store(v, f32x16_broadcast2(p + 3));
+    for (i = 0; i < 16; ++i) {
+        expect_float("broadcast2", 16, i, v[i], p[3 + i % 2]);
+    }
+    f32x8_store(v, f32x16_add_pairs(f32x16_load(p + 5)));
+    for (i = 0; i < 8; ++i) {
+        expect_float("add_pairs", 16, i, v[i], p[5 + 2 * i] + p[6 + 2 * i]);
     }
 }
 #endif

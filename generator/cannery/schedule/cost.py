@@ -50,15 +50,18 @@ def mac_bytes(isa: Isa) -> float:
 def broadcast_work(isa: Isa, broadcast: str) -> tuple[float, float]:
     """Loads and arithmetic instructions that bring one input to all lanes.
 
-    set1: from memory, which takes SSE a shuffle more; rotate, lane: four inputs by one load.
+    set1: from memory, which takes SSE a shuffle more; pairs: likewise, without; rotate, lane: four
+    inputs by one load.
     """
+    if broadcast == "pairs":
+        return 1.0, 0.0
     if broadcast == "set1":
         return 1.0, 1.0 if isa.family == "x86" and isa.widest == 4 else 0.0
     return 0.25, 0.75 if broadcast == "rotate" else 0.0
 
 
 def tile_cycles(
-    isa: Isa, rows: int, vectors: int, loads: float, k: float, work: float = 0.0, held: int = 0
+    isa: Isa, rows: int, vectors: float, loads: float, k: float, work: float = 0.0, held: int = 0
 ) -> float:
     """Cycles of `k` rank-1 updates of a register tile of `rows` x `vectors` accumulators.
 

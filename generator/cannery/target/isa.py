@@ -18,8 +18,8 @@ class Isa:
 
     `lanes` are the float32 vector widths, ascending; 1 is always there. `registers` counts the
     architectural vector registers. `macros` must all be defined by the compiler; `flags` make gcc
-    and clang define them. `capabilities`: fma, lane_fma, rotate, masks, gather, dot2_s16,
-    dot4_u8s8.
+    and clang define them. `capabilities`: fma, lane_fma, rotate, pairs (broadcast2 and
+    add_pairs of the widths over four), masks, gather, dot2_s16, dot4_u8s8.
     """
 
     name: str
@@ -62,7 +62,7 @@ def _x86(
 
 _512 = "AVX2 FMA AVX512F AVX512VL AVX512BW AVX512DQ"
 _512_FLAGS = "-mavx2 -mfma -mavx512f -mavx512vl -mavx512bw -mavx512dq"
-_512_CAPS = {"fma", "rotate", "masks", "gather", "dot2_s16"}
+_512_CAPS = {"fma", "rotate", "pairs", "masks", "gather", "dot2_s16"}
 
 _ROWS = (
     Isa("generic", "any", 64, (1,), 16, "vec_scalar.h"),
@@ -70,7 +70,7 @@ _ROWS = (
     _x86("ssse3", (1, 4), "vec_x86_128.h", "SSSE3", "-mssse3", {"rotate", "dot2_s16"}),
     _x86("sse42", (1, 4), "vec_x86_128.h", "SSE4_2", "-msse4.2", {"rotate", "dot2_s16"}),
     _x86("avx2", (1, 4, 8), "vec_x86_256.h", "AVX2 FMA", "-mavx2 -mfma",
-         {"fma", "rotate", "gather", "dot2_s16"}),
+         {"fma", "rotate", "pairs", "gather", "dot2_s16"}),
     _x86("avx512", (1, 4, 8, 16), "vec_x86_512.h", _512, _512_FLAGS, _512_CAPS),
     _x86("avx512vnni", (1, 4, 8, 16), "vec_x86_512.h", _512 + " AVX512VNNI",
          _512_FLAGS + " -mavx512vnni", {*_512_CAPS, "dot4_u8s8"}),

@@ -95,6 +95,8 @@
  * Eight and sixteen lanes
  *   f32x8_lo, f32x8_hi -> f32x4; f32x8_join(lo, hi); f32x16 likewise of f32x8
  *   f32x8_broadcast4(p), f32x16_broadcast4(p)     v[i] = p[i % 4]
+ *   f32x8_broadcast2(p), f32x16_broadcast2(p)     v[i] = p[i % 2]
+ *   f32x8_add_pairs(v) -> f32x4; f32x16 likewise to f32x8     v[2i] + v[2i+1]
  *   f32x8_transpose8(r)     r[0..7], rows become columns, in place
  *
  * Capabilities: CANNERY_HAS_FMA (fma rounds once), CANNERY_HAS_LANE_FMA,
@@ -125,7 +127,9 @@
  * computations and reloaded values out of a block. */
 #define CANNERY_OPAQUE_PTR(p) __asm__("" : "+r"(p))
 #define CANNERY_ASSUME_ALIGNED(p, n) __builtin_assume_aligned((p), (n))
-/* The same for a vector: what is computed of it stays in this order, and in its register. */
+/* What is stored there has to be loaded again. */
+#define CANNERY_OPAQUE_MEM(array) __asm__("" : "+m"(array))
+/* As CANNERY_OPAQUE_PTR for a vector: what is computed of it stays in this order, and in its register. */
 #if defined(__SSE2__)
 #define CANNERY_OPAQUE_VEC(v) __asm__("" : "+v"(v))
 #elif defined(__ARM_NEON)
@@ -151,6 +155,9 @@
 #define CANNERY_ASSUME_ALIGNED(p, n) (p)
 #endif
 
+#if !defined(CANNERY_OPAQUE_MEM)
+#define CANNERY_OPAQUE_MEM(array) ((void)(array))
+#endif
 #if !defined(CANNERY_OPAQUE_VEC)
 #define CANNERY_OPAQUE_VEC(v) ((void)(v))
 #endif

@@ -3,11 +3,11 @@
  * Functions by table, in integers, so that every processor finds the same bits.
  * Include the vec_*.h headers first: it comes for each width that is there.
  *
- * A table cuts [-middle, middle) into `segments` equal pieces; `middle` and t are in steps of
- * 2^-14 pieces. An entry holds the function at the piece's beginning (high half) and how much
- * it rises (low half), in units of 1/32767.
+ * A table cuts [-limit, limit) into equal pieces of 2^14 steps, which limit and t are counted in. An
+ * entry holds the function at the piece's beginning (high half) and how much it rises (low half), in
+ * units of 1/32767. Tables are named by the entry of 0, in their middle.
  *
- *   f32xL_by_table(table, middle, t)      the function at t times 32767 * 2^14, linear between
+ *   f32xL_by_table(table, limit, t)       the function at t times 32767 * 2^14, linear between
  *                                         entries; outside of the table its last values
  */
 #ifndef CANNERY_VEC_TABLE_H
@@ -16,11 +16,10 @@
 #include "vec_scalar.h"
 
 #define CANNERY_BY_TABLE(F, I)                                                                     \
-    CANNERY_INLINE F F##_by_table(const int32_t *table, int32_t middle, F t)                       \
+    CANNERY_INLINE F F##_by_table(const int32_t *table, int32_t limit, F t)                        \
     {                                                                                              \
-        const F high = F##_set1((float)(middle - 1)), low = F##_set1((float)-middle);              \
-        const I place =                                                                            \
-            I##_add(F##_to_i32_round(F##_min(F##_max(t, low), high)), I##_set1(middle));           \
+        const F high = F##_set1((float)(limit - 1)), low = F##_set1((float)-limit);                \
+        const I place = F##_to_i32_round(F##_min(F##_max(t, low), high));                          \
         const I entry = I##_lookup(table, I##_sra14(place));                                       \
         return F##_from_i32(I##_interpolate(entry, I##_and(place, I##_set1(0x3fff))));             \
     }

@@ -70,6 +70,11 @@ CANNERY_INLINE f32x8 f32x8_load1(const float *p)
     return _mm256_broadcast_ss(p);
 }
 
+CANNERY_INLINE f32x8 f32x8_broadcast2(const float *p)
+{
+    return _mm256_castsi256_ps(_mm256_broadcastq_epi64(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+}
+
 CANNERY_INLINE f32x8 f32x8_broadcast4(const float *p)
 {
     return _mm256_broadcast_ps((const __m128 *)(const void *)p);
@@ -435,6 +440,12 @@ CANNERY_INLINE void f32x8_transpose8(f32x8 *r)
     r[5] = _mm256_permute2f128_ps(b1, b5, 0x31);
     r[6] = _mm256_permute2f128_ps(b2, b6, 0x31);
     r[7] = _mm256_permute2f128_ps(b3, b7, 0x31);
+}
+
+CANNERY_INLINE f32x4 f32x8_add_pairs(f32x8 v)
+{
+    const __m128 lo = _mm256_castps256_ps128(v), hi = _mm256_extractf128_ps(v, 1);
+    return _mm_add_ps(_mm_shuffle_ps(lo, hi, 0x88), _mm_shuffle_ps(lo, hi, 0xdd));
 }
 
 /* ---- bytes ------------------------------------------------------------- */

@@ -82,6 +82,11 @@ CANNERY_INLINE f32x16 f32x16_broadcast4(const float *p)
     return _mm512_broadcast_f32x4(_mm_loadu_ps(p));
 }
 
+CANNERY_INLINE f32x16 f32x16_broadcast2(const float *p)
+{
+    return _mm512_castsi512_ps(_mm512_broadcastq_epi64(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+}
+
 CANNERY_INLINE f32x16 f32x16_load_n(const float *p, int n)
 {
     return _mm512_maskz_loadu_ps(m32x16_first_n(n), p);
@@ -390,6 +395,13 @@ CANNERY_INLINE float f32x16_hmax(f32x16 v)
 CANNERY_INLINE float f32x16_hmin(f32x16 v)
 {
     return f32x8_hmin(_mm256_min_ps(f32x16_lo(v), f32x16_hi(v)));
+}
+
+CANNERY_INLINE f32x8 f32x16_add_pairs(f32x16 v)
+{
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 0, 2, 4, 6, 8, 10, 12, 14);
+    const __m512 sums = _mm512_add_ps(v, _mm512_permute_ps(v, 0xb1));
+    return _mm512_castps512_ps256(_mm512_permutexvar_ps(even, sums));
 }
 
 /* ---- bytes ------------------------------------------------------------- */

@@ -1,7 +1,8 @@
 """Inverted residual: pointwise, depthwise and pointwise convolution, row by row.
 
 The many channels in the middle exist for a few rows only: those of the depthwise window in one
-line buffer, and its outputs in another.
+line buffer, and its outputs in another. The first convolution may have any window, as in the stem
+of a network.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ class ChainsInverted(RowChain):
 
     def unfit(self, graph: Graph, step: Step) -> str:
         first, second, third = (conv_shape(graph, part) for part in step.parts)
-        if first is None or not first.pointwise:
-            return "does not begin with a pointwise convolution"
+        if first is None or first.group > 1:
+            return "does not begin with a dense convolution"
         if second is None or not second.depthwise:
             return "not depthwise in the middle"
         return "" if third and third.pointwise else "does not end with a pointwise convolution"

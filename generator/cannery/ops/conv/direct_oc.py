@@ -7,8 +7,8 @@ Urbann et al., "A C Code Generator for Fast Inference and Simple Deployment of C
 `opaque` hides the input pointer from the compiler at every tap, so that it does not keep inputs
 that the next tap reads again. `broadcast` is how an input reaches all lanes: set1 (from memory),
 rotate (four channels loaded once, rotated against weights stored in rotated order: Thielke &
-Hasselbring, "A JIT Compiler for Neural Network Inference", 2019, eq. 3) or lane (NEON multiply by
-lane).
+Hasselbring, "A JIT Compiler for Neural Network Inference", 2019, eq. 3), lane (NEON multiply by
+lane) or pairs (two at a time, see `pairs`).
 
 `joined` is for instruction sets that are not known to have vectors, in code for 64-bit processors,
 which all have them: a scalar tile in the form that compilers join to vectors of four.
@@ -28,6 +28,7 @@ from cannery.emit.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.layouts import Want
 from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
+from cannery.ops.conv.pairs import pair_panel, paired, worth_pairing
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, residual_pointer, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
@@ -120,7 +121,10 @@ class ConvDirectOc(Schedule):
             for mr, nr in register_tiles(isa):
                 tile = (min(mr, shape.ow), min(nr, vectors))
                 for unroll in _levels(shape):
-                    for broadcast in broadcast_words(shape, isa, lanes):
+                    for broadcast in (
+                        *broadcast_words(shape, isa, lanes),
+                        *_pairs(shape, isa, lanes),
+                    ):
                         params: dict[str, int | str | bool] = {
                             "lanes": lanes, "mr": tile[0], "nr": tile[1], "unroll": unroll,
                             "broadcast": broadcast,
@@ -155,8 +159,14 @@ class ConvDirectOc(Schedule):
                     work = 1.0
                     cycles += tiles * block.count * pixels * 2.0 * n
                 reads = forms * pixels * loads + n
-                tile = tile_cycles(isa, pixels, n, reads, k, forms * pixels * work, held)
-                each = tile + 6.0
+                halves = _halves(block, params, isa)
+                if halves:  # half a multiply-add per input, but a register each all the time
+                    held += (pixels + 1) * halves
+                    reads -= 0.5 * halves * pixels
+                tile = tile_cycles(
+                    isa, pixels, n - 0.5 * halves, reads, k, forms * pixels * work, held
+                )
+                each = tile + 6.0 + 2.0 * halves * pixels
                 cycles += tiles * block.count * each
         loops = {"none": k / 4, "ic": shape.taps, "kw": shape.kh, "kh": 0}[str(params["unroll"])]
         tiles_total = -(-shape.ow // mr) * -(-len(vectors) // nr)
@@ -174,6 +184,7 @@ class ConvDirectOc(Schedule):
         busy = tile_registers(int(job.params["mr"]), [block.vecs for block in blocks])
         ep = epilogues.build(job, job.step.anchor.output, busy=busy)
         weights, bias = pack_weights(job, shape, blocks)
+        pairing = job.params["broadcast"] == "pairs"
         context: dict[str, Any] = {
             "s": shape,
             "p": job.params,
@@ -187,6 +198,9 @@ class ConvDirectOc(Schedule):
             ),
             "tiles": pixel_runs(shape.ow, int(job.params["mr"])),
             "ep": ep,
+            "paired": lambda v: pairing and paired(v, job.isa),
+            "pairs": lambda block: [v for v in block.vecs if paired(v, job.isa)],
+            "unpaired": lambda block: [v for v in block.vecs if not paired(v, job.isa)],
             "late": epilogues.crowded(job.isa, busy + len(blocks[0].vecs)),
             "residual": {k: job.inputs[k] for k in ep.tensors},
             "residual_at": residual_pointer(job),
@@ -229,6 +243,15 @@ def broadcast_words(shape: ConvShape, isa: Isa, lanes: int) -> list[str]:
         found += ["rotate"] if isa.has("rotate") else []
         found += ["lane"] if isa.has("lane_fma") else []
     return found
+
+
+def _pairs(shape: ConvShape, isa: Isa, lanes: int) -> list[str]:
+    return ["pairs"] if worth_pairing(shape.ic, shape.taps, shape.oc, isa, lanes) else []
+
+
+def _halves(block: Block, params: Params, isa: Isa) -> int:
+    """How many vectors of a block take two inputs with each multiply-add."""
+    return sum(paired(v, isa) for v in block.vecs) if params["broadcast"] == "pairs" else 0
 
 
 def _taps_share(shape: ConvShape, params: Params) -> bool:
@@ -312,8 +335,8 @@ def pack_weights(
     job: Job, shape: ConvShape, blocks: Sequence[Block]
 ) -> tuple[ConstArray, ConstArray]:
     """Weights as [block][kh][kw][ic][lanes of the block], biases as [channel], zero-padded."""
-    rotated = job.params["broadcast"] == "rotate"
-    packed = pack_panels(job.constant(shape.weight), blocks, rotated=rotated)
+    way = str(job.params["broadcast"])
+    packed = pack_panels(job.constant(shape.weight), blocks, way, job.isa)
     weights = ConstArray(f"{job.symbol}_w", packed, "weights [block][kh][kw][ic][lanes]")
     return weights, padded_bias(job, shape)
 
@@ -327,11 +350,12 @@ def padded_bias(job: Job, shape: ConvShape) -> ConstArray:
 
 
 def pack_panels(
-    w: NDArray[np.float32], blocks: Sequence[Block], *, rotated: bool
+    w: NDArray[np.float32], blocks: Sequence[Block], way: str, isa: Isa
 ) -> NDArray[np.float32]:
     """w[kh,kw,ic,oc] as one row [block][kh][kw][ic][lanes of the block], zero-padded.
 
-    For rotated inputs, the weight of lane l at channel 4g+r is that of channel 4g+(l+r)%4.
+    `way` is how inputs are broadcast. For rotate, the weight of lane l at channel 4g+r is that of
+    channel 4g+(l+r)%4; for pairs see `pair_panel`.
     """
     panels: list[NDArray[np.float32]] = []
     for block in blocks:
@@ -341,7 +365,9 @@ def pack_panels(
             for v in block.vecs:
                 source = w[..., channel + v.start : channel + v.start + v.valid]
                 panel[..., v.packed : v.packed + v.valid] = source
-            panels.append((_rotate(panel) if rotated else panel).reshape(-1))
+            if way == "pairs":
+                panel = pair_panel(panel, block.vecs, isa)
+            panels.append((_rotate(panel) if way == "rotate" else panel).reshape(-1))
     return np.concatenate(panels)
 
 

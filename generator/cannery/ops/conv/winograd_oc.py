@@ -253,7 +253,7 @@ class WinogradOc(Schedule):
 
     def _weights(self, job: Job, shape: ConvShape, blocks: Sequence[Block]) -> ConstArray:
         u = self._tile(shape).weights(job.constant(shape.weight))[None]
-        packed = pack_panels(u, blocks, rotated=job.params["broadcast"] == "rotate")
+        packed = pack_panels(u, blocks, str(job.params["broadcast"]), job.isa)
         return ConstArray(f"{job.symbol}_w", packed, "weights [block][position][ic][lanes]")
 
     def _into(self, job: Job, vectors: Sequence[Vec], pitch: int) -> list[Into]:

@@ -45,7 +45,7 @@ class Finish:
         if self.biased:
             found.append(f"v = {t}_add(v, {t}_load({self.symbol}_bias + {at}));")
         if self.table:
-            found.append(f"v = {t}_by_table({self.symbol}_table, {self.table.middle}, v);")
+            found.append(f"v = {self.table.c(f'{self.symbol}_table', t, 'v')};")
         else:
             found += [f"v = {op.c(t, 'v')};" for op in self.op.activation]
         if self.gain is not None:

@@ -41,6 +41,10 @@ class Table:
         """The place of the argument 0."""
         return len(self.entries) // 2 * STEPS
 
+    def c(self, symbol: str, t: str, value: str) -> str:
+        """C expression of `lookup` for a vector of steps; `symbol` names the array of entries."""
+        return f"{t}_by_table({symbol} + {len(self.entries) // 2}, {self.middle}, {value})"
+
     @property
     def scale(self) -> float:
         """What turns an argument into steps: a power of two, so that nothing is rounded."""

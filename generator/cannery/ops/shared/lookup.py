@@ -44,7 +44,7 @@ class Lookup:
         """C expression of the function of the vector variable x; NaN stays."""
         w = Words(t)
         steps = w.mul(x, self.table.scale)
-        found = f"{t}_by_table({self.symbol}, {self.table.middle}, {steps})"
+        found = self.table.c(self.symbol, t, steps)
         return w.select(w.eq(x, x), w.mul(found, self.table.unit), x)
 
 
