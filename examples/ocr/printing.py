@@ -157,7 +157,6 @@ def printed_line(
     rng: np.random.Generator, faces: tuple[Face, ...], width: int, *, test: bool
 ) -> tuple[Bytes, str]:
     """An image (25, width) of words of the training or the test set, and its text."""
-    # Fraktur is what the example is about, and harder to read.
     chosen = faces[rng.integers(len(faces))]
     while True:
         image, text = _set_type(rng, text_line(rng, width // 4, test=test), chosen, width)
