@@ -27,7 +27,7 @@ MAIN = Path(__file__).with_name("parallel_main.c")
 #: Schedules whose kernels can be cut into units.
 WITH_UNITS = {
     "conv.gemm", "conv.winograd_oc", "matmul.dense_k", "matmul.dense_n", "matmul.general",
-    "recurrent.gates", "quantized.matmul_n", "quantized.lstm_gates",
+    "recurrent.gates", "quantized.matmul_n", "quantized.gates",
 }  # fmt: skip
 
 #: Cases that bring each of them, with rows, columns, samples and directions to cut.

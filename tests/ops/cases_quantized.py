@@ -13,6 +13,7 @@ from cannery.ir.tensor import DType
 from cannery.ops.elementwise import HardSigmoid, Mul, Relu, Sigmoid, Tanh
 from cannery.ops.quantized.arithmetic import LARGEST_SUM
 from cannery.ops.quantized.conv import QuantizedConv
+from cannery.ops.quantized.gru import QuantizedGru
 from cannery.ops.quantized.lstm import QuantizedLstm
 from cannery.ops.quantized.matmul import QuantizedMatMul
 from cannery.ops.quantized.scale import Quantize
@@ -79,25 +80,30 @@ def lstm(
 ) -> Graph:  # fmt: skip
     """One layer; `states` as in cases_recurrent."""
     net = Net(cells)
-    activations = attributes.pop("activations", (GATE, INPUT, INPUT))
+    kind = attributes.pop("kind", QuantizedLstm)
+    gates, usual = kind.gates, (GATE, INPUT, INPUT)[: kind.functions]
+    activations = attributes.pop("activations", usual)
     reverse = attributes.get("reverse", (False,))
     d, bound = len(reverse), 8192 if dtype is INT16 else 127
-    op = QuantizedLstm(cells, activations * (d * 3 // len(activations)), bound, dtype, **attributes)
+    repeated = activations * (d * kind.functions // len(activations))
+    op = kind(cells, repeated, bound, dtype, **attributes)
     table = make_table(GATE)
     assert table is not None
-    p = net.input("p", (samples, steps, d * 4 * cells))
-    r = weights(net, dtype, d, cells, 4 * cells, bound=bound)
-    scale = net.rng.uniform(0.5, 2.0, (d, 4 * cells)) * table.scale / bound / 2e4
+    p = net.input("p", (samples, steps, d * gates * cells))
+    r = weights(net, dtype, d, cells, gates * cells, bound=bound)
+    scale = net.rng.uniform(0.5, 2.0, (d, gates * cells)) * table.scale / bound / 2e4
     inputs = [p, net.constant("r", r), net.constant("scale", scale)]
-    for kind, name in zip(states, ("h0", "c0"), strict=True):
+    for state, name in zip(states, ("h0", "c0"), strict=True):
         shape = (samples, d * cells)
         constant = net.rng.uniform(-1.0, 1.0, shape)
         inputs.append(
-            net.input(name, shape) if kind == "i" else net.constant(name, constant)
-            if kind == "c" else ""
+            net.input(name, shape) if state == "i" else net.constant(name, constant)
+            if state == "c" else ""
         )  # fmt: skip
     if peepholes:
-        inputs.append(net.constant("q", net.rng.standard_normal((d, 3 * cells)) * table.scale / 8))
+        inputs.append(
+            net.constant("q", net.rng.standard_normal((d, kind.others * cells)) * table.scale / 8)
+        )
     # What goes into a gate is in steps of its table, some of it beyond.
     wide = net.node(Mul(), [p, net.constant("steps", np.float32(2.0 * table.scale))])
     return net.graph(*net.nodes(op, [wide, *inputs[1:]], name="lstm"))
@@ -111,6 +117,8 @@ LAYERS: dict[str, Any] = {
     "both": (13, 3, 2, "zz", {**BOTH, "returns": ALL}),
     "large": (73, 3, 1, "zz", BOTH),
     "peepholes": (11, 4, 1, "ci", {"peepholes": True, "returns": ("hidden", "cell")}),
+    "gru": (17, 4, 2, "iz", {"kind": QuantizedGru, **BOTH, "peepholes": True}),
+    "gru_plain": (21, 3, 1, "zz", {"kind": QuantizedGru, "returns": ("sequence", "hidden")}),
     "functions": (
         10, 3, 1, "zz",
         {**BOTH, "activations": ((HardSigmoid(),), GATE, INPUT, GATE, INPUT, INPUT)},

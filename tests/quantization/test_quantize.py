@@ -51,13 +51,25 @@ def lstm(name: str, features: int, **config: Any) -> LayerSpec:
     return LayerSpec("LSTM", name, (), {"units": H, "return_sequences": True, **config}, weights)
 
 
+def gru(name: str, features: int) -> LayerSpec:
+    rng = np.random.default_rng(features)
+    values = {
+        "cell/kernel": rng.standard_normal((features, 3 * H)) / 2,
+        "cell/recurrent_kernel": rng.standard_normal((H, 3 * H)) / H**0.5,
+        "cell/bias": rng.standard_normal((2, 3 * H)),
+    }
+    weights = {key: array.astype(np.float32) for key, array in values.items()}
+    config = {"units": H, "return_sequences": True, "reset_after": True}
+    return LayerSpec("GRU", name, (), config, weights)
+
+
 def sequences(activation: str = "linear") -> Model:
-    """Two LSTM layers, one of them with a ReLU layer behind it; 7 scores at each step."""
+    """LSTM, a ReLU layer, GRU; 7 scores at each step."""
     return chain(
         image("x", T, F),
         lstm("one", F),
         dense("two", H, 13, "relu"),
-        lstm("three", 13),
+        gru("three", 13),
         dense("scores", H, 7, activation),
     )
 
@@ -109,8 +121,8 @@ def test_values_between_integer_layers_are_never_floats(tmp_path: Path) -> None:
     graph = import_graph(make_options(*_given(tmp_path, sequences())))
     assert kinds(graph).count("Quantize") == 1
     assert kinds(graph).count("QuantizedMatMul") == 4
-    assert kinds(graph).count("QuantizedLstm") == 2
-    assert not {"DequantizeLinear", "Relu", "MatMul", "Lstm"} & {*kinds(graph)}
+    assert {"QuantizedLstm", "QuantizedGru"} < {*kinds(graph)}
+    assert not {"DequantizeLinear", "Relu", "MatMul", "Lstm", "Gru"} & {*kinds(graph)}
     dense_net = import_graph(make_options(*_given(tmp_path, layers())))
     assert set(kinds(dense_net)) == {"Quantize", "QuantizedMatMul"}
     image_net = import_graph(make_options(*_given(tmp_path, camera())))

@@ -31,7 +31,7 @@ def quantize(graph: Graph, dtype: DType, calibration: Path, max_loss: float) -> 
     if not quantizer.layers:
         raise OptionError(
             "no layer of the network has an integer form", where="--quantize",
-            cure="leave it out; dense layers, convolutions and LSTM layers have one",
+            cure="leave it out; dense layers, convolutions, LSTM and GRU layers have one",
         )  # fmt: skip
     with np.errstate(all="ignore"):
         found = [evaluate(made, sample) for sample in seen.samples]

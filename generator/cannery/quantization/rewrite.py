@@ -1,8 +1,8 @@
 """Float layers replaced by integer ones, and the values between them kept as integers.
 
-Dense layers, convolutions and LSTM layers with constant weights become integer layers, with the
-activation behind them where it is exact in float32 or has a table. A value that only such layers
-read, be it reshaped on the way, never exists as floats. All other layers stay as they are.
+Dense layers, convolutions, LSTM and GRU layers with constant weights become integer layers, with
+the activation behind them where it is exact in float32 or has a table. A value that only such
+layers read, be it reshaped on the way, never exists as floats. All other layers stay as they are.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from cannery.ops.numeric import F64, Numeric, f64
 from cannery.ops.quantize.linear import DequantizeLinear
 from cannery.ops.quantized.arithmetic import Activation
 from cannery.ops.quantized.conv import QuantizedConv
+from cannery.ops.quantized.gru import QuantizedGru
 from cannery.ops.quantized.lstm import QuantizedLstm
 from cannery.ops.quantized.matmul import QuantizedMatMul, QuantizedProduct
 from cannery.ops.quantized.scale import Quantize
 from cannery.ops.quantized.table import Table, make_table
 from cannery.ops.recurrent.base import HIDDEN, SEQUENCE
-from cannery.ops.recurrent.op import Lstm
+from cannery.ops.recurrent.op import Gru, Lstm
 from cannery.ops.registry import Elementwise, Op
 from cannery.quantization.calibration import Observed, Spread
 from cannery.quantization.steps import choose_bound, choose_state_bound, round_weights
@@ -76,8 +77,8 @@ class Quantizer:
             if self.is_dense(node):
                 self._fused[node.output] = self.activation(node)
         for node in self.graph.nodes:
-            if isinstance(node.op, Lstm) and self.is_lstm(node):
-                self.lstm(node, node.op)
+            if self.is_recurrent(node):
+                self.recurrent(node)
             elif node.outputs[0] in self._fused:
                 self.dense(node)
         return self.rewriter.finish()
@@ -106,16 +107,17 @@ class Quantizer:
             and min(shape) > 0 and terms <= MOST_TERMS
         )  # fmt: skip
 
-    def is_lstm(self, node: Node) -> bool:
+    def is_recurrent(self, node: Node) -> bool:
         """Whether a layer has constant weights, tables for its functions, and nothing unusual."""
         op = node.op
-        assert isinstance(op, Lstm)
+        if not isinstance(op, Lstm | Gru) or op.clip or op.lengths:
+            return False
+        if op.coupled if isinstance(op, Lstm) else not op.linear_before_reset:
+            return False
         p, r, *rest = node.inputs
-        peepholes = rest[2] if len(rest) > 2 else ""
-        constant = all(v in self.graph.constants for v in (r, peepholes) if v)
-        plain = not (op.clip or op.coupled or op.lengths) and p not in self.graph.constants
+        constant = all(v in self.graph.constants for v in (r, *rest[op.states :]) if v)
         tables = all(make_table(a) is not None for a in op.activations)
-        return constant and plain and tables
+        return constant and tables and p not in self.graph.constants
 
     def activation(self, node: Node) -> tuple[Node, ...]:
         """The activation behind a dense layer that becomes part of it, at most one."""
@@ -303,21 +305,23 @@ class Quantizer:
         if len(readers) != 1 or value in self.graph.outputs:
             return set()
         (reader,) = readers
-        alone = isinstance(reader.op, Lstm) and reader.inputs.count(value) == 1
-        return {value} if alone and reader.inputs[0] == value and self.is_lstm(reader) else set()
+        alone = reader.inputs[0] == value and reader.inputs.count(value) == 1
+        return {value} if alone and self.is_recurrent(reader) else set()
 
     def _in_steps(self, value: str, scale: F64, bias: F64 | None) -> tuple[F64, F64 | None]:
         """Scale and bias of a product for gates, in steps of their tables."""
         (reader,) = self.graph.consumers(value)
-        assert isinstance(reader.op, Lstm)
+        assert isinstance(reader.op, Lstm | Gru)
         steps = gate_steps(reader.op).reshape(-1)
         self._gates[value] = steps
         return scale * steps, None if bias is None else bias * steps
 
-    def lstm(self, node: Node, op: Lstm) -> None:
-        """An LSTM layer; the projected inputs are in steps of its tables already, or get so."""
+    def recurrent(self, node: Node) -> None:
+        """A recurrent layer; projected inputs are in steps of its tables already, or get so."""
+        op = node.op
+        assert isinstance(op, Lstm | Gru)
         p, r, *rest = (*node.inputs, "", "", "")[:5]
-        h0, c0, peepholes = rest
+        h0, c0, others = rest if isinstance(op, Lstm) else (rest[0], "", rest[1])
         steps, new = gate_steps(op), list[Node]()
         if p not in self._gates:
             factor = self.constant(f"{node.name}/steps", steps.reshape(-1))
@@ -337,11 +341,13 @@ class Quantizer:
             h0,
             c0,
         ]
-        if peepholes:
-            inputs.append(self.constant(f"{node.name}/peepholes", self._peepholes(op, peepholes)))
+        if others:
+            inputs.append(self.constant(f"{node.name}/others", self._others(op, others)))
         while not inputs[-1]:
             inputs.pop()
-        made = QuantizedLstm(op.cells, op.activations, bound, self.dtype, op.reverse, op.returns)
+        made = (QuantizedLstm if isinstance(op, Lstm) else QuantizedGru)(
+            op.cells, op.activations, bound, self.dtype, op.reverse, op.returns
+        )
         outputs = list(node.outputs)
         self.layers.append(node.name)
         if sequence:
@@ -353,18 +359,19 @@ class Quantizer:
             self.floats(Integers(name, bound, 1.0 / bound), sequence, new)
         self.rewriter.replace_node(node, new)
 
-    def _peepholes(self, op: Lstm, value: str) -> F64:
-        """Those of i, o, f, in steps of the table of the gates."""
-        array = f64(self.graph.constants[value])
-        return array * gate_steps(op)[:, : 3 * op.cells]
+    def _others(self, op: Lstm | Gru, value: str) -> F64:
+        """Peepholes of i, o, f, or the bias of the last gate, in steps of their tables."""
+        array, steps = f64(self.graph.constants[value]), gate_steps(op)
+        width = array.shape[1]
+        return array * (steps[:, :width] if isinstance(op, Lstm) else steps[:, -width:])
 
 
-def gate_steps(op: Lstm) -> F64:
-    """What turns the argument of each gate [D,4H] into steps of its table."""
+def gate_steps(op: Lstm | Gru) -> F64:
+    """What turns the argument of each gate [D,G*H] into steps of its table."""
     found = []
     for d in range(op.directions):
         gate, value = (_table(op.function(d, k)) for k in range(2))
-        found.append([gate.scale] * (3 * op.cells) + [value.scale] * op.cells)
+        found.append([gate.scale] * ((op.gates - 1) * op.cells) + [value.scale] * op.cells)
     return np.array(found)
 
 

@@ -1,4 +1,4 @@
-"""LSTM of integers, cell by cell: one pass over the last output yields all gates of a block.
+"""Recurrent layers of integers, cell by cell: one pass over the last output for all gates.
 
 The weights are packed [block][k / group][gate][vector], see `groups.py`: a block of cells reads
 one contiguous stream, and its gates stay in registers until the new output is stored. What does not
@@ -20,7 +20,8 @@ from cannery.ir.graph import Graph
 from cannery.layouts import Want
 from cannery.ops.quantized.arithmetic import Activation
 from cannery.ops.quantized.groups import Groups, pack_groups
-from cannery.ops.quantized.lstm import TINY, QuantizedLstm
+from cannery.ops.quantized.gru import QuantizedGru
+from cannery.ops.quantized.recurrent import TINY, QuantizedRecurrent
 from cannery.ops.quantized.scale import bounded
 from cannery.ops.quantized.table import make_table
 from cannery.ops.recurrent.base import SEQUENCE
@@ -34,8 +35,6 @@ from cannery.schedule.cost import CORE, L1_BYTES, reread_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
-
-GATES = (0, 1, 2, 3)
 
 #: Vectors of cells in a block, by the number of registers.
 VECTORS = {8: (1,), 16: (1, 2, 3), 32: (1, 2, 3, 4, 6)}
@@ -59,22 +58,22 @@ class Direction:
 
 @schedule
 @dataclass(frozen=True)
-class QuantizedLstmGates(Schedule):
+class QuantizedGates(Schedule):
     """See the module's text."""
 
-    id = "quantized.lstm_gates"
+    id = "quantized.gates"
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         op = step.anchor.op
-        if len(step.anchors) != 1 or not isinstance(op, QuantizedLstm) or step.epilogue:
-            return "not a quantised LSTM"
-        p, r, scale, _, _, peepholes = _inputs(step)
-        constant = all(v in graph.constants for v in (r, scale, peepholes) if v)
+        if len(step.anchors) != 1 or not isinstance(op, QuantizedRecurrent) or step.epilogue:
+            return "not a quantised recurrent layer"
+        p, r, scale, _, _, others = _inputs(step)
+        constant = all(v in graph.constants for v in (r, scale, others) if v)
         return "" if constant and p not in graph.constants else "weights alone must be constant"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         op = _op(step)
-        large = 4 * op.dtype.bytes * op.cells * op.cells > KEPT_BYTES
+        large = op.gates * op.dtype.bytes * op.cells * op.cells > KEPT_BYTES
         found: list[Params] = []
         for lanes in gemm.widths(op.cells, isa):
             vectors = -(-op.cells // lanes)
@@ -99,33 +98,39 @@ class QuantizedLstmGates(Schedule):
         op = _op(step)
         n, steps, _ = graph.types[step.anchor.inputs[0]].shape
         table = GATHERED if isa.has("gather") else BY_TABLE * int(params["lanes"]) / 4.0
-        work = 5.0 * table + 24.0
+        work = (op.gates + (0 if op.carries_output else 1)) * (table + 5.0)
         groups = Groups(op.dtype)
         each, code = 60.0, 0.0
         for block in cell_blocks(op, params, isa):
             vectors = len(block.vecs)
-            product = groups.tile_cycles(isa, 1, 4 * vectors, op.cells)
+            product = groups.tile_cycles(isa, 1, op.gates * vectors, op.cells)
             each += block.count * (product + vectors * work / CORE.issue * 1.2)
-            code += 8.0 * vectors * (4 * int(params["unroll"]) + work)
+            code += 8.0 * vectors * (op.gates * int(params["unroll"]) + work)
         if params["together"]:
             each -= 30.0
-        size = 4.0 * op.dtype.bytes * op.cells * op.cells * (2 if params["together"] else 1)
+        size = (
+            float(op.gates)
+            * op.dtype.bytes
+            * op.cells
+            * op.cells
+            * (2 if params["together"] else 1)
+        )
         read = max(size - KEPT_BYTES, 0.0) if params["zigzag"] else size
         each += reread_cycles(size, 1) * read / size
         return Estimate(n * steps * op.directions * each, code)
 
     def kernel(self, job: Job) -> Kernel:
         op = _op(job.step)
-        _, r, scale, h0, c0, peepholes = _inputs(job.step)
+        _, r, scale, h0, c0, others = _inputs(job.step)
         cells = cell_blocks(op, job.params, job.isa)
-        blocks = with_gates(cells, len(GATES))
-        columns = gate_columns(op.cells, GATES, blocks)
+        blocks = with_gates(cells, op.gates)
+        columns = gate_columns(op.cells, range(op.gates), blocks)
         constants = []
         for d in range(op.directions):
             packed = pack_groups(job.graph.constants[r][d], blocks, job.isa, columns)
             text = f"recurrent weights [block][k / group][gate][vector], direction {d}"
             constants.append(ConstArray(f"{job.symbol}_w{d}", packed, text))
-        for name, value, count in (("scale", scale, 4), ("q", peepholes, 3)):
+        for name, value, count in (("scale", scale, op.gates), ("q", others, op.others)):
             if value:
                 text = "[direction][gate], padded"
                 padded = np.zeros((op.directions * count, _padded(op)), np.float32)
@@ -145,35 +150,36 @@ class QuantizedLstmGates(Schedule):
         )  # fmt: skip
 
 
-def cell_blocks(op: QuantizedLstm, params: Params, isa: Isa) -> tuple[Block, ...]:
+def cell_blocks(op: QuantizedRecurrent, params: Params, isa: Isa) -> tuple[Block, ...]:
     """The cells cut into blocks of vectors."""
     return gemm.make_blocks(op.cells, isa, int(params["lanes"]), int(params["nr"]), 1)
 
 
-def _op(step: Step) -> QuantizedLstm:
-    assert isinstance(step.anchor.op, QuantizedLstm)
+def _op(step: Step) -> QuantizedRecurrent:
+    assert isinstance(step.anchor.op, QuantizedRecurrent)
     return step.anchor.op
 
 
 def _inputs(step: Step) -> tuple[str, ...]:
-    """p, r, scale, h0, c0, peepholes; empty where there is none."""
+    """p, r, scale, h0, c0, others; empty where there is none."""
     return (*step.anchor.inputs, "", "", "")[:6]
 
 
-def _padded(op: QuantizedLstm) -> int:
+def _padded(op: QuantizedRecurrent) -> int:
     return op.cells + CHANNEL_PADDING
 
 
 def _render(
-    job: Job, op: QuantizedLstm, cells: Sequence[Block], blocks: Sequence[Block],
+    job: Job, op: QuantizedRecurrent, cells: Sequence[Block], blocks: Sequence[Block],
     tables: Sequence[Activation],
 ) -> tuple[str, int, int]:  # fmt: skip
     """The text, the floats of its scratch memory, and its units: samples or directions."""
-    p, _, _, h0, c0, peepholes = _inputs(job.step)
+    p, _, _, h0, c0, others = _inputs(job.step)
     samples, steps, _ = job.type(p).shape
     units = (samples if samples > 1 else op.directions) if job.cut else 0
     units = units if units > 1 else 0
-    per = [op.activations[3 * d : 3 * d + 3] for d in range(op.directions)]
+    count = op.functions
+    per = [op.activations[count * d : count * d + count] for d in range(op.directions)]
     names = {own: f"{job.symbol}_step{k or ''}" for k, own in enumerate(dict.fromkeys(per))}
     directions = [
         Direction(d, op.reverse[d], names[own], tuple(map(tables.index, own)))
@@ -185,7 +191,7 @@ def _render(
     scratch = op.directions * padded * (1 + outputs)
     distinct = {d.step: d for d in reversed(directions)}
     code = render(
-        "ops/quantized/lstm_gates.c.j2",
+        "ops/quantized/gates.c.j2",
         describe=describe(job),
         signature=signature(job, scratch=True, units=units > 0, stops=job.stops),
         stops=job.stops, axis=("samples" if samples > 1 else "directions") if units else "",
@@ -194,17 +200,19 @@ def _render(
         zigzag=bool(job.params["zigzag"]),
         together=bool(job.params["together"]) and units == 0,
         unroll=int(job.params["unroll"]), steps=steps, samples=samples, padded=padded,
-        outputs_at=op.directions * padded, peepholes=bool(peepholes),
+        outputs_at=op.directions * padded, others=bool(others),
+        gru=isinstance(op, QuantizedGru),
         p=job.inputs[job.step.inputs.index(p)], results=_results(job, op),
         h0=_initial(job, h0, "h0"), c0=_initial(job, c0, "c0"),
-        bounded=bounded("f32x1", "v", op.bound), bound=c_float(float(op.bound)),
+        held=lambda t, name: bounded(t, name, op.bound),
+        store=Groups(op.dtype).store, bound=c_float(float(op.bound)),
         inverse=c_float(float(np.float32(1.0 / op.bound))), tiny=c_float(TINY),
         units=[c_float(float(u)) for u in op.units], c_float=c_float,
     )  # fmt: skip
     return code, scratch, units
 
 
-def _results(job: Job, op: QuantizedLstm) -> dict[str, tuple[str, int, int]]:
+def _results(job: Job, op: QuantizedRecurrent) -> dict[str, tuple[str, int, int]]:
     """By what is returned: pointer to the first element, elements of a sample, pitch of steps."""
     names = parameter_names(job)[len(job.inputs) :]
     return {
