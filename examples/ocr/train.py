@@ -4,8 +4,8 @@
     python train.py
 
 writes ocr.onnx, symbols.h, calibration.npz (typical lines, for QUANTIZE), and into lines/ five
-lines of the test set with their texts. It takes about 15 minutes on one core. Lines are
-printed as they are needed (printing.py); no two are the same.
+lines of the test set with their texts. It took 21 minutes on one core that was not
+free. Lines are printed as they are needed (printing.py); no two are the same.
 """
 
 from __future__ import annotations

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,3 +92,22 @@ def test_words_of_the_stored_lines_are_those_of_the_test_set() -> None:
 def test_edit_distances(a: str, b: str, edits: int) -> None:
     assert distance(a, b) == edits
     assert accuracy([a], ["x" * 9])[0] == pytest.approx(1 - distance(a, "x" * 9) / 9)
+
+
+def test_training_and_export(tmp_path: Path) -> None:
+    """The gradients that blstm.py writes out, and the file as the network that was trained."""
+    torch: Any = pytest.importorskip("torch")
+    blstm: Any = importlib.import_module("blstm")
+    torch.manual_seed(1)
+    shapes = ((4, 2, 2, 12), (2, 3, 12), (2, 3, 3))
+    values = [torch.randn(*shape, dtype=torch.double, requires_grad=True) for shape in shapes]
+    assert torch.autograd.gradcheck(blstm._Recurrence.apply, values)
+    reader = blstm.Reader(25, 6, 5)
+    for parameter in reader.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    columns = torch.randn(9, 1, 25)
+    expected = reader(columns).softmax(dim=2)[:, 0].detach().numpy()
+    blstm.write_onnx(reader, tmp_path / "small.onnx")
+    graph = load_model(make_options(tmp_path / "small.onnx", {"dims": ("length=9",)}))
+    (symbols,) = evaluate(graph, {"columns": columns[:, 0].numpy()}).values()
+    assert np.abs(symbols - expected).max() < 1e-6
