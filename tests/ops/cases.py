@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
@@ -37,6 +37,7 @@ import numpy as np
 
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.ops.conv import winograd_oc
+from cannery.ops.matmul import lanes_n
 from cannery.ops.registry import Op
 
 #: Largest error of an exact schedule, and of one that is inexact.
@@ -57,9 +58,12 @@ class Case:
 
     def caches(self) -> AbstractContextManager[object]:
         """Caches as schedules shall see them while the block runs."""
-        if not self.far:
-            return nullcontext()
-        return patch.multiple(winograd_oc, L2_BYTES=0, FAR_BYTES=0, BATCH_BYTES=(0, 0, 1 << 20))
+        stack = ExitStack()
+        if self.far:
+            tiny = patch.multiple(winograd_oc, L2_BYTES=0, FAR_BYTES=0, BATCH_BYTES=(0, 0, 1 << 20))
+            stack.enter_context(tiny)
+            stack.enter_context(patch.object(lanes_n, "FAR_BYTES", 0))
+        return stack
 
 
 _CASES: dict[str, Case] = {}

@@ -31,6 +31,7 @@ PRODUCTS = {
     "dense_one_output": Product((1, 257), (257, 1), bias="const"),
     "dense_two_outputs": Product((1, 130), (130, 2), bias="const", tail="tanh"),
     "dense_wide": Product((1, 40), (40, 131), bias="const", tail="scale"),
+    "dense_far": Product((1, 40), (40, 52), bias="const", tail="relu"),
     "dense_transposed": Product((1, 33), (12, 33), "b", bias="const"),
     "dense_batch": Product((5, 33), (33, 12), bias="const", tail="add sigmoid"),
     "dense_large_batch": Product((13, 20), (20, 33), tail="add"),
@@ -68,7 +69,7 @@ def product_graph(p: Product) -> Graph:
 
 
 for _name, _product in PRODUCTS.items():
-    add_case(f"matmul_{_name}", partial(product_graph, _product))
+    add_case(f"matmul_{_name}", partial(product_graph, _product), far=_name.endswith("_far"))
 
 
 def matmul_square() -> Graph:

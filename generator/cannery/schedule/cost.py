@@ -117,12 +117,16 @@ def reread_cycles(size: float, passes: float) -> float:
     """Cycles that reading `size` bytes costs `passes` times over, beside the arithmetic on them.
 
     What stays in the first-level cache is free. Streams are prefetched, so the rest costs less
-    than its transport alone would.
+    than its transport alone would. From far, the first pass is what every schedule pays.
     """
     if size <= L1_BYTES:
         return 0.0
-    if size > FAR_BYTES:
-        return size * passes / FAR_BYTES_PER_CYCLE
-    return (
-        size * passes / (5.0 * L2_BYTES_PER_CYCLE if size <= L2_BYTES else 4.0 * L3_BYTES_PER_CYCLE)
-    )
+    if size <= L2_BYTES:
+        return size * passes / (5.0 * L2_BYTES_PER_CYCLE)
+    again = 4.0 * L3_BYTES_PER_CYCLE if size <= FAR_BYTES else FAR_BYTES_PER_CYCLE
+    return size * (1.0 / (4.0 * L3_BYTES_PER_CYCLE) + (passes - 1.0) / again)
+
+
+def far_cycles(size: float) -> float:
+    """Cycles of reading `size` bytes once that other schedules do not read, from far."""
+    return max(size - FAR_BYTES, 0.0) / FAR_BYTES_PER_CYCLE

@@ -127,6 +127,8 @@
  * computations and reloaded values out of a block. */
 #define CANNERY_OPAQUE_PTR(p) __asm__("" : "+r"(p))
 #define CANNERY_ASSUME_ALIGNED(p, n) __builtin_assume_aligned((p), (n))
+/* Asks for the cache line so many bytes behind p; there need not be one. */
+#define CANNERY_PREFETCH(p, bytes) __builtin_prefetch((const void *)((uintptr_t)(p) + (bytes)))
 /* What is stored there has to be loaded again. */
 #define CANNERY_OPAQUE_MEM(array) __asm__("" : "+m"(array))
 /* As CANNERY_OPAQUE_PTR for a vector: what is computed of it stays in this order, and in its register. */
@@ -155,6 +157,9 @@
 #define CANNERY_ASSUME_ALIGNED(p, n) (p)
 #endif
 
+#if !defined(CANNERY_PREFETCH)
+#define CANNERY_PREFETCH(p, bytes) ((void)(p))
+#endif
 #if !defined(CANNERY_OPAQUE_MEM)
 #define CANNERY_OPAQUE_MEM(array) ((void)(array))
 #endif

@@ -49,6 +49,7 @@ from cannery.schedule.cost import (
     L1_BYTES,
     L2_BYTES,
     broadcast_work,
+    far_cycles,
     reread_cycles,
     stored_cycles,
     tile_cycles,
@@ -170,7 +171,9 @@ class WinogradOc(Schedule):
             update = tile_cycles(isa, mr, n, mr * loads + n, shape.ic, mr * work)
             cycles += tiles * block.count * positions * (update + 1.5 * mr * n + 4.0)
         batches, blocks = -(-total // batch), self._blocks(shape, params, isa)
-        cycles += reread_cycles(4.0 * positions * shape.ic * shape.oc, batches)
+        weights = 4.0 * positions * shape.ic * shape.oc
+        cycles += reread_cycles(weights, batches)
+        cycles += far_cycles(weights - 4.0 * shape.taps * shape.ic * shape.oc)
         inputs = 4.0 * positions * shape.ic * min(batch, total)
         again = sum(block.count for block in blocks)
         if params["outside"] == "positions":

@@ -40,7 +40,7 @@ from cannery.ops.registry import RefArray
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.cover import Span, spans, tile_counts
 from cannery.ops.shared.function import describe, signature
-from cannery.schedule.cost import CORE, reread_cycles
+from cannery.schedule.cost import CORE, far_cycles, reread_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -201,7 +201,9 @@ class WinogradPlanar(Schedule):
         late_inputs = min(max(inputs / INPUTS_LINES - 1.0, 0.0), 1.0)
         again = 3.0 * late_sums * sums * rounds + 0.8 * late_inputs * inputs * (1 + rounds)
         weights = 4.0 * panels.k * panels.channels * panels.copies
-        return again + (2.5 * reread_cycles(weights, 1.0) if weights > STREAMED_BYTES else 0.0)
+        if weights <= STREAMED_BYTES:
+            return again
+        return again + 2.5 * reread_cycles(weights, 1.0) + far_cycles(weights)
 
     @property
     def _positions(self) -> int:

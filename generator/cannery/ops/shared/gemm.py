@@ -38,6 +38,12 @@ TILES = {
 }  # fmt: skip
 
 
+#: Floats of a cache line.
+LINE = 16
+
+#: Bytes ahead that weights from far are prefetched: processors by themselves stop at each page.
+AHEAD = 2048
+
 #: How much worse rows of A are to read again than packed weights: short runs, side by side.
 ROWS_AGAIN = 3.0
 
@@ -75,6 +81,7 @@ class Gemm:
     accumulators take turns over k and are added at the end, against latency. `broadcast`: set1
     (from memory), rotate (four k loaded once and rotated, B stored in rotated order: Thielke &
     Hasselbring, "A JIT Compiler for Neural Network Inference", 2019, eq. 3) or lane (NEON).
+    `ahead`: bytes behind each load of packed B that are prefetched (0: nothing is).
     """
 
     k: int
@@ -84,6 +91,14 @@ class Gemm:
     unroll: int
     split: int
     broadcast: str
+    ahead: int = 0
+
+    def lines(self, block: Block, k: int) -> list[int]:
+        """Where the cache lines of step k begin that are to be prefetched, in floats behind wp."""
+        if not self.ahead:
+            return []
+        start = k * block.width
+        return list(range(start + -start % LINE, start + block.width, LINE))
 
     def b(self, block: Block, v: Vec, k: int) -> str:
         """The load of one vector of B, k steps behind `wp`."""
