@@ -17,6 +17,7 @@ from cannery.ops.quantized.gru import QuantizedGru
 from cannery.ops.quantized.lstm import QuantizedLstm
 from cannery.ops.quantized.matmul import QuantizedMatMul
 from cannery.ops.quantized.scale import Quantize
+from cannery.ops.quantized.softmax import QuantizedSoftmax
 from cannery.ops.quantized.table import make_table
 from ops.cases import Net, add_case
 
@@ -177,3 +178,15 @@ for _name, (_shape, _kernel, _oc, _bound, _attributes) in CONVOLUTIONS.items():
             partial(convolution, _dtype, _shape, _kernel, _oc, _bound, **_attributes),
             tolerance=0.0,
         )
+
+
+def softmax(shape: tuple[int, ...]) -> Graph:
+    """Rows of scores, some far below the largest."""
+    net = Net(shape[-1])
+    x = net.input("x", shape)
+    wide = net.node(Mul(), [x, net.constant("wide", np.float32(7.0))])
+    return net.graph(net.node(QuantizedSoftmax(), [wide]))
+
+
+for _shape in ((3, 37), (2, 2, 5), (4, 1), (2, 16)):
+    add_case(f"quantized_softmax_{_shape[-1]}", partial(softmax, _shape), tolerance=0.0)

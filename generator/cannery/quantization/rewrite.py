@@ -28,10 +28,12 @@ from cannery.ops.quantized.gru import QuantizedGru
 from cannery.ops.quantized.lstm import QuantizedLstm
 from cannery.ops.quantized.matmul import QuantizedMatMul, QuantizedProduct
 from cannery.ops.quantized.scale import Quantize
+from cannery.ops.quantized.softmax import QuantizedSoftmax
 from cannery.ops.quantized.table import Table, make_table
 from cannery.ops.recurrent.base import HIDDEN, SEQUENCE
 from cannery.ops.recurrent.op import Gru, Lstm
 from cannery.ops.registry import Elementwise, Op
+from cannery.ops.softmax.op import Softmax
 from cannery.quantization.calibration import Observed, Spread
 from cannery.quantization.steps import choose_bound, choose_state_bound, round_weights
 
@@ -81,6 +83,8 @@ class Quantizer:
                 self.recurrent(node)
             elif node.outputs[0] in self._fused:
                 self.dense(node)
+            elif self.is_softmax(node):
+                self.rewriter.update(node, op=QuantizedSoftmax())
         return self.rewriter.finish()
 
     # ---- what can be done ----
@@ -118,6 +122,12 @@ class Quantizer:
         constant = all(v in self.graph.constants for v in (r, *rest[op.states :]) if v)
         tables = all(make_table(a) is not None for a in op.activations)
         return constant and tables and p not in self.graph.constants
+
+    def is_softmax(self, node: Node) -> bool:
+        """Whether a node is a softmax along the last axis."""
+        shape = self.graph.types[node.outputs[0]].shape
+        along = isinstance(node.op, Softmax) and node.op.axis == len(shape) - 1
+        return along and shape[-1] <= 2**16 and node.inputs[0] not in self.graph.constants
 
     def activation(self, node: Node) -> tuple[Node, ...]:
         """The activation behind a dense layer that becomes part of it, at most one."""

@@ -1,0 +1,169 @@
+"""Softmax along the last axis, specified to the last bit, for the end of quantised networks.
+
+The exponentials are float32 without fused operations, then integers: their sum does not depend on
+its order, so neither on the lanes of a processor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil, log2
+
+import numpy as np
+
+from cannery.emit.literals import c_float
+from cannery.ir.graph import Graph
+from cannery.ir.tensor import TensorType
+from cannery.layouts import Want
+from cannery.ops.checks import operands, require, require_float
+from cannery.ops.quantized.arithmetic import F32, QuantizedOp, f32
+from cannery.ops.registry import RefArray, register
+from cannery.ops.shared.function import describe, signature
+from cannery.ops.shared.lanes import Vec, vector_runs
+from cannery.schedule.cost import CORE
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+#: Exponentials are taken of nothing less: they are 0 as integers.
+LEAST = -20.0
+
+#: 2^r - 1 = r P(r) for |r| <= 1/2, highest power first; relative to 2^r it errs by 9.2e-8.
+POLYNOMIAL = (1.3264591e-3, 9.671619e-3, 5.550735e-2, 2.4022241e-1, 6.93147e-1)
+LOG2_E = 1.44269504
+#: 1.5 * 2^23, which rounds to whole numbers where it is added.
+ROUNDER = 12582912.0
+
+
+@register
+@dataclass(frozen=True)
+class QuantizedSoftmax(QuantizedOp):
+    """x float32 -> n / sum(n), n = round(2^bits exp(x - max)), float32, along the last axis."""
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        """The type of x."""
+        (x,), _ = operands(self, inputs, 1)
+        require_float(self, x)
+        sound = x.rank >= 1 and 1 <= x.shape[-1] <= 2**16
+        require(sound, self, f"takes rows of 1 to 2^16 numbers, not {x}")
+        return (x,)
+
+    def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
+        """In float32, one rounding per operation."""
+        (given,), _ = operands(self, inputs, 1)
+        x = f32(given)
+        below = f32(x - x.max(axis=-1, keepdims=True))
+        power = f32(np.maximum(below, np.float32(LEAST)) * np.float32(LOG2_E))
+        whole = f32(f32(power + np.float32(ROUNDER)) - np.float32(ROUNDER))
+        r: F32 = f32(power - whole)
+        p = np.full_like(r, POLYNOMIAL[0])
+        for c in POLYNOMIAL[1:]:
+            p = f32(f32(p * r) + np.float32(c))
+        scale = f32(np.exp2(whole))
+        e = f32(f32(scale * f32(p * r)) + scale)
+        n = np.rint(f32(e * np.float32(2.0 ** bits(x.shape[-1])))).astype(np.int64)
+        inverse = f32(np.float32(1.0) / f32(n.sum(axis=-1, keepdims=True)))
+        return (f32(f32(n) * inverse),)
+
+
+def bits(length: int) -> int:
+    """Of the largest exponential: sums stay within int32, and each number exact in float32."""
+    return min(24, 30 - ceil(log2(length)))
+
+
+@schedule
+@dataclass(frozen=True)
+class QuantizedSoftmaxRow(Schedule):
+    """Row after row in three passes: maximum, exponentials and their sum, scaling."""
+
+    id = "quantized.softmax"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        op = step.anchor.op
+        if len(step.anchors) != 1 or not isinstance(op, QuantizedSoftmax) or step.epilogue:
+            return "not such a softmax"
+        return "reads constants only" if step.anchor.inputs[0] in graph.constants else ""
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        return [{"lanes": lanes} for lanes in isa.lanes[::-1] if lanes > 1 or isa.widest == 1]
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want(dense=True),)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want(dense=True),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        type_ = graph.types[step.output]
+        vectors = -(-type_.shape[-1] // int(params["lanes"]))
+        rows = type_.elements / type_.shape[-1]
+        return Estimate(rows * (28.0 * vectors / CORE.arithmetic + 30.0), 600.0)
+
+    def kernel(self, job: Job) -> Kernel:
+        type_ = job.type(job.step.anchor.output)
+        length = type_.shape[-1]
+        runs = vector_runs(length, job.isa, int(job.params["lanes"]), partial=False)
+        widths = sorted({v.lanes for v, _ in runs}, reverse=True)
+        text = [f"for (int n = 0; n < {type_.elements // length}; ++n) {{",
+                f"const float *xr = x + n * {length};", f"float *yr = y + n * {length};",
+                "float top = xr[0];", "int32_t sum = 0;"]  # fmt: skip
+        for w in widths:
+            if w > 1:
+                text.append(f"f32x{w} top{w} = f32x{w}_load(xr);")
+            text.append(f"i32x{w} sum{w} = i32x{w}_zero();")
+        text += _passes(runs, _maximum)
+        text += [f"top = f32x1_max(top, f32x{w}_hmax(top{w}));" for w in widths if w > 1]
+        text += _passes(runs, lambda v, at: _exponentials(v, at, bits(length)))
+        for w in widths:
+            text += [f"{{ int32_t s[{w}];", f"i32x{w}_store(s, sum{w});",
+                     f"for (int i = 0; i < {w}; ++i) {{", "sum += s[i];", "} }"]  # fmt: skip
+        text.append("const float inverse = 1.0f / (float)sum;")
+        text += _passes(runs, _scaled)
+        body = "\n".join(f"    {line}" for line in (*text, "}"))
+        return Kernel(f"{describe(job)}\n{signature(job)}\n{{\n{body}\n}}\n", whole=True)
+
+
+def _passes(
+    runs: Sequence[tuple[Vec, int]], statements: Callable[[Vec, str], list[str]]
+) -> list[str]:
+    """Loops over a row; `statements` are those of a vector at a place."""
+    found = []
+    for v, count in runs:
+        head = f"for (int i = 0; i < {count}; ++i) {{"
+        found += [head, *statements(v, f"{v.start} + i * {v.lanes}"), "}"]
+    return found
+
+
+def _maximum(v: Vec, at: str) -> list[str]:
+    top = f"top{v.lanes}" if v.lanes > 1 else "top"
+    return [f"{top} = {v.t}_max({top}, {v.t}_load(xr + {at}));"]
+
+
+def _exponentials(v: Vec, at: str, exponent: int) -> list[str]:
+    t, w = v.t, v.lanes
+
+    def one(value: float) -> str:
+        return f"{t}_set1({c_float(value)})"
+
+    lines = [
+        f"const {t} below = {t}_sub({t}_load(xr + {at}), {t}_set1(top));",
+        f"const {t} power = {t}_mul({t}_max(below, {one(LEAST)}), {one(LOG2_E)});",
+        f"const {t} shifted = {t}_add(power, {one(ROUNDER)});",
+        f"const {t} r = {t}_sub(power, {t}_sub(shifted, {one(ROUNDER)}));",
+        f"const {t} scale = {t}_pow2i({t}_as_i32(shifted));",
+        f"{t} p = {one(POLYNOMIAL[0])};",
+    ]
+    lines += [f"p = {t}_add({t}_mul(p, r), {one(c)});" for c in POLYNOMIAL[1:]]
+    return [
+        *lines,
+        f"p = {t}_add({t}_mul(scale, {t}_mul(p, r)), scale);",
+        f"const i32x{w} k = {t}_to_i32_round({t}_mul(p, {one(2.0**exponent)}));",
+        f"sum{w} = i32x{w}_add(sum{w}, k);",
+        f"{t}_store(yr + {at}, {t}_from_i32(k));",
+    ]
+
+
+def _scaled(v: Vec, at: str) -> list[str]:
+    place = f"yr + {at}"
+    return [f"{v.t}_store({place}, {v.t}_mul({v.t}_load({place}), {v.t}_set1(inverse)));"]
