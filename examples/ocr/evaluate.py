@@ -57,7 +57,7 @@ class Rate:
 Rates = dict[int, Rate]
 
 #: How often all forms are timed in turn.
-ROUNDS = 4
+ROUNDS = 8
 
 
 def lines_of(

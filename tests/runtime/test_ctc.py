@@ -49,8 +49,8 @@ def compiled(folder: Path, language: str) -> Path:
 
 def case(rng: np.random.Generator) -> tuple[NDArray[np.float32], int, int]:
     """Scores, the blank, and room for labels; few values, so that ties are frequent."""
-    steps, symbols = int(rng.integers(0, 40)), int(rng.integers(1, 9))
-    scores = rng.integers(-2, 3, (steps, symbols)).astype(np.float32)
+    steps, symbols = int(rng.integers(0, 40)), int(rng.integers(1, 20))
+    scores = rng.integers(-2, 6, (steps, symbols)).astype(np.float32)
     scores[rng.random(scores.shape) < 0.1] = np.nan
     return scores, int(rng.integers(symbols)), int(rng.integers(0, steps + 2))
 

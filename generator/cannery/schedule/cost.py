@@ -28,6 +28,9 @@ CORE = Core()
 #: 12 reach 97%. Where a whole tile is few instructions, the next one fills the gaps.
 CHAIN_GAP, GAP_FROM_MACS = 1.15, 256
 
+#: Tiles of fewer instructions wait for each other less: processors work on so many at once.
+WINDOW = 96.0
+
 #: Caches of current cores, as far as `stored_cycles` needs them.
 L1_BYTES, L2_BYTES = 32 * 1024, 512 * 1024
 L2_BYTES_PER_CYCLE, L3_BYTES_PER_CYCLE = 32.0, 12.0
@@ -75,11 +78,13 @@ def tile_cycles(
     spills = max(needed - isa.registers, 0)
     if isa.family == "x86" and isa.widest < 16 and not isa.has("fma"):
         arithmetic += 0.25 * macs
+    instructions = arithmetic + loads + 2 * spills
+    chain = CORE.latency * (CHAIN_GAP if macs * k >= GAP_FROM_MACS else 1.0)
     return k * max(
         arithmetic / CORE.arithmetic,
         (loads + 2 * spills) / CORE.loads,
-        (arithmetic + loads + 2 * spills) / CORE.issue,
-        CORE.latency * (CHAIN_GAP if macs * k >= GAP_FROM_MACS else 1.0),
+        instructions / CORE.issue,
+        chain / max(WINDOW / (instructions * k), 1.0),
     )
 
 

@@ -19,23 +19,44 @@
 extern "C" {
 #endif
 
+/* The first of the best symbols; scores that are no numbers do not count, and if none is one, it is
+ * `otherwise`. */
+static inline int32_t cannery_ctc_best(const float *scores, int32_t symbols, int32_t otherwise)
+{
+    int32_t best = 0, k;
+    float a, b, c, d; /* four maxima, as one after the other would wait for each comparison */
+    while (best < symbols && scores[best] != scores[best]) {
+        ++best;
+    }
+    if (best >= symbols) {
+        return otherwise;
+    }
+    a = b = c = d = scores[best];
+    for (k = best + 1; k + 3 < symbols; k += 4) {
+        a = scores[k] > a ? scores[k] : a;
+        b = scores[k + 1] > b ? scores[k + 1] : b;
+        c = scores[k + 2] > c ? scores[k + 2] : c;
+        d = scores[k + 3] > d ? scores[k + 3] : d;
+    }
+    for (; k < symbols; ++k) {
+        a = scores[k] > a ? scores[k] : a;
+    }
+    a = b > a ? b : a;
+    c = d > c ? d : c;
+    a = c > a ? c : a;
+    while (scores[best] != a) {
+        ++best;
+    }
+    return best;
+}
+
 /* Takes one step: the label that it adds, 0 to symbols - 1, or -1 if it adds none. `last` holds the
- * best symbol of the step before; make it `blank` before the first step. Of equally good symbols
- * the first counts; scores that are no numbers never count. */
+ * best symbol of the step before; make it `blank` before the first step. */
 static inline int32_t cannery_ctc_step(const float *scores, int32_t symbols, int32_t blank, int32_t *last)
 {
     const int32_t before = *last;
-    int32_t best = -1;
-    for (int32_t k = 0; k < symbols; ++k) {
-        if (scores[k] == scores[k] && (best < 0 || scores[k] > scores[best])) {
-            best = k;
-        }
-    }
-    if (best < 0) {
-        best = blank;
-    }
-    *last = best;
-    return best == blank || best == before ? -1 : best;
+    *last = cannery_ctc_best(scores, symbols, blank);
+    return *last == blank || *last == before ? -1 : *last;
 }
 
 /* Decodes `steps` rows of `symbols` scores each: writes the first `room` labels and returns how many
