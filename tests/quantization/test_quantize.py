@@ -135,9 +135,13 @@ def _given(folder: Path, model: Model, dtype: str = "int16") -> tuple[Path, dict
     return file, raw(calibration, dtype)
 
 
-@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize(
-    ("make", "dtype"), [(sequences, "int16"), (layers, "int8"), (camera, "int16")]
+    ("make", "dtype", "isa"),
+    [
+        *((sequences, "int16", isa) for isa in ISAS),
+        *((layers, "int8", isa) for isa in ("ssse3", "avx512vnni", "neon64dot")),
+        *((camera, "int16", isa) for isa in ("generic", "avx2")),
+    ],
 )
 def test_every_bit_is_that_of_the_reference(
     tmp_path: Path, make: Any, dtype: str, isa: str

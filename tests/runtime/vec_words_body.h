@@ -4,6 +4,8 @@
 #define F(word) CANNERY_PASTE(f32x, LANES, _, word)
 #define I(word) CANNERY_PASTE(i32x, LANES, _, word)
 #define M(word) CANNERY_PASTE(m32x, LANES, _, word)
+#define P(word) CANNERY_PASTE(p16x, LANES, _, word)
+#define Q(word) CANNERY_PASTE(q8x, LANES, _, word)
 #define FT CANNERY_PASTE(f32x, LANES, , )
 #define IT CANNERY_PASTE(i32x, LANES, , )
 #define CHECKS(name) CANNERY_PASTE(check_, LANES, _, name)
@@ -285,8 +287,68 @@ static void CHECKS(arithmetic)(void)
     }
 }
 
+/* Weights lie pair by pair, on NEON the first numbers before the second. */
+#if defined(CANNERY_VEC_NEON_H) && LANES > 1
+#define PAIR(i, k) ((k) * LANES + (i))
+#else
+#define PAIR(i, k) (2 * (i) + (k))
+#endif
+
+static void CHECKS(products)(void)
+{
+    int16_t w[2 * LANES] CANNERY_ALIGN(64), words[LANES + 1];
+    int8_t q[4 * LANES] CANNERY_ALIGN(64);
+    int32_t acc[LANES], table[64];
+    const int16_t x[2] = {-32767, 32767};
+    const int8_t four[4] = {-127, 127, -3, 5};
+    const float far[6] = {-40000.0f, 40000.0f, 2.5f, -3.5f, 32767.4f, 1e9f};
+    int j, n;
+    for (j = 0; j < 2 * LANES; ++j) {
+        w[j] = (int16_t)(j % 3 == 0 ? -32767 : 1111 * j);
+    }
+    for (j = 0; j < 4 * LANES; ++j) {
+        q[j] = (int8_t)(j % 3 == 0 ? -127 : j % 5 == 0 ? 127 : 3 * j - 90);
+    }
+    for (j = 0; j < LANES; ++j) {
+        acc[j] = 1000 * j - 5;
+    }
+    for (j = 0; j < 64; ++j) {
+        table[j] = (j - 32) * 65536 * 1000 + (j % 2 ? 65535 - 7 * j : 321 * j);
+    }
+    EXPECT_INT(zero, I(zero)(), 0);
+    EXPECT_INT(dot, I(dot)(P(load1)(x), P(load)(w), I(set1)(7)),
+               7 + 32767 * (w[PAIR(i, 1)] - w[PAIR(i, 0)]));
+    EXPECT_INT(dot, I(dot)(P(load1_n)(x, 1), P(load)(w), I(load)(acc)),
+               acc[i] - 32767 * w[PAIR(i, 0)]);
+    EXPECT_INT(dot4, I(dot4)(Q(load1)(four), Q(load)(q), I(load)(acc)),
+               acc[i] - 127 * q[4 * i] + 127 * q[4 * i + 1] - 3 * q[4 * i + 2] + 5 * q[4 * i + 3]);
+    EXPECT_INT(dot4, I(dot4)(Q(load1_n)(four, 3), Q(load)(q), I(zero)()),
+               -127 * q[4 * i] + 127 * q[4 * i + 1] - 3 * q[4 * i + 2]);
+    EXPECT_INT(sra14, I(sra14)(I(set1)(-16385)), -2);
+    EXPECT_INT(lookup, I(lookup)(table + 32, I(sra14)(I(set1)(-3 * 16384))), table[29]);
+    for (j = 0; j < 64; ++j) {
+        EXPECT_INT(interpolate, I(interpolate)(I(set1)(table[j]), I(set1)(16383 - j)),
+                   (table[j] >> 16) * 16384 + (int16_t)(table[j] & 0xffff) * (16383 - j));
+    }
+    for (j = 0; j < 6; ++j) {
+        F(store_s16)(words, F(set1)(far[j]));
+        expect_int("store_s16", LANES, j, words[LANES - 1],
+                   saturated(far[j], -32768.0f, 32767.0f));
+    }
+    for (n = 0; n <= LANES; ++n) {
+        EXPECT(load_s16_n, F(load_s16_n)(w, n), i < n ? (float)w[i] : 0.0f);
+        memset(words, 9, sizeof words);
+        F(store_s16_n)(words, F(set1)(-300.0f), n);
+        for (j = 0; j <= LANES; ++j) {
+            expect_int("store_s16_n", LANES, j, words[j], j < n ? -300 : 0x0909);
+        }
+    }
+    EXPECT(load_s16, F(load_s16)(w), (float)w[i]);
+}
+
 static void CHECKS(all)(void)
 {
+    CHECKS(products)();
     CHECKS(memory)();
     CHECKS(strided)();
     CHECKS(bytes)();
@@ -297,6 +359,9 @@ static void CHECKS(all)(void)
 #undef F
 #undef I
 #undef M
+#undef P
+#undef Q
+#undef PAIR
 #undef FT
 #undef IT
 #undef CHECKS

@@ -93,7 +93,7 @@
  *   s16x8 (eight int16): s16x8_load, s16x8_store, s16x8_add_sat
  *   i32x4_dot2_s16(a, b, acc)  acc[i] + a[2i]*b[2i] + a[2i+1]*b[2i+1], wrapping
  * Eight and sixteen lanes
- *   f32x8_lo, f32x8_hi -> f32x4; f32x8_join(lo, hi); f32x16 likewise of f32x8
+ *   f32x8_lo, f32x8_hi -> f32x4; f32x8_join(lo, hi); f32x16 likewise of f32x8; i32x8_lo ...
  *   f32x8_broadcast4(p), f32x16_broadcast4(p)     v[i] = p[i % 4]
  *   f32x8_broadcast2(p), f32x16_broadcast2(p)     v[i] = p[i % 2]
  *   f32x8_add_pairs(v) -> f32x4; f32x16 likewise to f32x8     v[2i] + v[2i+1]

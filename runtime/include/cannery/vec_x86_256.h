@@ -515,6 +515,16 @@ CANNERY_INLINE i32x8 i32x8_zero(void)
     return _mm256_setzero_si256();
 }
 
+CANNERY_INLINE i32x4 i32x8_lo(i32x8 v)
+{
+    return _mm256_castsi256_si128(v);
+}
+
+CANNERY_INLINE i32x4 i32x8_hi(i32x8 v)
+{
+    return _mm256_extracti128_si256(v, 1);
+}
+
 CANNERY_INLINE i32x8 i32x8_sra14(i32x8 a)
 {
     return _mm256_srai_epi32(a, 14);

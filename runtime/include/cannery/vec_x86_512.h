@@ -466,6 +466,16 @@ CANNERY_INLINE i32x16 i32x16_zero(void)
     return _mm512_setzero_si512();
 }
 
+CANNERY_INLINE i32x8 i32x16_lo(i32x16 v)
+{
+    return _mm512_castsi512_si256(v);
+}
+
+CANNERY_INLINE i32x8 i32x16_hi(i32x16 v)
+{
+    return _mm512_extracti64x4_epi64(v, 1);
+}
+
 CANNERY_INLINE i32x16 i32x16_sra14(i32x16 a)
 {
     return _mm512_srai_epi32(a, 14);

@@ -10,7 +10,7 @@ computes while the other waits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,7 +25,12 @@ from cannery.ops.quantized.recurrent import TINY, QuantizedRecurrent
 from cannery.ops.quantized.scale import bounded
 from cannery.ops.quantized.table import make_table
 from cannery.ops.recurrent.base import SEQUENCE
-from cannery.ops.recurrent.weights import gate_columns, with_gates
+from cannery.ops.recurrent.weights import (
+    gate_columns,
+    pieces_of,
+    wide_vectors,
+    with_gates,
+)
 from cannery.ops.shared import gemm
 from cannery.ops.shared.epilogue import CHANNEL_PADDING
 from cannery.ops.shared.function import describe, parameter_names, signature
@@ -123,8 +128,9 @@ class QuantizedGates(Schedule):
         op = _op(job.step)
         _, r, scale, h0, c0, others = _inputs(job.step)
         cells = cell_blocks(op, job.params, job.isa)
-        blocks = with_gates(cells, op.gates)
-        columns = gate_columns(op.cells, range(op.gates), blocks)
+        gates = with_gates(cells, op.gates)
+        columns = gate_columns(op.cells, range(op.gates), gates)
+        blocks = [_joined(cell, block, job.isa) for cell, block in zip(cells, gates, strict=True)]
         constants = []
         for d in range(op.directions):
             packed = pack_groups(job.graph.constants[r][d], blocks, job.isa, columns)
@@ -153,6 +159,21 @@ class QuantizedGates(Schedule):
 def cell_blocks(op: QuantizedRecurrent, params: Params, isa: Isa) -> tuple[Block, ...]:
     """The cells cut into blocks of vectors."""
     return gemm.make_blocks(op.cells, isa, int(params["lanes"]), int(params["nr"]), 1)
+
+
+def _joined(cell: Block, block: Block, isa: Isa) -> Block:
+    """The vectors of all gates, neighbours joined where each gate has one narrow vector only."""
+    alone = len(cell.vecs) == 1 and cell.vecs[0].full and cell.count == 1
+    return replace(block, vecs=wide_vectors(block, isa)) if alone else block
+
+
+def _sums(cell: Block, block: Block) -> list[str]:
+    """C expressions of the sums of the vectors of each gate, gate by gate."""
+    lanes = cell.vecs[0].lanes
+    if len(block.vecs) % len(cell.vecs) == 0 and block.vecs[0].lanes == lanes:
+        return [f"a0_{k}" for k in range(len(block.vecs))]
+    joined = ((f"a0_{k}", v.lanes) for k, v in enumerate(block.vecs))
+    return [piece for name, wide in joined for piece in pieces_of(name, wide, lanes, "i32")]
 
 
 def _op(step: Step) -> QuantizedRecurrent:
@@ -196,6 +217,7 @@ def _render(
         signature=signature(job, scratch=True, units=units > 0, stops=job.stops),
         stops=job.stops, axis=("samples" if samples > 1 else "directions") if units else "",
         symbol=job.symbol, op=op, H=op.cells, g=Groups(op.dtype), cells=cells, blocks=blocks,
+        sums=[_sums(cell, block) for cell, block in zip(cells, blocks, strict=True)],
         kinds=list(distinct.values()), directions=directions, tables=list(map(make_table, tables)),
         zigzag=bool(job.params["zigzag"]),
         together=bool(job.params["together"]) and units == 0,

@@ -98,17 +98,17 @@ def sums_of(op: Recurrent, part: Pass, params: Params, isa: Isa) -> tuple[Sums, 
     shared = params["broadcast"] == "set1" and isa.widest > 4 and len(cells) > 1
     found = []
     for cell, block in zip(cells, blocks, strict=True):
-        wide = _wide_vectors(block, isa) if shared and len(cell.vecs) == 1 else block.vecs
+        wide = wide_vectors(block, isa) if shared and len(cell.vecs) == 1 else block.vecs
         if len(wide) == len(block.vecs):
             found.append(Sums(cell, block, ()))
         else:
             lanes = cell.vecs[0].lanes
-            pieces = [p for n, v in enumerate(wide) for p in _pieces(f"a0_{n}", v.lanes, lanes)]
+            pieces = [p for n, v in enumerate(wide) for p in pieces_of(f"a0_{n}", v.lanes, lanes)]
             found.append(Sums(cell, replace(block, vecs=wide), tuple(pieces)))
     return tuple(found)
 
 
-def _wide_vectors(block: Block, isa: Isa) -> tuple[Vec, ...]:
+def wide_vectors(block: Block, isa: Isa) -> tuple[Vec, ...]:
     """Equal neighbours joined to the widest vectors that they fill."""
     left, found = list(block.vecs), []
     while left:
@@ -118,12 +118,12 @@ def _wide_vectors(block: Block, isa: Isa) -> tuple[Vec, ...]:
     return tuple(found)
 
 
-def _pieces(name: str, lanes: int, narrow: int) -> list[str]:
+def pieces_of(name: str, lanes: int, narrow: int, element: str = "f32") -> list[str]:
     """A vector cut into narrower ones, as C expressions."""
     if lanes == narrow:
         return [name]
-    halves = (f"f32x{lanes}_{half}({name})" for half in ("lo", "hi"))
-    return [piece for half in halves for piece in _pieces(half, lanes // 2, narrow)]
+    halves = (f"{element}x{lanes}_{half}({name})" for half in ("lo", "hi"))
+    return [piece for half in halves for piece in pieces_of(half, lanes // 2, narrow, element)]
 
 
 def block_weights(
