@@ -483,7 +483,13 @@ CANNERY_INLINE i32x16 i32x16_sra14(i32x16 a)
 
 CANNERY_INLINE i32x16 i32x16_lookup(const int32_t *table, i32x16 k)
 {
+#ifdef __OPTIMIZE__
     return _mm512_i32gather_epi32(k, (const void *)table, 4);
+#else /* there gcc's is a macro, whose mask -Wsign-conversion warns of */
+    const __m256i lo = _mm256_i32gather_epi32((const int *)table, _mm512_castsi512_si256(k), 4);
+    const __m256i hi = _mm256_i32gather_epi32((const int *)table, _mm512_extracti64x4_epi64(k, 1), 4);
+    return _mm512_inserti64x4(_mm512_castsi256_si512(lo), hi, 1);
+#endif
 }
 
 CANNERY_INLINE i32x16 i32x16_interpolate(i32x16 entry, i32x16 fraction)
