@@ -135,7 +135,7 @@ class WinogradOc(Schedule):
                  "outside": outside}
                 for mr, nr in dict.fromkeys(tiles)
                 for batch in _batches(shape, tile, mr)
-                for outside in self._orders(shape, batch)
+                for outside in self._orders(shape, batch, single=nr >= vectors)
                 for broadcast in broadcast_words(shape, isa, lanes)
                 for group in groups
             ]  # fmt: skip
@@ -233,11 +233,14 @@ class WinogradOc(Schedule):
         """The step's output with the convolution in float32, as this schedule rounds it."""
         return emulate(self._tile(sizes(graph, step)), graph, step, inputs)
 
-    def _orders(self, shape: ConvShape, batch: int) -> tuple[str, ...]:
-        """What may be outside: where a batch's inputs leave the second level, positions, too."""
+    def _orders(self, shape: ConvShape, batch: int, *, single: bool) -> tuple[str, ...]:
+        """What may be outside: where a batch's inputs leave the second level, positions, too.
+
+        A single block of channels has one order.
+        """
         tile = self._tile(shape)
         far = 4 * tile.positions * shape.ic * batch > L2_BYTES
-        return ("blocks", "positions") if far else ("blocks",)
+        return ("blocks", "positions") if far and not single else ("blocks",)
 
     def _tile(self, shape: ConvShape) -> Tile:
         return Tile(
