@@ -26,7 +26,8 @@ from cannery.frontends.onnx_model import (
     Subgraph,
     readers,
 )
-from cannery.frontends.onnx_ops.base import Scope, State, find_operator
+from cannery.frontends.onnx_ops.base import Scope, find_operator
+from cannery.frontends.onnx_ops.state import State
 from cannery.frontends.onnx_ops.values import Computed, Constant, Value, channels_last, identity
 from cannery.frontends.options import ImportOptions
 from cannery.frontends.unsupported import Problem, UnsupportedLayersError
@@ -126,7 +127,7 @@ class _Importer:
         self._outputs = outputs
         self._options = options
         self._builder = GraphBuilder(model.name)
-        self._state = State(self._builder, model.opset)
+        self._state = State(self._builder, model.opset, self._meets_channels_first)
         self._readers = readers(nodes)
         self._values: dict[str, Value] = {}
         self._unknown: set[str] = set()

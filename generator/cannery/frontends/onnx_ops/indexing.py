@@ -36,6 +36,10 @@ def gather(scope: Scope) -> Value:
     found = _as_slice(scope, x, indices, axis)
     if found is not None:
         return found
+    lying, perm = scope.as_is(x)
+    if len(indices.shape) == 1:
+        names = [lying, scope.plain(indices)]
+        return scope.result(scope.node(gathers.Gather(perm.index(axis)), names), perm)
     names = [scope.plain(x), scope.plain(indices)]
     return scope.result(scope.node(gathers.Gather(axis), names))
 
