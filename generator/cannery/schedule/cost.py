@@ -73,6 +73,8 @@ def tile_cycles(
     Accumulators beyond the registers are spilled: each costs a load and a store per update.
     """
     macs = rows * vectors
+    if not k:
+        return 0.0
     arithmetic = macs * mac_instructions(isa) + work
     needed = macs + vectors + 1 + held
     spills = max(needed - isa.registers, 0)
