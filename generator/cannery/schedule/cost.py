@@ -123,6 +123,11 @@ def stream_cycles(isa: Isa, elements: float, loads: float, stores: float, work: 
     )
 
 
+def elementwise_cycles(isa: Isa, elements: float, loads: int, nodes: int) -> float:
+    """Cycles of a pass of so many elementwise nodes: some four operations each."""
+    return stream_cycles(isa, elements, loads, 1, 4.0 * nodes)
+
+
 def stored_cycles(size: float) -> float:
     """Cycles that a value of `size` bytes costs because it leaves the first-level cache.
 
