@@ -1,6 +1,6 @@
 # add_nn_model(<target> MODEL <file>
 #              [NAME <c identifier>] [TARGET <name> | ISA <isa>...] [TUNING <record or folder>]
-#              [AUTOTUNE] [LOCKED]
+#              [AUTOTUNE] [CONTEXT cold|warm] [LOCKED]
 #              [MAX_ERROR <e>] [IO_LAYOUT model|nhwc|nchw] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
 #              [SCALE <s>] [OFFSET <o>] [INPUT_VIEW <tensor>...] [MANY <n>] [PARALLEL] [OPENMP] [PEEPHOLES <npz>] [STREAMING] [VARIABLE_LENGTH]
 #              [QUANTIZE int16|int8] [CALIBRATION <npz>] [MAX_LOSS <e>] [STATE <input>=<output> ...]
@@ -20,7 +20,8 @@
 #   the build. Nothing is tuned while the record serves; delete it to tune anew. Where only an
 #   emulator (qemu) runs programs no record is made, as times of an emulator choose nothing: the cost
 #   model chooses. With LOCKED, it does not: the record is made if need be, then has to serve every
-#   layer, so a build that cannot measure needs a record from elsewhere.
+#   layer, so a build that cannot measure needs a record from elsewhere. CONTEXT says what calls find
+#   in the caches when AUTOTUNE or <target>_autotune measures: see cannery autotune --context.
 #
 #   INPUT_VIEW names image inputs that are regions of larger images: <name>_run gets their strides.
 #   MANY tells how many inputs <name>_run_many computes together at most. STREAMING makes recurrent
@@ -46,7 +47,7 @@ cmake_policy(VERSION 3.21...3.31)
 function(add_nn_model target)
   include("${CMAKE_CURRENT_FUNCTION_LIST_DIR}/CanneryOptions.cmake")
   cmake_parse_arguments(PARSE_ARGV 1 ARG
-    "AUTOTUNE;${_CANNERY_FLAG_OPTIONS}" "MODEL;${_CANNERY_ONE_OPTIONS}"
+    "AUTOTUNE;${_CANNERY_FLAG_OPTIONS}" "MODEL;CONTEXT;${_CANNERY_ONE_OPTIONS}"
     "FLAGS_FROM;${_CANNERY_MANY_OPTIONS}")
   _cannery_check_arguments()
   _cannery_language(language)
@@ -77,6 +78,10 @@ function(add_nn_model target)
   set(probe "${target}_cannery_probe")
   set(macros "$<TARGET_OBJECTS:${probe}>")
   _cannery_tool_options(tool_options)
+  set(tuning_context)
+  if(DEFINED ARG_CONTEXT)
+    set(tuning_context --context "${ARG_CONTEXT}")
+  endif()
   _cannery_add_probe()
   set(tuned)
   if(ARG_AUTOTUNE)
@@ -105,6 +110,9 @@ macro(_cannery_check_arguments)
   list(LENGTH ARG_ISA count)
   if(NOT problem AND ARG_AUTOTUNE AND count GREATER 1)
     set(problem "AUTOTUNE is for one instruction set; tune for each by cannery autotune --isa")
+  endif()
+  if(NOT problem AND DEFINED ARG_CONTEXT AND NOT ARG_CONTEXT MATCHES "^(cold|warm)$")
+    set(problem "CONTEXT ${ARG_CONTEXT} is neither cold nor warm")
   endif()
   if(NOT problem)
     get_filename_component(ARG_MODEL "${ARG_MODEL}" ABSOLUTE)
@@ -308,7 +316,7 @@ function(_cannery_add_tuning)
   add_custom_command(
     OUTPUT "${tuned}"
     COMMAND "${CMAKE_COMMAND}" -E make_directory "${folder}"
-    COMMAND ${python_command} autotune "${ARG_MODEL}" ${tool_options}
+    COMMAND ${python_command} autotune "${ARG_MODEL}" ${tool_options} ${tuning_context}
       --if-needed --depfile "${tuned}.d"
     COMMAND "${CMAKE_COMMAND}" -E touch "${tuned}"
     DEPENDS "${ARG_MODEL}" "${macros}" ${probe}
@@ -467,9 +475,11 @@ endfunction()
 
 # <target>_autotune and <target>_verify.
 function(_cannery_add_tool_targets)
+  set(autotune_options ${tuning_context})
+  set(verify_options)
   foreach(tool autotune verify)
     add_custom_target(${target}_${tool}
-      COMMAND ${python_command} ${tool} "${ARG_MODEL}" ${tool_options}
+      COMMAND ${python_command} ${tool} "${ARG_MODEL}" ${tool_options} ${${tool}_options}
       DEPENDS "${macros}"
       WORKING_DIRECTORY "${base}"
       USES_TERMINAL

@@ -141,6 +141,21 @@ def test_autotune_of_one_record_by_name(project: Project) -> None:
     assert nothing_happens(project)
 
 
+def test_autotune_with_cold_caches(project: Project) -> None:
+    project.lists(AUTOTUNED.replace(" LOCKED_", " CONTEXT lukewarm"))
+    assert "CONTEXT lukewarm is neither cold nor warm" in project.configure(ok=False)
+    contexts = []
+    for arguments in ("", " CONTEXT cold"):
+        project.lists(AUTOTUNED.replace(" LOCKED_", arguments))
+        project.configure()
+        assert "before" in project.build(), "a record of warm caches does not serve for cold ones"
+        assert nothing_happens(project)
+        record = read_record(project.folder / f"ball.{project.isa()}.tuning.json")
+        assert record is not None
+        contexts.append(record.context)
+    assert contexts == ["warm", "cold"]
+
+
 def test_autotune_chooses_nothing_by_an_emulator(project: Project) -> None:
     need_runner(need_toolchain("aarch64-a53"), strict=True)
     project.lists(AUTOTUNED.replace(" LOCKED_", ""))

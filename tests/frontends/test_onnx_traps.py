@@ -87,6 +87,25 @@ TRAPS: dict[str, tuple[list[Any], dict[str, Any], dict[str, Any], str]] = {
         [node("Pad", ["x", "p"], ["y"], mode="wrap")], {"x": [1, 4]},
         {"p": _i64(0, 2**40, 0, 2**40)}, "too large",
     ),
+    "steps": (
+        [node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], auto_pad="SAME_LOWER", strides=[0, 0])],
+        IMAGE, {}, "strides .* must be positive",
+    ),
+    "gather": (
+        [node("GatherND", ["x", "i"], ["y"])], {"x": [4, 4]}, {"i": _i64(1, 9)}, "indices 9 to 9",
+    ),
+    "scatter": (
+        [node("ScatterND", ["x", "i", "u"], ["y"])], {"x": [4]},
+        {"i": _i64([-5]), "u": np.float32([1])}, "indices -5 to -5",
+    ),
+    "filled": (
+        [node("ConstantOfShape", ["s"], ["y"])], {}, {"s": np.float32([3.5])}, "no list of integers"
+    ),
+    "empty": ([node("Relu", ["x"], ["y"])], {"x": [0, 2**62, 2**62]}, {}, "more than 2"),
+    "overwritten": (
+        [node("Abs", ["x"], ["w"]), node("Neg", ["w"], ["y"])], {"x": [1]},
+        {"w": np.float32([1])}, "'w' is computed twice",
+    ),
     "equation": ([node("Einsum", ["x"], ["y"], equation="a" * 100_000)], {"x": [2]}, {}, "term"),
 }  # fmt: skip
 
@@ -100,11 +119,31 @@ def test_shapes_that_would_fill_the_memory(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ([{"i": 0, "type": 2}, {"i": 1, "type": 2}], "two of its attributes have one name"),
+        ([{"i": 0}], "attribute 'axis'"),
+    ],
+)
+def test_attributes_that_could_be_misread(
+    tmp_path: Path, fields: list[dict[str, int]], message: str
+) -> None:
+    """Twice, or without a type, on an operator that ONNX defines by a function."""
+    proto = model([node("Softmax", ["x"], ["y"])], {"x": [2, 3, 4]})
+    for entry in fields:
+        proto.graph.node[0].attribute.add(name="axis", **entry)
+    with pytest.raises(CanneryError, match=message):
+        load(tmp_path, proto)
+
+
+@pytest.mark.parametrize(
     ("location", "dims", "entries", "message"),
     [
         ("hole.bin", [2**28], {}, "more than 536870912 bytes"),
         ("hole.bin", [4], {"offset": 2**62}, "shorter|hole.bin"),
         ("hole.bin", [4], {"offset": "9" * 5000}, "malformed"),
+        ("hole.bin", [4], {"offset": 2**70}, "hole.bin"),
+        ("circle", [4], {}, "outside of the model's folder"),
         ("a\0b", [4], {}, "outside of the model's folder"),
         ("a" * 5000, [4], {}, "outside of the model's folder"),
         ("pipe", [4], {}, "is missing"),
@@ -115,6 +154,7 @@ def test_other_files_that_are_traps(
     tmp_path: Path, location: str, dims: list[int], entries: dict[str, Any], message: str
 ) -> None:
     os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "circle").symlink_to("circle")
     with (tmp_path / "hole.bin").open("wb") as file:
         file.truncate(2**32)
     proto = model([node("Add", ["x", "w"], ["y"])], {"x": [4]})

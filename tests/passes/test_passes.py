@@ -16,7 +16,7 @@ from cannery.ops.elementwise.activations import Relu
 from cannery.ops.elementwise.binary import Add, Div, Mul, Sub
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
-from cannery.ops.movement.op import Identity, Pad, Reshape, Transpose
+from cannery.ops.movement.op import Identity, Pad, Reshape, Slice, Transpose
 from cannery.ops.normalization.op import BatchNormalization
 from cannery.ops.registry import Op
 from cannery.ops.resize.op import Resize
@@ -184,6 +184,17 @@ def test_reshapes_and_transposes_merge_and_vanish() -> None:
     net = Net(1, 4, 6, 2).then(Transpose((0, 2, 1, 3))).then(Identity())
     net.then(Transpose((0, 2, 1, 3))).then(Reshape((1, 48))).then(Reshape((2, 24)))
     assert kinds(simplified(net.graph())) == ["Reshape"]
+
+
+@pytest.mark.parametrize("first", [(1, 9, 2), (8, -1, -3), (9, 2, -1)])
+@pytest.mark.parametrize("second", [(0, 2, 1), (2, -1, -2), (1, 3, 1)])
+def test_slices_of_slices_are_one(
+    first: tuple[int, int, int], second: tuple[int, int, int]
+) -> None:
+    net = Net(2, 10)
+    for start, end, step in (first, second):
+        net.then(Slice((0, start), (2, end), (1, step)))
+    assert kinds(simplified(net.graph())) == ["Slice"]
 
 
 def test_equal_nodes_are_computed_once_and_dead_ones_never() -> None:

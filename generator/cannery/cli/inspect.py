@@ -14,6 +14,7 @@ from cannery.errors import CanneryError
 from cannery.ir.graph import Graph, Node
 from cannery.ir.orders import model_type
 from cannery.names import make_identifier
+from cannery.ops.movement.op import Transpose
 from cannery.options import Options, make_options
 from cannery.pipeline import import_graph
 
@@ -33,6 +34,7 @@ class Layer:
 class Summary:
     """A model in numbers; `activation_bytes` is the least that its values need at one time.
 
+    `layout_operations` are the layers that only bring elements into another order.
     `states` of the last inputs and outputs are what a network keeps from step to step.
     """
 
@@ -44,6 +46,7 @@ class Summary:
     parameters: int
     parameter_bytes: int
     activation_bytes: int
+    layout_operations: int
     states: int = 0
 
     @property
@@ -53,7 +56,8 @@ class Summary:
         return (
             f"{self.model}: {ends}, {len(self.layers)} layers, {self.macs:,} MACs, "
             f"{self.parameters:,} parameters ({_size(self.parameter_bytes)}), "
-            f"activations {_size(self.activation_bytes)}"
+            f"activations {_size(self.activation_bytes)}, "
+            f"{self.layout_operations} layout operations"
         )
 
 
@@ -97,6 +101,7 @@ def summarise(graph: Graph, model: str) -> Summary:
         sum(graph.types[name].elements for name in used),
         sum(graph.types[name].bytes for name in used),
         _activation_bytes(graph),
+        sum(isinstance(node.op, Transpose) for node in graph.nodes),
         len(graph.states),
     )
 

@@ -13,6 +13,7 @@ from cannery.emit.many import Chunk
 from cannery.emit.selftest import render_selftest
 from cannery.emit.source import Source, render_model
 from cannery.emit.steps import Call
+from cannery.ops.movement.op import Identity, Transpose
 from cannery.ops.quantized.lstm import QuantizedLstm
 from cannery.ops.recurrent.base import Recurrent
 from cannery.resources import runtime_include_dir
@@ -126,8 +127,14 @@ def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]
         **_quantization(source),
         "inputs": [_tensor(t) for t in source.inputs],
         "outputs": [_tensor(t) for t in source.outputs],
+        "copies": [call.symbol for call in source.calls if _is_copy(call)],
         "steps": [_step(source, call) for call in source.calls],
     }
+
+
+def _is_copy(call: Call) -> bool:
+    """Whether a step does nothing but bring a value into another order or place."""
+    return all(isinstance(n.op, (Identity, Transpose)) for n in call.planned.step.nodes)
 
 
 def _chunk(source: Source, chunk: Chunk) -> dict[str, Any]:

@@ -10,7 +10,13 @@ from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedErr
 from cannery.frontends.interface import check_input_dtypes, declare_input, finish
 from cannery.frontends.onnx_control import CONTROL, Place, follow
 from cannery.frontends.onnx_fold import MAX_BYTES, foldable, folded
-from cannery.frontends.onnx_functions import MAX_DEPTH, MAX_INLINED, inlined, standard_function
+from cannery.frontends.onnx_functions import (
+    MAX_DEPTH,
+    MAX_INLINED,
+    inlined,
+    is_unchanged,
+    standard_function,
+)
 from cannery.frontends.onnx_model import (
     STANDARD,
     OnnxFunction,
@@ -20,7 +26,8 @@ from cannery.frontends.onnx_model import (
     Subgraph,
     readers,
 )
-from cannery.frontends.onnx_ops.base import Scope, State, find_operator
+from cannery.frontends.onnx_ops.base import Scope, find_operator
+from cannery.frontends.onnx_ops.state import State
 from cannery.frontends.onnx_ops.values import Computed, Constant, Value, channels_last, identity
 from cannery.frontends.options import ImportOptions
 from cannery.frontends.unsupported import Problem, UnsupportedLayersError
@@ -65,12 +72,14 @@ def build_graph(model: OnnxModel, options: ImportOptions) -> Graph:
 
 
 def _check_opset(model: OnnxModel) -> None:
-    version = model.opset("")
-    if version and version not in OPSETS:
-        newest = OPSETS[-1]
-        cure = "export it again, or convert it by onnx.version_converter"
-        what = f"its operators have version {version}; {OPSETS[0]} to {newest} are supported"
-        raise UnsupportedError(what, cure=cure)
+    """Raises UnsupportedError for operators of versions that are not read."""
+    first, newest = OPSETS[0], OPSETS[-1]
+    for version in (model.opset(""), *(f.version for f in model.functions.values())):
+        same = version < first and all(is_unchanged(n, version, first) for n in model.nodes)
+        if version and version not in OPSETS and not same:
+            cure = "export it again, or convert it by onnx.version_converter"
+            what = f"its operators have version {version}; {first} to {newest} are supported"
+            raise UnsupportedError(what, cure=cure)
 
 
 def _outputs(model: OnnxModel, options: ImportOptions) -> tuple[str, ...]:
@@ -118,7 +127,7 @@ class _Importer:
         self._outputs = outputs
         self._options = options
         self._builder = GraphBuilder(model.name)
-        self._state = State(self._builder, model.opset)
+        self._state = State(self._builder, model.opset, self._meets_channels_first)
         self._readers = readers(nodes)
         self._values: dict[str, Value] = {}
         self._unknown: set[str] = set()
@@ -211,7 +220,8 @@ class _Importer:
         """Compute the outputs of a node, or note why that is not possible."""
         where = f"node {node.label!r} ({node.kind})"
         for output in node.outputs:
-            if output and (output in self._values or output in self._unknown):
+            known = output in self._values or output in self._unknown or output in self._weights
+            if output and known:
                 raise ModelError(f"{output!r} is computed twice", where=where)
         try:
             if self._unknown & _reads(node):

@@ -19,6 +19,7 @@ from cannery.frontends.onnx_model import (
     OnnxNode,
     Reference,
     Subgraph,
+    Unread,
     decode_function,
 )
 
@@ -38,7 +39,7 @@ def standard_function(
     """The function that defines an operator of the standard; None if there is none."""
     import onnx
 
-    if not opset or any(isinstance(v, Subgraph) for v in node.attributes.values()):
+    if not opset or any(isinstance(v, Subgraph | Unread) for v in node.attributes.values()):
         return None
     try:
         schema = onnx.defs.get_schema(
@@ -58,6 +59,18 @@ def standard_function(
     defaults = {a.name: _default(onnx, a) for a in schema.attributes.values()}
     own = {k: v for k, v in function.attributes.items() if v is not None}
     return replace(function, attributes={**function.attributes, **defaults, **own})
+
+
+def is_unchanged(node: OnnxNode, old: int, new: int) -> bool:
+    """Whether an operator of the standard is the same in two versions, `old` being less."""
+    import onnx
+
+    if node.domain not in STANDARD:
+        return False
+    try:
+        return bool(onnx.defs.get_schema(node.kind, new, "").since_version <= old)
+    except onnx.defs.SchemaError:
+        return False
 
 
 def _definition(

@@ -210,6 +210,9 @@ class _Decoder:
 
     def _node(self, proto: Any) -> OnnxNode:
         attributes = {a.name: self._attribute(a) for a in proto.attribute}
+        if len(attributes) != len(proto.attribute):
+            where = f"node {proto.name or next(iter(proto.output), '')!r} ({proto.op_type})"
+            raise ModelError("two of its attributes have one name", where=where)
         return OnnxNode(
             proto.op_type, proto.domain, proto.name, tuple(proto.input), tuple(proto.output),
             attributes,
@@ -281,7 +284,7 @@ class _Decoder:
             with path.open("rb") as file:
                 file.seek(offset)
                 data = file.read(size)
-        except (OSError, OverflowError) as error:
+        except (OSError, OverflowError, ValueError) as error:
             raise ModelError(f"{path.name}: {error!s:.80}", where=where) from None
         if len(data) != size:
             raise ModelError(f"{path.name} is shorter than it says", where=where)
@@ -301,8 +304,7 @@ def _beside(folder: Path, location: str, where: str) -> Path:
     inside = location and not Path(location).is_absolute() and ".." not in parts
     inside = inside and "\0" not in location and len(location) < 4096
     path = folder / location if inside else folder
-    root = folder.resolve()
-    if not inside or ":" in parts[0] or root not in path.resolve().parents:
+    if not inside or ":" in parts[0] or folder.resolve() not in _resolved(path).parents:
         raise ModelError(
             f"its data are outside of the model's folder: {location!r:.80}", where=where,
             cure="put them beside the model",
@@ -310,6 +312,14 @@ def _beside(folder: Path, location: str, where: str) -> Path:
     if not path.is_file():
         raise ModelError(f"the file with its data is missing: {location!r:.80}", where=where)
     return path
+
+
+def _resolved(path: Path) -> Path:
+    """Where links lead to; links in a circle lead nowhere."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):  # the latter until Python 3.12
+        return Path()
 
 
 def decode_function(data: bytes) -> OnnxFunction:

@@ -60,7 +60,7 @@ class TensorType:
             raise ModelError(f"shape {self.shape} has a negative dimension")
         if self.rank > MAX_RANK:
             raise ModelError(f"a tensor with {self.rank} dimensions; {MAX_RANK} are supported")
-        if self.elements > MAX_ELEMENTS:
+        if max((self.elements, *self.shape)) > MAX_ELEMENTS:
             raise ModelError(f"shape {self.shape} has more than 2^31-1 elements")
 
     @property

@@ -9,7 +9,7 @@ from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Slice,
 
 
 def simplify_movement(graph: Graph) -> Graph:
-    """Until nothing changes: no-ops go, a reshape of a reshape and a transpose of one merge."""
+    """Until nothing changes: no-ops go; two reshapes, transposes or slices in a row are one."""
     rewriter = Rewriter(graph)
     while rewriter.sweep(_simplify):
         pass
@@ -31,7 +31,30 @@ def _simplify(rewriter: Rewriter, node: Node) -> bool:
         perm = tuple(source.op.perm[p] for p in node.op.perm)
         rewriter.update(node, op=Transpose(perm), inputs=source.inputs)
         return True
+    if isinstance(node.op, Slice) and isinstance(source.op, Slice):
+        return _merge_slices(rewriter, node, source)
     return False
+
+
+def _merge_slices(rewriter: Rewriter, node: Node, source: Node) -> bool:
+    """A slice of a slice is one of what both read, unless it is empty."""
+    assert isinstance(node.op, Slice) and isinstance(source.op, Slice)
+    taken = [
+        range(*outer)[slice(start, None if end < 0 else end, step)]
+        for outer, start, end, step in zip(
+            _bounds(source.op), node.op.starts, node.op.ends, node.op.steps, strict=True
+        )
+    ]
+    if not all(taken):
+        return False
+    ends = tuple(r[-1] + (1 if r.step > 0 else -1) for r in taken)
+    op = Slice(tuple(r.start for r in taken), ends, tuple(r.step for r in taken))
+    rewriter.update(node, op=op, inputs=source.inputs)
+    return True
+
+
+def _bounds(op: Slice) -> list[tuple[int, int, int]]:
+    return list(zip(op.starts, op.ends, op.steps, strict=True))
 
 
 def _is_noop(rewriter: Rewriter, node: Node) -> bool:

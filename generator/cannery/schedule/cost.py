@@ -31,6 +31,9 @@ CHAIN_GAP, GAP_FROM_MACS = 1.15, 256
 #: Tiles of fewer instructions wait for each other less: processors work on so many at once.
 WINDOW = 96.0
 
+#: What a sum waits for each time it is stored and loaded again.
+SPILL_LATENCY = 5.0
+
 #: Caches of current cores, as far as `stored_cycles` needs them.
 L1_BYTES, L2_BYTES = 32 * 1024, 512 * 1024
 L2_BYTES_PER_CYCLE, L3_BYTES_PER_CYCLE = 32.0, 12.0
@@ -64,22 +67,33 @@ def broadcast_work(isa: Isa, broadcast: str) -> tuple[float, float]:
 
 
 def tile_cycles(
-    isa: Isa, rows: int, vectors: float, loads: float, k: float, work: float = 0.0, held: int = 0
+    isa: Isa,
+    rows: int,
+    vectors: float,
+    loads: float,
+    k: float,
+    work: float = 0.0,
+    held: int = 0,
+    early: int = 0,
 ) -> float:
     """Cycles of `k` rank-1 updates of a register tile of `rows` x `vectors` accumulators.
 
     `loads` counts memory reads per update, `work` its instructions beside multiply and add,
-    `held` values that are kept beside accumulators, vectors and one input.
-    Accumulators beyond the registers are spilled: each costs a load and a store per update.
+    `held` values that are kept beside accumulators, vectors and one input, `early` those inputs
+    that are loaded before the sums they add to are at hand.
+    What is beyond the registers is spilled: each costs a load and a store per update. The next
+    update waits for spilled sums.
     """
     macs = rows * vectors
     arithmetic = macs * mac_instructions(isa) + work
-    needed = macs + vectors + 1 + held
-    spills = max(needed - isa.registers, 0)
+    needed = macs + (vectors if rows > 1 else 1) + 1 + early  # used once: loaded one by one
+    late = needed > isa.registers
+    spills = max(needed + held - isa.registers, 0)
     if isa.family == "x86" and isa.widest < 16 and not isa.has("fma"):
         arithmetic += 0.25 * macs
     instructions = arithmetic + loads + 2 * spills
-    chain = CORE.latency * (CHAIN_GAP if macs * k >= GAP_FROM_MACS else 1.0)
+    latency = CORE.latency + SPILL_LATENCY * late
+    chain = latency * (CHAIN_GAP if macs * k >= GAP_FROM_MACS else 1.0)
     return k * max(
         arithmetic / CORE.arithmetic,
         (loads + 2 * spills) / CORE.loads,
@@ -107,6 +121,11 @@ def stream_cycles(isa: Isa, elements: float, loads: float, stores: float, work: 
         work / CORE.arithmetic,
         (loads + stores + work) / 4,
     )
+
+
+def elementwise_cycles(isa: Isa, elements: float, loads: int, nodes: int) -> float:
+    """Cycles of a pass of so many elementwise nodes: some four operations each."""
+    return stream_cycles(isa, elements, loads, 1, 4.0 * nodes)
 
 
 def stored_cycles(size: float) -> float:

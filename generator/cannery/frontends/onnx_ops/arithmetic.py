@@ -97,6 +97,8 @@ def window_pads(
         return tuple(zip(given[:rank], given[rank:], strict=True))
     if mode == "VALID":
         return ((0, 0),) * rank
+    if min(strides, default=1) < 1:
+        raise ModelError(f"strides {strides} must be positive")
     pads = []
     for size, k, s, d in zip(spatial, kernel, strides, dilations, strict=True):
         total = max((-(-size // s) - 1) * s + extent(k, d) - size, 0)

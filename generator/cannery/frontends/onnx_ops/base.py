@@ -9,7 +9,6 @@ an order that suits them, and only where orders meet that do not agree a node is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -18,6 +17,8 @@ import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_model import STANDARD, OnnxNode, Reference, Subgraph, Unread
+from cannery.frontends.onnx_ops.regroup import regroup, regroup_for
+from cannery.frontends.onnx_ops.state import State
 from cannery.frontends.onnx_ops.values import (
     Computed,
     Constant,
@@ -27,7 +28,7 @@ from cannery.frontends.onnx_ops.values import (
     identity,
     supported,
 )
-from cannery.ir.graph import Array, GraphBuilder
+from cannery.ir.graph import Array
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.concat.op import Concat
 from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Slice, Transpose
@@ -45,27 +46,6 @@ _SMALL = 4096
 
 #: Operators that take elements of any type.
 _ANY_TYPE = (Cast, Concat, Expand, Identity, Pad, Reshape, Slice, Transpose)
-
-
-@dataclass
-class State:
-    """What all nodes of a model share: the graph that is made, and what was made already."""
-
-    builder: GraphBuilder
-    opsets: Callable[[str], int]
-    constants: dict[tuple[int, Perm], str] = field(default_factory=dict)
-    kept: list[Array] = field(default_factory=list)
-    moved: dict[tuple[str, Perm], str] = field(default_factory=dict)
-
-    def known(self, value: Value) -> Value:
-        """A value of the graph that turned out to be a constant as one."""
-        if isinstance(value, Constant) or value.name not in self.builder.constants:
-            return value
-        array = self.builder.constants[value.name]
-        order = np.argsort(value.perm) if value.perm else None
-        return Constant(
-            np.ascontiguousarray(array.transpose(order)).reshape(value.shape), value.name
-        )
 
 
 class Scope:
@@ -346,9 +326,31 @@ class Scope:
         shape = tuple(shape)
         if isinstance(value, Constant):
             return Constant(value.array.reshape(shape), value.hint)
-        if value.shape == shape:
-            return value
-        return self.result(self.node(Reshape(shape), [self.plain(value)], label))
+        whole = self._state.wholes.get(value, value)
+        for known in (value, whole):
+            if known.shape == shape:
+                return known
+        found = self._regrouped(whole, shape, label) or self._regrouped(value, shape, label)
+        if found is None:
+            found = self.result(self.node(Reshape(shape), [self.plain(value)], label))
+        self._state.wholes[found] = whole
+        return found
+
+    def _regrouped(self, value: Computed, shape: tuple[int, ...], label: str) -> Computed | None:
+        """A tensor in another shape, if nothing is moved, or once for what reads channels first."""
+        if 0 in shape:
+            return None
+        way = regroup(value.shape, shape, value.perm)
+        if way is None and not label and self._state.meets_channels_first(self.name):
+            way = regroup_for(value.shape, shape, channels_last(len(shape)))
+        if way is None:
+            return None
+        y = self.node(Reshape(way.shape), [self.place(value, way.source)], label)
+        return self.result(y, way.perm)
+
+    def whole(self, value: Value) -> Value:
+        """What a tensor was before it was only reshaped."""
+        return self._state.wholes.get(value, value) if isinstance(value, Computed) else value
 
     def dtype(self, value: Value) -> str:
         """The element type of a tensor, as numpy names it."""

@@ -158,10 +158,16 @@ def _clip_by_computed(scope: Scope, x: Value, bounds: Sequence[Value | None]) ->
     return x if high is None else combined(scope, binary.Min(), x, high)
 
 
-@operator("Identity")
+@operator("Identity", "OptionalGetElement")
 def unchanged(scope: Scope) -> Value:
     """The input itself."""
     return scope.input(0)
+
+
+@operator("OptionalHasElement")
+def is_there(scope: Scope) -> Value:
+    """Whether there is an input, which is known."""
+    return Constant(np.asarray(scope.optional(0) is not None), scope.name)
 
 
 @operator("Dropout")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -35,6 +36,10 @@ def gather(scope: Scope) -> Value:
     found = _as_slice(scope, x, indices, axis)
     if found is not None:
         return found
+    lying, perm = scope.as_is(x)
+    if len(indices.shape) == 1:
+        names = [lying, scope.plain(indices)]
+        return scope.result(scope.node(gathers.Gather(perm.index(axis)), names), perm)
     names = [scope.plain(x), scope.plain(indices)]
     return scope.result(scope.node(gathers.Gather(axis), names))
 
@@ -67,8 +72,18 @@ def gather_elements(scope: Scope) -> Value:
 @operator("GatherND")
 def gather_nd(scope: Scope) -> Value:
     """Slices at several indices each."""
-    names = [scope.plain(scope.input(0)), scope.plain(scope.input(1))]
-    return scope.result(scope.node(gathers.GatherND(scope.integer("batch_dims", 0)), names))
+    x, indices = scope.input(0), scope.input(1)
+    batch = scope.integer("batch_dims", 0)
+    _check_known_tuples(indices, x.shape[max(batch, 0) :])
+    names = [scope.plain(x), scope.plain(indices)]
+    return scope.result(scope.node(gathers.GatherND(batch), names))
+
+
+def _check_known_tuples(indices: Value, sizes: Sequence[int]) -> None:
+    """The same for indices of several axes, which lie along the last axis."""
+    if isinstance(indices, Constant) and indices.shape:
+        for k, size in enumerate(sizes[: indices.shape[-1]]):
+            _check_known(Constant(indices.array[..., k]), size)
 
 
 @operator("ScatterElements", "Scatter")
@@ -86,6 +101,7 @@ def scatter_elements(scope: Scope) -> Value:
 def scatter_nd(scope: Scope) -> Value:
     """Slices replaced or changed."""
     reduction = scope.text("reduction", "none", scatters.REDUCTIONS)
+    _check_known_tuples(scope.input(1), scope.input(0).shape)
     names = [scope.plain(scope.input(k)) for k in range(3)]
     return scope.result(scope.node(scatters.ScatterND(reduction), names))
 

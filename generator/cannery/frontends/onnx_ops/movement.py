@@ -141,11 +141,6 @@ def unsqueeze(scope: Scope) -> Value:
     axes = scope.axes(given, rank)
     dims = iter(x.shape)
     target = tuple(1 if a in axes else next(dims) for a in range(rank))
-    stays = isinstance(x, Computed) and x.perm == channels_last(len(x.shape)) and min(axes) > 1
-    if isinstance(x, Computed) and stays:
-        perm = channels_last(rank)
-        lying = tuple(target[p] for p in perm)
-        return scope.result(scope.node(Reshape(lying), [x.name]), perm)
     return scope.reshaped(x, target)
 
 

@@ -65,19 +65,26 @@ def _by_computed_statistics(
 
 @operator("InstanceNormalization")
 def instance_normalization(scope: Scope) -> Value:
-    """Per sample and channel."""
-    return _grouped(scope, _channels(scope.input(0)), [1, 2])
+    """Per sample and channel. Of channels that a Reshape joined, it is one per group of them."""
+    x = scope.input(0)
+    groups = _channels(x)
+    whole = scope.whole(x)
+    joined = len(whole.shape) > 2 and x.shape[:2] == (whole.shape[0], groups)
+    if not joined or whole.shape[1] % groups or len(x.shape) != 3:
+        return _grouped(scope, x, groups, [1, 2])
+    return scope.reshaped(_grouped(scope, whole, groups, [1, 2], "grouped"), x.shape)
 
 
 @operator("GroupNormalization")
 def group_normalization(scope: Scope) -> Value:
     """Per sample and group of channels; until version 20 scale and bias are per group."""
     _check_stash(scope)
-    return _grouped(scope, scope.integer("num_groups"), [1, 2])
+    return _grouped(scope, scope.input(0), scope.integer("num_groups"), [1, 2])
 
 
-def _grouped(scope: Scope, groups: int, affine: Sequence[int]) -> Value:
-    x = scope.input(0)
+def _grouped(
+    scope: Scope, x: Value, groups: int, affine: Sequence[int], label: str = ""
+) -> Computed:
     channels = _channels(x)
     if groups < 1 or channels % groups:
         raise ModelError(f"{groups} groups do not divide {channels} channels")
@@ -91,7 +98,7 @@ def _grouped(scope: Scope, groups: int, affine: Sequence[int]) -> Value:
             wide = expanded(scope, column, (groups, channels // groups), f"expanded{k}")
             value = scope.reshaped(wide, (channels,), f"affine{k}")
         operands.append(scope.plain(value))
-    return scope.result(scope.node(op, [name, *operands]), perm)
+    return scope.result(scope.node(op, [name, *operands], label), perm)
 
 
 def _check_stash(scope: Scope) -> None:

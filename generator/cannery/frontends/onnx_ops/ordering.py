@@ -19,7 +19,9 @@ def arg(scope: Scope) -> Value:
     axis = scope.axis(scope.integer("axis", 0), len(x.shape))
     keep, last = bool(scope.integer("keepdims", 1)), bool(scope.integer("select_last_index", 0))
     kind = ArgMax if scope.kind == "ArgMax" else ArgMin
-    return scope.result(scope.node(kind(axis, keep, last), [scope.plain(x)]))
+    name, perm = scope.as_is(x)
+    y = scope.node(kind(perm.index(axis), keep, last), [name])
+    return scope.result(y, perm if keep else tuple(p - (p > axis) for p in perm if p != axis))
 
 
 @operator("TopK")
@@ -36,10 +38,11 @@ def top_k(scope: Scope) -> Sequence[Value]:
         if given is None:
             raise ModelError("has no count")
         k = given
-    name = scope.plain(x)
+    name, perm = scope.as_is(x)
+    axis = perm.index(axis)
     values = scope.node(TopK(axis, k, largest), [name])
     indices = scope.node(TopK(axis, k, largest, indices=True), [name], "indices")
-    return [scope.result(values), scope.result(indices)]
+    return [scope.result(values, perm), scope.result(indices, perm)]
 
 
 @operator("CumSum", "CumProd")
@@ -51,8 +54,9 @@ def cumulative(scope: Scope) -> Value:
         raise ModelError("has no axis")
     axis = scope.axis(given, len(x.shape))
     kind = CumSum if scope.kind == "CumSum" else CumProd
-    op = kind(axis, bool(scope.integer("exclusive", 0)), bool(scope.integer("reverse", 0)))
-    return scope.result(scope.node(op, [scope.plain(x)]))
+    exclusive, reverse = (bool(scope.integer(name, 0)) for name in ("exclusive", "reverse"))
+    name, perm = scope.as_is(x)
+    return scope.result(scope.node(kind(perm.index(axis), exclusive, reverse), [name]), perm)
 
 
 @operator("Hardmax")
@@ -62,7 +66,8 @@ def hardmax(scope: Scope) -> Value:
     rank = len(x.shape)
     if scope.opset >= 13:
         axis = scope.axis(scope.integer("axis", -1), rank)
-        return scope.result(scope.node(Hardmax(axis), [scope.plain(x)]))
+        name, perm = scope.as_is(x)
+        return scope.result(scope.node(Hardmax(perm.index(axis)), [name]), perm)
     first = scope.integer("axis", 1)
     first = rank if first == rank else scope.axis(first, rank)
     flat = scope.reshaped(x, (prod(x.shape[:first]), prod(x.shape[first:])), "flat")

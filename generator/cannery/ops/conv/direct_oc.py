@@ -69,6 +69,8 @@ JOINED = 4
 #: No candidate whose straight-line multiply-accumulates exceed this is tried (about 20 KB of code).
 MAX_UNROLLED = 3000
 
+#: With so few registers, compilers spill sums for inputs to rotate, which they load all at once.
+EARLY_INPUTS = 8
 
 #: More vectors of weights than this do not stay in registers from tile to tile.
 HELD_WEIGHTS = 8
@@ -148,6 +150,7 @@ class ConvDirectOc(Schedule):
         vectors = split_lanes(shape.oc, isa, int(params["lanes"]))
         k = shape.taps * shape.ic
         loads, work = broadcast_work(isa, str(params["broadcast"]))
+        early = params["broadcast"] == "rotate" and mr > 1 and isa.registers <= EARLY_INPUTS
         shared = _taps_share(shape, params) and not params.get("opaque")
         cycles = 0.0
         for pixels, tiles in pixel_runs(shape.ow, mr):
@@ -164,8 +167,9 @@ class ConvDirectOc(Schedule):
                     held += (pixels + 1) * halves
                     reads -= 0.5 * halves * pixels
                 tile = tile_cycles(
-                    isa, pixels, n - 0.5 * halves, reads, k, forms * pixels * work, held
-                )
+                    isa, pixels, n - 0.5 * halves, reads, k, forms * pixels * work, held,
+                    pixels * early,
+                )  # fmt: skip
                 each = tile + 6.0 + 2.0 * halves * pixels
                 cycles += tiles * block.count * each
         loops = {"none": k / 4, "ic": shape.taps, "kw": shape.kh, "kh": 0}[str(params["unroll"])]

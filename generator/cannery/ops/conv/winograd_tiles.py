@@ -164,7 +164,8 @@ class TileCode:
         places = product(range(len(matrix[0])), range(width))
         loads = [Assign(f"d{i}_{j}", load(i, j), ()) for i, j in places]
         if self.group == 0:
-            return [*self.columns(matrix, loads, width), *self.rows(len(matrix), store, across)]
+            columns = self.columns(matrix, loads, width)
+            return [*columns, [self.written], *self.rows(len(matrix), store, across)]
         found: list[list[str]] = []
         for rows in row_groups(matrix, self.group):
             assigns = list(loads)
@@ -217,6 +218,11 @@ class TileCode:
             stores = {f"v{a}_{b}": store(a, b, f"v{a}_{b}") for b in range(len(across))}
             found.append(order([*loads, *self.row(across, a)], stores, t))
         return found
+
+    @property
+    def written(self) -> str:
+        """Makes compilers load what lies behind tp, not keep copies of it on the stack."""
+        return f"CANNERY_OPAQUE_MEM(*(float(*)[{KEPT * self.span.lanes}])tp);"
 
     def kept(self, a: int, j: int) -> int:
         """Where t<a>_<j> lies behind tp."""

@@ -25,6 +25,7 @@ from cannery.ops.movement.walk import Axis, Loop, Walk, broadcast, loops, moveme
 from cannery.ops.registry import Elementwise
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, vector_runs
+from cannery.schedule.cost import elementwise_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import (
     ConstArray,
@@ -89,7 +90,9 @@ class MovementGeneral(Schedule):
         return (Want(dense=True),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        return Estimate(3.0 * graph.types[step.output].elements)
+        elements = float(graph.types[step.output].elements)
+        work = elementwise_cycles(isa, elements, len(step.inputs), len(step.nodes))
+        return Estimate(3.0 * elements + work)
 
     def kernel(self, job: Job) -> Kernel:
         target = job.type(job.step.output)

@@ -21,6 +21,7 @@ from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.tiles import vector_loops
+from cannery.schedule.cost import elementwise_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -73,7 +74,8 @@ class MovementPhase(Schedule):
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         elements = float(graph.types[step.output].elements)
         each = (0.5 if 4 in isa.lanes else 2.0) + 0.3 * len(step.epilogue)
-        return Estimate(elements * each)
+        straight = elementwise_cycles(isa, elements, len(step.inputs), len(step.nodes))
+        return Estimate(max(elements * each, straight))
 
     def kernel(self, job: Job) -> Kernel:
         to_phase = job.output.order == phase_split.ORDER

@@ -24,7 +24,7 @@ from cannery.ops.registry import Elementwise
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.lanes import Vec, split_lanes, vector_runs
-from cannery.schedule.cost import stream_cycles
+from cannery.schedule.cost import elementwise_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -94,9 +94,8 @@ class MovementStrided(Schedule):
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         elements = float(graph.types[step.output].elements)
-        if params["from"] != params["to"]:
-            return Estimate(elements * 1.5)
-        return Estimate(stream_cycles(isa, elements, len(step.inputs), 1, 4.0 * len(step.nodes)))
+        straight = elementwise_cycles(isa, elements, len(step.inputs), len(step.nodes))
+        return Estimate(max(straight, 1.5 * elements if params["from"] != params["to"] else 0.0))
 
     def kernel(self, job: Job) -> Kernel:
         ep = epilogues.build(job, source(job.step), stages(job.step))

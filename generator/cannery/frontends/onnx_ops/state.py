@@ -1,0 +1,38 @@
+"""What all nodes of an ONNX model share while it is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cannery.frontends.onnx_ops.values import Computed, Constant, Perm, Value
+from cannery.ir.graph import Array, GraphBuilder
+
+
+@dataclass
+class State:
+    """What all nodes of a model share: the graph that is made, and what was made already.
+
+    `meets_channels_first` tells of a tensor of the model whether it is read as images; `wholes`
+    tells what reshaped tensors were made of.
+    """
+
+    builder: GraphBuilder
+    opsets: Callable[[str], int]
+    meets_channels_first: Callable[[str], bool]
+    constants: dict[tuple[int, Perm], str] = field(default_factory=dict)
+    kept: list[Array] = field(default_factory=list)
+    moved: dict[tuple[str, Perm], str] = field(default_factory=dict)
+    wholes: dict[Computed, Computed] = field(default_factory=dict)
+
+    def known(self, value: Value) -> Value:
+        """A value of the graph that turned out to be a constant as one."""
+        if isinstance(value, Constant) or value.name not in self.builder.constants:
+            return value
+        array = self.builder.constants[value.name]
+        order = np.argsort(value.perm) if value.perm else None
+        return Constant(
+            np.ascontiguousarray(array.transpose(order)).reshape(value.shape), value.name
+        )
