@@ -76,8 +76,9 @@ def import_graph(options: Options, dump: Dump | None = None) -> Graph:
 
 
 def judge_graph(options: Options) -> Graph:
-    """What the generated network has to compute: the model, or what it was quantised to."""
-    return import_graph(options) if options.quantize else load_model(options)
+    """What the generated network has to compute: the model, or the integers that it became."""
+    graph = import_graph(options)
+    return graph if graph.quantization or graph.integer_layers else load_model(options)
 
 
 def _import_options(options: Options) -> ImportOptions:

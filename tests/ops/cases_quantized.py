@@ -10,18 +10,23 @@ from numpy.typing import NDArray
 
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
-from cannery.ops.elementwise import HardSigmoid, Mul, Relu, Sigmoid, Tanh
+from cannery.ops.elementwise import Add, HardSigmoid, Mul, Relu, Sigmoid, Tanh
+from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.quantized.arithmetic import LARGEST_SUM
 from cannery.ops.quantized.conv import QuantizedConv
+from cannery.ops.quantized.elementwise import ByteTable, QuantizedElementwise, Scaled
 from cannery.ops.quantized.gru import QuantizedGru
 from cannery.ops.quantized.lstm import QuantizedLstm
 from cannery.ops.quantized.matmul import QuantizedMatMul
+from cannery.ops.quantized.max_pool import QuantizedMaxPool
 from cannery.ops.quantized.scale import Quantize
 from cannery.ops.quantized.softmax import QuantizedSoftmax
 from cannery.ops.quantized.table import make_table
-from ops.cases import Net, add_case
+from cannery.ops.registry import Op
+from ops.cases import Net, add_case, case
 
-INT16, INT8 = DType.INT16, DType.INT8
+INT32, INT16, INT8, UINT8 = DType.INT32, DType.INT16, DType.INT8, DType.UINT8
+FLOAT32 = DType.FLOAT32
 GATE, INPUT = (Sigmoid(),), (Tanh(),)
 
 
@@ -150,8 +155,8 @@ def quantize(dtype: DType, bound: int) -> Graph:
     )
 
 
-add_case("quantize_int16", partial(quantize, INT16, 4095), tolerance=0.0)
-add_case("quantize_int8", partial(quantize, INT8, 127), tolerance=0.0)
+add_case("quantize_to_int16", partial(quantize, INT16, 4095), tolerance=0.0)
+add_case("quantize_to_int8", partial(quantize, INT8, 127), tolerance=0.0)
 
 
 def convolution(
@@ -169,7 +174,43 @@ def convolution(
     return net.graph(net.node(op, inputs))
 
 
+#: (dtype of the input, bits of the weights, attributes): the ways to multiply bytes of `ways.py`.
+WAYS: dict[str, Any] = {
+    "proven": (UINT8, 7, {"dtype": UINT8, "zero": 3, "activation": (Relu(),)}),
+    "signs": (UINT8, 8, {"dtype": INT8, "zero": -128}),
+    "wide": (INT8, 9, {"dtype": UINT8, "zero": 0}),
+    "sums": (INT8, 7, {"dtype": INT32}),
+    "floats": (UINT8, 9, {}),
+}  # fmt: skip
+
+
+def bytes_product(of_x: DType, bits: int, *, conv: bool, **attributes: Any) -> Graph:
+    """A product of bytes as ONNX files have them; weights of 9 bits are at the ends of int8."""
+    net, n = Net(bits), 21
+    largest = 2 ** (min(bits, 8) - 1) - 1
+    shape = (2, 3, 3, n) if conv else (11, n)
+    w = net.rng.integers(-largest - (bits == 9), largest, shape, np.int8, endpoint=True)
+    w.flat[:4] = -largest - (bits == 9)
+    x = net.input("x", (1, 5, 6, 3) if conv else (3, 11), of_x)
+    start = net.constant("start", net.rng.integers(-5000, 5000, n, np.int32))
+    inputs = [x, net.constant("w", w)]
+    if attributes.get("dtype") is not INT32:
+        inputs += [net.constant("scale", net.rng.uniform(0.2, 2.0, n) / largest / 30.0), "", ""]
+    else:
+        inputs += ["", "", ""]
+    op = QuantizedConv(pads=ONE, **attributes) if conv else QuantizedMatMul(**attributes)
+    return net.graph(net.node(op, [*inputs, start]))
+
+
 ONE = ((1, 1), (1, 1))
+for _name, (_dtype, _bits, _attributes) in WAYS.items():
+    for _conv in (False, True):
+        add_case(
+            f"quantized_bytes_{_name}_{'conv' if _conv else 'matmul'}",
+            partial(bytes_product, _dtype, _bits, conv=_conv, **_attributes), tolerance=0.0,
+        )  # fmt: skip
+
+
 CONVOLUTIONS: dict[str, Any] = {
     "same": ((1, 7, 6, 3), (3, 3), 9, 127, {"pads": ONE}),
     "floats": ((2, 6, 5, 8), (3, 2), 20, 0, {}),
@@ -196,3 +237,60 @@ def softmax(shape: tuple[int, ...]) -> Graph:
 
 for _shape in ((3, 37), (2, 2, 5)):
     add_case(f"quantized_softmax_{_shape[-1]}", partial(softmax, _shape), tolerance=0.0)
+
+
+def linear(op: Op, shape: tuple[int, ...], dtype: DType, zero: int) -> Graph:
+    """Floats to bytes or back, by one scale and zero point."""
+    net = Net(zero)
+    x = net.input("x", shape, FLOAT32 if isinstance(op, QuantizeLinear) else dtype)
+    parameters = [net.constant("scale", np.float32(0.013)),
+                  net.constant("zero", np.asarray(zero, dtype.numpy))]  # fmt: skip
+    return net.graph(net.node(op, [x, *parameters]))
+
+
+for _dtype, _zero in ((UINT8, 117), (INT8, 0)):
+    _to, _from = QuantizeLinear(), DequantizeLinear()
+    add_case(f"quantize_{_dtype.value}", partial(linear, _to, (2, 5, 7), _dtype, _zero),
+             tolerance=0.0)  # fmt: skip
+    add_case(f"dequantize_{_dtype.value}", partial(linear, _from, (3, 11), _dtype, _zero))
+
+
+@case(tolerance=0.0)
+def quantized_add() -> Graph:
+    """A sum of bytes of two types with ReLU."""
+    net = Net()
+    a, b = net.input("a", (2, 3, 9), UINT8), net.input("b", (2, 3, 9), INT8)
+    scaled = Scaled(0.02, 101), Scaled(0.017, -3), Scaled(0.031, 9)
+    return net.graph(net.node(QuantizedElementwise(Add(), *scaled, UINT8, (Relu(),)), [a, b]))
+
+
+@case(tolerance=0.0)
+def quantized_square() -> Graph:
+    """Both factors are the same."""
+    net = Net()
+    a = net.input("a", (41,), UINT8)
+    scaled = Scaled(0.02, 101), Scaled(0.02, 101), Scaled(0.05, -128)
+    return net.graph(net.node(QuantizedElementwise(Mul(), *scaled, INT8), [a, a]))
+
+
+@case(tolerance=0.0)
+def quantized_table() -> Graph:
+    """Any function of a byte."""
+    net = Net()
+    table = net.constant("table", net.rng.integers(-128, 127, 256, np.int8, endpoint=True))
+    return net.graph(net.node(ByteTable(), [net.input("x", (3, 35), INT8), table]))
+
+
+def max_pool(dtype: DType, **attributes: Any) -> Graph:
+    """Windows of bytes."""
+    net = Net(3)
+    x = net.input("x", (2, 7, 8, 18), dtype)
+    return net.graph(net.node(QuantizedMaxPool(**attributes), [x]))
+
+
+add_case("quantized_max_pool_plain", partial(
+    max_pool, INT8, kernel=(2, 2), strides=(2, 2), pads=((0, 0), (0, 0)), dilations=(1, 1),
+), tolerance=0.0)  # fmt: skip
+add_case("quantized_max_pool_borders", partial(
+    max_pool, UINT8, kernel=(3, 3), strides=(2, 1), pads=((1, 1), (1, 2)), dilations=(1, 2),
+), tolerance=0.0)  # fmt: skip

@@ -138,6 +138,20 @@ static void CHECKS(bytes)(void)
             expect_int("store_u8_n", LANES, j, u_out[j], j < n ? 3 : 99);
             expect_int("store_i8_n", LANES, j, s_out[j], j < n ? -3 : 99);
         }
+        F(put_u8_n)(u_out, F(set1)(2.5f), 40, n);
+        F(put_i8_n)(s_out, F(set1)(-2.5f), -7, n);
+        for (j = 0; j <= LANES; ++j) {
+            expect_int("put_u8_n", LANES, j, u_out[j], j < n ? 42 : 99);
+            expect_int("put_i8_n", LANES, j, s_out[j], j < n ? -9 : 99);
+        }
+        memset(u_out, 99, sizeof u_out);
+        memset(s_out, 99, sizeof s_out);
+        F(store_u8_n)(u_out, F(set1)(3.0f), n);
+        F(store_i8_n)(s_out, F(set1)(-3.0f), n);
+        for (j = 0; j <= LANES; ++j) {
+            expect_int("store_u8_n", LANES, j, u_out[j], j < n ? 3 : 99);
+            expect_int("store_i8_n", LANES, j, s_out[j], j < n ? -3 : 99);
+        }
     }
     for (first = 0; first < EDGE_COUNT; ++first) {
         F(store_u8)(u_out, F(set1)(edges[first]));
@@ -145,6 +159,14 @@ static void CHECKS(bytes)(void)
         for (j = 0; j < LANES; ++j) {
             expect_int("store_u8", LANES, j, u_out[j], saturated(edges[first], 0.0f, 255.0f));
             expect_int("store_i8", LANES, j, s_out[j], saturated(edges[first], -128.0f, 127.0f));
+        }
+    }
+    for (first = -1; first <= 1; ++first) {
+        F(put_u8)(u_out, F(set1)((float)first * 1e9f), 3);
+        F(put_i8)(s_out, F(set1)((float)first * 1e9f), -5);
+        for (j = 0; j < LANES; ++j) {
+            expect_int("put_u8", LANES, j, u_out[j], first < 0 ? 0 : first ? 255 : 3);
+            expect_int("put_i8", LANES, j, s_out[j], first < 0 ? -128 : first ? 127 : -5);
         }
     }
     release_guarded();
@@ -300,7 +322,8 @@ static void CHECKS(products)(void)
     int8_t q[4 * LANES] CANNERY_ALIGN(64);
     int32_t acc[LANES], table[64];
     const int16_t x[2] = {-32767, 32767};
-    const int8_t four[4] = {-127, 127, -3, 5};
+    const int8_t four[4] = {-127, 127, -3, 5}, low[4] = {-128, 127, -128, -1};
+    int8_t all[4 * LANES] CANNERY_ALIGN(64);
     const float far[6] = {-40000.0f, 40000.0f, 2.5f, -3.5f, 32767.4f, 1e9f};
     int j, n;
     for (j = 0; j < 2 * LANES; ++j) {
@@ -308,6 +331,7 @@ static void CHECKS(products)(void)
     }
     for (j = 0; j < 4 * LANES; ++j) {
         q[j] = (int8_t)(j % 3 == 0 ? -127 : j % 5 == 0 ? 127 : 3 * j - 90);
+        all[j] = (int8_t)(j % 3 == 0 ? -128 : 127);
     }
     for (j = 0; j < LANES; ++j) {
         acc[j] = 1000 * j - 5;
@@ -324,6 +348,21 @@ static void CHECKS(products)(void)
                acc[i] - 127 * q[4 * i] + 127 * q[4 * i + 1] - 3 * q[4 * i + 2] + 5 * q[4 * i + 3]);
     EXPECT_INT(dot4, I(dot4)(Q(load1_n)(four, 3), Q(load)(q), I(zero)()),
                -127 * q[4 * i] + 127 * q[4 * i + 1] - 3 * q[4 * i + 2]);
+    EXPECT_INT(dot4, I(dot4)(Q(load1)(low), Q(load)(q), I(load)(acc)),
+               acc[i] - 128 * q[4 * i] + 127 * q[4 * i + 1] - 128 * q[4 * i + 2] - q[4 * i + 3]);
+    EXPECT_INT(dot4, I(dot4)(Q(flip)(Q(load1)(low)), Q(load)(q), I(zero)()),
+               -q[4 * i + 1] + 127 * q[4 * i + 3]);
+#if defined(CANNERY_VEC_NEON_H)
+    (void)all;
+#else
+    EXPECT_INT(dot4w, I(dot4w)(Q(load1)(low), Q(load)(all), I(load)(acc)),
+               acc[i] - 128 * all[4 * i] + 127 * all[4 * i + 1] - 128 * all[4 * i + 2] - all[4 * i + 3]);
+    for (j = 0; j < 4 * LANES; ++j) {
+        all[j] = (int8_t)(j % 3 == 0 ? -64 : 64);
+    }
+    EXPECT_INT(dot4u, I(dot4u)(Q(load1)(low), Q(load)(all), I(load)(acc)),
+               acc[i] + 128 * all[4 * i] + 127 * all[4 * i + 1] + 128 * all[4 * i + 2] + 255 * all[4 * i + 3]);
+#endif
     EXPECT_INT(sra14, I(sra14)(I(set1)(-16385)), -2);
     EXPECT_INT(lookup, I(lookup)(table + 32, I(sra14)(I(set1)(-3 * 16384))), table[29]);
     for (j = 0; j < 64; ++j) {

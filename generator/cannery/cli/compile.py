@@ -81,6 +81,9 @@ def command(
             f"{len(facts.layers)} layers of {facts.dtype.value}, {facts.bytes} bytes of constants "
             f"instead of {facts.float_bytes}; loss: {losses}"
         )
+    elif compiled.source.graph.integer_layers:
+        layers = compiled.source.graph.integer_layers
+        note(f"{len(layers)} layers compute with the integers of the model: {', '.join(layers)}")
     for text in provenance_notes(options):
         remark(text)
     if as_json:

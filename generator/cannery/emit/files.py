@@ -160,7 +160,8 @@ def _quantization(source: Source) -> dict[str, Any]:
     """What became of the network if it was quantised; losses by C name of the output."""
     facts = source.graph.quantization
     if facts is None:
-        return {}
+        layers = source.graph.integer_layers
+        return {"integer_layers": list(layers)} if layers else {}
     return {
         "quantization": {
             "dtype": facts.dtype.value,

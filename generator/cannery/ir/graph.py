@@ -96,7 +96,9 @@ class Graph:
     `channels_first` names the inputs and outputs that are images with channels first in the model,
     `files` are those that were read beside the model's own. `states` are the last inputs and
     outputs, in their order. `length`: if its sequences need not have all of their steps.
-    `quantization`: if layers were made integer.
+    `quantization`: if layers were made integer. `integer_layers` are those that the model itself
+    has as integers; where results of float layers become integers of the model, a last bit may
+    decide about a unit, and outputs may be off by `unit_error` of max|y|.
     """
 
     name: str
@@ -110,6 +112,8 @@ class Graph:
     states: tuple[State, ...] = ()
     length: Length | None = None
     quantization: Quantization | None = None
+    integer_layers: tuple[str, ...] = ()
+    unit_error: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", MappingProxyType(dict(self.types)))
@@ -141,8 +145,8 @@ class Graph:
         Where integers follow float layers a last bit may decide about one unit. That is never more
         than what quantisation loses anyway.
         """
-        facts = self.quantization
-        return max(max_error, *(loss for _, loss in facts.losses)) if facts else max_error
+        losses = self.quantization.by_output.values() if self.quantization else ()
+        return max(max_error, self.unit_error, *losses)
 
     def with_nodes(self, nodes: Sequence[Node]) -> Graph:
         """The same graph with other nodes; types are kept."""

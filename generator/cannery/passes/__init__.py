@@ -15,6 +15,8 @@ from cannery.passes.fold_scale_shift import fold_scale_shift
 from cannery.passes.lift_1d import lift_1d
 from cannery.passes.lower_batch_norm import lower_batch_norm
 from cannery.passes.pad_into_window import pad_into_window
+from cannery.passes.quantised_layers import quantised_layers
+from cannery.passes.quantised_values import quantised_values
 from cannery.passes.simplify_movement import simplify_movement
 from cannery.passes.simplify_recurrent import simplify_recurrent
 from cannery.passes.transpose_into_matmul import transpose_into_matmul
@@ -23,6 +25,8 @@ from cannery.passes.upsample_into_conv import upsample_into_conv
 #: (name, pass), in order.
 PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("eliminate_dead", eliminate_dead),
+    ("quantised_values", quantised_values),
+    ("quantised_layers", quantised_layers),
     ("fold_constants", fold_constants),
     ("lower_batch_norm", lower_batch_norm),
     ("simplify_movement", simplify_movement),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -297,7 +298,10 @@ class Quantizer:
         made: QuantizedProduct
         common = (ops, table is not None, bound, self.dtype)
         if isinstance(op, Conv):
-            made = QuantizedConv(*common, op.strides, op.pads, op.dilations)
+            window: dict[str, Any] = {
+                "strides": op.strides, "pads": op.pads, "dilations": op.dilations,
+            }  # fmt: skip
+            made = QuantizedConv(*common, **window)
         else:
             made = QuantizedMatMul(*common)
         outer = 1.0 / unit

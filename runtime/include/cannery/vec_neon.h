@@ -639,6 +639,36 @@ CANNERY_INLINE void f32x4_store_i8_n(int8_t *p, f32x4 v, int n)
     memcpy(p, bytes, (size_t)n);
 }
 
+CANNERY_INLINE void f32x4_put_u8(uint8_t *p, f32x4 v, int32_t zero)
+{
+    const uint16x4_t words = vqmovun_s32(vaddq_s32(f32x4_to_i32_round(v), vdupq_n_s32(zero)));
+    const uint8x8_t narrow = vqmovn_u16(vcombine_u16(words, words));
+    const uint32_t bytes = vget_lane_u32(vreinterpret_u32_u8(narrow), 0);
+    memcpy(p, &bytes, sizeof bytes);
+}
+
+CANNERY_INLINE void f32x4_put_i8(int8_t *p, f32x4 v, int32_t zero)
+{
+    const int16x4_t words = vqmovn_s32(vaddq_s32(f32x4_to_i32_round(v), vdupq_n_s32(zero)));
+    const int8x8_t narrow = vqmovn_s16(vcombine_s16(words, words));
+    const uint32_t bytes = vget_lane_u32(vreinterpret_u32_s8(narrow), 0);
+    memcpy(p, &bytes, sizeof bytes);
+}
+
+CANNERY_INLINE void f32x4_put_u8_n(uint8_t *p, f32x4 v, int32_t zero, int n)
+{
+    uint8_t bytes[4];
+    f32x4_put_u8(bytes, v, zero);
+    memcpy(p, bytes, (size_t)n);
+}
+
+CANNERY_INLINE void f32x4_put_i8_n(int8_t *p, f32x4 v, int32_t zero, int n)
+{
+    int8_t bytes[4];
+    f32x4_put_i8(bytes, v, zero);
+    memcpy(p, bytes, (size_t)n);
+}
+
 /* ---- int16 ------------------------------------------------------------- */
 
 CANNERY_INLINE s16x8 s16x8_load(const int16_t *p)
@@ -762,6 +792,11 @@ CANNERY_INLINE q8x4 q8x4_load1_n(const int8_t *p, int n)
 CANNERY_INLINE q8x4 q8x4_load1(const int8_t *p)
 {
     return q8x4_load1_n(p, 4);
+}
+
+CANNERY_INLINE q8x4 q8x4_flip(q8x4 a)
+{
+    return veorq_s8(a, vdupq_n_s8(-128));
 }
 
 CANNERY_INLINE i32x4 i32x4_dot4(q8x4 a, q8x4 b, i32x4 acc)

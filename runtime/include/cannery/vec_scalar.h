@@ -36,6 +36,8 @@
  *   T_store_u8(p, v), T_store_i8(p, v)    round to nearest even, saturate; NaN
  *                                         stores 0; also _n(p, v, n)
  *   T_load_s16, T_store_s16 and with _n   the same for int16
+ *   T_put_u8(p, v, zero), T_put_i8        round to nearest even, add an int32, saturate;
+ *                           |v| and |zero| below 2^30, no NaN; also _n(p, v, zero, n)
  *   T_zero(), T_set1(x)
  *
  * Between lanes
@@ -83,7 +85,10 @@
  * Products of int8, Q = q8xL (L times four int8, from -127 to 127)
  *   Q_load(p)               4L numbers; p as for P
  *   Q_load1(p), Q_load1_n(p, n)   all fours = p[0] .. p[3]; n of them, 0 for the others
- *   I_dot4(Q a, Q b, I acc) acc[i] + the product of fours i
+ *   Q_flip(a)               the highest bit of each number flipped: 128 more or less
+ *   I_dot4(Q a, Q b, I acc) acc[i] + the product of fours i; a may hold -128
+ *   I_dot4u, I_dot4w        x86 and scalar: likewise where a is without a sign, and the products
+ *                           of neighbours add up in int16; where b may hold -128, too
  *
  * Four lanes only
  *   f32x4_transpose4(&a, &b, &c, &d)      rows become columns, in place
@@ -646,6 +651,35 @@ CANNERY_INLINE void f32x1_store_i8_n(int8_t *p, f32x1 v, int n)
     }
 }
 
+CANNERY_INLINE int32_t cannery_held(int32_t k, int32_t low, int32_t high)
+{
+    return k < low ? low : (k > high ? high : k);
+}
+
+CANNERY_INLINE void f32x1_put_u8(uint8_t *p, f32x1 v, int32_t zero)
+{
+    p[0] = (uint8_t)cannery_held(f32x1_to_i32_round(v) + zero, 0, 255);
+}
+
+CANNERY_INLINE void f32x1_put_i8(int8_t *p, f32x1 v, int32_t zero)
+{
+    p[0] = (int8_t)cannery_held(f32x1_to_i32_round(v) + zero, -128, 127);
+}
+
+CANNERY_INLINE void f32x1_put_u8_n(uint8_t *p, f32x1 v, int32_t zero, int n)
+{
+    if (n > 0) {
+        f32x1_put_u8(p, v, zero);
+    }
+}
+
+CANNERY_INLINE void f32x1_put_i8_n(int8_t *p, f32x1 v, int32_t zero, int n)
+{
+    if (n > 0) {
+        f32x1_put_i8(p, v, zero);
+    }
+}
+
 /* ---- int16 ------------------------------------------------------------- */
 
 typedef struct {
@@ -740,9 +774,32 @@ CANNERY_INLINE q8x1 q8x1_load1_n(const int8_t *p, int n)
     return four;
 }
 
+CANNERY_INLINE q8x1 q8x1_flip(q8x1 a)
+{
+    int i;
+    for (i = 0; i < 4; ++i) {
+        a.k[i] = (int8_t)(a.k[i] < 0 ? a.k[i] + 128 : a.k[i] - 128);
+    }
+    return a;
+}
+
 CANNERY_INLINE i32x1 i32x1_dot4(q8x1 a, q8x1 b, i32x1 acc)
 {
     return acc + a.k[0] * b.k[0] + a.k[1] * b.k[1] + a.k[2] * b.k[2] + a.k[3] * b.k[3];
+}
+
+CANNERY_INLINE i32x1 i32x1_dot4u(q8x1 a, q8x1 b, i32x1 acc)
+{
+    int i;
+    for (i = 0; i < 4; ++i) {
+        acc += (uint8_t)a.k[i] * b.k[i];
+    }
+    return acc;
+}
+
+CANNERY_INLINE i32x1 i32x1_dot4w(q8x1 a, q8x1 b, i32x1 acc)
+{
+    return i32x1_dot4(a, b, acc);
 }
 
 /* Four bytes as the number whose memory they are; of less than four the others are 0. */

@@ -603,6 +603,36 @@ CANNERY_INLINE void f32x4_store_i8_n(int8_t *p, f32x4 v, int n)
     memcpy(p, bytes, (size_t)n);
 }
 
+CANNERY_INLINE void f32x4_put_u8(uint8_t *p, f32x4 v, int32_t zero)
+{
+    const __m128i k = _mm_add_epi32(_mm_cvtps_epi32(v), _mm_set1_epi32(zero));
+    const __m128i words = _mm_packs_epi32(k, k);
+    const int32_t bytes = _mm_cvtsi128_si32(_mm_packus_epi16(words, words));
+    memcpy(p, &bytes, sizeof bytes);
+}
+
+CANNERY_INLINE void f32x4_put_i8(int8_t *p, f32x4 v, int32_t zero)
+{
+    const __m128i k = _mm_add_epi32(_mm_cvtps_epi32(v), _mm_set1_epi32(zero));
+    const __m128i words = _mm_packs_epi32(k, k);
+    const int32_t bytes = _mm_cvtsi128_si32(_mm_packs_epi16(words, words));
+    memcpy(p, &bytes, sizeof bytes);
+}
+
+CANNERY_INLINE void f32x4_put_u8_n(uint8_t *p, f32x4 v, int32_t zero, int n)
+{
+    uint8_t bytes[4];
+    f32x4_put_u8(bytes, v, zero);
+    memcpy(p, bytes, (size_t)n);
+}
+
+CANNERY_INLINE void f32x4_put_i8_n(int8_t *p, f32x4 v, int32_t zero, int n)
+{
+    int8_t bytes[4];
+    f32x4_put_i8(bytes, v, zero);
+    memcpy(p, bytes, (size_t)n);
+}
+
 /* ---- int16 ------------------------------------------------------------- */
 
 CANNERY_INLINE s16x8 s16x8_load(const int16_t *p)
@@ -721,8 +751,35 @@ CANNERY_INLINE q8x4 q8x4_load1_n(const int8_t *p, int n)
     return _mm_set1_epi32(cannery_bytes4(p, n));
 }
 
-/* Signs move to the weights, so that the first factor has none: two products of numbers from -127
- * to 127 do not leave int16. */
+CANNERY_INLINE q8x4 q8x4_flip(q8x4 a)
+{
+    return _mm_xor_si128(a, _mm_set1_epi8(-128));
+}
+
+CANNERY_INLINE i32x4 i32x4_dot4w(q8x4 a, q8x4 b, i32x4 acc)
+{
+    const __m128i odd = _mm_madd_epi16(_mm_srai_epi16(a, 8), _mm_srai_epi16(b, 8));
+    const __m128i even = _mm_madd_epi16(_mm_srai_epi16(_mm_slli_epi16(a, 8), 8),
+                                        _mm_srai_epi16(_mm_slli_epi16(b, 8), 8));
+    return _mm_add_epi32(acc, _mm_add_epi32(odd, even));
+}
+
+CANNERY_INLINE i32x4 i32x4_dot4u(q8x4 a, q8x4 b, i32x4 acc)
+{
+#if defined(__AVX512VNNI__) && defined(__AVX512VL__)
+    return _mm_dpbusd_epi32(acc, a, b);
+#elif defined(__SSSE3__)
+    return _mm_add_epi32(acc, _mm_madd_epi16(_mm_maddubs_epi16(a, b), _mm_set1_epi16(1)));
+#else
+    const __m128i odd = _mm_madd_epi16(_mm_srli_epi16(a, 8), _mm_srai_epi16(b, 8));
+    const __m128i even = _mm_madd_epi16(_mm_and_si128(a, _mm_set1_epi16(255)),
+                                        _mm_srai_epi16(_mm_slli_epi16(b, 8), 8));
+    return _mm_add_epi32(acc, _mm_add_epi32(odd, even));
+#endif
+}
+
+/* Signs move to the weights, so that the first factor has none: two products of numbers up to 128
+ * and up to 127 do not leave int16. */
 CANNERY_INLINE i32x4 i32x4_dot4(q8x4 a, q8x4 b, i32x4 acc)
 {
 #if defined(__AVX512VNNI__) && defined(__AVX512VL__)
@@ -731,10 +788,7 @@ CANNERY_INLINE i32x4 i32x4_dot4(q8x4 a, q8x4 b, i32x4 acc)
     const __m128i pairs = _mm_maddubs_epi16(_mm_abs_epi8(a), _mm_sign_epi8(b, a));
     return _mm_add_epi32(acc, _mm_madd_epi16(pairs, _mm_set1_epi16(1)));
 #else
-    const __m128i odd = _mm_madd_epi16(_mm_srai_epi16(a, 8), _mm_srai_epi16(b, 8));
-    const __m128i even = _mm_madd_epi16(_mm_srai_epi16(_mm_slli_epi16(a, 8), 8),
-                                        _mm_srai_epi16(_mm_slli_epi16(b, 8), 8));
-    return _mm_add_epi32(acc, _mm_add_epi32(odd, even));
+    return i32x4_dot4w(a, b, acc);
 #endif
 }
 

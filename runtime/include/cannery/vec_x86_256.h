@@ -506,6 +506,38 @@ CANNERY_INLINE void f32x8_store_i8_n(int8_t *p, f32x8 v, int n)
     memcpy(p, bytes, (size_t)n);
 }
 
+CANNERY_INLINE __m128i f32x8_to_words(f32x8 v, int32_t zero)
+{
+    const __m256i k = _mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(zero));
+    return _mm_packs_epi32(_mm256_castsi256_si128(k), _mm256_extracti128_si256(k, 1));
+}
+
+CANNERY_INLINE void f32x8_put_u8(uint8_t *p, f32x8 v, int32_t zero)
+{
+    const __m128i words = f32x8_to_words(v, zero);
+    _mm_storel_epi64((__m128i *)(void *)p, _mm_packus_epi16(words, words));
+}
+
+CANNERY_INLINE void f32x8_put_i8(int8_t *p, f32x8 v, int32_t zero)
+{
+    const __m128i words = f32x8_to_words(v, zero);
+    _mm_storel_epi64((__m128i *)(void *)p, _mm_packs_epi16(words, words));
+}
+
+CANNERY_INLINE void f32x8_put_u8_n(uint8_t *p, f32x8 v, int32_t zero, int n)
+{
+    uint8_t bytes[8];
+    f32x8_put_u8(bytes, v, zero);
+    memcpy(p, bytes, (size_t)n);
+}
+
+CANNERY_INLINE void f32x8_put_i8_n(int8_t *p, f32x8 v, int32_t zero, int n)
+{
+    int8_t bytes[8];
+    f32x8_put_i8(bytes, v, zero);
+    memcpy(p, bytes, (size_t)n);
+}
+
 /* ---- int16 ------------------------------------------------------------- */
 
 typedef __m256i p16x8;
@@ -610,6 +642,29 @@ CANNERY_INLINE q8x8 q8x8_load1(const int8_t *p)
 CANNERY_INLINE q8x8 q8x8_load1_n(const int8_t *p, int n)
 {
     return _mm256_set1_epi32(cannery_bytes4(p, n));
+}
+
+CANNERY_INLINE q8x8 q8x8_flip(q8x8 a)
+{
+    return _mm256_xor_si256(a, _mm256_set1_epi8(-128));
+}
+
+CANNERY_INLINE i32x8 i32x8_dot4w(q8x8 a, q8x8 b, i32x8 acc)
+{
+    const __m256i odd = _mm256_madd_epi16(_mm256_srai_epi16(a, 8), _mm256_srai_epi16(b, 8));
+    const __m256i even = _mm256_madd_epi16(_mm256_srai_epi16(_mm256_slli_epi16(a, 8), 8),
+                                           _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8));
+    return _mm256_add_epi32(acc, _mm256_add_epi32(odd, even));
+}
+
+CANNERY_INLINE i32x8 i32x8_dot4u(q8x8 a, q8x8 b, i32x8 acc)
+{
+#if defined(__AVX512VNNI__) && defined(__AVX512VL__)
+    return _mm256_dpbusd_epi32(acc, a, b);
+#else
+    const __m256i pairs = _mm256_maddubs_epi16(a, b);
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+#endif
 }
 
 CANNERY_INLINE i32x8 i32x8_dot4(q8x8 a, q8x8 b, i32x8 acc)

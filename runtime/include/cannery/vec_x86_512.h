@@ -457,6 +457,38 @@ CANNERY_INLINE void f32x16_store_i8_n(int8_t *p, f32x16 v, int n)
     _mm_mask_storeu_epi8(p, m32x16_first_n(n), f32x16_to_bytes(v, -128.0f, 127.0f));
 }
 
+CANNERY_INLINE __m128i f32x16_to_u8(f32x16 v, int32_t zero)
+{
+    const __m512i k = _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(zero));
+    return _mm512_cvtusepi32_epi8(_mm512_max_epi32(k, _mm512_setzero_si512()));
+}
+
+CANNERY_INLINE __m128i f32x16_to_i8(f32x16 v, int32_t zero)
+{
+    return _mm512_cvtsepi32_epi8(
+        _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(zero)));
+}
+
+CANNERY_INLINE void f32x16_put_u8(uint8_t *p, f32x16 v, int32_t zero)
+{
+    _mm_storeu_si128((__m128i *)(void *)p, f32x16_to_u8(v, zero));
+}
+
+CANNERY_INLINE void f32x16_put_u8_n(uint8_t *p, f32x16 v, int32_t zero, int n)
+{
+    _mm_mask_storeu_epi8(p, m32x16_first_n(n), f32x16_to_u8(v, zero));
+}
+
+CANNERY_INLINE void f32x16_put_i8(int8_t *p, f32x16 v, int32_t zero)
+{
+    _mm_storeu_si128((__m128i *)(void *)p, f32x16_to_i8(v, zero));
+}
+
+CANNERY_INLINE void f32x16_put_i8_n(int8_t *p, f32x16 v, int32_t zero, int n)
+{
+    _mm_mask_storeu_epi8(p, m32x16_first_n(n), f32x16_to_i8(v, zero));
+}
+
 /* ---- int16 ------------------------------------------------------------- */
 
 typedef __m512i p16x16;
@@ -571,6 +603,29 @@ CANNERY_INLINE q8x16 q8x16_load1(const int8_t *p)
 CANNERY_INLINE q8x16 q8x16_load1_n(const int8_t *p, int n)
 {
     return _mm512_set1_epi32(cannery_bytes4(p, n));
+}
+
+CANNERY_INLINE q8x16 q8x16_flip(q8x16 a)
+{
+    return _mm512_xor_si512(a, _mm512_set1_epi8(-128));
+}
+
+CANNERY_INLINE i32x16 i32x16_dot4w(q8x16 a, q8x16 b, i32x16 acc)
+{
+    const __m512i odd = _mm512_madd_epi16(_mm512_srai_epi16(a, 8), _mm512_srai_epi16(b, 8));
+    const __m512i even = _mm512_madd_epi16(_mm512_srai_epi16(_mm512_slli_epi16(a, 8), 8),
+                                           _mm512_srai_epi16(_mm512_slli_epi16(b, 8), 8));
+    return _mm512_add_epi32(acc, _mm512_add_epi32(odd, even));
+}
+
+CANNERY_INLINE i32x16 i32x16_dot4u(q8x16 a, q8x16 b, i32x16 acc)
+{
+#if defined(__AVX512VNNI__)
+    return _mm512_dpbusd_epi32(acc, a, b);
+#else
+    const __m512i pairs = _mm512_maddubs_epi16(a, b);
+    return _mm512_add_epi32(acc, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+#endif
 }
 
 CANNERY_INLINE i32x16 i32x16_dot4(q8x16 a, q8x16 b, i32x16 acc)

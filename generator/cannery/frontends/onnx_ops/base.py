@@ -32,6 +32,7 @@ from cannery.ir.graph import Array
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.concat.op import Concat
 from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Slice, Transpose
+from cannery.ops.quantize.linear import DequantizeLinear
 from cannery.ops.reduce.op import Reduction
 from cannery.ops.registry import Elementwise, Op
 from cannery.ops.scalar.base import ScalarOp
@@ -277,7 +278,7 @@ class Scope:
         if self._builder.size >= MAX_NODES:
             raise ModelError(f"the network has more than {MAX_NODES} nodes")
         name = f"{self.name}/{label}" if label else self.name
-        if self._is_small(inputs):
+        if self._is_small(inputs) and not isinstance(op, DequantizeLinear):  # kept as integers
             return self._builder.evaluated(op, inputs, name=self._builder.unique(name))
         return self._builder.nodes(op, inputs, name=self._builder.unique(name))
 

@@ -18,7 +18,7 @@ from cannery.ops.quantize.products import ConvInteger, MatMulInteger
 
 def _spread(scope: Scope, value: Value, shape: tuple[int, ...], axis: int, label: str) -> Value:
     """A scale or zero point so that it broadcasts to a tensor of `shape`."""
-    if not value.shape or (value.shape == (1,) and len(shape) != 1):
+    if value.shape in ((), (1,)):
         return scope.reshaped(value, (), label)
     if len(value.shape) > len(shape):
         raise ModelError(f"scales or zero points {value.shape} for a tensor of shape {shape}")

@@ -26,6 +26,9 @@ Activation = tuple[Elementwise, ...]
 #: Element types of quantised values and weights.
 NARROW = (DType.INT8, DType.INT16)
 
+#: Those of eight bits; weights have a sign.
+BYTES = (DType.INT8, DType.UINT8)
+
 #: The largest sum that int32 holds.
 LARGEST_SUM = 2**31 - 1
 

@@ -18,7 +18,7 @@ from cannery.ops.window import Pads, output_sizes, tap_slices
 @register
 @dataclass(frozen=True)
 class QuantizedConv(QuantizedProduct):
-    """x[N,H,W,IC] w[KH,KW,IC,OC] scale[OC] bias[OC]? gain? -> y[N,OH,OW,OC].
+    """x[N,H,W,IC] w[KH,KW,IC,OC] scale[OC]? bias[OC]? gain? start[OC]? -> y[N,OH,OW,OC].
 
     As `Conv` without groups; padding is 0. See `QuantizedProduct` for what follows the sums.
     """
@@ -29,8 +29,8 @@ class QuantizedConv(QuantizedProduct):
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         """The type of y."""
-        (x, w, scale), (bias, gain) = operands(self, inputs, 3, 2)
-        self.check(x, w, scale, bias, gain)
+        (x, w), (scale, bias, gain, start) = operands(self, inputs, 2, 4)
+        self.check(x, w, scale, bias, gain, start)
         fits = x.rank == 4 == w.rank and x.shape[3] == w.shape[2] >= 1
         require(fits, self, f"{x} with a kernel {w}")
         sizes = output_sizes(
@@ -40,16 +40,16 @@ class QuantizedConv(QuantizedProduct):
 
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
         """Tap by tap, in int64."""
-        (x, w, scale), (bias, gain) = operands(self, inputs, 3, 2)
+        (x, w), (scale, bias, gain, start) = operands(self, inputs, 2, 4)
         kernel = w.shape[:2]
         sizes = output_sizes(self, x.shape[1:3], kernel, self.strides, self.pads, self.dilations)
         padded = np.pad(x, ((0, 0), *self.pads, (0, 0)))
         sums = np.zeros((x.shape[0], *sizes, w.shape[3]), np.int64)
         for tap, at in tap_slices(kernel, sizes, self.strides, self.dilations):
             sums += integer_product(padded[at], w[tap])
-        return (self.finish(sums, scale, bias, gain),)
+        return (self.finish(sums, scale, bias, gain, start),)
 
     def macs(self, inputs: tuple[TensorType | None, ...], outputs: tuple[TensorType, ...]) -> int:
         """One per output element, tap and channel; padding counts."""
-        (_, w, _), _ = operands(self, inputs, 3, 2)
+        (_, w), _ = operands(self, inputs, 2, 4)
         return int(outputs[0].elements * prod(w.shape[:-1]))

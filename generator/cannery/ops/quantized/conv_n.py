@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
+from numpy.typing import NDArray
 
 from cannery.emit.environment import render
 from cannery.ir.graph import Graph
@@ -17,8 +18,9 @@ from cannery.layouts import Want
 from cannery.ops.conv.geometry import ConvShape, shape_of
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.finish import make_finish
-from cannery.ops.quantized.groups import TILES, Groups, pack_groups
+from cannery.ops.quantized.groups import TILES, Groups, in_groups, pack_groups
 from cannery.ops.quantized.matmul_n import FINISH, make_blocks
+from cannery.ops.quantized.ways import choose_way
 from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.function import describe, signature
@@ -60,15 +62,18 @@ class QuantizedConvN(Schedule):
         return list({self.label(params): params for params in found}.values())
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc", _sizes(graph, step).halo),)
+        s = _sizes(graph, step)
+        size = Groups(graph.types[step.anchor.inputs[0]].dtype).size
+        # Numbers behind a run meet weights of 0.
+        return (Want("nhwc", s.halo, slack=-_runs(s, s.ic).size % size),)
 
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         s = _sizes(graph, step)
-        groups = Groups(graph.types[step.anchor.inputs[0]].dtype)
         runs = _runs(s, s.ic)
+        groups = _groups(graph, step, _weights(graph, s, runs), isa)
         cycles = code = 0.0
         for px, tiles, _ in balanced(s.ow, int(params["px"])):
             for block in make_blocks(s.oc, params, isa):
@@ -82,22 +87,33 @@ class QuantizedConvN(Schedule):
     def kernel(self, job: Job) -> Kernel:
         op, s, x = job.step.anchor.op, _sizes(job.graph, job.step), job.inputs[0]
         assert isinstance(op, QuantizedConv)
-        g, finish = Groups(x.dtype), make_finish(job, op)
         blocks = make_blocks(s.oc, job.params, job.isa)
         runs = _runs(s, x.col)
+        w = _weights(job.graph, s, runs)
+        g = _groups(job.graph, job.step, w, job.isa)
+        assert g.way
+        finish = make_finish(job, op, w, g.way.starts(w, g.dtype))
         code = render(
             "ops/quantized/conv_n.c.j2",
             describe=describe(job), signature=signature(job, band=True), symbol=job.symbol, s=s,
             x=x, y=job.output, g=g, finish=finish, blocks=blocks, runs=runs,
             whole=g.padded(runs.size), unroll=int(job.params["unroll"]),
+            taken=runs.size + min(-runs.size % g.size, x.slack),
             tiles=balanced(s.ow, int(job.params["px"])),
         )  # fmt: skip
-        w = job.graph.constants[s.weight].reshape(-1, runs.size, s.oc)
-        padded = np.zeros((w.shape[0], g.padded(runs.size), s.oc), w.dtype)
-        padded[:, : runs.size] = w
-        packed = pack_groups(padded.reshape(-1, s.oc), blocks, job.isa)
+        packed = pack_groups(w, blocks, job.isa)
         weights = ConstArray(f"{job.symbol}_w", packed, "weights [block][run][group][vector]")
         return Kernel(code, (weights, *finish.constants), band=1)
+
+
+def _weights(graph: Graph, s: ConvShape, runs: Runs) -> NDArray[Any]:
+    """[K,OC], each run in whole groups."""
+    return in_groups(graph.constants[s.weight].reshape(-1, runs.size, s.oc))
+
+
+def _groups(graph: Graph, step: Step, w: NDArray[Any], isa: Isa) -> Groups:
+    x = step.anchor.inputs[0]
+    return Groups(graph.types[x].dtype, choose_way(graph, x, w, isa))
 
 
 def _sizes(graph: Graph, step: Step) -> ConvShape:

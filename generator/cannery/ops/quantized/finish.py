@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cannery.emit.environment import offset
 from cannery.emit.literals import c_float
+from cannery.ir.graph import Array
+from cannery.ir.tensor import DType
+from cannery.ops.elementwise import Clip, Relu
+from cannery.ops.numeric import f64
+from cannery.ops.quantize.stream import LARGEST_PUT, put, saturate
+from cannery.ops.quantized.arithmetic import F32, largest_sums
 from cannery.ops.quantized.groups import Groups
 from cannery.ops.quantized.matmul import QuantizedProduct
 from cannery.ops.quantized.scale import bounded
@@ -21,25 +29,33 @@ from cannery.schedule.schedule import ConstArray, Job
 
 @dataclass(frozen=True)
 class Finish:
-    """Renders it; `constants` are the arrays that the statements read."""
+    """Renders it; `constants` are the arrays that the statements read.
+
+    `start` is the array of what sums begin with; empty: zeros. `small`: the quick words for bytes
+    are proven to take the results.
+    """
 
     op: QuantizedProduct
     symbol: str
     biased: bool
     table: Table | None
     gain: float | None
+    start: str
+    small: bool
     constants: tuple[ConstArray, ...]
 
     @property
     def y(self) -> str:
         """The C type of a result."""
-        return self.op.dtype.c_name if self.op.bound else "float"
+        return self.op.result_dtype.c_name
 
     def lines(self, v: Vec, acc: str, channel: str, pointer: str) -> Sequence[str]:
         """Statements that store the results of one vector of sums at `pointer`.
 
         `channel` is the C expression of its first channel.
         """
+        if self.op.is_sum:
+            return _store_sums(v, acc, pointer)
         t, at = v.t, f"{channel}{offset(v.start)}"
         found = [f"{t} v = {t}_mul({t}_from_i32({acc}), {t}_load({self.symbol}_scale + {at}));"]
         if self.biased:
@@ -50,31 +66,62 @@ class Finish:
             found += [f"v = {op.c(t, 'v')};" for op in self.op.activation]
         if self.gain is not None:
             found.append(f"v = {t}_mul(v, {t}_set1({c_float(self.gain)}));")
-        if not self.op.bound:
+        if self.op.result_dtype is DType.FLOAT32:
             return [*found, v.store(pointer, "v")]
-        store = f"{t}_{Groups(self.op.dtype).store}"
-        value = bounded(t, "v", self.op.bound)
-        stored = f"{store}({pointer}, {value});"
-        return [*found, stored if v.full else f"{store}_n({pointer}, {value}, {v.valid});"]
+        if self.op.bound:
+            value = bounded(t, "v", self.op.bound)
+            store = f"{t}_{Groups(self.op.dtype).store}"
+            stored = f"{store}({pointer}, {value});"
+            return [*found, stored if v.full else f"{store}_n({pointer}, {value}, {v.valid});"]
+        write = put if self.small else saturate
+        return [*found, *write(v, "v", pointer, self.op.zero or 0, self.op.dtype)]
 
 
-def make_finish(job: Job, op: QuantizedProduct) -> Finish:
-    """From the inputs behind x and w: scale, bias?, gain?."""
-    scale, bias, gain = (*job.step.anchor.inputs[2:], "", "")[:3]
+def _store_sums(v: Vec, acc: str, pointer: str) -> list[str]:
+    if v.full:
+        return [f"i32x{v.lanes}_store({pointer}, {acc});"]
+    return [
+        f"int32_t sums[{v.lanes}];", f"i32x{v.lanes}_store(sums, {acc});",
+        f"memcpy({pointer}, sums, {v.valid} * sizeof sums[0]);",
+    ]  # fmt: skip
+
+
+def make_finish(
+    job: Job, op: QuantizedProduct, w: NDArray[Any], start: NDArray[np.int64]
+) -> Finish:
+    """From the inputs behind x and w[K,N]: scale?, bias?, gain?, start?; `start` comes to that."""
+    scale, bias, gain, given = (*job.step.anchor.inputs[2:], "", "", "", "")[:4]
     table = make_table(op.activation) if op.by_table else None
-    constants = [_padded(job, scale, "scale")]
-    if bias:
-        constants.append(_padded(job, bias, "bias"))
+    constants = [
+        _padded(job, job.constant(value), what)
+        for value, what in ((scale, "scale"), (bias, "bias"))
+        if value
+    ]
     if table:
         constants.append(table_array(f"{job.symbol}_table", table))
+    first = job.graph.constants[given].astype(np.int64) if given else np.zeros_like(start)
+    start = start + first
+    if start.any():
+        constants.append(_padded(job, start.astype(np.int32), "start"))
     return Finish(
         op, job.symbol, bool(bias), table, float(job.constant(gain)) if gain else None,
-        tuple(constants),
+        f"{job.symbol}_start" if start.any() else "", op.zero is not None and _is_small(
+            op, np.abs(first) + largest_sums(w, 255), job.constant(scale),
+            job.constant(bias) if bias else np.zeros(1, np.float32),
+        ), tuple(constants),
     )  # fmt: skip
 
 
-def _padded(job: Job, value: str, what: str) -> ConstArray:
-    array = job.constant(value)
-    padded = np.zeros(array.size + CHANNEL_PADDING, np.float32)
+def _is_small(op: QuantizedProduct, sums: NDArray[Any], scale: F32, bias: F32) -> bool:
+    """Whether results stay within what `put` takes, by the largest sums."""
+    grows = (o for o in op.activation if not isinstance(o, Relu | Clip))
+    bounds = [b for o in op.activation if isinstance(o, Clip) for b in (o.minimum, o.maximum)]
+    finite = [abs(b) for b in bounds if np.isfinite(b)]
+    largest = float((sums * np.abs(f64(scale)) + np.abs(f64(bias))).max(initial=0.0))
+    return max([largest, *finite]) < LARGEST_PUT and not any(grows)
+
+
+def _padded(job: Job, array: Array, what: str) -> ConstArray:
+    padded = np.zeros(array.size + CHANNEL_PADDING, array.dtype)
     padded[: array.size] = array
     return ConstArray(f"{job.symbol}_{what}", padded, f"{what} [n], padded")

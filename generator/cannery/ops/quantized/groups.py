@@ -1,6 +1,7 @@
 """Products of integers by instructions that multiply and add groups of two or four.
 
-int16: pairs (pmaddwd, vpdpwssd, vmlal); int8: fours (pmaddubsw, vpdpbusd, sdot). So many
+int16: pairs (pmaddwd, vpdpwssd, vmlal); bytes: fours (pmaddubsw, vpdpbusd, sdot), see `ways.py`.
+So many
 neighbouring k make one step, and a vector of L columns holds L groups of weights. They lie as
 [block][k / group][vector][group by group], for pairs on Arm as [..][vector][first, second numbers].
 A last group that is not full ends with weights of 0.
@@ -10,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cannery.emit.environment import offset
 from cannery.ir.tensor import DType
+from cannery.ops.quantized.ways import Way
 from cannery.ops.shared.gemm import Block
 from cannery.schedule.cost import CORE
 from cannery.target.isa import Isa
@@ -31,33 +34,54 @@ TILES = {
 
 @dataclass(frozen=True)
 class Groups:
-    """The groups of an element type: their size, and the words of the vocabulary for them."""
+    """The groups of an input's type: their size, and the words of the vocabulary for them."""
+
+    #: The words that round floats and store them, the same with a zero point, and those that load
+    #: numbers as floats.
+    STORES: ClassVar = {DType.INT8: "store_i8", DType.UINT8: "store_u8", DType.INT16: "store_s16"}
+    PUTS: ClassVar = {DType.INT8: "put_i8", DType.UINT8: "put_u8"}
+    LOADS: ClassVar = {DType.INT8: "load_i8", DType.UINT8: "load_u8", DType.INT16: "load_s16"}
 
     dtype: DType
+    way: Way | None = None
 
     @property
     def size(self) -> int:
-        return {DType.INT16: 2, DType.INT8: 4}[self.dtype]
+        return 2 if self.dtype is DType.INT16 else 4
 
     @property
     def t(self) -> str:
         """The prefix of the type of vectors."""
-        return {DType.INT16: "p16", DType.INT8: "q8"}[self.dtype]
+        return "p16" if self.dtype is DType.INT16 else "q8"
 
     @property
     def dot(self) -> str:
         """The word that multiplies and adds."""
-        return {DType.INT16: "dot", DType.INT8: "dot4"}[self.dtype]
+        if self.way:
+            return self.way.dot
+        return "dot" if self.dtype is DType.INT16 else "dot4"
 
     @property
     def c(self) -> str:
-        """The C type of an element."""
+        """The C type of an input."""
         return self.dtype.c_name
+
+    @property
+    def weight_c(self) -> str:
+        """The C type of a weight."""
+        return "int8_t" if self.dtype is DType.UINT8 else self.c
 
     @property
     def store(self) -> str:
         """The word that rounds floats and stores them."""
-        return {DType.INT8: "store_i8", DType.INT16: "store_s16"}[self.dtype]
+        return self.STORES[self.dtype]
+
+    def broadcast(self, lanes: int, place: int, valid: int) -> str:
+        """C expression of the group at `ap` + `place` in all lanes, of which `valid` are there."""
+        t, at = f"{self.t}x{lanes}", f"ap{offset(place)}"
+        at = f"(const int8_t *)({at})" if self.dtype is DType.UINT8 else at
+        load = f"{t}_load1({at})" if valid == self.size else f"{t}_load1_n({at}, {valid})"
+        return f"{t}_flip({load})" if self.way and self.way.flip else load
 
     def padded(self, k: int) -> int:
         """K in whole groups."""
@@ -68,8 +92,10 @@ class Groups:
         if self.dtype is DType.INT16:
             return 1.0 if isa.family == "x86" and isa.has("dot4_u8s8") else 2.0
         if isa.has("dot4_u8s8"):
-            return 1.0 if isa.family == "arm" else 2.0
-        return 4.0 if isa.family == "x86" else 6.0
+            return 1.0
+        if isa.family == "x86":
+            return {"dot4u": 3.0, "dot4w": 7.0}.get(self.dot, 4.0)
+        return 6.0
 
     def tile_cycles(self, isa: Isa, mr: int, nr: int, k: float) -> float:
         """Cycles of a register tile over k."""
@@ -83,16 +109,22 @@ class Groups:
         return k / self.size * update + 4.0
 
 
+def in_groups(w: NDArray[Any]) -> NDArray[Any]:
+    """w[..., K, N] with zeros behind, K in whole groups, all leading axes taken together."""
+    *_, k, n = w.shape
+    whole = Groups(DType(w.dtype.name)).padded(k)
+    padded = np.zeros((w.size // (k * n), whole, n), w.dtype)
+    padded[:, :k] = w.reshape(-1, k, n)
+    return padded.reshape(-1, n)
+
+
 def pack_groups(
     w: NDArray[Any], blocks: Sequence[Block], isa: Isa, columns: Sequence[int] | None = None
 ) -> NDArray[Any]:
     """w[K,N] in the order of the module's text; `columns` permutes them first."""
     ordered = w if columns is None else w[:, list(columns)]
-    groups = Groups(DType(w.dtype.name))
-    k, n = ordered.shape
-    whole = np.zeros((groups.padded(k), n), w.dtype)
-    whole[:k] = ordered
-    cut = whole.reshape(-1, groups.size, n)
+    groups, n = Groups(DType(w.dtype.name)), w.shape[1]
+    cut = in_groups(ordered).reshape(-1, groups.size, n)
     apart = isa.family == "arm" and groups.dtype is DType.INT16
     panels = []
     for block in blocks:

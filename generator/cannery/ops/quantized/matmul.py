@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import operands, require, require_float, require_shape, require_type
 from cannery.ops.numeric import Numeric
+from cannery.ops.quantize.linear import quantised as saturated
 from cannery.ops.quantized.arithmetic import (
+    BYTES,
     F32,
     NARROW,
     Activation,
@@ -24,42 +28,78 @@ from cannery.ops.registry import RefArray, register
 class QuantizedProduct(QuantizedOp):
     """What follows the sums of a product, whichever it is.
 
+        sum = start[N] + the products, in int32
         y = float32(sum) * scale[N] + bias[N]
         y = activation(y), each operator in float32, or, where `by_table`, its table
         y = y * gain, where there is one
 
-    `bound` 0: y is the result, float32. Else round(y) is, of `dtype`, held within +-bound: scale,
-    bias and gain then hold the factor to such numbers.
+    The result is float32: y; or of `dtype`, where there is a `bound`: round(y) held within +-bound,
+    or a `zero` point: saturate(round(y) + zero), as ONNX has it; or, where `dtype` is int32 and
+    there is no scale, the sum. Scale, bias and gain then hold the factor to such numbers.
     """
 
     activation: Activation = ()
     by_table: bool = False
     bound: int = 0
     dtype: DType = DType.INT16
+    zero: int | None = None
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether the sums are the result."""
+        return self.dtype is DType.INT32
+
+    @property
+    def result_dtype(self) -> DType:
+        """The element type of the result."""
+        whole = self.bound or self.zero is not None or self.is_sum
+        return self.dtype if whole else DType.FLOAT32
 
     def result(self, shape: tuple[int, ...]) -> TensorType:
         """The type of an output of such a shape."""
-        return TensorType(shape, self.dtype if self.bound else DType.FLOAT32)
+        return TensorType(shape, self.result_dtype)
 
     def check(
-        self, x: TensorType, w: TensorType, scale: TensorType, bias: TensorType | None,
-        gain: TensorType | None,
+        self, x: TensorType, w: TensorType, scale: TensorType | None, bias: TensorType | None,
+        gain: TensorType | None, start: TensorType | None,
     ) -> None:  # fmt: skip
         """Raises ModelError or UnsupportedError where types or attributes do not go together."""
-        require_type(x.dtype in NARROW and w.dtype is x.dtype, self, f"{x} times {w}")
+        of_x = DType.INT8 if x.dtype is DType.UINT8 else x.dtype
+        known = x.dtype in (*NARROW, DType.UINT8) and w.dtype is of_x
+        require_type(known, self, f"{x} times {w}")
         require_float(self, scale, bias, gain)
         channels = (w.shape[-1],)
-        require_shape(self, "scale", scale, channels)
-        require_shape(self, "bias", bias, channels)
+        for name, type_ in (("scale", scale), ("bias", bias), ("start", start)):
+            require_shape(self, name, type_, channels)
         require_shape(self, "gain", gain, ())
         require(not self.by_table or gain is not None, self, "a table needs a gain")
-        fits = 0 <= self.bound < 2 ** (8 * self.dtype.bytes - 1) and self.dtype in NARROW
-        require(fits, self, f"bound {self.bound} of {self.dtype.value}")
+        require(start is None or start.dtype is DType.INT32, self, f"sums that begin with {start}")
+        self._check_result(scale, bias, gain)
+
+    def _check_result(
+        self, scale: TensorType | None, bias: TensorType | None, gain: TensorType | None
+    ) -> None:
+        require((scale is None) == self.is_sum, self, "sums alone have no scale")
+        if self.is_sum:
+            plain = not (bias or gain or self.activation or self.bound) and self.zero is None
+            require(plain, self, "nothing follows sums")
+        elif self.zero is None:
+            fits = 0 <= self.bound < 2 ** (8 * self.dtype.bytes - 1) and self.dtype in NARROW
+            require(fits, self, f"bound {self.bound} of {self.dtype.value}")
+        else:
+            require(self.dtype in BYTES and not self.bound, self, f"to {self.dtype.value}")
+            info = np.iinfo(self.dtype.value)
+            require(info.min <= self.zero <= info.max, self, f"a zero point of {self.zero}")
 
     def finish(
-        self, sums: Numeric, scale: RefArray, bias: RefArray | None, gain: RefArray | None
-    ) -> RefArray:
-        """What becomes of sums[..., N]."""
+        self, sums: Numeric, scale: RefArray | None, bias: RefArray | None,
+        gain: RefArray | None, start: RefArray | None,
+    ) -> RefArray:  # fmt: skip
+        """What becomes of the products' sums[..., N]."""
+        if start is not None:
+            sums = sums + start
+        if scale is None:
+            return np.asarray(sums.astype(np.int32))
         y: F32 = f32(f32(sums) * f32(scale))
         if bias is not None:
             y = f32(y + f32(bias))
@@ -72,28 +112,33 @@ class QuantizedProduct(QuantizedOp):
                 y = f32(op.reference(y)[0])
         if gain is not None:
             y = f32(y * f32(gain))
+        if self.zero is not None:
+            return saturated(y, np.asarray(self.zero, self.dtype.numpy))
         return quantised(y, self.bound, self.dtype) if self.bound else y
 
 
 @register
 @dataclass(frozen=True)
 class QuantizedMatMul(QuantizedProduct):
-    """x[..., M, K] w[K, N] scale[N] bias[N]? gain? -> y[..., M, N], see `QuantizedProduct`."""
+    """x[...,M,K] w[K,N] scale[N]? bias[N]? gain? start[N]? -> y[...,M,N].
+
+    See `QuantizedProduct`.
+    """
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         """The type of y."""
-        (x, w, scale), (bias, gain) = operands(self, inputs, 3, 2)
-        self.check(x, w, scale, bias, gain)
+        (x, w), (scale, bias, gain, start) = operands(self, inputs, 2, 4)
+        self.check(x, w, scale, bias, gain, start)
         fits = x.rank >= 2 and w.rank == 2 and x.shape[-1] == w.shape[0]
         require(fits, self, f"{x} times {w}")
         return (self.result((*x.shape[:-1], w.shape[1])),)
 
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
         """Sums in int64."""
-        (x, w, scale), (bias, gain) = operands(self, inputs, 3, 2)
-        return (self.finish(integer_product(x, w), scale, bias, gain),)
+        (x, w), (scale, bias, gain, start) = operands(self, inputs, 2, 4)
+        return (self.finish(integer_product(x, w), scale, bias, gain, start),)
 
     def macs(self, inputs: tuple[TensorType | None, ...], outputs: tuple[TensorType, ...]) -> int:
         """One per output element and k."""
-        (x, *_), _ = operands(self, inputs, 3, 2)
+        (x, _), _ = operands(self, inputs, 2, 4)
         return int(outputs[0].elements * x.shape[-1])

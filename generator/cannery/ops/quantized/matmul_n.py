@@ -13,8 +13,9 @@ from cannery.ir.graph import Graph
 from cannery.layouts import Want
 from cannery.ops.matmul import product as products
 from cannery.ops.quantized.finish import make_finish
-from cannery.ops.quantized.groups import TILES, Groups, pack_groups
+from cannery.ops.quantized.groups import TILES, Groups, in_groups, pack_groups
 from cannery.ops.quantized.matmul import QuantizedMatMul
+from cannery.ops.quantized.ways import choose_way
 from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced, nested_pointer
 from cannery.ops.shared.function import describe, parameter_names, signature
@@ -65,7 +66,7 @@ class QuantizedMatMulN(Schedule):
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         k, n, rows = _sizes(graph, step)
-        groups = Groups(graph.types[step.anchor.inputs[0]].dtype)
+        groups = _groups(graph, step, isa)
         blocks = make_blocks(n, params, isa)
         cycles = code = 0.0
         for mr, tiles, _ in balanced(rows, int(params["mr"])):
@@ -86,7 +87,7 @@ class QuantizedMatMulN(Schedule):
         op, anchor = job.step.anchor.op, job.step.anchor
         assert isinstance(op, QuantizedMatMul)
         k, n, _ = _sizes(job.graph, job.step)
-        g = Groups(job.inputs[0].dtype)
+        g = _groups(job.graph, job.step, job.isa)
         a = products.operand(job, anchor.inputs[0], transposed=False, is_b=False)
         b = products.operand(job, anchor.inputs[1], transposed=False, is_b=True)
         nest = products.nest(job, a, b, ())
@@ -94,7 +95,9 @@ class QuantizedMatMulN(Schedule):
         tiles = balanced(nest.rows.extent, int(job.params["mr"]))
         groups, rows = [block.count for block in blocks], [count for _, count, _ in tiles]
         cut = products.Cut.of(job, groups, rows)
-        finish = make_finish(job, op)
+        w = job.graph.constants[anchor.inputs[1]]
+        assert g.way
+        finish = make_finish(job, op, w, g.way.starts(w, g.dtype))
         code = render(
             "ops/quantized/matmul_n.c.j2",
             describe=describe(job),
@@ -105,7 +108,7 @@ class QuantizedMatMulN(Schedule):
             rows_outside=job.params["outside"] == "rows", unroll=int(job.params["unroll"]),
             finish=finish, names=parameter_names(job),
         )  # fmt: skip
-        packed = pack_groups(job.graph.constants[anchor.inputs[1]], blocks, job.isa)
+        packed = pack_groups(w, blocks, job.isa)
         weights = ConstArray(b.pointer, packed, f"weights [block][k / {g.size}][vector][groups]")
         return Kernel(
             code, (weights, *finish.constants), whole=True, units=cut.units, stops=job.rows_stop,
@@ -115,6 +118,12 @@ class QuantizedMatMulN(Schedule):
 def make_blocks(n: int, params: Params, isa: Isa) -> tuple[Block, ...]:
     """Columns cut into blocks of vectors."""
     return gemm.make_blocks(n, isa, int(params["lanes"]), int(params["nr"]), 1)
+
+
+def _groups(graph: Graph, step: Step, isa: Isa) -> Groups:
+    x, w = step.anchor.inputs[:2]
+    dtype = graph.types[x].dtype
+    return Groups(dtype, choose_way(graph, x, in_groups(graph.constants[w]), isa))
 
 
 def _sizes(graph: Graph, step: Step) -> tuple[int, int, int]:

@@ -1,0 +1,130 @@
+"""Floats to bytes and back with one scale and zero point for a tensor: the bits of `linear.py`.
+
+Elements go vector by vector, as far as they lie side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cannery.emit.environment import offset
+from cannery.emit.literals import c_float
+from cannery.ir.graph import Graph
+from cannery.ir.tensor import DType
+from cannery.layouts import Want
+from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
+from cannery.ops.quantized.arithmetic import BYTES
+from cannery.ops.quantized.groups import Groups
+from cannery.ops.shared.axes import Loop, axis_strides, merge_loops, nested_pointer
+from cannery.ops.shared.function import describe, parameter_names, signature
+from cannery.ops.shared.lanes import Vec, vector_runs
+from cannery.schedule.cost import stream_cycles
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+#: Numbers that the words `put_u8` and `put_i8` take.
+LARGEST_PUT = 2.0**30
+
+#: Statements of one vector: its place as ` + 8 + i * 4`, behind the names of the parameters.
+Statements = Callable[[Vec, str], list[str]]
+
+
+@schedule
+@dataclass(frozen=True)
+class QuantizeBytes(Schedule):
+    """See the module's text."""
+
+    id = "quantize.stream"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        if len(step.anchors) != 1 or step.epilogue:
+            return "several nodes"
+        op, types = step.anchor.op, graph.types
+        if not isinstance(op, QuantizeLinear | DequantizeLinear):
+            return "no quantisation"
+        x, *parameters = step.anchor.inputs
+        whole, number = (step.output, x) if isinstance(op, QuantizeLinear) else (x, step.output)
+        if types[whole].dtype not in BYTES or types[number].dtype != DType.FLOAT32:
+            return "not between floats and bytes"
+        known = x not in graph.constants and all(p in graph.constants for p in parameters)
+        single = known and all(types[p].elements == 1 for p in parameters)
+        same = types[x].shape == types[step.output].shape
+        return "" if single and same else "not one constant scale and zero point"
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        return [{}]
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want("nhwc"),)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want("nhwc"),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        return Estimate(stream_cycles(isa, graph.types[step.output].elements, 1.0, 1.0, 8.0))
+
+    def kernel(self, job: Job) -> Kernel:
+        op, (_, scale, zero) = job.step.anchor.op, job.step.anchor.inputs
+        factor, point = job.constant(scale).item(), int(job.graph.constants[zero].item())
+
+        def statements(v: Vec, at: str) -> list[str]:
+            if isinstance(op, DequantizeLinear):
+                value = dequantised(v, f"xr{at}", factor, point, job.inputs[0].dtype)
+                return [v.store(f"yr{at}", value)]
+            quotient = f"{v.t}_div({v.load(f'xr{at}')}, {v.t}_set1({c_float(factor)}))"
+            return [
+                f"{v.t} v = {quotient};",
+                *saturate(v, "v", f"yr{at}", point, job.output.dtype),
+            ]
+
+        return Kernel(streamed(job, statements), whole=True)
+
+
+def streamed(job: Job, statements: Statements) -> str:
+    """The code of a function that walks all its inputs and its output, of the same shape, once.
+
+    Parameters x, x1, y are called xr, x1r, yr in the statements.
+    """
+    type_, layouts = job.type(job.step.output), (*job.inputs, job.output)
+    strides = [axis_strides(type_, layout) for layout in layouts]
+    loops = merge_loops([Loop(d, tuple(s[k] for s in strides)) for k, d in enumerate(type_.shape)])
+    joined = bool(loops) and set(loops[-1].strides) == {1}
+    outer, count = (loops[:-1], loops[-1].extent) if joined else (loops, 1)
+    lines = [f"for (int i{k} = 0; i{k} < {loop.extent}; ++i{k}) {{" for k, loop in enumerate(outer)]
+    for k, (name, layout) in enumerate(zip(parameter_names(job), layouts, strict=True)):
+        const = "const " if k < len(job.inputs) else ""
+        pointer = nested_pointer(name, layout.origin, outer, k)
+        lines.append(f"{const}{layout.dtype.c_name} *{name}r = {pointer};")
+    for v, times in vector_runs(count, job.isa):
+        at = f"{offset(v.start)} + i * {v.lanes}" if times > 1 else offset(v.start)
+        lines.append(f"for (int i = 0; i < {times}; ++i) {{" if times > 1 else "{")
+        lines += [*statements(v, at), "}"]
+    lines += ["}"] * len(outer)
+    body = "\n".join(f"    {line}" for line in lines)
+    return f"{describe(job)}\n{signature(job)}\n{{\n{body}\n}}\n"
+
+
+def dequantised(v: Vec, pointer: str, scale: float, zero: int, dtype: DType) -> str:
+    """C expression of the floats that integers stand for: (x - zero) * scale."""
+    load = f"{v.t}_{Groups.LOADS[dtype]}"
+    loaded = f"{load}({pointer})" if v.full else f"{load}_n({pointer}, {v.valid})"
+    less = f"{v.t}_sub({loaded}, {v.t}_set1({c_float(zero)}))" if zero else loaded
+    return f"{v.t}_mul({less}, {v.t}_set1({c_float(scale)}))"
+
+
+def saturate(v: Vec, name: str, target: str, zero: int, dtype: DType) -> list[str]:
+    """Statements that round the vector `name`, add a zero point and store; NaN is the least."""
+    t, info = v.t, np.iinfo(dtype.value)
+    low, high = (f"{t}_set1({c_float(float(n - zero))})" for n in (info.min, info.max))
+    bounded = f"{t}_select({t}_gt({name}, {low}), {t}_min({name}, {high}), {low})"
+    return [f"{name} = {bounded};", *put(v, name, target, zero, dtype)]
+
+
+def put(v: Vec, name: str, target: str, zero: int, dtype: DType) -> list[str]:
+    """The same where no number is beyond LARGEST_PUT."""
+    word, rest = Groups.PUTS[dtype], "" if v.full else f", {v.valid}"
+    return [f"{v.t}_{word}{'' if v.full else '_n'}({target}, {name}, {zero}{rest});"]

@@ -1,0 +1,86 @@
+"""Elementwise operators between bytes, one pass over dense memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from cannery.emit.literals import c_float
+from cannery.ir.graph import Graph
+from cannery.layouts import Want
+from cannery.ops.quantize.stream import dequantised, saturate, streamed
+from cannery.ops.quantized.elementwise import ByteTable, QuantizedElementwise
+from cannery.ops.shared.lanes import Vec
+from cannery.schedule.cost import stream_cycles
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import (
+    ConstArray,
+    Estimate,
+    Job,
+    Kernel,
+    Params,
+    Schedule,
+    schedule,
+)
+from cannery.target.isa import Isa
+
+
+@schedule
+@dataclass(frozen=True)
+class QuantizedBytes(Schedule):
+    """See the module's text."""
+
+    id = "quantized.bytes"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        op = step.anchor.op
+        alone = len(step.anchors) == 1 and not step.epilogue
+        if not alone or not isinstance(op, QuantizedElementwise | ByteTable):
+            return "not elementwise between bytes"
+        if isinstance(op, ByteTable):
+            x, table = step.anchor.inputs
+            return "" if table in graph.constants and x not in graph.constants else "not a table"
+        return "a constant" if any(i in graph.constants for i in step.anchor.inputs) else ""
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        return [{}]
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return tuple(Want("nhwc") for _ in step.inputs)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want("nhwc"),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        elements = graph.types[step.output].elements
+        if isinstance(step.anchor.op, ByteTable):
+            return Estimate(1.5 * elements)
+        return Estimate(stream_cycles(isa, elements, 2.0, 1.0, 12.0))
+
+    def kernel(self, job: Job) -> Kernel:
+        op = job.step.anchor.op
+        if isinstance(op, QuantizedElementwise):
+            return Kernel(streamed(job, lambda v, at: _pair(job, op, v, at)), whole=True)
+        name = f"{job.symbol}_table"
+        plain = replace(job, isa=replace(job.isa, lanes=(1,)))
+        code = streamed(plain, lambda v, at: [f"*(yr{at}) = {name}[(uint8_t)*(xr{at})];"])
+        table = job.graph.constants[job.step.anchor.inputs[1]]
+        return Kernel(code, (ConstArray(name, table, "by byte"),), whole=True)
+
+
+def _pair(job: Job, op: QuantizedElementwise, v: Vec, at: str) -> list[str]:
+    t, lines = v.t, list[str]()
+    names = ("xr", "xr" if len(job.inputs) == 1 else "x1r")
+    for letter, name, scaled, value in zip(
+        "ab", names, (op.a, op.b), job.step.anchor.inputs, strict=True
+    ):
+        dtype = job.type(value).dtype
+        floats = dequantised(v, name + at, scaled.scale, scaled.zero, dtype)
+        lines.append(f"const {t} {letter} = {floats};")
+    return [
+        *lines,
+        f"{t} v = {op.op.c(t, 'a', 'b')};",
+        *(f"v = {each.c(t, 'v')};" for each in op.activation),
+        f"v = {t}_div(v, {t}_set1({c_float(op.y.scale)}));",
+        *saturate(v, "v", f"yr{at}", op.y.zero, op.dtype),
+    ]

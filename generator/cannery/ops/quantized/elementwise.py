@@ -1,0 +1,86 @@
+"""Elementwise operators between bytes: functions of one by a table, sums and products of two.
+
+What ONNX has as DequantizeLinear, operators, QuantizeLinear, with the same bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cannery.ir.tensor import DType, TensorType
+from cannery.ops.checks import operands, require_shape, require_type
+from cannery.ops.numeric import Numeric
+from cannery.ops.quantize.linear import quantised
+from cannery.ops.quantized.arithmetic import BYTES, F32, Activation, QuantizedOp, f32
+from cannery.ops.registry import Elementwise, RefArray, register
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """What integers q stand for: (q - zero) * scale, with the scale in float32."""
+
+    scale: float
+    zero: int
+
+    def floats(self, q: Numeric) -> F32:
+        """The numbers."""
+        return f32(f32(f32(q) - np.float32(self.zero)) * np.float32(self.scale))
+
+    def integers(self, x: F32, dtype: DType) -> Numeric:
+        """saturate(round(x / scale) + zero)."""
+        with np.errstate(all="ignore"):
+            quotient = f32(x / np.float32(self.scale))
+        return quantised(quotient, np.asarray(self.zero, dtype.numpy))
+
+
+@register
+@dataclass(frozen=True)
+class QuantizedElementwise(QuantizedOp):
+    """a, b of one shape -> activation(op(a, b)) of `dtype`, see `Scaled`.
+
+    `op` and the activations have to be exact in float32 but for one rounding.
+    """
+
+    op: Elementwise
+    a: Scaled
+    b: Scaled
+    y: Scaled
+    dtype: DType
+    activation: Activation = ()
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        """The shape of both."""
+        (a, b), _ = operands(self, inputs, 2)
+        known = {a.dtype, b.dtype, self.dtype} <= set(BYTES)
+        require_type(known, self, f"{a.dtype.value} and {b.dtype.value} to {self.dtype.value}")
+        require_shape(self, "b", b, a.shape)
+        return (TensorType(a.shape, self.dtype),)
+
+    def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
+        """In float32, each operator rounded."""
+        (a, b), _ = operands(self, inputs, 2)
+        (value,) = self.op.reference(self.a.floats(a), self.b.floats(b))
+        value = f32(value)
+        for op in self.activation:
+            value = f32(op.reference(value)[0])
+        return (self.y.integers(f32(value), self.dtype),)
+
+
+@register
+@dataclass(frozen=True)
+class ByteTable(QuantizedOp):
+    """x, table[256] -> the entry of each byte, taken without its sign."""
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        """The shape of x, the type of the table."""
+        (x, table), _ = operands(self, inputs, 2)
+        require_type(x.dtype in BYTES and table.dtype in BYTES, self, f"{x} by {table}")
+        require_shape(self, "table", table, (256,))
+        return (TensorType(x.shape, table.dtype),)
+
+    def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
+        """One entry for each element."""
+        (x, table), _ = operands(self, inputs, 2)
+        return (table[x.view(np.uint8)],)

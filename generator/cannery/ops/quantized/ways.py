@@ -1,0 +1,105 @@
+"""How x86 multiplies bytes: by which instructions, as the weights allow.
+
+`pmaddubsw` multiplies bytes without a sign with bytes that have one, and adds pairs in int16,
+where they saturate. So there are three ways, and words in the vocabulary for each:
+
+    unsigned  dot4u: numbers of the input as they are, or 128 more. Where no pair of weights can
+              leave int16 with the largest input; with VNNI always, which sums in int32
+    signed    dot4: signs of the input move to the weights, for weights from -127 to 127
+    wide      dot4w: both become int16, for all others
+
+Other processors have instructions without such limits: signed. What is added to the input is taken
+off the sums before they begin. All ways compute the same sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannery.ir.graph import Graph
+from cannery.ir.tensor import DType
+from cannery.ops.concat.op import Concat
+from cannery.ops.elementwise import Clip, HardSigmoid, Relu, Sigmoid
+from cannery.ops.movement.op import Identity, Pad, Reshape, Slice, Transpose
+from cannery.ops.quantized.arithmetic import BYTES
+from cannery.ops.quantized.matmul import QuantizedProduct
+from cannery.ops.quantized.max_pool import QuantizedMaxPool
+from cannery.target.isa import Isa
+
+#: What is added to signed numbers so that they have no sign, and the other way round.
+FLIP = 128
+
+_MOVES = (Reshape, Transpose, Identity, Slice, QuantizedMaxPool, Concat)
+
+
+@dataclass(frozen=True)
+class Way:
+    """The word that multiplies and adds, and whether the highest bits of inputs are flipped."""
+
+    dot: str
+    flip: bool = False
+
+    def starts(self, w: NDArray[Any], dtype: DType) -> NDArray[np.int64]:
+        """What sums [N] begin with for weights w[K,N] so that flipping changes nothing."""
+        sums: NDArray[np.int64] = w.astype(np.int64).sum(axis=0)
+        if not self.flip:
+            return np.zeros_like(sums)
+        return sums * (FLIP if dtype is DType.UINT8 else -FLIP)
+
+
+def choose_way(graph: Graph, value: str, w: NDArray[Any], isa: Isa) -> Way:
+    """For an input and the weights w[K,N] as they are packed, K in whole groups."""
+    dtype = graph.types[value].dtype
+    if dtype not in BYTES:
+        return Way("dot")
+    signed = dtype is DType.INT8
+    if isa.family == "x86":
+        low, high = value_range(graph, value)
+        flip = low < 0
+        fits = isa.has("dot4_u8s8") or (
+            isa.has("dot2_s16") and pairs_fit(w, high + FLIP if flip else high)
+        )
+        if fits:
+            return Way("dot4u", flip)
+        if w.size and w.min() == -128:
+            return Way("dot4w", not signed)
+    return Way("dot4", not signed)
+
+
+def pairs_fit(w: NDArray[Any], largest: int) -> bool:
+    """Whether neighbouring products of w[K,N] with inputs from 0 to `largest` add up in int16."""
+    pairs = w.astype(np.int64).reshape(-1, 2, w.shape[-1])
+    up = np.maximum(pairs, 0).sum(axis=1).max(initial=0) * largest
+    down = np.minimum(pairs, 0).sum(axis=1).min(initial=0) * largest
+    info = np.iinfo(np.int16)
+    return bool(up <= info.max and down >= info.min)
+
+
+def value_range(graph: Graph, value: str) -> tuple[int, int]:
+    """Bounds of the integers that a value may hold, by what computes it."""
+    node, info = graph.producer(value), np.iinfo(graph.types[value].dtype.value)
+    if node is None or value in graph.constants:
+        return int(info.min), int(info.max)
+    if isinstance(node.op, _MOVES):
+        found = [value_range(graph, i) for i in node.inputs]
+        return min(low for low, _ in found), max(high for _, high in found)
+    if isinstance(node.op, Pad) and node.op.mode == "constant":
+        low, high = value_range(graph, node.inputs[0])
+        return min(low, int(node.op.value)), max(high, int(node.op.value))
+    bound = int(getattr(node.op, "bound", 0))
+    if not bound:
+        return int(info.min), int(info.max)
+    return (0 if _is_positive(node.op) else -bound), bound
+
+
+def _is_positive(op: object) -> bool:
+    """Whether a product ends with a function that is never negative."""
+    if not isinstance(op, QuantizedProduct) or not op.activation:
+        return False
+    last = op.activation[-1]
+    clipped = isinstance(last, Clip) and last.minimum >= 0
+    return clipped or isinstance(last, Relu | Sigmoid | HardSigmoid)

@@ -1,0 +1,236 @@
+"""Dense layers and convolutions between DequantizeLinear and QuantizeLinear become integer ones.
+
+    DequantizeLinear(x), DequantizeLinear(w), bias -> MatMul or Conv -> activation -> QuantizeLinear
+
+computes  saturate(round(float32(sum (x - zx) (w - zw) + bias) * (sx * sw / sy)) + zy),  all of it
+in float32 but the sum, which is int32: what QLinearConv and QLinearMatMul are. A bias that is not
+stored in units of sx * sw is added to the product instead. Without a QuantizeLinear the results are
+floats, by the scale sx * sw. `ConvInteger`, `MatMulInteger` and what the importer makes of
+QLinearConv and QLinearMatMul become the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannery.ir.graph import Graph, Node
+from cannery.ir.rewrite import Rewriter
+from cannery.ir.tensor import DType
+from cannery.ops.conv.op import Conv
+from cannery.ops.elementwise import Add, Clip, LeakyRelu, Relu
+from cannery.ops.matmul.op import MatMul
+from cannery.ops.movement.op import Pad, Reshape, Transpose
+from cannery.ops.numeric import f64
+from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear, Requantize
+from cannery.ops.quantize.products import ConvInteger, MatMulInteger
+from cannery.ops.quantized.arithmetic import F32, Activation, f32
+from cannery.ops.quantized.elementwise import Scaled
+from cannery.ops.quantized.matmul import QuantizedProduct
+from cannery.ops.registry import Elementwise
+from cannery.passes.eliminate_dead import eliminate_dead
+from cannery.passes.quantised_values import EXACT
+from cannery.quantization.products import Product, Result, made_of
+from cannery.quantization.stored import (
+    integer_bias,
+    known,
+    quantised_to,
+    stored,
+    weights,
+)
+
+#: What a unit of an integer within a network may make of an output, of max|y|.
+UNIT_ERROR = 1 / 64
+
+
+def quantised_layers(graph: Graph) -> Graph:
+    """Each layer once; `Graph.integer_layers` tells which."""
+    rewriter = Rewriter(graph)
+    rewriter.sweep(_layer)
+    rewriter.sweep(_integer_product)
+    made = eliminate_dead(rewriter.finish())
+    layers = tuple(n.name for n in made.nodes if isinstance(n.op, QuantizedProduct))
+    if not layers:
+        return made
+    return replace(made, integer_layers=layers, unit_error=UNIT_ERROR if _rounds(made) else 0.0)
+
+
+def _rounds(graph: Graph) -> bool:
+    """Whether results of float layers become integers."""
+    return any(
+        isinstance(node.op, QuantizeLinear) and not _is_exact(graph, node.inputs[0])
+        for node in graph.nodes
+    )
+
+
+def _is_exact(graph: Graph, value: str) -> bool:
+    """Whether a value has the same bits however it is computed."""
+    node = graph.producer(value)
+    if node is None:
+        return True
+    if not isinstance(node.op, (*EXACT, Transpose, Reshape, Pad, DequantizeLinear)):
+        return False
+    return isinstance(node.op, DequantizeLinear) or _is_exact(graph, node.inputs[0])
+
+
+@dataclass(frozen=True)
+class _Tail:
+    """The nodes behind a product that become part of it, the last one last."""
+
+    nodes: tuple[Node, ...]
+    bias: str
+    activation: Activation
+    quantise: Node | None
+
+
+def _layer(rewriter: Rewriter, node: Node) -> bool:
+    """Whether a layer of floats was replaced."""
+    op = node.op
+    if not isinstance(op, Conv | MatMul) or (isinstance(op, Conv) and op.group != 1):
+        return False
+    if isinstance(op, MatMul) and (op.transpose_a or op.transpose_b):
+        return False
+    x, w = stored(rewriter, node.inputs[0]), weights(rewriter, node.inputs[1])
+    if x is None or w is None:
+        return False
+    own = node.inputs[2] if len(node.inputs) > 2 else ""
+    tail = _tail(rewriter, node, own)
+    scale = f32(np.float32(x.scaled.scale) * w.scale)
+    start, bias = _bias(rewriter, tail.bias, scale)
+    if start is None:
+        return False
+    facts = quantised_to(rewriter, tail.quantise)
+    activation, target = tail.activation, None
+    if facts:
+        dtype, y = facts
+        scale = f32(scale / np.float32(y.scale))
+        bias = None if bias is None else f32(bias / np.float32(y.scale))
+        activation, target = _in_units(activation, y, dtype), (dtype, y.zero)
+    result = Result(scale, bias, activation, target)
+    product = Product(node, x.name, x.scaled.zero, w.integers, start, result)
+    return _replaced(rewriter, product, tail.nodes)
+
+
+def _tail(rewriter: Rewriter, node: Node, bias: str) -> _Tail:
+    """A constant that is added, activations, and a QuantizeLinear."""
+    nodes, activation, value = list[Node](), list[Elementwise](), node.output
+    while (reader := rewriter.single_reader(value)) is not None:
+        if isinstance(reader.op, EXACT):
+            activation.append(reader.op)
+        elif isinstance(reader.op, Add) and not bias and not activation:
+            (other,) = [i for i in reader.inputs if i != value] or ("",)
+            if not _per_channel(rewriter, other, value):
+                break
+            bias = other
+        else:
+            break
+        nodes.append(reader)
+        value = reader.output
+    last = reader if reader is not None and quantised_to(rewriter, reader) else None
+    if last is not None:
+        nodes.append(last)
+    return _Tail(tuple(nodes), bias, tuple(activation), last)
+
+
+def _per_channel(rewriter: Rewriter, value: str, result: str) -> bool:
+    """Whether a value is a constant for each channel of a result."""
+    array = known(rewriter, value) if value else None
+    channels = rewriter.types[result].shape[-1]
+    return array is not None and array.shape[-1:] == (channels,) and array.size == channels
+
+
+def _bias(
+    rewriter: Rewriter, value: str, scale: F32
+) -> tuple[NDArray[np.int64] | None, F32 | None]:
+    """What sums begin with, and what is added behind; the former None if the bias is not known."""
+    none = np.zeros(scale.shape, np.int64)
+    if not value:
+        return none, None
+    integers = integer_bias(rewriter, value, f64(scale))
+    if integers is not None:
+        return integers, None
+    array = known(rewriter, value)
+    if array is None or array.size != scale.size or not np.isfinite(f64(array)).all():
+        return None, None
+    return none, f32(array.reshape(-1))
+
+
+def _in_units(activation: Activation, y: Scaled, dtype: DType) -> Activation:
+    """Activations of numbers in units of the result, but for those that saturation does anyway."""
+    info = np.iinfo(dtype.value)
+    low, high = info.min - y.zero, info.max - y.zero
+    found: list[Elementwise] = []
+    for op in activation:
+        least, most = (0.0, np.inf) if isinstance(op, Relu) else (-np.inf, np.inf)
+        made: Elementwise = op
+        if isinstance(op, Clip):
+            least, most = op.minimum / y.scale, op.maximum / y.scale
+            made = Clip(least, most)
+        if isinstance(op, LeakyRelu) or least > low or most < high:
+            found.append(made)
+    return tuple(found)
+
+
+def _replaced(rewriter: Rewriter, product: Product, tail: tuple[Node, ...]) -> bool:
+    """Whether a product could be made of it; it replaces the node and those behind."""
+    last = tail[-1] if tail else product.node
+    new = made_of(rewriter, product, last.output)
+    if not new:
+        return False
+    for each in (product.node, *tail)[:-1]:
+        rewriter.replace_node(each, [])
+    rewriter.replace_node(last, new)
+    return True
+
+
+def _integer_product(rewriter: Rewriter, node: Node) -> bool:
+    """Whether a product of integers was replaced: with a bias, and made bytes again, if it is."""
+    if not isinstance(node.op, ConvInteger | MatMulInteger):
+        return False
+    if isinstance(node.op, ConvInteger) and node.op.group != 1:
+        return False
+    x, w, *rest = node.inputs
+    integers, zero_x, zero_w = (known(rewriter, i) for i in (w, *rest))
+    if integers is None or zero_x is None or zero_w is None or zero_x.size != 1:
+        return False
+    if x in rewriter.constants or zero_w.size not in (1, integers.shape[-1]):
+        return False
+    # A zero point of each row of a matrix has the same number of elements where it is square.
+    if zero_w.size > 1 and zero_w.shape[-1:] != integers.shape[-1:]:
+        return False
+    wide = integers.astype(np.int64) - zero_w.reshape(-1).astype(np.int64)
+    start: NDArray[np.int64] = np.zeros(integers.shape[-1], np.int64)
+    tail, value = list[Node](), node.output
+    reader = rewriter.single_reader(value)
+    if reader is not None and isinstance(reader.op, Add):
+        (other,) = [i for i in reader.inputs if i != value] or ("",)
+        if _per_channel(rewriter, other, value):
+            bias = known(rewriter, other)
+            assert bias is not None
+            start = bias.reshape(-1).astype(np.int64)
+            tail, value = [reader], reader.output
+            reader = rewriter.single_reader(value)
+    result = _requantised(rewriter, reader) if reader is not None else None
+    if result is not None and reader is not None:
+        tail.append(reader)
+    product = Product(node, x, int(zero_x.item()), wide, start, result)
+    return _replaced(rewriter, product, tuple(tail))
+
+
+def _requantised(rewriter: Rewriter, node: Node) -> Result | None:
+    """What a Requantize makes of sums, if all of it is known."""
+    if not isinstance(node.op, Requantize):
+        return None
+    channels = rewriter.types[node.output].shape[-1]
+    a, b, c, zero = (known(rewriter, i) for i in node.inputs[1:])
+    if a is None or b is None or c is None or zero is None or not zero.size == c.size == 1:
+        return None
+    if a.size != 1 or not (b.size == 1 or b.shape[-1:] == (channels,) == (b.size,)):
+        return None
+    scale = f32(f32(f32(a).reshape(-1) * f32(b).reshape(-1)) / f32(c).reshape(-1))
+    if not np.isfinite(scale).all():
+        return None
+    dtype = rewriter.types[node.output].dtype
+    return Result(np.broadcast_to(scale, (channels,)), None, (), (dtype, int(zero.item())))

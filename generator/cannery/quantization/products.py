@@ -1,0 +1,131 @@
+"""Integer products with zero points, as nodes: proven sums, and padding that holds zero points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannery.ir.graph import Array, Node
+from cannery.ir.rewrite import Rewriter
+from cannery.ir.tensor import DType, TensorType
+from cannery.ops.conv.op import Conv
+from cannery.ops.elementwise import Sub
+from cannery.ops.movement.op import Cast, Pad
+from cannery.ops.quantize.products import ConvInteger
+from cannery.ops.quantized.arithmetic import BYTES, F32, LARGEST_SUM, Activation
+from cannery.ops.quantized.conv import QuantizedConv
+from cannery.ops.quantized.matmul import QuantizedMatMul, QuantizedProduct
+from cannery.ops.registry import Op
+
+#: Axes of the convolutions that have kernels.
+_AXES = 2
+
+
+@dataclass(frozen=True)
+class Result:
+    """What follows sums: scale[N], bias[N]?, activations; type and zero point, None: floats."""
+
+    scale: F32
+    bias: F32 | None
+    activation: Activation
+    target: tuple[DType, int] | None
+
+
+@dataclass(frozen=True)
+class Product:
+    """A node's product: bytes `x` with their zero point, integers w[..., N], what sums begin with.
+
+    Without a result the sums are.
+    """
+
+    node: Node
+    x: str
+    zero: int
+    w: NDArray[np.int64]
+    start: NDArray[np.int64]
+    result: Result | None
+
+
+def made_of(rewriter: Rewriter, product: Product, output: str) -> list[Node]:
+    """Nodes that compute `output`; none where there is no integer layer that would do."""
+    types, op = rewriter.types, product.node.op
+    x, y = types[product.x], types[product.node.output]
+    window = isinstance(op, Conv | ConvInteger)
+    target = product.result.target if product.result else None
+    if x.dtype not in BYTES or not x.elements or not y.elements or not product.w.size:
+        return []
+    if target and target[0] not in BYTES:
+        return []
+    if window and (x.rank != _AXES + 2 or product.w.ndim != _AXES + 2):
+        return []
+    if not window and (x.rank < 2 or x.rank != y.rank or set(product.w.shape[:-2]) - {1}):
+        return []
+    w = product.w if window else product.w.reshape(product.w.shape[-2:])
+    matrix = w.reshape(-1, w.shape[-1])
+    start = product.start - product.zero * matrix.sum(axis=0)
+    largest = np.abs(matrix).sum(axis=0) * 255 + np.abs(start)
+    if np.maximum(largest, np.abs(product.start) + np.abs(matrix).sum(axis=0) * 255).max() > (
+        LARGEST_SUM
+    ):
+        return []
+    return _nodes(rewriter, product, w, start, output)
+
+
+def _nodes(
+    rewriter: Rewriter, product: Product, w: NDArray[Any], start: NDArray[np.int64], output: str
+) -> list[Node]:
+    new, name = list[Node](), product.node.name
+    info = np.iinfo(np.int8)
+    x, zero, dtype = product.x, product.zero, DType.INT8
+    if w.min() < info.min or w.max() > info.max:
+        # Bytes less a zero point that are no bytes any more: both become int16.
+        dtype, start = DType.INT16, product.start
+        x = _add(rewriter, new, Cast(dtype), f"{name}/wide", [x])
+        if zero:
+            constant = rewriter.constant(f"{name}/zero", np.asarray(zero, dtype.numpy))
+            x = _add(rewriter, new, Sub(), f"{name}/less", [x, constant])
+        zero = 0
+    op, pads = _operator(product)
+    if zero and any(map(any, pads)):
+        around = Pad(((0, 0), *pads, (0, 0)), float(zero))
+        x = _add(rewriter, new, around, f"{name}/padded", [x])
+        assert isinstance(op, QuantizedConv)
+        op = replace(op, pads=((0, 0),) * len(pads))
+    inputs = [x, rewriter.constant(f"{name}/{dtype.value}", w.astype(dtype.numpy))]
+    result = product.result
+    following: tuple[tuple[str, Array | None], ...] = (
+        ("scale", result.scale if result else None), ("bias", result.bias if result else None),
+        ("gain", None), ("start", start.astype(np.int32) if start.any() else None),
+    )  # fmt: skip
+    for label, array in following:
+        inputs.append("" if array is None else rewriter.constant(f"{name}/{label}", array))
+    while not inputs[-1]:
+        inputs.pop()
+    new.append(Node(op, name, tuple(inputs), (output,)))
+    return new
+
+
+def _operator(product: Product) -> tuple[QuantizedProduct, tuple[tuple[int, int], ...]]:
+    """The operator, and the padding that it does."""
+    result, op = product.result, product.node.op
+    common: dict[str, Any] = {"dtype": DType.INT32}
+    if result is not None:
+        dtype, zero = result.target or (DType.INT16, None)
+        common = {"activation": result.activation, "dtype": dtype, "zero": zero}
+    if isinstance(op, Conv | ConvInteger):
+        shape: dict[str, Any] = {
+            "strides": op.strides, "pads": op.pads, "dilations": op.dilations,
+        }  # fmt: skip
+        return QuantizedConv(**common, **shape), op.pads
+    return QuantizedMatMul(**common), ()
+
+
+def _add(rewriter: Rewriter, new: list[Node], op: Op, name: str, inputs: list[str]) -> str:
+    """Append a node with one output; returns the output."""
+    (type_,) = op.infer(*(rewriter.types[i] for i in inputs))
+    value = rewriter.value(name, TensorType(type_.shape, type_.dtype))
+    new.append(Node(op, name, tuple(inputs), (value,)))
+    return value

@@ -1,0 +1,207 @@
+"""Quantised networks of ONNX become integer layers, and compute what ONNX defines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cannery.execution.program import network_program
+from cannery.execution.samples import seeded_samples
+from cannery.ir.evaluate import evaluate
+from cannery.ir.graph import Graph
+from cannery.ir.tensor import DType
+from cannery.options import make_options
+from cannery.pipeline import compile_model, import_graph, load_model
+from cannery.target.toolchain import find_toolchain
+from frontends.onnx_models import expected, model, node, write
+from needs import need_runner
+
+Array = NDArray[Any]
+Nodes = tuple[list[Any], dict[str, Any]]
+RNG = np.random.default_rng(11)
+
+
+def quantised(name: str, scale: float, zero: int, dtype: str = "uint8") -> Nodes:
+    """QuantizeLinear and DequantizeLinear of `name`, which becomes `name/q` and `name/dq`."""
+    weights = {f"{name}/s": np.float32(scale), f"{name}/z": np.asarray(zero, dtype)}
+    return [
+        node("QuantizeLinear", [name, *weights], [f"{name}/q"]),
+        node("DequantizeLinear", [f"{name}/q", *weights], [f"{name}/dq"]),
+    ], weights
+
+
+def constant(name: str, values: Array, scale: Any, axis: int = 0) -> Nodes:
+    """Stored integers with symmetric scales as `name`."""
+    weights = {f"{name}/q": values, f"{name}/s": np.asarray(scale, np.float32),
+               f"{name}/z": np.zeros(np.shape(scale), values.dtype)}  # fmt: skip
+    return [node("DequantizeLinear", [*weights], [name], axis=axis)], weights
+
+
+def integers(*shape: int, bits: int = 8) -> Array:
+    top = 2 ** (bits - 1) - 1
+    return RNG.integers(-top, top, shape, np.int8, endpoint=True)
+
+
+def joined(*parts: Nodes) -> Nodes:
+    weights: dict[str, Any] = {}
+    for _, given in parts:
+        weights |= given
+    return [n for nodes, _ in parts for n in nodes], weights
+
+
+def conv(name: str, x: str, ic: int, oc: int, x_scale: float, **attributes: Any) -> Nodes:
+    """A convolution of `x/dq` with a scale for each channel, its bias in units of the products."""
+    scale = RNG.uniform(0.5, 1.5, oc).astype(np.float32) / 300
+    w = constant(f"{name}/w", integers(oc, ic, 3, 3), scale)
+    bias = RNG.integers(-3000, 3000, oc, np.int32)
+    b = constant(f"{name}/b", bias, (np.float32(x_scale) * scale).astype(np.float32))
+    made = node("Conv", [f"{x}/dq", f"{name}/w", f"{name}/b"], [name], **attributes)
+    return joined(w, b, ([made], {}))
+
+
+def camera(dtype: str = "uint8") -> Any:
+    """Convolutions, maxima, a sum, a function, a concatenation, a dense layer; softmax."""
+    low = np.iinfo(dtype).min
+    nodes, weights = joined(
+        quantised("x", 0.02, low + 117, dtype), conv("a", "x", 3, 8, 0.02, pads=[1, 1, 1, 1]),
+        ([node("Relu", ["a"], ["a+"])], {}), quantised("a+", 0.03, low, dtype),
+        ([node("MaxPool", ["a+/dq"], ["m"], kernel_shape=[2, 2], strides=[2, 2])], {}),
+        quantised("m", 0.03, low, dtype), conv("b", "m", 8, 8, 0.03, pads=[1, 1, 1, 1]),
+        quantised("b", 0.05, low + 120, dtype), ([node("Add", ["m/dq", "b/dq"], ["c"])], {}),
+        ([node("Relu", ["c"], ["c+"])], {}), quantised("c+", 0.04, low, dtype),
+        ([node("Sigmoid", ["b/dq"], ["d"])], {}), quantised("d", 1 / 256, low, dtype),
+        ([node("Concat", ["c+/dq", "d/dq"], ["e"], axis=1)], {}),
+        quantised("e", 0.04, low, dtype),
+        ([node("Flatten", ["e/dq"], ["f"])], {}), quantised("f", 0.04, low, dtype),
+        constant("g/w", integers(16 * 12, 5), np.float32(0.004)),
+        ([node("MatMul", ["f/dq", "g/w"], ["g"])], {}),
+        ([node("Softmax", ["g"], ["y"])], {}),
+    )  # fmt: skip
+    return model(nodes, {"x": (1, 3, 6, 8)}, weights=weights, opset=19)
+
+
+def kinds(graph: Graph) -> list[str]:
+    return [n.op.kind for n in graph.nodes]
+
+
+def graphs(folder: Path, proto: Any) -> tuple[Graph, Graph]:
+    """As the model has it, and as it is compiled."""
+    options = make_options(write(folder / "net.onnx", proto), {})
+    return load_model(options), import_graph(options)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_all_layers_are_integers(tmp_path: Path, dtype: str) -> None:
+    proto = camera(dtype)
+    before, graph = graphs(tmp_path, proto)
+    assert not {"Conv", "MatMul", "MaxPool", "Sigmoid", "Add"} & {*kinds(graph)}
+    assert len(graph.integer_layers) == 3
+    assert kinds(graph).count("QuantizeLinear") == 1
+    for sample in seeded_samples(before, 6):
+        (found,), (reference,) = evaluate(graph, sample).values(), evaluate(before, sample).values()
+        assert np.abs(found - reference).max() < 0.02
+        image = {"x": np.moveaxis(sample["x"], -1, 1)}
+        assert np.abs(found - expected(proto, image)[0]).max() < 0.02
+
+
+@pytest.mark.parametrize("isa", ["generic", "ssse3", "avx2", "avx512vnni", "neon64"])
+def test_every_bit_of_a_network(tmp_path: Path, isa: str) -> None:
+    path = write(tmp_path / "net.onnx", without_softmax(camera()))
+    options = make_options(path, {"isa": (isa,)})
+    compiled = compile_model(options)
+    toolchain = find_toolchain(options)
+    runner = need_runner(toolchain)
+    graph = compiled.source.graph
+    samples = seeded_samples(graph, 4)
+    with network_program(compiled.source, compiled.files, toolchain, samples) as program:
+        found = program.run(runner)
+    for sample, outputs in zip(samples, found, strict=True):
+        for name, result in evaluate(graph, sample).items():
+            assert outputs[name].tobytes() == result.astype(np.float32).tobytes()
+    assert b"3 layers compute with the integers of the model" in compiled.files["net.h"]
+
+
+def without_softmax(proto: Any) -> Any:
+    proto.graph.node.pop()
+    proto.graph.output[0].name = "g"
+    return proto
+
+
+def qlinear(weights: Array, zero_w: int) -> Any:
+    """QLinearConv, QLinearMatMul and integer sums, with bytes as inputs and outputs."""
+    w_type = weights.dtype
+    k = {
+        "sx": np.float32(0.02), "zx": np.uint8(119), "sw": np.float32(0.004),
+        "zw": np.asarray(zero_w, w_type), "sy": np.float32(0.06), "zy": np.int8(-11),
+        "w": weights, "bias": RNG.integers(-2000, 2000, len(weights), np.int32),
+        "v": integers(6, 7), "sv": RNG.uniform(0.001, 0.004, 7).astype(np.float32),
+        "zv": np.zeros(7, np.int8), "st": np.float32(0.11), "zt": np.uint8(100),
+    }  # fmt: skip
+    nodes = [
+        node("QLinearConv", ["x", "sx", "zx", "w", "sw", "zw", "sy", "zy", "bias"], ["c"],
+             pads=[1, 1, 1, 1], strides=[2, 1]),
+        node("QLinearMatMul", ["c", "sy", "zy", "v", "sv", "zv", "st", "zt"], ["y"]),
+        node("ConvInteger", ["x", "w", "zx", "zw"], ["s"]),
+        node("MatMulInteger", ["c", "v", "zy"], ["t"]),
+    ]  # fmt: skip
+    return model(nodes, {"x": (1, 3, 7, 6)}, ("y", "s", "t"), k, dtype=2)
+
+
+WEIGHTS = {
+    "signed": (lambda: integers(4, 3, 3, 3), 0),
+    "lowest": (lambda: RNG.integers(-128, -100, (4, 3, 3, 3), np.int8), -3),
+    "unsigned": (lambda: RNG.integers(0, 255, (4, 3, 3, 3), np.uint8, endpoint=True), 128),
+    "wide": (lambda: RNG.integers(0, 255, (4, 3, 3, 3), np.uint8, endpoint=True), 90),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+@pytest.mark.parametrize("isa", ["avx2", "neon64dot"])
+def test_qlinear_operators_are_exact(tmp_path: Path, name: str, isa: str) -> None:
+    make, zero = WEIGHTS[name]
+    path = write(tmp_path / "net.onnx", qlinear(make(), zero))
+    options = make_options(path, {"isa": (isa,)})
+    compiled = compile_model(options)
+    toolchain, before = find_toolchain(options), load_model(options)
+    runner = need_runner(toolchain)
+    graph = compiled.source.graph
+    assert not {"ConvInteger", "MatMulInteger", "Requantize"} & {*kinds(graph)}
+    samples = seeded_samples(graph, 4)
+    with network_program(compiled.source, compiled.files, toolchain, samples) as program:
+        found = program.run(runner)
+    for sample, outputs in zip(samples, found, strict=True):
+        for output, result in evaluate(before, sample).items():
+            assert np.array_equal(outputs[output], result)
+
+
+def test_what_is_not_known_stays(tmp_path: Path) -> None:
+    """Weights that are computed when the network runs; a scale for each row."""
+    nodes, weights = joined(
+        quantised("x", 0.1, 3), quantised("w", 0.1, 3),
+        ([node("MatMul", ["x/dq", "w/dq"], ["y"])], {}),
+    )  # fmt: skip
+    proto = model(nodes, {"x": (4, 5), "w": (5, 3)}, weights=weights)
+    _, graph = graphs(tmp_path, proto)
+    assert kinds(graph).count("MatMul") == 1
+    assert not graph.integer_layers
+    rows = {"a": integers(3, 4), "za": np.array([1, 2, 3], np.int8), "b": integers(4, 5)}
+    proto = model([node("MatMulInteger", ["a", "b", "za"], ["y"])], {"a": (3, 4)}, dtype=3,
+                  weights={k: v for k, v in rows.items() if k != "a"})  # fmt: skip
+    _, graph = graphs(tmp_path, proto)
+    assert "MatMulInteger" in kinds(graph)
+
+
+def test_large_biases_stay_floats(tmp_path: Path) -> None:
+    """Sums that might leave int32 are not made of integers."""
+    nodes, weights = joined(
+        quantised("x", 0.1, 3), constant("w", integers(5, 3), np.float32(0.01)),
+        constant("b", np.full(3, 2**31 - 5, np.int32), np.float32(0.1) * np.float32(0.01)),
+        ([node("Gemm", ["x/dq", "w", "b"], ["y"])], {}),
+    )  # fmt: skip
+    _, graph = graphs(tmp_path, model(nodes, {"x": (4, 5)}, weights=weights))
+    assert not graph.integer_layers
+    assert graph.types[graph.outputs[0]].dtype is DType.FLOAT32
