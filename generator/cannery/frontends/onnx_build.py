@@ -261,7 +261,7 @@ class _Importer:
             follow(self, node, inputs, Place(where, depth))
             return
         scope = Scope(self._state, node, inputs)
-        known = folded(scope)
+        known = folded(scope) if node.domain in STANDARD else None
         if known is not None:
             self._count(known)
             scope.check_all_read()
