@@ -453,3 +453,12 @@ def test_weights_of_other_float_types(tmp_path: Path, dtype: Any) -> None:
     (weights,) = graph.constants.values()
     assert weights.dtype == np.float32
     assert np.array_equal(weights, w.astype(np.float32))
+
+
+def test_slices_that_begin_before_the_first_element(tmp_path: Path) -> None:
+    """Backwards: ONNX bounds where they begin by the first element, numpy by none."""
+    bounds = {"a": [-9], "b": [-(2**31)], "c": [0], "d": [-1]}
+    proto = model([node("Slice", ["x", *"abcd"], ["y"])], {"x": [4]}, weights=bounds)
+    graph = load(tmp_path, proto)
+    (y,) = evaluate(graph, {"x": np.arange(4.0)}).values()
+    assert y.tolist() == [0.0]

@@ -10,10 +10,10 @@ from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Relu
 from cannery.target.targets import find_target
 from cannery.tune import defaults
-from cannery.tune.defaults import Defaults
+from cannery.tune.defaults import Defaults, estimated_options
 from cannery.tune.plan import make_units
 from cannery.tune.recheck import network_error
-from ops.cases import Net
+from ops.cases import Net, all_cases
 
 SAME = Conv((1, 1), ((1, 1), (1, 1)), (1, 1))
 SSSE3 = find_target("ssse3").isa
@@ -56,3 +56,14 @@ def test_the_error_of_a_network_is_that_of_its_inexact_steps() -> None:
     assert 1e-7 < network_error(graph, chosen) < 2e-5
     exact = Defaults(graph, units, SSSE3, nhwc.ORDER, 0.0).plan()
     assert network_error(graph, [(units[k].step, choice) for k, choice in exact.picks]) == 0.0
+
+
+def test_every_case_can_be_estimated() -> None:
+    """Also what has nothing to multiply in some places, such as gaps of transposed convolutions."""
+    for case in all_cases():
+        graph = case.make()
+        with case.caches():
+            for unit in make_units(graph):
+                options = estimated_options(graph, unit.step, SSSE3, inexact=True)
+                assert options or unit.step.parts, case.name
+                assert all(0.0 <= option.cost < float("inf") for option in options)

@@ -85,6 +85,8 @@ def tile_cycles(
     update waits for spilled sums.
     """
     macs = rows * vectors
+    if not k:
+        return 0.0
     arithmetic = macs * mac_instructions(isa) + work
     needed = macs + (vectors if rows > 1 else 1) + 1 + early  # used once: loaded one by one
     late = needed > isa.registers

@@ -73,6 +73,8 @@ def bounds_of_slices(scope: Scope, shape: tuple[int, ...]) -> tuple[tuple[int, i
 
 
 def _resolved(start: int, end: int, step: int, size: int) -> tuple[int, int, int]:
+    if step < 0 and start < -size:  # unlike numpy, where nothing is before the first element
+        start = -size
     start, end, step = slice(start, end, step).indices(size)
     count = len(range(start, end, step))
     if step > 0:
