@@ -273,7 +273,7 @@ SPECS: tuple[Spec, ...] = (
     Spec("locked", _FLAG, "Fail where the tuning record has no usable entry."),
     Spec("io_layout", _ONE, "Order of image tensors at the interface: model, nhwc or nchw.",
          _io_layout, "ORDER"),
-    Spec("io_type", _ONE, "Floats at the interface: model, or raw: as a quantised network's integers.",
+    Spec("io_type", _ONE, "Floats at the interface: model, or raw: a quantised network's integers.",
          _io_type, "TYPE"),
     Spec("max_error", _ONE, "Bound of max|y - ref| / max|ref| per output (default: 1e-4).",
          _positive, "E"),
