@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cannery.execution.program import network_program
 from cannery.execution.samples import seeded_samples
 from cannery.ir.evaluate import evaluate
-from cannery.ir.graph import Graph
+from cannery.ir.graph import Graph, Scale
 from cannery.ir.tensor import DType
 from cannery.options import make_options
 from cannery.pipeline import compile_model, import_graph, load_model
@@ -176,6 +176,19 @@ def test_qlinear_operators_are_exact(tmp_path: Path, name: str, isa: str) -> Non
     for sample, outputs in zip(samples, found, strict=True):
         for output, result in evaluate(before, sample).items():
             assert np.array_equal(outputs[output], result)
+
+
+def test_integers_at_the_interface(tmp_path: Path) -> None:
+    """An input that begins with QuantizeLinear, and what bytes of a model mean."""
+    path = write(tmp_path / "net.onnx", without_softmax(camera()))
+    graph = import_graph(make_options(path, {"io_type": "raw"}))
+    assert graph.types["x"].dtype is DType.UINT8
+    assert "QuantizeLinear" not in kinds(graph)
+    assert graph.scales["x"] == Scale(float(np.float32(0.02)), 117)
+    path = write(tmp_path / "bytes.onnx", qlinear(integers(4, 3, 3, 3), 0))
+    graph = import_graph(make_options(path, {}))
+    assert graph.scales["y"] == Scale(float(np.float32(0.11)), 100)
+    assert graph.scales["x"] == Scale(float(np.float32(0.02)), 119)
 
 
 def test_what_is_not_known_stays(tmp_path: Path) -> None:

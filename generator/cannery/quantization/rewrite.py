@@ -62,11 +62,15 @@ class Integers:
 
 @dataclass
 class Quantizer:
-    """The state of a rewriting; `integers` are the values that exist as such."""
+    """The state of a rewriting; `integers` are the values that exist as such.
+
+    `raw`: inputs are quantised before they are moved, and outputs are floats made of integers.
+    """
 
     graph: Graph
     seen: Observed
     dtype: DType
+    raw: bool = False
     rewriter: Rewriter = field(init=False)
     integers: dict[str, Integers] = field(default_factory=dict)
     layers: list[str] = field(default_factory=list)
@@ -86,6 +90,8 @@ class Quantizer:
                 self.dense(node)
             elif self.is_softmax(node):
                 self.rewriter.update(node, op=QuantizedSoftmax())
+        if self.raw:
+            self.round_outputs()
         return self.rewriter.finish()
 
     # ---- what can be done ----
@@ -157,9 +163,10 @@ class Quantizer:
         for name in moved:
             moved += [n.output for n in self.graph.consumers(name) if isinstance(n.op, MOVES)]
         readers = list(self.readers(value))
-        free = not any(name in self.graph.outputs for name in moved)
-        dense = (n.outputs[0] in self._fused and n.inputs[0] == v for n, v in readers)
-        return free and bool(readers) and all(dense)
+        dense = all(n.outputs[0] in self._fused and n.inputs[0] == v for n, v in readers)
+        if any(name in self.graph.outputs for name in moved):
+            return self.raw and value in self.graph.outputs and dense
+        return bool(readers) and dense
 
     def products(self, value: str) -> list[Numeric]:
         """The weights that a value is multiplied with."""
@@ -176,8 +183,9 @@ class Quantizer:
 
     def bound_of(self, value: str) -> tuple[int, float]:
         """The bound of a value that dense layers read, and its unit."""
-        spread = self.spread(value)
-        bound = choose_bound(self.products(value), spread, self.dtype)
+        spread, products = self.spread(value), self.products(value)
+        largest = int(np.iinfo(self.dtype.value).max)
+        bound = choose_bound(products, spread, self.dtype) if products else largest
         return bound, spread.largest / bound
 
     def as_integers(self, value: str, new: list[Node]) -> Integers:
@@ -187,7 +195,8 @@ class Quantizer:
         producer = self.graph.producer(value)
         if producer is not None and isinstance(producer.op, MOVES):
             source = producer.inputs[0]
-            if self.origin(source) in self.integers:
+            origin = self.origin(source)
+            if origin in self.integers or (self.raw and origin in self.graph.inputs):
                 inner = self.as_integers(source, new)
                 name = self.add(producer.op, f"{value}/{self.dtype.value}", [inner.name], new)
                 self.integers[value] = replace(inner, name=name)
@@ -198,6 +207,21 @@ class Quantizer:
         name = self.add(op, f"{value}/{self.dtype.value}", [value, factor], new)
         self.integers[value] = Integers(name, bound, unit)
         return self.integers[value]
+
+    def round_outputs(self) -> None:
+        """Outputs that layers compute as floats become integers, and floats again."""
+        for value in self.graph.outputs:
+            node = self.rewriter.producer(value)
+            known = value in self.integers or value not in self.seen.spreads
+            if node is None or known or len(node.outputs) > 1:
+                continue
+            floats = self.rewriter.value(f"{value}/exact", self.rewriter.types[value])
+            new = [replace(node, outputs=(floats,))]
+            bound, unit = self.bound_of(value)
+            factor = self.scalar(f"{value}/factor", 1.0 / unit)
+            name = self.add(Quantize(bound, self.dtype), f"{value}/raw", [floats, factor], new)
+            self.floats(Integers(name, bound, unit), value, new)
+            self.rewriter.replace_node(node, new)
 
     def origin(self, value: str) -> str:
         """Where a value comes from, before it was moved."""
