@@ -91,6 +91,10 @@ TRAPS: dict[str, tuple[list[Any], dict[str, Any], dict[str, Any], str]] = {
         [node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], auto_pad="SAME_LOWER", strides=[0, 0])],
         IMAGE, {}, "strides .* must be positive",
     ),
+    "steps in space": (
+        [node("Conv", ["x", "w"], ["y"], strides=[0, 1, 1])], {"x": [1, 2, 4, 4, 4]},
+        {"w": np.ones((2, 2, 2, 2, 2), np.float32)}, "strides .* must be positive",
+    ),
     "gather": (
         [node("GatherND", ["x", "i"], ["y"])], {"x": [4, 4]}, {"i": _i64(1, 9)}, "indices 9 to 9",
     ),
