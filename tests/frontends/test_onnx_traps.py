@@ -101,6 +101,7 @@ TRAPS: dict[str, tuple[list[Any], dict[str, Any], dict[str, Any], str]] = {
     "filled": (
         [node("ConstantOfShape", ["s"], ["y"])], {}, {"s": np.float32([3.5])}, "no list of integers"
     ),
+    "grown": ([node("ConstantOfShape", ["s"], ["y"])], {}, {"s": _i64(2**25)}, "too large"),
     "empty": ([node("Relu", ["x"], ["y"])], {"x": [0, 2**62, 2**62]}, {}, "more than 2"),
     "overwritten": (
         [node("Abs", ["x"], ["w"]), node("Neg", ["w"], ["y"])], {"x": [1]},
