@@ -99,6 +99,26 @@ def camera() -> Model:
     )  # fmt: skip
 
 
+def separable() -> Model:
+    """A depthwise convolution, 1x1 behind it, a maximum, a dense layer."""
+    rng = np.random.default_rng(6)
+
+    def conv(kind: str, name: str, w: tuple[int, ...], outputs: int, **config: Any) -> LayerSpec:
+        key = "depthwise_kernel" if kind == "DepthwiseConv2D" else "kernel"
+        values = {key: rng.standard_normal(w).astype(np.float32) / 3,
+                  "bias": rng.standard_normal(outputs).astype(np.float32)}  # fmt: skip
+        shared = {"kernel_size": list(w[:2]), "activation": "relu", **config}
+        return LayerSpec(kind, name, (), shared, values)
+
+    return chain(
+        image("x", 9, 8, 3), conv("Conv2D", "one", (3, 3, 3, 6), 6, filters=6),
+        conv("DepthwiseConv2D", "two", (3, 3, 6, 1), 6, padding="same"),
+        conv("Conv2D", "three", (1, 1, 6, 8), 8, filters=8),
+        LayerSpec("MaxPooling2D", "pool", (), {"pool_size": [2, 2]}, {}),
+        LayerSpec("Flatten", "flat", (), {}, {}), dense("scores", 72, 5, "linear"),
+    )  # fmt: skip
+
+
 def write(folder: Path, model: Model, samples: int = 6, scale: float = 1.0) -> tuple[Path, Path]:
     """The model and samples for it."""
     file = write_h5(folder / "net.h5", model)
@@ -125,6 +145,9 @@ def test_values_between_integer_layers_are_never_floats(tmp_path: Path) -> None:
     assert not {"DequantizeLinear", "Relu", "MatMul", "Lstm", "Gru", "Softmax"} & {*kinds(graph)}
     dense_net = import_graph(make_options(*_given(tmp_path, layers())))
     assert set(kinds(dense_net)) == {"Quantize", "QuantizedMatMul"}
+    bytes_net = import_graph(make_options(*_given(tmp_path, separable(), "int8")))
+    assert kinds(bytes_net).count("QuantizedConv") == 3
+    assert not {"Conv", "MaxPool", "DequantizeLinear"} & {*kinds(bytes_net)}
     image_net = import_graph(make_options(*_given(tmp_path, camera())))
     assert kinds(image_net).count("QuantizedConv") == 2
     assert not {"Conv", "MatMul", "DequantizeLinear", "Relu", "Sigmoid"} & {*kinds(image_net)}
@@ -141,6 +164,7 @@ def _given(folder: Path, model: Model, dtype: str = "int16") -> tuple[Path, dict
         *((sequences, "int16", isa) for isa in ISAS),
         *((layers, "int8", isa) for isa in ("ssse3", "avx512vnni", "neon64dot")),
         *((camera, "int16", isa) for isa in ("generic", "avx2")),
+        *((separable, "int8", isa) for isa in ("avx2", "neon64")),
     ],
 )
 def test_every_bit_is_that_of_the_reference(
@@ -161,7 +185,7 @@ def test_every_bit_is_that_of_the_reference(
 
 
 @pytest.mark.parametrize(("dtype", "most"), [("int16", 2e-3), ("int8", 0.2)])
-@pytest.mark.parametrize("make", [sequences, layers, camera])
+@pytest.mark.parametrize("make", [sequences, layers, camera, separable])
 def test_loss(tmp_path: Path, make: Any, dtype: str, most: float) -> None:
     graph = import_graph(make_options(*_given(tmp_path, make(), dtype)))
     assert graph.quantization is not None
