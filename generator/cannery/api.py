@@ -42,11 +42,16 @@ Array = NDArray[np.generic]
 
 @dataclass(frozen=True)
 class Port:
-    """An input or output: its name in the model, shape as it lies in memory, and element type."""
+    """An input or output: its name in the model, shape as it lies in memory, and element type.
+
+    Where integers stand for other numbers, these are scale * (q - zero_point); else scale is 0.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
+    scale: float = 0.0
+    zero_point: int = 0
 
 
 class Net:
@@ -206,7 +211,8 @@ def _pointer(array: Array) -> ctypes.c_void_p:
 
 
 def _port(tensor: Tensor) -> Port:
-    return Port(tensor.source, tensor.dims, tensor.type.dtype.numpy)
+    scale = tensor.scale.scale if tensor.scale else 0.0
+    return Port(tensor.source, tensor.dims, tensor.type.dtype.numpy, scale, tensor.zero_point)
 
 
 def _array(tensor: Tensor, given: ArrayLike) -> Array:

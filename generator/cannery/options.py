@@ -21,6 +21,8 @@ from cannery.names import check_model_name, check_tensor_name, make_identifier
 
 #: Orders of image tensors at the interface; `model` is the order of the model file.
 IO_LAYOUTS = ("model", "nhwc", "nchw")
+#: Element types at the interface; `model` as the model has them, `raw` those of the computation.
+IO_TYPES = ("model", "raw")
 #: Samples that are computed together at most: beyond, nothing is gained.
 MAX_MANY = 256
 _INPUT_DTYPES = (DType.FLOAT32, DType.UINT8)
@@ -36,7 +38,8 @@ class Options:
     the C identifier before every symbol. `tuning` is a record or a folder of records (None: beside
     the model); `locked` makes an entry missing there an error. `max_error` bounds
     max|y - ref| / max|ref| per output. `dims` fixes dimensions that the model leaves open,
-    `io_layout` is the order of image tensors at the interface.
+    `io_layout` is the order of image tensors at the interface; `io_type` "raw" makes its floats the
+    integers that a quantised network computes with.
     `input_dtype`, by tensor: a uint8 input is read as `scale * value + offset`. `input_view` names
     the inputs that are regions of larger images, read by strides. `many` is the largest number of
     samples that `<name>_run_many` computes together. `parallel` adds functions that run on several
@@ -57,6 +60,7 @@ class Options:
     locked: bool = False
     max_error: float = 1e-4
     io_layout: str = "model"
+    io_type: str = "model"
     batch: int = 1
     dims: Mapping[str, int] = field(default_factory=dict)
     input_dtype: Mapping[str, DType] = field(default_factory=dict)
@@ -89,7 +93,8 @@ class Options:
     @property
     def form(self) -> str:
         """What tells the network's tuning record from that of its float form; empty for that."""
-        return self.quantize.value if self.quantize else ""
+        words = [self.quantize.value] if self.quantize else []
+        return "-".join([*words, *(["raw"] if self.io_type == "raw" else [])])
 
 
 class Kind(Enum):
@@ -212,6 +217,12 @@ def _io_layout(text: str) -> str:
     return text
 
 
+def _io_type(text: str) -> str:
+    if text not in IO_TYPES:
+        raise OptionError(f"unknown type {text!r}", cure=f"one of: {', '.join(IO_TYPES)}")
+    return text
+
+
 def _quantize(text: str) -> DType:
     known = {d.value: d for d in QUANTIZED}
     if text not in known:
@@ -262,6 +273,8 @@ SPECS: tuple[Spec, ...] = (
     Spec("locked", _FLAG, "Fail where the tuning record has no usable entry."),
     Spec("io_layout", _ONE, "Order of image tensors at the interface: model, nhwc or nchw.",
          _io_layout, "ORDER"),
+    Spec("io_type", _ONE, "Floats at the interface: model, or raw: a quantised network's integers.",
+         _io_type, "TYPE"),
     Spec("max_error", _ONE, "Bound of max|y - ref| / max|ref| per output (default: 1e-4).",
          _positive, "E"),
     Spec("batch", _ONE, "Samples per run (default: 1).", _count, "N"),

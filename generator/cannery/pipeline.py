@@ -22,6 +22,7 @@ from cannery.layouts import nhwc, planar
 from cannery.options import Options
 from cannery.passes import run_passes
 from cannery.quantization.quantize import quantize
+from cannery.quantization.raw import raw_interface, with_scales
 from cannery.schedule.assign import MODEL_ORDER, assign
 from cannery.schedule.cores import Cores
 from cannery.schedule.printer import format_program, format_steps, format_workspace
@@ -64,21 +65,26 @@ def load_model(options: Options) -> Graph:
 
 def import_graph(options: Options, dump: Dump | None = None) -> Graph:
     """The model's graph, simplified. Raises ModelError or UnsupportedError."""
-    graph = load_model(options)
+    graph = with_scales(load_model(options))
     if dump:
         dump("import", format_graph(graph, weights=True))
     graph = with_times(run_passes(graph, dump))
     if options.quantize and options.calibration:
-        graph = quantize(graph, options.quantize, options.calibration, options.max_loss)
+        raw = options.io_type == "raw"
+        graph = quantize(graph, options.quantize, options.calibration, options.max_loss, raw=raw)
         if dump:
             dump("quantize", format_graph(graph, weights=True))
+    if options.io_type == "raw":
+        graph = raw_interface(graph)
+        verify(graph, after="raw")
     return graph
 
 
 def judge_graph(options: Options) -> Graph:
     """What the generated network has to compute: the model, or the integers that it became."""
     graph = import_graph(options)
-    return graph if graph.quantization or graph.integer_layers else load_model(options)
+    integer = graph.quantization or graph.integer_layers or options.io_type == "raw"
+    return graph if integer else load_model(options)
 
 
 def _import_options(options: Options) -> ImportOptions:

@@ -64,6 +64,13 @@ CASES = {
         node("Reshape", ["c", "t"], ["d"]), _conv("d"),
         s=(1, 2, 2, 2, 6, 6), t=(1, 2, 12, 12), v=floats(2, 2, 3, 3),
     )),
+    "instances along another axis": (1, model(
+        [
+            node("Transpose", ["x"], ["a"], perm=[3, 2, 0, 1]),
+            node("InstanceNormalization", ["a", "g", "h"], ["y"]),
+        ],
+        {"x": [2, 4, 5, 3]}, weights={"g": floats(5), "h": floats(5, seed=1)},
+    )),
     "classes of pixels": (0, _behind_conv(node("ArgMax", ["a"], ["y"], axis=1, keepdims=0))),
     "some channels": (0, _behind_conv(
         node("Gather", ["a", "s"], ["b"], axis=1), _conv("b"), s=(3, 0, 2), v=floats(2, 3, 3, 3)

@@ -91,6 +91,10 @@ TRAPS: dict[str, tuple[list[Any], dict[str, Any], dict[str, Any], str]] = {
         [node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], auto_pad="SAME_LOWER", strides=[0, 0])],
         IMAGE, {}, "strides .* must be positive",
     ),
+    "steps in space": (
+        [node("Conv", ["x", "w"], ["y"], strides=[0, 1, 1])], {"x": [1, 2, 4, 4, 4]},
+        {"w": np.ones((2, 2, 2, 2, 2), np.float32)}, "strides .* must be positive",
+    ),
     "gather": (
         [node("GatherND", ["x", "i"], ["y"])], {"x": [4, 4]}, {"i": _i64(1, 9)}, "indices 9 to 9",
     ),
@@ -101,6 +105,11 @@ TRAPS: dict[str, tuple[list[Any], dict[str, Any], dict[str, Any], str]] = {
     "filled": (
         [node("ConstantOfShape", ["s"], ["y"])], {}, {"s": np.float32([3.5])}, "no list of integers"
     ),
+    "padding": (
+        [node("MaxPool", ["x"], ["y"], kernel_shape=[1, 3], pads=[2**31 - 1, 0, 0, 2])], IMAGE, {},
+        "wholly in the padding",
+    ),
+    "grown": ([node("ConstantOfShape", ["s"], ["y"])], {}, {"s": _i64(2**25)}, "too large"),
     "empty": ([node("Relu", ["x"], ["y"])], {"x": [0, 2**62, 2**62]}, {}, "more than 2"),
     "overwritten": (
         [node("Abs", ["x"], ["w"]), node("Neg", ["w"], ["y"])], {"x": [1]},

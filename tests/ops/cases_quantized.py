@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.ops.elementwise import Add, HardSigmoid, Mul, Relu, Sigmoid, Tanh
+from cannery.ops.movement.op import Pad
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.quantized.arithmetic import LARGEST_SUM
 from cannery.ops.quantized.conv import QuantizedConv
@@ -23,6 +24,7 @@ from cannery.ops.quantized.scale import Quantize
 from cannery.ops.quantized.softmax import QuantizedSoftmax
 from cannery.ops.quantized.table import make_table
 from cannery.ops.registry import Op
+from cannery.ops.window import Pads
 from ops.cases import Net, add_case, case
 
 INT32, INT16, INT8, UINT8 = DType.INT32, DType.INT16, DType.INT8, DType.UINT8
@@ -294,3 +296,42 @@ add_case("quantized_max_pool_plain", partial(
 add_case("quantized_max_pool_borders", partial(
     max_pool, UINT8, kernel=(3, 3), strides=(2, 1), pads=((1, 1), (1, 2)), dilations=(1, 2),
 ), tolerance=0.0)  # fmt: skip
+
+
+def depthwise(
+    of_x: DType, shape: tuple[int, ...], kernel: tuple[int, int], **attributes: Any
+) -> Graph:
+    """Each channel by itself, to bytes, floats or sums."""
+    net = Net(7)
+    x = net.input("x", shape, of_x)
+    n = shape[-1]
+    w = net.rng.integers(-128, 127, (*kernel, 1, n), np.int8, endpoint=True)
+    inputs = [x, net.constant("w", w), "", "", ""]
+    if attributes.get("dtype") is not INT32:
+        inputs[2] = net.constant("scale", net.rng.uniform(0.2, 2.0, n) / 1e3)
+        inputs[3] = net.constant("bias", net.rng.standard_normal(n))
+    start = net.constant("start", net.rng.integers(-5000, 5000, n, np.int32))
+    op = QuantizedConv(depthwise=True, **attributes)
+    return net.graph(net.node(op, [*inputs, start]))
+
+
+DEPTHWISE: dict[str, Any] = {
+    "same": (UINT8, (1, 7, 9, 21), (3, 3), {"pads": ONE, "dtype": UINT8, "zero": 7}),
+    "strides": (INT8, (2, 8, 9, 8), (3, 2), {"strides": (2, 2), "dtype": INT8, "zero": -3}),
+    "sums": (INT8, (1, 6, 8, 5), (2, 3), {"dilations": (2, 1), "dtype": INT32}),
+    "floats": (UINT8, (1, 6, 5, 17), (5, 5), {"pads": ((2, 2), (2, 2)), "activation": (Relu(),)}),
+}  # fmt: skip
+
+for _name, (_dtype, _shape, _kernel, _attributes) in DEPTHWISE.items():
+    add_case(f"quantized_depthwise_{_name}",
+             partial(depthwise, _dtype, _shape, _kernel, **_attributes), tolerance=0.0)  # fmt: skip
+
+
+def padded(dtype: DType, pads: Pads, value: float) -> Graph:
+    """A constant around two images."""
+    net = Net(1)
+    return net.graph(net.node(Pad(pads, value), [net.input("x", (2, 4, 5, 3), dtype)]))
+
+
+add_case("pad_bytes", partial(padded, UINT8, ((0, 0), (1, 2), (2, 1), (0, 0)), 117.0))
+add_case("pad_bytes_below", partial(padded, INT8, ((0, 0), (0, 1), (0, 0), (0, 0)), -7.0))

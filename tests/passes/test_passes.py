@@ -122,6 +122,23 @@ def test_scales_fold_into_a_matrix_product_on_both_sides(transpose_b: bool) -> N
     assert kinds(simplified(net.graph())) == ["MatMul"]
 
 
+@pytest.mark.parametrize("pad", [0, 1])
+def test_divisions_fold_into_a_convolution_on_both_sides(pad: int) -> None:
+    net = Net(1, 6, 6, 3)
+    net.then(Sub(), net.weight(3)).then(Div(), net.builder.constant("d", np.float32([3, 5, 7])))
+    net.then(conv(pad=pad), net.weight(3, 3, 3, 4))
+    net.then(Div(), net.builder.constant("e", np.float32([0.3])))
+    assert kinds(simplified(net.graph())) == (["Add"] if pad else []) + ["Conv"]
+
+
+def test_a_division_by_zero_is_not_folded_away() -> None:
+    net = Net(1, 6, 6, 3)
+    net.then(conv(), net.weight(3, 3, 3, 2)).then(
+        Div(), net.builder.constant("d", np.float32([0.0]))
+    )
+    assert kinds(run_passes(net.graph())) == ["Conv", "Div"]
+
+
 def test_a_value_with_two_readers_is_not_folded_away() -> None:
     net = Net(1, 6, 6, 4)
     net.then(conv(), net.weight(1, 1, 4, 4), name="first")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cannery.execution.program import network_program
 from cannery.execution.samples import seeded_samples
 from cannery.ir.evaluate import evaluate
-from cannery.ir.graph import Graph
+from cannery.ir.graph import Graph, Scale
 from cannery.ir.tensor import DType
 from cannery.options import make_options
 from cannery.pipeline import compile_model, import_graph, load_model
@@ -108,9 +108,33 @@ def test_all_layers_are_integers(tmp_path: Path, dtype: str) -> None:
         assert np.abs(found - expected(proto, image)[0]).max() < 0.02
 
 
+def separable(dtype: str = "uint8") -> Any:
+    """A depthwise convolution whose padding is not 0, one that is strided, 1x1 behind them."""
+    scale = RNG.uniform(0.5, 1.5, 6).astype(np.float32) / 300
+    low = np.iinfo(dtype).min
+    nodes, weights = joined(
+        quantised("x", 0.02, low + 99, dtype), constant("d/w", integers(6, 1, 3, 3), scale),
+        constant("d/b", RNG.integers(-3000, 3000, 6, np.int32), np.float32(0.02) * scale),
+        ([node("Conv", ["x/dq", "d/w", "d/b"], ["d"], group=6, pads=[1, 0, 1, 2])], {}),
+        ([node("Clip", ["d", "", "six"], ["d+"])], {"six": np.float32(6.0)}),
+        quantised("d+", 6 / 255, low, dtype),
+        constant("e/w", integers(6, 1, 3, 3), np.float32(0.004)),
+        ([node("Conv", ["d+/dq", "e/w"], ["e"], group=6, strides=[2, 2])], {}),
+        quantised("e", 0.05, low + 130, dtype),
+        constant("f/w", integers(9, 6, 1, 1), np.float32(0.003)),
+        ([node("Conv", ["e/dq", "f/w"], ["y"])], {}),
+    )  # fmt: skip
+    return model(nodes, {"x": (1, 6, 7, 9)}, weights=weights, opset=19)
+
+
+def plain() -> Any:
+    return without_softmax(camera())
+
+
+@pytest.mark.parametrize("make", [plain, separable])
 @pytest.mark.parametrize("isa", ["generic", "ssse3", "avx2", "avx512vnni", "neon64"])
-def test_every_bit_of_a_network(tmp_path: Path, isa: str) -> None:
-    path = write(tmp_path / "net.onnx", without_softmax(camera()))
+def test_every_bit_of_a_network(tmp_path: Path, make: Any, isa: str) -> None:
+    path = write(tmp_path / "net.onnx", make())
     options = make_options(path, {"isa": (isa,)})
     compiled = compile_model(options)
     toolchain = find_toolchain(options)
@@ -176,6 +200,32 @@ def test_qlinear_operators_are_exact(tmp_path: Path, name: str, isa: str) -> Non
     for sample, outputs in zip(samples, found, strict=True):
         for output, result in evaluate(before, sample).items():
             assert np.array_equal(outputs[output], result)
+
+
+def test_integers_at_the_interface(tmp_path: Path) -> None:
+    """An input that begins with QuantizeLinear, and what bytes of a model mean."""
+    path = write(tmp_path / "net.onnx", without_softmax(camera()))
+    graph = import_graph(make_options(path, {"io_type": "raw"}))
+    assert graph.types["x"].dtype is DType.UINT8
+    assert "QuantizeLinear" not in kinds(graph)
+    assert graph.scales["x"] == Scale(float(np.float32(0.02)), 117)
+    path = write(tmp_path / "bytes.onnx", qlinear(integers(4, 3, 3, 3), 0))
+    graph = import_graph(make_options(path, {}))
+    assert graph.scales["y"] == Scale(float(np.float32(0.11)), 100)
+    assert graph.scales["x"] == Scale(float(np.float32(0.02)), 119)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_depthwise_layers_are_integers(tmp_path: Path, dtype: str) -> None:
+    proto = separable(dtype)
+    before, graph = graphs(tmp_path, proto)
+    assert not {"Conv", "DequantizeLinear"} & {*kinds(graph)}
+    assert len(graph.integer_layers) == 3
+    for sample in seeded_samples(before, 6):
+        (found,), (reference,) = evaluate(graph, sample).values(), evaluate(before, sample).values()
+        assert np.abs(found - reference).max() < 0.1 * np.abs(reference).max() / 8
+        (judged,) = expected(proto, {"x": np.moveaxis(sample["x"], -1, 1)})
+        assert np.abs(np.moveaxis(found, -1, 1) - judged).max() < 0.1 * np.abs(judged).max() / 8
 
 
 def test_what_is_not_known_stays(tmp_path: Path) -> None:

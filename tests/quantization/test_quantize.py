@@ -17,7 +17,7 @@ from cannery.execution.program import network_program
 from cannery.execution.samples import read_samples
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
-from cannery.ir.tensor import DType
+from cannery.ir.tensor import DType, TensorType
 from cannery.ops.quantized.arithmetic import LARGEST_SUM, integer_product
 from cannery.options import make_options
 from cannery.pipeline import compile_model, import_graph
@@ -99,6 +99,26 @@ def camera() -> Model:
     )  # fmt: skip
 
 
+def separable() -> Model:
+    """A depthwise convolution, 1x1 behind it, a maximum, a dense layer."""
+    rng = np.random.default_rng(6)
+
+    def conv(kind: str, name: str, w: tuple[int, ...], outputs: int, **config: Any) -> LayerSpec:
+        key = "depthwise_kernel" if kind == "DepthwiseConv2D" else "kernel"
+        values = {key: rng.standard_normal(w).astype(np.float32) / 3,
+                  "bias": rng.standard_normal(outputs).astype(np.float32)}  # fmt: skip
+        shared = {"kernel_size": list(w[:2]), "activation": "relu", **config}
+        return LayerSpec(kind, name, (), shared, values)
+
+    return chain(
+        image("x", 9, 8, 3), conv("Conv2D", "one", (3, 3, 3, 6), 6, filters=6),
+        conv("DepthwiseConv2D", "two", (3, 3, 6, 1), 6, padding="same"),
+        conv("Conv2D", "three", (1, 1, 6, 8), 8, filters=8),
+        LayerSpec("MaxPooling2D", "pool", (), {"pool_size": [2, 2]}, {}),
+        LayerSpec("Flatten", "flat", (), {}, {}), dense("scores", 72, 5, "linear"),
+    )  # fmt: skip
+
+
 def write(folder: Path, model: Model, samples: int = 6, scale: float = 1.0) -> tuple[Path, Path]:
     """The model and samples for it."""
     file = write_h5(folder / "net.h5", model)
@@ -125,6 +145,9 @@ def test_values_between_integer_layers_are_never_floats(tmp_path: Path) -> None:
     assert not {"DequantizeLinear", "Relu", "MatMul", "Lstm", "Gru", "Softmax"} & {*kinds(graph)}
     dense_net = import_graph(make_options(*_given(tmp_path, layers())))
     assert set(kinds(dense_net)) == {"Quantize", "QuantizedMatMul"}
+    bytes_net = import_graph(make_options(*_given(tmp_path, separable(), "int8")))
+    assert kinds(bytes_net).count("QuantizedConv") == 3
+    assert not {"Conv", "MaxPool", "DequantizeLinear"} & {*kinds(bytes_net)}
     image_net = import_graph(make_options(*_given(tmp_path, camera())))
     assert kinds(image_net).count("QuantizedConv") == 2
     assert not {"Conv", "MatMul", "DequantizeLinear", "Relu", "Sigmoid"} & {*kinds(image_net)}
@@ -141,6 +164,7 @@ def _given(folder: Path, model: Model, dtype: str = "int16") -> tuple[Path, dict
         *((sequences, "int16", isa) for isa in ISAS),
         *((layers, "int8", isa) for isa in ("ssse3", "avx512vnni", "neon64dot")),
         *((camera, "int16", isa) for isa in ("generic", "avx2")),
+        *((separable, "int8", isa) for isa in ("avx2", "neon64")),
     ],
 )
 def test_every_bit_is_that_of_the_reference(
@@ -161,7 +185,7 @@ def test_every_bit_is_that_of_the_reference(
 
 
 @pytest.mark.parametrize(("dtype", "most"), [("int16", 2e-3), ("int8", 0.2)])
-@pytest.mark.parametrize("make", [sequences, layers, camera])
+@pytest.mark.parametrize("make", [sequences, layers, camera, separable])
 def test_loss(tmp_path: Path, make: Any, dtype: str, most: float) -> None:
     graph = import_graph(make_options(*_given(tmp_path, make(), dtype)))
     assert graph.quantization is not None
@@ -262,6 +286,61 @@ def test_bad_samples(tmp_path: Path, name: str) -> None:
     np.savez(calibration, **arrays)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=message):
         import_graph(make_options(file, raw(calibration)))
+
+
+@pytest.mark.parametrize(
+    ("make", "dtype", "isa"),
+    [(sequences, "int16", "avx2"), (layers, "int8", "ssse3"), (camera, "int8", "neon64")],
+)
+def test_integers_at_the_interface(tmp_path: Path, make: Any, dtype: str, isa: str) -> None:
+    """Every bit, also of inputs beyond the bound, and within a unit of the network with floats."""
+    file, calibration = write(tmp_path, make())
+    options = make_options(file, raw(calibration, dtype, isa=(isa,), io_type="raw"))
+    compiled = compile_model(options)
+    (image,), (scores,) = compiled.source.inputs, compiled.source.outputs
+    assert image.type.dtype.value == scores.type.dtype.value == dtype
+    assert image.scale and scores.scale
+    assert "Quantize" not in kinds(compiled.source.graph)[:2]
+    toolchain = find_toolchain(options)
+    runner = need_runner(toolchain)
+    (sample, *_) = read_samples(calibration, {"x": TensorType(image.type.shape)})
+    floats = np.asarray(sample["x"], np.float64) / image.scale.scale
+    info = np.iinfo(dtype)
+    inside = np.clip(np.rint(floats), -info.max, info.max).astype(dtype)
+    beyond = np.random.default_rng(0).choice([info.min, info.max], image.type.shape).astype(dtype)
+    samples = [{"x": inside}, {"x": beyond}]
+    with network_program(compiled.source, compiled.files, toolchain, samples) as program:
+        found = program.run(runner)
+    for given, outputs in zip(samples, found, strict=True):
+        for name, expected in evaluate(compiled.source.graph, given).items():
+            assert outputs[name].tobytes() == expected.tobytes()
+    usual = evaluate(import_graph(make_options(file, raw(calibration, dtype))), sample)
+    units = np.asarray(usual[scores.source], np.float64) / scores.scale.scale
+    assert np.abs(units - found[0][scores.source].astype(np.float64)).max() <= 0.5001
+
+
+def test_the_meaning_of_integers_is_told(tmp_path: Path) -> None:
+    file, calibration = write(tmp_path, layers())
+    compiled = compile_model(
+        make_options(file, raw(calibration, "int8", isa=("generic",), io_type="raw"))
+    )
+    header = compiled.files["net.h"].decode()
+    (x,) = compiled.source.inputs
+    assert x.scale
+    assert f"#define NET_X_SCALE {x.scale_c}\n#define NET_X_ZERO_POINT 0\n" in header
+    assert "void net_run(const int8_t *x, int8_t *last);" in header
+    manifest = json.loads(compiled.files["net.json"])
+    assert manifest["inputs"][0]["scale"] == x.scale.scale
+    net = cannery.load(file, isa="generic", **raw(calibration, "int8", io_type="raw"))
+    assert (net.inputs[0].scale, net.inputs[0].zero_point) == (x.scale.scale, 0)
+
+
+def test_floats_have_no_integers(tmp_path: Path) -> None:
+    file, _ = write(tmp_path, layers())
+    with pytest.raises(OptionError, match="no input or output"):
+        import_graph(make_options(file, {"io_type": "raw"}))
+    with pytest.raises(OptionError, match="one of: model, raw"):
+        make_options(file, {"io_type": "int3"})
 
 
 def test_bad_options(tmp_path: Path) -> None:

@@ -206,6 +206,7 @@ def _tensor(tensor: Tensor) -> dict[str, Any]:
         "tensor": tensor.source,
         "shape": list(tensor.dims),
         "dtype": tensor.type.dtype.value,
+        **({"scale": tensor.scale.scale, "zero_point": tensor.zero_point} if tensor.scale else {}),
     }
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from cannery.emit.literals import c_float
 from cannery.errors import OptionError
-from cannery.ir.graph import Graph
+from cannery.ir.graph import Graph, Scale
 from cannery.ir.tensor import TensorType
 from cannery.layouts import nhwc, planar
 from cannery.names import make_identifier
@@ -28,6 +29,7 @@ class Tensor:
     type: TensorType
     order: str = nhwc.ORDER
     view: bool = False
+    scale: Scale | None = None
 
     @property
     def pixel_stride(self) -> str:
@@ -80,6 +82,16 @@ class Tensor:
     def macro(self) -> str:
         return self.name.upper()
 
+    @property
+    def scale_c(self) -> str:
+        """The scale as C, 0 where there is none."""
+        return c_float(self.scale.scale) if self.scale else "0.0f"
+
+    @property
+    def zero_point(self) -> int:
+        """The zero point, 0 where there is none."""
+        return self.scale.zero_point if self.scale else 0
+
 
 #: What generated functions call their other parameters and variables.
 _PARAMETERS = ("workspace", "state", "pool", "length", "lengths", "n", ITEM)
@@ -97,7 +109,8 @@ def interface(
     def tensor(value: str) -> Tensor:
         name = rename.get(value) or _own_name(graph, value)
         order, view = interface_order(graph, value, io_order), value in views
-        made, k = Tensor(name, value, graph.types[value], order, view), 1
+        made = Tensor(name, value, graph.types[value], order, view, graph.scales.get(value))
+        k = 1
         while taken & {made.name, *made.strides}:
             k += 1
             made = replace(made, name=f"{name}_{k}")

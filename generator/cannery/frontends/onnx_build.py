@@ -9,7 +9,13 @@ from dataclasses import replace
 from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedError
 from cannery.frontends.interface import check_input_dtypes, declare_input, finish
 from cannery.frontends.onnx_control import CONTROL, Place, follow
-from cannery.frontends.onnx_fold import MAX_BYTES, foldable, folded
+from cannery.frontends.onnx_fold import (
+    MAX_BYTES,
+    MAX_BYTES_EACH,
+    MAX_BYTES_SMALL,
+    foldable,
+    folded,
+)
 from cannery.frontends.onnx_functions import (
     MAX_DEPTH,
     MAX_INLINED,
@@ -255,7 +261,7 @@ class _Importer:
             follow(self, node, inputs, Place(where, depth))
             return
         scope = Scope(self._state, node, inputs)
-        known = folded(scope)
+        known = folded(scope) if node.domain in STANDARD else None
         if known is not None:
             self._count(known)
             scope.check_all_read()
@@ -315,7 +321,9 @@ class _Importer:
     def _count(self, known: Constant) -> None:
         """Add up the sizes of what was folded; ModelError if they could fill the memory."""
         self._folded += known.array.nbytes
-        if self._folded > MAX_BYTES:
+        stored = self._model.size + sum(file.stat().st_size for file in self._model.files)
+        limit = min(max(MAX_BYTES_SMALL, MAX_BYTES_EACH * stored), MAX_BYTES)
+        if self._folded > limit:
             raise ModelError("tensors computed from constants are too large, all together")
 
     def _store(self, node: OnnxNode, results: Sequence[Value]) -> None:

@@ -20,8 +20,9 @@ from cannery.frontends.onnx_ops.values import Constant
 
 #: A folded tensor may have this many elements, so that a small file cannot fill the memory.
 _MAX_ELEMENTS = 2**26
-#: Bytes of all folded tensors of a model.
-MAX_BYTES = 2**29
+#: Bytes of all folded tensors of a small model, of a large one per byte of it, and of any. Weights
+#: that are stored as bytes and become floats are such tensors, too.
+MAX_BYTES_SMALL, MAX_BYTES_EACH, MAX_BYTES = 2**26, 8, 2**29
 
 _Array = NDArray[Any]
 _Fold = Callable[[Scope, Sequence[_Array]], _Array]

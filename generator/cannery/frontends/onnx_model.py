@@ -98,10 +98,11 @@ class OnnxInput:
 class OnnxModel:
     """A model. `weights` are the initializers, decoded when called.
 
-    `files` grows by the files that are read on the way.
+    `files` grows by the files that are read on the way; `size` is that of the first in bytes.
     """
 
     name: str
+    size: int
     opsets: Mapping[str, int]
     nodes: tuple[OnnxNode, ...]
     inputs: tuple[OnnxInput, ...]
@@ -144,7 +145,7 @@ def read_onnx(path: Path) -> OnnxModel:
         raise ModelError(f"damaged ONNX file: {str(error) or type(error).__name__:.80}") from None
     if not proto.HasField("graph") or not proto.opset_import:
         raise ModelError("damaged ONNX file: it holds no graph", cure="save the model again")
-    return _Decoder(onnx, path.parent).model(proto)
+    return _Decoder(onnx, path.parent).model(proto, len(data))
 
 
 class _Decoder:
@@ -156,7 +157,7 @@ class _Decoder:
         self._files: set[Path] = set()
         self._external = 0
 
-    def model(self, proto: Any) -> OnnxModel:
+    def model(self, proto: Any, size: int) -> OnnxModel:
         graph = proto.graph
         opsets = {("" if o.domain in STANDARD else o.domain): o.version for o in proto.opset_import}
         weights: dict[str, Callable[[], Array]] = {}
@@ -168,6 +169,7 @@ class _Decoder:
             weights[sparse.values.name] = _refuse_sparse
         return OnnxModel(
             name=graph.name or "model",
+            size=size,
             opsets=opsets,
             nodes=tuple(map(self._node, graph.node)),
             inputs=tuple(self._input(i) for i in graph.input if i.name not in weights),

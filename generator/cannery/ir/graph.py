@@ -7,7 +7,7 @@ Channels are last (NHWC) everywhere. Operators are instances of the frozen datac
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -69,6 +69,14 @@ class Length:
 
 
 @dataclass(frozen=True)
+class Scale:
+    """What integers q of an input or output stand for: scale * (q - zero_point)."""
+
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True)
 class Quantization:
     """What became of a network whose layers were quantised.
 
@@ -98,7 +106,8 @@ class Graph:
     outputs, in their order. `length`: if its sequences need not have all of their steps.
     `quantization`: if layers were made integer. `integer_layers` are those that the model itself
     has as integers; where results of float layers become integers of the model, a last bit may
-    decide about a unit, and outputs may be off by `unit_error` of max|y|.
+    decide about a unit, and outputs may be off by `unit_error` of max|y|. `scales`: of inputs and
+    outputs that are integers which stand for other numbers.
     """
 
     name: str
@@ -114,10 +123,12 @@ class Graph:
     quantization: Quantization | None = None
     integer_layers: tuple[str, ...] = ()
     unit_error: float = 0.0
+    scales: Mapping[str, Scale] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", MappingProxyType(dict(self.types)))
         object.__setattr__(self, "constants", MappingProxyType(dict(self.constants)))
+        object.__setattr__(self, "scales", MappingProxyType(dict(self.scales)))
 
     def producer(self, value: str) -> Node | None:
         """The node that computes `value`; None for inputs and constants."""

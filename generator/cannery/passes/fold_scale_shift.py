@@ -1,9 +1,9 @@
 """Folds scales and shifts by constants into the weights of a neighbour.
 
 Behind a convolution or matrix product always; before one, a scale always, and a shift where no
-zero padding lies between (padding zeros would have to become -shift). What cannot be folded, for
-instance behind an activation, becomes a stage of an epilogue later. All products and sums are
-computed in float64, in index order, and rounded once.
+zero padding lies between (padding zeros would have to become -shift). A division is a scale here.
+What cannot be folded, for instance behind an activation, becomes a stage of an epilogue later. All
+products and sums are computed in float64, in index order, and rounded once.
 """
 
 from __future__ import annotations
@@ -33,11 +33,15 @@ def fold_scale_shift(graph: Graph) -> Graph:
 
 
 def per_channel(rewriter: Rewriter, node: Node) -> tuple[str, F64] | None:
-    """(other operand, constant per channel) of a Mul or Add by a scalar or per-channel constant."""
+    """(other operand, constant per channel) of a node by a scalar or per-channel constant.
+
+    The node is a Mul or Add, or a Div by the constant.
+    """
     if len(node.inputs) != 2:
         return None
     type_ = rewriter.types[node.output]
-    for value, constant in (node.inputs, node.inputs[::-1]):
+    orders = (node.inputs, node.inputs[::-1])
+    for value, constant in orders[:1] if isinstance(node.op, Div) else orders:
         array = rewriter.constants.get(constant)
         if array is None or value in rewriter.constants or array.dtype != np.float32:
             continue
@@ -47,6 +51,19 @@ def per_channel(rewriter: Rewriter, node: Node) -> tuple[str, F64] | None:
             flat = array.astype(np.float64).reshape(-1)
             return value, np.broadcast_to(flat, (type_.shape[-1],))
     return None
+
+
+def _scale_or_shift(rewriter: Rewriter, node: Node) -> tuple[str, F64] | None:
+    """(value, factor or summand per channel) of what may go into weights."""
+    if not isinstance(node.op, (Mul, Add, Div)):
+        return None
+    found = per_channel(rewriter, node)
+    if found is None or not isinstance(node.op, Div):
+        return found
+    value, c = found
+    if not bool(np.all(np.abs(c) >= np.finfo(np.float32).tiny)):
+        return None
+    return value, 1.0 / c
 
 
 def _normalise(rewriter: Rewriter, node: Node) -> bool:
@@ -92,7 +109,7 @@ def _merge(rewriter: Rewriter, node: Node) -> bool:
 
 def _backward(rewriter: Rewriter, node: Node) -> bool:
     """A scale or shift behind a convolution or matrix product goes into its weights and bias."""
-    found = per_channel(rewriter, node) if isinstance(node.op, (Mul, Add)) else None
+    found = _scale_or_shift(rewriter, node)
     if found is None:
         return False
     value, c = found
@@ -102,7 +119,7 @@ def _backward(rewriter: Rewriter, node: Node) -> bool:
     if not _has_constant_weights(rewriter, producer):
         return False
     weight, bias = _weights(rewriter, producer)
-    if isinstance(node.op, Mul):
+    if not isinstance(node.op, Add):
         weight, bias = weight * _along_outputs(producer, weight, c), bias * c
     else:
         bias = bias + c
@@ -123,7 +140,7 @@ def _take_over(rewriter: Rewriter, node: Node, value: str) -> None:
 
 def _forward(rewriter: Rewriter, node: Node) -> bool:
     """A scale (or, without padding, a shift) before a convolution or product goes into it."""
-    found = per_channel(rewriter, node) if isinstance(node.op, (Mul, Add)) else None
+    found = _scale_or_shift(rewriter, node)
     if found is None:
         return False
     value, c = found
@@ -136,7 +153,7 @@ def _forward(rewriter: Rewriter, node: Node) -> bool:
         return False
     weight, bias = _weights(rewriter, reader)
     factor = _along_inputs(reader, weight, c)
-    if isinstance(node.op, Mul):
+    if not isinstance(node.op, Add):
         weight = weight * factor
     elif _padded(reader):
         return False

@@ -88,7 +88,7 @@ class _Tail:
 def _layer(rewriter: Rewriter, node: Node) -> bool:
     """Whether a layer of floats was replaced."""
     op = node.op
-    if not isinstance(op, Conv | MatMul) or (isinstance(op, Conv) and op.group != 1):
+    if not isinstance(op, Conv | MatMul):
         return False
     if isinstance(op, MatMul) and (op.transpose_a or op.transpose_b):
         return False
@@ -188,8 +188,6 @@ def _replaced(rewriter: Rewriter, product: Product, tail: tuple[Node, ...]) -> b
 def _integer_product(rewriter: Rewriter, node: Node) -> bool:
     """Whether a product of integers was replaced: with a bias, and made bytes again, if it is."""
     if not isinstance(node.op, ConvInteger | MatMulInteger):
-        return False
-    if isinstance(node.op, ConvInteger) and node.op.group != 1:
         return False
     x, w, *rest = node.inputs
     integers, zero_x, zero_w = (known(rewriter, i) for i in (w, *rest))

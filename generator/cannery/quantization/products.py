@@ -20,6 +20,9 @@ from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.matmul import QuantizedMatMul, QuantizedProduct
 from cannery.ops.registry import Op
 
+#: Whole numbers up to here are exact in float32, with which depthwise convolutions compute.
+EXACT = 2**24
+
 #: Axes of the convolutions that have kernels.
 _AXES = 2
 
@@ -51,27 +54,41 @@ class Product:
 
 def made_of(rewriter: Rewriter, product: Product, output: str) -> list[Node]:
     """Nodes that compute `output`; none where there is no integer layer that would do."""
-    types, op = rewriter.types, product.node.op
-    x, y = types[product.x], types[product.node.output]
-    window = isinstance(op, Conv | ConvInteger)
+    x, y = (rewriter.types[name] for name in (product.x, product.node.output))
     target = product.result.target if product.result else None
     if x.dtype not in BYTES or not x.elements or not y.elements or not product.w.size:
         return []
-    if target and target[0] not in BYTES:
+    if (target and target[0] not in BYTES) or not _fits(product, x, y):
         return []
-    if window and (x.rank != _AXES + 2 or product.w.ndim != _AXES + 2):
-        return []
-    if not window and (x.rank < 2 or x.rank != y.rank or set(product.w.shape[:-2]) - {1}):
-        return []
-    w = product.w if window else product.w.reshape(product.w.shape[-2:])
+    w = product.w if _is_window(product) else product.w.reshape(product.w.shape[-2:])
     matrix = w.reshape(-1, w.shape[-1])
     start = product.start - product.zero * matrix.sum(axis=0)
-    largest = np.abs(matrix).sum(axis=0) * 255 + np.abs(start)
-    if np.maximum(largest, np.abs(product.start) + np.abs(matrix).sum(axis=0) * 255).max() > (
-        LARGEST_SUM
-    ):
+    spread = np.abs(matrix).sum(axis=0) * 255
+    largest = spread + np.maximum(np.abs(start), np.abs(product.start))
+    if largest.max() > (EXACT if _groups(product) > 1 else LARGEST_SUM):
         return []
     return _nodes(rewriter, product, w, start, output)
+
+
+def _is_window(product: Product) -> bool:
+    return isinstance(product.node.op, Conv | ConvInteger)
+
+
+def _groups(product: Product) -> int:
+    op = product.node.op
+    return op.group if isinstance(op, Conv | ConvInteger) else 1
+
+
+def _fits(product: Product, x: TensorType, y: TensorType) -> bool:
+    """Whether there are kernels for such shapes."""
+    w = product.w
+    if not _is_window(product):
+        return x.rank >= 2 and x.rank == y.rank and not set(w.shape[:-2]) - {1}
+    if x.rank != _AXES + 2 or w.ndim != _AXES + 2:
+        return False
+    info = np.iinfo(np.int8)
+    alone = _groups(product) == x.shape[-1] == w.shape[-1]
+    return _groups(product) == 1 or bool(alone and info.min <= w.min() and w.max() <= info.max)
 
 
 def _nodes(
@@ -118,6 +135,7 @@ def _operator(product: Product) -> tuple[QuantizedProduct, tuple[tuple[int, int]
     if isinstance(op, Conv | ConvInteger):
         shape: dict[str, Any] = {
             "strides": op.strides, "pads": op.pads, "dilations": op.dilations,
+            "depthwise": op.group != 1,
         }  # fmt: skip
         return QuantizedConv(**common, **shape), op.pads
     return QuantizedMatMul(**common), ()

@@ -18,14 +18,18 @@ from cannery.quantization.calibration import observe
 from cannery.quantization.rewrite import Quantizer
 
 
-def quantize(graph: Graph, dtype: DType, calibration: Path, max_loss: float) -> Graph:
+def quantize(
+    graph: Graph, dtype: DType, calibration: Path, max_loss: float, *, raw: bool = False
+) -> Graph:
     """The graph with integer layers; `Graph.quantization` tells what that costs and saves.
+
+    `raw`: inputs are quantised before they are moved, and outputs are floats made of integers.
 
     Raises OptionError for samples that do not fit, where no layer can be quantised, and where an
     output of any sample is farther off than `max_loss`, relative to the largest of all samples.
     """
     seen = observe(graph, calibration)
-    quantizer = Quantizer(graph, seen, dtype)
+    quantizer = Quantizer(graph, seen, dtype, raw)
     made = eliminate_dead(quantizer.run())
     verify(made, after="quantize")
     if not quantizer.layers:

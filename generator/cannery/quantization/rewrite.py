@@ -20,6 +20,7 @@ from cannery.ir.tensor import DType, TensorType
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Clip, LeakyRelu, Mul, Relu
 from cannery.ops.matmul.op import MatMul
+from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Identity, Reshape, Transpose
 from cannery.ops.numeric import F64, Numeric, f64
 from cannery.ops.quantize.linear import DequantizeLinear
@@ -28,6 +29,7 @@ from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.gru import QuantizedGru
 from cannery.ops.quantized.lstm import QuantizedLstm
 from cannery.ops.quantized.matmul import QuantizedMatMul, QuantizedProduct
+from cannery.ops.quantized.max_pool import QuantizedMaxPool
 from cannery.ops.quantized.scale import Quantize
 from cannery.ops.quantized.softmax import QuantizedSoftmax
 from cannery.ops.quantized.table import Table, make_table
@@ -36,6 +38,7 @@ from cannery.ops.recurrent.op import Gru, Lstm
 from cannery.ops.registry import Elementwise, Op
 from cannery.ops.softmax.op import Softmax
 from cannery.quantization.calibration import Observed, Spread
+from cannery.quantization.products import EXACT as EXACT_SUM
 from cannery.quantization.steps import choose_bound, choose_state_bound, round_weights
 
 #: Terms of the longest sum: longer ones would leave too few bits to each.
@@ -62,11 +65,15 @@ class Integers:
 
 @dataclass
 class Quantizer:
-    """The state of a rewriting; `integers` are the values that exist as such."""
+    """The state of a rewriting; `integers` are the values that exist as such.
+
+    `raw`: inputs are quantised before they are moved, and outputs are floats made of integers.
+    """
 
     graph: Graph
     seen: Observed
     dtype: DType
+    raw: bool = False
     rewriter: Rewriter = field(init=False)
     integers: dict[str, Integers] = field(default_factory=dict)
     layers: list[str] = field(default_factory=list)
@@ -86,6 +93,8 @@ class Quantizer:
                 self.dense(node)
             elif self.is_softmax(node):
                 self.rewriter.update(node, op=QuantizedSoftmax())
+        if self.raw:
+            self.round_outputs()
         return self.rewriter.finish()
 
     # ---- what can be done ----
@@ -96,7 +105,7 @@ class Quantizer:
         if isinstance(op, MatMul):
             if op.transpose_a:
                 return False
-        elif not isinstance(op, Conv) or op.group != 1 or len(op.strides) != 2:
+        elif not isinstance(op, Conv) or len(op.strides) != 2 or not self.has_kernel(node):
             return False
         x, w, *bias = node.inputs
         constants, types = self.graph.constants, self.graph.types
@@ -111,6 +120,14 @@ class Quantizer:
             and spread is not None and bool(np.isfinite(spread.largest))
             and min(shape) > 0 and terms <= MOST_TERMS
         )  # fmt: skip
+
+    def has_kernel(self, node: Node) -> bool:
+        """Whether a convolution is in one group, or has one channel in each and bytes."""
+        assert isinstance(node.op, Conv)
+        w = self.graph.types[node.inputs[1]].shape
+        alone = node.op.group == self.graph.types[node.inputs[0]].shape[-1] == w[-1]
+        exact = prod(w[:2]) * 128 * 128 < EXACT_SUM
+        return node.op.group == 1 or (alone and exact and self.dtype is DType.INT8)
 
     def is_recurrent(self, node: Node) -> bool:
         """Whether a layer has constant weights, tables for its functions, and nothing unusual."""
@@ -143,10 +160,16 @@ class Quantizer:
 
     # ---- values as integers ----
 
+    def moves(self, node: Node) -> bool:
+        """Whether a node does the same to integers as to what they stand for."""
+        op = node.op
+        flat = isinstance(op, MaxPool) and len(op.kernel) == 2
+        return isinstance(op, MOVES) or (flat and self.dtype is DType.INT8)
+
     def readers(self, value: str) -> Iterator[tuple[Node, str]]:
         """The nodes that read a value or what it is moved to, and what they read; outputs: none."""
         for node in self.graph.consumers(value):
-            if isinstance(node.op, MOVES):
+            if self.moves(node):
                 yield from self.readers(node.output)
             else:
                 yield node, value
@@ -155,11 +178,12 @@ class Quantizer:
         """Whether nothing needs the floats of a value."""
         moved = [value]
         for name in moved:
-            moved += [n.output for n in self.graph.consumers(name) if isinstance(n.op, MOVES)]
+            moved += [n.output for n in self.graph.consumers(name) if self.moves(n)]
         readers = list(self.readers(value))
-        free = not any(name in self.graph.outputs for name in moved)
-        dense = (n.outputs[0] in self._fused and n.inputs[0] == v for n, v in readers)
-        return free and bool(readers) and all(dense)
+        dense = all(n.outputs[0] in self._fused and n.inputs[0] == v for n, v in readers)
+        if any(name in self.graph.outputs for name in moved):
+            return self.raw and value in self.graph.outputs and dense
+        return bool(readers) and dense
 
     def products(self, value: str) -> list[Numeric]:
         """The weights that a value is multiplied with."""
@@ -176,8 +200,9 @@ class Quantizer:
 
     def bound_of(self, value: str) -> tuple[int, float]:
         """The bound of a value that dense layers read, and its unit."""
-        spread = self.spread(value)
-        bound = choose_bound(self.products(value), spread, self.dtype)
+        spread, products = self.spread(value), self.products(value)
+        largest = int(np.iinfo(self.dtype.value).max)
+        bound = choose_bound(products, spread, self.dtype) if products else largest
         return bound, spread.largest / bound
 
     def as_integers(self, value: str, new: list[Node]) -> Integers:
@@ -185,11 +210,13 @@ class Quantizer:
         if value in self.integers:
             return self.integers[value]
         producer = self.graph.producer(value)
-        if producer is not None and isinstance(producer.op, MOVES):
+        if producer is not None and self.moves(producer):
             source = producer.inputs[0]
-            if self.origin(source) in self.integers:
+            origin = self.origin(source)
+            if origin in self.integers or (self.raw and origin in self.graph.inputs):
                 inner = self.as_integers(source, new)
-                name = self.add(producer.op, f"{value}/{self.dtype.value}", [inner.name], new)
+                op = on_integers(producer.op)
+                name = self.add(op, f"{value}/{self.dtype.value}", [inner.name], new)
                 self.integers[value] = replace(inner, name=name)
                 return self.integers[value]
         bound, unit = self.bound_of(value)
@@ -199,12 +226,25 @@ class Quantizer:
         self.integers[value] = Integers(name, bound, unit)
         return self.integers[value]
 
+    def round_outputs(self) -> None:
+        """Outputs that layers compute as floats become integers, and floats again."""
+        for value in self.graph.outputs:
+            node = self.rewriter.producer(value)
+            known = value in self.integers or value not in self.seen.spreads
+            if node is None or known or len(node.outputs) > 1:
+                continue
+            floats = self.rewriter.value(f"{value}/exact", self.rewriter.types[value])
+            new = [replace(node, outputs=(floats,))]
+            bound, unit = self.bound_of(value)
+            factor = self.scalar(f"{value}/factor", 1.0 / unit)
+            name = self.add(Quantize(bound, self.dtype), f"{value}/raw", [floats, factor], new)
+            self.floats(Integers(name, bound, unit), value, new)
+            self.rewriter.replace_node(node, new)
+
     def origin(self, value: str) -> str:
         """Where a value comes from, before it was moved."""
         producer = self.graph.producer(value)
-        while (
-            producer is not None and isinstance(producer.op, MOVES) and value not in self.integers
-        ):
+        while producer is not None and self.moves(producer) and value not in self.integers:
             value = producer.inputs[0]
             producer = self.graph.producer(value)
         return value
@@ -300,6 +340,7 @@ class Quantizer:
         if isinstance(op, Conv):
             window: dict[str, Any] = {
                 "strides": op.strides, "pads": op.pads, "dilations": op.dilations,
+                "depthwise": op.group != 1,
             }  # fmt: skip
             made = QuantizedConv(*common, **window)
         else:
@@ -378,6 +419,13 @@ class Quantizer:
         array, steps = f64(self.graph.constants[value]), gate_steps(op)
         width = array.shape[1]
         return array * (steps[:, :width] if isinstance(op, Lstm) else steps[:, -width:])
+
+
+def on_integers(op: Op) -> Op:
+    """What does to integers as an operator of `Quantizer.moves` does to floats."""
+    if isinstance(op, MaxPool):
+        return QuantizedMaxPool(op.kernel, op.strides, op.pads, op.dilations)
+    return op
 
 
 def gate_steps(op: Lstm | Gru) -> F64:

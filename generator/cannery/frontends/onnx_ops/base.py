@@ -401,7 +401,9 @@ def find_operator(node: OnnxNode) -> Build:
     if build is not None:
         return build
     if domain:
-        raise UnsupportedError(f"operators of the domain {domain!r} are not supported")
+        known = ", ".join(sorted(k for d, k in operators() if d == domain))
+        others = f" other than {known}" if known else ""
+        raise UnsupportedError(f"operators of the domain {domain!r}{others} are not supported")
     raise UnsupportedError(
         "this operator is not supported", cure="`cannery list` names those that are"
     )

@@ -11,7 +11,7 @@ from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.elementwise import apply, combined
 from cannery.frontends.onnx_ops.movement import expanded
 from cannery.frontends.onnx_ops.reduction import reduced
-from cannery.frontends.onnx_ops.values import Computed, Constant, Value
+from cannery.frontends.onnx_ops.values import Computed, Constant, Value, channels_last
 from cannery.ops.elementwise.binary import Add, Div, Max, Mul, Sub
 from cannery.ops.elementwise.unary import Sqrt, Square
 from cannery.ops.normalization.op import BatchNormalization, GroupNormalization, LayerNormalization
@@ -69,7 +69,7 @@ def instance_normalization(scope: Scope) -> Value:
     x = scope.input(0)
     groups = _channels(x)
     whole = scope.whole(x)
-    joined = len(whole.shape) > 2 and x.shape[:2] == (whole.shape[0], groups)
+    joined = groups and len(whole.shape) > 2 and x.shape[:2] == (whole.shape[0], groups)
     if not joined or whole.shape[1] % groups or len(x.shape) != 3:
         return _grouped(scope, x, groups, [1, 2])
     return scope.reshaped(_grouped(scope, whole, groups, [1, 2], "grouped"), x.shape)
@@ -89,6 +89,8 @@ def _grouped(
     if groups < 1 or channels % groups:
         raise ModelError(f"{groups} groups do not divide {channels} channels")
     name, perm = scope.as_is(x)
+    if perm[0] != 0:  # statistics are those of one sample
+        name, perm = scope.last(x), channels_last(len(x.shape))
     op = GroupNormalization(groups, perm.index(1), scope.number("epsilon", _EPSILON))
     operands = []
     for k in affine:

@@ -20,7 +20,7 @@ from cannery.ir.tensor import MAX_ELEMENTS, DType
 Perm = tuple[int, ...]
 
 #: Elements of a constant that a few bytes of a model stand for.
-MAX_CONSTANT = 2**26
+MAX_CONSTANT = 2**24
 
 
 def identity(rank: int) -> Perm:

@@ -20,18 +20,22 @@ from cannery.ops.window import Pads, output_sizes, tap_slices
 class QuantizedConv(QuantizedProduct):
     """x[N,H,W,IC] w[KH,KW,IC,OC] scale[OC]? bias[OC]? gain? start[OC]? -> y[N,OH,OW,OC].
 
-    As `Conv` without groups; padding is 0. See `QuantizedProduct` for what follows the sums.
+    As `Conv`, in one group, or in IC groups of one channel each; padding is 0. See
+    `QuantizedProduct` for what follows the sums.
     """
 
     strides: tuple[int, ...] = (1, 1)
     pads: Pads = ((0, 0), (0, 0))
     dilations: tuple[int, ...] = (1, 1)
+    depthwise: bool = False
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         """The type of y."""
         (x, w), (scale, bias, gain, start) = operands(self, inputs, 2, 4)
         self.check(x, w, scale, bias, gain, start)
-        fits = x.rank == 4 == w.rank and x.shape[3] == w.shape[2] >= 1
+        require(x.rank == 4 == w.rank, self, f"{x} with a kernel {w}")
+        taken = (1, x.shape[3]) if self.depthwise else (x.shape[3], w.shape[3])
+        fits = x.shape[3] >= 1 and w.shape[2:] == taken
         require(fits, self, f"{x} with a kernel {w}")
         sizes = output_sizes(
             self, x.shape[1:3], w.shape[:2], self.strides, self.pads, self.dilations
@@ -46,7 +50,8 @@ class QuantizedConv(QuantizedProduct):
         padded = np.pad(x, ((0, 0), *self.pads, (0, 0)))
         sums = np.zeros((x.shape[0], *sizes, w.shape[3]), np.int64)
         for tap, at in tap_slices(kernel, sizes, self.strides, self.dilations):
-            sums += integer_product(padded[at], w[tap])
+            part = padded[at].astype(np.int64)
+            sums += part * w[tap][0] if self.depthwise else integer_product(part, w[tap])
         return (self.finish(sums, scale, bias, gain, start),)
 
     def macs(self, inputs: tuple[TensorType | None, ...], outputs: tuple[TensorType, ...]) -> int:

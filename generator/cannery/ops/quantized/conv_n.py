@@ -47,6 +47,8 @@ class QuantizedConvN(Schedule):
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if len(step.anchors) != 1 or not isinstance(step.anchor.op, QuantizedConv) or step.epilogue:
             return "not a quantised convolution alone"
+        if step.anchor.op.depthwise:
+            return "depthwise"
         x, *rest = step.anchor.inputs
         constant = x not in graph.constants and all(r in graph.constants for r in rest if r)
         return "" if constant else "the input alone may vary"

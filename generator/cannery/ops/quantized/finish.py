@@ -49,15 +49,19 @@ class Finish:
         """The C type of a result."""
         return self.op.result_dtype.c_name
 
-    def lines(self, v: Vec, acc: str, channel: str, pointer: str) -> Sequence[str]:
+    def lines(
+        self, v: Vec, acc: str, channel: str, pointer: str, *, floats: bool = False
+    ) -> Sequence[str]:
         """Statements that store the results of one vector of sums at `pointer`.
 
-        `channel` is the C expression of its first channel.
+        `channel` is the C expression of its first channel; `floats` tells that sums are whole
+        numbers in float32.
         """
         if self.op.is_sum:
-            return _store_sums(v, acc, pointer)
+            return _store_sums(v, f"{v.t}_to_i32({acc})" if floats else acc, pointer)
         t, at = v.t, f"{channel}{offset(v.start)}"
-        found = [f"{t} v = {t}_mul({t}_from_i32({acc}), {t}_load({self.symbol}_scale + {at}));"]
+        value = acc if floats else f"{t}_from_i32({acc})"
+        found = [f"{t} v = {t}_mul({value}, {t}_load({self.symbol}_scale + {at}));"]
         if self.biased:
             found.append(f"v = {t}_add(v, {t}_load({self.symbol}_bias + {at}));")
         if self.table:

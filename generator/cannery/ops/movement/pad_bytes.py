@@ -1,0 +1,76 @@
+"""Images of bytes with a constant around them: rows are set and copied whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cannery.emit.environment import offset
+from cannery.ir.graph import Graph
+from cannery.layouts import Want
+from cannery.ops.movement.op import Pad
+from cannery.ops.quantized.arithmetic import BYTES
+from cannery.ops.shared.function import describe, signature
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+#: Bytes per cycle, and cycles of each call.
+SPEED, CALL = 16.0, 15.0
+
+
+@schedule
+@dataclass(frozen=True)
+class MovementPadBytes(Schedule):
+    """See the module's text."""
+
+    id = "movement.pad_bytes"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        op = step.anchor.op
+        if len(step.anchors) != 1 or step.epilogue or not isinstance(op, Pad):
+            return "not a pad alone"
+        x = step.anchor.inputs[0]
+        type_ = graph.types[x]
+        if x in graph.constants or type_.dtype not in BYTES or type_.rank != 4:
+            return "not an image of bytes"
+        outer = (op.pads[0], op.pads[3])
+        inside = outer == ((0, 0), (0, 0)) and op.mode == "constant" and type_.elements
+        return "" if inside else "not around an image, with a constant"
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        return [{}]
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want(dense=True),)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want(dense=True),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        type_ = graph.types[step.output]
+        return Estimate(2.0 * CALL * type_.shape[1] + type_.bytes / SPEED)
+
+    def kernel(self, job: Job) -> Kernel:
+        op = job.step.anchor.op
+        assert isinstance(op, Pad)
+        (top, bottom), (left, right) = op.pads[1:3]
+        images, h, w, c = job.type(job.step.anchor.inputs[0]).shape
+        row, wide = w * c, (left + w + right) * c
+        value = int(op.value) % 256
+        first, between = (top * wide + left * c), (left + right) * c
+        last = bottom * wide + right * c
+        lines = [
+            f"for (int n = 0; n < {images}; ++n) {{",
+            f"{job.output.dtype.c_name} *yr = y + n * {(top + h + bottom) * wide};",
+            f"memset(yr, {value}, {first}u);",
+            f"yr += {first};",
+            f"for (int i = 0; i < {h}; ++i) {{",
+            f"memcpy(yr, x + (n * {h} + i) * {row}, {row}u);",
+            f"memset(yr{offset(row)}, {value}, i < {h - 1} ? {between}u : {last}u);",
+            f"yr += {wide};",
+            "}",
+            "}",
+        ]
+        body = "\n".join(f"    {line}" for line in lines)
+        return Kernel(f"{describe(job)}\n{signature(job)}\n{{\n{body}\n}}\n", whole=True)

@@ -1,0 +1,145 @@
+"""Depthwise convolution of bytes: channels in the lanes, sums as whole numbers in float32.
+
+As no sum leaves 2^24 (the op's makers prove it) each of these products and sums is exact, in any
+order. So bytes become floats while they are loaded, and neighbouring pixels share what they load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cannery.emit.environment import offset
+from cannery.ir.graph import Graph
+from cannery.ir.tensor import DType
+from cannery.layouts import Want
+from cannery.ops.conv.depthwise import window_columns
+from cannery.ops.conv.geometry import ConvShape, shape_of
+from cannery.ops.quantized.conv import QuantizedConv
+from cannery.ops.quantized.finish import Finish, make_finish
+from cannery.ops.quantized.groups import Groups
+from cannery.ops.quantized.matmul_n import FINISH
+from cannery.ops.shared.axes import balanced
+from cannery.ops.shared.epilogue import CHANNEL_PADDING
+from cannery.ops.shared.function import describe, signature
+from cannery.ops.shared.lanes import Vec, vector_runs
+from cannery.ops.shared.tiles import vector_count, widths
+from cannery.schedule.cost import CORE
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+#: Neighbouring pixels of a tile.
+PIXELS = (1, 2, 4, 6)
+
+#: With more taps tiles are single pixels.
+MAX_TAPS = 49
+
+
+@schedule
+@dataclass(frozen=True)
+class QuantizedDepthwiseC(Schedule):
+    """See the module's text."""
+
+    id = "quantized.depthwise_c"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        op = step.anchor.op
+        if len(step.anchors) != 1 or not isinstance(op, QuantizedConv) or step.epilogue:
+            return "not a quantised convolution alone"
+        x, *rest = step.anchor.inputs
+        if not op.depthwise or graph.types[x].dtype is DType.INT16:
+            return "not a depthwise convolution of bytes"
+        constant = x not in graph.constants and all(r in graph.constants for r in rest if r)
+        return "" if constant else "the input alone may vary"
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        s = _sizes(graph, step)
+        found: list[Params] = []
+        for lanes in widths(s.oc, isa):
+            for px in PIXELS if s.taps <= MAX_TAPS else PIXELS[:1]:
+                if px < isa.registers // 2:
+                    found.append({"lanes": lanes, "px": min(px, s.ow)})
+        return list({self.label(params): params for params in found}.values())
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want("nhwc", _sizes(graph, step).halo),)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want("nhwc"),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        s = _sizes(graph, step)
+        runs = vector_runs(s.oc, isa, int(params["lanes"]))
+        vectors = vector_count([v for v, count in runs for _ in range(count)], isa)
+        cycles = code = 0.0
+        for px, count, _ in balanced(s.ow, int(params["px"])):
+            loads = 2.0 * s.kh * len(window_columns(s, px))
+            work = s.taps * px * (1.0 if isa.has("fma") else 2.0) + FINISH * px
+            cycles += count * max((loads + work) / CORE.arithmetic, s.taps * 4.0 / px)
+            code += 6.0 * (loads + work)
+        return Estimate(cycles * vectors * s.oh, code)
+
+    def kernel(self, job: Job) -> Kernel:
+        op, s = job.step.anchor.op, _sizes(job.graph, job.step)
+        assert isinstance(op, QuantizedConv)
+        w = job.graph.constants[s.weight].reshape(s.taps, s.oc)
+        finish = make_finish(job, op, w, np.zeros(s.oc, np.int64))
+        padded = np.zeros((s.taps, s.oc + CHANNEL_PADDING), np.float32)
+        padded[:, : s.oc] = w
+        weights = ConstArray(f"{job.symbol}_w", padded.ravel(), "weights [tap][channel], padded")
+        x, y = job.inputs[0], job.output
+        lines = [
+            "for (int oh = y0; oh < y1; ++oh) {",
+            f"const {x.dtype.c_name} *xr = x + (oh * {s.sh * x.row}"
+            f"{offset(x.at(-s.top, -s.left, 0))});",
+            f"{finish.y} *yr = y + (oh * {y.row}{offset(y.origin)});",
+        ]
+        for px, count, first in balanced(s.ow, int(job.params["px"])):
+            lines.append(f"for (int t = 0; t < {count}; ++t) {{")
+            for v, times in vector_runs(s.oc, job.isa, int(job.params["lanes"])):
+                channel = f"{v.start} + i * {v.lanes}" if times > 1 else str(v.start)
+                lines += [
+                    f"for (int i = 0; i < {times}; ++i) {{" if times > 1 else "{",
+                    f"const int oc = {channel};",
+                    f"const {x.dtype.c_name} *xp = xr + (t * {px * s.sw * x.col}"
+                    f"{offset(first * s.sw * x.col)} + oc);",
+                    f"{finish.y} *yp = yr + (t * {px * y.col}{offset(first * y.col)} + oc);",
+                    *_tile(job, s, finish, replace(v, start=0), px),
+                    "}",
+                ]
+            lines.append("}")
+        body = "\n".join(f"    {line}" for line in (*lines, "}"))
+        head = f"{describe(job)}\n{signature(job, band=True)}"
+        return Kernel(f"{head}\n{{\n{body}\n}}\n", (weights, *finish.constants), band=1)
+
+
+def _tile(job: Job, s: ConvShape, finish: Finish, v: Vec, px: int) -> list[str]:
+    """Statements of `px` pixels of one vector of channels."""
+    t, x, y, pitch = v.t, job.inputs[0], job.output, s.oc + CHANNEL_PADDING
+    begin = f"{t}_zero()"
+    if finish.start:
+        begin = f"{t}_from_i32(i32x{v.lanes}_load({finish.start} + oc))"
+    lines = [f"const {t} begin = {begin};", *(f"{t} a{m} = begin;" for m in range(px))]
+    load = f"{t}_{Groups.LOADS[x.dtype]}"
+    for r in range(s.kh):
+        for column in window_columns(s, px):
+            at = f"xp{offset(r * s.dh * x.row + column.at * x.col)}"
+            loaded = f"{load}({at})" if v.full else f"{load}_n({at}, {v.valid})"
+            lines += ["{", f"const {t} u = {loaded};"]
+            for m, tap in column.users:
+                w = f"{t}_load({job.symbol}_w + oc{offset((r * s.kw + tap) * pitch)})"
+                lines.append(f"a{m} = {t}_fma(u, {w}, a{m});")
+            lines.append("}")
+    for m in range(px):
+        stored = finish.lines(v, f"a{m}", "oc", f"yp{offset(m * y.col)}", floats=True)
+        lines += ["{", *stored, "}"]
+    return lines
+
+
+def _sizes(graph: Graph, step: Step) -> ConvShape:
+    op = step.anchor.op
+    assert isinstance(op, QuantizedConv)
+    return shape_of(graph, step.anchor, op.strides, op.pads, op.dilations)

@@ -1,0 +1,167 @@
+"""Integers at the interface: the scales of those that a model has, and floats that become integers.
+
+`IO_TYPE raw` leaves out what turns floats into integers behind inputs, and into floats before
+outputs. What the caller then reads and writes are the integers of the network; each stands for
+scale * (q - zero point), which `Graph.scales` tells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from cannery.errors import OptionError
+from cannery.ir.graph import Array, Graph, Node, Scale
+from cannery.ir.tensor import DType, TensorType
+from cannery.ops.elementwise import Add, Max, Min
+from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear, Requantize
+from cannery.ops.quantize.products import ConvInteger, MatMulInteger
+from cannery.ops.quantized.scale import Quantize
+from cannery.ops.registry import Op
+from cannery.passes.eliminate_dead import eliminate_dead
+
+#: Which input of an operator tells the scale and the zero point of its result.
+_RESULTS: dict[type[Op], tuple[int, int]] = {QuantizeLinear: (1, 2), Requantize: (3, 4)}
+
+
+def with_scales(graph: Graph) -> Graph:
+    """The graph with the scales of inputs and outputs that are integers in the model."""
+    scales = dict(graph.scales)
+    for name in graph.inputs:
+        found = {s for n in graph.consumers(name) if (s := _meaning(graph, n, name)) is not None}
+        if len(found) == 1:
+            scales[name] = found.pop()
+    for name in graph.outputs:
+        node = graph.producer(name)
+        places = _RESULTS.get(type(node.op)) if node else None
+        if node and places and (made := _scale(graph, node, *places)) is not None:
+            scales[name] = made
+    return replace(graph, scales=scales) if scales else graph
+
+
+def _meaning(graph: Graph, node: Node, value: str) -> Scale | None:
+    """What the integers of an input mean to a node that reads it."""
+    if node.inputs[0] != value:
+        return None
+    if isinstance(node.op, DequantizeLinear):
+        return _scale(graph, node, 1, 2)
+    if not isinstance(node.op, ConvInteger | MatMulInteger):
+        return None
+    behind = graph.consumers(node.output)
+    if len(behind) == 1 and isinstance(behind[0].op, Add):
+        behind = graph.consumers(behind[0].output)
+    if len(behind) != 1 or not isinstance(behind[0].op, Requantize):
+        return None
+    return _single(graph, behind[0].inputs[1], node.inputs[2])
+
+
+def _scale(graph: Graph, node: Node, scale: int, zero: int) -> Scale | None:
+    """The constant single scale and zero point of a node."""
+    return _single(graph, node.inputs[scale], node.inputs[zero])
+
+
+def _single(graph: Graph, scale: str, zero: str) -> Scale | None:
+    arrays = [graph.constants.get(name) for name in (scale, zero)]
+    if any(a is None or a.size != 1 for a in arrays):
+        return None
+    factor, point = (a.item() for a in arrays if a is not None)
+    return Scale(float(factor), int(point))
+
+
+def raw_interface(graph: Graph) -> Graph:
+    """Inputs that are quantised, and outputs that are dequantised, as integers.
+
+    States of recurrent networks stay floats, and so do inputs and outputs of layers that compute
+    with floats. Raises OptionError if nothing changes.
+    """
+    states = {name for state in graph.states for name in (state.input, state.output)}
+    made = graph
+    for name in graph.inputs:
+        if name not in states:
+            made = _raw_input(made, name)
+    for name in graph.outputs:
+        if name not in states:
+            made = _raw_output(made, name)
+    if made is graph and not graph.scales:
+        raise OptionError(
+            "no input or output of the network is computed with integers", where="--io-type raw",
+            cure="quantise the network (--quantize), or leave it out",
+        )  # fmt: skip
+    return eliminate_dead(made)
+
+
+def _raw_input(graph: Graph, name: str) -> Graph:
+    """The graph with an input as its readers quantise it."""
+    if graph.types[name].dtype is not DType.FLOAT32:
+        return graph
+    readers = [n for n in graph.consumers(name) if isinstance(n.op, Quantize | QuantizeLinear)]
+    facts = {s for n in readers if (s := _of_input(graph, n)) is not None}
+    if len(facts) != 1 or any(_of_input(graph, n) is None for n in readers):
+        return graph
+    first, scale = readers[0], facts.pop()
+    type_ = TensorType(graph.types[name].shape, graph.types[first.output].dtype)
+    types, constants = dict(graph.types), dict(graph.constants)
+    types[name] = type_
+    nodes, held = list[Node](), name
+    if isinstance(first.op, Quantize) and type_.dtype is DType.INT16:
+        # Sums are proven for numbers within the bound.
+        for op, label, bound in ((Max(), "low", -first.op.bound), (Min(), "high", first.op.bound)):
+            _constant(types, constants, f"{name}/{label}", np.asarray(bound, np.int16))
+            types[f"{name}/held_{label}"] = type_
+            held_inputs = (held, f"{name}/{label}")
+            held = f"{name}/held_{label}"
+            nodes.append(Node(op, held, held_inputs, (held,)))
+    _constant(types, constants, f"{name}/scale", np.asarray(scale.scale, np.float32))
+    _constant(types, constants, f"{name}/zero", np.asarray(scale.zero_point, type_.dtype.numpy))
+    floats = f"{name}/floats"
+    types[floats] = TensorType(type_.shape)
+    parameters = (f"{name}/scale", f"{name}/zero")
+    nodes.append(Node(DequantizeLinear(), floats, (name, *parameters), (floats,)))
+    taken = {n.output for n in readers}
+    for node in graph.nodes:
+        if node.outputs[0] not in taken:
+            inputs = (held if i in taken else floats if i == name else i for i in node.inputs)
+            nodes.append(replace(node, inputs=tuple(inputs)))
+    outputs = tuple(held if o in taken else o for o in graph.outputs)
+    if outputs != graph.outputs:  # an input that is nothing but quantised
+        return graph
+    scales = {**graph.scales, name: scale}
+    return replace(graph, nodes=tuple(nodes), types=types, constants=constants, scales=scales)
+
+
+def _constant(
+    types: dict[str, TensorType], constants: dict[str, Array], name: str, array: Array
+) -> None:
+    constants[name] = array
+    types[name] = TensorType(array.shape, DType(array.dtype.name))
+
+
+def _of_input(graph: Graph, node: Node) -> Scale | None:
+    """What the integers that a node makes of an input mean."""
+    if isinstance(node.op, QuantizeLinear):
+        return _scale(graph, node, 1, 2)
+    factor = float(graph.constants[node.inputs[1]].item())
+    return Scale(float(np.float32(1.0 / factor)), 0)
+
+
+def _raw_output(graph: Graph, name: str) -> Graph:
+    """The graph with an output as integers, if it is made of such."""
+    node = graph.producer(name)
+    if node is None or not isinstance(node.op, DequantizeLinear):
+        return graph
+    source, scale = node.inputs[0], _scale(graph, node, 1, 2)
+    if scale is None or graph.producer(source) is None or source in graph.outputs:
+        return graph
+    types = dict(graph.types)
+    floats = f"{name}/floats"
+    types[floats], types[name] = types[name], types.pop(source)
+
+    def renamed(value: str) -> str:
+        return {source: name, name: floats}.get(value, value)
+
+    nodes = tuple(
+        Node(n.op, n.name, tuple(map(renamed, n.inputs)), tuple(map(renamed, n.outputs)))
+        for n in graph.nodes
+    )
+    return replace(graph, nodes=nodes, types=types, scales={**graph.scales, name: scale})
