@@ -45,7 +45,7 @@ def standard_function(
         schema = onnx.defs.get_schema(
             node.kind, opset, "" if node.domain in STANDARD else node.domain
         )
-    except onnx.defs.SchemaError:
+    except (onnx.defs.SchemaError, TypeError):  # the latter for versions that are no int
         return None
     if not set(node.attributes) <= set(schema.attributes):
         return None

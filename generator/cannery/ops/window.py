@@ -6,7 +6,7 @@ Per spatial axis, tap k of output o reads input  o * stride + k * dilation - pad
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
+from itertools import chain, product
 from math import prod
 
 from cannery.ir.tensor import MAX_ELEMENTS
@@ -106,7 +106,7 @@ def require_no_empty_window(
         zip(spatial, out, kernel, strides, pads, dilations, strict=True)
     ):
         # A window that begins within the input has a tap there: others are the first and the last.
-        for o in (*range(min(count, -(-begin // s))), count - 1):
+        for o in chain(range(min(count, -(-begin // s))), (count - 1,)):
             first = max(0, -(-(begin - o * s) // d))  # the first tap that is not before the input
             require(
                 first < k and o * s + first * d - begin < size,

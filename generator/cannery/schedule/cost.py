@@ -31,6 +31,9 @@ CHAIN_GAP, GAP_FROM_MACS = 1.15, 256
 #: Tiles of fewer instructions wait for each other less: processors work on so many at once.
 WINDOW = 96.0
 
+#: With so few registers, compilers spill sums for inputs to rotate, which they load all at once.
+EARLY_ROTATED = 8
+
 #: What a sum waits for each time it is stored and loaded again.
 SPILL_LATENCY = 5.0
 
@@ -56,14 +59,22 @@ def mac_bytes(isa: Isa) -> float:
 def broadcast_work(isa: Isa, broadcast: str) -> tuple[float, float]:
     """Loads and arithmetic instructions that bring one input to all lanes.
 
-    set1: from memory, which takes SSE a shuffle more; pairs: likewise, without; rotate, lane: four
+    set1: from memory, which takes SSE a shuffle more and Arm's processors a vector pipeline (ld1r);
+    pairs: likewise, without; rotate, lane: four
     inputs by one load.
     """
     if broadcast == "pairs":
         return 1.0, 0.0
     if broadcast == "set1":
-        return 1.0, 1.0 if isa.family == "x86" and isa.widest == 4 else 0.0
+        return 1.0, 1.0 if isa.widest == 4 else 0.0
     return 0.25, 0.75 if broadcast == "rotate" else 0.0
+
+
+def early_inputs(isa: Isa, broadcast: str, rows: int) -> int:
+    """Inputs of a tile, beside one, in registers until all four channels of one load are used."""
+    if rows > 1 and broadcast == "rotate" and isa.registers <= EARLY_ROTATED:
+        return rows
+    return rows - 1 if broadcast == "lane" else 0
 
 
 def tile_cycles(
@@ -79,10 +90,9 @@ def tile_cycles(
     """Cycles of `k` rank-1 updates of a register tile of `rows` x `vectors` accumulators.
 
     `loads` counts memory reads per update, `work` its instructions beside multiply and add,
-    `held` values that are kept beside accumulators, vectors and one input, `early` those inputs
-    that are loaded before the sums they add to are at hand.
-    What is beyond the registers is spilled: each costs a load and a store per update. The next
-    update waits for spilled sums.
+    `held` values that are kept beside accumulators, vectors and one input; `early`: see
+    `early_inputs`. What is beyond the registers is spilled: each costs a load and a store per
+    update. The next update waits for spilled sums.
     """
     macs = rows * vectors
     if not k:

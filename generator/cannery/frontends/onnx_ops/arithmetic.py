@@ -91,6 +91,9 @@ def window_pads(
 ) -> Pads:
     """Pads of a convolution or pool, from `pads` or `auto_pad`."""
     rank = len(kernel)
+    for name, values in (("strides", strides), ("dilations", dilations)):
+        if min(values, default=1) < 1:
+            raise ModelError(f"{name} {values} must be positive")
     mode = scope.text("auto_pad", "NOTSET", ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"))
     given = scope.integers("pads", (0,) * (2 * rank), 2 * rank)
     if mode == "NOTSET":
@@ -99,8 +102,6 @@ def window_pads(
         return tuple(zip(given[:rank], given[rank:], strict=True))
     if mode == "VALID":
         return ((0, 0),) * rank
-    if min(strides, default=1) < 1:
-        raise ModelError(f"strides {strides} must be positive")
     pads = []
     for size, k, s, d in zip(spatial, kernel, strides, dilations, strict=True):
         total = max((-(-size // s) - 1) * s + extent(k, d) - size, 0)

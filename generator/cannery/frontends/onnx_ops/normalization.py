@@ -69,7 +69,7 @@ def instance_normalization(scope: Scope) -> Value:
     x = scope.input(0)
     groups = _channels(x)
     whole = scope.whole(x)
-    joined = len(whole.shape) > 2 and x.shape[:2] == (whole.shape[0], groups)
+    joined = groups and len(whole.shape) > 2 and x.shape[:2] == (whole.shape[0], groups)
     if not joined or whole.shape[1] % groups or len(x.shape) != 3:
         return _grouped(scope, x, groups, [1, 2])
     return scope.reshaped(_grouped(scope, whole, groups, [1, 2], "grouped"), x.shape)

@@ -33,7 +33,13 @@ from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, residual_pointer, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.tiles import tile_registers
-from cannery.schedule.cost import broadcast_work, mac_bytes, reread_cycles, tile_cycles
+from cannery.schedule.cost import (
+    broadcast_work,
+    early_inputs,
+    mac_bytes,
+    reread_cycles,
+    tile_cycles,
+)
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -68,9 +74,6 @@ JOINED = 4
 
 #: No candidate whose straight-line multiply-accumulates exceed this is tried (about 20 KB of code).
 MAX_UNROLLED = 3000
-
-#: With so few registers, compilers spill sums for inputs to rotate, which they load all at once.
-EARLY_INPUTS = 8
 
 #: More vectors of weights than this do not stay in registers from tile to tile.
 HELD_WEIGHTS = 8
@@ -150,7 +153,6 @@ class ConvDirectOc(Schedule):
         vectors = split_lanes(shape.oc, isa, int(params["lanes"]))
         k = shape.taps * shape.ic
         loads, work = broadcast_work(isa, str(params["broadcast"]))
-        early = params["broadcast"] == "rotate" and mr > 1 and isa.registers <= EARLY_INPUTS
         shared = _taps_share(shape, params) and not params.get("opaque")
         cycles = 0.0
         for pixels, tiles in pixel_runs(shape.ow, mr):
@@ -161,14 +163,15 @@ class ConvDirectOc(Schedule):
                 if params.get("joined"):
                     work = 1.0
                     cycles += tiles * block.count * pixels * 2.0 * n
-                reads = forms * pixels * loads + n
+                inputs = forms * pixels * (_reused(shape, pixels, n, isa) if shared else 1.0)
+                reads = inputs * loads + n
                 halves = _halves(block, params, isa)
                 if halves:  # half a multiply-add per input, but a register each all the time
                     held += (pixels + 1) * halves
                     reads -= 0.5 * halves * pixels
                 tile = tile_cycles(
-                    isa, pixels, n - 0.5 * halves, reads, k, forms * pixels * work, held,
-                    pixels * early,
+                    isa, pixels, n - 0.5 * halves, reads, k, inputs * work, held,
+                    early_inputs(isa, str(params["broadcast"]), pixels),
                 )  # fmt: skip
                 each = tile + 6.0 + 2.0 * halves * pixels
                 cycles += tiles * block.count * each
@@ -262,6 +265,16 @@ def _taps_share(shape: ConvShape, params: Params) -> bool:
     """Whether neighbouring taps in line read the same inputs: gcc keeps them, spilling others."""
     overlap = shape.kw > 1 and shape.sw % shape.dw == 0 and shape.sw < shape.kw * shape.dw
     return overlap and params["unroll"] in ("kw", "kh") and params["broadcast"] == "set1"
+
+
+def _reused(shape: ConvShape, pixels: int, n: int, isa: Isa) -> float:
+    """The part of a tile's inputs that is loaded; others are in registers from the taps before.
+
+    Only Arm's processors gain: elsewhere loads cost nothing beside multiply-adds.
+    """
+    if isa.family != "arm" or pixels * n + n + 1 + pixels > isa.registers:
+        return 1.0
+    return ((pixels - 1) * shape.sw + 1 + (shape.kw - 1) * shape.dw) / (pixels * shape.kw)
 
 
 def _unrolled(shape: ConvShape, params: Params, isa: Isa) -> int:

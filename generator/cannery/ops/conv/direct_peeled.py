@@ -36,7 +36,13 @@ from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, residual_pointer, signature
 from cannery.ops.shared.lanes import split_lanes
 from cannery.ops.shared.tiles import tile_registers
-from cannery.schedule.cost import broadcast_work, mac_bytes, reread_cycles, tile_cycles
+from cannery.schedule.cost import (
+    broadcast_work,
+    early_inputs,
+    mac_bytes,
+    reread_cycles,
+    tile_cycles,
+)
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -122,7 +128,10 @@ class ConvDirectPeeled(Schedule):
                 tile = 2.0 * n * part.pixels * shape.oh / rows if params.get("joined") else 0.0
                 for _, pixels in part.taps:
                     count = len(pixels)
-                    tile += tile_cycles(isa, count, n, count * loads + n, shape.ic, count * work)
+                    early = early_inputs(isa, str(params["broadcast"]), count)
+                    tile += tile_cycles(
+                        isa, count, n, count * loads + n, shape.ic, count * work, early=early
+                    )
                     tile += 0.5 * shape.ic if params["unroll"] == "ic" else 0.0
                 cycles += part.count * block.count * (rows * (tile + 2.0) + shape.oh * 8.0)
         weights = 4.0 * shape.ic * shape.taps * sum(b.width * b.count for b in blocks)

@@ -28,7 +28,7 @@ from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.taps import load_count, tap_loads
 from cannery.ops.shared.tiles import widths
-from cannery.schedule.cost import CORE, mac_bytes, mac_instructions
+from cannery.schedule.cost import CORE, broadcast_work, mac_bytes, mac_instructions
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -297,10 +297,10 @@ def _block_cycles(shape: ConvShape, params: Params, used: NDArray[np.bool_], isa
     if params["order"] == planar.ORDER:
         reads, shuffles = _row_loads(shape, params, columns)
         loads = float(mr * reads)
-        work += mr * shuffles
+        work += mr * shuffles + (terms if isa.family == "arm" else 0)  # addresses of constants
     else:
         loads = float(mr * np.count_nonzero(columns))
-        work += 0.0 if isa.has("fma") or isa.widest == 1 else loads
+        work += loads * broadcast_work(isa, "set1")[1]
     loads += terms
     return 4.0 * mr * vectors / CORE.issue + (1.0 if isa.has("fma") else FITTED) * max(
         work / CORE.arithmetic,

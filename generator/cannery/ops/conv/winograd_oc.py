@@ -49,6 +49,7 @@ from cannery.schedule.cost import (
     L1_BYTES,
     L2_BYTES,
     broadcast_work,
+    early_inputs,
     far_cycles,
     reread_cycles,
     stored_cycles,
@@ -168,7 +169,8 @@ class WinogradOc(Schedule):
         tiles = sum(-(-min(batch, total - at) // mr) for at in range(0, total, batch))
         for block in self._blocks(shape, params, isa):
             n = len(block.vecs)
-            update = tile_cycles(isa, mr, n, mr * loads + n, shape.ic, mr * work)
+            early = early_inputs(isa, str(params["broadcast"]), mr)
+            update = tile_cycles(isa, mr, n, mr * loads + n, shape.ic, mr * work, early=early)
             cycles += tiles * block.count * positions * (update + 1.5 * mr * n + 4.0)
         batches, blocks = -(-total // batch), self._blocks(shape, params, isa)
         weights = 4.0 * positions * shape.ic * shape.oc

@@ -22,6 +22,7 @@ from cannery.schedule.cost import (
     CORE,
     L1_BYTES,
     broadcast_work,
+    early_inputs,
     reread_cycles,
     scalar_gain,
     tile_cycles,
@@ -202,7 +203,10 @@ def product_cycles(
         for block in blocks:
             n = len(block.vecs)
             s = min(g.split, g.k)
-            update = tile_cycles(isa, mr, n * s, (mr * loads + n) * s, g.k / s, mr * work * s)
+            early = early_inputs(isa, g.broadcast, mr)
+            update = tile_cycles(
+                isa, mr, n * s, (mr * loads + n) * s, g.k / s, mr * work * s, early=early
+            )
             update += _unseen_spills(isa, mr * n * s + n) * g.k / s
             update = max(update, 1.15 * CORE.latency * g.k / s)
             update *= scalar_gain(isa, mr * n, s)

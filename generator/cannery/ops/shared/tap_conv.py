@@ -27,7 +27,7 @@ from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.tiles import tile_registers, widths
-from cannery.schedule.cost import broadcast_work, tile_cycles
+from cannery.schedule.cost import broadcast_work, early_inputs, tile_cycles
 from cannery.schedule.schedule import ConstArray, Job, Kernel, Params
 from cannery.target.isa import Isa
 
@@ -157,7 +157,10 @@ def tap_cycles(shape: TapShape, params: Params, isa: Isa) -> float:
         for pixels, times in tiles:
             for start in range(0, len(vectors), nr):
                 n = len(vectors[start : start + nr])
-                tile = tile_cycles(isa, pixels, n, pixels * loads + n, k, pixels * work)
+                tile = tile_cycles(
+                    isa, pixels, n, pixels * loads + n, k, pixels * work,
+                    early=early_inputs(isa, broadcast, pixels),
+                )  # fmt: skip
                 cycles += times * (tile + 8.0 + 2.0 * len(phase.cells))
     return cycles * shape.groups * shape.oh / shape.row_phases
 
