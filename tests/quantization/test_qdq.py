@@ -245,6 +245,19 @@ def test_what_is_not_known_stays(tmp_path: Path) -> None:
     assert "MatMulInteger" in kinds(graph)
 
 
+def test_constants_that_no_layer_multiplies_with_are_floats(tmp_path: Path) -> None:
+    """Statistics of a normalisation that are stored as integers."""
+    names = ("scale", "bias", "mean", "var")
+    parts = [constant(n, np.abs(integers(3)) + np.int8(0), np.float32(0.02)) for n in names]
+    nodes, weights = joined(
+        *parts, quantised("x", 0.02, 100),
+        ([node("BatchNormalization", ["x/dq", *names], ["y"], epsilon=0.1)], {}),
+    )  # fmt: skip
+    before, graph = graphs(tmp_path, model(nodes, {"x": (1, 3, 4, 5)}, weights=weights))
+    assert "BatchNormalization" in kinds(before)
+    assert not {"Div", "Sqrt"} & {*kinds(graph)}
+
+
 def test_large_biases_stay_floats(tmp_path: Path) -> None:
     """Sums that might leave int32 are not made of integers."""
     nodes, weights = joined(
