@@ -233,7 +233,7 @@ class Tuner:
         """What was estimated of the network without tuning, and of a plan."""
         if self.bench.pipeline is None:
             return None
-        before, after = map(optimizer.sum_of_steps, (self.default, plan))
+        before, after = map(optimizer.total, (self.default, plan))
         return Estimated(self.bench.pipeline.text, before, after)
 
     def take_record(self, record: Record | None) -> Context:
