@@ -24,6 +24,7 @@ from cannery.frontends.onnx_functions import (
     standard_function,
 )
 from cannery.frontends.onnx_lists import LISTS, Lists, follow_list
+from cannery.frontends.onnx_microsoft import has_standard_form, standard_form
 from cannery.frontends.onnx_model import (
     STANDARD,
     OnnxFunction,
@@ -249,7 +250,7 @@ class _Importer:
 
     def _is_expandable(self, node: OnnxNode) -> bool:
         """Whether a node is supported without an operator of its own."""
-        followed = node.kind in CONTROL or node.kind in LISTS
+        followed = node.kind in CONTROL or node.kind in LISTS or has_standard_form(node)
         return _is_shape_op(node) or followed or self._function(node) is not None
 
     def _function(self, node: OnnxNode) -> OnnxFunction | None:
@@ -260,6 +261,9 @@ class _Importer:
         function = self._function(node)
         if function is not None:
             self.inline(node, inlined(node, function, self.prefix(node.label)), Place(where, depth))
+            return
+        if has_standard_form(node):
+            self.inline(node, standard_form(node, self.prefix(node.label)), Place(where, depth))
             return
         if node.domain in STANDARD and (node.kind in LISTS or self._is_list(node)):
             follow_list(self, self._lists, node, Place(where, depth))
