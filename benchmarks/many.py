@@ -16,6 +16,8 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
 from cannery.execution.program import network_program
 from cannery.execution.samples import seeded_samples
 from cannery.options import make_options

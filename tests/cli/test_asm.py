@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import click.testing
+import numpy as np
 import pytest
 
 from cannery.analysis.kernels import StepCode
@@ -13,15 +15,16 @@ from cannery.cli import cli, invoke
 from cannery.cli.asm import find_step
 from cannery.errors import OptionError
 from cannery.resources import ball_example_dir
+from frontends.keras_files import LayerSpec, chain, image, write_h5
 from needs import need_program, need_toolchain
 
 MODEL = str(ball_example_dir() / "ball.h5")
 
 
-def asm(*arguments: str) -> str:
+def asm(*arguments: str, model: str = MODEL) -> str:
     """What the command prints; it must succeed."""
     runner = click.testing.CliRunner()
-    done = runner.invoke(cli, ["asm", MODEL, *arguments], catch_exceptions=False)
+    done = runner.invoke(cli, ["asm", model, *arguments], catch_exceptions=False)
     assert done.exit_code == 0
     return done.stdout
 
@@ -46,6 +49,18 @@ def test_every_step_of_the_example_is_taken_apart(target: str) -> None:
     # The first convolution is by far the largest step; nobody would unroll all of it.
     assert loops["conv_1"]["depth"] > 0
     assert loops["pool_1"]["mix"]["adds"] > 0
+
+
+def test_broadcasts_to_wide_and_narrow_vectors_are_no_shuffles(tmp_path: Path) -> None:
+    need_toolchain("avx512")
+    kernel = np.random.default_rng(0).standard_normal((3, 3, 16, 18)).astype(np.float32)
+    config = {"filters": 18, "kernel_size": [3, 3], "padding": "same", "use_bias": False}
+    layer = LayerSpec("Conv2D", "conv", config=config, weights={"kernel": kernel})
+    path = write_h5(tmp_path / "net.h5", chain(image("image", 24, 24, 16), layer))
+    (step,) = json.loads(asm("conv", "--isa", "avx512", "--json", model=str(path)))["steps"]
+    mix = step["loops"][0]["mix"]
+    assert mix["lanes"] < 16 * mix["multiplies"]  # both widths
+    assert mix["shuffles"] == 0
 
 
 def test_a_step_is_shown_with_its_instructions() -> None:

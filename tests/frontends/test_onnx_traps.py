@@ -38,8 +38,9 @@ _SMALL_NUMBERS = _field(7, _field(5, _field(7, bytes(70_000_000))))
         (_EMPTY_NAMES, "too much for a network"),
         (_SMALL_NUMBERS + _field(14, b""), "too much for a network"),
         (_field(7, bytes([0x13]) + _EMPTY_NAMES), "damaged"),
+        (_field(7, _field(1, _field(4, b"Re\xfflu"))), "its op_type is no text"),
     ],
-    ids=["nodes", "names", "numbers", "group"],
+    ids=["nodes", "names", "numbers", "group", "text"],
 )
 def test_messages_that_would_fill_the_memory(tmp_path: Path, data: bytes, message: str) -> None:
     path = tmp_path / "trap.onnx"
@@ -104,6 +105,14 @@ TRAPS: dict[str, tuple[list[Any], dict[str, Any], dict[str, Any], str]] = {
     ),
     "filled": (
         [node("ConstantOfShape", ["s"], ["y"])], {}, {"s": np.float32([3.5])}, "no list of integers"
+    ),
+    "sizes": (
+        [node("ConvTranspose", ["x", "w"], ["y"], output_shape=[9])], IMAGE,
+        {"w": np.ones((3, 2, 2, 2), np.float32)}, "for 2 spatial axes",
+    ),
+    "scales": (
+        [node("QuantizeLinear", ["x", "s"], ["y"])], {"x": []}, {"s": np.float32([1, 2])},
+        "for a tensor of shape",
     ),
     "padding": (
         [node("MaxPool", ["x"], ["y"], kernel_shape=[1, 3], pads=[2**31 - 1, 0, 0, 2])], IMAGE, {},

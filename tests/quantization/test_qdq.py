@@ -17,7 +17,7 @@ from cannery.ir.tensor import DType
 from cannery.options import make_options
 from cannery.pipeline import compile_model, import_graph, load_model
 from cannery.target.toolchain import find_toolchain
-from frontends.onnx_models import expected, model, node, write
+from frontends.onnx_models import expected, model, node, onnx, write
 from needs import need_runner
 
 Array = NDArray[Any]
@@ -228,6 +228,55 @@ def test_depthwise_layers_are_integers(tmp_path: Path, dtype: str) -> None:
         assert np.abs(np.moveaxis(found, -1, 1) - judged).max() < 0.1 * np.abs(judged).max() / 8
 
 
+def runtimes_own() -> tuple[Any, Any]:
+    """A network of ONNX Runtime's own operators, and what it stands for."""
+    k = {
+        "sx": np.float32(0.02), "zx": np.uint8(119), "sa": np.float32(0.03), "za": np.uint8(7),
+        "sb": np.float32(0.015), "zb": np.uint8(128), "w": integers(6, 4), "zw": np.int8(0),
+        "sw": np.float32(0.004), "c": RNG.integers(-2000, 2000, 6, np.int32),
+        "sc": np.float32(0.02) * np.float32(0.004),
+    }  # fmt: skip
+    own = {"domain": "com.microsoft"}
+    x, a, b = ["x", "sx", "zx"], ["a", "sa", "za"], ["b", "sb", "zb"]
+    short = [
+        node("QGemm", [*x, "w", "sw", "zw", "c", *a[1:]], ["a"], transB=1, **own),
+        node("QLinearSigmoid", [*a, *b[1:]], ["b"], **own),
+        node("QLinearAdd", [*a, *b, "sb", "za"], ["s"], **own),
+        node("QLinearConcat", ["sa", "za", *a, "s", "sb", "za"], ["j"], axis=1, **own),
+        node("QLinearSoftmax", ["j", *a[1:], *b[1:]], ["y"], axis=1, opset=13, **own),
+    ]
+    long = [
+        node("DequantizeLinear", x, ["x/f"]), node("DequantizeLinear", ["w", "sw", "zw"], ["w/f"]),
+        node("DequantizeLinear", ["c", "sc"], ["c/f"]),
+        node("Gemm", ["x/f", "w/f", "c/f"], ["g"], transB=1),
+        node("QuantizeLinear", ["g", *a[1:]], ["a"]), node("DequantizeLinear", a, ["a/f"]),
+        node("Sigmoid", ["a/f"], ["b/e"]), node("QuantizeLinear", ["b/e", *b[1:]], ["b"]),
+        node("DequantizeLinear", b, ["b/f"]), node("Add", ["a/f", "b/f"], ["s/e"]),
+        node("QuantizeLinear", ["s/e", "sb", "za"], ["s"]),
+        node("DequantizeLinear", ["s", "sb", "za"], ["s/f"]),
+        node("Concat", ["a/f", "s/f"], ["j/e"], axis=1),
+        node("QuantizeLinear", ["j/e", *a[1:]], ["j"]),
+        node("DequantizeLinear", ["j", *a[1:]], ["j/f"]),
+        node("Softmax", ["j/f"], ["y/e"], axis=1), node("QuantizeLinear", ["y/e", *b[1:]], ["y"]),
+    ]  # fmt: skip
+    used = {name: value for name, value in k.items() if name != "sc"}
+    first = model(short, {"x": (3, 4)}, weights=used, dtype=2)
+    first.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    return first, model(long, {"x": (3, 4)}, weights=k, dtype=2)
+
+
+def test_operators_of_the_runtime(tmp_path: Path) -> None:
+    first, second = runtimes_own()
+    _, short = graphs(tmp_path, first)
+    before, long = graphs(tmp_path, second)
+    assert sorted(kinds(short)) == sorted(kinds(long))
+    assert {"QuantizedMatMul", "QuantizedElementwise", "ByteTable"} < {*kinds(short)}
+    for sample in seeded_samples(before, 4):
+        results = [next(iter(evaluate(g, sample).values())) for g in (short, long, before)]
+        assert np.array_equal(results[0], results[1])
+        assert np.abs(results[0].astype(int) - results[2]).max() <= 1
+
+
 def test_what_is_not_known_stays(tmp_path: Path) -> None:
     """Weights that are computed when the network runs; a scale for each row."""
     nodes, weights = joined(
@@ -243,6 +292,19 @@ def test_what_is_not_known_stays(tmp_path: Path) -> None:
                   weights={k: v for k, v in rows.items() if k != "a"})  # fmt: skip
     _, graph = graphs(tmp_path, proto)
     assert "MatMulInteger" in kinds(graph)
+
+
+def test_constants_that_no_layer_multiplies_with_are_floats(tmp_path: Path) -> None:
+    """Statistics of a normalisation that are stored as integers."""
+    names = ("scale", "bias", "mean", "var")
+    parts = [constant(n, np.abs(integers(3)), np.float32(0.02)) for n in names]
+    nodes, weights = joined(
+        *parts, quantised("x", 0.02, 100),
+        ([node("BatchNormalization", ["x/dq", *names], ["y"], epsilon=0.1)], {}),
+    )  # fmt: skip
+    before, graph = graphs(tmp_path, model(nodes, {"x": (1, 3, 4, 5)}, weights=weights))
+    assert "BatchNormalization" in kinds(before)
+    assert not {"Div", "Sqrt"} & {*kinds(graph)}
 
 
 def test_large_biases_stay_floats(tmp_path: Path) -> None:

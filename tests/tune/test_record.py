@@ -34,6 +34,7 @@ from cannery.tune.record import (
     RunnerUp,
     better_origin,
     confirmed,
+    confirmed_error,
     find_choices,
     format_record,
     make_entry,
@@ -327,6 +328,15 @@ def test_confirmed_lines_stay() -> None:
     changed = [msgspec.structs.replace(new.steps[0], params={"mr": 99}), *new.steps[1:]]
     assert confirmed(changed, old) == [changed[0], *old.steps[1:]]
     assert confirmed(new.steps, None) == new.steps
+
+
+def test_the_error_that_was_reached_stays_with_the_plan() -> None:
+    old = msgspec.structs.replace(record_of(network()), error=2e-6)
+    assert json.loads(format_record(old))["error"] == 2e-6
+    assert confirmed_error(2.123e-6, old.steps, old) == 2e-6
+    assert confirmed_error(3.456e-6, old.steps, old) == 3.5e-6
+    assert confirmed_error(2.123e-6, old.steps[1:], old) == 2.1e-6
+    assert confirmed_error(2.123e-6, old.steps, record_of(network())) == 2.1e-6
 
 
 def test_better_measurements_are_recognised() -> None:

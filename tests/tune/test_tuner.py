@@ -75,6 +75,7 @@ def test_compile_does_what_the_record_says(model: Path) -> None:
     assert [str(c) for c in chosen.choices] == [str(x.chosen) for x in outcome.layers]
     assert outcome.path in compiled.dependencies
     assert outcome.error < 1e-6
+    assert record.error == float(f"{outcome.error:.2g}")
     assert outcome.before_us
     assert outcome.after_us
 
@@ -337,9 +338,10 @@ def test_table(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert word in printed.out
 
 
-def test_an_error_bound_that_nothing_meets(model: Path) -> None:
+def test_an_error_bound_that_nothing_meets(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     need_toolchain("generic")
     assert invoke(["autotune", str(model), "--target", "generic", "--max-error", "1e-12"]) == 1
+    assert "the error exceeds 1e-12, what --max-error allows" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="pseudo-terminals")

@@ -42,6 +42,7 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
         "total_us": {"before": outcome.before_us, "after": outcome.after_us},
         "estimated": vars(outcome.estimated) if outcome.estimated else None,
         "error": outcome.error,
+        "max_error": outcome.max_error,
         "samples": outcome.samples,
         "measured": outcome.measured,
         "seconds": outcome.seconds,
@@ -189,9 +190,15 @@ def _totals(outcome: Outcome) -> list[str]:
     elif outcome.origin is Origin.EMULATED:
         lines.append(f"{where}: an emulator tells no times; the cost model chose")
     how = "checked and estimated" if outcome.estimated else "measured"
-    peak = "" if outcome.estimated else f"; peak {outcome.peak_gflops:.3g} GFLOP/s"
+    timed = not outcome.estimated and outcome.origin is not Origin.EMULATED
+    peak = f"; peak {outcome.peak_gflops:.3g} GFLOP/s" if timed else ""
     lines.append(
         f"error {outcome.error:.2g} over {outcome.samples} samples; "
         f"{outcome.measured} candidates {how} in {outcome.seconds:.1f} s{peak}"
     )
+    if outcome.error > outcome.max_error:
+        lines.append(
+            f"the error exceeds {outcome.max_error:.2g}, what --max-error allows, and nothing that "
+            "was tried is more exact"
+        )
     return lines + list(outcome.notes)

@@ -23,6 +23,8 @@ from cannery.frontends.onnx_functions import (
     is_unchanged,
     standard_function,
 )
+from cannery.frontends.onnx_lists import LISTS, Lists, follow_list
+from cannery.frontends.onnx_microsoft import has_standard_form, standard_form
 from cannery.frontends.onnx_model import (
     STANDARD,
     OnnxFunction,
@@ -141,6 +143,7 @@ class _Importer:
         self._folded = 0
         self._used = {i for node in nodes for i in _reads(node)} | set(outputs)
         self._weights = dict(model.weights)
+        self._lists: Lists = {}
         self._inlined = 0
         self._prefixes: Counter[str] = Counter()
 
@@ -215,6 +218,8 @@ class _Importer:
         """A tensor by its name, None for the empty name."""
         if not name:
             return None
+        if name in self._lists:
+            raise UnsupportedError(f"{name!r} is a list of tensors", where=where)
         if name not in self._values:
             weight = self._weights.get(name)
             if weight is None:
@@ -226,8 +231,8 @@ class _Importer:
         """Compute the outputs of a node, or note why that is not possible."""
         where = f"node {node.label!r} ({node.kind})"
         for output in node.outputs:
-            known = output in self._values or output in self._unknown or output in self._weights
-            if output and known:
+            places = (self._values, self._unknown, self._weights, self._lists)
+            if output and any(output in known for known in places):
                 raise ModelError(f"{output!r} is computed twice", where=where)
         try:
             if self._unknown & _reads(node):
@@ -245,7 +250,8 @@ class _Importer:
 
     def _is_expandable(self, node: OnnxNode) -> bool:
         """Whether a node is supported without an operator of its own."""
-        return _is_shape_op(node) or node.kind in CONTROL or self._function(node) is not None
+        followed = node.kind in CONTROL or node.kind in LISTS or has_standard_form(node)
+        return _is_shape_op(node) or followed or self._function(node) is not None
 
     def _function(self, node: OnnxNode) -> OnnxFunction | None:
         return self._model.functions.get((node.domain, node.kind))
@@ -255,6 +261,12 @@ class _Importer:
         function = self._function(node)
         if function is not None:
             self.inline(node, inlined(node, function, self.prefix(node.label)), Place(where, depth))
+            return
+        if has_standard_form(node):
+            self.inline(node, standard_form(node, self.prefix(node.label)), Place(where, depth))
+            return
+        if node.domain in STANDARD and (node.kind in LISTS or self._is_list(node)):
+            follow_list(self, self._lists, node, Place(where, depth))
             return
         inputs = [self.value(i, where) for i in node.inputs]
         if node.domain in STANDARD and node.kind in CONTROL:
@@ -278,6 +290,10 @@ class _Importer:
             if function is None:
                 raise
             self.inline(node, inlined(node, function, self.prefix(node.label)), Place(where, depth))
+
+    def _is_list(self, node: OnnxNode) -> bool:
+        """Whether a node is an Identity of a list of tensors."""
+        return node.kind == "Identity" and any(i in self._lists for i in node.inputs)
 
     def prefix(self, label: str) -> str:
         """`label`, or `label.1`, `label.2` ...: what names begin with that belong to a node."""
@@ -315,7 +331,7 @@ class _Importer:
         for inner in needed:
             self._apply(inner, depth + 1)
         for output in outputs:
-            if output not in self._values and output not in self._unknown:
+            if not any(output in known for known in (self._values, self._unknown, self._lists)):
                 raise ModelError(f"{output!r} is not computed", where=where)
 
     def _count(self, known: Constant) -> None:
@@ -383,5 +399,7 @@ class Sizes:
             return self._options.dims[key]
         if axis == 0 or key in self._batches:
             return self._options.batch
-        cure = f"fix it to n by --dim {key}=n"
+        left = [self._key(given, k) for k, d in enumerate(given.dims) if not isinstance(d, int)]
+        left = [k for k in dict.fromkeys(left[left.index(key) :]) if k not in self._options.dims]
+        cure = "fix it to n by " + " ".join(f"--dim {k}=n" for k in left)
         raise UnsupportedError(f"dimension {axis} is open", where=where, cure=cure)

@@ -115,7 +115,7 @@ def _loop(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: Pla
         index, condition = f"{prefix}/#turn", f"{prefix}/#condition"
         host.define(index, Constant(np.asarray(turn, np.int64), index))
         host.define(condition, Constant(np.asarray(True), condition))
-        names = _turn(host, node, (index, condition, *carried), prefix, place)
+        names = run_body(host, node, (index, condition, *carried), prefix, place)
         if host.give_up(node, names):
             return
         carried = names[1 : 1 + len(carried)]
@@ -127,9 +127,13 @@ def _loop(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: Pla
     _finish(host, node, carried, joins, place)
 
 
-def _turn(host: Host, node: OnnxNode, given: Sequence[str], prefix: str, place: Place) -> list[str]:
+def run_body(
+    host: Host, node: OnnxNode, given: Sequence[str], prefix: str, place: Place
+) -> list[str]:
     """One turn of a loop; returns the names of the outputs of its body."""
     body = _body(node, "body")
+    if len(body.inputs) != len(given):
+        raise ModelError(f"its body has {len(body.inputs)} inputs, expected {len(given)}")
     names = [f"{prefix}/#{k}" for k in range(len(body.outputs))]
     inner = replace(node, outputs=tuple(names))
     named = dict(zip(body.inputs, given, strict=True))
@@ -157,13 +161,14 @@ def _finish(
             raise UnsupportedError("a loop that collects nothing is not supported")
         rows = tuple(f"{part}/row" for part in join.parts)
         for part, row in zip(join.parts, rows, strict=True):
-            nodes.append(_unary("Unsqueeze", part, row, axes=(join.axis,)))
+            nodes.append(unary("Unsqueeze", part, row, axes=(join.axis,)))
         concat = {"axis": join.axis}
         nodes.append(OnnxNode("Concat", "", "", rows, (output,), concat, _AXES_ARE_ATTRIBUTES))
     host.inline(node, [n for n in nodes if n.outputs[0]], place)
 
 
-def _unary(kind: str, source: str, target: str, **attributes: object) -> OnnxNode:
+def unary(kind: str, source: str, target: str, **attributes: object) -> OnnxNode:
+    """A node of one input and output, whose axes are attributes."""
     return OnnxNode(kind, "", "", (source,), (target,), attributes, _AXES_ARE_ATTRIBUTES)
 
 
@@ -191,7 +196,7 @@ def _scan(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: Pla
         for k, (name, axis) in enumerate(zip(node.inputs[kept:], axes, strict=True)):
             at = length - 1 - turn if backwards[k] else turn
             elements.append(_element(host, node, name, axis, at, f"{prefix}/#in{k}", place))
-        names = _turn(host, node, (*carried, *elements), prefix, place)
+        names = run_body(host, node, (*carried, *elements), prefix, place)
         if host.give_up(node, names):
             return
         carried = names[:kept]
@@ -211,9 +216,9 @@ def _element(
     host: Host, node: OnnxNode, name: str, axis: int, at: int, target: str, place: Place
 ) -> str:
     """Element `at` of a tensor along an axis, without that axis."""
-    part = _unary("Slice", name, f"{target}/part", starts=(at,), ends=(at + 1,), axes=(axis,))
+    part = unary("Slice", name, f"{target}/part", starts=(at,), ends=(at + 1,), axes=(axis,))
     inner = replace(node, outputs=(target,))
-    squeezed = _unary("Squeeze", f"{target}/part", target, axes=(axis,))
+    squeezed = unary("Squeeze", f"{target}/part", target, axes=(axis,))
     host.inline(inner, [part, squeezed], place, [target])
     return target
 

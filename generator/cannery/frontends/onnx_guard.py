@@ -50,6 +50,8 @@ def check_message(data: bytes, descriptor: Any) -> None:
                     stack.append((at + size, end, message))
                     end, message = at + size, inner.message_type
                     continue
+                if inner is not None and inner.type == inner.TYPE_STRING:
+                    _check_text(view[at : at + size], inner.name)
                 if inner is not None and inner.type not in (inner.TYPE_BYTES, inner.TYPE_STRING):
                     packed += 8 * size
                 at += size
@@ -57,6 +59,15 @@ def check_message(data: bytes, descriptor: Any) -> None:
                 raise ModelError("damaged ONNX file: it holds groups")
             else:
                 return
+
+
+def _check_text(data: memoryview, field: str) -> None:
+    """ModelError for a name that is no text, which the parser would take for bytes."""
+    try:
+        if field != "doc_string":
+            str(data, "utf-8")
+    except UnicodeDecodeError:
+        raise ModelError(f"damaged ONNX file: its {field} is no text") from None
 
 
 def _varint(data: memoryview, at: int, end: int) -> tuple[int, int]:

@@ -215,8 +215,9 @@ class _Decoder:
         if len(attributes) != len(proto.attribute):
             where = f"node {proto.name or next(iter(proto.output), '')!r} ({proto.op_type})"
             raise ModelError("two of its attributes have one name", where=where)
+        kind = proto.op_type if proto.op_type.isprintable() else ascii(proto.op_type)
         return OnnxNode(
-            proto.op_type, proto.domain, proto.name, tuple(proto.input), tuple(proto.output),
+            kind, proto.domain, proto.name, tuple(proto.input), tuple(proto.output),
             attributes,
         )  # fmt: skip
 

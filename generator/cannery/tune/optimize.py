@@ -222,10 +222,17 @@ class Optimizer:
         found = ((k, c, self.find(k, c)) for k, c in plan.picks)
         return Plan(plan.cost, tuple((k, t.option.choice if t else c) for k, c, t in found))
 
-    def sum_of_steps(self, plan: Plan) -> float:
-        """Microseconds of the steps of a plan, without changes of order between them."""
-        found = (self.find(k, choice) for k, choice in plan.picks)
-        return sum(t.option.cost for t in found if t)
+    def total(self, plan: Plan) -> float:
+        """Microseconds of a plan, changes of order between its steps included."""
+        options: list[list[Option]] = [[] for _ in self.units]
+        for k, choice in plan.picks:
+            found = self.find(k, choice)
+            cost = found.option.cost if found else choice.us or 0.0
+            options[k] = [make_option(self.graph, self.units[k].step, choice, self.isa, cost)]
+        (same,) = plans(
+            self.graph, self.units, options, reorder=self.reorder, io_order=self.io_order
+        )
+        return same.cost
 
     def rivals(self, index: int, choice: Choice) -> list[Tried]:
         """Other usable candidates that read and write the same orders, by cost."""

@@ -31,6 +31,9 @@ from cannery.tune.signature import step_signature
 FORMAT = 1
 SUFFIX = ".tuning.json"
 
+#: Factor by which a network's error may differ between compilers and processors.
+SAME_ERROR = 1.5
+
 
 #: Microseconds, or a relative error.
 Positive = Annotated[float, Meta(ge=0)]
@@ -82,7 +85,8 @@ class Many(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A whole record. `key` is that of the graph without its weights and the generating options.
 
-    `context` says whether caches were warm or cold when it was tuned.
+    `context` says whether caches were warm or cold when it was tuned, `error` what the whole
+    network reached: max|y - ref| / max|ref| of the worst output.
     """
 
     format: int
@@ -96,6 +100,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     steps: list[Entry]
     many: Many | None = None
     context: Literal["warm", "cold"] = "warm"
+    error: Positive | None = None
 
 
 @dataclass(frozen=True)
@@ -349,6 +354,14 @@ def confirmed(entries: Sequence[Entry], old: Record | None) -> list[Entry]:
         keep = same is not None and _rank(same.origin) <= _rank(entry.origin)
         result.append(same if keep and same is not None else entry)
     return result
+
+
+def confirmed_error(error: float, entries: Sequence[Entry], old: Record | None) -> float | None:
+    """The network's error, rounded; the old one where it is nearly that, and the plan the same."""
+    known = old.error if old is not None and old.steps == list(entries) else None
+    if known is not None and known / SAME_ERROR <= error <= known * SAME_ERROR:
+        return known
+    return rounded(error, 2)
 
 
 def _rank(origin: str) -> int:

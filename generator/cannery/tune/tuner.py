@@ -45,6 +45,7 @@ from cannery.tune.record import (
     RunnerUp,
     better_origin,
     confirmed,
+    confirmed_error,
     find_choices,
     make_entry,
     match,
@@ -208,7 +209,7 @@ class Tuner:
         self.tell_untried(search)
         chosen, before, after = self.confirm(optimizer)
         many = self.many(optimizer, search, chosen.plan)
-        changed = write_record(self.path, self.record(optimizer, chosen.plan, many))
+        changed = write_record(self.path, self.record(optimizer, chosen, many))
         return Outcome(
             self.toolchain, self.bench.origin, search.cache.peak_gflops,
             self.layers(optimizer, chosen.plan), before, after, chosen.error, len(self.samples),
@@ -232,7 +233,7 @@ class Tuner:
         """What was estimated of the network without tuning, and of a plan."""
         if self.bench.pipeline is None:
             return None
-        before, after = map(optimizer.sum_of_steps, (self.default, plan))
+        before, after = map(optimizer.total, (self.default, plan))
         return Estimated(self.bench.pipeline.text, before, after)
 
     def take_record(self, record: Record | None) -> Context:
@@ -438,9 +439,10 @@ class Tuner:
 
     # ---- The record ----
 
-    def record(self, optimizer: Optimizer, plan: Plan, many: Many | None) -> Record:
-        """The plan as it is written down."""
-        entries = [self.entry(optimizer, k, choice) for k, choice in plan.picks]
+    def record(self, optimizer: Optimizer, net: Net, many: Many | None) -> Record:
+        """The plan as it is written down, and the error that it reached."""
+        made = [self.entry(optimizer, k, choice) for k, choice in net.plan.picks]
+        entries = confirmed(made, self.old)
         target = self.toolchain.target
         key = graph_key(self.graph, target.name, self.isa.name, str(self.isa.bits), self.order)
         provenance = {
@@ -452,8 +454,8 @@ class Tuner:
             provenance["estimated"] = self.bench.pipeline.text
         return Record(
             FORMAT, __version__, self.options.model.stem, target.name, self.isa.name,
-            self.isa.bits, key, provenance, confirmed(entries, self.old), many,
-            self.context.value,
+            self.isa.bits, key, provenance, entries, many, self.context.value,
+            confirmed_error(net.error, entries, self.old),
         )  # fmt: skip
 
     def entry(self, optimizer: Optimizer, index: int, choice: Choice) -> Entry:

@@ -67,7 +67,11 @@ CANNERY_INLINE void f32x4_store_aligned(float *p, f32x4 v)
 
 CANNERY_INLINE f32x4 f32x4_load1(const float *p)
 {
+#if defined(__AVX__)
+    return _mm_broadcast_ss(p); /* beside wider ones: gcc would share a scalar load, and shuffle */
+#else
     return _mm_set1_ps(p[0]);
+#endif
 }
 
 #if defined(__AVX512VL__)

@@ -44,6 +44,9 @@ MAX_NODES = 20_000
 #: Elements of constants that are computed with while a model is read; passes do the rest.
 _SMALL = 4096
 
+#: Operators that have a form for constants which are stored as integers, or move such.
+_STORED = ("Conv", "MatMul", "Gemm", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Identity")
+
 #: Operators that take elements of any type.
 _ANY_TYPE = (Cast, Concat, Expand, Identity, Pad, Reshape, Slice, Transpose)
 
@@ -55,7 +58,8 @@ class Scope:
         self._state = state
         self._builder = state.builder
         self._node = node
-        self._inputs = tuple(inputs)
+        stored = node.kind in _STORED
+        self._inputs = tuple(inputs if stored else map(state.floats, inputs))
         self._read: set[str] = set()
         self.name = node.label
         self.kind = node.kind
@@ -278,7 +282,11 @@ class Scope:
         if self._builder.size >= MAX_NODES:
             raise ModelError(f"the network has more than {MAX_NODES} nodes")
         name = f"{self.name}/{label}" if label else self.name
-        if self._is_small(inputs) and not isinstance(op, DequantizeLinear):  # kept as integers
+        if isinstance(op, DequantizeLinear) and all(i in self._builder.constants for i in inputs):
+            outputs = self._builder.nodes(op, inputs, name=self._builder.unique(name))
+            self._state.dequantised[outputs[0]] = tuple(inputs)
+            return outputs
+        if self._is_small(inputs):
             return self._builder.evaluated(op, inputs, name=self._builder.unique(name))
         return self._builder.nodes(op, inputs, name=self._builder.unique(name))
 

@@ -93,6 +93,8 @@ def _transposed_pads(
     if scope.has("output_shape"):
         scope.ignore("pads")
         sizes = scope.integers("output_shape")[-rank:]
+        if len(sizes) != rank:
+            raise ModelError(f"output_shape {sizes} for {rank} spatial axes")
     elif mode.startswith("SAME"):
         sizes = tuple(d * s for d, s in zip(spatial, strides, strict=True))
     if not sizes:

@@ -20,7 +20,7 @@ def _spread(scope: Scope, value: Value, shape: tuple[int, ...], axis: int, label
     """A scale or zero point so that it broadcasts to a tensor of `shape`."""
     if value.shape in ((), (1,)):
         return scope.reshaped(value, (), label)
-    if len(value.shape) > len(shape):
+    if len(value.shape) not in (1, len(shape)) or not shape:
         raise ModelError(f"scales or zero points {value.shape} for a tensor of shape {shape}")
     if len(value.shape) == 1:
         if value.shape[0] != shape[axis]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from cannery.frontends.onnx_ops.values import Computed, Constant, Perm, Value
 from cannery.ir.graph import Array, GraphBuilder
+from cannery.ops.quantize.linear import DequantizeLinear
 
 
 @dataclass
@@ -16,7 +17,8 @@ class State:
     """What all nodes of a model share: the graph that is made, and what was made already.
 
     `meets_channels_first` tells of a tensor of the model whether it is read as images; `wholes`
-    tells what reshaped tensors were made of.
+    tells what reshaped tensors were made of; `dequantised` names the operands of DequantizeLinear
+    for constants that are stored as integers.
     """
 
     builder: GraphBuilder
@@ -26,6 +28,16 @@ class State:
     kept: list[Array] = field(default_factory=list)
     moved: dict[tuple[str, Perm], str] = field(default_factory=dict)
     wholes: dict[Computed, Computed] = field(default_factory=dict)
+    dequantised: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def floats(self, value: Value | None) -> Value | None:
+        """Constants that are stored as integers as the floats that they stand for."""
+        if not isinstance(value, Computed) or value.name not in self.dequantised:
+            return value
+        arrays = (self.builder.constants[name] for name in self.dequantised[value.name])
+        (result,) = DequantizeLinear().reference(*arrays)
+        array = np.asarray(result, np.float32).transpose(np.argsort(value.perm))
+        return Constant(np.ascontiguousarray(array).reshape(value.shape), f"{value.name}/floats")
 
     def known(self, value: Value) -> Value:
         """A value of the graph that turned out to be a constant as one."""

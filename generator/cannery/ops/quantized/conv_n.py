@@ -28,6 +28,9 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
 
+#: Cycles of a pass of a loop.
+LOOP = 1.5
+
 
 @dataclass(frozen=True)
 class Runs:
@@ -75,15 +78,17 @@ class QuantizedConvN(Schedule):
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         s = _sizes(graph, step)
         runs = _runs(s, s.ic)
+        unroll = int(params["unroll"])
         groups = _groups(graph, step, _weights(graph, s, runs), isa)
         cycles = code = 0.0
         for px, tiles, _ in balanced(s.ow, int(params["px"])):
             for block in make_blocks(s.oc, params, isa):
                 n = len(block.vecs)
                 run = groups.tile_cycles(isa, px, n, groups.padded(runs.size))
+                run += LOOP * (groups.padded(runs.size) / groups.size // unroll)
                 one = s.kh * runs.across * run + FINISH * px * n / 2.0
                 cycles += tiles * block.count * one
-                code += 8.0 * px * n * (int(params["unroll"]) + FINISH)
+                code += 8.0 * px * n * (unroll + FINISH)
         return Estimate(s.oh * cycles, code)
 
     def kernel(self, job: Job) -> Kernel:

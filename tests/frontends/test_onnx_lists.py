@@ -1,0 +1,73 @@
+"""Lists of tensors within ONNX models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cannery.errors import CanneryError
+from frontends.onnx_models import assert_as_onnx, load, model, node, onnx
+
+_LIST = node("SequenceConstruct", ["x", "b", "x"], ["l"])
+_AT = node("SequenceAt", ["l", "p"], ["y"])
+
+
+CASES: dict[str, list[Any]] = {
+    "at": [_LIST, _AT],
+    "insert": [
+        _LIST, node("SequenceInsert", ["l", "c", "p"], ["m"]),
+        node("ConcatFromSequence", ["m"], ["y"], axis=1),
+    ],
+    "erase": [
+        _LIST, node("Identity", ["l"], ["k"]), node("SequenceErase", ["k", "one"], ["m"]),
+        node("SequenceErase", ["m"], ["n"]), node("ConcatFromSequence", ["n"], ["y"], axis=0),
+    ],
+    "rows": [_LIST, node("ConcatFromSequence", ["l"], ["y"], axis=-1, new_axis=1)],
+    "length": [_LIST, node("SequenceLength", ["l"], ["n"]), node("Add", ["one", "n"], ["y"])],
+    "split": [node("SplitToSequence", ["x", "two"], ["l"], axis=1), _AT],
+    "sizes": [node("SplitToSequence", ["x", "sizes"], ["l"], axis=1), _AT],
+    "items": [
+        node("SplitToSequence", ["x"], ["l"], keepdims=0, axis=1),
+        node("SequenceMap", ["l", "c"], ["m", ""], body=onnx.helper.make_graph(
+            [node("Mul", ["i", "j"], ["o"]), node("Neg", ["i"], ["n"])], "body",
+            [onnx.helper.make_empty_tensor_value_info(n) for n in "ij"],
+            [onnx.helper.make_empty_tensor_value_info(n) for n in "on"],
+        )),
+        node("ConcatFromSequence", ["m"], ["y"], axis=0, new_axis=1),
+    ],
+}  # fmt: skip
+
+WEIGHTS = {
+    "b": np.float32([[1, 2, 3]]), "c": np.float32([[4, 5, 6]]), "p": np.int64(-1),
+    "one": np.int64(1), "two": np.int64(2), "sizes": np.int64([2, 1]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_lists_are_known_when_a_model_is_read(tmp_path: Path, name: str) -> None:
+    nodes = CASES[name]
+    used = {i for n in nodes for i in n.input}
+    weights = {k: v for k, v in WEIGHTS.items() if k in used}
+    proto = model(nodes, {"x": [1, 3]}, weights=weights)
+    assert_as_onnx(proto, load(tmp_path, proto))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        (
+            [node("SequenceConstruct", ["x", "x"], ["l"]), node("SequenceAt", ["l", "two"], ["y"])],
+            "outside of the list",
+        ),
+        ([node("SequenceAt", ["x", "p"], ["y"])], "no list of tensors"),
+        ([_LIST, node("Relu", ["l"], ["y"])], "is a list of tensors"),
+        ([node("SequenceConstruct", ["x", "x"], ["y"])], "is a list of tensors"),
+        ([node("SequenceEmpty", [], ["l"]), _AT], "outside of the list"),
+    ],
+)
+def test_what_cannot_be_is_told(tmp_path: Path, nodes: list[Any], message: str) -> None:
+    with pytest.raises(CanneryError, match=message):
+        load(tmp_path, model(nodes, {"x": [1, 3]}, weights=WEIGHTS))
