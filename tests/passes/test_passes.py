@@ -197,6 +197,17 @@ def test_one_dimension_becomes_two() -> None:
     assert kinds(result) == ["Reshape", "Conv", "MaxPool", "Reshape"]
 
 
+def test_elementwise_operators_stay_neighbours_of_lifted_convolutions() -> None:
+    net = Net(1, 9, 4)
+    start = net.value
+    one = Conv((1,), ((1, 1),), (1,), 1)
+    net.then(one, net.weight(3, 4, 4)).then(Mul(), net.weight(1, 1, 4)).then(Relu())
+    net.then(one, net.weight(3, 4, 4)).then(Add(), start).then(Relu())
+    net.then(one, net.weight(3, 4, 2)).then(Mul(), net.weight(9, 2))  # not per channel
+    found = kinds(simplified(net.graph()))
+    assert found == ["Reshape", "Conv", "Relu", "Conv", "Add", "Relu", "Conv", "Reshape", "Mul"]
+
+
 def test_reshapes_and_transposes_merge_and_vanish() -> None:
     net = Net(1, 4, 6, 2).then(Transpose((0, 2, 1, 3))).then(Identity())
     net.then(Transpose((0, 2, 1, 3))).then(Reshape((1, 48))).then(Reshape((2, 24)))

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import cannery
 from cannery.execution.program import network_program
 from cannery.execution.samples import seeded_samples
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph, Scale
+from cannery.ir.orders import to_model
 from cannery.ir.tensor import DType
 from cannery.options import make_options
 from cannery.pipeline import compile_model, import_graph, load_model
@@ -131,8 +133,13 @@ def plain() -> Any:
     return without_softmax(camera())
 
 
-@pytest.mark.parametrize("make", [plain, separable])
-@pytest.mark.parametrize("isa", ["generic", "ssse3", "avx2", "avx512vnni", "neon64"])
+@pytest.mark.parametrize(
+    ("make", "isa"),
+    [
+        *((plain, isa) for isa in ("generic", "ssse3", "avx512vnni", "neon64")),
+        *((separable, isa) for isa in ("avx2", "neon32")),
+    ],
+)
 def test_every_bit_of_a_network(tmp_path: Path, make: Any, isa: str) -> None:
     path = write(tmp_path / "net.onnx", make())
     options = make_options(path, {"isa": (isa,)})
@@ -183,8 +190,10 @@ WEIGHTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WEIGHTS)
-@pytest.mark.parametrize("isa", ["avx2", "neon64dot"])
+@pytest.mark.parametrize(
+    ("name", "isa"),
+    [*((name, "avx2") for name in WEIGHTS), ("lowest", "neon64dot"), ("wide", "neon64")],
+)
 def test_qlinear_operators_are_exact(tmp_path: Path, name: str, isa: str) -> None:
     make, zero = WEIGHTS[name]
     path = write(tmp_path / "net.onnx", qlinear(make(), zero))
@@ -275,6 +284,32 @@ def test_operators_of_the_runtime(tmp_path: Path) -> None:
         results = [next(iter(evaluate(g, sample).values())) for g in (short, long, before)]
         assert np.array_equal(results[0], results[1])
         assert np.abs(results[0].astype(int) - results[2]).max() <= 1
+
+
+@pytest.mark.parametrize("bits", ["int8", "uint8"])
+def test_a_zero_point_that_is_computed(tmp_path: Path, bits: str) -> None:
+    """What ONNX Runtime's quantize_dynamic writes."""
+    w = integers(6, 5) if bits == "int8" else RNG.integers(0, 255, (6, 5), np.uint8)
+    weights = {
+        "w": w,
+        "z": np.asarray(0 if bits == "int8" else 77, bits),
+        "v": integers(4, 2, 1, 1),
+    }
+    nodes = [
+        node("DynamicQuantizeLinear", ["x"], ["q", "s", "zx"]),
+        node("MatMulInteger", ["q", "w", "zx", "z"], ["y"]),
+        node("ConvInteger", ["q", "v", "zx"], ["c"]),
+    ]
+    before, graph = graphs(
+        tmp_path, model(nodes, {"x": (1, 2, 3, 6)}, ("y", "c"), weights, opset=17)
+    )
+    assert {"QuantizedMatMul", "QuantizedConv"} < {*kinds(graph)}
+    net = cannery.load(tmp_path / "net.onnx", isa="avx2")
+    for sample in seeded_samples(before, 4):
+        results = to_model(before, evaluate(before, sample))
+        found = net(to_model(before, sample)["x"])
+        for k, name in enumerate(("y", "c")):
+            assert np.array_equal(found[k], results[name])
 
 
 def test_what_is_not_known_stays(tmp_path: Path) -> None:

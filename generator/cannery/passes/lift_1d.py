@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from cannery.ir.graph import Graph, Node
 from cannery.ir.rewrite import Rewriter
@@ -12,7 +13,7 @@ from cannery.ops.conv.op import Conv
 from cannery.ops.conv_transpose.op import ConvTranspose
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Reshape
-from cannery.ops.registry import Op
+from cannery.ops.registry import Elementwise, Op
 from cannery.ops.resize.op import Resize
 
 
@@ -42,13 +43,30 @@ def _insert_one(type_: TensorType, at: int) -> tuple[int, ...]:
 
 
 def lift_1d(graph: Graph) -> Graph:
-    """[N,L,C] -> [N,1,L,C] around such operators; kernels [K,I,O] become [1,K,I,O]."""
-    rewriter = Rewriter(graph)
-    for node in list(rewriter.nodes):
+    """[N,L,C] -> [N,1,L,C] around such operators; kernels [K,I,O] become [1,K,I,O].
+
+    Elementwise operators behind them are lifted, too, so that they remain neighbours.
+    """
+    lift = _Lift(Rewriter(graph))
+    for node in lift.rewriter.nodes:
         op = _lifted(node.op)
-        if op is None:
-            continue
-        inputs = list(node.inputs)
+        if op is not None:
+            lift.window(node, op)
+        elif lift.follows(node):
+            lift.elementwise(node)
+    return lift.rewriter.finish()
+
+
+@dataclass(frozen=True)
+class _Lift:
+    """The pass; `wide` are the lifted forms that there are of values."""
+
+    rewriter: Rewriter
+    wide: dict[str, str] = field(default_factory=dict)
+
+    def window(self, node: Node, op: Op) -> None:
+        """Lift a node with windows."""
+        rewriter, inputs = self.rewriter, list(node.inputs)
         before: list[Node] = []
         if len(inputs) > 1 and inputs[1]:
             weight = inputs[1]
@@ -60,15 +78,37 @@ def lift_1d(graph: Graph) -> Graph:
                 before.append(
                     Node(Reshape(shape), f"{node.name}/weight_2d", (weight,), (inputs[1],))
                 )
-        source = rewriter.types[inputs[0]]
-        wide = rewriter.value(f"{node.name}/2d", TensorType(_insert_one(source, 1), source.dtype))
-        before.append(
-            Node(Reshape(rewriter.types[wide].shape), f"{node.name}/2d", (inputs[0],), (wide,))
+        if inputs[0] not in self.wide:
+            before.append(self.reshape(node, inputs[0]))
+        inputs[0] = self.wide[inputs[0]]
+        self.put(node, op, inputs, before)
+
+    def reshape(self, node: Node, value: str) -> Node:
+        """What gives `node` the lifted form of a value, which is known from then on."""
+        source = self.rewriter.types[value]
+        type_ = TensorType(_insert_one(source, 1), source.dtype)
+        self.wide[value] = self.rewriter.value(f"{node.name}/2d", type_)
+        return Node(Reshape(type_.shape), f"{node.name}/2d", (value,), (self.wide[value],))
+
+    def follows(self, node: Node) -> bool:
+        """Whether a node is elementwise, of values that are lifted and of factors per channel."""
+        types, known = self.rewriter.types, set(node.inputs) & set(self.wide)
+        if not isinstance(node.op, Elementwise) or len(node.outputs) != 1 or not known:
+            return False
+        constants = [self.rewriter.constants.get(v) for v in node.inputs if v not in known]
+        return all(types[v] == types[node.output] for v in known) and all(
+            c is not None and c.size == (c.shape[-1] if c.ndim else 1) for c in constants
         )
-        inputs[0] = wide
-        result = rewriter.types[node.output]
-        flat = rewriter.value(f"{node.name}/result", TensorType(_insert_one(result, 1)))
-        anchor = Node(op, node.name, tuple(inputs), (flat,))
+
+    def elementwise(self, node: Node) -> None:
+        """Lift an elementwise node."""
+        self.put(node, node.op, [self.wide.get(v, v) for v in node.inputs], [])
+
+    def put(self, node: Node, op: Op, inputs: Sequence[str], before: Sequence[Node]) -> None:
+        """Replace a node by its lifted form and a view of the result."""
+        result = self.rewriter.types[node.output]
+        type_ = TensorType(_insert_one(result, 1), result.dtype)
+        flat = self.wide[node.output] = self.rewriter.value(f"{node.name}/result", type_)
+        lifted = Node(op, node.name, tuple(inputs), (flat,))
         after = Node(Reshape(result.shape), f"{node.name}/1d", (flat,), node.outputs)
-        rewriter.replace_node(node, [*before, anchor, after])
-    return rewriter.finish()
+        self.rewriter.replace_node(node, [*before, lifted, after])

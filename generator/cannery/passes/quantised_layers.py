@@ -20,9 +20,9 @@ from cannery.ir.graph import Graph, Node
 from cannery.ir.rewrite import Rewriter
 from cannery.ir.tensor import DType
 from cannery.ops.conv.op import Conv
-from cannery.ops.elementwise import Add, Clip, LeakyRelu, Relu
+from cannery.ops.elementwise import Add, Clip, LeakyRelu, Mul, Relu, Sub
 from cannery.ops.matmul.op import MatMul
-from cannery.ops.movement.op import Pad, Reshape, Transpose
+from cannery.ops.movement.op import Cast, Pad, Reshape, Transpose
 from cannery.ops.numeric import f64
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear, Requantize
 from cannery.ops.quantize.products import ConvInteger, MatMulInteger
@@ -32,7 +32,7 @@ from cannery.ops.quantized.matmul import QuantizedProduct
 from cannery.ops.registry import Elementwise
 from cannery.passes.eliminate_dead import eliminate_dead
 from cannery.passes.quantised_values import EXACT
-from cannery.quantization.products import Product, Result, made_of
+from cannery.quantization.products import Product, Result, append, made_of
 from cannery.quantization.stored import (
     integer_bias,
     known,
@@ -191,7 +191,7 @@ def _integer_product(rewriter: Rewriter, node: Node) -> bool:
         return False
     x, w, *rest = node.inputs
     integers, zero_x, zero_w = (known(rewriter, i) for i in (w, *rest))
-    if integers is None or zero_x is None or zero_w is None or zero_x.size != 1:
+    if integers is None or zero_w is None or rewriter.types[rest[0]].elements != 1:
         return False
     if x in rewriter.constants or zero_w.size not in (1, integers.shape[-1]):
         return False
@@ -199,6 +199,8 @@ def _integer_product(rewriter: Rewriter, node: Node) -> bool:
     if zero_w.size > 1 and zero_w.shape[-1:] != integers.shape[-1:]:
         return False
     wide = integers.astype(np.int64) - zero_w.reshape(-1).astype(np.int64)
+    if zero_x is None:
+        return _by_computed_zero(rewriter, node, wide)
     start: NDArray[np.int64] = np.zeros(integers.shape[-1], np.int64)
     tail, value = list[Node](), node.output
     reader = rewriter.single_reader(value)
@@ -215,6 +217,26 @@ def _integer_product(rewriter: Rewriter, node: Node) -> bool:
         tail.append(reader)
     product = Product(node, x, int(zero_x.item()), wide, start, result)
     return _replaced(rewriter, product, tuple(tail))
+
+
+def _by_computed_zero(rewriter: Rewriter, node: Node, w: NDArray[np.int64]) -> bool:
+    """A product whose input has a zero point that is computed: sum x w less zero * sum w."""
+    if isinstance(node.op, ConvInteger) and any(map(any, node.op.pads)):
+        return False  # padding stands for the zero point
+    y, name = rewriter.types[node.output], node.name
+    none: NDArray[np.int64] = np.zeros(w.shape[-1], np.int64)
+    products = rewriter.value(f"{name}/products", y)
+    new = made_of(rewriter, Product(node, node.inputs[0], 0, w, none, None), products)
+    if not new:
+        return False
+    sums = w.reshape(-1, w.shape[-1]).sum(axis=0)
+    zero = append(rewriter, new, Reshape((1,)), f"{name}/zero", [node.inputs[2]])
+    wide = append(rewriter, new, Cast(DType.INT32), f"{name}/wide_zero", [zero])
+    columns = rewriter.constant(f"{name}/columns", sums.astype(np.int32))
+    less = append(rewriter, new, Mul(), f"{name}/less", [wide, columns])
+    new.append(Node(Sub(), f"{name}/sums", (products, less), node.outputs))
+    rewriter.replace_node(node, new)
+    return True
 
 
 def _requantised(rewriter: Rewriter, node: Node) -> Result | None:

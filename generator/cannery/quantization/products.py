@@ -100,15 +100,15 @@ def _nodes(
     if w.min() < info.min or w.max() > info.max:
         # Bytes less a zero point that are no bytes any more: both become int16.
         dtype, start = DType.INT16, product.start
-        x = _add(rewriter, new, Cast(dtype), f"{name}/wide", [x])
+        x = append(rewriter, new, Cast(dtype), f"{name}/wide", [x])
         if zero:
             constant = rewriter.constant(f"{name}/zero", np.asarray(zero, dtype.numpy))
-            x = _add(rewriter, new, Sub(), f"{name}/less", [x, constant])
+            x = append(rewriter, new, Sub(), f"{name}/less", [x, constant])
         zero = 0
     op, pads = _operator(product)
     if zero and any(map(any, pads)):
         around = Pad(((0, 0), *pads, (0, 0)), float(zero))
-        x = _add(rewriter, new, around, f"{name}/padded", [x])
+        x = append(rewriter, new, around, f"{name}/padded", [x])
         assert isinstance(op, QuantizedConv)
         op = replace(op, pads=((0, 0),) * len(pads))
     inputs = [x, rewriter.constant(f"{name}/{dtype.value}", w.astype(dtype.numpy))]
@@ -141,7 +141,7 @@ def _operator(product: Product) -> tuple[QuantizedProduct, tuple[tuple[int, int]
     return QuantizedMatMul(**common), ()
 
 
-def _add(rewriter: Rewriter, new: list[Node], op: Op, name: str, inputs: list[str]) -> str:
+def append(rewriter: Rewriter, new: list[Node], op: Op, name: str, inputs: list[str]) -> str:
     """Append a node with one output; returns the output."""
     (type_,) = op.infer(*(rewriter.types[i] for i in inputs))
     value = rewriter.value(name, TensorType(type_.shape, type_.dtype))
