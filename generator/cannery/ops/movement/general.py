@@ -1,8 +1,9 @@
 """Everything elementwise that `movement.strided` cannot do, over tensors of any rank.
 
 Transpose, Slice, Pad, Expand, nearest Resize, Cast between all types, elementwise nodes whose
-operands broadcast, constants that are outputs: one loop nest over the dense output, in which each
-operand moves by a stride or a table per axis. Vectors where every operand is contiguous or
+operands broadcast, constants that are outputs: one loop nest over the output, in which each operand
+moves by a stride or a table per axis. Operands are dense; an image that is written may have a halo,
+or be part of a larger one. Vectors where every operand is contiguous or
 constant along the innermost loop, else element by element. What padding adds is not tested for: the
 innermost loop falls into runs of elements that are there and of those that are not.
 """
@@ -18,11 +19,12 @@ import numpy as np
 from cannery.emit.environment import offset, render
 from cannery.emit.literals import c_float
 from cannery.ir.graph import Graph, Node
-from cannery.ir.tensor import DType
-from cannery.layouts import Want
+from cannery.ir.tensor import DType, TensorType
+from cannery.layouts import Layout, Want, image_dims
 from cannery.ops.movement.op import Cast
 from cannery.ops.movement.walk import Axis, Loop, Walk, broadcast, loops, movement
 from cannery.ops.registry import Elementwise
+from cannery.ops.shared.axes import dense_strides
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, vector_runs
 from cannery.schedule.cost import elementwise_cycles
@@ -64,7 +66,7 @@ class MovementGeneral(Schedule):
     """See the module's text."""
 
     id = "movement.general"
-    version = 2
+    version = 3
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         node = step.anchor
@@ -87,7 +89,8 @@ class MovementGeneral(Schedule):
         return tuple(Want(dense=True) for _ in step.inputs)
 
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want(dense=True),)
+        n = image_dims(graph.types[step.output])[0]
+        return (Want(dense=n != 1 or graph.types[step.output].rank != 4),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         elements = float(graph.types[step.output].elements)
@@ -97,7 +100,10 @@ class MovementGeneral(Schedule):
     def kernel(self, job: Job) -> Kernel:
         target = job.type(job.step.output)
         nest = _Nest(job)
-        nest_loops = loops(target.shape, [o.walk for o in nest.operands])
+        written = _written(target, job.output)
+        nest_loops = loops(target.shape, [*(o.walk for o in nest.operands), written])
+        if nest_loops[-1].extent > 1 and nest_loops[-1].axes[-1].stride != 1:
+            nest_loops.append(Loop(1, tuple(Axis(0) for _ in nest_loops[-1].axes)))
         inner = nest_loops[-1]
         contiguous = all(_vectorises(axis) for axis in inner.axes)
         dtypes = {target.dtype, *(o.dtype for o in nest.operands)}
@@ -116,7 +122,8 @@ class MovementGeneral(Schedule):
             target=target.dtype,
             store=lambda vec, value: _store(vec, value, target.dtype),
             symbol=job.symbol,
-            outer=_outer_strides(nest_loops),
+            outer=[loop.axes[-1].stride for loop in nest_loops[:-1]],
+            origin=written.origin,
             ranges=_ranges,
             describe=describe(job),
             signature=signature(job),
@@ -294,14 +301,11 @@ def _tables(symbol: str, nest: Sequence[Loop]) -> list[ConstArray]:
     return found
 
 
-def _outer_strides(nest: Sequence[Loop]) -> list[int]:
-    """The output's stride of each loop but the innermost."""
-    strides = []
-    size = nest[-1].extent
-    for loop in reversed(nest[:-1]):
-        strides.append(size)
-        size *= loop.extent
-    return strides[::-1]
+def _written(target: TensorType, layout: Layout) -> Walk:
+    """How the output is walked: dense, or one image as it lies."""
+    if layout.dense:
+        return Walk(0, tuple(map(Axis, dense_strides(target.shape))))
+    return Walk(layout.origin, tuple(map(Axis, (0, layout.row, layout.col, layout.channel))))
 
 
 def _ranges(loop: Loop, variable: str) -> str:
