@@ -208,6 +208,54 @@ def test_elementwise_operators_stay_neighbours_of_lifted_convolutions() -> None:
     assert found == ["Reshape", "Conv", "Relu", "Conv", "Add", "Relu", "Conv", "Reshape", "Mul"]
 
 
+def pruned(filters: int, *, inputs: bool, bias: float, act: Op) -> tuple[Graph, list[int]]:
+    """Two convolutions with a depthwise one and a pool between them, and the middle's channels.
+
+    The last `filters` of 8 channels are zero in the first convolution, or in the second.
+    """
+    net = Net(1, 9, 8, 3)
+    first, between, second = (net.rng.standard_normal(s) for s in (
+        (3, 3, 3, 8), (3, 3, 1, 8), (3, 3, 8, 5)))  # fmt: skip
+    zeros = second[:, :, 8 - filters :] if inputs else first[..., 8 - filters :]
+    zeros[...] = 0.0
+    biases = np.full(8, bias, np.float32)
+    weights = [net.builder.constant("w", w.astype(np.float32)) for w in (first, between, second)]
+    net.then(conv(pad=1), weights[0], net.builder.constant("b", biases)).then(act)
+    net.then(conv(pad=1, group=8), weights[1]).then(Mul(), net.weight(8))
+    net.then(MaxPool((2, 2), (2, 2), ((0, 0), (0, 0)), (1, 1))).then(conv(pad=1), weights[2])
+    graph = simplified(net.graph())
+    convs = [node for node in graph.nodes if node.op.kind == "Conv"]
+    return graph, [graph.types[node.output].shape[-1] for node in convs]
+
+
+@pytest.mark.parametrize(
+    ("filters", "inputs", "bias", "left"),
+    [
+        (3, True, 1.0, 5),
+        (3, False, -1.0, 5),
+        (3, False, 1.0, 8),
+        (8, False, 0.0, 1),
+        (0, True, 0.0, 8),
+    ],
+)
+def test_channels_that_are_zero_are_left_out(
+    filters: int, inputs: bool, bias: float, left: int
+) -> None:
+    graph, channels = pruned(filters, inputs=inputs, bias=bias, act=Relu())
+    assert channels == [left, left, 5]
+    assert run_passes(graph) == graph
+
+
+def test_a_channel_that_others_read_stays() -> None:
+    net = Net(1, 6, 6, 4)
+    weights = net.rng.standard_normal((1, 1, 4, 4)).astype(np.float32)
+    weights[..., 1:] = 0.0
+    start = net.then(conv(), net.builder.constant("w", weights)).value
+    net.then(conv(pad=1), net.weight(3, 3, 4, 4)).then(Add(), start)
+    graph = simplified(net.graph())
+    assert [graph.types[n.output].shape[-1] for n in graph.nodes if n.op.kind == "Conv"] == [4, 4]
+
+
 def test_reshapes_and_transposes_merge_and_vanish() -> None:
     net = Net(1, 4, 6, 2).then(Transpose((0, 2, 1, 3))).then(Identity())
     net.then(Transpose((0, 2, 1, 3))).then(Reshape((1, 48))).then(Reshape((2, 24)))

@@ -15,6 +15,7 @@ from cannery.passes.fold_scale_shift import fold_scale_shift
 from cannery.passes.lift_1d import lift_1d
 from cannery.passes.lower_batch_norm import lower_batch_norm
 from cannery.passes.pad_into_window import pad_into_window
+from cannery.passes.prune_channels import prune_channels
 from cannery.passes.quantised_layers import quantised_layers
 from cannery.passes.quantised_values import quantised_values
 from cannery.passes.simplify_movement import simplify_movement
@@ -34,6 +35,7 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("transpose_into_matmul", transpose_into_matmul),
     ("pad_into_window", pad_into_window),
     ("fold_scale_shift", fold_scale_shift),
+    ("prune_channels", prune_channels),
     ("upsample_into_conv", upsample_into_conv),
     ("conv_to_matmul", conv_to_matmul),
     ("lift_1d", lift_1d),

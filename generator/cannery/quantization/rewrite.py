@@ -32,12 +32,13 @@ from cannery.ops.quantized.matmul import QuantizedMatMul, QuantizedProduct
 from cannery.ops.quantized.max_pool import QuantizedMaxPool
 from cannery.ops.quantized.scale import Quantize
 from cannery.ops.quantized.softmax import QuantizedSoftmax
-from cannery.ops.quantized.table import Table, make_table
+from cannery.ops.quantized.table import make_table
 from cannery.ops.recurrent.base import HIDDEN, SEQUENCE
 from cannery.ops.recurrent.op import Gru, Lstm
 from cannery.ops.registry import Elementwise, Op
 from cannery.ops.softmax.op import Softmax
 from cannery.quantization.calibration import Observed, Spread
+from cannery.quantization.gates import gate_steps, in_steps
 from cannery.quantization.products import EXACT as EXACT_SUM
 from cannery.quantization.steps import choose_bound, choose_state_bound, round_weights
 
@@ -397,7 +398,9 @@ class Quantizer:
             c0,
         ]
         if others:
-            inputs.append(self.constant(f"{node.name}/others", self._others(op, others)))
+            inputs.append(
+                self.constant(f"{node.name}/others", in_steps(op, self.graph.constants[others]))
+            )
         while not inputs[-1]:
             inputs.pop()
         made = (QuantizedLstm if isinstance(op, Lstm) else QuantizedGru)(
@@ -414,30 +417,9 @@ class Quantizer:
             self.floats(Integers(name, bound, 1.0 / bound), sequence, new)
         self.rewriter.replace_node(node, new)
 
-    def _others(self, op: Lstm | Gru, value: str) -> F64:
-        """Peepholes of i, o, f, or the bias of the last gate, in steps of their tables."""
-        array, steps = f64(self.graph.constants[value]), gate_steps(op)
-        width = array.shape[1]
-        return array * (steps[:, :width] if isinstance(op, Lstm) else steps[:, -width:])
-
 
 def on_integers(op: Op) -> Op:
     """What does to integers as an operator of `Quantizer.moves` does to floats."""
     if isinstance(op, MaxPool):
         return QuantizedMaxPool(op.kernel, op.strides, op.pads, op.dilations)
     return op
-
-
-def gate_steps(op: Lstm | Gru) -> F64:
-    """What turns the argument of each gate [D,G*H] into steps of its table."""
-    found = []
-    for d in range(op.directions):
-        gate, value = (_table(op.function(d, k)) for k in range(2))
-        found.append([gate.scale] * ((op.gates - 1) * op.cells) + [value.scale] * op.cells)
-    return np.array(found)
-
-
-def _table(activation: Activation) -> Table:
-    table = make_table(activation)
-    assert table is not None
-    return table

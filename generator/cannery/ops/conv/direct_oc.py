@@ -75,6 +75,9 @@ JOINED = 4
 #: No candidate whose straight-line multiply-accumulates exceed this is tried (about 20 KB of code).
 MAX_UNROLLED = 3000
 
+#: With so many registers, weights are held in some of them.
+HOLDING_REGISTERS = int(__import__("os").environ.get("HR", "32"))
+
 #: More vectors of weights than this do not stay in registers from tile to tile.
 HELD_WEIGHTS = 8
 
@@ -205,6 +208,7 @@ class ConvDirectOc(Schedule):
             ),
             "tiles": pixel_runs(shape.ow, int(job.params["mr"])),
             "ep": ep,
+            "held": held_weights(job.isa),
             "paired": lambda v: pairing and paired(v, job.isa),
             "pairs": lambda block: [v for v in block.vecs if paired(v, job.isa)],
             "unpaired": lambda block: [v for v in block.vecs if not paired(v, job.isa)],
@@ -302,6 +306,22 @@ def _in_line(shape: ConvShape, params: Params) -> int:
 def can_join(shape: ConvShape, isa: Isa) -> bool:
     """Whether tiles that compilers join to vectors are worth trying."""
     return isa.widest == 1 and isa.bits == 64 and shape.oc >= JOINED
+
+
+def held_weights(isa: Isa) -> Callable[[Block, Sequence[int]], bool]:
+    """Whether the weights of a block, for some pixels, are to be loaded once.
+
+    gcc makes them operands in memory of every multiply-add instead, so that loads limit the speed;
+    without FMA, additions do.
+    """
+
+    def held(block: Block, pixels: Sequence[int]) -> bool:
+        vectors = len(block.vecs)
+        needed = len(pixels) * vectors + vectors + 2
+        worth = isa.family == "x86" and isa.has("fma")
+        return worth and len(pixels) > 1 and needed <= isa.registers
+
+    return held
 
 
 def joined_residual(job: Job) -> Callable[[int], Callable[[int], str]]:

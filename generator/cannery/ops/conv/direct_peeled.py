@@ -24,6 +24,7 @@ from cannery.ops.conv.direct_oc import (
     broadcast_words,
     can_join,
     channel_blocks,
+    held_weights,
     joined_residual,
     pack_weights,
     pixel_runs,
@@ -148,6 +149,7 @@ class ConvDirectPeeled(Schedule):
         code = render(
             "ops/conv/direct_peeled.c.j2",
             s=shape,
+            held=held_weights(job.isa),
             p=job.params,
             x=job.inputs[0],
             y=job.output,

@@ -29,6 +29,7 @@ from cannery.ops.conv.direct_oc import (
     Block,
     broadcast_words,
     cut_channels,
+    held_weights,
     pack_panels,
     padded_bias,
     register_tiles,
@@ -203,6 +204,7 @@ class WinogradOc(Schedule):
         code = render(
             "ops/conv/winograd_oc.c.j2",
             s=shape,
+            held=held_weights(job.isa),
             p=job.params,
             tile=tile,
             image=job.inputs[0],

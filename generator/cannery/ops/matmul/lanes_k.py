@@ -20,6 +20,10 @@ from cannery.schedule.cost import tile_cycles
 from cannery.schedule.schedule import Job
 from cannery.target.isa import Isa
 
+#: What was written just before is not in the cache yet. Loads that are wider than its stores, often
+#: this narrow, wait until it is.
+RECENT_BYTES, NARROW_STORE, FORWARDING_CYCLES = 2048, 8, 40.0
+
 
 def render_lanes_k(
     job: Job, p: Product, dots: Dots, nest: Nest, ep: Epilogue, operands: tuple[Operand, Operand]
@@ -81,7 +85,8 @@ def render_lanes_k(
 def dot_cycles(isa: Isa, p: Product, dots: Dots, rows: Sequence[tuple[int, int, int]]) -> float:
     """Estimated cycles of all tiles."""
     vectors = -(-p.k // dots.lanes)
-    cycles = 0.0
+    recent = dots.lanes > NARROW_STORE and 4 * p.k <= RECENT_BYTES
+    cycles = FORWARDING_CYCLES if recent else 0.0
     for mr, tiles, _ in rows:
         for nc, groups, _ in balanced(p.n, dots.nc):
             split = min(dots.split, vectors)
