@@ -40,7 +40,9 @@ class Options:
     max|y - ref| / max|ref| per output. `dims` fixes dimensions that the model leaves open,
     `io_layout` is the order of image tensors at the interface; `io_type` "raw" makes its floats the
     integers that a quantised network computes with.
-    `input_dtype`, by tensor: a uint8 input is read as `scale * value + offset`. `input_view` names
+    `input_dtype`, by tensor: a uint8 input is read as `scale * value + offset`, both for all
+    channels or by channel. `reverse_channels` names inputs whose last channel comes first (BGR for
+    a network of RGB). `input_view` names
     the inputs that are regions of larger images, read by strides. `many` is the largest number of
     samples that `<name>_run_many` computes together. `parallel` adds functions that run on several
     cores, `openmp` these and a pool of OpenMP's threads. `streaming` asks for the network of one
@@ -64,8 +66,9 @@ class Options:
     batch: int = 1
     dims: Mapping[str, int] = field(default_factory=dict)
     input_dtype: Mapping[str, DType] = field(default_factory=dict)
-    scale: float | None = None
-    offset: float | None = None
+    scale: float | tuple[float, ...] | None = None
+    offset: float | tuple[float, ...] | None = None
+    reverse_channels: tuple[str, ...] = ()
     input_view: tuple[str, ...] = ()
     many: int = 1
     parallel: bool = False
@@ -140,6 +143,12 @@ def _number(text: str) -> float:
     if not math.isfinite(value):
         raise OptionError(f"{text!r} is not a finite number", cure="such as 0.5 or 1e-3")
     return value
+
+
+def _by_channel(text: str) -> float | tuple[float, ...]:
+    """One number, or several by commas."""
+    numbers = tuple(map(_number, text.split(",")))
+    return numbers if len(numbers) > 1 else numbers[0]
 
 
 def _positive(text: str) -> float:
@@ -282,8 +291,13 @@ SPECS: tuple[Spec, ...] = (
          _dims, "NAME=N", keyword="dim"),
     Spec("input_dtype", _MANY, "Element type of an input: uint8 or float32.",
          _dtypes, "TENSOR=TYPE"),
-    Spec("scale", _ONE, "A uint8 input means scale * value + offset (default: 1).", _number, "S"),
-    Spec("offset", _ONE, "See --scale (default: 0).", _number, "O"),
+    Spec("scale", _ONE,
+         "A uint8 input means scale * value + offset (default: 1); by channel: S,S,S.",
+         _by_channel, "S"),
+    Spec("offset", _ONE, "See --scale (default: 0).", _by_channel, "O"),
+    Spec("reverse_channels", _MANY,
+         "Image inputs whose last channel comes first: BGR for a network of RGB.",
+         _distinct, "TENSOR"),
     Spec("input_view", _MANY, "Image inputs that are regions of larger images, read by strides.",
          _distinct, "TENSOR"),
     Spec("many", _ONE, "Samples that <name>_run_many computes together at most (default: 1).",

@@ -94,6 +94,7 @@ def _import_options(options: Options) -> ImportOptions:
         input_dtypes=options.input_dtype,
         scale=options.scale,
         offset=options.offset,
+        reverse_channels=options.reverse_channels,
         dims=options.dims,
         streaming=options.streaming,
     )

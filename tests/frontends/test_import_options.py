@@ -18,7 +18,8 @@ from cannery.ir.verify import verify
 from cannery.ops.elementwise.activations import Relu, Tanh
 from cannery.ops.elementwise.binary import Add, Mul
 from cannery.ops.matmul.op import MatMul
-from cannery.ops.movement.op import Cast, Identity, Reshape
+from cannery.ops.movement.op import Cast, Identity, Reshape, Slice
+from cannery.passes import run_passes
 from frontends.keras_files import LayerSpec, Model, chain, image, layer, write_h5
 
 
@@ -148,6 +149,69 @@ def test_uint8_input_with_scale_and_offset(tmp_path: Path) -> None:
     x = np.array([[0, 128, 255]], np.uint8)
     plain = evaluate(checked(path), {"x": x.astype(np.float64) * np.float32(1 / 127.5) - 1})
     np.testing.assert_allclose(evaluate(graph, {"x": x})["d"], plain["d"], rtol=1e-12)
+
+
+NORM_WEIGHTS = ("gamma", "beta", "moving_mean", "moving_variance")
+
+
+def colours(folder: Path, class_name: str = "Conv2D", padding: str = "same") -> Path:
+    """A network that begins with a convolution of 4 x 5 pixels of RGB."""
+    config: dict[str, Any] = {"kernel_size": [3, 3], "padding": padding}
+    if class_name == "Conv2D":
+        weights = {"kernel": numbers(3, 3, 3, 3, 2), "bias": numbers(4, 2)}
+        config["filters"] = 2
+    else:
+        weights = {"depthwise_kernel": numbers(3, 3, 3, 3, 1), "bias": numbers(4, 3)}
+    first = LayerSpec(class_name, "c", ["x"], config, weights)
+    return saved(folder, image("x", 4, 5, 3), first, outputs=["c"])
+
+
+@pytest.mark.parametrize("padding", ["same", "valid"])
+def test_bytes_of_bgr_with_scales_and_offsets_of_rgb(tmp_path: Path, padding: str) -> None:
+    path = colours(tmp_path, padding=padding)
+    scale, offset = (0.5, 0.25, 0.125), (-1.0, 2.0, 3.0)
+    graph = checked(
+        path, input_dtypes={"x": DType.UINT8}, scale=scale, offset=offset, reverse_channels=("x",)
+    )
+    lean = run_passes(graph)
+    assert not any(isinstance(op, Slice) for _, op in nodes(lean))
+    bgr = np.random.default_rng(5).integers(0, 256, (1, 4, 5, 3)).astype(np.uint8)
+    rgb = bgr[..., ::-1].astype(np.float64) * scale + offset
+    wanted = evaluate(checked(path), {"x": rgb})["c"]
+    np.testing.assert_allclose(evaluate(graph, {"x": bgr})["c"], wanted, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(evaluate(lean, {"x": bgr})["c"], wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_bgr_before_a_normalisation_of_rgb(tmp_path: Path) -> None:
+    weights = {name: np.abs(numbers(k, 3)) for k, name in enumerate(NORM_WEIGHTS)}
+    norm = LayerSpec("BatchNormalization", "n", ["x"], {"epsilon": 0.1, "axis": [3]}, weights)
+    config = {"kernel_size": [3, 3], "padding": "same", "filters": 2, "use_bias": False}
+    conv = LayerSpec("Conv2D", "c", ["n"], config, {"kernel": numbers(3, 3, 3, 3, 2)})
+    path = saved(tmp_path, image("x", 4, 5, 3), norm, conv, outputs=["c"])
+    lean = run_passes(checked(path, reverse_channels=("x",)))
+    assert not any(isinstance(op, Slice) for _, op in nodes(lean))
+    bgr = numbers(6, 1, 4, 5, 3).astype(np.float64)
+    wanted = evaluate(checked(path), {"x": bgr[..., ::-1]})["c"]
+    np.testing.assert_allclose(evaluate(lean, {"x": bgr})["c"], wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_floats_of_bgr_before_a_depthwise_convolution(tmp_path: Path) -> None:
+    path = colours(tmp_path, "DepthwiseConv2D")
+    lean = run_passes(checked(path, reverse_channels=("x",)))
+    bgr = numbers(6, 1, 4, 5, 3).astype(np.float64)
+    wanted = evaluate(checked(path), {"x": bgr[..., ::-1]})["c"]
+    np.testing.assert_allclose(evaluate(lean, {"x": bgr})["c"], wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_channels_that_an_input_does_not_have(tmp_path: Path) -> None:
+    as_bytes = {"input_dtypes": {"x": DType.UINT8}}
+    with pytest.raises(OptionError, match=r"input 'x': scale has 2 numbers for 3 channels"):
+        checked(colours(tmp_path), scale=(1.0, 2.0), **as_bytes)
+    with pytest.raises(OptionError, match="no input is called 'y'"):
+        checked(colours(tmp_path), reverse_channels=("y",))
+    path = saved(tmp_path, image("x", 3), dense("d", ["x"]), outputs=["d"])
+    with pytest.raises(OptionError, match=r"input 'x': reverse_channels: it is no image"):
+        checked(path, reverse_channels=("x",))
 
 
 def test_uint8_input_without_scale_is_a_plain_cast(tmp_path: Path) -> None:

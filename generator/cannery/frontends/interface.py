@@ -6,18 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cannery.errors import OptionError
 from cannery.frontends.options import ImportOptions
 from cannery.ir.graph import Graph, GraphBuilder, Node
 from cannery.ir.tensor import DType
 from cannery.ops.elementwise.binary import Add, Mul
-from cannery.ops.movement.op import Cast, Identity
+from cannery.ops.movement.op import Cast, Identity, Slice
 
 
 def check_input_dtypes(options: ImportOptions, inputs: Sequence[str]) -> None:
-    """Raises OptionError if `options.input_dtypes` name an input that the model does not have."""
-    for name in options.input_dtypes:
+    """Raises OptionError if options are for an input that the model does not have."""
+    for name in (*options.input_dtypes, *options.reverse_channels):
         if name not in inputs:
             listed = ", ".join(inputs)
             raise OptionError(f"no input is called {name!r}", cure=f"inputs: {listed}")
@@ -33,19 +34,47 @@ def declare_input(
     """Declare the next input, and return it as the model expects it.
 
     Where the options make it uint8, that is scale * input + offset in float32, by the nodes
-    `<input>/cast`, `<input>/scale` and `<input>/offset` (the latter two only if given).
+    `<input>/cast`, `<input>/scale` and `<input>/offset` (the latter two only if given). Channels,
+    the last axis, that come last first are put in order by `<input>/channels`.
+
+    Raises OptionError where scales or offsets are not as many as channels.
     """
     chosen = options.input_dtypes.get(name)
     value = builder.input(name, shape, chosen or dtype)
-    if chosen is not DType.UINT8:
-        return value
-    value = builder.node(Cast(DType.FLOAT32), [value], name=f"{name}/cast")
-    for op, label, number in ((Mul(), "scale", options.scale), (Add(), "offset", options.offset)):
-        if number is not None:
-            factor = np.asarray(number, np.float32)
-            constant = builder.constant(f"{name}/{label}_value", factor)
-            value = builder.node(op, [value, constant], name=f"{name}/{label}")
-    return value
+    is_reversed = name in options.reverse_channels
+    if chosen is DType.UINT8:
+        value = builder.node(Cast(DType.FLOAT32), [value], name=f"{name}/cast")
+        both = ((Mul(), "scale", options.scale), (Add(), "offset", options.offset))
+        for op, label, number in both:
+            if number is not None:
+                factor = _per_channel(number, label, shape)
+                factor = factor[::-1] if is_reversed and factor.ndim else factor
+                constant = builder.constant(f"{name}/{label}_value", factor)
+                value = builder.node(op, [value, constant], name=f"{name}/{label}")
+    return _in_order(builder, name, value, shape) if is_reversed else value
+
+
+def _per_channel(
+    number: float | tuple[float, ...], label: str, shape: Sequence[int]
+) -> NDArray[np.float32]:
+    """float32[] or float32[channels]."""
+    channels = shape[-1] if len(shape) > 1 else 1
+    if isinstance(number, tuple) and len(number) != channels:
+        raise OptionError(
+            f"{label} has {len(number)} numbers for {channels} channels",
+            cure="give one for all channels, or one for each",
+        )
+    return np.asarray(number, np.float32)
+
+
+def _in_order(builder: GraphBuilder, name: str, value: str, shape: Sequence[int]) -> str:
+    """The value with its channels, the last axis, the other way round."""
+    if len(shape) < 3:
+        raise OptionError("reverse_channels: it is no image", cure="leave it out for this input")
+    others = len(shape) - 1
+    starts = (*[0] * others, shape[-1] - 1)
+    flip = Slice(starts, (*shape[:-1], -1), (*[1] * others, -1))
+    return builder.node(flip, [value], name=f"{name}/channels")
 
 
 def finish(

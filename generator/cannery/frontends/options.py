@@ -23,7 +23,9 @@ class ImportOptions:
     `batch` replaces the batch of the file, fixed or open. `outputs` names layers whose values
     become the model's outputs, instead of the file's; inputs that these do not need vanish.
     `rename` maps names of inputs and outputs to others. `input_dtypes`, by input: a uint8 input v
-    is read as scale * v + offset, by nodes `<input>/cast`, `<input>/scale` and `<input>/offset`.
+    is read as scale * v + offset, by nodes `<input>/cast`, `<input>/scale` and `<input>/offset`;
+    several scales or offsets are those of the model's channels. `reverse_channels` names inputs
+    whose channels come last first, which `<input>/channels` mends.
     `dims` sizes the dimensions that the file leaves open; where they have no name,
     `<input>.<axis>` is one. `streaming`: the network will be run step by step, so that an open
     number of steps does not matter.
@@ -35,8 +37,9 @@ class ImportOptions:
     outputs: tuple[str, ...] = ()
     rename: Mapping[str, str] = field(default_factory=dict)
     input_dtypes: Mapping[str, DType] = field(default_factory=dict)
-    scale: float | None = None
-    offset: float | None = None
+    scale: float | tuple[float, ...] | None = None
+    offset: float | tuple[float, ...] | None = None
+    reverse_channels: tuple[str, ...] = ()
     dims: Mapping[str, int] = field(default_factory=dict)
     streaming: bool = False
 
@@ -63,14 +66,21 @@ class ImportOptions:
                 raise OptionError(
                     f"input {name!r} cannot be {dtype.value}", cure=f"one of: {known}"
                 )
-        if 255 * abs(self.scale or 0.0) + abs(self.offset or 0.0) > _LARGEST:
+        largest = [max(map(abs, _numbers(v)), default=0.0) for v in (self.scale, self.offset)]
+        if 255 * largest[0] + largest[1] > _LARGEST:
             raise OptionError("scale * 255 + offset is not a finite float32 number")
         for label, value in (("scale", self.scale), ("offset", self.offset)):
             if value is None:
                 continue
-            if not isfinite(value) or abs(value) > _LARGEST:
+            if not all(isfinite(v) and abs(v) <= _LARGEST for v in _numbers(value)):
                 raise OptionError(f"{label} {value} is not a finite float32 number")
             if DType.UINT8 not in self.input_dtypes.values():
                 raise OptionError(
                     f"{label} has no input to apply to", cure="make an input uint8, too"
                 )
+
+
+def _numbers(value: float | tuple[float, ...] | None) -> tuple[float, ...]:
+    if value is None:
+        return ()
+    return value if isinstance(value, tuple) else (value,)

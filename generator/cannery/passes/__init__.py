@@ -7,6 +7,7 @@ from collections.abc import Callable
 from cannery.ir.graph import Graph
 from cannery.ir.printer import format_graph
 from cannery.ir.verify import verify
+from cannery.passes.channels_into_conv import channels_into_conv
 from cannery.passes.conv_to_matmul import conv_to_matmul
 from cannery.passes.eliminate_common import eliminate_common
 from cannery.passes.eliminate_dead import eliminate_dead
@@ -34,6 +35,7 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("simplify_recurrent", simplify_recurrent),
     ("transpose_into_matmul", transpose_into_matmul),
     ("pad_into_window", pad_into_window),
+    ("channels_into_conv", channels_into_conv),
     ("fold_scale_shift", fold_scale_shift),
     ("prune_channels", prune_channels),
     ("upsample_into_conv", upsample_into_conv),
