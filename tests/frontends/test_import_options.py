@@ -209,9 +209,10 @@ def test_channels_that_an_input_does_not_have(tmp_path: Path) -> None:
         checked(colours(tmp_path), scale=(1.0, 2.0), **as_bytes)
     with pytest.raises(OptionError, match="no input is called 'y'"):
         checked(colours(tmp_path), reverse_channels=("y",))
-    path = saved(tmp_path, image("x", 3), dense("d", ["x"]), outputs=["d"])
-    with pytest.raises(OptionError, match=r"input 'x': reverse_channels: it is no image"):
-        checked(path, reverse_channels=("x",))
+    for wrong in ((3,), (3, 4, 5)):
+        path = saved(tmp_path, image("x", *wrong), layer("ReLU", "d", "x"), outputs=["d"])
+        with pytest.raises(OptionError, match=r"input 'x': reverse_channels: .* is no image"):
+            checked(path, reverse_channels=("x",))
 
 
 def test_uint8_input_without_scale_is_a_plain_cast(tmp_path: Path) -> None:

@@ -15,8 +15,11 @@ from cannery.ir.tensor import DType
 from cannery.ops.elementwise.binary import Add, Mul
 from cannery.ops.movement.op import Cast, Identity, Slice
 
+#: Channels of an image that may come last first: an axis of another size is not that of colours.
+_COLOURS = 3
 
-def check_input_dtypes(options: ImportOptions, inputs: Sequence[str]) -> None:
+
+def check_input_names(options: ImportOptions, inputs: Sequence[str]) -> None:
     """Raises OptionError if options are for an input that the model does not have."""
     for name in (*options.input_dtypes, *options.reverse_channels):
         if name not in inputs:
@@ -69,8 +72,11 @@ def _per_channel(
 
 def _in_order(builder: GraphBuilder, name: str, value: str, shape: Sequence[int]) -> str:
     """The value with its channels, the last axis, the other way round."""
-    if len(shape) < 3:
-        raise OptionError("reverse_channels: it is no image", cure="leave it out for this input")
+    if len(shape) < 3 or shape[-1] != _COLOURS:
+        raise OptionError(
+            f"reverse_channels: {list(shape)} is no image of {_COLOURS} channels",
+            cure="leave it out for this input",
+        )
     others = len(shape) - 1
     starts = (*[0] * others, shape[-1] - 1)
     flip = Slice(starts, (*shape[:-1], -1), (*[1] * others, -1))

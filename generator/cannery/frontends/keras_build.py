@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedError
-from cannery.frontends.interface import check_input_dtypes, declare_input, finish
+from cannery.frontends.interface import check_input_names, declare_input, finish
 from cannery.frontends.keras_inline import (
     Application,
     Network,
@@ -74,7 +74,7 @@ class _Importer:
         needed = set(self._needed)
         inputs = [n for n in self._network.inputs if n in needed]
         names = [self._network.applications[n].name for n in inputs]
-        check_input_dtypes(self._options, names)
+        check_input_names(self._options, names)
         self._check_dims(names)
         for number in inputs:
             self._values[Value(number, 0)] = self._input(self._network.applications[number])

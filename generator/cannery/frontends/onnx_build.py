@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedError
-from cannery.frontends.interface import check_input_dtypes, declare_input, finish
+from cannery.frontends.interface import check_input_names, declare_input, finish
 from cannery.frontends.onnx_control import CONTROL, Place, follow
 from cannery.frontends.onnx_fold import (
     MAX_BYTES,
@@ -151,7 +151,7 @@ class _Importer:
         """The finished graph."""
         inputs = [i for i in self._model.inputs if self._is_wanted(i)]
         names = [i.name for i in inputs]
-        check_input_dtypes(self._options, names)
+        check_input_names(self._options, names)
         sizes = Sizes(inputs, self._options)
         first = [self._input(i, sizes) for i in inputs]
         for node in self._nodes:

@@ -60,8 +60,7 @@ def broadcast_work(isa: Isa, broadcast: str) -> tuple[float, float]:
     """Loads and arithmetic instructions that bring one input to all lanes.
 
     set1: from memory, which takes SSE a shuffle more and Arm's processors a vector pipeline (ld1r);
-    pairs: likewise, without; rotate, lane: four
-    inputs by one load.
+    pairs: likewise, without; rotate, lane: four inputs by one load.
     """
     if broadcast == "pairs":
         return 1.0, 0.0

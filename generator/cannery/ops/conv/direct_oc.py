@@ -75,9 +75,6 @@ JOINED = 4
 #: No candidate whose straight-line multiply-accumulates exceed this is tried (about 20 KB of code).
 MAX_UNROLLED = 3000
 
-#: With so many registers, weights are held in some of them.
-HOLDING_REGISTERS = int(__import__("os").environ.get("HR", "32"))
-
 #: More vectors of weights than this do not stay in registers from tile to tile.
 HELD_WEIGHTS = 8
 
