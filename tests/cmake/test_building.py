@@ -6,9 +6,11 @@ import os
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cmake_project import MAIN_C, MAIN_CPP, Project
+from frontends.keras_files import LayerSpec, chain, image, write_h5
 from tiny_models import write_tiny_classifier, write_tiny_model
 
 ROOT = Path(__file__).parents[2]
@@ -163,6 +165,75 @@ def test_large_weights_are_assembled_and_rebuilt(project: Project) -> None:
     _later(project.folder / "ball.h5")
     project.build()
     assert weights.read_bytes() in archive.read_bytes()
+
+
+COLOURS_C = r"""
+#include "bgr.h"
+#include "raw.h"
+#include "rgb.h"
+#include <stdio.h>
+
+static float apart(const float *a, const float *b)
+{
+    float most = 0.0f;
+    for (int i = 0; i < RGB_C_LEN; ++i) {
+        const float d = a[i] > b[i] ? a[i] - b[i] : b[i] - a[i];
+        most = d > most ? d : most;
+    }
+    return most;
+}
+
+int main(void)
+{
+    static const float scale[3] = {0.001f, 0.002f, 0.003f}, offset[3] = {-0.1f, 0.0f, 0.1f};
+    static uint8_t bytes[RGB_IMAGE_LEN];
+    static float floats[RGB_IMAGE_LEN], wanted[RGB_C_LEN], found[RGB_C_LEN];
+    for (int i = 0; i < RGB_IMAGE_LEN; ++i) bytes[i] = (uint8_t)(i * 37 % 256);
+    for (int i = 0; i < RGB_IMAGE_LEN; ++i) {
+        floats[i] = scale[i % 3] * (float)bytes[i - i % 3 + 2 - i % 3] + offset[i % 3];
+    }
+    rgb_run(floats, wanted);
+    bgr_run(bytes, found);
+    const float as_bytes = apart(found, wanted);
+
+    static int8_t integers[RGB_IMAGE_LEN], results[RGB_C_LEN];
+    for (int i = 0; i < RGB_IMAGE_LEN; ++i) {
+        integers[i] = (int8_t)(i * 53 % 128);
+        floats[i] = RAW_IMAGE_SCALE * (float)(integers[i] - RAW_IMAGE_ZERO_POINT);
+    }
+    rgb_run(floats, wanted);
+    raw_run(integers, results);
+    for (int i = 0; i < RGB_C_LEN; ++i) {
+        found[i] = RAW_C_SCALE * (float)(results[i] - RAW_C_ZERO_POINT);
+    }
+    const float as_integers = apart(found, wanted);
+    puts(as_bytes < 1e-4f && as_integers < 0.1f ? "right" : "wrong");
+    return 0;
+}
+"""
+
+
+def test_bytes_of_bgr_and_raw_integers(project: Project) -> None:
+    random = np.random.default_rng(0)
+    weights = {"kernel": random.uniform(-1, 1, (3, 3, 3, 4)), "bias": random.uniform(-1, 1, 4)}
+    config = {"filters": 4, "kernel_size": [3, 3], "padding": "same"}
+    floats = {name: w.astype(np.float32) for name, w in weights.items()}
+    conv = LayerSpec("Conv2D", "c", (), config, floats)
+    write_h5(project.folder / "rgb.h5", chain(image("image", 8, 8, 3), conv))
+    np.savez(project.folder / "samples.npz", image=random.random((8, 8, 8, 3), np.float32))
+    project.write("colours.c", COLOURS_C)
+    project.lists("""
+add_nn_model(rgb MODEL rgb.h5)
+add_nn_model(bgr MODEL rgb.h5 INPUT_DTYPE image=uint8 SCALE 0.001,0.002,0.003 OFFSET -0.1,0,0.1
+  REVERSE_CHANNELS image)
+add_nn_model(raw MODEL rgb.h5 QUANTIZE int8 CALIBRATION samples.npz IO_TYPE raw)
+add_executable(robot colours.c)
+target_link_libraries(robot PRIVATE rgb bgr raw)
+add_test(NAME robot COMMAND robot)
+""")
+    project.configure()
+    project.build()
+    assert "right" in project.test()
 
 
 def test_the_verify_target_uses_what_cmake_uses(project: Project) -> None:
