@@ -15,7 +15,7 @@ from cannery.ops.quantized.arithmetic import NARROW, QuantizedOp, f32, quantised
 from cannery.ops.quantized.groups import Groups
 from cannery.ops.registry import RefArray, register
 from cannery.ops.shared.function import describe, signature
-from cannery.ops.shared.lanes import vector_runs
+from cannery.ops.shared.lanes import Vec, vector_runs
 from cannery.schedule.cost import stream_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
@@ -51,6 +51,13 @@ def bounded(t: str, name: str, bound: int) -> str:
     return f"{t}_min({t}_max({name}, {low}), {high})"
 
 
+def store_bounded(v: Vec, name: str, pointer: str, bound: int, dtype: DType) -> str:
+    """A C statement that stores the vector `name`, rounded and held within +-bound."""
+    store = f"{v.t}_{Groups(dtype).store}" + ("" if v.full else "_n")
+    valid = "" if v.full else f", {v.valid}"
+    return f"{store}({pointer}, {bounded(v.t, name, bound)}{valid});"
+
+
 @schedule
 @dataclass(frozen=True)
 class QuantizeStream(Schedule):
@@ -84,12 +91,10 @@ class QuantizeStream(Schedule):
         lines = []
         for v, count in vector_runs(job.type(anchor.output).elements, job.isa):
             at = f"{offset(v.start)} + i * {v.lanes}" if count > 1 else offset(v.start)
-            store = f"{v.t}_{Groups(op.dtype).store}" + ("" if v.full else "_n")
-            valid = "" if v.full else f", {v.valid}"
             lines += [
                 f"    for (int i = 0; i < {count}; ++i) {{" if count > 1 else "    {",
                 f"        const {v.t} v = {v.t}_mul({v.load('x' + at)}, {v.t}_set1({factor}));",
-                f"        {store}(y{at}, {bounded(v.t, 'v', op.bound)}{valid});",
+                f"        {store_bounded(v, 'v', f'y{at}', op.bound, op.dtype)}",
                 "    }",
             ]
         body = "\n".join(lines)
