@@ -226,7 +226,6 @@ def _given(folder: Path, model: Model, dtype: str = "int16") -> tuple[Path, dict
         *((layers, "int8", isa) for isa in ("ssse3", "avx512vnni", "neon64dot")),
         *((camera, "int16", isa) for isa in ("generic", "avx2")),
         *((separable, "int8", isa) for isa in ("avx2", "neon64")),
-        (separable, "int16", "ssse3"),
         (residual, "int8", "ssse3"),
         (residual, "int16", "neon64"),
         (unet, "int8", "avx512"),

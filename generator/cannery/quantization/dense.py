@@ -26,9 +26,6 @@ from cannery.quantization.steps import Factors, round_weights
 #: Terms of the longest sum: longer ones would leave too few bits to each.
 MOST_TERMS = 2**15
 
-#: Taps of a depthwise convolution, whose sums are exact in float32: for the same reason.
-MOST_TAPS = 2**9
-
 #: Activations that round at most once: every processor computes the same bits.
 EXACT = (Relu, LeakyRelu, Clip)
 
@@ -36,13 +33,13 @@ EXACT = (Relu, LeakyRelu, Clip)
 HOMOGENEOUS = (Relu, LeakyRelu)
 
 
-def is_dense(graph: Graph, seen: Observed, node: Node) -> bool:
+def is_dense(graph: Graph, seen: Observed, dtype: DType, node: Node) -> bool:
     """Whether a node multiplies with constant weights, and its input was seen to be finite."""
     op, types = node.op, graph.types
     if isinstance(op, MatMul):
         if op.transpose_a:
             return False
-    elif not isinstance(op, Conv) or len(op.strides) != 2 or not _has_kernel(graph, node):
+    elif not isinstance(op, Conv) or len(op.strides) != 2 or not _has_kernel(graph, dtype, node):
         return False
     x, w, *bias = node.inputs
     known = w in graph.constants and x not in graph.constants
@@ -57,12 +54,17 @@ def is_dense(graph: Graph, seen: Observed, node: Node) -> bool:
     )  # fmt: skip
 
 
-def _has_kernel(graph: Graph, node: Node) -> bool:
-    """Whether a convolution is in one group, or has one channel in each and a small window."""
+def _has_kernel(graph: Graph, dtype: DType, node: Node) -> bool:
+    """Whether a convolution is in one group, or has one channel in each and bytes.
+
+    Sums of channels by themselves are exact in float32, which int16 would have to be coarser for:
+    floats are faster there, too.
+    """
     assert isinstance(node.op, Conv)
     w = graph.types[node.inputs[1]].shape
     alone = node.op.group == graph.types[node.inputs[0]].shape[-1] == w[-1]
-    return node.op.group == 1 or (alone and prod(w[:2]) <= MOST_TAPS)
+    exact = prod(w[:2]) * 128 * 128 < EXACT_SUM
+    return node.op.group == 1 or (alone and exact and dtype is DType.INT8)
 
 
 def activation_behind(graph: Graph, node: Node) -> tuple[Node, ...]:

@@ -65,7 +65,7 @@ def _draft(graph: Graph, seen: Observed, dtype: DType, raw: bool) -> Draft:
     fused: dict[str, tuple[Node, ...]] = {}
     for node in graph.nodes:
         name = node.outputs[0]
-        if is_dense(graph, seen, node):
+        if is_dense(graph, seen, dtype, node):
             factors[name], fused[name] = factors_of(graph, node), activation_behind(graph, node)
         elif limit := mean_limit(graph, seen, node):
             limits[name] = limit
