@@ -1,8 +1,8 @@
 """Float layers replaced by integer ones, and the values between them kept as integers.
 
-Dense layers, convolutions, LSTM and GRU layers with constant weights become integer layers, with
-the activation behind them where it is exact in float32 or has a table. A value that only such
-layers read, be it reshaped on the way, never exists as floats. All other layers stay as they are.
+Dense layers, convolutions, recurrent layers with constant weights become integer layers, with the
+activation behind them where it is exact in float32 or has a table. A value that only such layers
+read, be it reshaped on the way, never exists as floats. All other layers stay as they are.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ from cannery.ops.quantized.gru import QuantizedGru
 from cannery.ops.quantized.lstm import QuantizedLstm
 from cannery.ops.quantized.matmul import QuantizedMatMul, QuantizedProduct
 from cannery.ops.quantized.max_pool import QuantizedMaxPool
+from cannery.ops.quantized.recurrent import QuantizedRecurrent
+from cannery.ops.quantized.rnn import QuantizedRnn
 from cannery.ops.quantized.scale import Quantize
 from cannery.ops.quantized.softmax import QuantizedSoftmax
 from cannery.ops.quantized.table import make_table
 from cannery.ops.recurrent.base import HIDDEN, SEQUENCE
-from cannery.ops.recurrent.op import Gru, Lstm
+from cannery.ops.recurrent.op import Gru, Lstm, Rnn
 from cannery.ops.registry import Elementwise, Op
 from cannery.ops.softmax.op import Softmax
 from cannery.quantization.calibration import Observed, Spread
@@ -47,6 +49,11 @@ MOST_TERMS = 2**15
 
 #: What moves integers as well as floats, from one input to one output.
 MOVES = (Reshape, Transpose, Identity)
+
+#: Recurrent layers and their integer forms.
+INTEGER: dict[type[Op], type[QuantizedRecurrent]] = {
+    Lstm: QuantizedLstm, Gru: QuantizedGru, Rnn: QuantizedRnn,
+}  # fmt: skip
 
 #: Activations that round at most once: every processor computes the same bits.
 EXACT = (Relu, LeakyRelu, Clip)
@@ -133,9 +140,10 @@ class Quantizer:
     def is_recurrent(self, node: Node) -> bool:
         """Whether a layer has constant weights, tables for its functions, and nothing unusual."""
         op = node.op
-        if not isinstance(op, Lstm | Gru) or op.clip or op.lengths:
+        if not isinstance(op, Lstm | Gru | Rnn) or op.clip or op.lengths:
             return False
-        if op.coupled if isinstance(op, Lstm) else not op.linear_before_reset:
+        coupled = isinstance(op, Lstm) and op.coupled
+        if coupled or (isinstance(op, Gru) and not op.linear_before_reset):
             return False
         p, r, *rest = node.inputs
         constant = all(v in self.graph.constants for v in (r, *rest[op.states :]) if v)
@@ -367,7 +375,7 @@ class Quantizer:
     def _in_steps(self, value: str, scale: F64, bias: F64 | None) -> tuple[F64, F64 | None]:
         """Scale and bias of a product for gates, in steps of their tables."""
         (reader,) = self.graph.consumers(value)
-        assert isinstance(reader.op, Lstm | Gru)
+        assert isinstance(reader.op, Lstm | Gru | Rnn)
         steps = gate_steps(reader.op).reshape(-1)
         self._gates[value] = steps
         return scale * steps, None if bias is None else bias * steps
@@ -375,7 +383,7 @@ class Quantizer:
     def recurrent(self, node: Node) -> None:
         """A recurrent layer; projected inputs are in steps of its tables already, or get so."""
         op = node.op
-        assert isinstance(op, Lstm | Gru)
+        assert isinstance(op, Lstm | Gru | Rnn)
         p, r, *rest = (*node.inputs, "", "", "")[:5]
         h0, c0, others = rest if isinstance(op, Lstm) else (rest[0], "", rest[1])
         steps, new = gate_steps(op), list[Node]()
@@ -403,7 +411,7 @@ class Quantizer:
             )
         while not inputs[-1]:
             inputs.pop()
-        made = (QuantizedLstm if isinstance(op, Lstm) else QuantizedGru)(
+        made = INTEGER[type(op)](
             op.cells, op.activations, bound, self.dtype, op.reverse, op.returns
         )
         outputs = list(node.outputs)
