@@ -17,7 +17,6 @@ from cannery.ops.elementwise import Clip, Relu
 from cannery.ops.numeric import f64
 from cannery.ops.quantize.stream import LARGEST_PUT, put, saturate
 from cannery.ops.quantized.arithmetic import F32, largest_sums
-from cannery.ops.quantized.groups import Groups
 from cannery.ops.quantized.matmul import QuantizedProduct
 from cannery.ops.quantized.scale import bounded
 from cannery.ops.quantized.table import Table, make_table
@@ -73,10 +72,9 @@ class Finish:
         if self.op.result_dtype is DType.FLOAT32:
             return [*found, v.store(pointer, "v")]
         if self.op.bound:
+            # Sums are finite, so there is no NaN.
             value = bounded(t, "v", self.op.bound)
-            store = f"{t}_{Groups(self.op.dtype).store}"
-            stored = f"{store}({pointer}, {value});"
-            return [*found, stored if v.full else f"{store}_n({pointer}, {value}, {v.valid});"]
+            return [*found, f"v = {value};", *put(v, "v", pointer, 0, self.op.dtype)]
         write = put if self.small else saturate
         return [*found, *write(v, "v", pointer, self.op.zero or 0, self.op.dtype)]
 
