@@ -16,9 +16,9 @@ from cannery.ir.tensor import DType
 from cannery.ops.elementwise import Clip, Relu
 from cannery.ops.numeric import f64
 from cannery.ops.quantize.stream import LARGEST_PUT, put, saturate
-from cannery.ops.quantized.arithmetic import F32, largest_sums
+from cannery.ops.quantized.arithmetic import F32, largest_of, largest_sums
 from cannery.ops.quantized.matmul import QuantizedProduct
-from cannery.ops.quantized.scale import bounded
+from cannery.ops.quantized.scale import store_bounded
 from cannery.ops.quantized.table import Table, make_table
 from cannery.ops.shared.epilogue import CHANNEL_PADDING
 from cannery.ops.shared.lanes import Vec
@@ -72,9 +72,10 @@ class Finish:
         if self.op.result_dtype is DType.FLOAT32:
             return [*found, v.store(pointer, "v")]
         if self.op.bound:
-            # Sums are finite, so there is no NaN.
-            value = bounded(t, "v", self.op.bound)
-            return [*found, f"v = {value};", *put(v, "v", pointer, 0, self.op.dtype)]
+            return [
+                *found,
+                store_bounded(v, "v", pointer, self.op.bound, self.op.dtype, finite=True),
+            ]
         write = put if self.small else saturate
         return [*found, *write(v, "v", pointer, self.op.zero or 0, self.op.dtype)]
 
@@ -92,6 +93,7 @@ def make_finish(
     job: Job, op: QuantizedProduct, w: NDArray[Any], start: NDArray[np.int64]
 ) -> Finish:
     """From the inputs behind x and w[K,N]: scale?, bias?, gain?, start?; `start` comes to that."""
+    x = job.type(job.step.anchor.inputs[0]).dtype
     scale, bias, gain, given = (*job.step.anchor.inputs[2:], "", "", "", "")[:4]
     table = make_table(op.activation) if op.by_table else None
     constants = [
@@ -108,7 +110,7 @@ def make_finish(
     return Finish(
         op, job.symbol, bool(bias), table, float(job.constant(gain)) if gain else None,
         f"{job.symbol}_start" if start.any() else "", op.zero is not None and _is_small(
-            op, np.abs(first) + largest_sums(w, 255), job.constant(scale),
+            op, np.abs(first) + largest_sums(w, largest_of(x)), job.constant(scale),
             job.constant(bias) if bias else np.zeros(1, np.float32),
         ), tuple(constants),
     )  # fmt: skip
