@@ -82,7 +82,9 @@ class Job:
     `inputs` and `outputs` are layouts in the order of the step's. `in_place` lists the inputs that
     share memory with the first output. `cut` asks for a kernel that can be cut into units, for
     several cores; `stops` for one that is told how long sequences are. Schedules that know no such
-    kernels ignore both, but for recurrent layers.
+    kernels ignore both, but for recurrent layers. With `weights_apart` the packed weights, the
+    constant `<symbol>_w`, are a parameter of that name behind the outputs: so several weights can
+    share the code.
     """
 
     graph: Graph
@@ -95,6 +97,7 @@ class Job:
     in_place: frozenset[int] = frozenset()
     cut: bool = False
     stops: bool = False
+    weights_apart: bool = False
 
     @property
     def output(self) -> Layout:
