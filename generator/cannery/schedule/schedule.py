@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 #: Tunables of a candidate, e.g. {"mr": 2, "nr": 3, "unroll": "ic"}.
 Params = Mapping[str, int | str | bool]
 
+#: Straight-line code beyond this does not stay in the first-level instruction cache.
+HOT_CODE_BYTES = 16 * 1024
+
+#: Bytes of code that a core fetches and decodes in a cycle where they come from beyond the
+#: first-level cache: so it is once in each run, as the layers of a network displace one another.
+FETCHED_BYTES = 3.0
+
 #: The parameter that names an approximate form of the step's activations, see `Elementwise`.
 MATH = "math"
 
@@ -127,6 +134,12 @@ class Estimate:
 
     cycles: float
     code_bytes: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """The cycles, with the fetching of the code; more where it outgrows the cache."""
+        excess = max(self.code_bytes / HOT_CODE_BYTES - 1.0, 0.0)
+        return self.cycles * (1.0 + min(excess, 4.0)) + self.code_bytes / FETCHED_BYTES
 
 
 @dataclass(frozen=True)

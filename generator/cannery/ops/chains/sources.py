@@ -56,6 +56,9 @@ BAND_BYTES = 128 * 1024
 #: Candidates of all terms together, about.
 MAX_CANDIDATES = 32
 
+#: Parameters that make candidates of a term differ enough.
+DISTINCT = ("lanes", "mr", "nr", "joined", "unroll", "opaque")
+
 #: Cycles of a call.
 CALL = 10.0
 
@@ -161,7 +164,7 @@ def _may_compute(id_: str, own: Sequence[Piece], isa: Isa) -> bool:
 def _ways(id_: str, own: Sequence[Piece], isa: Isa) -> list[Option]:
     """The candidates of a schedule for all pieces of a source, cheapest first.
 
-    Of each size of tile there is only the best.
+    Of those that have their tiles and loops in common there is only the best.
     """
     if not _may_compute(id_, own, isa):
         return []
@@ -171,11 +174,11 @@ def _ways(id_: str, own: Sequence[Piece], isa: Isa) -> list[Option]:
         if own[0].so_far and isinstance(way, ConvGemm) and _stores_sums(own[0], params):
             continue
         cycles = sum(
-            len(piece.phases)
-            * way.cost(piece.graph, piece.step, _fitted(params, piece), isa).cycles
+            replace(found, cycles=len(piece.phases) * found.cycles).total
             for piece in own
+            for found in [way.cost(piece.graph, piece.step, _fitted(params, piece), isa)]
         )
-        tile = tuple(params.get(key) for key in ("lanes", "mr", "nr", "joined"))
+        tile = tuple(params.get(key) for key in DISTINCT)
         if tile not in best or cycles < best[tile].cycles:
             best[tile] = Option(id_, params, cycles)
     return sorted(best.values(), key=lambda option: option.cycles)
