@@ -7,12 +7,14 @@ import pytest
 
 from cannery.ir.evaluate import evaluate_all
 from cannery.ops.chains.sources import ChainsSourcesWinograd
-from cannery.ops.chains.terms import lines, pieces, why_not_terms
+from cannery.ops.chains.terms import lines, pieces, whole_weights, why_not_terms
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Add
 from cannery.schedule.lower import chains, cut
-from cannery.tune.trial import random_inputs
+from cannery.schedule.schedule import all_schedules
+from cannery.target.isa import isa
+from cannery.tune.trial import make_trial, random_inputs, step_data
 from ops.cases import Net
 from ops.cases_sources import CASES, joined_graph
 
@@ -56,3 +58,20 @@ def test_parts_that_are_written_in_place_stay_joined() -> None:
     graph = net.graph(net.node(Add(), outputs))
     found = [c for c in chains(graph, cut(graph)) if isinstance(c.anchor.op, Concat)]
     assert [bool(why_not_terms(graph, c)) for c in found] == [True, False]  # the last one copies
+
+
+@pytest.mark.parametrize("name", ["up_and_skip", "bands"])
+@pytest.mark.parametrize("way", ["conv.direct_oc", "conv.gemm", "conv.winograd_oc"])
+def test_packed_weights_are_those_of_the_kernel(name: str, way: str) -> None:
+    graph = joined_graph(CASES[name])
+    (chain,) = chains(graph, cut(graph))
+    piece = pieces(graph, chain)[0]
+    own = piece.weighted(whole_weights(graph, chain), piece.phases[-1])
+    each, ssse3 = all_schedules()[way], isa("ssse3")
+    data = step_data(own, piece.step, random_inputs(own))
+    for params in each.candidates(own, piece.step, ssse3)[::9]:
+        trial = make_trial(own, piece.step, each, params, ssse3, data)
+        assert trial is not None
+        job = trial.job("f")
+        made = {c.name: c.values for c in each.kernel(job).constants}
+        assert np.array_equal(each.weights(job).values, made["f_w"])

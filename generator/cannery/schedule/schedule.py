@@ -182,6 +182,10 @@ class Schedule(ABC):
     def kernel(self, job: Job) -> Kernel:
         """The code."""
 
+    def weights(self, job: Job) -> ConstArray:
+        """The packed weights alone, the constant `<symbol>_w` of the kernel."""
+        return next(c for c in self.kernel(job).constants if c.name == f"{job.symbol}_w")
+
     def stacked(
         self, graph: Graph, step: Step, params: Params, isa: Isa
     ) -> Sequence[tuple[Schedule, Params]]:

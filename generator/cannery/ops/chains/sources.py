@@ -218,32 +218,33 @@ class _Sum:
         """The kernels of all pieces, and the loop that calls them."""
         job = self.job
         weights = whole_weights(job.graph, job.step)
-        made = [
-            self.piece_kernels(weights, number, *chosen)
-            for number, chosen in enumerate(_chosen(job.graph, job.step, job.params))
-        ]
-        leads = [kernels[0] for _, kernels in made]
-        band = lcm(*(p.source.scales[0] * k.band for (p, _), k in zip(made, leads, strict=True)))
+        chosen = _chosen(job.graph, job.step, job.params)
+        jobs = [self.piece_job(k, piece, own) for k, (piece, _, own) in enumerate(chosen)]
+        kernels = [way.kernel(each) for (_, way, _), each in zip(chosen, jobs, strict=True)]
+        scales = [piece.source.scales[0] for piece, _, _ in chosen]
+        band = lcm(*(scale * kernel.band for scale, kernel in zip(scales, kernels, strict=True)))
         rows = -(-self.rows() // band) * band
-        scratch = max(kernel.scratch_bytes for kernel in leads)
+        scratch = max(kernel.scratch_bytes for kernel in kernels)
         code = render(
             "ops/chains/sources.c.j2",
-            codes=[kernel.code for kernel in leads],
+            codes=[kernel.code for kernel in kernels],
             calls=[
                 call
-                for number, (piece, kernels) in enumerate(made)
-                for call in self.calls(number, piece, kernels[0])
+                for k, ((piece, _, _), kernel) in enumerate(zip(chosen, kernels, strict=True))
+                for call in self.calls(k, piece, kernel)
             ],
             rows=rows if rows < job.output.shape[0] else 0,
             describe=describe(job),
             signature=signature(job, scratch=scratch > 0, band=True),
         )
-        constants = [
-            constant
-            for number, (piece, kernels) in enumerate(made)
-            for constant in self.constants(number, piece, kernels)
-        ]
-        needs_math = any(kernel.needs_math for kernel in leads)
+        constants: list[ConstArray] = []
+        for (piece, way, _), each, kernel in zip(chosen, jobs, kernels, strict=True):
+            name = f"{each.symbol}_w"
+            for k, phase in enumerate(piece.phases):
+                found = way.weights(replace(each, graph=piece.weighted(weights, phase)))
+                constants.append(replace(found, name=f"{name}{k}" if each.weights_apart else name))
+            constants += [c for c in kernel.constants if c.name != name]
+        needs_math = any(kernel.needs_math for kernel in kernels)
         return Kernel(code, tuple(constants), scratch, band, needs_math)
 
     def rows(self) -> int:
@@ -262,11 +263,8 @@ class _Sum:
         """The name of a piece's function."""
         return f"{self.job.symbol}_{LETTERS[number % len(LETTERS)]}{number // len(LETTERS) or ''}"
 
-    def piece_kernels(
-        self, weights: np.ndarray[tuple[int, ...], np.dtype[np.float64]], number: int,
-        piece: Piece, way: Schedule, params: Params,
-    ) -> tuple[Piece, list[Kernel]]:  # fmt: skip
-        """The kernel of a piece once per phase; only weights differ."""
+    def piece_job(self, number: int, piece: Piece, params: Params) -> Job:
+        """What makes the kernel of a piece, for its first phase and without weights."""
         job, lead, scales = self.job, piece.phases[0], piece.source.scales
         inputs = []
         for value in piece.step.inputs:
@@ -276,32 +274,11 @@ class _Sum:
                 whole = job.output if value == piece.so_far else self.layout(value)
                 inputs.append(_lattice(whole, lead, scales))
         shared = [k for k, value in enumerate(piece.step.inputs) if value == piece.so_far]
-        base = Job(
+        return Job(
             piece.graph, piece.step, job.isa, params, self.symbol(number), tuple(inputs),
             (_lattice(job.output, lead, scales),), frozenset(shared),
             weights_apart=len(piece.phases) > 1,
         )  # fmt: skip
-        kernels = [
-            way.kernel(replace(base, graph=piece.weighted(weights, phase)))
-            for phase in piece.phases
-        ]
-        if any(kernel.code != kernels[0].code for kernel in kernels):
-            raise AssertionError(f"{way.id} makes other code for other weights")
-        return piece, kernels
-
-    def constants(self, number: int, piece: Piece, kernels: Sequence[Kernel]) -> list[ConstArray]:
-        """Those of the first phase, and the weights of all."""
-        if len(piece.phases) == 1:
-            return list(kernels[0].constants)
-        name = f"{self.symbol(number)}_w"
-        shared = [c for c in kernels[0].constants if c.name != name]
-        own = [
-            replace(c, name=f"{name}{k}")
-            for k, kernel in enumerate(kernels)
-            for c in kernel.constants
-            if c.name == name
-        ]
-        return [*own, *shared]
 
     def calls(self, number: int, piece: Piece, kernel: Kernel) -> list[str]:
         """The calls of a piece's function, one per phase, for the rows `begin` to `end`."""
