@@ -13,7 +13,7 @@ import numpy as np
 from cannery.errors import UnsupportedError
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_float
-from cannery.ops.numeric import F64, f64
+from cannery.ops.numeric import Numeric, f64
 from cannery.ops.registry import Op, RefArray, register
 
 MODES = ("nearest", "linear")
@@ -41,8 +41,9 @@ class Resize(Op):
     """x[N,*S,C] -> y[N,*sizes,C], separably per spatial axis.
 
     `coordinate` maps output to input positions as ONNX Resize names it, `rounding` is for
-    "nearest". `scales` (output over input, per axis) enters the coordinates where the model
-    gives it; by default it is the ratio of the sizes. Positions outside are clamped to the edge.
+    "nearest", which takes any dtype. `scales` (output over input, per axis) enters the coordinates
+    where the model gives it; by default it is the ratio of the sizes. Positions outside are clamped
+    to the edge.
     """
 
     mode: str
@@ -54,7 +55,8 @@ class Resize(Op):
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         """The type of y; raises UnsupportedError for an unknown mode, ModelError for bad sizes."""
         (x,), _ = operands(self, inputs, 1)
-        require_float(self, x)
+        if self.mode != "nearest":
+            require_float(self, x)
         for name, value, known in (
             ("mode", self.mode, MODES),
             ("coordinate", self.coordinate, COORDINATES),
@@ -69,7 +71,7 @@ class Resize(Op):
         require(min(x.shape[1:-1]) >= 1, self, f"shape {x.shape} has an empty spatial axis")
         sound = len(self.scales) in (0, rank) and all(isfinite(s) and s > 0 for s in self.scales)
         require(sound, self, f"scales {self.scales} must be {rank} positive numbers or none")
-        return (TensorType((x.shape[0], *self.sizes, x.shape[-1])),)
+        return (TensorType((x.shape[0], *self.sizes, x.shape[-1]), x.dtype),)
 
     def samples(self, axis: int, size: int) -> tuple[Sample, ...]:
         """What each output index of spatial axis `axis` reads of its `size` inputs; exact."""
@@ -114,7 +116,7 @@ class Resize(Op):
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
         """Axis by axis; the weights are exact rationals rounded once."""
         (x_in,), _ = operands(self, inputs, 1)
-        y: F64 = f64(x_in)
+        y: Numeric = x_in if self.mode == "nearest" else f64(x_in)
         for axis in range(len(self.sizes)):
             samples = self.samples(axis, y.shape[axis + 1])
             low = y.take([s.low for s in samples], axis + 1)
