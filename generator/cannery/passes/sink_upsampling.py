@@ -40,7 +40,8 @@ def _swap(rewriter: Rewriter, node: Node) -> bool:
     if not scales or not _pointwise(rewriter, node, running[0], prod(scales)):
         return False
     made = rewriter.types[node.output]
-    value = rewriter.value(f"{node.output}/small", TensorType((*small.shape[:-1], made.shape[-1])))
+    type_ = TensorType((*small.shape[:-1], made.shape[-1]), made.dtype)
+    value = rewriter.value(f"{node.output}/small", type_)
     inputs = tuple(source.inputs[0] if v == running[0] else v for v in node.inputs)
     before = Node(node.op, node.name, inputs, (value,))
     rewriter.replace_node(source, [])
