@@ -82,7 +82,8 @@ class Job:
     `inputs` and `outputs` are layouts in the order of the step's. `in_place` lists the inputs that
     share memory with the first output. `cut` asks for a kernel that can be cut into units, for
     several cores; `stops` for one that is told how long sequences are. Schedules that know no such
-    kernels ignore both, but for recurrent layers.
+    kernels ignore both, but for recurrent layers. `ahead`: bytes behind the step's own weights that
+    following steps read, to be prefetched if the schedule does so.
     """
 
     graph: Graph
@@ -95,6 +96,7 @@ class Job:
     in_place: frozenset[int] = frozenset()
     cut: bool = False
     stops: bool = False
+    ahead: int = 0
 
     @property
     def output(self) -> Layout:
@@ -141,6 +143,8 @@ class Schedule(ABC):
     #: Whether a band knows its place by its pointers alone: rows y0+r to y1+r are what rows y0 to
     #: y1 are with the pointers moved by r output rows. So it can work on line buffers, in chains.
     movable: ClassVar[bool] = False
+    #: Whether its kernels prefetch what `Job.ahead` says.
+    fetches: ClassVar[bool] = False
 
     @abstractmethod
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
