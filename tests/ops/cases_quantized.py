@@ -14,16 +14,19 @@ from cannery.ops.elementwise import Add, HardSigmoid, Mul, Relu, Sigmoid, Tanh
 from cannery.ops.movement.op import Pad
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.quantized.arithmetic import LARGEST_SUM
+from cannery.ops.quantized.average_pool import QuantizedAveragePool
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.elementwise import ByteTable, QuantizedElementwise, Scaled
 from cannery.ops.quantized.gru import QuantizedGru
 from cannery.ops.quantized.lstm import QuantizedLstm
 from cannery.ops.quantized.matmul import QuantizedMatMul
 from cannery.ops.quantized.max_pool import QuantizedMaxPool
+from cannery.ops.quantized.rnn import QuantizedRnn
 from cannery.ops.quantized.scale import Quantize
 from cannery.ops.quantized.softmax import QuantizedSoftmax
 from cannery.ops.quantized.table import make_table
 from cannery.ops.registry import Op
+from cannery.ops.resize.op import Resize
 from cannery.ops.window import Pads
 from ops.cases import Net, add_case, case
 
@@ -133,6 +136,10 @@ LAYERS: dict[str, Any] = {
     "peepholes": (11, 4, 1, "ci", {"peepholes": True, "returns": ("hidden", "cell")}),
     "gru": (17, 4, 2, "iz", {"kind": QuantizedGru, **BOTH, "peepholes": True}),
     "gru_plain": (21, 3, 1, "zz", {"kind": QuantizedGru, "returns": ("sequence", "hidden")}),
+    "rnn": (
+        18, 4, 2, "iz",
+        {**BOTH, "kind": QuantizedRnn, "activations": (INPUT,), "returns": ("sequence", "hidden")},
+    ),
     "functions": (
         10, 3, 1, "zz",
         {**BOTH, "activations": ((HardSigmoid(),), GATE, INPUT, GATE, INPUT, INPUT)},
@@ -243,14 +250,14 @@ for _shape in ((3, 37), (2, 2, 5)):
 
 def linear(op: Op, shape: tuple[int, ...], dtype: DType, zero: int) -> Graph:
     """Floats to bytes or back, by one scale and zero point."""
-    net = Net(zero)
+    net = Net(abs(zero))
     x = net.input("x", shape, FLOAT32 if isinstance(op, QuantizeLinear) else dtype)
     parameters = [net.constant("scale", np.float32(0.013)),
                   net.constant("zero", np.asarray(zero, dtype.numpy))]  # fmt: skip
     return net.graph(net.node(op, [x, *parameters]))
 
 
-for _dtype, _zero in ((UINT8, 117), (INT8, 0)):
+for _dtype, _zero in ((UINT8, 117), (INT8, 0), (INT16, -1234)):
     _to, _from = QuantizeLinear(), DequantizeLinear()
     add_case(f"quantize_{_dtype.value}", partial(linear, _to, (2, 5, 7), _dtype, _zero),
              tolerance=0.0)  # fmt: skip
@@ -264,6 +271,17 @@ def quantized_add() -> Graph:
     a, b = net.input("a", (2, 3, 9), UINT8), net.input("b", (2, 3, 9), INT8)
     scaled = Scaled(0.02, 101), Scaled(0.017, -3), Scaled(0.031, 9)
     return net.graph(net.node(QuantizedElementwise(Add(), *scaled, UINT8, (Relu(),)), [a, b]))
+
+
+@case(tolerance=0.0)
+def quantized_add_words() -> Graph:
+    """int16 and bytes, held within a bound, and by a zero point."""
+    net = Net()
+    a, b = net.input("a", (2, 3, 13), INT16), net.input("b", (2, 3, 13), INT8)
+    held = QuantizedElementwise(Add(), Scaled(0.9, 0), Scaled(41.5, 0), Scaled(1.0, 0), INT16,
+                                (Relu(),), 8191)  # fmt: skip
+    moved = QuantizedElementwise(Mul(), Scaled(0.1, 9), Scaled(2.5, -3), Scaled(1.5, -7000), INT16)
+    return net.graph(net.node(held, [a, b]), net.node(moved, [a, b]))
 
 
 @case(tolerance=0.0)
@@ -335,3 +353,35 @@ def padded(dtype: DType, pads: Pads, value: float) -> Graph:
 
 add_case("pad_bytes", partial(padded, UINT8, ((0, 0), (1, 2), (2, 1), (0, 0)), 117.0))
 add_case("pad_bytes_below", partial(padded, INT8, ((0, 0), (0, 1), (0, 0), (0, 0)), -7.0))
+
+
+def average(of_x: DType, **attributes: Any) -> Graph:
+    """Means of integers that stay integers, or become floats."""
+    net = Net(4)
+    x = net.input("x", (2, 7, 8, 39), of_x)
+    return net.graph(net.node(QuantizedAveragePool(**attributes), [x]))
+
+
+PLAIN = {"strides": (2, 2), "pads": ((0, 0), (0, 0)), "dilations": (1, 1)}
+add_case("quantized_average_pool_plain", partial(
+    average, INT8, kernel=(2, 2), **PLAIN, count_include_pad=False, scale=1.7, dtype=INT8,
+    bound=127,
+), tolerance=0.0)  # fmt: skip
+add_case("quantized_average_pool_borders", partial(
+    average, UINT8, kernel=(3, 3), strides=(2, 1), pads=((1, 1), (1, 2)), dilations=(1, 2),
+    count_include_pad=True, scale=1.3, dtype=INT16, x_zero=113, zero=-4,
+), tolerance=0.0)  # fmt: skip
+add_case("quantized_average_pool_global", partial(
+    average, INT16, kernel=(7, 8), **PLAIN, count_include_pad=False, scale=0.01, dtype=INT16,
+), tolerance=0.0)  # fmt: skip
+
+
+def resized(dtype: DType) -> Graph:
+    """Nearest pixels of integers."""
+    net = Net(5)
+    op = Resize("nearest", (8, 7), "asymmetric", "floor")
+    return net.graph(net.node(op, [net.input("x", (2, 4, 5, 9), dtype)]))
+
+
+for _dtype in (INT8, INT16):
+    add_case(f"resize_{_dtype.value}", partial(resized, _dtype))

@@ -45,7 +45,7 @@ def constant(name: str, values: Array, scale: Any, axis: int = 0) -> Nodes:
 
 def integers(*shape: int, bits: int = 8) -> Array:
     top = 2 ** (bits - 1) - 1
-    return RNG.integers(-top, top, shape, np.int8, endpoint=True)
+    return RNG.integers(-top, top, shape, np.int8 if bits <= 8 else np.int16, endpoint=True)
 
 
 def joined(*parts: Nodes) -> Nodes:
@@ -352,3 +352,54 @@ def test_large_biases_stay_floats(tmp_path: Path) -> None:
     _, graph = graphs(tmp_path, model(nodes, {"x": (4, 5)}, weights=weights))
     assert not graph.integer_layers
     assert graph.types[graph.outputs[0]].dtype is DType.FLOAT32
+
+
+def words(dtype: str, bits: int) -> Any:
+    """16-bit activations: a convolution, a sum, means, a depthwise convolution, a dense layer."""
+    low = np.iinfo(dtype).min
+    type_ = "int8" if bits <= 8 else "int16"
+    k = {"a/w": integers(6, 3, 3, 3, bits=bits), "d/w": integers(6, 1, 1, 3, bits=6)}
+    nodes, weights = joined(
+        quantised("x", 2e-4, low + 30000, dtype), constant("a/w", k["a/w"].astype(type_), 0.003),
+        ([node("Conv", ["x/dq", "a/w"], ["a"], pads=[1, 1, 1, 1])], {}),
+        ([node("Relu", ["a"], ["a+"])], {}), quantised("a+", 3e-4, low, dtype),
+        constant("d/w", k["d/w"], np.float32(0.01)),
+        ([node("Conv", ["a+/dq", "d/w"], ["d"], group=6, pads=[0, 1, 0, 1])], {}),
+        quantised("d", 3e-4, low + 32700, dtype),
+        ([node("Add", ["a+/dq", "d/dq"], ["s"])], {}), quantised("s", 4e-4, low + 20000, dtype),
+        ([node("AveragePool", ["s/dq"], ["p"], kernel_shape=[2, 3], strides=[2, 2])], {}),
+        quantised("p", 3e-4, low + 20000, dtype),
+        ([node("GlobalAveragePool", ["p/dq"], ["g"])], {}), quantised("g", 2e-4, low + 9, dtype),
+        ([node("Flatten", ["g/dq"], ["f"])], {}), quantised("f", 2e-4, low + 9, dtype),
+        constant("y/w", integers(6, 5), np.float32(0.004)),
+        ([node("MatMul", ["f/dq", "y/w"], ["y"])], {}),
+    )  # fmt: skip
+    return model(nodes, {"x": (1, 3, 6, 8)}, weights=weights, opset=21)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bits", "isa"),
+    [("uint16", 8, "avx2"), ("int16", 8, "neon64"), ("int16", 6, "ssse3"), ("uint16", 16, "avx2")],
+)
+def test_sixteen_bits(tmp_path: Path, dtype: str, bits: int, isa: str) -> None:
+    """Where sums provably fit; int16 times int16 of many terms do not, and stay floats."""
+    proto = words(dtype, bits)
+    path = write(tmp_path / "net.onnx", proto)
+    options = make_options(path, {"isa": (isa,)})
+    compiled, before = compile_model(options), load_model(options)
+    graph = compiled.source.graph
+    assert kinds(graph).count("QuantizedAveragePool") == 2
+    assert "QuantizedElementwise" in kinds(graph)
+    assert ("Conv" in kinds(graph)) == (bits == 16)
+    toolchain = find_toolchain(options)
+    runner = need_runner(toolchain)
+    samples = seeded_samples(graph, 3)
+    with network_program(compiled.source, compiled.files, toolchain, samples) as program:
+        found = program.run(runner)
+    for sample, outputs in zip(samples, found, strict=True):
+        (result,), (judged,) = evaluate(graph, sample).values(), evaluate(before, sample).values()
+        if bits < 16:
+            assert outputs["y"].tobytes() == result.astype(np.float32).tobytes()
+        assert np.abs(outputs["y"] - judged).max() < 4e-3 * np.abs(judged).max()
+        (reference,) = expected(proto, {"x": np.moveaxis(sample["x"], -1, 1)})
+        assert np.abs(outputs["y"] - reference).max() < 4e-3 * np.abs(reference).max()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from cannery.options import make_options
 from cannery.pipeline import compile_model, import_graph
 from cannery.target.toolchain import find_toolchain
 from cmake_project import MAIN_C, Project
-from frontends.keras_files import LayerSpec, Model, chain, image, write_h5
+from frontends.keras_files import LayerSpec, Model, chain, image, layer, write_h5
 from needs import need_program, need_runner
 
 Array = NDArray[Any]
@@ -63,13 +64,25 @@ def gru(name: str, features: int) -> LayerSpec:
     return LayerSpec("GRU", name, (), config, weights)
 
 
+def simple_rnn(name: str, features: int) -> LayerSpec:
+    rng = np.random.default_rng(features)
+    values = {
+        "cell/kernel": rng.standard_normal((features, H)) / 2,
+        "cell/recurrent_kernel": rng.standard_normal((H, H)) / H**0.5,
+        "cell/bias": rng.standard_normal(H),
+    }
+    weights = {key: array.astype(np.float32) for key, array in values.items()}
+    return LayerSpec("SimpleRNN", name, (), {"units": H, "return_sequences": True}, weights)
+
+
 def sequences(activation: str = "softmax") -> Model:
-    """LSTM, a ReLU layer, GRU; 7 scores at each step."""
+    """LSTM, a ReLU layer, GRU, a plain recurrent layer; 7 scores at each step."""
     return chain(
         image("x", T, F),
         lstm("one", F),
         dense("two", H, 13, "relu"),
         gru("three", 13),
+        simple_rnn("four", H),
         dense("scores", H, 7, activation),
     )
 
@@ -119,6 +132,40 @@ def separable() -> Model:
     )  # fmt: skip
 
 
+def conv(name: str, source: str, inputs: int, filters: int, **config: Any) -> LayerSpec:
+    """3x3 with ReLU, behind a layer by name."""
+    rng = np.random.default_rng(filters)
+    values = {"kernel": rng.standard_normal((3, 3, inputs, filters)).astype(np.float32) / 5,
+              "bias": rng.standard_normal(filters).astype(np.float32) / 5}  # fmt: skip
+    shared = {"filters": filters, "kernel_size": [3, 3], "activation": "relu", "padding": "same"}
+    return LayerSpec("Conv2D", name, [[source]], {**shared, **config}, values)
+
+
+def residual() -> Model:
+    """Two sums, one of which is read twice, means over windows and over all pixels."""
+    pool = {"pool_size": [3, 3], "strides": [2, 2], "padding": "same"}
+    layers = [
+        image("x", 9, 8, 3), conv("one", "x", 3, 6),
+        conv("two", "one", 6, 6, activation="linear"), layer("Add", "sum", "one", "two"),
+        layer("ReLU", "relu", "sum"), conv("three", "relu", 6, 6),
+        layer("Add", "sum_2", "relu", "three"), layer("AveragePooling2D", "half", "sum_2", **pool),
+        conv("four", "half", 6, 7), layer("GlobalAveragePooling2D", "all", "four"),
+        replace(dense("scores", 7, 5, "linear"), calls=[["all"]]),
+    ]  # fmt: skip
+    return Model("residual", layers, ["x"], ["scores"])
+
+
+def unet() -> Model:
+    """A skip, and an upsampled image beside it."""
+    layers = [
+        image("x", 9, 8, 3), conv("one", "x", 3, 5), conv("two", "one", 5, 6, strides=[1, 2]),
+        layer("UpSampling2D", "up", "two", size=[1, 2], interpolation="nearest"),
+        layer("Concatenate", "join", "up", "one", axis=-1), conv("three", "join", 11, 4),
+        conv("classes", "three", 4, 3, activation="linear"),
+    ]  # fmt: skip
+    return Model("unet", layers, ["x"], ["classes"])
+
+
 def write(folder: Path, model: Model, samples: int = 6, scale: float = 1.0) -> tuple[Path, Path]:
     """The model and samples for it."""
     file = write_h5(folder / "net.h5", model)
@@ -140,9 +187,10 @@ def kinds(graph: Graph) -> list[str]:
 def test_values_between_integer_layers_are_never_floats(tmp_path: Path) -> None:
     graph = import_graph(make_options(*_given(tmp_path, sequences())))
     assert kinds(graph).count("Quantize") == 1
-    assert kinds(graph).count("QuantizedMatMul") == 4
-    assert {"QuantizedLstm", "QuantizedGru"} < {*kinds(graph)}
-    assert not {"DequantizeLinear", "Relu", "MatMul", "Lstm", "Gru", "Softmax"} & {*kinds(graph)}
+    assert kinds(graph).count("QuantizedMatMul") == 5
+    assert {"QuantizedLstm", "QuantizedGru", "QuantizedRnn"} < {*kinds(graph)}
+    floats = {"DequantizeLinear", "Relu", "MatMul", "Lstm", "Gru", "Rnn", "Softmax"}
+    assert not floats & {*kinds(graph)}
     dense_net = import_graph(make_options(*_given(tmp_path, layers())))
     assert set(kinds(dense_net)) == {"Quantize", "QuantizedMatMul"}
     bytes_net = import_graph(make_options(*_given(tmp_path, separable(), "int8")))
@@ -151,6 +199,32 @@ def test_values_between_integer_layers_are_never_floats(tmp_path: Path) -> None:
     image_net = import_graph(make_options(*_given(tmp_path, camera())))
     assert kinds(image_net).count("QuantizedConv") == 2
     assert not {"Conv", "MatMul", "DequantizeLinear", "Relu", "Sigmoid"} & {*kinds(image_net)}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_branches_meet_as_integers(tmp_path: Path, dtype: str) -> None:
+    """Sums, means, a concatenation whose parts are on one scale, upsampling."""
+    floats = {"Conv", "DequantizeLinear", "Relu", "Add", "AveragePool", "ReduceMean", "MaxPool"}
+    sums = import_graph(make_options(*_given(tmp_path, residual(), dtype)))
+    assert not floats & {*kinds(sums)}
+    assert kinds(sums).count("Quantize") == 1
+    assert (
+        kinds(sums).count("QuantizedElementwise") == kinds(sums).count("QuantizedAveragePool") == 2
+    )
+    skips = import_graph(make_options(*_given(tmp_path, unet(), dtype)))
+    assert not floats & {*kinds(skips)}
+    (joined,) = (n for n in skips.nodes if n.op.kind == "Concat")
+    assert kinds(skips).count("Quantize") == 1
+    assert {skips.types[v].dtype.value for v in joined.inputs} == {dtype}
+
+
+def test_sums_that_are_read_as_floats_stay(tmp_path: Path) -> None:
+    """A skip into the output: nothing on its way is rounded more than by the layers."""
+    layers = [image("x", 9, 8, 3), conv("one", "x", 3, 6), conv("two", "one", 6, 6),
+              layer("Add", "sum", "one", "two"), layer("Softmax", "y", "sum")]  # fmt: skip
+    given = _given(tmp_path, Model("skip", layers, ["x"], ["y"]), "int8")
+    found = kinds(import_graph(make_options(*given)))
+    assert "Add" in found and "QuantizedElementwise" not in found
 
 
 def _given(folder: Path, model: Model, dtype: str = "int16") -> tuple[Path, dict[str, Any]]:
@@ -165,6 +239,10 @@ def _given(folder: Path, model: Model, dtype: str = "int16") -> tuple[Path, dict
         *((layers, "int8", isa) for isa in ("ssse3", "avx512vnni", "neon64dot")),
         *((camera, "int16", isa) for isa in ("generic", "avx2")),
         *((separable, "int8", isa) for isa in ("avx2", "neon64")),
+        (residual, "int8", "ssse3"),
+        (residual, "int16", "neon64"),
+        (unet, "int8", "avx512"),
+        (unet, "int16", "generic"),
     ],
 )
 def test_every_bit_is_that_of_the_reference(
@@ -185,7 +263,7 @@ def test_every_bit_is_that_of_the_reference(
 
 
 @pytest.mark.parametrize(("dtype", "most"), [("int16", 2e-3), ("int8", 0.2)])
-@pytest.mark.parametrize("make", [sequences, layers, camera, separable])
+@pytest.mark.parametrize("make", [sequences, layers, camera, separable, residual, unet])
 def test_loss(tmp_path: Path, make: Any, dtype: str, most: float) -> None:
     graph = import_graph(make_options(*_given(tmp_path, make(), dtype)))
     assert graph.quantization is not None

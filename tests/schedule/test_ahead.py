@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ def pointwise(*channels: int) -> Graph:
     builder = GraphBuilder("pointwise")
     value = builder.input("x", (1, 7, 7, channels[0]))
     rng = np.random.default_rng(1)
-    for k, (ic, oc) in enumerate(zip(channels, channels[1:], strict=False)):
+    for k, (ic, oc) in enumerate(pairwise(channels)):
         weights = rng.standard_normal((1, 1, ic, oc)).astype(np.float32) / ic
         value = builder.node(
             Conv((1, 1), ((0, 0), (0, 0)), (1, 1), 1),

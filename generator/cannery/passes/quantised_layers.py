@@ -27,6 +27,7 @@ from cannery.ops.numeric import f64
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear, Requantize
 from cannery.ops.quantize.products import ConvInteger, MatMulInteger
 from cannery.ops.quantized.arithmetic import F32, Activation, f32
+from cannery.ops.quantized.average_pool import QuantizedAveragePool
 from cannery.ops.quantized.elementwise import Scaled
 from cannery.ops.quantized.matmul import QuantizedProduct
 from cannery.ops.registry import Elementwise
@@ -41,6 +42,9 @@ from cannery.quantization.stored import (
     weights,
 )
 
+#: What computes with integers, and is not told to lose nothing.
+COMPUTING = (QuantizedProduct, QuantizedAveragePool)
+
 #: What a unit of an integer within a network may make of an output, of max|y|.
 UNIT_ERROR = 1 / 64
 
@@ -51,7 +55,7 @@ def quantised_layers(graph: Graph) -> Graph:
     rewriter.sweep(_layer)
     rewriter.sweep(_integer_product)
     made = eliminate_dead(rewriter.finish())
-    layers = tuple(n.name for n in made.nodes if isinstance(n.op, QuantizedProduct))
+    layers = tuple(n.name for n in made.nodes if isinstance(n.op, COMPUTING))
     if not layers:
         return made
     return replace(made, integer_layers=layers, unit_error=UNIT_ERROR if _rounds(made) else 0.0)

@@ -1,13 +1,14 @@
-"""Values between QuantizeLinear and DequantizeLinear stay bytes where nothing computes with them.
+"""Values between QuantizeLinear and DequantizeLinear stay integers where nothing needs floats.
 
-What moves elements, and maxima, move bytes; functions of one value become tables of 256 bytes;
+What moves elements, and maxima, move integers; functions of a byte become tables of 256 bytes;
 sums and products of two become integer operators. All give the bits that ONNX defines for the
-float operators in float32.
+float operators in float32, but for means: their sums are exact.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
@@ -15,48 +16,56 @@ from cannery.ir.graph import Graph, Node
 from cannery.ir.rewrite import Rewriter
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.concat.op import Concat
-from cannery.ops.elementwise import Add, Clip, LeakyRelu, Max, Min, Mul, Relu, Sub
+from cannery.ops.elementwise import Clip, LeakyRelu, Relu
 from cannery.ops.max_pool.op import MaxPool
-from cannery.ops.movement.op import Cast, Identity, Pad, Reshape, Slice, Transpose
+from cannery.ops.movement.op import Cast, Pad, Reshape
 from cannery.ops.numeric import f64
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
-from cannery.ops.quantized.arithmetic import BYTES, Activation, f32
+from cannery.ops.quantized.arithmetic import BYTES, EXACT_SUM, Activation, f32, largest_of
 from cannery.ops.quantized.elementwise import ByteTable, QuantizedElementwise
-from cannery.ops.quantized.max_pool import QuantizedMaxPool
 from cannery.ops.registry import Elementwise, Op
 from cannery.passes.eliminate_dead import eliminate_dead
-from cannery.quantization.stored import Stored, known, quantised_to, stored
+from cannery.quantization.flow import on_integers
+from cannery.quantization.means import PAIRS, mean_of
+from cannery.quantization.products import append
+from cannery.quantization.stored import Stored, known, quantised_to, scaled, stored
 
-_MOVES = (Reshape, Transpose, Identity, Slice)
-
-#: Operators of two values, and activations behind them, that float32 rounds at most once.
-_PAIRS = (Add, Sub, Mul, Max, Min)
+#: Activations that float32 rounds at most once.
 EXACT = (Relu, LeakyRelu, Clip)
 
 
 def quantised_values(graph: Graph) -> Graph:
     """Until nothing changes."""
-    rewriter = Rewriter(_without_sign(graph))
+    rewriter = Rewriter(_other_zeros(graph))
     while rewriter.sweep(_rule):
         pass
     return eliminate_dead(rewriter.finish())
 
 
-def _without_sign(graph: Graph) -> Graph:
-    """Numbers from -128 on, all of which are dequantised, as numbers from 0 on: so 0 is padding."""
+def _other_zeros(graph: Graph) -> Graph:
+    """Integers that are made and then dequantised, with other zero points.
+
+    Bytes from -128 on become such from 0 on: so 0 is padding. 16 bits without a sign get one.
+    """
     rewriter = Rewriter(graph)
     for node in graph.nodes:
-        facts = quantised_to(rewriter, node)
         readers = graph.consumers(node.outputs[0])
-        if facts is None or facts[0] is not DType.INT8 or facts[1].zero != -128:
-            continue
         pairs = all(isinstance(r.op, DequantizeLinear) for r in readers)
-        if not pairs or node.output in graph.outputs:
+        if not isinstance(node.op, QuantizeLinear) or not pairs or node.output in graph.outputs:
             continue
-        zero = rewriter.constant(f"{node.name}/zero", np.zeros((), np.uint8))
-        rewriter.types[node.output] = TensorType(graph.types[node.output].shape, DType.UINT8)
+        facts, dtype = scaled(rewriter, node), rewriter.types[node.output].dtype
+        zero: np.ndarray[tuple[()], np.dtype[np.generic]] | None = None
+        if facts and dtype is DType.INT8 and facts.zero == -128:
+            zero = np.zeros((), np.uint8)
+        elif facts and dtype is DType.UINT16:
+            zero = np.asarray(facts.zero - 2**15, np.int16)
+        if zero is None:
+            continue
+        name = rewriter.constant(f"{node.name}/zero", zero)
+        made = TensorType(graph.types[node.output].shape, DType(zero.dtype.name))
+        rewriter.types[node.output] = made
         for each in (node, *readers):
-            rewriter.update(each, inputs=(*each.inputs[:2], zero))
+            rewriter.update(each, inputs=(*each.inputs[:2], name))
     return rewriter.finish()
 
 
@@ -79,15 +88,9 @@ def _rule(rewriter: Rewriter, node: Node) -> bool:
 def _on_bytes(rewriter: Rewriter, node: Node, zero: int) -> Op | None:
     """The operator that does to bytes what the node's does to floats; None if there is none."""
     op = node.op
-    if isinstance(op, _MOVES):
-        return op
-    if isinstance(op, Pad):
-        if op.mode != "constant":
-            return op
+    if isinstance(op, Pad) and op.mode == "constant":
         return replace(op, value=float(zero)) if op.value == 0.0 else None
-    if isinstance(op, MaxPool) and len(op.kernel) == 2:
-        return QuantizedMaxPool(op.kernel, op.strides, op.pads, op.dilations)
-    return None
+    return on_integers(op)
 
 
 def _dequantise_behind(
@@ -158,7 +161,7 @@ def _maximum_of_casts(rewriter: Rewriter, node: Node) -> bool:
 
 
 def _in_bytes(rewriter: Rewriter, node: Node) -> bool:
-    """What a QuantizeLinear makes of bytes: the same ones, a table, or an operator of two."""
+    """What a QuantizeLinear makes of integers: the same, a table, a sum of two, a mean."""
     facts = quantised_to(rewriter, node)
     if facts is None:
         return False
@@ -168,13 +171,15 @@ def _in_bytes(rewriter: Rewriter, node: Node) -> bool:
             return False
         rewriter.bypass(node, source.name)
         return True
-    return _by_table(rewriter, node) or _of_two(rewriter, node)
+    return _by_table(rewriter, node) or _of_two(rewriter, node) or _mean(rewriter, node)
 
 
 def _by_table(rewriter: Rewriter, node: Node) -> bool:
-    """A function of one value: elementwise operators whose other operands are single numbers."""
+    """A function of a byte: elementwise operators whose other operands are single numbers."""
     facts, value, chain = quantised_to(rewriter, node), node.inputs[0], list[Node]()
     assert facts
+    if facts[0] not in BYTES:
+        return False
     while (source := stored(rewriter, value)) is None:
         before = rewriter.producer(value)
         if before is None or not isinstance(before.op, Elementwise):
@@ -186,6 +191,8 @@ def _by_table(rewriter: Rewriter, node: Node) -> bool:
         chain.append(before)
         value = varying[0]
     if rewriter.types[source.name].shape != rewriter.types[node.output].shape:
+        return False
+    if source.dtype not in BYTES:
         return False
     numbers = np.arange(256).astype(np.uint8).view(source.dtype.numpy)
     results = {value: source.scaled.floats(numbers)}
@@ -219,7 +226,7 @@ def _of_two(rewriter: Rewriter, node: Node) -> bool:
     while source is not None and isinstance(source.op, EXACT):
         after.insert(0, source.op)
         source = rewriter.producer(source.inputs[0])
-    if source is None or not isinstance(source.op, _PAIRS) or len(source.inputs) != 2:
+    if source is None or not isinstance(source.op, PAIRS) or len(source.inputs) != 2:
         return False
     a, b = (stored(rewriter, i) for i in source.inputs)
     shapes = {rewriter.types[i].shape for i in (*source.inputs, node.output)}
@@ -228,4 +235,25 @@ def _of_two(rewriter: Rewriter, node: Node) -> bool:
     activation: Activation = tuple(after)
     op = QuantizedElementwise(source.op, a.scaled, b.scaled, facts[1], facts[0], activation)
     rewriter.replace_node(node, [Node(op, source.name, (a.name, b.name), node.outputs)])
+    return True
+
+
+def _mean(rewriter: Rewriter, node: Node) -> bool:
+    """A mean over windows or all pixels, whose sums are exact."""
+    facts, source = quantised_to(rewriter, node), rewriter.producer(node.inputs[0])
+    mean = mean_of(rewriter.types, source) if source else None
+    x = stored(rewriter, source.inputs[0]) if source and mean else None
+    if not facts or not source or not mean or not x:
+        return False
+    if prod(mean.pool.kernel) * largest_of(x.dtype) > EXACT_SUM:
+        return False
+    dtype, y = facts
+    scale = x.scaled.scale / y.scale
+    op = mean.on_integers(dtype, scale, x_zero=x.scaled.zero, zero=y.zero)
+    new = list[Node]()
+    image = append(rewriter, new, Reshape(mean.image), f"{source.name}/image", [x.name])
+    means = append(rewriter, new, op, source.name, [image])
+    result = Reshape(rewriter.types[node.output].shape)
+    new.append(Node(result, node.name, (means,), node.outputs))
+    rewriter.replace_node(node, new)
     return True

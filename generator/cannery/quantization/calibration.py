@@ -35,6 +35,11 @@ class Observed:
     outputs: Sequence[Mapping[str, RefArray]]
     spreads: Mapping[str, Spread]
 
+    def is_finite(self, value: str) -> bool:
+        """Whether a value is floats, and was finite on all samples."""
+        spread = self.spreads.get(value)
+        return spread is not None and bool(np.isfinite(spread.largest))
+
 
 def observe(graph: Graph, file: Path) -> Observed:
     """Runs the references on the samples of a .npz file: an array for each input, by its name.

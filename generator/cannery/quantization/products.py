@@ -15,13 +15,17 @@ from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Sub
 from cannery.ops.movement.op import Cast, Pad
 from cannery.ops.quantize.products import ConvInteger
-from cannery.ops.quantized.arithmetic import BYTES, F32, LARGEST_SUM, Activation
+from cannery.ops.quantized.arithmetic import (
+    EXACT_SUM,
+    F32,
+    LARGEST_SUM,
+    STORED,
+    Activation,
+    largest_of,
+)
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.matmul import QuantizedMatMul, QuantizedProduct
 from cannery.ops.registry import Op
-
-#: Whole numbers up to here are exact in float32, with which depthwise convolutions compute.
-EXACT = 2**24
 
 #: Axes of the convolutions that have kernels.
 _AXES = 2
@@ -39,7 +43,8 @@ class Result:
 
 @dataclass(frozen=True)
 class Product:
-    """A node's product: bytes `x` with their zero point, integers w[..., N], what sums begin with.
+    """A node's product: integers `x` with their zero point, weights w[..., N], what sums begin
+    with.
 
     Without a result the sums are.
     """
@@ -56,16 +61,16 @@ def made_of(rewriter: Rewriter, product: Product, output: str) -> list[Node]:
     """Nodes that compute `output`; none where there is no integer layer that would do."""
     x, y = (rewriter.types[name] for name in (product.x, product.node.output))
     target = product.result.target if product.result else None
-    if x.dtype not in BYTES or not x.elements or not y.elements or not product.w.size:
+    if x.dtype not in STORED or not x.elements or not y.elements or not product.w.size:
         return []
-    if (target and target[0] not in BYTES) or not _fits(product, x, y):
+    if (target and target[0] not in STORED) or not _fits(product, x, y):
         return []
     w = product.w if _is_window(product) else product.w.reshape(product.w.shape[-2:])
     matrix = w.reshape(-1, w.shape[-1])
     start = product.start - product.zero * matrix.sum(axis=0)
-    spread = np.abs(matrix).sum(axis=0) * 255
+    spread = np.abs(matrix).sum(axis=0) * largest_of(x.dtype)
     largest = spread + np.maximum(np.abs(start), np.abs(product.start))
-    if largest.max() > (EXACT if _groups(product) > 1 else LARGEST_SUM):
+    if largest.max() > (EXACT_SUM if _groups(product) > 1 else LARGEST_SUM):
         return []
     return _nodes(rewriter, product, w, start, output)
 
@@ -80,24 +85,31 @@ def _groups(product: Product) -> int:
 
 
 def _fits(product: Product, x: TensorType, y: TensorType) -> bool:
-    """Whether there are kernels for such shapes."""
+    """Whether there are kernels for such shapes and weights."""
     w = product.w
+    if not _within(w, DType.INT16):
+        return False
     if not _is_window(product):
         return x.rank >= 2 and x.rank == y.rank and not set(w.shape[:-2]) - {1}
     if x.rank != _AXES + 2 or w.ndim != _AXES + 2:
         return False
-    info = np.iinfo(np.int8)
     alone = _groups(product) == x.shape[-1] == w.shape[-1]
-    return _groups(product) == 1 or bool(alone and info.min <= w.min() and w.max() <= info.max)
+    narrow = DType.INT16 if x.dtype is DType.INT16 else DType.INT8
+    return _groups(product) == 1 or (alone and _within(w, narrow))
+
+
+def _within(w: NDArray[np.int64], dtype: DType) -> bool:
+    info = np.iinfo(dtype.value)
+    return bool(info.min <= w.min() and w.max() <= info.max)
 
 
 def _nodes(
     rewriter: Rewriter, product: Product, w: NDArray[Any], start: NDArray[np.int64], output: str
 ) -> list[Node]:
     new, name = list[Node](), product.node.name
-    info = np.iinfo(np.int8)
-    x, zero, dtype = product.x, product.zero, DType.INT8
-    if w.min() < info.min or w.max() > info.max:
+    x, zero = product.x, product.zero
+    dtype = DType.INT16 if rewriter.types[x].dtype is DType.INT16 else DType.INT8
+    if not _within(w, dtype):
         # Bytes less a zero point that are no bytes any more: both become int16.
         dtype, start = DType.INT16, product.start
         x = append(rewriter, new, Cast(dtype), f"{name}/wide", [x])

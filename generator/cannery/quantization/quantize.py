@@ -15,7 +15,7 @@ from cannery.ir.tensor import DType
 from cannery.ir.verify import verify
 from cannery.passes.eliminate_dead import eliminate_dead
 from cannery.quantization.calibration import observe
-from cannery.quantization.rewrite import Quantizer
+from cannery.quantization.rewrite import rewrite
 
 
 def quantize(
@@ -29,10 +29,10 @@ def quantize(
     output of any sample is farther off than `max_loss`, relative to the largest of all samples.
     """
     seen = observe(graph, calibration)
-    quantizer = Quantizer(graph, seen, dtype, raw)
-    made = eliminate_dead(quantizer.run())
+    rewritten = rewrite(graph, seen, dtype, raw=raw)
+    made = eliminate_dead(rewritten.graph)
     verify(made, after="quantize")
-    if not quantizer.layers:
+    if not rewritten.layers:
         raise OptionError(
             "no layer of the network has an integer form", where="--quantize",
             cure="leave it out; dense layers, convolutions, LSTM and GRU layers have one",
@@ -48,7 +48,7 @@ def quantize(
                 cure="allow more, take int16, or samples like those of the network's training",
             )  # fmt: skip
     facts = Quantization(
-        dtype, len(seen.samples), tuple(losses.items()), tuple(quantizer.layers),
+        dtype, len(seen.samples), tuple(losses.items()), rewritten.layers,
         _weight_bytes(graph), _weight_bytes(made),
     )  # fmt: skip
     return replace(made, quantization=facts, files=(*made.files, calibration))

@@ -29,40 +29,54 @@ class Weights:
     steps: F64
 
 
-def round_weights(w: Numeric, bound: int, dtype: DType) -> Weights:
-    """w[K,N] as integers: of each column the finest whose sums stay within int32.
+@dataclass(frozen=True)
+class Factors:
+    """Weights w[K,N], and the largest sum of products over k that their kernels can hold."""
+
+    w: Numeric
+    most: int = LARGEST_SUM
+
+
+def round_weights(factors: Factors, bound: int, dtype: DType) -> Weights:
+    """w[K,N] as integers: of each column the finest whose sums stay below the largest.
 
     Rounding may add half a unit for each k, which counts. Proven by the integers themselves.
     """
-    exact = f64(w)
+    w, exact = factors.w, f64(factors.w)
     sums = np.abs(exact).sum(axis=0)
-    most = LARGEST_SUM // bound - (w.shape[0] + 1) // 2
+    most = factors.most // bound - (w.shape[0] + 1) // 2
     if most < 1:
         raise AssertionError(f"{w.shape[0]} products of numbers up to {bound}")
     steps = np.maximum(np.abs(exact).max(axis=0) / np.iinfo(dtype.value).max, sums / most)
     steps[steps == 0.0] = 1.0
     integers = np.rint(exact / steps).astype(dtype.numpy)
-    if largest_sums(integers, bound).max(initial=0) > LARGEST_SUM:
-        raise AssertionError("sums may leave int32")
+    if largest_sums(integers, bound).max(initial=0) > factors.most:
+        raise AssertionError("sums may become too large")
     return Weights(integers, steps)
 
 
-def choose_bound(weights: Sequence[Numeric], spread: Spread, dtype: DType) -> int:
-    """The largest integer of a value that several products read, by w[K,N] of each."""
-    if dtype is DType.INT8:
-        return 127
-    noise = {2**bits - 1: _noise(weights, spread, 2**bits - 1) for bits in BITS}
-    return _quietest(noise)
+def choose_bound(
+    factors: Sequence[Factors], spread: Spread, dtype: DType, limit: int = LARGEST_SUM
+) -> int:
+    """The largest integer of a value that several products read; at most `limit`.
+
+    A value that no product reads is as fine as can be.
+    """
+    largest = min(int(np.iinfo(dtype.value).max), limit)
+    if dtype is DType.INT8 or not factors:
+        return largest
+    bounds = [min(2**bits - 1, largest) for bits in BITS]
+    return _quietest({bound: _noise(factors, spread, bound) for bound in bounds})
 
 
-def choose_state_bound(weights: Sequence[Numeric], rms: float, dtype: DType) -> int:
+def choose_state_bound(factors: Sequence[Factors], rms: float, dtype: DType) -> int:
     """The same for outputs of a recurrent layer, between -1 and 1: a power of two, of int16.
 
     So they become floats, and these integers again, without a loss.
     """
     if dtype is DType.INT8:
         return 127
-    noise = {2**bits: _noise(weights, Spread(1.0, rms), 2**bits) for bits in BITS if bits < 15}
+    noise = {2**bits: _noise(factors, Spread(1.0, rms), 2**bits) for bits in BITS if bits < 15}
     return _quietest(noise)
 
 
@@ -71,16 +85,17 @@ def _quietest(noise: Mapping[int, float]) -> int:
     return min(noise, key=lambda bound: (noise[bound], bound))
 
 
-def _noise(weights: Sequence[Numeric], spread: Spread, bound: int) -> float:
+def _noise(factors: Sequence[Factors], spread: Spread, bound: int) -> float:
     """The sum over all outputs of what rounding of values and of weights adds, relative to each.
 
     Both are taken as uniform within half a step; twelve times the variance is counted.
     """
     total = 0.0
-    for w in weights:
-        if LARGEST_SUM // bound <= w.shape[0]:
+    for each in factors:
+        w = each.w
+        if each.most // bound <= w.shape[0]:
             return float("inf")
-        rounded = round_weights(w, bound, DType.INT16)
+        rounded = round_weights(each, bound, DType.INT16)
         energy = np.square(f64(w)).sum(axis=0)
         of_values = (spread.largest / bound) ** 2 * energy
         of_weights = np.square(rounded.steps) * w.shape[0] * spread.rms**2

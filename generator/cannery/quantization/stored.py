@@ -17,7 +17,7 @@ from cannery.ir.tensor import DType
 from cannery.ops.movement.op import Identity, Reshape, Transpose
 from cannery.ops.numeric import F64
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
-from cannery.ops.quantized.arithmetic import BYTES, F32
+from cannery.ops.quantized.arithmetic import F32, STORED
 from cannery.ops.quantized.elementwise import Scaled
 
 _MOVES = (Reshape, Transpose, Identity)
@@ -25,7 +25,7 @@ _MOVES = (Reshape, Transpose, Identity)
 
 @dataclass(frozen=True)
 class Stored:
-    """An activation as bytes: the name of that value, its type, and what the numbers mean."""
+    """An activation as integers: the name of that value, its type, and what the numbers mean."""
 
     name: str
     dtype: DType
@@ -50,24 +50,24 @@ def scaled(rewriter: Rewriter, node: Node) -> Scaled | None:
 
 
 def stored(rewriter: Rewriter, value: str) -> Stored | None:
-    """What a float value is read from, if it is bytes."""
+    """What a float value is read from, if it is integers."""
     node = rewriter.producer(value)
     if node is None or not isinstance(node.op, DequantizeLinear):
         return None
     source, facts = node.inputs[0], scaled(rewriter, node)
     dtype = rewriter.types[source].dtype
-    if facts is None or dtype not in BYTES or source in rewriter.constants:
+    if facts is None or dtype not in STORED or source in rewriter.constants:
         return None
     return Stored(source, dtype, facts)
 
 
 def quantised_to(rewriter: Rewriter, node: Node | None) -> tuple[DType, Scaled] | None:
-    """The type, scale and zero point that a QuantizeLinear makes, if it makes bytes of floats."""
+    """The type, scale and zero point that a QuantizeLinear makes of floats."""
     if node is None or not isinstance(node.op, QuantizeLinear):
         return None
     facts, dtype = scaled(rewriter, node), rewriter.types[node.output].dtype
     floats = rewriter.types[node.inputs[0]].dtype is DType.FLOAT32
-    return (dtype, facts) if facts and floats and dtype in BYTES else None
+    return (dtype, facts) if facts and floats and dtype in STORED else None
 
 
 def known(rewriter: Rewriter, value: str) -> Array | None:

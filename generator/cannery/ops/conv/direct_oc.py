@@ -225,6 +225,10 @@ class ConvDirectOc(Schedule):
         code = render("ops/conv/direct_oc.c.j2", **context)
         return Kernel(code, (weights, bias, *ep.constants), band=1, needs_math=ep.needs_math)
 
+    def weights(self, job: Job) -> ConstArray:
+        shape = sizes(job.graph, job.step)
+        return pack_weights(job, shape, channel_blocks(shape, job.params, job.isa))[0]
+
 
 def register_tiles(isa: Isa) -> Sequence[tuple[int, int]]:
     """Tiles (MR pixels, NR vectors) for the ISA's registers."""

@@ -185,6 +185,12 @@ class ConvGemm(Schedule):
         band = mr // gcd(mr, shape.ow) if flat else 1
         return Kernel(code, constants, scratch, band, ep.needs_math, units=units)
 
+    def weights(self, job: Job) -> ConstArray:
+        shape = sizes(job.graph, job.step)
+        contiguous = job.inputs[0].col == shape.ic
+        depth = _cut(shape, int(job.params["kc"]), contiguous=contiguous).k
+        return _constants(job, shape, _blocks(shape, job.params, job.isa), depth)[0]
+
 
 def _plain(shape: ConvShape) -> bool:
     """Whether a window is one pixel: then nothing is gathered."""

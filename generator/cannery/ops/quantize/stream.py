@@ -1,6 +1,6 @@
-"""Floats to bytes and back with one scale and zero point for a tensor: the bits of `linear.py`.
+"""Floats to bytes or int16 and back with one scale and zero point for a tensor.
 
-Elements go vector by vector, as far as they lie side by side.
+The bits are those of `linear.py`. Elements go vector by vector, as far as they lie side by side.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.layouts import Want
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
-from cannery.ops.quantized.arithmetic import BYTES
+from cannery.ops.quantized.arithmetic import STORED
 from cannery.ops.quantized.groups import Groups
 from cannery.ops.shared.axes import Loop, axis_strides, merge_loops, nested_pointer
 from cannery.ops.shared.function import describe, parameter_names, signature
@@ -26,7 +26,7 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
 
-#: Numbers that the words `put_u8` and `put_i8` take.
+#: Numbers that the words `put_u8`, `put_i8` and `put_s16` take.
 LARGEST_PUT = 2.0**30
 
 #: Statements of one vector: its place as ` + 8 + i * 4`, behind the names of the parameters.
@@ -48,8 +48,8 @@ class QuantizeBytes(Schedule):
             return "no quantisation"
         x, *parameters = step.anchor.inputs
         whole, number = (step.output, x) if isinstance(op, QuantizeLinear) else (x, step.output)
-        if types[whole].dtype not in BYTES or types[number].dtype != DType.FLOAT32:
-            return "not between floats and bytes"
+        if types[whole].dtype not in STORED or types[number].dtype != DType.FLOAT32:
+            return "not between floats and integers"
         known = x not in graph.constants and all(p in graph.constants for p in parameters)
         single = known and all(types[p].elements == 1 for p in parameters)
         same = types[x].shape == types[step.output].shape
@@ -113,7 +113,7 @@ def dequantised(v: Vec, pointer: str, scale: float, zero: int, dtype: DType) -> 
     load = f"{v.t}_{Groups.LOADS[dtype]}"
     loaded = f"{load}({pointer})" if v.full else f"{load}_n({pointer}, {v.valid})"
     less = f"{v.t}_sub({loaded}, {v.t}_set1({c_float(zero)}))" if zero else loaded
-    return f"{v.t}_mul({less}, {v.t}_set1({c_float(scale)}))"
+    return f"{v.t}_mul({less}, {v.t}_set1({c_float(scale)}))" if scale != 1.0 else less
 
 
 def saturate(v: Vec, name: str, target: str, zero: int, dtype: DType) -> list[str]:
@@ -125,6 +125,10 @@ def saturate(v: Vec, name: str, target: str, zero: int, dtype: DType) -> list[st
 
 
 def put(v: Vec, name: str, target: str, zero: int, dtype: DType) -> list[str]:
-    """The same where no number is beyond LARGEST_PUT."""
+    """The same where no number is beyond LARGEST_PUT; int16: nor the sum beyond its range."""
+    if dtype is DType.INT16:
+        store = f"{v.t}_{Groups(dtype).store}" + ("" if v.full else "_n")
+        moved = f"{v.t}_add({v.t}_round({name}), {v.t}_set1({c_float(zero)}))" if zero else name
+        return [f"{store}({target}, {moved}{'' if v.full else f', {v.valid}'});"]
     word, rest = Groups.PUTS[dtype], "" if v.full else f", {v.valid}"
     return [f"{v.t}_{word}{'' if v.full else '_n'}({target}, {name}, {zero}{rest});"]

@@ -29,8 +29,19 @@ NARROW = (DType.INT8, DType.INT16)
 #: Those of eight bits; weights have a sign.
 BYTES = (DType.INT8, DType.UINT8)
 
+#: Those of activations.
+STORED = (*BYTES, DType.INT16)
+
 #: The largest sum that int32 holds.
 LARGEST_SUM = 2**31 - 1
+
+#: Whole numbers up to here are exact in float32, in which some kernels add.
+EXACT_SUM = 2**24
+
+
+def largest_of(dtype: DType) -> int:
+    """The largest magnitude of an activation stored so; bytes without a sign count as all do."""
+    return 2**15 if dtype is DType.INT16 else 255
 
 
 def f32(array: Numeric) -> F32:

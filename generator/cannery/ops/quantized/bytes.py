@@ -1,4 +1,4 @@
-"""Elementwise operators between bytes, one pass over dense memory."""
+"""Elementwise operators between integers, one pass over dense memory."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from cannery.ir.graph import Graph
 from cannery.layouts import Want
 from cannery.ops.quantize.stream import dequantised, saturate, streamed
 from cannery.ops.quantized.elementwise import ByteTable, QuantizedElementwise
+from cannery.ops.quantized.scale import store_bounded
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.cost import stream_cycles
 from cannery.schedule.program import Step
@@ -36,7 +37,7 @@ class QuantizedBytes(Schedule):
         op = step.anchor.op
         alone = len(step.anchors) == 1 and not step.epilogue
         if not alone or not isinstance(op, QuantizedElementwise | ByteTable):
-            return "not elementwise between bytes"
+            return "not elementwise between integers"
         if isinstance(op, ByteTable):
             x, table = step.anchor.inputs
             return "" if table in graph.constants and x not in graph.constants else "not a table"
@@ -77,10 +78,9 @@ def _pair(job: Job, op: QuantizedElementwise, v: Vec, at: str) -> list[str]:
         dtype = job.type(value).dtype
         floats = dequantised(v, name + at, scaled.scale, scaled.zero, dtype)
         lines.append(f"const {t} {letter} = {floats};")
-    return [
-        *lines,
-        f"{t} v = {op.op.c(t, 'a', 'b')};",
-        *(f"v = {each.c(t, 'v')};" for each in op.activation),
-        f"v = {t}_div(v, {t}_set1({c_float(op.y.scale)}));",
-        *saturate(v, "v", f"yr{at}", op.y.zero, op.dtype),
-    ]
+    lines += [f"{t} v = {op.op.c(t, 'a', 'b')};", *(f"v = {o.c(t, 'v')};" for o in op.activation)]
+    if op.y.scale != 1.0:
+        lines.append(f"v = {t}_div(v, {t}_set1({c_float(op.y.scale)}));")
+    if op.bound:
+        return [*lines, store_bounded(v, "v", f"yr{at}", op.bound, op.dtype)]
+    return [*lines, *saturate(v, "v", f"yr{at}", op.y.zero, op.dtype)]

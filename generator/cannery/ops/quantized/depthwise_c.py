@@ -1,7 +1,8 @@
-"""Depthwise convolution of bytes: channels in the lanes, sums as whole numbers in float32.
+"""Depthwise convolution of integers: channels in the lanes, sums as whole numbers in float32.
 
 As no sum leaves 2^24 (the op's makers prove it) each of these products and sums is exact, in any
-order. So bytes become floats while they are loaded, and neighbouring pixels share what they load.
+order. So integers become floats while they are loaded, and neighbouring pixels share
+what they load.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import numpy as np
 
 from cannery.emit.environment import offset
 from cannery.ir.graph import Graph
-from cannery.ir.tensor import DType
 from cannery.layouts import Want
 from cannery.ops.conv.depthwise import window_columns
 from cannery.ops.conv.geometry import ConvShape, shape_of
@@ -50,8 +50,8 @@ class QuantizedDepthwiseC(Schedule):
         if len(step.anchors) != 1 or not isinstance(op, QuantizedConv) or step.epilogue:
             return "not a quantised convolution alone"
         x, *rest = step.anchor.inputs
-        if not op.depthwise or graph.types[x].dtype is DType.INT16:
-            return "not a depthwise convolution of bytes"
+        if not op.depthwise:
+            return "not a depthwise convolution"
         constant = x not in graph.constants and all(r in graph.constants for r in rest if r)
         return "" if constant else "the input alone may vary"
 

@@ -1,4 +1,4 @@
-"""Elementwise operators between bytes: functions of one by a table, sums and products of two.
+"""Elementwise operators between integers: functions of a byte by a table, sums of two and more.
 
 What ONNX has as DequantizeLinear, operators, QuantizeLinear, with the same bits.
 """
@@ -10,10 +10,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from cannery.ir.tensor import DType, TensorType
-from cannery.ops.checks import operands, require_shape, require_type
+from cannery.ops.checks import operands, require, require_shape, require_type
 from cannery.ops.numeric import Numeric
 from cannery.ops.quantize.linear import quantised
-from cannery.ops.quantized.arithmetic import BYTES, F32, Activation, QuantizedOp, f32
+from cannery.ops.quantized.arithmetic import (
+    BYTES,
+    F32,
+    STORED,
+    Activation,
+    QuantizedOp,
+    f32,
+)
+from cannery.ops.quantized.arithmetic import quantised as bounded
 from cannery.ops.registry import Elementwise, RefArray, register
 
 
@@ -40,7 +48,8 @@ class Scaled:
 class QuantizedElementwise(QuantizedOp):
     """a, b of one shape -> activation(op(a, b)) of `dtype`, see `Scaled`.
 
-    `op` and the activations have to be exact in float32 but for one rounding.
+    `op` and the activations have to be exact in float32 but for one rounding. Where there is a
+    `bound`, results are held within +-bound instead of the dtype's range, and y's zero is 0.
     """
 
     op: Elementwise
@@ -49,13 +58,16 @@ class QuantizedElementwise(QuantizedOp):
     y: Scaled
     dtype: DType
     activation: Activation = ()
+    bound: int = 0
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         """The shape of both."""
         (a, b), _ = operands(self, inputs, 2)
-        known = {a.dtype, b.dtype, self.dtype} <= set(BYTES)
+        known = {a.dtype, b.dtype, self.dtype} <= set(STORED)
         require_type(known, self, f"{a.dtype.value} and {b.dtype.value} to {self.dtype.value}")
         require_shape(self, "b", b, a.shape)
+        held = 0 < self.bound < 2 ** (8 * self.dtype.bytes - 1) and not self.y.zero
+        require(not self.bound or held, self, f"bound {self.bound} of {self.dtype.value}")
         return (TensorType(a.shape, self.dtype),)
 
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
@@ -65,7 +77,9 @@ class QuantizedElementwise(QuantizedOp):
         value = f32(value)
         for op in self.activation:
             value = f32(op.reference(value)[0])
-        return (self.y.integers(f32(value), self.dtype),)
+        if self.bound:
+            return (bounded(f32(value / np.float32(self.y.scale)), self.bound, self.dtype),)
+        return (self.y.integers(value, self.dtype),)
 
 
 @register

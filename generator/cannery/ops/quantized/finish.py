@@ -16,10 +16,9 @@ from cannery.ir.tensor import DType
 from cannery.ops.elementwise import Clip, Relu
 from cannery.ops.numeric import f64
 from cannery.ops.quantize.stream import LARGEST_PUT, put, saturate
-from cannery.ops.quantized.arithmetic import F32, largest_sums
-from cannery.ops.quantized.groups import Groups
+from cannery.ops.quantized.arithmetic import F32, largest_of, largest_sums
 from cannery.ops.quantized.matmul import QuantizedProduct
-from cannery.ops.quantized.scale import bounded
+from cannery.ops.quantized.scale import store_bounded
 from cannery.ops.quantized.table import Table, make_table
 from cannery.ops.shared.epilogue import CHANNEL_PADDING
 from cannery.ops.shared.lanes import Vec
@@ -73,10 +72,10 @@ class Finish:
         if self.op.result_dtype is DType.FLOAT32:
             return [*found, v.store(pointer, "v")]
         if self.op.bound:
-            value = bounded(t, "v", self.op.bound)
-            store = f"{t}_{Groups(self.op.dtype).store}"
-            stored = f"{store}({pointer}, {value});"
-            return [*found, stored if v.full else f"{store}_n({pointer}, {value}, {v.valid});"]
+            return [
+                *found,
+                store_bounded(v, "v", pointer, self.op.bound, self.op.dtype, finite=True),
+            ]
         write = put if self.small else saturate
         return [*found, *write(v, "v", pointer, self.op.zero or 0, self.op.dtype)]
 
@@ -94,6 +93,7 @@ def make_finish(
     job: Job, op: QuantizedProduct, w: NDArray[Any], start: NDArray[np.int64]
 ) -> Finish:
     """From the inputs behind x and w[K,N]: scale?, bias?, gain?, start?; `start` comes to that."""
+    x = job.type(job.step.anchor.inputs[0]).dtype
     scale, bias, gain, given = (*job.step.anchor.inputs[2:], "", "", "", "")[:4]
     table = make_table(op.activation) if op.by_table else None
     constants = [
@@ -110,7 +110,7 @@ def make_finish(
     return Finish(
         op, job.symbol, bool(bias), table, float(job.constant(gain)) if gain else None,
         f"{job.symbol}_start" if start.any() else "", op.zero is not None and _is_small(
-            op, np.abs(first) + largest_sums(w, 255), job.constant(scale),
+            op, np.abs(first) + largest_sums(w, largest_of(x)), job.constant(scale),
             job.constant(bias) if bias else np.zeros(1, np.float32),
         ), tuple(constants),
     )  # fmt: skip

@@ -18,10 +18,13 @@ from cannery.emit.environment import offset, render
 from cannery.emit.literals import c_float
 from cannery.ir.graph import Graph
 from cannery.layouts import Want
+from cannery.ops.quantize.stream import put
 from cannery.ops.quantized.arithmetic import Activation
 from cannery.ops.quantized.groups import Groups, pack_groups
 from cannery.ops.quantized.gru import QuantizedGru
+from cannery.ops.quantized.lstm import QuantizedLstm
 from cannery.ops.quantized.recurrent import TINY, QuantizedRecurrent
+from cannery.ops.quantized.rnn import QuantizedRnn
 from cannery.ops.quantized.scale import bounded
 from cannery.ops.quantized.table import make_table
 from cannery.ops.recurrent.base import SEQUENCE
@@ -49,6 +52,12 @@ BY_TABLE, GATHERED = 20.0, 14.0
 
 #: What is left of the first-level cache for weights that the next step finds there again.
 KEPT_BYTES = 0.75 * L1_BYTES
+
+
+#: What follows the sums, by the macros of the template.
+TAILS: dict[type[QuantizedRecurrent], str] = {
+    QuantizedLstm: "lstm", QuantizedGru: "gru", QuantizedRnn: "rnn",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -223,11 +232,11 @@ def _render(
         together=bool(job.params["together"]) and units == 0,
         unroll=int(job.params["unroll"]), steps=steps, samples=samples, padded=padded,
         outputs_at=op.directions * padded, others=bool(others),
-        gru=isinstance(op, QuantizedGru),
+        tail=TAILS[type(op)], carries=op.carries_output,
         p=job.inputs[job.step.inputs.index(p)], results=_results(job, op),
         h0=_initial(job, h0, "h0"), c0=_initial(job, c0, "c0"),
         held=lambda t, name: bounded(t, name, op.bound),
-        store=Groups(op.dtype).store, bound=c_float(float(op.bound)),
+        store=Groups(op.dtype).store, put=put, bound=c_float(float(op.bound)),
         inverse=c_float(float(np.float32(1.0 / op.bound))), tiny=c_float(TINY),
         units=[c_float(float(u)) for u in op.units], c_float=c_float,
     )  # fmt: skip

@@ -11,9 +11,9 @@ from cannery.ops.checks import operands, require, require_float, require_shape, 
 from cannery.ops.numeric import Numeric
 from cannery.ops.quantize.linear import quantised as saturated
 from cannery.ops.quantized.arithmetic import (
-    BYTES,
     F32,
     NARROW,
+    STORED,
     Activation,
     QuantizedOp,
     f32,
@@ -87,7 +87,7 @@ class QuantizedProduct(QuantizedOp):
             fits = 0 <= self.bound < 2 ** (8 * self.dtype.bytes - 1) and self.dtype in NARROW
             require(fits, self, f"bound {self.bound} of {self.dtype.value}")
         else:
-            require(self.dtype in BYTES and not self.bound, self, f"to {self.dtype.value}")
+            require(self.dtype in STORED and not self.bound, self, f"to {self.dtype.value}")
             info = np.iinfo(self.dtype.value)
             require(info.min <= self.zero <= info.max, self, f"a zero point of {self.zero}")
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cannery.emit.environment import offset
 from cannery.emit.literals import c_float
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType, TensorType
 from cannery.layouts import Want
 from cannery.ops.checks import operands, require, require_float, require_shape, require_type
+from cannery.ops.quantize.stream import put, streamed
 from cannery.ops.quantized.arithmetic import NARROW, QuantizedOp, f32, quantised
 from cannery.ops.quantized.groups import Groups
 from cannery.ops.registry import RefArray, register
-from cannery.ops.shared.function import describe, signature
-from cannery.ops.shared.lanes import vector_runs
+from cannery.ops.shared.lanes import Vec
 from cannery.schedule.cost import stream_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
@@ -51,10 +50,25 @@ def bounded(t: str, name: str, bound: int) -> str:
     return f"{t}_min({t}_max({name}, {low}), {high})"
 
 
+def store_bounded(
+    v: Vec, name: str, pointer: str, bound: int, dtype: DType, *, finite: bool = False
+) -> str:
+    """A C statement that stores the vector `name`, rounded and held within +-bound.
+
+    Shorter where it is `finite`: never NaN.
+    """
+    if finite:
+        (stored,) = put(v, bounded(v.t, name, bound), pointer, 0, dtype)
+        return stored
+    store = f"{v.t}_{Groups(dtype).store}" + ("" if v.full else "_n")
+    valid = "" if v.full else f", {v.valid}"
+    return f"{store}({pointer}, {bounded(v.t, name, bound)}{valid});"
+
+
 @schedule
 @dataclass(frozen=True)
 class QuantizeStream(Schedule):
-    """One pass over dense memory."""
+    """One pass, vector by vector as far as elements lie side by side."""
 
     id = "quantized.quantize"
 
@@ -69,10 +83,10 @@ class QuantizeStream(Schedule):
         return [{}]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want(dense=True),)
+        return (Want("nhwc"),)
 
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want(dense=True),)
+        return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         return Estimate(stream_cycles(isa, graph.types[step.output].elements, 1.0, 1.0, 8.0))
@@ -81,16 +95,12 @@ class QuantizeStream(Schedule):
         op, anchor = job.step.anchor.op, job.step.anchor
         assert isinstance(op, Quantize)
         factor = c_float(float(job.constant(anchor.inputs[1])))
-        lines = []
-        for v, count in vector_runs(job.type(anchor.output).elements, job.isa):
-            at = f"{offset(v.start)} + i * {v.lanes}" if count > 1 else offset(v.start)
-            store = f"{v.t}_{Groups(op.dtype).store}" + ("" if v.full else "_n")
-            valid = "" if v.full else f", {v.valid}"
-            lines += [
-                f"    for (int i = 0; i < {count}; ++i) {{" if count > 1 else "    {",
-                f"        const {v.t} v = {v.t}_mul({v.load('x' + at)}, {v.t}_set1({factor}));",
-                f"        {store}(y{at}, {bounded(v.t, 'v', op.bound)}{valid});",
-                "    }",
+
+        def statements(v: Vec, at: str) -> list[str]:
+            scaled = f"{v.t}_mul({v.load(f'xr{at}')}, {v.t}_set1({factor}))"
+            return [
+                f"const {v.t} v = {scaled};",
+                store_bounded(v, "v", f"yr{at}", op.bound, op.dtype),
             ]
-        body = "\n".join(lines)
-        return Kernel(f"{describe(job)}\n{signature(job)}\n{{\n{body}\n}}\n", whole=True)
+
+        return Kernel(streamed(job, statements), whole=True)

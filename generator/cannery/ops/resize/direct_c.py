@@ -13,6 +13,7 @@ import numpy as np
 
 from cannery.emit.environment import input_name, offset, render
 from cannery.ir.graph import Graph
+from cannery.ir.tensor import DType
 from cannery.layouts import Layout, Want
 from cannery.ops.resize.op import Resize
 from cannery.ops.shared import epilogue as epilogues
@@ -38,8 +39,9 @@ class ResizeDirectC(Schedule):
         op = step.anchor.op
         if len(step.anchors) != 1 or not isinstance(op, Resize) or len(op.sizes) != 2:
             return "not a 2D resize"
-        if step.anchor.inputs[0] in graph.constants:
-            return "reads a constant"
+        x = step.anchor.inputs[0]
+        if x in graph.constants or graph.types[x].dtype is not DType.FLOAT32:
+            return "reads a constant, or no floats"
         return "" if epilogues.step_supports(step) else "epilogue not elementwise"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from math import ceil, floor, isfinite
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 from cannery.errors import UnsupportedError
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_float
-from cannery.ops.numeric import F64, f64
+from cannery.ops.numeric import Numeric, f64
 from cannery.ops.registry import Op, RefArray, register
 
 MODES = ("nearest", "linear")
@@ -40,8 +41,9 @@ class Resize(Op):
     """x[N,*S,C] -> y[N,*sizes,C], separably per spatial axis.
 
     `coordinate` maps output to input positions as ONNX Resize names it, `rounding` is for
-    "nearest". `scales` (output over input, per axis) enters the coordinates where the model
-    gives it; by default it is the ratio of the sizes. Positions outside are clamped to the edge.
+    "nearest", which takes any dtype. `scales` (output over input, per axis) enters the coordinates
+    where the model gives it; by default it is the ratio of the sizes. Positions outside are clamped
+    to the edge.
     """
 
     mode: str
@@ -53,7 +55,8 @@ class Resize(Op):
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         """The type of y; raises UnsupportedError for an unknown mode, ModelError for bad sizes."""
         (x,), _ = operands(self, inputs, 1)
-        require_float(self, x)
+        if self.mode != "nearest":
+            require_float(self, x)
         for name, value, known in (
             ("mode", self.mode, MODES),
             ("coordinate", self.coordinate, COORDINATES),
@@ -68,7 +71,7 @@ class Resize(Op):
         require(min(x.shape[1:-1]) >= 1, self, f"shape {x.shape} has an empty spatial axis")
         sound = len(self.scales) in (0, rank) and all(isfinite(s) and s > 0 for s in self.scales)
         require(sound, self, f"scales {self.scales} must be {rank} positive numbers or none")
-        return (TensorType((x.shape[0], *self.sizes, x.shape[-1])),)
+        return (TensorType((x.shape[0], *self.sizes, x.shape[-1]), x.dtype),)
 
     def samples(self, axis: int, size: int) -> tuple[Sample, ...]:
         """What each output index of spatial axis `axis` reads of its `size` inputs; exact."""
@@ -113,7 +116,7 @@ class Resize(Op):
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
         """Axis by axis; the weights are exact rationals rounded once."""
         (x_in,), _ = operands(self, inputs, 1)
-        y: F64 = f64(x_in)
+        y: Numeric = x_in if self.mode == "nearest" else f64(x_in)
         for axis in range(len(self.sizes)):
             samples = self.samples(axis, y.shape[axis + 1])
             low = y.take([s.low for s in samples], axis + 1)
@@ -126,6 +129,22 @@ class Resize(Op):
             weight = np.array([s.weight for s in samples]).reshape(shape)
             y = low * (1.0 - weight) + high * weight
         return (y,)
+
+
+@cache
+def repeats(op: Resize, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """How often each pixel of an image of these sizes is repeated along each axis.
+
+    Nothing if the resampling does anything else, or nothing at all.
+    """
+    if op.mode != "nearest" or any(o % n for o, n in zip(op.sizes, sizes, strict=True)):
+        return ()
+    scales = tuple(o // n for o, n in zip(op.sizes, sizes, strict=True))
+    repeated = all(
+        [sample.low for sample in op.samples(axis, n)] == [i // s for i in range(n * s)]
+        for axis, (n, s) in enumerate(zip(sizes, scales, strict=True))
+    )
+    return scales if repeated and max(scales) > 1 else ()
 
 
 def _linear(position: Fraction, size: int) -> Sample:

@@ -1,0 +1,175 @@
+"""Mean over sliding windows of integers, channels last: channels in the lanes.
+
+Sums are whole numbers in float32. As none leaves 2^24 (the op's makers prove it) they are exact in
+any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannery.emit.environment import offset
+from cannery.emit.literals import c_float
+from cannery.ir.graph import Graph
+from cannery.ir.tensor import DType, TensorType
+from cannery.layouts import Want
+from cannery.ops.checks import operands, require, require_type
+from cannery.ops.quantize.linear import quantised as saturated
+from cannery.ops.quantize.stream import saturate
+from cannery.ops.quantized.arithmetic import STORED, f32, quantised
+from cannery.ops.quantized.groups import Groups
+from cannery.ops.quantized.scale import store_bounded
+from cannery.ops.quantized.windows import WindowOp, tap_offsets, window_axes, window_kernel
+from cannery.ops.registry import RefArray, register
+from cannery.ops.shared.lanes import Vec, vector_runs
+from cannery.ops.shared.window_axis import TapSpan
+from cannery.ops.window import output_sizes, require_no_empty_window, tap_slices
+from cannery.schedule.cost import CORE
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+#: Windows with more taps are loops, over so many vectors of channels at once.
+UNROLLED, VECTORS = 16, 4
+
+
+@register
+@dataclass(frozen=True)
+class QuantizedAveragePool(WindowOp):
+    """x[N,H,W,C] -> y[N,OH,OW,C] = float32(sum of x - x_zero) * float32(scale / taps).
+
+    As `AveragePool`. The result is float32; or of `dtype`, where there is a `bound`: round(y) held
+    within +-bound, or a `zero` point: saturate(round(y) + zero).
+    """
+
+    count_include_pad: bool
+    scale: float
+    dtype: DType
+    x_zero: int = 0
+    bound: int = 0
+    zero: int | None = None
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        """The type of y."""
+        (x,), _ = operands(self, inputs, 1)
+        require_type({x.dtype, self.dtype} <= set(STORED), self, f"{x} to {self.dtype.value}")
+        require(x.rank == 4 and len(self.kernel) == 2, self, f"of {x} by {self.kernel}")
+        limit = 2 ** (8 * self.dtype.bytes - 1)
+        require(0 <= self.bound < limit, self, f"bound {self.bound} of {self.dtype.value}")
+        sizes = output_sizes(self, x.shape[1:-1], *self.window)
+        if not self.count_include_pad:
+            require_no_empty_window(self, x.shape[1:-1], sizes, *self.window)
+        whole = self.bound or self.zero is not None
+        dtype = self.dtype if whole else DType.FLOAT32
+        return (TensorType((x.shape[0], *sizes, x.shape[-1]), dtype),)
+
+    def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
+        """Sums in int64, tap by tap."""
+        (x,), _ = operands(self, inputs, 1)
+        inside = np.ones((1, *x.shape[1:-1], 1), np.int64)
+        count = prod(self.kernel) if self.count_include_pad else self._sums(inside)
+        sums = f32(self._sums(x.astype(np.int64) - self.x_zero))
+        y = f32(sums * f32(self.scale / np.asarray(count, np.float64)))
+        if self.zero is not None:
+            return (saturated(y, np.asarray(self.zero, self.dtype.numpy)),)
+        return (quantised(y, self.bound, self.dtype) if self.bound else y,)
+
+    def _sums(self, x: NDArray[np.int64]) -> NDArray[np.int64]:
+        sizes = output_sizes(self, x.shape[1:-1], *self.window)
+        padded = np.pad(x, ((0, 0), *self.pads, (0, 0)))
+        y = np.zeros((x.shape[0], *sizes, x.shape[-1]), np.int64)
+        for _, slices in tap_slices(self.kernel, sizes, self.strides, self.dilations):
+            y += padded[slices]
+        return y
+
+
+@schedule
+@dataclass(frozen=True)
+class QuantizedAveragePoolC(Schedule):
+    """See the module's text."""
+
+    id = "quantized.average_pool"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        alone = len(step.anchors) == 1 and not step.epilogue
+        fits = alone and isinstance(step.anchor.op, QuantizedAveragePool)
+        return "" if fits else "not a mean of integers alone"
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        return [{}]
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want("nhwc"),)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want("nhwc"),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        op, elements = step.anchor.op, graph.types[step.output].elements
+        assert isinstance(op, QuantizedAveragePool)
+        vectors = elements / max(isa.widest, 1)
+        return Estimate(vectors * (3.0 * prod(op.kernel) + 8.0) / CORE.arithmetic)
+
+    def kernel(self, job: Job) -> Kernel:
+        op, channels = job.step.anchor.op, job.inputs[0].shape[2]
+        assert isinstance(op, QuantizedAveragePool)
+
+        def pixel(row: TapSpan, col: TapSpan) -> Iterator[str]:
+            for v, times in vector_runs(channels, job.isa):
+                together = VECTORS if row.taps * col.taps > UNROLLED else 1
+                for count, size in ((times // together, together), (1, times % together)):
+                    if count and size:
+                        yield from _vectors(job, op, row, col, v, count, size)
+                        v = replace(v, start=v.start + count * size * v.lanes)
+
+        return window_kernel(job, pixel)
+
+
+def _vectors(
+    job: Job, op: QuantizedAveragePool, row: TapSpan, col: TapSpan, v: Vec, count: int, size: int
+) -> Iterator[str]:
+    """Statements of one pixel for `count` times `size` vectors from `v` on."""
+    step, each = size * v.lanes, range(size)
+    yield f"for (int c = {v.start}; c < {v.start + count * step}; c += {step}) {{"
+    load = f"{v.t}_{Groups.LOADS[job.inputs[0].dtype]}"
+    at = [offset(m * v.lanes) for m in each]
+
+    def loaded(place: str) -> str:
+        return f"{load}(t + c{place})" if v.full else f"{load}_n(t + c{place}, {v.valid})"
+
+    yield from (f"{v.t} a{m} = {v.t}_zero();" for m in each)
+    rows, cols = window_axes(job)
+    x = job.inputs[0]
+    if row.taps * col.taps <= UNROLLED:
+        for place in tap_offsets(job, row, col):
+            yield from (f"a{m} = {v.t}_add(a{m}, {loaded(place + at[m])});" for m in each)
+    else:
+        yield f"for (int kh = 0; kh < {row.taps}; ++kh) {{"
+        yield f"for (int kw = 0; kw < {col.taps}; ++kw) {{"
+        tap = f" + kh * {rows.dilation * x.row} + kw * {cols.dilation * x.col}"
+        yield from (f"a{m} = {v.t}_add(a{m}, {loaded(tap + at[m])});" for m in each)
+        yield "}"
+        yield "}"
+    for m in each:
+        yield "{"
+        yield from _finish(op, row.taps * col.taps, v, f"a{m}", f"o + c{at[m]}")
+        yield "}"
+    yield "}"
+
+
+def _finish(op: QuantizedAveragePool, taps: int, v: Vec, total: str, pointer: str) -> list[str]:
+    """Statements that store what a vector of sums comes to."""
+    count = prod(op.kernel) if op.count_include_pad else taps
+    less = c_float(float(taps * op.x_zero))
+    total = f"{v.t}_sub({total}, {v.t}_set1({less}))" if op.x_zero else total
+    found = [f"{v.t} v = {v.t}_mul({total}, {v.t}_set1({c_float(op.scale / count)}));"]
+    if op.zero is not None:
+        return [*found, *saturate(v, "v", pointer, op.zero, op.dtype)]
+    if op.bound:
+        return [*found, store_bounded(v, "v", pointer, op.bound, op.dtype, finite=True)]
+    return [*found, v.store(pointer, "v")]

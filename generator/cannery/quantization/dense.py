@@ -1,0 +1,146 @@
+"""Dense layers and convolutions with constant weights as products of integers."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from cannery.ir.graph import Graph, Node
+from cannery.ir.tensor import DType
+from cannery.ops.conv.op import Conv
+from cannery.ops.elementwise import Clip, LeakyRelu, Relu
+from cannery.ops.matmul.op import MatMul
+from cannery.ops.numeric import F64, f64
+from cannery.ops.quantized.arithmetic import EXACT_SUM, LARGEST_SUM, Activation
+from cannery.ops.quantized.conv import QuantizedConv
+from cannery.ops.quantized.matmul import QuantizedMatMul, QuantizedProduct
+from cannery.ops.quantized.table import make_table
+from cannery.ops.registry import Elementwise, Op
+from cannery.quantization.calibration import Observed
+from cannery.quantization.draft import Draft
+from cannery.quantization.recurrent import gates_of
+from cannery.quantization.steps import Factors, round_weights
+
+#: Terms of the longest sum: longer ones would leave too few bits to each.
+MOST_TERMS = 2**15
+
+#: Activations that round at most once: every processor computes the same bits.
+EXACT = (Relu, LeakyRelu, Clip)
+
+#: Those for which a factor may be multiplied before, instead of behind.
+HOMOGENEOUS = (Relu, LeakyRelu)
+
+
+def is_dense(graph: Graph, seen: Observed, dtype: DType, node: Node) -> bool:
+    """Whether a node multiplies with constant weights, and its input was seen to be finite."""
+    op, types = node.op, graph.types
+    if isinstance(op, MatMul):
+        if op.transpose_a:
+            return False
+    elif not isinstance(op, Conv) or len(op.strides) != 2 or not _has_kernel(graph, dtype, node):
+        return False
+    x, w, *bias = node.inputs
+    known = w in graph.constants and x not in graph.constants
+    shape = types[w].shape
+    terms = prod(shape[:-1]) if isinstance(op, Conv) else max(shape[-2:])
+    return (
+        known and all(b in graph.constants for b in bias if b)
+        and (isinstance(op, Conv) or all(d == 1 for d in shape[:-2]))
+        and types[node.output].elements > 0
+        and types[node.output].rank == types[x].rank
+        and seen.is_finite(x) and min(shape) > 0 and terms <= MOST_TERMS
+    )  # fmt: skip
+
+
+def _has_kernel(graph: Graph, dtype: DType, node: Node) -> bool:
+    """Whether a convolution is in one group, or has one channel in each and bytes.
+
+    Sums of channels by themselves are exact in float32, which int16 would have to be coarser for:
+    floats are faster there, too.
+    """
+    assert isinstance(node.op, Conv)
+    w = graph.types[node.inputs[1]].shape
+    alone = node.op.group == graph.types[node.inputs[0]].shape[-1] == w[-1]
+    exact = prod(w[:2]) * 128 * 128 < EXACT_SUM
+    return node.op.group == 1 or (alone and exact and dtype is DType.INT8)
+
+
+def activation_behind(graph: Graph, node: Node) -> tuple[Node, ...]:
+    """The activation behind a layer that becomes part of it, at most one."""
+    readers = graph.consumers(node.output)
+    if len(readers) != 1 or node.output in graph.outputs:
+        return ()
+    (reader,) = readers
+    op = reader.op
+    if not isinstance(op, Elementwise) or len(reader.inputs) != 1:
+        return ()
+    return (reader,) if isinstance(op, EXACT) or make_table((op,)) is not None else ()
+
+
+def factors_of(graph: Graph, node: Node) -> Factors:
+    """The weights w[K,N] of a dense layer, or of a convolution with K = KH KW IC."""
+    w = graph.constants[node.inputs[1]]
+    if isinstance(node.op, Conv):
+        return Factors(w.reshape(-1, w.shape[-1]), LARGEST_SUM if node.op.group == 1 else EXACT_SUM)
+    assert isinstance(node.op, MatMul)
+    w = w.reshape(w.shape[-2:])
+    return Factors(np.ascontiguousarray(w.T if node.op.transpose_b else w))
+
+
+def rewrite_dense(draft: Draft, node: Node) -> None:
+    """A dense layer or convolution, with the activation behind it."""
+    fused = draft.fused[node.output]
+    value = (node, *fused)[-1].output
+    ops = tuple(n.op for n in fused if isinstance(n.op, Elementwise))
+    new: list[Node] = []
+    x = draft.as_integers(node.inputs[0], new)
+    weights = round_weights(draft.factors[node.output], x.bound, draft.dtype)
+    scale = weights.steps * x.unit
+    bias: F64 | None = None
+    if len(node.inputs) > 2 and node.inputs[2]:
+        bias = f64(draft.graph.constants[node.inputs[2]])
+    if (steps := gates_of(draft.graph, value)) is not None:
+        draft.gates[value] = steps
+        scale, bias = scale * steps, None if bias is None else bias * steps
+    bound, unit = draft.scale_of(value)
+    op, factor, gain = _product(node.op, ops, bound, unit, draft.dtype)
+    integers = weights.integers
+    if isinstance(node.op, Conv):
+        integers = integers.reshape(draft.graph.types[node.inputs[1]].shape)
+    inputs = [
+        x.name,
+        draft.constant(f"{node.name}/{draft.dtype.value}", integers),
+        draft.constant(f"{node.name}/scale", scale * factor),
+        "" if bias is None else draft.constant(f"{node.name}/bias", bias * factor),
+        "" if gain is None else draft.scalar(f"{node.name}/gain", gain),
+    ]
+    while not inputs[-1]:
+        inputs.pop()
+    draft.layers.append(node.name)
+    draft.finish(node, op, inputs, (bound, unit), new)
+
+
+def _product(
+    op: Op, ops: Activation, bound: int, unit: float, dtype: DType
+) -> tuple[QuantizedProduct, float, float | None]:
+    """The operator, what its scale and bias are multiplied with, and its gain."""
+    exact = all(isinstance(o, EXACT) for o in ops)
+    table = None if exact else make_table(ops)
+    made: QuantizedProduct
+    common = (ops, table is not None, bound, dtype)
+    if isinstance(op, Conv):
+        window: dict[str, Any] = {
+            "strides": op.strides, "pads": op.pads, "dilations": op.dilations,
+            "depthwise": op.group != 1,
+        }  # fmt: skip
+        made = QuantizedConv(*common, **window)
+    else:
+        made = QuantizedMatMul(*common)
+    outer = 1.0 / unit
+    if table is not None:
+        return made, table.scale, table.unit * outer
+    if all(isinstance(o, HOMOGENEOUS) for o in ops):
+        return made, outer, None
+    return made, 1.0, outer if bound else None

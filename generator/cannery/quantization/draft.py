@@ -1,0 +1,167 @@
+"""A network on its way to integers: the values that are integers by now, and their scales."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from cannery.ir.graph import Graph, Node
+from cannery.ir.rewrite import Rewriter
+from cannery.ir.tensor import DType
+from cannery.ops.numeric import F64, Numeric
+from cannery.ops.quantize.linear import DequantizeLinear
+from cannery.ops.quantized.arithmetic import LARGEST_SUM
+from cannery.ops.quantized.scale import Quantize
+from cannery.ops.registry import Op
+from cannery.quantization.calibration import Observed, Spread
+from cannery.quantization.flow import Flow, on_integers
+from cannery.quantization.steps import Factors, choose_bound
+
+
+@dataclass(frozen=True)
+class Integers:
+    """A value as integers: its name, the largest magnitude, and what one unit is."""
+
+    name: str
+    bound: int
+    unit: float
+
+
+@dataclass
+class Draft:
+    """The state of a rewriting; `integers` are the values that exist as such.
+
+    By the first output of a node: `factors` are the weights of a layer, `limits` the bounds of what
+    others read. `fused` is the activation that a node takes in, `gates` what turns arguments of
+    recurrent layers into steps of their tables.
+    """
+
+    graph: Graph
+    seen: Observed
+    dtype: DType
+    flow: Flow
+    factors: Mapping[str, Factors]
+    limits: Mapping[str, int]
+    fused: Mapping[str, tuple[Node, ...]]
+    rewriter: Rewriter = field(init=False)
+    integers: dict[str, Integers] = field(default_factory=dict)
+    layers: list[str] = field(default_factory=list)
+    gates: dict[str, F64] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.rewriter = Rewriter(self.graph)
+
+    # ---- scales ----
+
+    def products(self, value: str) -> list[Factors]:
+        """The weights that a value is multiplied with."""
+        return [self.factors[name] for name in self._readers(value) if name in self.factors]
+
+    def _readers(self, value: str) -> dict[str, None]:
+        """The first outputs of the nodes that read a value or one that shares its scale."""
+        return {
+            node.outputs[0]: None
+            for source in self.flow.group(value)
+            for node, read in self.flow.readers(source)
+            if node.inputs[0] == read
+        }
+
+    def spread(self, value: str) -> Spread:
+        """What a value came to, and those that share its scale; if all were 0 always, up to 1."""
+        found = [self.seen.spreads[v] for v in self.flow.group(value)]
+        largest = max(s.largest for s in found)
+        return Spread(largest, max(s.rms for s in found)) if largest > 0.0 else Spread(1.0, 1.0)
+
+    def bound_of(self, value: str) -> tuple[int, float]:
+        """The bound of a value, by the layers that read it, and its unit."""
+        spread, readers = self.spread(value), self._readers(value)
+        limit = min((self.limits[r] for r in readers if r in self.limits), default=LARGEST_SUM)
+        bound = choose_bound(self.products(value), spread, self.dtype, limit)
+        return bound, spread.largest / bound
+
+    # ---- values ----
+
+    def exists(self, value: str) -> bool:
+        """Whether a value is integers by now, or moved or joined of such."""
+        if value in self.integers or (self.flow.raw and value in self.graph.inputs):
+            return True
+        node, source = self.graph.producer(value), self.flow.moved_from(value)
+        if source:
+            return self.exists(source)
+        return node is not None and self.flow.is_joint(value) and any(map(self.exists, node.inputs))
+
+    def as_integers(self, value: str, new: list[Node]) -> Integers:
+        """A value as integers; the nodes that make it so are appended to `new`."""
+        if value in self.integers:
+            return self.integers[value]
+        node = self.graph.producer(value)
+        name = f"{value}/{self.dtype.value}"
+        if node is not None and self.exists(value):
+            parts = [self.as_integers(i, new) for i in node.inputs]
+            made = self.add(on_integers(node.op) or node.op, name, [p.name for p in parts], new)
+            self.integers[value] = replace(parts[0], name=made)
+            return self.integers[value]
+        self.integers[value] = self.rounded(value, name, self.bound_of(value), new)
+        return self.integers[value]
+
+    def rounded(
+        self, floats: str, name: str, scale: tuple[int, float], new: list[Node]
+    ) -> Integers:
+        """Append what makes integers `name` of floats, by a bound and a unit."""
+        bound, unit = scale
+        factor = self.scalar(f"{floats}/factor", 1.0 / unit)
+        return Integers(
+            self.add(Quantize(bound, self.dtype), name, [floats, factor], new), bound, unit
+        )
+
+    def floats(self, integers: Integers, value: str, new: list[Node]) -> None:
+        """Append what makes floats of integers again, under the name that they had."""
+        inputs = (
+            integers.name,
+            self.scalar(f"{value}/unit", integers.unit),
+            self.constant(f"{value}/zero", np.zeros((), self.dtype.numpy)),
+        )
+        new.append(Node(DequantizeLinear(), f"{value}/floats", inputs, (value,)))
+        self.integers[value] = integers
+
+    # ---- nodes ----
+
+    def add(self, op: Op, name: str, inputs: list[str], new: list[Node]) -> str:
+        """Append a node with one output; returns the output."""
+        types = [self.rewriter.types[i] if i else None for i in inputs]
+        (type_,) = op.infer(*types)
+        value = self.rewriter.value(name, type_)
+        new.append(Node(op, name, tuple(inputs), (value,)))
+        return value
+
+    def finish(
+        self, node: Node, op: Op, inputs: list[str], scale: tuple[int, float], new: list[Node]
+    ) -> None:
+        """Append an operator, of integers with a bound and a unit or, if that is 0, floats.
+
+        It and `new` replace the node and the activation behind it.
+        """
+        nodes, (bound, unit) = (node, *self.fused.get(node.outputs[0], ())), scale
+        value = nodes[-1].output
+        if bound:
+            name = self.add(op, f"{node.name}/integers", inputs, new)
+            self.floats(Integers(name, bound, unit), value, new)
+        else:
+            new.append(Node(op, node.name, tuple(inputs), (value,)))
+        for each in nodes[:-1]:
+            self.rewriter.replace_node(each, [])
+        self.rewriter.replace_node(nodes[-1], new)
+
+    def scale_of(self, value: str) -> tuple[int, float]:
+        """Bound and unit of a result; 0 and 1 if it has to be floats."""
+        return self.bound_of(value) if self.flow.only_integers(value) else (0, 1.0)
+
+    def constant(self, name: str, array: Numeric) -> str:
+        """A constant of the new graph."""
+        return self.rewriter.constant(name, array)
+
+    def scalar(self, name: str, value: float) -> str:
+        """A float constant of rank 0."""
+        return self.constant(name, np.float32(value).reshape(()))

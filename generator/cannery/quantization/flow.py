@@ -1,0 +1,160 @@
+"""Which values of a float network never need to be floats, and which of them share a scale.
+
+What moves elements does the same to integers as to the numbers that they stand for. The parts of a
+concatenation have to be on one scale: with what is made of them by moving they form a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from cannery.ir.graph import Graph, Node
+from cannery.ops.concat.op import Concat
+from cannery.ops.max_pool.op import MaxPool
+from cannery.ops.movement.op import Identity, Pad, Reshape, Slice, Transpose
+from cannery.ops.quantized.max_pool import QuantizedMaxPool
+from cannery.ops.recurrent.base import Recurrent
+from cannery.ops.registry import Op
+from cannery.ops.resize.op import Resize
+
+#: What moves integers as well as floats, from one input to one output.
+MOVES = (Reshape, Transpose, Identity, Slice)
+
+
+def on_integers(op: Op) -> Op | None:
+    """What does to integers without a zero point as an operator does to floats, if it only moves.
+
+    Maxima count as moves.
+    """
+    if isinstance(op, MaxPool):
+        fits = len(op.kernel) == 2
+        return QuantizedMaxPool(op.kernel, op.strides, op.pads, op.dilations) if fits else None
+    if isinstance(op, Resize):
+        return op if op.mode == "nearest" else None
+    if isinstance(op, Pad):
+        return op if op.mode != "constant" or op.value == 0.0 else None
+    return op if isinstance(op, MOVES) else None
+
+
+@dataclass
+class Flow:
+    """`layers`: first outputs of the nodes that read integers as their first input.
+
+    `sums`: likewise of those that read integers if their result is to be integers, and that result.
+    `raw`: inputs are quantised before they are moved, and outputs are floats made of integers.
+    """
+
+    graph: Graph
+    layers: Collection[str]
+    sums: Mapping[str, str]
+    raw: bool = False
+    _above: dict[str, str] = field(default_factory=dict)
+    _members: dict[str, list[str]] = field(default_factory=dict)
+    _joints: set[str] = field(default_factory=set)
+    _floats: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._tie()
+        for value in self._above:
+            self._members.setdefault(self._root(value), []).append(value)
+        for root, members in self._members.items():
+            if any(map(self._needs_floats, members)) or not self._is_read(members):
+                self._floats.add(root)
+        waiting = [node for node in reversed(self.graph.nodes) if node.outputs[0] in self.sums]
+        while sum(map(self._spread_floats, waiting)):
+            pass
+
+    def only_integers(self, value: str) -> bool:
+        """Whether nothing needs the floats of a value, nor of any that shares its scale."""
+        return self._root(value) not in self._floats
+
+    def group(self, value: str) -> tuple[str, ...]:
+        """The values that have to be on its scale, and that are where they come from."""
+        root = self._root(value)
+        if root in self._floats or not any(self.is_joint(v) for v in self._members[root]):
+            return (value,)
+        return tuple(v for v in self._members[root] if not self._parts(v))
+
+    def is_joint(self, value: str) -> bool:
+        """Whether a value is a concatenation that is made of integers."""
+        return value in self._joints and self._root(value) not in self._floats
+
+    def moved_from(self, value: str) -> str:
+        """The value that a node moves to this one; empty if none does."""
+        node = self.graph.producer(value)
+        return node.inputs[0] if node is not None and on_integers(node.op) is not None else ""
+
+    def readers(self, value: str) -> Iterator[tuple[Node, str]]:
+        """The nodes that read a value, what it is moved to or joined with, and what they read."""
+        for node in self.graph.consumers(value):
+            if on_integers(node.op) is not None or self.is_joint(node.outputs[0]):
+                yield from self.readers(node.outputs[0])
+            else:
+                yield node, value
+
+    # ---- groups ----
+
+    def _tie(self) -> None:
+        """Union of what is moved and joined; outputs of recurrent layers have scales already."""
+        fixed = set[str]()
+        for name in (*self.graph.inputs, *(o for n in self.graph.nodes for o in n.outputs)):
+            self._above[name] = name
+        for node in self.graph.nodes:
+            if isinstance(node.op, Recurrent):
+                fixed.update(map(self._root, node.outputs))
+            if on_integers(node.op) is not None:
+                self._unite(node.inputs[0], node.output)
+            elif isinstance(node.op, Concat) and all(i in self._above for i in node.inputs):
+                if not fixed.isdisjoint(map(self._root, node.inputs)):
+                    continue
+                self._joints.add(node.output)
+                for value in node.inputs:
+                    self._unite(value, node.output)
+
+    def _unite(self, source: str, target: str) -> None:
+        if source in self._above:
+            self._above[self._root(target)] = self._root(source)
+
+    def _root(self, value: str) -> str:
+        while self._above[value] != value:
+            self._above[value] = self._above[self._above[value]]
+            value = self._above[value]
+        return value
+
+    def _parts(self, value: str) -> tuple[str, ...]:
+        """What a value is moved from, or joined of."""
+        node = self.graph.producer(value)
+        joined = node is not None and (value in self._joints or on_integers(node.op) is not None)
+        return node.inputs if node is not None and joined else ()
+
+    # ---- who needs floats ----
+
+    def _others(self, value: str) -> Iterator[Node]:
+        """The nodes that do more than move a value."""
+        for node in self.graph.consumers(value):
+            if node.outputs[0] not in self._joints and on_integers(node.op) is None:
+                yield node
+
+    def _needs_floats(self, value: str) -> bool:
+        """Whether anything but sums does."""
+        if value in self.graph.outputs and (not self.raw or self._parts(value)):
+            return True
+        for node in self._others(value):
+            layer = node.outputs[0] in self.layers and node.inputs[0] == value
+            if not layer and node.outputs[0] not in self.sums:
+                return True
+        return False
+
+    def _is_read(self, members: list[str]) -> bool:
+        outputs = self.graph.outputs
+        return any(v in outputs or next(self._others(v), None) is not None for v in members)
+
+    def _spread_floats(self, node: Node) -> bool:
+        """Operands of a sum whose result needs floats need them, too; whether that was new."""
+        result = self.sums.get(node.outputs[0])
+        if result is None or self.only_integers(result):
+            return False
+        roots = set(map(self._root, node.inputs)) - self._floats
+        self._floats |= roots
+        return bool(roots)

@@ -1,0 +1,94 @@
+"""Recurrent layers with constant weights as layers of integers with tables."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cannery.ir.graph import Graph, Node
+from cannery.ir.tensor import TensorType
+from cannery.ops.elementwise import Mul
+from cannery.ops.numeric import F64, f64
+from cannery.ops.quantized.gru import QuantizedGru
+from cannery.ops.quantized.lstm import QuantizedLstm
+from cannery.ops.quantized.recurrent import QuantizedRecurrent
+from cannery.ops.quantized.rnn import QuantizedRnn
+from cannery.ops.quantized.table import make_table
+from cannery.ops.recurrent.base import HIDDEN, SEQUENCE, Recurrent
+from cannery.ops.recurrent.op import Gru, Lstm, Rnn
+from cannery.quantization.draft import Draft, Integers
+from cannery.quantization.gates import gate_steps, in_steps
+from cannery.quantization.steps import Factors, choose_state_bound, round_weights
+
+#: Recurrent layers and their integer forms.
+INTEGER: dict[type[Recurrent], type[QuantizedRecurrent]] = {
+    Lstm: QuantizedLstm, Gru: QuantizedGru, Rnn: QuantizedRnn,
+}  # fmt: skip
+
+
+def is_recurrent(graph: Graph, node: Node) -> bool:
+    """Whether a layer has constant weights, tables for its functions, and nothing unusual."""
+    op = node.op
+    if not isinstance(op, Lstm | Gru | Rnn) or op.clip or op.lengths:
+        return False
+    coupled = isinstance(op, Lstm) and op.coupled
+    if coupled or (isinstance(op, Gru) and not op.linear_before_reset):
+        return False
+    p, r, *rest = node.inputs
+    constant = all(v in graph.constants for v in (r, *rest[op.states :]) if v)
+    tables = all(make_table(a) is not None for a in op.activations)
+    return constant and tables and p not in graph.constants
+
+
+def gates_of(graph: Graph, value: str) -> F64 | None:
+    """What turns a value into steps of tables, if it goes into the gates of one layer alone."""
+    readers = graph.consumers(value)
+    if len(readers) != 1 or value in graph.outputs:
+        return None
+    (reader,) = readers
+    alone = reader.inputs[0] == value and reader.inputs.count(value) == 1
+    if not alone or not is_recurrent(graph, reader):
+        return None
+    assert isinstance(reader.op, Lstm | Gru | Rnn)
+    return gate_steps(reader.op).reshape(-1)
+
+
+def rewrite_recurrent(draft: Draft, node: Node) -> None:
+    """A recurrent layer; projected inputs are in steps of its tables already, or get so."""
+    op, graph = node.op, draft.graph
+    assert isinstance(op, Lstm | Gru | Rnn)
+    p, r, *rest = (*node.inputs, "", "", "")[:5]
+    h0, c0, others = rest if isinstance(op, Lstm) else (rest[0], "", rest[1])
+    steps, new = gate_steps(op), list[Node]()
+    if p not in draft.gates:
+        factor = draft.constant(f"{node.name}/steps", steps.reshape(-1))
+        p = draft.add(Mul(), f"{node.name}/in_steps", [p, factor], new)
+    recurrent = [Factors(f64(w)) for w in graph.constants[r]]
+    sequence = node.outputs[op.returns.index(SEQUENCE)] if SEQUENCE in op.returns else ""
+    rms = draft.spread(node.outputs[0]).rms if op.returns[0] in (SEQUENCE, HIDDEN) else 0.5
+    after = draft.products(sequence) if sequence else []
+    bound = choose_state_bound([*recurrent, *after], rms, draft.dtype)
+    rounded = [round_weights(w, bound, draft.dtype) for w in recurrent]
+    scale = np.stack([w.steps for w in rounded]) / bound * steps
+    inputs = [
+        p,
+        draft.constant(f"{node.name}/{draft.dtype.value}", np.stack([w.integers for w in rounded])),
+        draft.constant(f"{node.name}/scale", scale),
+        h0,
+        c0,
+    ]
+    if others:
+        peepholes = in_steps(op, graph.constants[others])
+        inputs.append(draft.constant(f"{node.name}/others", peepholes))
+    while not inputs[-1]:
+        inputs.pop()
+    made = INTEGER[type(op)](op.cells, op.activations, bound, draft.dtype, op.reverse, op.returns)
+    outputs = list(node.outputs)
+    draft.layers.append(node.name)
+    if sequence:
+        type_ = TensorType(graph.types[sequence].shape, draft.dtype)
+        name = draft.rewriter.value(f"{sequence}/integers", type_)
+        outputs[op.returns.index(SEQUENCE)] = name
+    new.append(Node(made, node.name, tuple(inputs), tuple(outputs)))
+    if sequence:
+        draft.floats(Integers(name, bound, 1.0 / bound), sequence, new)
+    draft.rewriter.replace_node(node, new)
