@@ -163,7 +163,7 @@
 #endif
 
 #if !defined(CANNERY_PREFETCH)
-#define CANNERY_PREFETCH(p, bytes) ((void)(p))
+#define CANNERY_PREFETCH(p, bytes) ((void)(p), (void)(bytes))
 #endif
 #if !defined(CANNERY_OPAQUE_MEM)
 #define CANNERY_OPAQUE_MEM(array) ((void)(array))
