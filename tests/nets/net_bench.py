@@ -19,13 +19,14 @@ from cannery.passes import run_passes
 from cannery.schedule.assign import assign
 from cannery.schedule.cores import Cores
 from cannery.schedule.program import Choice, Step
+from cannery.schedule.schedule import legal
 from cannery.schedule.stack import Stack, stacked_choices
 from cannery.target.isa import Isa
 from cannery.target.runner import Runner
 from cannery.target.toolchain import Toolchain
 from cannery.tune.build import ninja_file, run_ninja, write
 from cannery.tune.defaults import Defaults
-from cannery.tune.plan import make_units
+from cannery.tune.plan import Unit, make_units, overlap
 
 MAIN = Path(__file__).with_name("net_main.c")
 
@@ -39,12 +40,16 @@ STACKED = (3, 2)
 
 @dataclass(frozen=True)
 class Net:
-    """A graph as it was imported, its inputs, and the outputs that it should give (by name)."""
+    """A graph as it was imported, its inputs, and the outputs that it should give (by name).
+
+    `prefer`: schedules whose ids begin so are taken wherever they are legal.
+    """
 
     name: str
     graph: Graph
     inputs: Mapping[str, RefArray]
     expected: Mapping[str, RefArray]
+    prefer: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,25 +61,43 @@ class Verdict:
     fault: str
 
 
-def reference_net(name: str, graph: Graph, seed: int = 0) -> Net:
+def reference_net(name: str, graph: Graph, seed: int = 0, prefer: str = "") -> Net:
     """A network judged by the references on normal random inputs."""
     rng = np.random.default_rng(seed)
     inputs = {v: rng.standard_normal(graph.types[v].shape).astype(np.float32) for v in graph.inputs}
-    return Net(name, graph, inputs, evaluate(graph, inputs))
+    return Net(name, graph, inputs, evaluate(graph, inputs), prefer)
 
 
 def make_net_source(
     graph: Graph, isa: Isa, name: str, io_order: str = nhwc.ORDER, *, views: bool = False,
-    cores: Cores | None = None,
+    cores: Cores | None = None, prefer: str = "",
 ) -> Source:  # fmt: skip
-    """The untuned program of a simplified graph; with `views`, every other image is one."""
+    """The untuned program of a simplified graph; with `views`, every other image is one.
+
+    `prefer` as in `Net`.
+    """
     units = make_units(graph)
-    best = Defaults(graph, units, isa, io_order, MAX_ERROR).plan()
+    known = preferred(graph, units, isa, prefer) if prefer else {}
+    best = Defaults(graph, units, isa, io_order, MAX_ERROR).plan(known)
     steps = best.steps(units)
     viewed = [v for v in graph.inputs if views and may_be_view(graph, v)]
     program = assign(graph, steps, best.choices, isa, io_order, viewed)
     stacks = [all_stacked(graph, steps, best.choices, isa, n) for n in STACKED]
     return make_source(program, isa, name, {}, stacks, cores)
+
+
+def preferred(
+    graph: Graph, units: Sequence[Unit], isa: Isa, prefix: str
+) -> dict[int, Choice]:  # fmt: skip
+    """Choices of schedules whose ids begin so, wherever one is legal, the longest steps first."""
+    found: dict[int, Choice] = {}
+    for index in sorted(range(len(units)), key=lambda k: units[k].first - units[k].end):
+        ways = [s for s in legal(graph, units[index].step, isa) if s.id.startswith(prefix)]
+        if ways and not any(overlap(units[index], units[other]) for other in found):
+            way = ways[index % len(ways)]
+            options = way.candidates(graph, units[index].step, isa)
+            found[index] = Choice(way, options[index % len(options)])
+    return found
 
 
 def may_be_view(graph: Graph, value: str) -> bool:
@@ -115,7 +138,12 @@ def program_files(nets: Sequence[Net], isa: Isa, io_order: str) -> dict[str, byt
     for number, net in enumerate(nets):
         name = f"net{number}"
         source = make_net_source(
-            run_passes(net.graph), isa, name, io_order, views=io_order == nhwc.ORDER
+            run_passes(net.graph),
+            isa,
+            name,
+            io_order,
+            views=io_order == nhwc.ORDER,
+            prefer=net.prefer,
         )
         for path, content in output_files(source, f"test {net.name}").items():
             if not path.endswith((".json", ".hpp")):

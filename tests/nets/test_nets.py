@@ -10,6 +10,7 @@ import pytest
 from cannery.frontends import ImportOptions, load_graph
 from cannery.layouts import planar
 from needs import need_program, need_runner, need_toolchain
+from nets.decoders import decoder_graph
 from nets.net_bench import MAX_ERROR, Net, build_nets, failures, reference_net, run_nets
 from nets.random_graphs import random_graph
 from ops.kernel_bench import TARGETS
@@ -17,6 +18,7 @@ from ops.kernel_bench import TARGETS
 MODELS = Path(__file__).resolve().parents[3] / "shared" / "models"
 REAL = ("multihead.h5", "intersections.h5", "field_boundary.h5", "robot_detector.hdf5")
 SEEDS = range(50)
+DECODERS = range(2)
 
 
 def run(nets: list[Net], target: str, folder: Path, io_order: str = "nhwc") -> None:
@@ -42,7 +44,9 @@ def real_net(file: str) -> Net:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_random_nets(target: str, tmp_path: Path) -> None:
-    run([reference_net(f"seed {s}", random_graph(s), s) for s in SEEDS], target, tmp_path)
+    nets = [reference_net(f"seed {s}", random_graph(s), s) for s in SEEDS]
+    nets += [reference_net(f"decoder {s}", decoder_graph(s), s, "chains.sources") for s in DECODERS]
+    run(nets, target, tmp_path)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -15,12 +15,14 @@ from cannery.passes.fold_constants import fold_constants
 from cannery.passes.fold_scale_shift import fold_scale_shift
 from cannery.passes.lift_1d import lift_1d
 from cannery.passes.lower_batch_norm import lower_batch_norm
+from cannery.passes.nest_concats import nest_concats
 from cannery.passes.pad_into_window import pad_into_window
 from cannery.passes.prune_channels import prune_channels
 from cannery.passes.quantised_layers import quantised_layers
 from cannery.passes.quantised_values import quantised_values
 from cannery.passes.simplify_movement import simplify_movement
 from cannery.passes.simplify_recurrent import simplify_recurrent
+from cannery.passes.sink_upsampling import sink_upsampling
 from cannery.passes.transpose_into_matmul import transpose_into_matmul
 from cannery.passes.upsample_into_conv import upsample_into_conv
 
@@ -35,6 +37,7 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("simplify_recurrent", simplify_recurrent),
     ("transpose_into_matmul", transpose_into_matmul),
     ("pad_into_window", pad_into_window),
+    ("sink_upsampling", sink_upsampling),
     ("channels_into_conv", channels_into_conv),
     ("fold_scale_shift", fold_scale_shift),
     ("prune_channels", prune_channels),
@@ -43,6 +46,7 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("lift_1d", lift_1d),
     ("simplify_movement", simplify_movement),
     ("eliminate_common", eliminate_common),
+    ("nest_concats", nest_concats),
     ("fold_constants", fold_constants),
     ("eliminate_dead", eliminate_dead),
 )

@@ -18,7 +18,7 @@ from cannery.ir.tensor import TensorType
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
 from cannery.ops.conv_transpose.op import ConvTranspose
-from cannery.ops.resize.op import Resize
+from cannery.ops.resize.op import Resize, repeats
 
 
 def upsample_into_conv(graph: Graph) -> Graph:
@@ -70,7 +70,8 @@ def _join(rewriter: Rewriter, node: Node) -> bool:
     op = node.op
     assert isinstance(op, Conv)
     w = rewriter.constants[node.inputs[1]].astype(np.float64)
-    scales = _scales(rewriter, source)
+    assert isinstance(source.op, Resize)
+    scales = repeats(source.op, rewriter.types[source.inputs[0]].shape[1:-1])
     kernel = w.shape[: len(scales)]
     for axis, scale in enumerate(scales):
         w = _spread(w, axis, scale)
@@ -104,22 +105,8 @@ def _upsampling(rewriter: Rewriter, node: Node, value: str) -> Node | None:
         return None
     kernel = rewriter.constants[node.inputs[1]].shape
     within = all(0 <= p < k for k, pair in zip(kernel, op.pads, strict=False) for p in pair)
-    return source if within and _scales(rewriter, source) else None
-
-
-def _scales(rewriter: Rewriter, resize: Node) -> tuple[int, ...]:
-    """How often each pixel is repeated, by axis; nothing if it is no such upsampling."""
-    op = resize.op
-    assert isinstance(op, Resize)
-    sizes = rewriter.types[resize.inputs[0]].shape[1:-1]
-    if op.mode != "nearest" or any(o % n for o, n in zip(op.sizes, sizes, strict=True)):
-        return ()
-    scales = tuple(o // n for o, n in zip(op.sizes, sizes, strict=True))
-    repeated = all(
-        [sample.low for sample in op.samples(axis, n)] == [i // s for i in range(n * s)]
-        for axis, (n, s) in enumerate(zip(sizes, scales, strict=True))
-    )
-    return scales if repeated and max(scales) > 1 else ()
+    spatial = rewriter.types[source.inputs[0]].shape[1:-1]
+    return source if within and repeats(source.op, spatial) else None
 
 
 def _spread(w: NDArray[np.float64], axis: int, scale: int) -> NDArray[np.float64]:

@@ -148,13 +148,18 @@ class _Assigner:
         if value in self.parents:
             return self.place_part(value, value, *self.parents[value])
         gives = self.gives[value]
-        parts = [v for v, (parent, _) in self.parents.items() if parent == value]
+        parts = self.parts(value)
         readers = [w for v in (value, *parts) for w in self.wants.get(v, [])]
         writers = [self.gives[v] for v in (value, *parts) if self.gives[v].shared_pitch]
         merged = merge_wants([*readers, *writers], gives.order)
         slack = max(merged.slack, gives.slack)
         want = gives if gives.dense else replace(merged, slack=slack)
         return self.add(value, value, make_layout(self.graph.types[value], want), value)
+
+    def parts(self, whole: str) -> list[str]:
+        """The values that lie in a concatenation, those in parts of it included."""
+        found = [v for v, (parent, _) in self.parents.items() if parent == whole]
+        return [*found, *(v for part in found for v in self.parts(part))]
 
     def place_part(self, name: str, value: str, whole: str, start: tuple[int, int, int]) -> Buffer:
         """A buffer for a value that is a box of a larger one."""

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cannery.ir.graph import Graph, Node
+from cannery.ops.concat.op import Concat
+from cannery.ops.conv.op import Conv
 from cannery.ops.quantized.arithmetic import QuantizedOp
+from cannery.ops.resize.op import Resize, repeats
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.windows import convolution_form
 from cannery.ops.shared import epilogue
@@ -43,10 +46,11 @@ def chains(graph: Graph, steps: Sequence[Step]) -> tuple[Step, ...]:
     """Steps that compute several neighbouring steps of a cut at once: alternatives to them.
 
     A chain is an interval of the cut: each of its steps but the last has one output, which only
-    the next one reads, as its first input. So the planner may take a chain in place of its parts
-    without touching anything else: it walks the cut from the left, and at each step takes that
-    step alone or a chain that begins there. Which chains make sense is not decided here: one that
-    no schedule can compute has no candidates, and is never taken.
+    the next one reads, as its first input, or (see `_gathered`) a later one. So the planner may
+    take a chain in place of its parts without touching anything else: it walks the cut from the
+    left, and at each step takes that step alone or a chain that begins there. Which chains make
+    sense is not decided here: one that no schedule can compute has no candidates, and is never
+    taken.
     """
     reads = _read_counts(graph)
     found: list[Step] = []
@@ -55,7 +59,39 @@ def chains(graph: Graph, steps: Sequence[Step]) -> tuple[Step, ...]:
             if not _linked(graph, steps[last - 1], steps[last], reads):
                 break
             found.append(_make_chain(steps[first : last + 1]))
+    found += (
+        chain for last in range(len(steps)) if (chain := _gathered(graph, steps, last, reads))
+    )
     return tuple(found)
+
+
+def _gathered(
+    graph: Graph, steps: Sequence[Step], last: int, reads: Mapping[str, int]
+) -> Step | None:
+    """A convolution with what is joined by channels, and upsampled, right before it for it alone.
+
+    None without a concatenation: then it is a chain like others, or none.
+    """
+    if not isinstance(steps[last].anchor.op, Conv):
+        return None
+    wanted, first = {steps[last].anchor.inputs[0]}, last
+    while first and _moves(graph, steps[first - 1]):
+        node = steps[first - 1].anchor
+        if node.output not in wanted or reads[node.output] != 1:
+            break
+        wanted |= set(node.inputs)
+        first -= 1
+    joined = any(isinstance(step.anchor.op, Concat) for step in steps[first:last])
+    return _make_chain(steps[first : last + 1]) if joined else None
+
+
+def _moves(graph: Graph, step: Step) -> bool:
+    """Whether a step only joins channels or repeats pixels."""
+    (node, *more) = step.nodes
+    shape = graph.types[node.inputs[0]].shape
+    if isinstance(node.op, Resize):
+        return not more and bool(repeats(node.op, shape[1:-1]))
+    return not more and isinstance(node.op, Concat) and node.op.axis == len(shape) - 1
 
 
 def _linked(graph: Graph, step: Step, following: Step, reads: Mapping[str, int]) -> bool:

@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 #: Tunables of a candidate, e.g. {"mr": 2, "nr": 3, "unroll": "ic"}.
 Params = Mapping[str, int | str | bool]
 
+#: Straight-line code beyond this does not stay in the first-level instruction cache.
+HOT_CODE_BYTES = 16 * 1024
+
+#: Bytes of code that a core fetches and decodes in a cycle where they come from beyond the
+#: first-level cache: so it is once in each run, as the layers of a network displace one another.
+FETCHED_BYTES = 3.0
+
 #: The parameter that names an approximate form of the step's activations, see `Elementwise`.
 MATH = "math"
 
@@ -82,7 +89,10 @@ class Job:
     `inputs` and `outputs` are layouts in the order of the step's. `in_place` lists the inputs that
     share memory with the first output. `cut` asks for a kernel that can be cut into units, for
     several cores; `stops` for one that is told how long sequences are. Schedules that know no such
-    kernels ignore both, but for recurrent layers.
+    kernels ignore both, but for recurrent layers. With `weights_apart` the packed weights, the
+    constant `<symbol>_w`, are a parameter of that name behind the outputs: so several weights can
+    share the code. `ahead`: bytes behind the step's own weights that following steps read, to be
+    prefetched if the schedule does so.
     """
 
     graph: Graph
@@ -95,6 +105,8 @@ class Job:
     in_place: frozenset[int] = frozenset()
     cut: bool = False
     stops: bool = False
+    ahead: int = 0
+    weights_apart: bool = False
 
     @property
     def output(self) -> Layout:
@@ -125,6 +137,12 @@ class Estimate:
     cycles: float
     code_bytes: float = 0.0
 
+    @property
+    def total(self) -> float:
+        """The cycles, with the fetching of the code; more where it outgrows the cache."""
+        excess = max(self.code_bytes / HOT_CODE_BYTES - 1.0, 0.0)
+        return self.cycles * (1.0 + min(excess, 4.0)) + self.code_bytes / FETCHED_BYTES
+
 
 @dataclass(frozen=True)
 class Schedule(ABC):
@@ -141,6 +159,8 @@ class Schedule(ABC):
     #: Whether a band knows its place by its pointers alone: rows y0+r to y1+r are what rows y0 to
     #: y1 are with the pointers moved by r output rows. So it can work on line buffers, in chains.
     movable: ClassVar[bool] = False
+    #: Whether its kernels prefetch what `Job.ahead` says.
+    fetches: ClassVar[bool] = False
 
     @abstractmethod
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
@@ -165,6 +185,10 @@ class Schedule(ABC):
     @abstractmethod
     def kernel(self, job: Job) -> Kernel:
         """The code."""
+
+    def weights(self, job: Job) -> ConstArray:
+        """The packed weights alone, the constant `<symbol>_w` of the kernel."""
+        return next(c for c in self.kernel(job).constants if c.name == f"{job.symbol}_w")
 
     def stacked(
         self, graph: Graph, step: Step, params: Params, isa: Isa

@@ -20,7 +20,6 @@ from cannery.schedule.lower import cut
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import MATH, Schedule, legal
 from cannery.target.isa import Isa
-from cannery.tune.defaults import penalty
 from cannery.tune.harness import Candidate, array_digest, make_candidate
 from cannery.tune.plan import Unit
 from cannery.tune.signature import step_kind
@@ -85,7 +84,7 @@ def rank(graph: Graph, step: Step, isa: Isa, *, inexact: bool) -> list[Ranked]:
         if schedule.inexact and not inexact:
             continue
         for params in schedule.candidates(graph, step, isa):
-            cycles = penalty(schedule.cost(graph, step, params, isa))
+            cycles = schedule.cost(graph, step, params, isa).total
             found.append(Ranked(Choice(schedule, params), cycles))
     found.sort(key=lambda r: r.cycles)
     return [*found, *_approximate(step, found)] if inexact else found
@@ -174,7 +173,7 @@ class ContestMaker:
     def stacked_contest(self, step: Step, choices: Sequence[Choice], limit: int) -> Contest:
         """The contest of ways to compute a step of the graph, which is a stacked one."""
         data = step_data(self.graph, step, self.values)
-        cycles = (penalty(c.schedule.cost(self.graph, step, c.params, self.isa)) for c in choices)
+        cycles = (c.schedule.cost(self.graph, step, c.params, self.isa).total for c in choices)
         ranked = sorted(map(Ranked, choices, cycles), key=lambda r: r.cycles)
         trials = ((r, self._trial(step, r.choice, data)) for r in ranked)
         return self._contest(self.graph.name, (), trials, limit)
@@ -187,7 +186,7 @@ class ContestMaker:
         trial = make_trial(graph, step, choice.schedule, choice.params, self.isa, data)
         cost = choice.schedule.cost(graph, step, choice.params, self.isa)
         name = f"{source} to {target}, {type_}"
-        return self._contest(name, (), [(Ranked(choice, penalty(cost)), _required(trial))], 1)
+        return self._contest(name, (), [(Ranked(choice, cost.total), _required(trial))], 1)
 
     def _contest(
         self,

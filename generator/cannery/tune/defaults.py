@@ -7,31 +7,15 @@ from dataclasses import dataclass
 
 from cannery.ir.graph import Graph
 from cannery.schedule.program import Choice, Step
-from cannery.schedule.schedule import Estimate, legal
+from cannery.schedule.schedule import legal
 from cannery.target.isa import Isa
 from cannery.tune.plan import Option, Plan, Unit, make_option, overlap, plans
 from cannery.tune.recheck import Emulates, network_error
 from cannery.tune.signature import step_kind
 
-#: Straight-line code beyond this does not stay in the first-level instruction cache.
-HOT_CODE_BYTES = 16 * 1024
-
-
-#: Bytes of code that a core fetches and decodes in a cycle where they come from beyond the
-#: first-level cache: so it is once in each run, as the layers of a network displace one another.
-FETCHED_BYTES = 3.0
-
-
 #: Networks with more multiply-accumulates are not emulated: it would take longer than compiling
 #: them. (VGG19, 20e9, takes as long.)
 MAX_MACS = 25_000_000_000
-
-
-def penalty(estimate: Estimate) -> float:
-    """Estimated cycles, with the fetching of the code; more where it outgrows the cache."""
-    excess = max(estimate.code_bytes / HOT_CODE_BYTES - 1.0, 0.0)
-    fetching = estimate.code_bytes / FETCHED_BYTES
-    return estimate.cycles * (1.0 + min(excess, 4.0)) + fetching
 
 
 def estimated_options(graph: Graph, step: Step, isa: Isa, *, inexact: bool) -> list[Option]:
@@ -44,7 +28,7 @@ def estimated_options(graph: Graph, step: Step, isa: Isa, *, inexact: bool) -> l
         if schedule.inexact and not (inexact and isinstance(schedule, Emulates)):
             continue
         for params in schedule.candidates(graph, step, isa):
-            cost = penalty(schedule.cost(graph, step, params, isa))
+            cost = schedule.cost(graph, step, params, isa).total
             options.append(make_option(graph, step, Choice(schedule, params), isa, cost))
     return sorted(options, key=lambda option: option.cost)
 

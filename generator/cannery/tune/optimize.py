@@ -11,11 +11,11 @@ from statistics import median
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import TensorType
 from cannery.schedule.program import Choice
+from cannery.schedule.schedule import FETCHED_BYTES
 from cannery.target.isa import Isa
 from cannery.target.runner import Origin
 from cannery.tune.cache import Measurement
 from cannery.tune.contests import Contest, Ranked, is_view
-from cannery.tune.defaults import FETCHED_BYTES
 from cannery.tune.measure import TIE
 from cannery.tune.plan import Option, Plan, Unit, best_per_orders, make_option, plans
 

@@ -10,7 +10,6 @@ from cannery.ir.tensor import MAX_ELEMENTS
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.stack import Stack, stacked_choices, stacked_graph, why_not
 from cannery.target.isa import Isa
-from cannery.tune.defaults import penalty
 from cannery.tune.record import Entry, Record
 from cannery.tune.signature import step_signature
 
@@ -127,7 +126,7 @@ def estimated(graph: Graph, step: Step, choice: Choice, isa: Isa, images: int) -
 
 
 def _cycles(graph: Graph, step: Step, choice: Choice, isa: Isa) -> float:
-    return penalty(choice.schedule.cost(graph, step, choice.params, isa))
+    return choice.schedule.cost(graph, step, choice.params, isa).total
 
 
 def gains(graph: Graph, step: Step, single: Choice, stacked: Choice, isa: Isa, images: int) -> bool:

@@ -12,9 +12,14 @@ from dataclasses import dataclass
 from cannery.ir.graph import Graph
 from cannery.layouts import Want, nhwc, planar
 from cannery.ops.concat.op import Concat
+from cannery.ops.movement.op import Reshape
+from cannery.schedule.cost import stream_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
+
+#: Cycles of copying a part, beside those for its elements.
+COPY_CALL = 30.0
 
 
 def concat_axis(graph: Graph, step: Step) -> int:
@@ -26,6 +31,23 @@ def concat_axis(graph: Graph, step: Step) -> int:
         return 2
     by_rank = {4: {1: 0, 2: 1}, 3: {1: 1}}
     return by_rank.get(rank, {}).get(axis, -1)
+
+
+def copied_parts(graph: Graph, step: Step) -> list[str]:
+    """The parts of a concatenation that have to be copied in any case.
+
+    These are inputs of the network, views of other memory, and what has its place already: in an
+    earlier concatenation, or in this one. See `cannery.schedule.assign`.
+    """
+    found, seen = [], set()
+    for value in step.anchor.inputs:
+        producer = graph.producer(value)
+        elsewhere = producer is None or isinstance(producer.op, Reshape)
+        joins = (node for node in graph.consumers(value) if isinstance(node.op, Concat))
+        if elsewhere or value in seen or next(joins) is not step.anchor:
+            found.append(value)
+        seen.add(value)
+    return found
 
 
 @schedule
@@ -52,7 +74,8 @@ class ConcatView(Schedule):
         return (Want(str(params["order"])),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        return Estimate(0.0)
+        copies = (graph.types[v].elements for v in copied_parts(graph, step))
+        return Estimate(sum(COPY_CALL + stream_cycles(isa, n, 1, 1, 0) for n in copies))
 
     def kernel(self, job: Job) -> Kernel:
         raise AssertionError("a view has no code")

@@ -233,6 +233,10 @@ class WinogradOc(Schedule):
             code, constants, 4 * floats, tile.rows.m, needs_math=ep.needs_math, units=units
         )
 
+    def weights(self, job: Job) -> ConstArray:
+        shape = sizes(job.graph, job.step)
+        return self._weights(job, shape, self._blocks(shape, job.params, job.isa))
+
     def emulate(self, graph: Graph, step: Step, inputs: Sequence[RefArray]) -> RefArray:
         """The step's output with the convolution in float32, as this schedule rounds it."""
         return emulate(self._tile(sizes(graph, step)), graph, step, inputs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from math import ceil, floor, isfinite
 from typing import NamedTuple
 
@@ -128,6 +129,22 @@ class Resize(Op):
             weight = np.array([s.weight for s in samples]).reshape(shape)
             y = low * (1.0 - weight) + high * weight
         return (y,)
+
+
+@cache
+def repeats(op: Resize, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """How often each pixel of an image of these sizes is repeated along each axis.
+
+    Nothing if the resampling does anything else, or nothing at all.
+    """
+    if op.mode != "nearest" or any(o % n for o, n in zip(op.sizes, sizes, strict=True)):
+        return ()
+    scales = tuple(o // n for o, n in zip(op.sizes, sizes, strict=True))
+    repeated = all(
+        [sample.low for sample in op.samples(axis, n)] == [i // s for i in range(n * s)]
+        for axis, (n, s) in enumerate(zip(sizes, scales, strict=True))
+    )
+    return scales if repeated and max(scales) > 1 else ()
 
 
 def _linear(position: Fraction, size: int) -> Sample:

@@ -34,6 +34,8 @@ def signature(
         restrict = "" if shared else "CANNERY_RESTRICT "
         const = "const " if is_input else ""
         parts.append(f"{const}{c_type(layout.dtype)} *{restrict}{name}")
+    if job.weights_apart:
+        parts.append(f"const float *CANNERY_RESTRICT {job.symbol}_w")
     if scratch:
         parts.append("float *CANNERY_RESTRICT scratch")
     if band:
