@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
+
+# A busy machine is no fault of the code.
+settings.register_profile("cannery", deadline=None)
+settings.load_profile("cannery")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -21,6 +21,7 @@ from cannery.ops.quantized.gru import QuantizedGru
 from cannery.ops.quantized.lstm import QuantizedLstm
 from cannery.ops.quantized.matmul import QuantizedMatMul
 from cannery.ops.quantized.max_pool import QuantizedMaxPool
+from cannery.ops.quantized.rnn import QuantizedRnn
 from cannery.ops.quantized.scale import Quantize
 from cannery.ops.quantized.softmax import QuantizedSoftmax
 from cannery.ops.quantized.table import make_table
@@ -135,6 +136,10 @@ LAYERS: dict[str, Any] = {
     "peepholes": (11, 4, 1, "ci", {"peepholes": True, "returns": ("hidden", "cell")}),
     "gru": (17, 4, 2, "iz", {"kind": QuantizedGru, **BOTH, "peepholes": True}),
     "gru_plain": (21, 3, 1, "zz", {"kind": QuantizedGru, "returns": ("sequence", "hidden")}),
+    "rnn": (
+        18, 4, 2, "iz",
+        {**BOTH, "kind": QuantizedRnn, "activations": (INPUT,), "returns": ("sequence", "hidden")},
+    ),
     "functions": (
         10, 3, 1, "zz",
         {**BOTH, "activations": ((HardSigmoid(),), GATE, INPUT, GATE, INPUT, INPUT)},

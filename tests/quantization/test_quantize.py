@@ -64,13 +64,25 @@ def gru(name: str, features: int) -> LayerSpec:
     return LayerSpec("GRU", name, (), config, weights)
 
 
+def simple_rnn(name: str, features: int) -> LayerSpec:
+    rng = np.random.default_rng(features)
+    values = {
+        "cell/kernel": rng.standard_normal((features, H)) / 2,
+        "cell/recurrent_kernel": rng.standard_normal((H, H)) / H**0.5,
+        "cell/bias": rng.standard_normal(H),
+    }
+    weights = {key: array.astype(np.float32) for key, array in values.items()}
+    return LayerSpec("SimpleRNN", name, (), {"units": H, "return_sequences": True}, weights)
+
+
 def sequences(activation: str = "softmax") -> Model:
-    """LSTM, a ReLU layer, GRU; 7 scores at each step."""
+    """LSTM, a ReLU layer, GRU, a plain recurrent layer; 7 scores at each step."""
     return chain(
         image("x", T, F),
         lstm("one", F),
         dense("two", H, 13, "relu"),
         gru("three", 13),
+        simple_rnn("four", H),
         dense("scores", H, 7, activation),
     )
 
@@ -175,9 +187,10 @@ def kinds(graph: Graph) -> list[str]:
 def test_values_between_integer_layers_are_never_floats(tmp_path: Path) -> None:
     graph = import_graph(make_options(*_given(tmp_path, sequences())))
     assert kinds(graph).count("Quantize") == 1
-    assert kinds(graph).count("QuantizedMatMul") == 4
-    assert {"QuantizedLstm", "QuantizedGru"} < {*kinds(graph)}
-    assert not {"DequantizeLinear", "Relu", "MatMul", "Lstm", "Gru", "Softmax"} & {*kinds(graph)}
+    assert kinds(graph).count("QuantizedMatMul") == 5
+    assert {"QuantizedLstm", "QuantizedGru", "QuantizedRnn"} < {*kinds(graph)}
+    floats = {"DequantizeLinear", "Relu", "MatMul", "Lstm", "Gru", "Rnn", "Softmax"}
+    assert not floats & {*kinds(graph)}
     dense_net = import_graph(make_options(*_given(tmp_path, layers())))
     assert set(kinds(dense_net)) == {"Quantize", "QuantizedMatMul"}
     bytes_net = import_graph(make_options(*_given(tmp_path, separable(), "int8")))

@@ -374,12 +374,21 @@ static void CHECKS(products)(void)
         expect_int("store_s16", LANES, j, words[LANES - 1],
                    saturated(far[j], -32768.0f, 32767.0f));
     }
+    for (j = -1; j <= 1; ++j) {
+        F(put_s16)(words, F(set1)((float)j * 1e9f), 300);
+        expect_int("put_s16", LANES, j, words[LANES - 1], j < 0 ? -32768 : j ? 32767 : 300);
+    }
     for (n = 0; n <= LANES; ++n) {
         EXPECT(load_s16_n, F(load_s16_n)(w, n), i < n ? (float)w[i] : 0.0f);
         memset(words, 9, sizeof words);
         F(store_s16_n)(words, F(set1)(-300.0f), n);
         for (j = 0; j <= LANES; ++j) {
             expect_int("store_s16_n", LANES, j, words[j], j < n ? -300 : 0x0909);
+        }
+        memset(words, 9, sizeof words);
+        F(put_s16_n)(words, F(set1)(-2.5f), -700, n);
+        for (j = 0; j <= LANES; ++j) {
+            expect_int("put_s16_n", LANES, j, words[j], j < n ? -702 : 0x0909);
         }
     }
     EXPECT(load_s16, F(load_s16)(w), (float)w[i]);

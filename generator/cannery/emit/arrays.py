@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from cannery.emit.environment import c_comment
 from cannery.emit.literals import c_float, c_integer
+from cannery.schedule.ahead import IN_ORDER_BYTES
 from cannery.schedule.schedule import ConstArray, Kernel
 
 #: Models with more constant bytes than this keep their large arrays in a blob.
-BLOB_FROM_BYTES = 512 * 1024
+BLOB_FROM_BYTES = IN_ORDER_BYTES
 #: Arrays below this stay C text even then.
 BLOB_ARRAY_BYTES = 4096
 ALIGNMENT = 64

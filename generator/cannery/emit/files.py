@@ -14,7 +14,7 @@ from cannery.emit.selftest import render_selftest
 from cannery.emit.source import Source, render_model
 from cannery.emit.steps import Call
 from cannery.ops.movement.op import Identity, Transpose
-from cannery.ops.quantized.lstm import QuantizedLstm
+from cannery.ops.quantized.recurrent import QuantizedRecurrent
 from cannery.ops.recurrent.base import Recurrent
 from cannery.resources import runtime_include_dir
 from cannery.target.compiler import private_flags
@@ -31,7 +31,7 @@ PARALLEL_HEADERS = ("parallel.h", "pthread_pool.h")
 
 #: What is copied where a network may be one that reads sequences: decoding, for whom it serves.
 SEQUENCE_HEADERS = ("ctc.h",)
-RECURRENT = (Recurrent, QuantizedLstm)
+RECURRENT = (Recurrent, QuantizedRecurrent)
 
 RUNTIME_HEADERS_ALWAYS = ("cannery.h", "vec_scalar.h")
 _INCLUDES = {

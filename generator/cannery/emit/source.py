@@ -31,6 +31,7 @@ from cannery.layouts import image_dims
 from cannery.memory.lifetimes import Workspace, plan_workspace
 from cannery.memory.plan import align
 from cannery.ops.shared.function import kernel_of_nothing
+from cannery.schedule.ahead import weights_ahead
 from cannery.schedule.cores import Cores
 from cannery.schedule.program import VIEW, PlannedStep, Program
 from cannery.schedule.schedule import Job, Kernel, Schedule
@@ -212,8 +213,8 @@ def make_source(
     """
     symbols = [step_symbol(name, k, p) for k, p in enumerate(program.steps)]
     jobs = (
-        make_job(program, p, isa, s, cut=cores is not None)
-        for p, s in zip(program.steps, symbols, strict=True)
+        make_job(program, p, isa, s, cut=cores is not None, ahead=ahead)
+        for p, s, ahead in zip(program.steps, symbols, weights_ahead(program, isa), strict=True)
     )
     made = (_kernel(p.choice.schedule, job) for p, job in zip(program.steps, jobs, strict=True))
     maker = ManyMaker(program, isa, name, stacks)

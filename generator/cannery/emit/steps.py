@@ -50,9 +50,10 @@ def step_symbol(model: str, number: int, step: PlannedStep) -> str:
 
 
 def make_job(
-    program: Program, planned: PlannedStep, isa: Isa, symbol: str, *, cut: bool = False
-) -> Job:
-    """What the schedule of a planned step is asked to generate; `cut`: into units, if it can."""
+    program: Program, planned: PlannedStep, isa: Isa, symbol: str, *, cut: bool = False,
+    ahead: int = 0,
+) -> Job:  # fmt: skip
+    """What the schedule of a planned step is asked to generate; `cut`, `ahead` as in `Job`."""
     buffers = program.buffers
     reads = [buffers[name] for name in planned.reads]
     writes = [buffers[name] for name in planned.writes]
@@ -68,6 +69,7 @@ def make_job(
         frozenset(k for k, b in enumerate(reads) if b.root in roots),
         cut,
         stops=program.graph.length is not None,
+        ahead=ahead,
     )
 
 

@@ -14,7 +14,7 @@ from cannery.ops.concat.op import Concat
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Identity, Pad, Reshape, Slice, Transpose
 from cannery.ops.quantized.max_pool import QuantizedMaxPool
-from cannery.ops.recurrent.op import Gru, Lstm
+from cannery.ops.recurrent.base import Recurrent
 from cannery.ops.registry import Op
 from cannery.ops.resize.op import Resize
 
@@ -101,7 +101,7 @@ class Flow:
         for name in (*self.graph.inputs, *(o for n in self.graph.nodes for o in n.outputs)):
             self._above[name] = name
         for node in self.graph.nodes:
-            if isinstance(node.op, Lstm | Gru):
+            if isinstance(node.op, Recurrent):
                 fixed.update(map(self._root, node.outputs))
             if on_integers(node.op) is not None:
                 self._unite(node.inputs[0], node.output)

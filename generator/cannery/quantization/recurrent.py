@@ -1,4 +1,4 @@
-"""LSTM and GRU layers with constant weights as layers of integers with tables."""
+"""Recurrent layers with constant weights as layers of integers with tables."""
 
 from __future__ import annotations
 
@@ -10,20 +10,28 @@ from cannery.ops.elementwise import Mul
 from cannery.ops.numeric import F64, f64
 from cannery.ops.quantized.gru import QuantizedGru
 from cannery.ops.quantized.lstm import QuantizedLstm
+from cannery.ops.quantized.recurrent import QuantizedRecurrent
+from cannery.ops.quantized.rnn import QuantizedRnn
 from cannery.ops.quantized.table import make_table
-from cannery.ops.recurrent.base import HIDDEN, SEQUENCE
-from cannery.ops.recurrent.op import Gru, Lstm
+from cannery.ops.recurrent.base import HIDDEN, SEQUENCE, Recurrent
+from cannery.ops.recurrent.op import Gru, Lstm, Rnn
 from cannery.quantization.draft import Draft, Integers
 from cannery.quantization.gates import gate_steps, in_steps
 from cannery.quantization.steps import Factors, choose_state_bound, round_weights
+
+#: Recurrent layers and their integer forms.
+INTEGER: dict[type[Recurrent], type[QuantizedRecurrent]] = {
+    Lstm: QuantizedLstm, Gru: QuantizedGru, Rnn: QuantizedRnn,
+}  # fmt: skip
 
 
 def is_recurrent(graph: Graph, node: Node) -> bool:
     """Whether a layer has constant weights, tables for its functions, and nothing unusual."""
     op = node.op
-    if not isinstance(op, Lstm | Gru) or op.clip or op.lengths:
+    if not isinstance(op, Lstm | Gru | Rnn) or op.clip or op.lengths:
         return False
-    if op.coupled if isinstance(op, Lstm) else not op.linear_before_reset:
+    coupled = isinstance(op, Lstm) and op.coupled
+    if coupled or (isinstance(op, Gru) and not op.linear_before_reset):
         return False
     p, r, *rest = node.inputs
     constant = all(v in graph.constants for v in (r, *rest[op.states :]) if v)
@@ -40,14 +48,14 @@ def gates_of(graph: Graph, value: str) -> F64 | None:
     alone = reader.inputs[0] == value and reader.inputs.count(value) == 1
     if not alone or not is_recurrent(graph, reader):
         return None
-    assert isinstance(reader.op, Lstm | Gru)
+    assert isinstance(reader.op, Lstm | Gru | Rnn)
     return gate_steps(reader.op).reshape(-1)
 
 
 def rewrite_recurrent(draft: Draft, node: Node) -> None:
     """A recurrent layer; projected inputs are in steps of its tables already, or get so."""
     op, graph = node.op, draft.graph
-    assert isinstance(op, Lstm | Gru)
+    assert isinstance(op, Lstm | Gru | Rnn)
     p, r, *rest = (*node.inputs, "", "", "")[:5]
     h0, c0, others = rest if isinstance(op, Lstm) else (rest[0], "", rest[1])
     steps, new = gate_steps(op), list[Node]()
@@ -73,9 +81,7 @@ def rewrite_recurrent(draft: Draft, node: Node) -> None:
         inputs.append(draft.constant(f"{node.name}/others", peepholes))
     while not inputs[-1]:
         inputs.pop()
-    made = (QuantizedLstm if isinstance(op, Lstm) else QuantizedGru)(
-        op.cells, op.activations, bound, draft.dtype, op.reverse, op.returns
-    )
+    made = INTEGER[type(op)](op.cells, op.activations, bound, draft.dtype, op.reverse, op.returns)
     outputs = list(node.outputs)
     draft.layers.append(node.name)
     if sequence:

@@ -1,7 +1,7 @@
 """Float layers replaced by integer ones, and the values between them kept as integers.
 
-Dense layers, convolutions, LSTM and GRU layers with constant weights become integer layers, with
-the activation behind them where it is exact in float32 or has a table; so do means, sums and
+Dense layers, convolutions, recurrent layers with constant weights become integer layers, with the
+activation behind them where it is exact in float32 or has a table; so do means, sums and
 concatenations between them. A value that only such layers read, be it moved on the way, never
 exists as floats. All other layers stay as they are.
 """

@@ -91,7 +91,8 @@ class Job:
     several cores; `stops` for one that is told how long sequences are. Schedules that know no such
     kernels ignore both, but for recurrent layers. With `weights_apart` the packed weights, the
     constant `<symbol>_w`, are a parameter of that name behind the outputs: so several weights can
-    share the code.
+    share the code. `ahead`: bytes behind the step's own weights that following steps read, to be
+    prefetched if the schedule does so.
     """
 
     graph: Graph
@@ -104,6 +105,7 @@ class Job:
     in_place: frozenset[int] = frozenset()
     cut: bool = False
     stops: bool = False
+    ahead: int = 0
     weights_apart: bool = False
 
     @property
@@ -157,6 +159,8 @@ class Schedule(ABC):
     #: Whether a band knows its place by its pointers alone: rows y0+r to y1+r are what rows y0 to
     #: y1 are with the pointers moved by r output rows. So it can work on line buffers, in chains.
     movable: ClassVar[bool] = False
+    #: Whether its kernels prefetch what `Job.ahead` says.
+    fetches: ClassVar[bool] = False
 
     @abstractmethod
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:

@@ -775,6 +775,18 @@ CANNERY_INLINE void f32x4_store_s16_n(int16_t *p, f32x4 v, int n)
     memcpy(p, words, (size_t)n * sizeof *p);
 }
 
+CANNERY_INLINE void f32x4_put_s16(int16_t *p, f32x4 v, int32_t zero)
+{
+    vst1_s16(p, vqmovn_s32(vaddq_s32(f32x4_to_i32_round(v), vdupq_n_s32(zero))));
+}
+
+CANNERY_INLINE void f32x4_put_s16_n(int16_t *p, f32x4 v, int32_t zero, int n)
+{
+    int16_t words[4];
+    f32x4_put_s16(words, v, zero);
+    memcpy(p, words, (size_t)n * sizeof *p);
+}
+
 /* ---- int8 -------------------------------------------------------------- */
 
 typedef int8x16_t q8x4;

@@ -36,7 +36,7 @@
  *   T_store_u8(p, v), T_store_i8(p, v)    round to nearest even, saturate; NaN
  *                                         stores 0; also _n(p, v, n)
  *   T_load_s16, T_store_s16 and with _n   the same for int16
- *   T_put_u8(p, v, zero), T_put_i8        round to nearest even, add an int32, saturate;
+ *   T_put_u8(p, v, zero), T_put_i8, T_put_s16   round to nearest even, add an int32, saturate;
  *                           |v| and |zero| below 2^30, no NaN; also _n(p, v, zero, n)
  *   T_zero(), T_set1(x)
  *
@@ -163,7 +163,7 @@
 #endif
 
 #if !defined(CANNERY_PREFETCH)
-#define CANNERY_PREFETCH(p, bytes) ((void)(p))
+#define CANNERY_PREFETCH(p, bytes) ((void)(p), (void)(bytes))
 #endif
 #if !defined(CANNERY_OPAQUE_MEM)
 #define CANNERY_OPAQUE_MEM(array) ((void)(array))
@@ -747,6 +747,18 @@ CANNERY_INLINE void f32x1_store_s16_n(int16_t *p, f32x1 v, int n)
 {
     if (n > 0) {
         f32x1_store_s16(p, v);
+    }
+}
+
+CANNERY_INLINE void f32x1_put_s16(int16_t *p, f32x1 v, int32_t zero)
+{
+    p[0] = (int16_t)cannery_held(f32x1_to_i32_round(v) + zero, -32768, 32767);
+}
+
+CANNERY_INLINE void f32x1_put_s16_n(int16_t *p, f32x1 v, int32_t zero, int n)
+{
+    if (n > 0) {
+        f32x1_put_s16(p, v, zero);
     }
 }
 

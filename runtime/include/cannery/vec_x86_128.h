@@ -736,6 +736,19 @@ CANNERY_INLINE void f32x4_store_s16_n(int16_t *p, f32x4 v, int n)
     memcpy(p, words, (size_t)n * sizeof *p);
 }
 
+CANNERY_INLINE void f32x4_put_s16(int16_t *p, f32x4 v, int32_t zero)
+{
+    const __m128i k = _mm_add_epi32(_mm_cvtps_epi32(v), _mm_set1_epi32(zero));
+    _mm_storel_epi64((__m128i *)(void *)p, _mm_packs_epi32(k, k));
+}
+
+CANNERY_INLINE void f32x4_put_s16_n(int16_t *p, f32x4 v, int32_t zero, int n)
+{
+    int16_t words[4];
+    f32x4_put_s16(words, v, zero);
+    memcpy(p, words, (size_t)n * sizeof *p);
+}
+
 /* ---- int8 -------------------------------------------------------------- */
 
 typedef __m128i q8x4;

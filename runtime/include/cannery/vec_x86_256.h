@@ -625,6 +625,18 @@ CANNERY_INLINE void f32x8_store_s16_n(int16_t *p, f32x8 v, int n)
     memcpy(p, words, (size_t)n * sizeof *p);
 }
 
+CANNERY_INLINE void f32x8_put_s16(int16_t *p, f32x8 v, int32_t zero)
+{
+    _mm_storeu_si128((__m128i *)(void *)p, f32x8_to_words(v, zero));
+}
+
+CANNERY_INLINE void f32x8_put_s16_n(int16_t *p, f32x8 v, int32_t zero, int n)
+{
+    int16_t words[8];
+    f32x8_put_s16(words, v, zero);
+    memcpy(p, words, (size_t)n * sizeof *p);
+}
+
 /* ---- int8 -------------------------------------------------------------- */
 
 typedef __m256i q8x8;

@@ -586,6 +586,21 @@ CANNERY_INLINE void f32x16_store_s16_n(int16_t *p, f32x16 v, int n)
     _mm256_mask_storeu_epi16(p, m32x16_first_n(n), f32x16_to_words(v));
 }
 
+CANNERY_INLINE __m256i f32x16_to_s16(f32x16 v, int32_t zero)
+{
+    return _mm512_cvtsepi32_epi16(_mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(zero)));
+}
+
+CANNERY_INLINE void f32x16_put_s16(int16_t *p, f32x16 v, int32_t zero)
+{
+    _mm256_storeu_si256((__m256i *)(void *)p, f32x16_to_s16(v, zero));
+}
+
+CANNERY_INLINE void f32x16_put_s16_n(int16_t *p, f32x16 v, int32_t zero, int n)
+{
+    _mm256_mask_storeu_epi16(p, m32x16_first_n(n), f32x16_to_s16(v, zero));
+}
+
 /* ---- int8 -------------------------------------------------------------- */
 
 typedef __m512i q8x16;

@@ -30,6 +30,7 @@ from cannery.layouts import Want
 from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
 from cannery.ops.conv.pairs import pair_panel, paired, worth_pairing
 from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared.fetch import Fetch
 from cannery.ops.shared.function import describe, residual_pointer, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.tiles import tile_registers
@@ -106,6 +107,7 @@ class ConvDirectOc(Schedule):
     id = "conv.direct_oc"
     version = 2
     movable = True
+    fetches = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if reason := why_not_dense(graph, step):
@@ -135,7 +137,7 @@ class ConvDirectOc(Schedule):
                             "broadcast": broadcast,
                         }  # fmt: skip
                         found.append(params)
-                        if tile[1] == 1 and _taps_share(shape, params):
+                        if _taps_share(shape, params):
                             found.append({**params, "opaque": True})
         distinct = {self.label(p): p for p in found if _statements(shape, p, isa) <= MAX_UNROLLED}
         return list(distinct.values())
@@ -158,7 +160,7 @@ class ConvDirectOc(Schedule):
         for pixels, tiles in pixel_runs(shape.ow, mr):
             for block in channel_blocks(shape, params, isa):
                 n = register_count(len(block.vecs), params)
-                held = pixels if n == 1 and shared else 0
+                held = pixels if shared else 0
                 forms = len({v.lanes for v in block.vecs})  # each width has a broadcast of its own
                 if params.get("joined"):
                     work = 1.0
@@ -192,6 +194,8 @@ class ConvDirectOc(Schedule):
         ep = epilogues.build(job, job.step.anchor.output, busy=busy)
         weights, bias = pack_weights(job, shape, blocks)
         pairing = job.params["broadcast"] == "pairs"
+        tiles = pixel_runs(shape.ow, int(job.params["mr"]))
+        cells = shape.oh * sum(n for _, n in tiles) * sum(block.count for block in blocks)
         context: dict[str, Any] = {
             "s": shape,
             "p": job.params,
@@ -203,7 +207,8 @@ class ConvDirectOc(Schedule):
                 (block.count > 1 or len(blocks) > 1)
                 and pixels * _in_line(shape, job.params) > HELD_INPUTS
             ),
-            "tiles": pixel_runs(shape.ow, int(job.params["mr"])),
+            "tiles": tiles,
+            "fetch": Fetch.of(job, weights, cells, _passes(shape, job.params)),
             "ep": ep,
             "held": held_weights(job.isa),
             "paired": lambda v: pairing and paired(v, job.isa),
@@ -239,6 +244,11 @@ def vector_widths(channels: int, isa: Isa) -> list[int]:
 def _levels(shape: ConvShape) -> tuple[str, ...]:
     """The levels of unrolling that differ: few input channels are always in line."""
     return ("ic", "kw", "kh") if shape.ic <= 4 else ("none", "ic", "kw", "kh")
+
+
+def _passes(shape: ConvShape, params: Params) -> int:
+    """Passes of a tile's loop over fours of input channels, if there is one."""
+    return shape.taps * (shape.ic // 4) if params["unroll"] == "none" else 0
 
 
 def _joined_levels(shape: ConvShape) -> tuple[str, ...]:

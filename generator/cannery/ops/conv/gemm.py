@@ -24,6 +24,7 @@ from cannery.ops.conv.geometry import ConvShape, conv_shape, sizes
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced
+from cannery.ops.shared.fetch import Fetch
 from cannery.ops.shared.function import describe, parameter_names, residual_pointer, signature
 from cannery.ops.shared.gemm import Block, Gemm
 from cannery.ops.shared.tiles import tile_registers
@@ -79,6 +80,7 @@ class ConvGemm(Schedule):
 
     id = "conv.gemm"
     movable = True
+    fetches = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         shape = conv_shape(graph, step)
@@ -121,7 +123,7 @@ class ConvGemm(Schedule):
         shape = sizes(job.graph, job.step)
         x, y = job.inputs[0], job.output
         blocks = _blocks(shape, job.params, job.isa)
-        mr = int(job.params["mr"])
+        mr = _even(shape.oh * shape.ow, int(job.params["mr"]))
         busy = tile_registers(mr, [block.vecs for block in blocks])
         ep = epilogues.build(job, job.step.anchor.output, busy=busy)
         plain = _plain(shape)
@@ -129,13 +131,16 @@ class ConvGemm(Schedule):
         residuals = [job.inputs[k] for k in ep.tensors]
         flat = _flat(shape, (*([x] if plain else []), y, *residuals), plain=plain)
         g = _gemm(job.params, cut.k, shape.sw * x.col if plain else cut.pitch)
-        everything = -(-shape.oh * shape.ow // mr) * mr
-        pixels = min(_pixels(job.params, cut), everything)
+        pixels = _pixels(shape, mr, job.params, cut)
         rows = max(1, pixels // shape.ow)
         panel = pixels if flat else min(rows, shape.oh) * shape.ow
         scratch = 0 if plain else 4 * panel * cut.pitch
         taps = _tap_offsets(shape, cut, x)
         many = not plain and cut.runs > 1
+        weights, bias = _constants(job, shape, blocks, cut.k)
+        tiles = balanced(shape.ow, mr)
+        across = -(-shape.oh * shape.ow // mr) if flat else shape.oh * sum(n for _, n, _ in tiles)
+        cells = across * sum(b.count for b in blocks) * cut.blocks * shape.group
         units = sum(block.count for block in blocks) if job.cut else 0
         code = render(
             "ops/conv/gemm.c.j2",
@@ -165,14 +170,15 @@ class ConvGemm(Schedule):
             rows_outside=job.params["outside"] == "rows",
             mr=mr,
             rest=shape.oh * shape.ow % panel % mr,
-            tiles=balanced(shape.ow, mr),
+            tiles=tiles,
             panel=panel,
             rows=rows,
             taps=taps if many else taps[:1],
             many=many,
             copies=_copies(cut.length, job.isa),
+            fetch=Fetch.of(job, weights, cells, cut.k // g.unroll),
         )
-        constants = (*_constants(job, shape, blocks, cut.k), *ep.constants)
+        constants = (weights, bias, *ep.constants)
         if many:
             offsets = ConstArray(f"{job.symbol}_taps", np.array(taps, np.int32), "input offsets")
             constants = (*constants, offsets)
@@ -258,9 +264,10 @@ def _traffic(shape: ConvShape, params: Params, cut: Cut, blocks: Sequence[Block]
     pixels = shape.oh * shape.ow
     width = sum(b.width * b.count for b in blocks)
     block = 4.0 * cut.k * max(b.width for b in blocks)
-    panel = 4.0 * min(pixels, _pixels(params, cut)) * cut.k
-    rounds = cut.blocks * -(-pixels // _pixels(params, cut))
     tiles = -(-pixels // int(params["mr"])) * cut.blocks
+    at_once = _pixels(shape, _even(pixels, int(params["mr"])), params, cut)
+    panel = 4.0 * min(pixels, at_once) * cut.k
+    rounds = cut.blocks * -(-pixels // at_once)
     groups = sum(b.count for b in blocks)
     weights = 4.0 * width * cut.k
     if params["outside"] == "rows":
@@ -293,10 +300,16 @@ def _partial_sums(
     return cycles * cut.blocks
 
 
-def _pixels(params: Params, cut: Cut) -> int:
-    """Pixels of a panel: whole tiles."""
-    mr = int(params["mr"])
-    return max(1, int(params["panel"]) // (4 * cut.k) // mr) * mr
+def _even(pixels: int, mr: int) -> int:
+    """The size of tiles of at most `mr` that share out pixels evenly."""
+    return -(-pixels // -(-pixels // mr))
+
+
+def _pixels(shape: ConvShape, mr: int, params: Params, cut: Cut) -> int:
+    """Pixels of a panel: whole tiles, in even panels, for each of which all weights pass by."""
+    tiles = -(-shape.oh * shape.ow // mr)
+    most = max(1, int(params["panel"]) // (4 * cut.k) // mr)
+    return _even(tiles, most + most // 4) * mr
 
 
 def _gemm(params: Params, k: int, a_row: int) -> Gemm:

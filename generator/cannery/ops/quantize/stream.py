@@ -26,7 +26,7 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
 
-#: Numbers that the words `put_u8` and `put_i8` take.
+#: Numbers that the words `put_u8`, `put_i8` and `put_s16` take.
 LARGEST_PUT = 2.0**30
 
 #: Statements of one vector: its place as ` + 8 + i * 4`, behind the names of the parameters.

@@ -171,5 +171,5 @@ def _finish(op: QuantizedAveragePool, taps: int, v: Vec, total: str, pointer: st
     if op.zero is not None:
         return [*found, *saturate(v, "v", pointer, op.zero, op.dtype)]
     if op.bound:
-        return [*found, store_bounded(v, "v", pointer, op.bound, op.dtype)]
+        return [*found, store_bounded(v, "v", pointer, op.bound, op.dtype, finite=True)]
     return [*found, v.store(pointer, "v")]

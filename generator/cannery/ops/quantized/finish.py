@@ -72,7 +72,10 @@ class Finish:
         if self.op.result_dtype is DType.FLOAT32:
             return [*found, v.store(pointer, "v")]
         if self.op.bound:
-            return [*found, store_bounded(v, "v", pointer, self.op.bound, self.op.dtype)]
+            return [
+                *found,
+                store_bounded(v, "v", pointer, self.op.bound, self.op.dtype, finite=True),
+            ]
         write = put if self.small else saturate
         return [*found, *write(v, "v", pointer, self.op.zero or 0, self.op.dtype)]
 

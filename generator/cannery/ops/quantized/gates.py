@@ -18,13 +18,17 @@ from cannery.emit.environment import offset, render
 from cannery.emit.literals import c_float
 from cannery.ir.graph import Graph
 from cannery.layouts import Want
+from cannery.ops.quantize.stream import put
 from cannery.ops.quantized.arithmetic import Activation
 from cannery.ops.quantized.groups import Groups, pack_groups
 from cannery.ops.quantized.gru import QuantizedGru
+from cannery.ops.quantized.lstm import QuantizedLstm
 from cannery.ops.quantized.recurrent import TINY, QuantizedRecurrent
+from cannery.ops.quantized.rnn import QuantizedRnn
 from cannery.ops.quantized.scale import bounded
 from cannery.ops.quantized.table import make_table
 from cannery.ops.recurrent.base import SEQUENCE
+from cannery.ops.recurrent.gates import side_by_side, tail_waits
 from cannery.ops.recurrent.weights import (
     gate_columns,
     pieces_of,
@@ -49,6 +53,12 @@ BY_TABLE, GATHERED = 20.0, 14.0
 
 #: What is left of the first-level cache for weights that the next step finds there again.
 KEPT_BYTES = 0.75 * L1_BYTES
+
+
+#: What follows the sums, by the macros of the template.
+TAILS: dict[type[QuantizedRecurrent], str] = {
+    QuantizedLstm: "lstm", QuantizedGru: "gru", QuantizedRnn: "rnn",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -83,7 +93,7 @@ class QuantizedGates(Schedule):
         for lanes in gemm.widths(op.cells, isa):
             vectors = -(-op.cells // lanes)
             for nr in dict.fromkeys(min(nr, vectors) for nr in VECTORS[isa.registers]):
-                for unroll in (2, 4):
+                for unroll in (4, 2):
                     tile = {"lanes": lanes, "nr": nr, "unroll": unroll, "zigzag": False,
                             "together": False}  # fmt: skip
                     found.append(tile)
@@ -106,10 +116,12 @@ class QuantizedGates(Schedule):
         work = (op.gates + (0 if op.carries_output else 1)) * (table + 5.0)
         groups = Groups(op.dtype)
         each, code = 60.0, 0.0
-        for block in cell_blocks(op, params, isa):
+        blocks = cell_blocks(op, params, isa)
+        tails = tail_waits(op.functions, blocks)
+        for block in blocks:
             vectors = len(block.vecs)
-            product = groups.tile_cycles(isa, 1, op.gates * vectors, op.cells)
-            each += block.count * (product + vectors * work / CORE.issue * 1.2)
+            each += block.count * groups.tile_cycles(isa, 1, op.gates * vectors, op.cells)
+            tails += block.count * vectors * work / CORE.issue * 1.2
             code += 8.0 * vectors * (op.gates * int(params["unroll"]) + work)
         if params["together"]:
             each -= 30.0
@@ -121,7 +133,8 @@ class QuantizedGates(Schedule):
             * (2 if params["together"] else 1)
         )
         read = max(size - KEPT_BYTES, 0.0) if params["zigzag"] else size
-        each += reread_cycles(size, 1) * read / size
+        far = reread_cycles(size, 1) * read / size
+        each += side_by_side(far, tails, int(params["nr"]) * work)
         return Estimate(n * steps * op.directions * each, code)
 
     def kernel(self, job: Job) -> Kernel:
@@ -223,11 +236,11 @@ def _render(
         together=bool(job.params["together"]) and units == 0,
         unroll=int(job.params["unroll"]), steps=steps, samples=samples, padded=padded,
         outputs_at=op.directions * padded, others=bool(others),
-        gru=isinstance(op, QuantizedGru),
+        tail=TAILS[type(op)], carries=op.carries_output,
         p=job.inputs[job.step.inputs.index(p)], results=_results(job, op),
         h0=_initial(job, h0, "h0"), c0=_initial(job, c0, "c0"),
         held=lambda t, name: bounded(t, name, op.bound),
-        store=Groups(op.dtype).store, bound=c_float(float(op.bound)),
+        store=Groups(op.dtype).store, put=put, bound=c_float(float(op.bound)),
         inverse=c_float(float(np.float32(1.0 / op.bound))), tiny=c_float(TINY),
         units=[c_float(float(u)) for u in op.units], c_float=c_float,
     )  # fmt: skip

@@ -10,7 +10,7 @@ from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType, TensorType
 from cannery.layouts import Want
 from cannery.ops.checks import operands, require, require_float, require_shape, require_type
-from cannery.ops.quantize.stream import streamed
+from cannery.ops.quantize.stream import put, streamed
 from cannery.ops.quantized.arithmetic import NARROW, QuantizedOp, f32, quantised
 from cannery.ops.quantized.groups import Groups
 from cannery.ops.registry import RefArray, register
@@ -50,8 +50,16 @@ def bounded(t: str, name: str, bound: int) -> str:
     return f"{t}_min({t}_max({name}, {low}), {high})"
 
 
-def store_bounded(v: Vec, name: str, pointer: str, bound: int, dtype: DType) -> str:
-    """A C statement that stores the vector `name`, rounded and held within +-bound."""
+def store_bounded(
+    v: Vec, name: str, pointer: str, bound: int, dtype: DType, *, finite: bool = False
+) -> str:
+    """A C statement that stores the vector `name`, rounded and held within +-bound.
+
+    Shorter where it is `finite`: never NaN.
+    """
+    if finite:
+        (stored,) = put(v, bounded(v.t, name, bound), pointer, 0, dtype)
+        return stored
     store = f"{v.t}_{Groups(dtype).store}" + ("" if v.full else "_n")
     valid = "" if v.full else f", {v.valid}"
     return f"{store}({pointer}, {bounded(v.t, name, bound)}{valid});"

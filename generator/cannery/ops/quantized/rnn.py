@@ -1,0 +1,37 @@
+"""Plain recurrent layers in integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from cannery.ops.quantized.arithmetic import F32, f32
+from cannery.ops.quantized.recurrent import QuantizedRecurrent
+from cannery.ops.recurrent.base import HIDDEN, SEQUENCE
+from cannery.ops.registry import RefArray, register
+
+
+@register
+@dataclass(frozen=True)
+class QuantizedRnn(QuantizedRecurrent):
+    """A plain recurrent layer, see `QuantizedRecurrent`; the last output is the one not rounded.
+
+    h' = unit table_f(scale float32(h R) + p)
+    """
+
+    gates: ClassVar[int] = 1
+    functions: ClassVar[int] = 1
+    others: ClassVar[int] = 0
+    results: ClassVar[tuple[str, ...]] = (SEQUENCE, HIDDEN)
+
+    def step(
+        self, direction: int, sums: F32, given: F32, c: F32, others: Sequence[F32]
+    ) -> tuple[RefArray, F32]:
+        """As written above."""
+        (of_input,) = self.tables(direction)
+        unit, _, _ = self.units
+        c = f32(of_input.lookup(f32(sums + given)) * np.float32(unit))
+        return self.rounded(c), c

@@ -1,0 +1,43 @@
+"""Weights of large networks: while a step computes, those of the steps behind it come nearer.
+
+Where all weights exceed the second-level cache, each run reads them from far, and a step's first
+tiles wait for that. What is read is known long before: kernels that spend their time multiplying
+(`Schedule.fetches`) prefetch a few cache lines of the following weights with each tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cannery.ir.graph import Graph
+from cannery.schedule.program import Program, Step
+from cannery.target.isa import Isa
+
+#: Bytes of a cache line.
+LINE = 64
+
+#: Second-level cache that processors have, per lane of their vectors; weights of one step and the
+#: next have to be in there.
+L2_BYTES_PER_LANE = 64 * 1024
+
+#: Bytes of constants from which on weights lie in one array, in the order of their use.
+IN_ORDER_BYTES = 512 * 1024
+
+
+def weights_ahead(program: Program, isa: Isa) -> Sequence[int]:
+    """For each step the bytes of weights right behind its own that it is to prefetch."""
+    own = [_weights(program.graph, planned.step) for planned in program.steps]
+    most = L2_BYTES_PER_LANE * isa.widest
+    found = [0] * len(own)
+    if sum(own) < max(most, IN_ORDER_BYTES):
+        return found
+    fetchers = [k for k, p in enumerate(program.steps) if p.choice.schedule.fetches]
+    for step, following in zip(fetchers, [*fetchers[1:], len(own) - 1], strict=True):
+        found[step] = min(sum(own[step + 1 : following + 1]), most)
+    return found
+
+
+def _weights(graph: Graph, step: Step) -> int:
+    """Bytes of the constants of a step."""
+    names = {name for node in step.nodes for name in node.inputs if name in graph.constants}
+    return sum(graph.constants[name].nbytes for name in names)

@@ -1,0 +1,74 @@
+"""Weights of following steps that kernels prefetch."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cannery.emit.files import output_files
+from cannery.ir.graph import Graph, GraphBuilder
+from cannery.ops.conv.op import Conv
+from cannery.ops.shared.fetch import Fetch
+from cannery.schedule.ahead import LINE, weights_ahead
+from cannery.schedule.schedule import ConstArray, Job
+from cannery.target.targets import find_target
+from nets.net_bench import make_net_source, reference_net
+from nets.test_nets import run
+
+KB = 1024
+
+
+def pointwise(*channels: int) -> Graph:
+    """Convolutions of one pixel on an image of 7x7, one after the other."""
+    builder = GraphBuilder("pointwise")
+    value = builder.input("x", (1, 7, 7, channels[0]))
+    rng = np.random.default_rng(1)
+    for k, (ic, oc) in enumerate(pairwise(channels)):
+        weights = rng.standard_normal((1, 1, ic, oc)).astype(np.float32) / ic
+        value = builder.node(
+            Conv((1, 1), ((0, 0), (0, 0)), (1, 1), 1),
+            (value, builder.constant("w", weights)),
+            name=f"conv{k}",
+        )
+    builder.output(value)
+    return builder.build()
+
+
+def ahead(graph: Graph, target: str) -> list[int]:
+    isa = find_target(target).isa
+    return list(weights_ahead(make_net_source(graph, isa, "net").program, isa))
+
+
+def test_weights_behind_a_step_are_asked_for_as_far_as_a_cache_reaches() -> None:
+    graph = pointwise(256, 512, 512, 256)
+    assert ahead(graph, "avx512") == [1024 * KB, 512 * KB, 0]
+    assert ahead(graph, "avx2") == [512 * KB, 512 * KB, 0]
+
+
+def test_weights_that_fit_into_the_cache_are_left_alone() -> None:
+    assert ahead(pointwise(256, 256, 256), "avx512") == [0, 0]
+
+
+@pytest.mark.parametrize(("tiles", "passes"), [(1, 0), (7, 0), (700, 3), (20, 144), (1, 100_000)])
+def test_all_lines_are_shared_out(tiles: int, passes: int) -> None:
+    source = make_net_source(pointwise(8, 8), find_target("generic").isa, "net")
+    (planned,) = source.program.steps
+    asked = 1000 * LINE - 8
+    job = Job(source.graph, planned.step, source.isa, {}, "f", (), (), ahead=asked)
+    fetch = Fetch.of(job, ConstArray("w", np.zeros(64, np.float32), ""), tiles, passes)
+    assert fetch is not None
+    assert fetch.start == 256
+    each = fetch.per_tile + fetch.per_pass * passes
+    assert asked <= tiles * each * LINE < asked + tiles * LINE + LINE
+
+
+@pytest.mark.parametrize("target", ["generic", "avx2", "neon64"])
+def test_networks_that_prefetch(target: str, tmp_path: Path) -> None:
+    graph = pointwise(256, 512, 384, 8)
+    isa = find_target(target).isa
+    code = output_files(make_net_source(graph, isa, "net"), "test")["net.c"].decode()
+    assert code.count("CANNERY_PREFETCH(net_L00") > 0
+    run([reference_net("pointwise", graph)], target, tmp_path)
