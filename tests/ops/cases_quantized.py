@@ -244,7 +244,7 @@ def softmax(shape: tuple[int, ...]) -> Graph:
     return net.graph(net.node(QuantizedSoftmax(), [wide]))
 
 
-for _shape in ((3, 37), (2, 2, 5)):
+for _shape in ((3, 37), (2, 2, 5), (11, 13)):
     add_case(f"quantized_softmax_{_shape[-1]}", partial(softmax, _shape), tolerance=0.0)
 
 
