@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from cannery.ir.graph import Graph
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Add, LeakyRelu, Mul, Relu, Sigmoid
@@ -40,6 +42,18 @@ def conv_3x3_far() -> Graph:
     x = net.input("x", (1, 9, 14, 20))
     r = net.input("r", (1, 9, 14, 37))
     y = net.node(Conv(ONE, SAME3, ONE), [x, net.weight(3, 3, 20, 37), net.weight(37)])
+    return net.graph(net.node(Relu(), [net.node(Add(), [y, r])]))
+
+
+@case(far=True)
+def conv_3x3_pruned() -> Graph:
+    """Three of four weights are zero: parts of some output channels each."""
+    net = Net()
+    x = net.input("x", (1, 7, 19, 8))
+    r = net.input("r", (1, 7, 19, 24))
+    weights = net.rng.standard_normal((3, 3, 8, 24)).astype(np.float32)
+    weights[net.rng.random(weights.shape) < 0.75] = 0.0
+    y = net.node(Conv(ONE, SAME3, ONE), [x, net.constant("w", weights), net.weight(24)])
     return net.graph(net.node(Relu(), [net.node(Add(), [y, r])]))
 
 

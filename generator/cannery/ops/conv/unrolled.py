@@ -1,12 +1,13 @@
 """Fully unrolled convolution: every tap in line, its weights part of the code, zeros left out.
 
-One function computes a tile of neighbouring pixels of all output channels without a loop. With
-pixels in the lanes (planar) each weight is a literal that is broadcast, and one that is zero costs
-nothing, whatever the pattern. With output channels in the lanes (channels last) a vector of
-weights is left out if all of it is zero; one lane wide, that is each zero, and weights are
-literals. Groups are zeros, too, so depthwise and grouped convolutions need nothing more. This is
-the level "all" of Urbann et al., "A C Code Generator for Fast Inference and Simple Deployment of
-CNNs", 2020.
+One function computes a tile of neighbouring pixels of all output channels without a loop. Layers
+with many weights, most of them zero, are made in parts: some output channels of all tiles, whose
+code stays in the instruction cache, then the next ones. With pixels in the lanes (planar) each
+weight is a literal that is broadcast, and one that is zero costs nothing, whatever the pattern.
+With output channels in the lanes (channels last) a vector of weights is left out if all of it is
+zero; one lane wide, that is each zero, and weights are literals. Groups are zeros, too, so
+depthwise and grouped convolutions need nothing more. This is the level "all" of Urbann et al., "A C
+Code Generator for Fast Inference and Simple Deployment of CNNs", 2020.
 """
 
 from __future__ import annotations
@@ -33,8 +34,14 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
 
-#: Multiply-accumulates of a tile, about 24 KB of code: more never stays in the instruction cache.
+#: Multiply-accumulates of a part, about 24 KB of code: more never stays in the instruction cache.
 MAX_UNROLLED = 3000
+
+#: Parts of layers of which at least half is zeros; where there are more weights, loops are better.
+MAX_PARTS = 8
+
+#: Bytes of code of a multiply-accumulate for the address of its weight and its share of the loads.
+TERM_BYTES = 7.0
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,11 @@ class Block:
     vecs: tuple[Vec, ...]
     rows: tuple[Row, ...]
 
+    @property
+    def terms(self) -> int:
+        """Multiply-accumulates of one pixel or vector of pixels."""
+        return sum(len(terms) for row in self.rows for terms in row.terms)
+
 
 @schedule
 @dataclass(frozen=True)
@@ -88,7 +100,10 @@ class ConvUnrolled(Schedule):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = sizes(graph, step)
         shared = min(isa.widest, shape.oc // shape.group)  # outputs that one vector can serve
-        if np.count_nonzero(graph.constants[shape.weight]) > MAX_UNROLLED * shared:
+        weights = graph.constants[shape.weight]
+        used = np.count_nonzero(weights)
+        most = MAX_PARTS if 2 * used <= weights.size else 1
+        if used > most * MAX_UNROLLED * shared:
             return []
         found: list[Params] = []
         for lanes in widths(shape.oc, isa):
@@ -98,8 +113,8 @@ class ConvUnrolled(Schedule):
             tiles = {min(mr, shape.ow // lanes) for mr in (1, 2, 3)}
             found += [{"order": planar.ORDER, "lanes": lanes, "mr": mr} for mr in sorted(tiles)]
         full = _expanded(graph, shape)
-        terms = {_kind(p): _terms(full, shape, p, isa) for p in found}
-        return [p for p in found if terms[_kind(p)] * int(p["mr"]) <= MAX_UNROLLED]
+        masks = {_kind(p): _mask(full, _vectors(shape, p, isa), p) for p in found}
+        return [p for p in found if _in_parts(masks[_kind(p)], int(p["mr"]), most)]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         order, halo = str(params["order"]), sizes(graph, step).halo
@@ -113,12 +128,16 @@ class ConvUnrolled(Schedule):
         full = _expanded(graph, shape)
         blocks = [_mask(full, vecs, params) for vecs in _groups(shape, params, isa)]
         cycles = 6.0 + sum(_block_cycles(shape, params, used, isa) for used in blocks)
-        macs = sum(int(used.sum()) for used in blocks) * int(params["mr"])
+        mr = int(params["mr"])
+        counts = [int(used.sum()) * mr for used in blocks]
+        parts = _parts(counts)
+        macs = max(sum(counts[first:end]) for first, end in parts)
         tiles = -(-shape.ow // _width(params))
-        # Each weight is a constant of its own: its address in the code, its lanes behind it.
-        weights = macs / int(params["mr"])
-        code = macs * (mac_bytes(isa) + 8.0) + 16.0 * weights
-        return Estimate(shape.oh * (tiles * cycles + 5.0), code)
+        code = macs * (mac_bytes(isa) + TERM_BYTES)
+        if params["order"] == nhwc.ORDER:  # vectors of weights stream by like code
+            code += 16.0 * macs / mr
+        cycles += 6.0 * (len(parts) - 1)
+        return Estimate(shape.oh * (tiles * cycles + 5.0 * len(parts)), code)
 
     def kernel(self, job: Job) -> Kernel:
         shape = sizes(job.graph, job.step)
@@ -136,7 +155,7 @@ class ConvUnrolled(Schedule):
             s=shape,
             x=x,
             y=y,
-            blocks=blocks,
+            parts=[blocks[first:end] for first, end in _parts([b.terms * mr for b in blocks])],
             across=across,
             mr=mr,
             width=width,
@@ -243,9 +262,24 @@ def _mask(full: NDArray[np.float32], vecs: Sequence[Vec], params: Params) -> NDA
     return np.logical_or.reduceat(used, [v.start - vecs[0].start for v in vecs], axis=-1)
 
 
-def _terms(full: NDArray[np.float32], shape: ConvShape, params: Params, isa: Isa) -> int:
-    """Vector multiply-accumulates per pixel or vector of pixels."""
-    return int(_mask(full, _vectors(shape, params, isa), params).sum())
+def _in_parts(mask: NDArray[np.bool_], mr: int, most: int) -> bool:
+    """Whether tiles of `mr` pixels (or vectors of them) are one part, or a few of mostly zeros."""
+    used = int(mask.sum())
+    return used * mr <= MAX_UNROLLED or (used * mr <= most * MAX_UNROLLED and 2 * used <= mask.size)
+
+
+def _parts(counts: Sequence[int]) -> list[tuple[int, int]]:
+    """Neighbouring blocks of so many multiply-accumulates, as (first, end), in even parts."""
+    total = sum(counts)
+    each = total / max(-(-total // MAX_UNROLLED), 1)
+    found: list[tuple[int, int]] = []
+    first = done = 0
+    for end, count in enumerate(counts, 1):
+        done += count
+        if end == len(counts) or done + counts[end] / 2 > each * (len(found) + 1):
+            found.append((first, end))
+            first = end
+    return found
 
 
 def _blocks(graph: Graph, shape: ConvShape, params: Params, isa: Isa) -> list[Block]:
