@@ -142,9 +142,7 @@ class Optimizer:
     def _tried(self, index: int) -> tuple[Tried, ...]:
         found = []
         pairs = [(r, self.measurement(index, r)) for r in self.estimates[index]]
-        decided = any(
-            m and self.time(m) is not None and self.sound(r.choice, m) for r, m in pairs
-        )
+        decided = any(m and self.time(m) is not None and self.sound(r.choice, m) for r, m in pairs)
         for ranked, measured in pairs:
             choice = ranked.choice
             usable = self.sound(choice, measured) if measured else not choice.inexact
