@@ -352,6 +352,7 @@ def padded(dtype: DType, pads: Pads, value: float) -> Graph:
 
 
 add_case("pad_bytes", partial(padded, UINT8, ((0, 0), (1, 2), (2, 1), (0, 0)), 117.0))
+add_case("pad_words", partial(padded, INT16, ((0, 0), (1, 2), (2, 1), (0, 0)), -11700.0))
 add_case("pad_bytes_below", partial(padded, INT8, ((0, 0), (0, 1), (0, 0), (0, 0)), -7.0))
 
 

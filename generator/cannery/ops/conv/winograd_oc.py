@@ -233,6 +233,10 @@ class WinogradOc(Schedule):
             code, constants, 4 * floats, tile.rows.m, needs_math=ep.needs_math, units=units
         )
 
+    def tiles_per_row(self, shape: ConvShape) -> int:
+        """Tiles side by side."""
+        return -(-shape.ow // self._tile(shape).columns.m)
+
     def weights(self, job: Job) -> ConstArray:
         shape = sizes(job.graph, job.step)
         return self._weights(job, shape, self._blocks(shape, job.params, job.isa))
