@@ -3,7 +3,7 @@
     python benchmarks/plain_loops.py MODEL... [--isa NAME] [--json]
 
 For each step, Cannery's choice and the loops that a person would write for the same nodes
-(`plain_forms.py`) are timed against each other in one program, interleaved, with the same compiler
+(`plain_forms/`) are timed against each other in one program, interleaved, with the same compiler
 and flags; the loops are compiled with -O3. Where code and buffers come to lie moves a time by up to
 5%: all is measured in two programs, in opposite orders, and the lower time of each counts. Steps
 that are alike are measured once. A step that also
@@ -33,7 +33,7 @@ from cannery.tune.harness import Candidate, Harness, make_candidate
 from cannery.tune.measure import Protocol, Timing, check, measure
 from cannery.tune.signature import step_signature
 from cannery.tune.trial import Trial, all_data, make_trial, random_inputs
-from plain_forms import PlainLoops
+from plain_forms.schedule import PlainLoops
 
 PLAIN = PlainLoops()
 

@@ -244,7 +244,7 @@ def softmax(shape: tuple[int, ...]) -> Graph:
     return net.graph(net.node(QuantizedSoftmax(), [wide]))
 
 
-for _shape in ((3, 37), (2, 2, 5)):
+for _shape in ((3, 37), (2, 2, 5), (11, 13)):
     add_case(f"quantized_softmax_{_shape[-1]}", partial(softmax, _shape), tolerance=0.0)
 
 
@@ -352,6 +352,7 @@ def padded(dtype: DType, pads: Pads, value: float) -> Graph:
 
 
 add_case("pad_bytes", partial(padded, UINT8, ((0, 0), (1, 2), (2, 1), (0, 0)), 117.0))
+add_case("pad_words", partial(padded, INT16, ((0, 0), (1, 2), (2, 1), (0, 0)), -11700.0))
 add_case("pad_bytes_below", partial(padded, INT8, ((0, 0), (0, 1), (0, 0), (0, 0)), -7.0))
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from cannery.ir.graph import Graph
 from cannery.ops.conv.op import Conv
-from cannery.ops.conv.winograd import F2, F4, Tile, Winograd, filtering
+from cannery.ops.conv.winograd import F2, F4, Tile, Winograd, cheapest, filtering
 from cannery.ops.conv.winograd_planar import ConvWinogradPlanar
 from cannery.ops.elementwise import Relu
 from cannery.schedule.lower import cut
@@ -59,6 +59,16 @@ def test_filtering_is_exact(m: int, taps: int) -> None:
             y = [sum(a * p * q for a, p, q in zip(row, u, v, strict=True)) for row in f.at]
             assert y == [int(at == k + tap) for k in range(m)]
     assert {row[f.ones] for row in f.at} == {1}
+
+
+@pytest.mark.parametrize(
+    ("outputs", "taps", "m"),
+    [(4, 3, 4), (8, 3, 4), (9, 3, 3), (5, 3, 3), (6, 3, 3), (7, 3, 4), (1, 3, 2), (2, 3, 2),
+     (18, 3, 4), (37, 3, 4), (9, 5, 2), (5, 2, 5), (4, 2, 4), (6, 2, 3), (9, 1, 1)],
+)  # fmt: skip
+def test_tiles_suit_the_number_of_outputs(outputs: int, taps: int, m: int) -> None:
+    found = cheapest(6, taps, outputs)
+    assert (found.m, found.taps) == (m, taps)
 
 
 @pytest.mark.parametrize("winograd", [F2, F4])

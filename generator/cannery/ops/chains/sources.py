@@ -32,11 +32,11 @@ from cannery.ops.chains.terms import (
 from cannery.ops.conv.direct_oc import ConvDirectOc
 from cannery.ops.conv.gemm import ConvGemm
 from cannery.ops.conv.geometry import sizes
-from cannery.ops.conv.winograd_oc import ConvWinogradOc
+from cannery.ops.conv.winograd_oc import ConvWinogradOc, WinogradOc
 from cannery.ops.registry import RefArray
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, parameter_names, signature
-from cannery.schedule.cost import elementwise_cycles
+from cannery.schedule.cost import L2_BYTES, elementwise_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import (
     ConstArray,
@@ -51,7 +51,7 @@ from cannery.schedule.schedule import (
 from cannery.target.isa import ISAS, Isa
 
 #: Bytes of output and inputs that a band of rows touches.
-BAND_BYTES = 128 * 1024
+BAND_BYTES = L2_BYTES // 2
 
 #: Candidates of all terms together, about.
 MAX_CANDIDATES = 32
@@ -171,7 +171,7 @@ def _ways(id_: str, own: Sequence[Piece], isa: Isa) -> list[Option]:
     way = all_schedules()[id_]
     best: dict[tuple[object, ...], Option] = {}
     for params in way.candidates(own[0].graph, own[0].step, isa):
-        if own[0].so_far and isinstance(way, ConvGemm) and _stores_sums(own[0], params):
+        if own[0].so_far and _overwrites(own[0], way, params):
             continue
         cycles = sum(
             replace(found, cycles=len(piece.phases) * found.cycles).total
@@ -184,10 +184,12 @@ def _ways(id_: str, own: Sequence[Piece], isa: Isa) -> list[Option]:
     return sorted(best.values(), key=lambda option: option.cycles)
 
 
-def _stores_sums(piece: Piece, params: Params) -> bool:
-    """Whether sums of a part of the reduction would overwrite those of the terms before."""
-    shape = sizes(piece.graph, piece.step)
-    return int(params["kc"]) != shape.taps * shape.ic
+def _overwrites(piece: Piece, way: Schedule, params: Params) -> bool:
+    """Whether sums are stored before they are whole, over those of the terms before."""
+    if isinstance(way, ConvGemm):
+        shape = sizes(piece.graph, piece.step)
+        return int(params["kc"]) != shape.taps * shape.ic
+    return bool(params.get("joined"))
 
 
 def _fitted(params: Params, piece: Piece) -> Params:
@@ -221,9 +223,9 @@ class _Sum:
         chosen = _chosen(job.graph, job.step, job.params)
         jobs = [self.piece_job(k, piece, own) for k, (piece, _, own) in enumerate(chosen)]
         kernels = [way.kernel(each) for (_, way, _), each in zip(chosen, jobs, strict=True)]
-        scales = [piece.source.scales[0] for piece, _, _ in chosen]
-        band = lcm(*(scale * kernel.band for scale, kernel in zip(scales, kernels, strict=True)))
-        rows = -(-self.rows() // band) * band
+        band = lcm(
+            *(p.source.scales[0] * k.band for (p, _, _), k in zip(chosen, kernels, strict=True))
+        )
         scratch = max(kernel.scratch_bytes for kernel in kernels)
         code = render(
             "ops/chains/sources.c.j2",
@@ -233,7 +235,7 @@ class _Sum:
                 for k, ((piece, _, _), kernel) in enumerate(zip(chosen, kernels, strict=True))
                 for call in self.calls(k, piece, kernel)
             ],
-            rows=rows if rows < job.output.shape[0] else 0,
+            rows=self.rows(band, chosen, kernels),
             describe=describe(job),
             signature=signature(job, scratch=scratch > 0, band=True),
         )
@@ -247,13 +249,27 @@ class _Sum:
         needs_math = any(kernel.needs_math for kernel in kernels)
         return Kernel(code, tuple(constants), scratch, band, needs_math)
 
-    def rows(self) -> int:
-        """Rows of the output that a band touches no more than BAND_BYTES with."""
+    def rows(
+        self, band: int, chosen: Sequence[tuple[Piece, Schedule, Params]], kernels: Sequence[Kernel]
+    ) -> int:
+        """Rows that take turns, a multiple of `band`: about BAND_BYTES. 0 for all rows at once.
+
+        Winograd's tiles are computed by the dozen: none may be left over in a band.
+        """
         job = self.job
         each = 4 * job.output.row
         for source in sources(job.graph, job.step):
             each += 4 * self.layout(source.value).row // source.scales[0]
-        return max(BAND_BYTES // each, 1)
+        least = -(-max(BAND_BYTES // each, 1) // band) * band
+        for rows in range(least, min(4 * least, job.output.shape[0]), band):
+            if not any(
+                isinstance(way, WinogradOc)
+                and rows // (piece.source.scales[0] * kernel.band)
+                * way.tiles_per_row(sizes(piece.graph, piece.step)) % int(params["mr"])
+                for (piece, way, params), kernel in zip(chosen, kernels, strict=True)
+            ):  # fmt: skip
+                return rows
+        return 0
 
     def layout(self, value: str) -> Layout:
         """The layout of an input of the chain."""

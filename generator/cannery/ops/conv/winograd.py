@@ -71,6 +71,17 @@ def filtering(m: int, taps: int) -> Winograd:
     return Winograd(m, _rows(bt), _rows(g), _rows(at))
 
 
+def cheapest(points: int, taps: int, outputs: int) -> Winograd:
+    """F(m, taps) of at most `points` products that makes the fewest for so many outputs.
+
+    Nine outputs of three taps are 3 x F(3, 3), 15 products, where F(4, 3) would make 18.
+    """
+    if taps == 1:
+        return filtering(1, 1)
+    most = points + 1 - taps
+    return filtering(min(range(most, 1, -1), key=lambda m: -(-outputs // m) * (m + taps - 1)), taps)
+
+
 def _rows(rows: Sequence[Sequence[Fraction]]) -> Matrix:
     return tuple(map(tuple, rows))
 

@@ -36,7 +36,7 @@ from cannery.ops.conv.direct_oc import (
     vector_widths,
 )  # fmt: skip
 from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
-from cannery.ops.conv.winograd import Tile, filtering
+from cannery.ops.conv.winograd import Tile, cheapest
 from cannery.ops.conv.winograd_planar import GROUPS, emulate
 from cannery.ops.conv.winograd_tiles import KEPT, TileCode, transform_cycles
 from cannery.ops.registry import RefArray
@@ -103,9 +103,9 @@ class Sums:
 class WinogradOc(Schedule):
     """See the module's text."""
 
-    version = 2
+    version = 3
 
-    #: Products along an axis with a window: F(points + 1 - k, k) for k taps.
+    #: Most products along an axis with a window: F(points + 1 - k, k) for k taps.
     points: ClassVar[int]
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
@@ -233,6 +233,10 @@ class WinogradOc(Schedule):
             code, constants, 4 * floats, tile.rows.m, needs_math=ep.needs_math, units=units
         )
 
+    def tiles_per_row(self, shape: ConvShape) -> int:
+        """Tiles side by side."""
+        return -(-shape.ow // self._tile(shape).columns.m)
+
     def weights(self, job: Job) -> ConstArray:
         shape = sizes(job.graph, job.step)
         return self._weights(job, shape, self._blocks(shape, job.params, job.isa))
@@ -252,7 +256,7 @@ class WinogradOc(Schedule):
 
     def _tile(self, shape: ConvShape) -> Tile:
         return Tile(
-            *(filtering(self.points + 1 - k if k > 1 else 1, k) for k in (shape.kh, shape.kw))
+            cheapest(self.points, shape.kh, shape.oh), cheapest(self.points, shape.kw, shape.ow)
         )
 
     def _blocks(self, shape: ConvShape, params: Params, isa: Isa) -> tuple[Block, ...]:
@@ -324,7 +328,7 @@ class WinogradOc(Schedule):
 @schedule
 @dataclass(frozen=True)
 class ConvWinogradOc(WinogradOc):
-    """F(7-k, k): six products per axis, of 3x3 a quarter, an error ten times the direct form's."""
+    """Up to F(7-k, k): six products per axis, of 3x3 a quarter, and ten times the error."""
 
     id = "conv.winograd_oc"
     inexact = True

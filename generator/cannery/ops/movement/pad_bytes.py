@@ -1,4 +1,4 @@
-"""Images of bytes with a constant around them: rows are set and copied whole."""
+"""Images of bytes or int16 with a constant around them: rows are set and copied whole."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from cannery.emit.environment import offset
 from cannery.ir.graph import Graph
+from cannery.ir.tensor import DType
 from cannery.layouts import Want
 from cannery.ops.movement.op import Pad
-from cannery.ops.quantized.arithmetic import BYTES
+from cannery.ops.quantized.arithmetic import STORED
 from cannery.ops.shared.function import describe, signature
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
@@ -32,8 +33,8 @@ class MovementPadBytes(Schedule):
             return "not a pad alone"
         x = step.anchor.inputs[0]
         type_ = graph.types[x]
-        if x in graph.constants or type_.dtype not in BYTES or type_.rank != 4:
-            return "not an image of bytes"
+        if x in graph.constants or type_.dtype not in STORED or type_.rank != 4:
+            return "not an image of quantised numbers"
         outer = (op.pads[0], op.pads[3])
         inside = outer == ((0, 0), (0, 0)) and op.mode == "constant" and type_.elements
         return "" if inside else "not around an image, with a constant"
@@ -57,20 +58,27 @@ class MovementPadBytes(Schedule):
         (top, bottom), (left, right) = op.pads[1:3]
         images, h, w, c = job.type(job.step.anchor.inputs[0]).shape
         row, wide = w * c, (left + w + right) * c
-        value = int(op.value) % 256
+        type_, value = job.output.dtype, int(op.value)
         first, between = (top * wide + left * c), (left + right) * c
         last = bottom * wide + right * c
         lines = [
             f"for (int n = 0; n < {images}; ++n) {{",
-            f"{job.output.dtype.c_name} *yr = y + n * {(top + h + bottom) * wide};",
-            f"memset(yr, {value}, {first}u);",
+            f"{type_.c_name} *yr = y + n * {(top + h + bottom) * wide};",
+            _fill("yr", type_, value, str(first)),
             f"yr += {first};",
             f"for (int i = 0; i < {h}; ++i) {{",
-            f"memcpy(yr, x + (n * {h} + i) * {row}, {row}u);",
-            f"memset(yr{offset(row)}, {value}, i < {h - 1} ? {between}u : {last}u);",
+            f"memcpy(yr, x + (n * {h} + i) * {row}, {row * type_.bytes}u);",
+            _fill(f"yr{offset(row)}", type_, value, f"(i < {h - 1} ? {between} : {last})"),
             f"yr += {wide};",
             "}",
             "}",
         ]
         body = "\n".join(f"    {line}" for line in lines)
         return Kernel(f"{describe(job)}\n{signature(job)}\n{{\n{body}\n}}\n", whole=True)
+
+
+def _fill(pointer: str, dtype: DType, value: int, count: str) -> str:
+    """A C statement that sets so many numbers."""
+    if dtype.bytes == 1:
+        return f"memset({pointer}, {value % 256}, (size_t){count});"
+    return f"for (int k = 0, end = {count}; k < end; ++k) {{ ({pointer})[k] = {value}; }}"

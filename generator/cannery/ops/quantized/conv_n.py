@@ -46,6 +46,7 @@ class QuantizedConvN(Schedule):
     """See the module's text."""
 
     id = "quantized.conv_n"
+    version = 2
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if len(step.anchors) != 1 or not isinstance(step.anchor.op, QuantizedConv) or step.epilogue:

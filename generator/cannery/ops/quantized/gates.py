@@ -28,6 +28,7 @@ from cannery.ops.quantized.rnn import QuantizedRnn
 from cannery.ops.quantized.scale import bounded
 from cannery.ops.quantized.table import make_table
 from cannery.ops.recurrent.base import SEQUENCE
+from cannery.ops.recurrent.gates import side_by_side, tail_waits
 from cannery.ops.recurrent.weights import (
     gate_columns,
     pieces_of,
@@ -92,7 +93,7 @@ class QuantizedGates(Schedule):
         for lanes in gemm.widths(op.cells, isa):
             vectors = -(-op.cells // lanes)
             for nr in dict.fromkeys(min(nr, vectors) for nr in VECTORS[isa.registers]):
-                for unroll in (2, 4):
+                for unroll in (4, 2):
                     tile = {"lanes": lanes, "nr": nr, "unroll": unroll, "zigzag": False,
                             "together": False}  # fmt: skip
                     found.append(tile)
@@ -115,10 +116,12 @@ class QuantizedGates(Schedule):
         work = (op.gates + (0 if op.carries_output else 1)) * (table + 5.0)
         groups = Groups(op.dtype)
         each, code = 60.0, 0.0
-        for block in cell_blocks(op, params, isa):
+        blocks = cell_blocks(op, params, isa)
+        tails = tail_waits(op.functions, blocks)
+        for block in blocks:
             vectors = len(block.vecs)
-            product = groups.tile_cycles(isa, 1, op.gates * vectors, op.cells)
-            each += block.count * (product + vectors * work / CORE.issue * 1.2)
+            each += block.count * groups.tile_cycles(isa, 1, op.gates * vectors, op.cells)
+            tails += block.count * vectors * work / CORE.issue * 1.2
             code += 8.0 * vectors * (op.gates * int(params["unroll"]) + work)
         if params["together"]:
             each -= 30.0
@@ -130,7 +133,8 @@ class QuantizedGates(Schedule):
             * (2 if params["together"] else 1)
         )
         read = max(size - KEPT_BYTES, 0.0) if params["zigzag"] else size
-        each += reread_cycles(size, 1) * read / size
+        far = reread_cycles(size, 1) * read / size
+        each += side_by_side(far, tails, int(params["nr"]) * work)
         return Estimate(n * steps * op.directions * each, code)
 
     def kernel(self, job: Job) -> Kernel:

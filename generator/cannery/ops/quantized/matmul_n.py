@@ -35,6 +35,7 @@ class QuantizedMatMulN(Schedule):
     """See the module's text."""
 
     id = "quantized.matmul_n"
+    version = 2
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         op = step.anchor.op

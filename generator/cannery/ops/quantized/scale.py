@@ -71,6 +71,7 @@ class QuantizeStream(Schedule):
     """One pass, vector by vector as far as elements lie side by side."""
 
     id = "quantized.quantize"
+    version = 2
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if len(step.anchors) != 1 or not isinstance(step.anchor.op, Quantize) or step.epilogue:

@@ -72,10 +72,14 @@ def bits(length: int) -> int:
     return min(24, 30 - ceil(log2(length)))
 
 
+#: Rows that take turns: each waits for its maximum and its sum.
+ROWS = 8
+
+
 @schedule
 @dataclass(frozen=True)
 class QuantizedSoftmaxRow(Schedule):
-    """Row after row in three passes: maximum, exponentials and their sum, scaling."""
+    """Some rows at a time in three passes: maximum, exponentials and their sum, scaling."""
 
     id = "quantized.softmax"
 
@@ -103,25 +107,48 @@ class QuantizedSoftmaxRow(Schedule):
     def kernel(self, job: Job) -> Kernel:
         type_ = job.type(job.step.anchor.output)
         length = type_.shape[-1]
+        rows = type_.elements // length
         runs = vector_runs(length, job.isa, int(job.params["lanes"]), partial=False)
         widths = sorted({v.lanes for v, _ in runs}, reverse=True)
-        text = [f"for (int n = 0; n < {type_.elements // length}; ++n) {{",
-                f"const float *xr = x + n * {length};", f"float *yr = y + n * {length};",
-                "float top = xr[0];", "int32_t sum = 0;"]  # fmt: skip
-        for w in widths:
-            if w > 1:
-                text.append(f"f32x{w} top{w} = f32x{w}_load(xr);")
-            text.append(f"i32x{w} sum{w} = i32x{w}_zero();")
-        text += _passes(runs, _maximum)
-        text += [f"top = f32x1_max(top, f32x{w}_hmax(top{w}));" for w in widths if w > 1]
-        text += _passes(runs, lambda v, at: _exponentials(v, at, bits(length)))
-        for w in widths:
-            text += [f"{{ int32_t s[{w}];", f"i32x{w}_store(s, sum{w});",
-                     f"for (int i = 0; i < {w}; ++i) {{", "sum += s[i];", "} }"]  # fmt: skip
-        text.append("const float inverse = 1.0f / (float)sum;")
-        text += _passes(runs, _scaled)
-        body = "\n".join(f"    {line}" for line in (*text, "}"))
+        some = min(ROWS, rows)
+        count = str(some) if rows % some == 0 else f"n + {some} > {rows} ? {rows % some} : {some}"
+        text = [
+            f"for (int n = 0; n < {rows}; n += {some}) {{", f"const int rows = {count};",
+            f"float top[{some}], inverse[{some}];",
+            *_rows(length, ["const float *xr"], _top(runs, widths)),
+            *_rows(length, ["const float *xr", "float *yr"], _sums(runs, widths, bits(length))),
+            *_rows(length, ["float *yr"], _passes(runs, _scaled)), "}",
+        ]  # fmt: skip
+        body = "\n".join(f"    {line}" for line in text)
         return Kernel(f"{describe(job)}\n{signature(job)}\n{{\n{body}\n}}\n", whole=True)
+
+
+def _rows(length: int, pointers: Sequence[str], statements: Sequence[str]) -> list[str]:
+    """A loop over some rows; `pointers` are declarations of xr and yr."""
+    given = [f"{p} = {p[-2]} + (n + r) * {length};" for p in pointers]
+    return ["for (int r = 0; r < rows; ++r) {", *given, *statements, "}"]
+
+
+def _top(runs: Sequence[tuple[Vec, int]], widths: Sequence[int]) -> list[str]:
+    """The maximum of a row."""
+    wide = [w for w in widths if w > 1]
+    return [
+        "float top1 = xr[0];",
+        *(f"f32x{w} top{w} = f32x{w}_load(xr);" for w in wide),
+        *_passes(runs, _maximum),
+        *(f"top1 = f32x1_max(top1, f32x{w}_hmax(top{w}));" for w in wide),
+        "top[r] = top1;",
+    ]
+
+
+def _sums(runs: Sequence[tuple[Vec, int]], widths: Sequence[int], exponent: int) -> list[str]:
+    """The exponentials of a row, and what makes their sum 1."""
+    text = ["int32_t sum = 0;", *(f"i32x{w} sum{w} = i32x{w}_zero();" for w in widths)]
+    text += _passes(runs, lambda v, at: _exponentials(v, at, exponent))
+    for w in widths:
+        text += [f"{{ int32_t s[{w}];", f"i32x{w}_store(s, sum{w});",
+                 f"for (int i = 0; i < {w}; ++i) {{", "sum += s[i];", "} }"]  # fmt: skip
+    return [*text, "inverse[r] = 1.0f / (float)sum;"]
 
 
 def _passes(
@@ -136,7 +163,7 @@ def _passes(
 
 
 def _maximum(v: Vec, at: str) -> list[str]:
-    top = f"top{v.lanes}" if v.lanes > 1 else "top"
+    top = f"top{v.lanes}"
     return [f"{top} = {v.t}_max({top}, {v.t}_load(xr + {at}));"]
 
 
@@ -147,7 +174,7 @@ def _exponentials(v: Vec, at: str, exponent: int) -> list[str]:
         return f"{t}_set1({c_float(value)})"
 
     lines = [
-        f"const {t} below = {t}_sub({t}_load(xr + {at}), {t}_set1(top));",
+        f"const {t} below = {t}_sub({t}_load(xr + {at}), {t}_set1(top[r]));",
         f"const {t} power = {t}_mul({t}_max(below, {one(LEAST)}), {one(LOG2_E)});",
         f"const {t} shifted = {t}_add(power, {one(ROUNDER)});",
         f"const {t} r = {t}_sub(power, {t}_sub(shifted, {one(ROUNDER)}));",
@@ -166,4 +193,4 @@ def _exponentials(v: Vec, at: str, exponent: int) -> list[str]:
 
 def _scaled(v: Vec, at: str) -> list[str]:
     place = f"yr + {at}"
-    return [f"{v.t}_store({place}, {v.t}_mul({v.t}_load({place}), {v.t}_set1(inverse)));"]
+    return [f"{v.t}_store({place}, {v.t}_mul({v.t}_load({place}), {v.t}_set1(inverse[r])));"]

@@ -38,10 +38,16 @@ _MOVES = (Reshape, Transpose, Identity, Slice, QuantizedMaxPool, Concat)
 
 @dataclass(frozen=True)
 class Way:
-    """The word that multiplies and adds, and whether the highest bits of inputs are flipped."""
+    """The word that multiplies and adds, and whether the highest bits of inputs are flipped.
+
+    `reload`: what neighbouring pixels share is loaded for each of them, not kept in a register.
+    Compilers keep it by moves and spills that cost more, unless a load takes several instructions
+    (SSE's broadcast of bytes whose signs move, and all that AVX-512 does about signs).
+    """
 
     dot: str
     flip: bool = False
+    reload: bool = False
 
     def starts(self, w: NDArray[Any], dtype: DType) -> NDArray[np.int64]:
         """What sums [N] begin with for weights w[K,N] so that flipping changes nothing."""
@@ -54,20 +60,21 @@ class Way:
 def choose_way(graph: Graph, value: str, w: NDArray[Any], isa: Isa) -> Way:
     """For an input and the weights w[K,N] as they are packed, K in whole groups."""
     dtype = graph.types[value].dtype
+    x86 = isa.family == "x86"
     if dtype not in BYTES:
-        return Way("dot")
+        return Way("dot", reload=x86)
     signed = dtype is DType.INT8
-    if isa.family == "x86":
+    if x86:
         low, high = value_range(graph, value)
         flip = low < 0
         fits = isa.has("dot4_u8s8") or (
             isa.has("dot2_s16") and pairs_fit(w, high + FLIP if flip else high)
         )
         if fits:
-            return Way("dot4u", flip)
+            return Way("dot4u", flip, reload=isa.widest > 4)
         if w.size and w.min() == -128:
             return Way("dot4w", not signed)
-    return Way("dot4", not signed)
+    return Way("dot4", not signed, reload=x86 and isa.widest == 8)
 
 
 def pairs_fit(w: NDArray[Any], largest: int) -> bool:

@@ -25,7 +25,7 @@ from cannery.ops.recurrent.render import begins_at_zero, needs_weights, render_g
 from cannery.ops.recurrent.weights import Pass, block_weights, gate_blocks, passes_of, sums_of
 from cannery.ops.shared import gemm
 from cannery.ops.shared.epilogue import CHANNEL_PADDING
-from cannery.ops.shared.gemm import Gemm
+from cannery.ops.shared.gemm import Block, Gemm
 from cannery.ops.shared.lookup import table_array
 from cannery.schedule.cost import CORE, L1_BYTES, reread_cycles
 from cannery.schedule.program import Step
@@ -45,7 +45,14 @@ SPARE = {8: 2, 16: 3, 32: 4}
 ACTIVATION_WORK = 20.0
 
 #: Instructions behind the sums of a block that processors look past, to the weights of the next.
-WINDOW = 320.0
+WINDOW = 256.0
+
+#: Cycles from the sums of a block to what comes of them, for each activation in the way: processors
+#: hide few of them behind the next block, whose instructions wait for a place.
+LATENCY = 30.0
+
+#: What is left of the shorter of two things that processors do side by side.
+APART = 0.1
 
 #: What is left of the first-level cache for weights that the next step finds there again.
 KEPT_BYTES = 0.75 * L1_BYTES
@@ -103,24 +110,24 @@ class RecurrentGates(Schedule):
         n, steps, _ = graph.types[step.anchor.inputs[0]].shape
         vectors = -(-op.cells // int(params["lanes"]))
         work = (op.gates + 1) * ACTIVATION_WORK + 12.0
-        each = vectors * work / CORE.arithmetic
+        each, code = 0.0, 0.0
         # The last gates of a step and its last output are waited for.
         waits = 60.0 if isa.widest > 1 else 30.0
-        code = 0.0
+        tails = vectors * work / CORE.arithmetic
         for part in passes_of(op):
             blocks = [sums.block for sums in sums_of(op, part, params, isa)]
             g = make_gemm(op, params)
             one = [(1, 1, 0)]
             each += gemm.product_cycles(isa, g, one, blocks) + waits
+            tails += tail_waits(op.functions, blocks) * waits / 60.0
             code += gemm.code_size(g, one, blocks) + len(blocks) * int(params["nr"]) * 6.0 * work
         if params["together"]:
             each -= 0.5 * waits
         size = 4.0 * op.cells * op.cells * op.gates * (2 if params["together"] else 1)
         read = max(size - KEPT_BYTES, 0.0) if params["zigzag"] else size
         far = reread_cycles(size, 1) * read / size
-        if int(params["nr"]) * work <= WINDOW:
-            far = max(far - vectors * work / CORE.arithmetic, 0.0)
-        return Estimate(n * steps * op.directions * (each + far), code)
+        each += side_by_side(far, tails, int(params["nr"]) * work)
+        return Estimate(n * steps * op.directions * each, code)
 
     def kernel(self, job: Job) -> Kernel:
         op, anchor = _op(job.step), job.step.anchor
@@ -145,6 +152,17 @@ class RecurrentGates(Schedule):
 def weights_name(job: Job, part: Pass, direction: int) -> str:
     """The packed weights of a pass and direction."""
     return f"{job.symbol}_{part.label}{direction}"
+
+
+def side_by_side(far: float, tails: float, instructions: float) -> float:
+    """Cycles of reading weights from far and of what follows the sums, so many of a block."""
+    both = min(far, tails)
+    return far + tails - both * (1.0 - APART if instructions <= WINDOW else 0.0)
+
+
+def tail_waits(functions: int, blocks: Sequence[Block]) -> float:
+    """Cycles of waiting behind the sums of all blocks but the last, by the activations in a row."""
+    return LATENCY * min(functions, 2) * (sum(block.count for block in blocks) - 1)
 
 
 def make_gemm(op: Recurrent, params: Params) -> Gemm:
