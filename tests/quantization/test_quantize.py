@@ -20,9 +20,11 @@ from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.quantized.arithmetic import LARGEST_SUM, integer_product
+from cannery.ops.quantized.groups import in_groups
+from cannery.ops.quantized.ways import choose_way
 from cannery.options import make_options
 from cannery.pipeline import compile_model, import_graph
-from cannery.target.toolchain import find_toolchain
+from cannery.target.toolchain import find_toolchain, resolve_target
 from cmake_project import MAIN_C, Project
 from frontends.keras_files import LayerSpec, Model, chain, image, layer, write_h5
 from needs import need_program, need_runner
@@ -216,6 +218,21 @@ def test_branches_meet_as_integers(tmp_path: Path, dtype: str) -> None:
     (joined,) = (n for n in skips.nodes if n.op.kind == "Concat")
     assert kinds(skips).count("Quantize") == 1
     assert {skips.types[v].dtype.value for v in joined.inputs} == {dtype}
+
+
+@pytest.mark.parametrize("make", [residual, unet])
+def test_values_that_are_never_negative_have_no_signs_to_move(tmp_path: Path, make: Any) -> None:
+    """Behind ReLU, and sums, means and upsampling of what is: all products but the first."""
+    file, calibration = write(tmp_path, make())
+    compiled = compile_model(make_options(file, raw(calibration, "int8", isa=("avx2",))))
+    graph = compiled.source.graph
+    target = resolve_target(make_options(file, {"isa": ("avx2",)}))
+    ways = [
+        choose_way(graph, n.inputs[0], in_groups(graph.constants[n.inputs[1]]), target.isa).dot
+        for n in graph.nodes
+        if n.op.kind in ("QuantizedConv", "QuantizedMatMul")
+    ]
+    assert ways == ["dot4", *["dot4u"] * (len(ways) - 1)]
 
 
 def test_sums_that_are_read_as_floats_stay(tmp_path: Path) -> None:
