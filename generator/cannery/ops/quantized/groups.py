@@ -126,7 +126,9 @@ class Groups:
         broadcast = 2.0 if isa.family == "x86" and isa.widest == 4 else 1.0
         work = self.work(isa) * mr * nr + (broadcast - 1.0) * mr
         loads = float(mr + nr)
-        spills = max(mr * nr + nr + 1 - isa.registers, 0)
+        # Weights that one row alone multiplies with need no register for long.
+        kept = nr if mr > 1 else 1
+        spills = max(mr * nr + kept + 1 - isa.registers, 0)
         update = max(
             work / 2.5, (loads + 2 * spills) / CORE.loads, (work + loads) / CORE.issue, 2.0
         )
