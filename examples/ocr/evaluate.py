@@ -69,7 +69,7 @@ class Rate:
 Rates = dict[int, Rate]
 
 #: How often all forms are timed in turn.
-ROUNDS = 8
+ROUNDS = 12
 
 
 def lines_of(

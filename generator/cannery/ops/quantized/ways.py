@@ -39,9 +39,9 @@ _MOVES = (Reshape, Transpose, Identity, Slice, Resize, QuantizedMaxPool, Concat)
 def choose_way(graph: Graph, value: str, w: NDArray[Any], isa: Isa) -> Way:
     """For an input and the weights w[K,N] as they are packed, K in whole groups."""
     dtype = graph.types[value].dtype
-    x86 = isa.family == "x86"
+    x86, wide_arm = isa.family == "x86", isa.family == "arm" and isa.bits == 64
     if dtype not in BYTES:
-        return Way("dot", reload=x86)
+        return Way("dot", reload=x86 or wide_arm)
     signed = dtype is DType.INT8
     if x86:
         low, high = value_range(graph, value)
@@ -53,7 +53,7 @@ def choose_way(graph: Graph, value: str, w: NDArray[Any], isa: Isa) -> Way:
             return Way("dot4u", flip, reload=isa.widest > 4)
         if w.size and w.min() == -128:
             return Way("dot4w", not signed)
-    return Way("dot4", not signed, reload=x86 and isa.widest == 8)
+    return Way("dot4", not signed, reload=wide_arm or (x86 and isa.widest == 8))
 
 
 def pairs_fit(w: NDArray[Any], largest: int) -> bool:
