@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,10 @@ from cannery.ops.quantized.groups import in_groups
 from cannery.ops.quantized.ways import choose_way
 from cannery.options import make_options
 from cannery.pipeline import compile_model, import_graph
+from cannery.target.isa import isa as find_isa
 from cannery.target.toolchain import find_toolchain, resolve_target
 from cmake_project import MAIN_C, Project
+from emit.c_programs import LANGUAGES, WARNINGS
 from frontends.keras_files import LayerSpec, Model, chain, image, layer, write_h5
 from needs import need_program, need_runner
 
@@ -277,6 +280,25 @@ def test_every_bit_is_that_of_the_reference(
     for sample, outputs in zip(samples, found, strict=True):
         for name, expected in evaluate(graph, sample).items():
             assert outputs[name].tobytes() == expected.astype(np.float32).tobytes()
+
+
+@pytest.mark.parametrize("language", ["c99 gcc", "c++11 g++"])
+@pytest.mark.parametrize("make", [sequences, unet])
+def test_code_is_silent(tmp_path: Path, make: Any, language: str) -> None:
+    file, calibration = write(tmp_path, make())
+    compiled = compile_model(make_options(file, raw(calibration, isa=("avx2",), name="net")))
+    for name, content in compiled.files.items():
+        path = tmp_path / "code" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    compiler, *standard = LANGUAGES[language]
+    need_program(compiler)
+    flags = [*find_isa("avx2").flags, *WARNINGS, "-fsyntax-only"]
+    command = [compiler, *standard, *flags, "net.c"]
+    done = subprocess.run(
+        command, cwd=tmp_path / "code", capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0 and not done.stderr, done.stderr
 
 
 @pytest.mark.parametrize(("dtype", "most"), [("int16", 2e-3), ("int8", 0.2)])
