@@ -119,9 +119,11 @@ def lstm_layer(graph: Graph, node: Node) -> LstmLayer:
 
 def is_projection(graph: Graph, node: Node) -> bool:
     """Whether a product is part of a recurrent layer, as all other runtimes have it."""
+    if not isinstance(node.op, MatMul):
+        return False
     readers = graph.consumers(node.output)
     return (
-        isinstance(node.op, MatMul) and len(readers) == 1 and isinstance(readers[0].op, Recurrent)
+        len(readers) == 1 and isinstance(readers[0].op, Recurrent)
         and readers[0].inputs[0] == node.output
         and not (node.op.transpose_a or node.op.transpose_b)
     )  # fmt: skip

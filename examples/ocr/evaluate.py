@@ -24,8 +24,12 @@ import numpy as np
 from fonts import TEST, Face
 from printing import ROWS, Bytes, cropped, printed_line
 from scoring import accuracy
+from tables import write_record_of_tables
 
 FOLDER = Path(__file__).parent
+
+#: Columns of the longest line.
+LONGEST = 732
 
 
 @dataclass(frozen=True)
@@ -39,10 +43,18 @@ class Form:
 def quantised(dtype: str) -> Form:
     """Integers; tables of sigmoid and tanh belong to that."""
     calibration = ("CALIBRATION", str(FOLDER / "calibration.npz"))
-    return Form(f"QUANTIZE {dtype}", ("QUANTIZE", dtype, *calibration, "MAX_LOSS", "0.5"))
+    return Form(f"{dtype}, tables", ("QUANTIZE", dtype, *calibration, "MAX_LOSS", "0.5"))
 
 
-FORMS = (Form("float32"), quantised("int16"), quantised("int8"))
+#: Where the record is from which the float network with tables takes them.
+RECORD = "record"
+
+FORMS = (
+    Form("float32"),
+    Form("float32, tables", ("TUNING", RECORD, "MAX_ERROR", "0.001")),
+    quantised("int16"),
+    quantised("int8"),
+)
 
 
 @dataclass(frozen=True)
@@ -57,7 +69,7 @@ class Rate:
 Rates = dict[int, Rate]
 
 #: How often all forms are timed in turn.
-ROUNDS = 8
+ROUNDS = 12
 
 
 def lines_of(
@@ -91,12 +103,18 @@ def run(*command: str | Path) -> str:
 
 def build(form: Form, folder: Path, target: str) -> None:
     """Configure and build the example for a row."""
+    options = list(form.options)
+    if RECORD in options:
+        record = folder.with_suffix(".record")
+        record.mkdir()
+        write_record_of_tables(FOLDER / "ocr.onnx", record, target, LONGEST)
+        options[options.index(RECORD)] = str(record)
     cannery = run(sys.executable, "-m", "cannery", "cmake-dir").strip()
     run(
         "cmake", "-S", FOLDER, "-B", folder, f"-DCannery_DIR={cannery}",
         "-DCMAKE_BUILD_TYPE=Release", f"-DCANNERY_PYTHON={sys.executable}",
         f"-DCANNERY_TARGET={target}",
-        f"-DOCR_OPTIONS={';'.join(form.options)}",
+        f"-DOCR_LONGEST={LONGEST}", f"-DOCR_OPTIONS={';'.join(options)}",
     )  # fmt: skip
     run("cmake", "--build", folder)
 

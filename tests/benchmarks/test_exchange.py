@@ -19,7 +19,7 @@ from cannery.pipeline import load_model
 from cannery.schedule.lower import cut
 from cannery.tune.trial import random_inputs
 from networks import write_network
-from rivals.exchange import exchange_graph, is_same, lstm_layer
+from rivals.exchange import exchange_graph, is_projection, is_same, lstm_layer
 
 onnx = pytest.importorskip("onnx")
 
@@ -115,3 +115,12 @@ def test_lstm_layers_with_the_product_of_their_inputs(tmp_path: Path) -> None:
     inputs = [None if not v else graph.constants[v] for v in node.inputs[1:]]
     (expected,) = op.reference(p[np.newaxis], *inputs)
     assert np.abs(np.concatenate(steps, axis=1) - expected[0]).max() < 1e-6
+
+
+def test_layers_with_several_results_are_no_products(tmp_path: Path) -> None:
+    """As recurrent layers have them whose last states are read, too."""
+    graph = exchange_graph(write_network("blstm", tmp_path))
+    (node,) = (n for n in graph.nodes if n.op.kind == "Lstm")
+    (product,) = (n for n in graph.nodes if n.outputs[0] == node.inputs[0])
+    assert is_projection(graph, product)
+    assert not is_projection(graph, replace(node, outputs=(*node.outputs, "hidden")))

@@ -36,6 +36,7 @@ from unittest.mock import patch
 import numpy as np
 
 from cannery.ir.graph import Graph, GraphBuilder
+from cannery.ops.chains import convolutions
 from cannery.ops.conv import unrolled, winograd_oc
 from cannery.ops.matmul import lanes_n
 from cannery.ops.registry import Op
@@ -64,6 +65,7 @@ class Case:
             stack.enter_context(tiny)
             stack.enter_context(patch.object(lanes_n, "FAR_BYTES", 0))
             stack.enter_context(patch.object(unrolled, "MAX_UNROLLED", 200))
+            stack.enter_context(patch.object(convolutions, "LARGE_BYTES", 0))
         return stack
 
 

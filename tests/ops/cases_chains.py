@@ -156,3 +156,41 @@ def inverted_graph(case: Inverted) -> Graph:
 
 for _name, _inverted in INVERTED.items():
     add_case(f"chain_inverted_{_name}", lambda c=_inverted: inverted_graph(c))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Input shape, (outputs, kernel, strides, pads) of two convolutions, words behind each."""
+
+    shape: tuple[int, int, int, int]
+    first: tuple[int, tuple[int, int], tuple[int, int], Pads]
+    second: tuple[int, tuple[int, int], tuple[int, int], Pads]
+    middle: str = "relu"
+    tail: str = ""
+
+
+HALVED = ((0, 1), (0, 1))
+PAIRS = {
+    "halved": Pair((1, 17, 14, 3), (8, (3, 3), (2, 2), HALVED), (5, (3, 3), (2, 2), HALVED)),
+    "same": Pair((2, 7, 9, 2), (9, (3, 3), ONE, SAME3), (6, (3, 3), ONE, SAME3), "add", "add"),
+    "tall": Pair(
+        (1, 9, 6, 4), (3, (5, 1), ONE, ((2, 2), (0, 0))), (7, (2, 3), (1, 2), NONE), "scale", "relu"
+    ),
+}
+
+
+def pair_graph(case: Pair) -> Graph:
+    """Two convolutions with their epilogues."""
+    net = Net()
+    y = x = net.input("x", case.shape)
+    for (outputs, kernel, strides, pads), words in (
+        (case.first, case.middle),
+        (case.second, case.tail),
+    ):
+        weights = [net.weight(*kernel, net.types[y].shape[-1], outputs), net.weight(outputs)]
+        y = _follow(net, x, net.node(Conv(strides, pads, ONE), [y, *weights]), words)
+    return net.graph(y)
+
+
+for _name, _pair in PAIRS.items():
+    add_case(f"chain_convolutions_{_name}", lambda c=_pair: pair_graph(c), far=True)

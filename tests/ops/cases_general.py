@@ -69,3 +69,24 @@ def broadcast_scalar() -> Graph:
 def constant_alone() -> Graph:
     net = Net()
     return net.graph(net.node(Identity(), [net.weight(3, 7)]))
+
+
+#: Transposed matrices: runs of axes that change places, with tails of blocks and with few lines.
+MATRICES: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "sequence": ((1, 13, 7), (0, 2, 1)),
+    "few_channels": ((1, 9, 2), (0, 2, 1)),
+    "few_rows": ((1, 3, 10), (0, 2, 1)),
+    "image": ((1, 6, 5, 3), (0, 3, 1, 2)),
+    "image_back": ((1, 5, 3, 4), (0, 2, 3, 1)),
+    "matrix": ((1, 8, 8), (0, 2, 1)),
+    "small": ((1, 3, 3), (0, 2, 1)),
+}
+
+
+def matrix_graph(shape: tuple[int, ...], perm: tuple[int, ...]) -> Graph:
+    net = Net()
+    return net.graph(net.node(Transpose(perm), [net.input("x", shape)]))
+
+
+for _name, _matrix in MATRICES.items():
+    add_case(f"transpose_{_name}", lambda matrix=_matrix: matrix_graph(*matrix))

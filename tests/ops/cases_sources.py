@@ -76,9 +76,7 @@ def joined_graph(case: Joined) -> Graph:
 
 
 #: Those whose kernels are built and run.
-BUILT = (
-    "up_rows", "up_valid", "up_and_skip", "skip_and_up", "three", "plain_stride", "bands",
-)  # fmt: skip
+BUILT = ("up_rows", "up_valid", "skip_and_up", "plain_stride", "bands")
 
 for _name in BUILT:
     add_case(f"sources_{_name}", lambda c=CASES[_name]: joined_graph(c))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,14 @@ from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.quantized.arithmetic import LARGEST_SUM, integer_product
+from cannery.ops.quantized.groups import in_groups
+from cannery.ops.quantized.ways import choose_way
 from cannery.options import make_options
 from cannery.pipeline import compile_model, import_graph
-from cannery.target.toolchain import find_toolchain
+from cannery.target.isa import isa as find_isa
+from cannery.target.toolchain import find_toolchain, resolve_target
 from cmake_project import MAIN_C, Project
+from emit.c_programs import LANGUAGES, WARNINGS
 from frontends.keras_files import LayerSpec, Model, chain, image, layer, write_h5
 from needs import need_program, need_runner
 
@@ -218,6 +223,21 @@ def test_branches_meet_as_integers(tmp_path: Path, dtype: str) -> None:
     assert {skips.types[v].dtype.value for v in joined.inputs} == {dtype}
 
 
+@pytest.mark.parametrize("make", [residual, unet])
+def test_values_that_are_never_negative_have_no_signs_to_move(tmp_path: Path, make: Any) -> None:
+    """Behind ReLU, and sums, means and upsampling of what is: all products but the first."""
+    file, calibration = write(tmp_path, make())
+    compiled = compile_model(make_options(file, raw(calibration, "int8", isa=("avx2",))))
+    graph = compiled.source.graph
+    target = resolve_target(make_options(file, {"isa": ("avx2",)}))
+    ways = [
+        choose_way(graph, n.inputs[0], in_groups(graph.constants[n.inputs[1]]), target.isa).dot
+        for n in graph.nodes
+        if n.op.kind in ("QuantizedConv", "QuantizedMatMul")
+    ]
+    assert ways == ["dot4", *["dot4u"] * (len(ways) - 1)]
+
+
 def test_sums_that_are_read_as_floats_stay(tmp_path: Path) -> None:
     """A skip into the output: nothing on its way is rounded more than by the layers."""
     layers = [image("x", 9, 8, 3), conv("one", "x", 3, 6), conv("two", "one", 6, 6),
@@ -260,6 +280,25 @@ def test_every_bit_is_that_of_the_reference(
     for sample, outputs in zip(samples, found, strict=True):
         for name, expected in evaluate(graph, sample).items():
             assert outputs[name].tobytes() == expected.astype(np.float32).tobytes()
+
+
+@pytest.mark.parametrize("language", ["c99 gcc", "c++11 g++"])
+@pytest.mark.parametrize("make", [sequences, unet])
+def test_code_is_silent(tmp_path: Path, make: Any, language: str) -> None:
+    file, calibration = write(tmp_path, make())
+    compiled = compile_model(make_options(file, raw(calibration, isa=("avx2",), name="net")))
+    for name, content in compiled.files.items():
+        path = tmp_path / "code" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    compiler, *standard = LANGUAGES[language]
+    need_program(compiler)
+    flags = [*find_isa("avx2").flags, *WARNINGS, "-fsyntax-only"]
+    command = [compiler, *standard, *flags, "net.c"]
+    done = subprocess.run(
+        command, cwd=tmp_path / "code", capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0 and not done.stderr, done.stderr
 
 
 @pytest.mark.parametrize(("dtype", "most"), [("int16", 2e-3), ("int8", 0.2)])

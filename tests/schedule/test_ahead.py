@@ -11,6 +11,7 @@ import pytest
 from cannery.emit.files import output_files
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.ops.conv.op import Conv
+from cannery.ops.elementwise import Add
 from cannery.ops.shared.fetch import Fetch
 from cannery.schedule.ahead import LINE, weights_ahead
 from cannery.schedule.schedule import ConstArray, Job
@@ -50,6 +51,13 @@ def test_weights_behind_a_step_are_asked_for_as_far_as_a_cache_reaches() -> None
 
 def test_weights_that_fit_into_the_cache_are_left_alone() -> None:
     assert ahead(pointwise(256, 256, 256), "avx512") == [0, 0]
+
+
+def test_large_networks_without_a_kernel_that_prefetches() -> None:
+    builder = GraphBuilder("table")
+    table = builder.constant("table", np.zeros((1, 512 * KB), np.float32))
+    builder.output(builder.node(Add(), (builder.input("x", (1, 512 * KB)), table), name="y"))
+    assert ahead(builder.build(), "avx512") == [0]
 
 
 @pytest.mark.parametrize(("tiles", "passes"), [(1, 0), (7, 0), (700, 3), (20, 144), (1, 100_000)])

@@ -129,6 +129,17 @@ def test_wrong_candidates_are_never_chosen(bad: Measurement) -> None:
         assert not {str(c) for c in plan.choices} & set(spoiled)
 
 
+def test_rounding_is_sound_whatever_the_bound_is() -> None:
+    optimizer = make(steady, max_error=1e-12)
+    for tried in optimizer.tried:
+        timed = [t for t in tried if t.measurement is not None]
+        assert {t.label for t in tried if t.usable} == {
+            t.label for t in timed if not t.ranked.choice.inexact
+        }
+    (plan,) = optimizer.plans(1)
+    assert {c.origin for c in plan.choices} == {"host"}
+
+
 def test_an_emulator_decides_nothing_but_soundness() -> None:
     def judge(ranked: Ranked, index: int) -> Measurement:
         return Measurement(1e-7, "", 1e6 / max(ranked.cycles, 1.0))

@@ -29,9 +29,9 @@ def weights_ahead(program: Program, isa: Isa) -> Sequence[int]:
     own = [_weights(program.graph, planned.step) for planned in program.steps]
     most = L2_BYTES_PER_LANE * isa.widest
     found = [0] * len(own)
-    if sum(own) < max(most, IN_ORDER_BYTES):
-        return found
     fetchers = [k for k, p in enumerate(program.steps) if p.choice.schedule.fetches]
+    if sum(own) < max(most, IN_ORDER_BYTES) or not fetchers:
+        return found
     for step, following in zip(fetchers, [*fetchers[1:], len(own) - 1], strict=True):
         found[step] = min(sum(own[step + 1 : following + 1]), most)
     return found

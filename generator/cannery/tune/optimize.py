@@ -22,6 +22,10 @@ from cannery.tune.plan import Option, Plan, Unit, best_per_orders, make_option, 
 #: Cycles per microsecond where nothing was measured that tells better.
 CYCLES_PER_US = 3000.0
 
+#: What schedules that do nothing but round may be off by, however small the bound is: none are more
+#: exact, and the network as a whole is judged by the bound. More is a fault.
+ROUNDING = 1e-4
+
 
 @dataclass(frozen=True)
 class Tried:
@@ -138,17 +142,19 @@ class Optimizer:
     def _tried(self, index: int) -> tuple[Tried, ...]:
         found = []
         pairs = [(r, self.measurement(index, r)) for r in self.estimates[index]]
-        decided = any(m and self.time(m) is not None and self.sound(m) for _, m in pairs)
+        decided = any(m and self.time(m) is not None and self.sound(r.choice, m) for r, m in pairs)
         for ranked, measured in pairs:
-            usable = self.sound(measured) if measured else not ranked.choice.inexact
-            if decided and not is_view(ranked.choice.schedule):
+            choice = ranked.choice
+            usable = self.sound(choice, measured) if measured else not choice.inexact
+            if decided and not is_view(choice.schedule):
                 usable &= self.time(measured) is not None
             found.append(self._with_option(index, ranked, measured, usable))
         return tuple(sorted(found, key=lambda t: (not t.usable, t.option.cost)))
 
-    def sound(self, measured: Measurement) -> bool:
-        """Whether a candidate computes what it should."""
-        return not measured.fault and measured.error <= self.max_error
+    def sound(self, choice: Choice, measured: Measurement) -> bool:
+        """Whether a candidate computes what it should, as exactly as it must by itself."""
+        bound = self.max_error if choice.inexact else max(self.max_error, ROUNDING)
+        return not measured.fault and measured.error <= bound
 
     def _with_option(
         self, index: int, ranked: Ranked, measured: Measurement | None, usable: bool

@@ -34,7 +34,7 @@ from cannery.tune.defaults import Defaults
 from cannery.tune.estimates import Estimated, Pipeline, find_pipeline
 from cannery.tune.lookup import find_record
 from cannery.tune.measure import TIE, Context, Protocol, refuse_emulated
-from cannery.tune.optimize import Optimizer, Tried, plan_text
+from cannery.tune.optimize import ROUNDING, Optimizer, Tried, plan_text
 from cannery.tune.plan import Plan, make_units
 from cannery.tune.provenance import code_flags
 from cannery.tune.record import (
@@ -297,7 +297,8 @@ class Tuner:
         reorders = self.reorder_contests(maker, estimates)
         emulated = self.bench.runners[0].origin is Origin.EMULATED
         protocol = EMULATED_PROTOCOL if emulated else None
-        search = Search(self.bench, self.options.max_error, self.progress, self.settings.budget)
+        bound = max(self.options.max_error, ROUNDING)
+        search = Search(self.bench, bound, self.progress, self.settings.budget)
         if protocol:
             search.protocol = protocol
         distinct = {id(c): c for c in contests.values()}

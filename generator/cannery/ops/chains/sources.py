@@ -36,7 +36,7 @@ from cannery.ops.conv.winograd_oc import ConvWinogradOc, WinogradOc
 from cannery.ops.registry import RefArray
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, parameter_names, signature
-from cannery.schedule.cost import L2_BYTES, elementwise_cycles
+from cannery.schedule.cost import FAR_BYTES_PER_CYCLE, L2_BYTES, elementwise_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import (
     ConstArray,
@@ -120,13 +120,15 @@ class Sources(Schedule):
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         cycles = code = 0.0
-        for piece, way, own in _chosen(graph, step, params):
+        chosen = _chosen(graph, step, params)
+        for piece, way, own in chosen:
             found = way.cost(piece.graph, piece.step, own, isa)
             cycles += len(piece.phases) * (found.cycles + CALL)
             code += found.code_bytes
         more = len(sources(graph, step)) - 1
         elements = graph.types[step.output].elements
-        return Estimate(cycles + more * elementwise_cycles(isa, elements, 2, 1), code)
+        cycles += more * elementwise_cycles(isa, elements, 2, 1)
+        return Estimate(cycles + _far_weights([(p, way) for p, way, _ in chosen]), code)
 
     def kernel(self, job: Job) -> Kernel:
         return _Sum(job).kernel()
@@ -169,6 +171,7 @@ def _ways(id_: str, own: Sequence[Piece], isa: Isa) -> list[Option]:
     if not _may_compute(id_, own, isa):
         return []
     way = all_schedules()[id_]
+    far = _far_weights([(piece, way) for piece in own])
     best: dict[tuple[object, ...], Option] = {}
     for params in way.candidates(own[0].graph, own[0].step, isa):
         if own[0].so_far and _overwrites(own[0], way, params):
@@ -180,8 +183,22 @@ def _ways(id_: str, own: Sequence[Piece], isa: Isa) -> list[Option]:
         )
         tile = tuple(params.get(key) for key in DISTINCT)
         if tile not in best or cycles < best[tile].cycles:
-            best[tile] = Option(id_, params, cycles)
+            best[tile] = Option(id_, params, cycles + far)
     return sorted(best.values(), key=lambda option: option.cycles)
+
+
+def _far_weights(ways: Sequence[tuple[Piece, Schedule]]) -> float:
+    """Cycles of reading the weights of all phases, beyond those of the whole window.
+
+    Each phase has its own: what they take may not stay in the second-level cache from run to run.
+    """
+    more = 0.0
+    for piece, way in ways:
+        shape = sizes(piece.graph, piece.step)
+        pairs = 4.0 * shape.ic * shape.oc
+        each = way.weight_bytes(shape) if isinstance(way, WinogradOc) else shape.taps * pairs
+        more += len(piece.phases) * each - piece.phases[0].window * pairs
+    return max(more - L2_BYTES, 0.0) / FAR_BYTES_PER_CYCLE
 
 
 def _overwrites(piece: Piece, way: Schedule, params: Params) -> bool:

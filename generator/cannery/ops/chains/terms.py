@@ -67,6 +67,11 @@ class Phase:
         """Taps and outputs along the axes."""
         return len(self.rows.taps), len(self.cols.taps), self.rows.size, self.cols.size
 
+    @property
+    def window(self) -> int:
+        """Taps of the whole window."""
+        return sum(map(len, self.rows.taps)) * sum(map(len, self.cols.taps))
+
 
 @dataclass(frozen=True)
 class Piece:

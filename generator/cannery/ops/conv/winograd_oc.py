@@ -233,6 +233,10 @@ class WinogradOc(Schedule):
             code, constants, 4 * floats, tile.rows.m, needs_math=ep.needs_math, units=units
         )
 
+    def weight_bytes(self, shape: ConvShape) -> float:
+        """Bytes of the transformed weights, but for padding."""
+        return 4.0 * self._tile(shape).positions * shape.ic * shape.oc
+
     def tiles_per_row(self, shape: ConvShape) -> int:
         """Tiles side by side."""
         return -(-shape.ow // self._tile(shape).columns.m)

@@ -75,28 +75,33 @@ class MovementTranspose(Schedule):
 
     def kernel(self, job: Job) -> Kernel:
         ep = epilogues.build(job, source(job.step), stages(job.step))
-        x, y = job.inputs[0], job.output
-        channels = y.shape[2]
-        valid = min(channels, 4)
-        code = render(
-            "ops/movement/transpose.c.j2",
-            x=x,
-            y=y,
-            rows=_rows([*job.inputs, y]),
-            to_planar=y.order == planar.ORDER,
-            channels=channels,
-            valid=valid,
-            across=Vec(0, 4, valid, 0),
-            along=Vec(0, 4, 4, 0),
-            load=lambda vec, pointer: _load(x, vec, pointer),
-            ep=ep,
-            layouts=[*job.inputs, y],
-            names=parameter_names(job),
-            residual=_residuals(job, ep.tensors),
-            signature=signature(job),
-            describe=describe(job),
-        )
+        code = in_blocks(job, job.inputs, job.output, ep)
         return Kernel(code, ep.constants, needs_math=ep.needs_math)
+
+
+def in_blocks(job: Job, inputs: Sequence[Layout], y: Layout, ep: epilogues.Epilogue) -> str:
+    """The function of a step that changes the order of images of at least four columns."""
+    x = inputs[0]
+    channels = y.shape[2]
+    valid = min(channels, 4)
+    return render(
+        "ops/movement/transpose.c.j2",
+        x=x,
+        y=y,
+        rows=_rows([*inputs, y]),
+        to_planar=y.order == planar.ORDER,
+        channels=channels,
+        valid=valid,
+        across=Vec(0, 4, valid, 0),
+        along=Vec(0, 4, 4, 0),
+        load=lambda vec, pointer: _load(x, vec, pointer),
+        ep=ep,
+        layouts=[*inputs, y],
+        names=parameter_names(job),
+        residual=_residuals(job, ep.tensors),
+        signature=signature(job),
+        describe=describe(job),
+    )
 
 
 def _rows(layouts: Sequence[Layout]) -> Rows:

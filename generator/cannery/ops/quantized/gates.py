@@ -51,6 +51,9 @@ VECTORS = {8: (1,), 16: (1, 2, 3), 32: (1, 2, 3, 4, 6)}
 #: Instructions of a table's value, without and with loads that gather.
 BY_TABLE, GATHERED = 20.0, 14.0
 
+#: Cycles of a pass of the loop over the last outputs, for the loop alone.
+PER_PASS = 0.5
+
 #: What is left of the first-level cache for weights that the next step finds there again.
 KEPT_BYTES = 0.75 * L1_BYTES
 
@@ -120,7 +123,9 @@ class QuantizedGates(Schedule):
         tails = tail_waits(op.functions, blocks)
         for block in blocks:
             vectors = len(block.vecs)
-            each += block.count * groups.tile_cycles(isa, 1, op.gates * vectors, op.cells)
+            passes = op.cells / groups.size / int(params["unroll"])
+            product = groups.tile_cycles(isa, 1, op.gates * vectors, op.cells)
+            each += block.count * (product + passes * PER_PASS)
             tails += block.count * vectors * work / CORE.issue * 1.2
             code += 8.0 * vectors * (op.gates * int(params["unroll"]) + work)
         if params["together"]:

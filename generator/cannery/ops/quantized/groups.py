@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from cannery.emit.environment import offset
 from cannery.ir.tensor import DType
-from cannery.ops.quantized.ways import Way
 from cannery.ops.shared.gemm import Block
 from cannery.schedule.cost import CORE
 from cannery.target.isa import Isa
@@ -30,6 +29,31 @@ TILES = {
     16: ((1, 4), (1, 8), (2, 4), (3, 4), (4, 3), (6, 2), (2, 6), (4, 2)),
     32: ((1, 4), (1, 8), (2, 8), (4, 6), (6, 4), (8, 3), (12, 2), (4, 4), (3, 8)),
 }  # fmt: skip
+
+
+#: What is added to signed numbers so that they have no sign, and the other way round.
+FLIP = 128
+
+
+@dataclass(frozen=True)
+class Way:
+    """The word that multiplies and adds, and whether the highest bits of inputs are flipped.
+
+    `reload`: what neighbouring pixels share is loaded for each of them, not kept in a register.
+    Compilers keep it by moves and spills that cost more, unless a load takes several instructions
+    (SSE's broadcast of bytes whose signs move, and all that AVX-512 does about signs).
+    """
+
+    dot: str
+    flip: bool = False
+    reload: bool = False
+
+    def starts(self, w: NDArray[Any], dtype: DType) -> NDArray[np.int64]:
+        """What sums [N] begin with for weights w[K,N] so that flipping changes nothing."""
+        sums: NDArray[np.int64] = w.astype(np.int64).sum(axis=0)
+        if not self.flip:
+            return np.zeros_like(sums)
+        return sums * (FLIP if dtype is DType.UINT8 else -FLIP)
 
 
 @dataclass(frozen=True)
@@ -102,7 +126,9 @@ class Groups:
         broadcast = 2.0 if isa.family == "x86" and isa.widest == 4 else 1.0
         work = self.work(isa) * mr * nr + (broadcast - 1.0) * mr
         loads = float(mr + nr)
-        spills = max(mr * nr + nr + 1 - isa.registers, 0)
+        # Weights that one row alone multiplies with need no register for long.
+        kept = nr if mr > 1 else 1
+        spills = max(mr * nr + kept + 1 - isa.registers, 0)
         update = max(
             work / 2.5, (loads + 2 * spills) / CORE.loads, (work + loads) / CORE.issue, 2.0
         )

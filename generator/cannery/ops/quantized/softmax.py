@@ -125,8 +125,8 @@ class QuantizedSoftmaxRow(Schedule):
 
 def _rows(length: int, pointers: Sequence[str], statements: Sequence[str]) -> list[str]:
     """A loop over some rows; `pointers` are declarations of xr and yr."""
-    given = [f"{p} = {p[-2]} + (n + r) * {length};" for p in pointers]
-    return ["for (int r = 0; r < rows; ++r) {", *given, *statements, "}"]
+    given = [f"{p} = {p[-2]} + (n + row) * {length};" for p in pointers]
+    return ["for (int row = 0; row < rows; ++row) {", *given, *statements, "}"]
 
 
 def _top(runs: Sequence[tuple[Vec, int]], widths: Sequence[int]) -> list[str]:
@@ -137,7 +137,7 @@ def _top(runs: Sequence[tuple[Vec, int]], widths: Sequence[int]) -> list[str]:
         *(f"f32x{w} top{w} = f32x{w}_load(xr);" for w in wide),
         *_passes(runs, _maximum),
         *(f"top1 = f32x1_max(top1, f32x{w}_hmax(top{w}));" for w in wide),
-        "top[r] = top1;",
+        "top[row] = top1;",
     ]
 
 
@@ -148,7 +148,7 @@ def _sums(runs: Sequence[tuple[Vec, int]], widths: Sequence[int], exponent: int)
     for w in widths:
         text += [f"{{ int32_t s[{w}];", f"i32x{w}_store(s, sum{w});",
                  f"for (int i = 0; i < {w}; ++i) {{", "sum += s[i];", "} }"]  # fmt: skip
-    return [*text, "inverse[r] = 1.0f / (float)sum;"]
+    return [*text, "inverse[row] = 1.0f / (float)sum;"]
 
 
 def _passes(
@@ -174,7 +174,7 @@ def _exponentials(v: Vec, at: str, exponent: int) -> list[str]:
         return f"{t}_set1({c_float(value)})"
 
     lines = [
-        f"const {t} below = {t}_sub({t}_load(xr + {at}), {t}_set1(top[r]));",
+        f"const {t} below = {t}_sub({t}_load(xr + {at}), {t}_set1(top[row]));",
         f"const {t} power = {t}_mul({t}_max(below, {one(LEAST)}), {one(LOG2_E)});",
         f"const {t} shifted = {t}_add(power, {one(ROUNDER)});",
         f"const {t} r = {t}_sub(power, {t}_sub(shifted, {one(ROUNDER)}));",
@@ -193,4 +193,4 @@ def _exponentials(v: Vec, at: str, exponent: int) -> list[str]:
 
 def _scaled(v: Vec, at: str) -> list[str]:
     place = f"yr + {at}"
-    return [f"{v.t}_store({place}, {v.t}_mul({v.t}_load({place}), {v.t}_set1(inverse[r])));"]
+    return [f"{v.t}_store({place}, {v.t}_mul({v.t}_load({place}), {v.t}_set1(inverse[row])));"]

@@ -14,55 +14,34 @@ off the sums before they begin. All ways compute the same sums.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.ir.graph import Graph
+from cannery.ir.graph import Graph, Node
 from cannery.ir.tensor import DType
 from cannery.ops.concat.op import Concat
-from cannery.ops.elementwise import Clip, HardSigmoid, Relu, Sigmoid
+from cannery.ops.elementwise import Clip, HardSigmoid, Relu, Sigmoid, Sub
 from cannery.ops.movement.op import Identity, Pad, Reshape, Slice, Transpose
 from cannery.ops.quantized.arithmetic import BYTES
+from cannery.ops.quantized.average_pool import QuantizedAveragePool
+from cannery.ops.quantized.elementwise import QuantizedElementwise
+from cannery.ops.quantized.groups import FLIP, Way
 from cannery.ops.quantized.matmul import QuantizedProduct
 from cannery.ops.quantized.max_pool import QuantizedMaxPool
+from cannery.ops.resize.op import Resize
 from cannery.target.isa import Isa
 
-#: What is added to signed numbers so that they have no sign, and the other way round.
-FLIP = 128
-
-_MOVES = (Reshape, Transpose, Identity, Slice, QuantizedMaxPool, Concat)
-
-
-@dataclass(frozen=True)
-class Way:
-    """The word that multiplies and adds, and whether the highest bits of inputs are flipped.
-
-    `reload`: what neighbouring pixels share is loaded for each of them, not kept in a register.
-    Compilers keep it by moves and spills that cost more, unless a load takes several instructions
-    (SSE's broadcast of bytes whose signs move, and all that AVX-512 does about signs).
-    """
-
-    dot: str
-    flip: bool = False
-    reload: bool = False
-
-    def starts(self, w: NDArray[Any], dtype: DType) -> NDArray[np.int64]:
-        """What sums [N] begin with for weights w[K,N] so that flipping changes nothing."""
-        sums: NDArray[np.int64] = w.astype(np.int64).sum(axis=0)
-        if not self.flip:
-            return np.zeros_like(sums)
-        return sums * (FLIP if dtype is DType.UINT8 else -FLIP)
+_MOVES = (Reshape, Transpose, Identity, Slice, Resize, QuantizedMaxPool, Concat)
 
 
 def choose_way(graph: Graph, value: str, w: NDArray[Any], isa: Isa) -> Way:
     """For an input and the weights w[K,N] as they are packed, K in whole groups."""
     dtype = graph.types[value].dtype
-    x86 = isa.family == "x86"
+    x86, wide_arm = isa.family == "x86", isa.family == "arm" and isa.bits == 64
     if dtype not in BYTES:
-        return Way("dot", reload=x86)
+        return Way("dot", reload=x86 or wide_arm)
     signed = dtype is DType.INT8
     if x86:
         low, high = value_range(graph, value)
@@ -74,7 +53,7 @@ def choose_way(graph: Graph, value: str, w: NDArray[Any], isa: Isa) -> Way:
             return Way("dot4u", flip, reload=isa.widest > 4)
         if w.size and w.min() == -128:
             return Way("dot4w", not signed)
-    return Way("dot4", not signed, reload=x86 and isa.widest == 8)
+    return Way("dot4", not signed, reload=wide_arm or (x86 and isa.widest == 8))
 
 
 def pairs_fit(w: NDArray[Any], largest: int) -> bool:
@@ -100,13 +79,29 @@ def value_range(graph: Graph, value: str) -> tuple[int, int]:
     bound = int(getattr(node.op, "bound", 0))
     if not bound:
         return int(info.min), int(info.max)
-    return (0 if _is_positive(node.op) else -bound), bound
+    return (0 if _is_positive(graph, node) else -bound), bound
 
 
-def _is_positive(op: object) -> bool:
-    """Whether a product ends with a function that is never negative."""
-    if not isinstance(op, QuantizedProduct) or not op.activation:
+def _is_positive(graph: Graph, node: Node) -> bool:
+    """Whether a result is never negative: by its activation, or as a mean or sum of such."""
+    op = node.op
+    if isinstance(op, QuantizedAveragePool):
+        return value_range(graph, node.inputs[0])[0] >= op.x_zero
+    if not isinstance(op, QuantizedProduct | QuantizedElementwise):
         return False
-    last = op.activation[-1]
-    clipped = isinstance(last, Clip) and last.minimum >= 0
-    return clipped or isinstance(last, Relu | Sigmoid | HardSigmoid)
+    if op.activation:
+        last = op.activation[-1]
+        clipped = isinstance(last, Clip) and last.minimum >= 0
+        return clipped or isinstance(last, Relu | Sigmoid | HardSigmoid)
+    if not isinstance(op, QuantizedElementwise) or isinstance(op.op, Sub):
+        return False
+    parts = zip(node.inputs, (op.a, op.b), strict=True)
+    return all(_least(graph, value) >= scaled.zero for value, scaled in parts)
+
+
+def _least(graph: Graph, value: str) -> int:
+    """The lower bound of an operand of a sum; sums of sums are not followed: there may be many."""
+    node = graph.producer(value)
+    if node is not None and isinstance(node.op, QuantizedElementwise) and not node.op.activation:
+        return int(np.iinfo(graph.types[value].dtype.value).min)
+    return value_range(graph, value)[0]

@@ -1,0 +1,41 @@
+"""Two convolutions of all channels, row by row: the image between them is never whole.
+
+Where it is larger than caches and the convolutions have little to do for each of its pixels, as in
+the first layers of networks for large images, that saves time; in any case it saves memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cannery.ir.graph import Graph
+from cannery.ops.chains.rows import RowChain
+from cannery.ops.conv.geometry import conv_shape
+from cannery.schedule.cost import FAR_BYTES
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import schedule
+
+#: What is smaller comes from the caches quickly enough (measured: 1 MB lost, 2 MB gained).
+LARGE_BYTES = FAR_BYTES // 2
+
+#: Multiply-accumulates per element between them beyond which arithmetic hides all transport.
+MOST_MACS = 128
+
+
+@schedule
+@dataclass(frozen=True)
+class ChainsConvolutions(RowChain):
+    """See the module's text."""
+
+    id = "chains.convolutions"
+    kept = (3, 3)
+
+    def unfit(self, graph: Graph, step: Step) -> str:
+        shapes = [conv_shape(graph, part) for part in step.parts]
+        if any(shape is None or shape.group != 1 for shape in shapes):
+            return "not two convolutions of all channels"
+        between = graph.types[step.parts[0].output]
+        if between.bytes < LARGE_BYTES * between.shape[0]:
+            return "what is between them stays in the caches"
+        busy = step.macs(graph) > MOST_MACS * between.elements
+        return "arithmetic hides what is saved" if busy else ""
