@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # A busy machine is no fault of the code.
-settings.register_profile("cannery", deadline=None)
+settings.register_profile("cannery", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("cannery")
 
 

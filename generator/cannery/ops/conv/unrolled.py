@@ -3,7 +3,8 @@
 One function computes a tile of neighbouring pixels of all output channels without a loop. Layers
 with many weights, most of them zero, are made in parts: some output channels of all tiles, whose
 code stays in the instruction cache, then the next ones. With pixels in the lanes (planar) each
-weight is a literal that is broadcast, and one that is zero costs nothing, whatever the pattern.
+weight is a literal that is broadcast (before AVX a vector in memory), and one that is zero costs
+nothing, whatever the pattern.
 With output channels in the lanes (channels last) a vector of weights is left out if all of it is
 zero; one lane wide, that is each zero, and weights are literals. Groups are zeros, too, so
 depthwise and grouped convolutions need nothing more. This is the level "all" of Urbann et al., "A C
@@ -299,7 +300,7 @@ def _blocks(graph: Graph, shape: ConvShape, params: Params, isa: Isa) -> list[Bl
                 for n, v in enumerate(vecs):
                     if not used[n][kh, kw, ic]:
                         continue
-                    if across and v.lanes > 1:
+                    if v.lanes > 1 and (across or _splats(isa)):
                         found.append(Term(n, packed))
                         packed += v.lanes
                     else:
@@ -309,6 +310,14 @@ def _blocks(graph: Graph, shape: ConvShape, params: Params, isa: Isa) -> list[Bl
                 rows.append(Row(kh, ic, columns, tuple(terms)))
         blocks.append(Block(vecs, tuple(rows)))
     return blocks
+
+
+def _splats(isa: Isa) -> bool:
+    """Whether weights for pixels in the lanes are vectors in memory, an operand of the product.
+
+    Before AVX a broadcast is a load and a shuffle, which gcc prefers now and then.
+    """
+    return isa.family == "x86" and isa.widest == 4
 
 
 def _walk(shape: ConvShape, *, across: bool) -> list[tuple[int, int]]:
@@ -379,17 +388,22 @@ def _constants(
     job: Job, shape: ConvShape, blocks: Sequence[Block], *, across: bool
 ) -> tuple[ConstArray, ...]:
     """Vectors of weights in the order of their use, and biases, where they are no literals."""
-    if not across or all(v.lanes == 1 for block in blocks for v in block.vecs):
+    if not (across or _splats(job.isa)) or job.params["lanes"] == 1:
         return ()
     full = _expanded(job.graph, shape)
     parts: list[NDArray[np.float32]] = []
     for block in blocks:
         for row in block.rows:
             for kw, terms in zip(row.columns, row.terms, strict=True):
-                parts += [_padded(full[row.kh, kw, row.ic], block.vecs[t.vec]) for t in terms]
+                taken = full[row.kh, kw, row.ic]
+                vectors = [block.vecs[t.vec] for t in terms]
+                parts += [
+                    _padded(taken, v) if across else np.full(v.lanes, taken[v.start], np.float32)
+                    for v in vectors
+                ]
     weights = np.concatenate(parts) if parts else np.zeros(1, np.float32)
     arrays = [ConstArray(f"{job.symbol}_w", weights, "vectors of weights that are not zero")]
-    if shape.bias:
+    if shape.bias and across:
         bias = np.zeros(shape.oc + epilogues.CHANNEL_PADDING, np.float32)
         bias[: shape.oc] = job.constant(shape.bias)
         arrays.append(ConstArray(f"{job.symbol}_b", bias, "bias [oc], padded"))
