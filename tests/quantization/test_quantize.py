@@ -427,6 +427,14 @@ def test_bad_samples(tmp_path: Path, name: str) -> None:
         import_graph(make_options(file, raw(calibration)))
 
 
+def test_a_file_of_another_kind_is_no_pickle(tmp_path: Path) -> None:
+    file, calibration = write(tmp_path, layers())
+    calibration.write_text("columns: 1, 2, 3")
+    with pytest.raises(OptionError, match="not a sound") as caught:
+        import_graph(make_options(file, raw(calibration)))
+    assert "pickle" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("make", "dtype", "isa"),
     [(sequences, "int16", "avx2"), (layers, "int8", "ssse3"), (camera, "int8", "neon64")],
