@@ -67,6 +67,14 @@ def test_options_are_those_of_the_command_line(model: Path) -> None:
         cannery.load(model, max_error=-1)
 
 
+def test_options_have_the_names_of_the_command_line(model: Path) -> None:
+    for name in ("dim", "dims"):
+        with pytest.raises(OptionError, match="no open dimension is called 'n'"):
+            cannery.load(model, **{name: {"n": 3}})
+    with pytest.raises(OptionError, match=r"no option is called 'quantise'.*quantize"):
+        cannery.load(model, quantise="int8")
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -168,7 +168,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="per form and number of threads")
     parser.add_argument("--target", default="native")
     given = parser.parse_args()
-    images, texts = lines_of(TEST, given.lines, 3, test=True)
+    try:
+        images, texts = lines_of(TEST, given.lines, 3, test=True)
+    except FileNotFoundError as error:  # a font
+        sys.exit(str(error))
     columns = sum(image.shape[1] for image in images)
     print(f"{len(texts)} lines, {sum(map(len, texts))} characters, {columns} columns", flush=True)
     with tempfile.TemporaryDirectory() as name:

@@ -29,7 +29,7 @@ from cannery.emit.files import OPENMP_SOURCE
 from cannery.emit.interface import Tensor
 from cannery.emit.source import Source
 from cannery.errors import OptionError, ToolchainError
-from cannery.options import Options, make_options
+from cannery.options import SPECS, Options, make_options
 from cannery.pipeline import compile_model
 from cannery.target.runner import why_not_here
 from cannery.target.targets import NATIVE
@@ -238,7 +238,7 @@ def load(path: str | os.PathLike[str], *, target: str = "", isa: str = "", **opt
     so are other options, by name: `batch=2`, `tuning="records"`, `input_dtype={"image": "uint8"}`.
     A tuning record beside the model is used. Raises CanneryError.
     """
-    raw = {name: _text(value) for name, value in options.items()}
+    raw = {_field(name): _text(value) for name, value in options.items()}
     chosen = make_options(
         Path(path), {"target": target or NATIVE, "isa": (isa,) if isa else (), **raw}
     )
@@ -257,6 +257,15 @@ def _other_process(toolchain: Toolchain) -> str:
     bits = toolchain.target.isa.bits
     here = 8 * ctypes.sizeof(ctypes.c_void_p)
     return "" if bits == here else f"its code has {bits} bits, this Python {here}"
+
+
+def _field(name: str) -> str:
+    """The field of Options that is meant by its name or that of the command line (`dim`)."""
+    for spec in SPECS:
+        if name in (spec.name, spec.flag.removeprefix("--").replace("-", "_")):
+            return spec.name
+    known = ", ".join(spec.flag.removeprefix("--").replace("-", "_") for spec in SPECS)
+    raise OptionError(f"no option is called {name!r}", where="load", cure=f"options: {known}")
 
 
 def _text(value: Any) -> Any:

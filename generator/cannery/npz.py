@@ -23,4 +23,6 @@ def read_arrays(path: Path) -> dict[str, RefArray]:
     except OSError as error:
         raise OptionError(error.strerror or "cannot be read", where=where, cure=cure) from None
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise OptionError(f"not a sound .npz file: {error}", where=where, cure=cure) from None
+        # Of other files NumPy says that they may be pickled, and how to trust them.
+        why = f": {error}" if zipfile.is_zipfile(path) else ""
+        raise OptionError(f"not a sound .npz file{why}", where=where, cure=cure) from None

@@ -154,7 +154,7 @@ def _by_channel(text: str) -> float | tuple[float, ...]:
 def _positive(text: str) -> float:
     value = _number(text)
     if value <= 0:
-        raise OptionError(f"{text!r} must be greater than 0", cure="1e-4 is the default")
+        raise OptionError(f"{text!r} must be greater than 0", cure="such as 1e-3")
     return value
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -111,3 +113,13 @@ def test_training_and_export(tmp_path: Path) -> None:
     graph = load_model(make_options(tmp_path / "small.onnx", {"dims": ("length=9",)}))
     (symbols,) = evaluate(graph, {"columns": columns[:, 0].numpy()}).values()
     assert np.abs(symbols - expected).max() < 1e-6
+
+
+def test_a_font_that_is_missing_is_one_line(tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLE / "evaluate.py"), "--lines", "1"], text=True,
+        capture_output=True, check=False, env={**os.environ, "CANNERY_OCR_FONTS": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1 and "install the fonts" in done.stderr

@@ -16,7 +16,7 @@ import cannery
 from cannery.cli import invoke
 from cannery.errors import CanneryError, OptionError
 from cannery.execution.program import network_program
-from cannery.execution.samples import read_samples
+from cannery.execution.samples import join_samples, read_samples
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType, TensorType
@@ -345,6 +345,27 @@ def test_streaming_has_the_bits_of_the_whole_sequence(tmp_path: Path) -> None:
     assert np.abs(found - expected).max() < 2e-3 * np.abs(expected).max()
 
 
+def test_states_are_those_of_a_sequence_if_the_samples_have_none(tmp_path: Path) -> None:
+    file, calibration = write(tmp_path, sequences())
+    x = np.load(calibration)["x"][:1].reshape(T, 1, -1)
+    graph = import_graph(make_options(file, {"streaming": True}))
+    values: dict[str, Array] = {}
+    samples: list[dict[str, Array]] = []
+    for step in x:  # states written down on the way
+        given = {s.input: np.zeros(graph.types[s.input].shape, np.float32) for s in graph.states}
+        given |= {s.input: values[s.output].astype(np.float32) for s in graph.states if values}
+        samples.append({**given, "x": step.reshape(graph.types["x"].shape)})
+        values = dict(evaluate(graph, samples[-1]))
+    np.savez(tmp_path / "full.npz", **join_samples(samples))
+    np.savez(tmp_path / "steps.npz", **join_samples([{"x": s["x"]} for s in samples]))
+    full, steps = (
+        import_graph(make_options(file, {"streaming": True, **raw(tmp_path / name)}))
+        for name in ("full.npz", "steps.npz")
+    )
+    assert steps.quantization == full.quantization and full.quantization is not None
+    assert full.quantization.samples == T
+
+
 def _step_inputs(file: Path, x: Array) -> dict[str, Array]:
     """Steps of a sequence with states between -1 and 1, as calibration takes them."""
     graph = import_graph(make_options(file, {"streaming": True}))
@@ -379,7 +400,8 @@ def test_a_loss_that_is_too_large_writes_nothing(
     words = ["compile", str(file), "-o", str(tmp_path / "out"), "--isa", "generic",
              "--quantize", "int16", "--calibration", str(calibration)]  # fmt: skip
     assert invoke([*words, "--max-loss", "1e-6"]) == 2
-    assert "more than --max-loss 1e-06" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "more than --max-loss 1e-06" in told and "take int16" not in told
     assert not (tmp_path / "out").exists()
     assert invoke([*words, "--max-loss", "0.5"]) == 0
 
@@ -403,6 +425,14 @@ def test_bad_samples(tmp_path: Path, name: str) -> None:
     np.savez(calibration, **arrays)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=message):
         import_graph(make_options(file, raw(calibration)))
+
+
+def test_a_file_of_another_kind_is_no_pickle(tmp_path: Path) -> None:
+    file, calibration = write(tmp_path, layers())
+    calibration.write_text("columns: 1, 2, 3")
+    with pytest.raises(OptionError, match="not a sound") as caught:
+        import_graph(make_options(file, raw(calibration)))
+    assert "pickle" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from cannery.execution.samples import read_samples
 from cannery.ir.evaluate import evaluate_all
 from cannery.ir.graph import Graph
 from cannery.ir.orders import from_model, model_type
+from cannery.ir.tensor import TensorType
+from cannery.npz import read_arrays
 from cannery.ops.registry import RefArray
 
 #: The option that names the file.
@@ -45,12 +47,12 @@ def observe(graph: Graph, file: Path) -> Observed:
     """Runs the references on the samples of a .npz file: an array for each input, by its name.
 
     Arrays lie as in the model; one may hold k samples, one after the other along its first axis.
+    States may be left out: samples are then the steps of one sequence.
     Raises OptionError for files that do not fit, and where the network computes no numbers.
     """
     where = f"{OPTION} {file}"
-    types = {name: model_type(graph, name) for name in graph.inputs}
-    samples = [from_model(graph, sample) for sample in read_samples(file, types)]
-    for sample in samples:
+    given = [from_model(graph, sample) for sample in read_samples(file, _types(graph, file))]
+    for sample in given:
         for name, array in sample.items():
             if not np.isfinite(array).all():
                 raise OptionError(
@@ -59,10 +61,14 @@ def observe(graph: Graph, file: Path) -> Observed:
                 )  # fmt: skip
     largest: dict[str, float] = {}
     squares: dict[str, list[float]] = {}
-    outputs = []
-    for sample in samples:
+    samples, outputs = [], []
+    state = _first_state(graph)
+    for step in given:
+        sample = {**state, **step}
+        samples.append(sample)
         with np.errstate(all="ignore"):
             values = evaluate_all(graph, sample)
+        state = {s.input: values[s.output].astype(state[s.input].dtype) for s in graph.states}
         outputs.append({name: values[name] for name in graph.outputs})
         for name, array in values.items():
             if array.dtype.kind == "f" and array.size and name not in graph.constants:
@@ -78,3 +84,23 @@ def observe(graph: Graph, file: Path) -> Observed:
                 cure="take inputs as the network was trained on",
             )  # fmt: skip
     return Observed(samples, outputs, spreads)
+
+
+def _types(graph: Graph, file: Path) -> dict[str, TensorType]:
+    """What the file holds: all inputs, or all but the states if it has none of these."""
+    states = {state.input for state in graph.states}
+    if states & read_arrays(file).keys():
+        states = set()
+    return {name: model_type(graph, name) for name in graph.inputs if name not in states}
+
+
+def _first_state(graph: Graph) -> dict[str, RefArray]:
+    """What the first step takes."""
+    found = {}
+    for state in graph.states:
+        type_ = graph.types[state.input]
+        initial = np.array(state.initial or 0, type_.dtype.numpy)
+        found[state.input] = np.broadcast_to(
+            initial.reshape(type_.shape) if state.initial else initial, type_.shape
+        )
+    return found

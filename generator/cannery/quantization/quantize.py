@@ -40,12 +40,13 @@ def quantize(
     with np.errstate(all="ignore"):
         found = [evaluate(made, sample) for sample in seen.samples]
     losses = errors_by_output(found, seen.outputs)
+    better = "" if dtype is DType.INT16 else "int16 or "
     for name, loss in losses.items():
         if not loss <= max_loss:
             raise OptionError(
                 f"output {name!r} loses {loss:.3g} by {dtype.value}, more than --max-loss "
                 f"{max_loss:g}", where="--quantize",
-                cure="allow more, take int16, or samples like those of the network's training",
+                cure=f"allow more, or take {better}samples like those of the network's training",
             )  # fmt: skip
     facts = Quantization(
         dtype, len(seen.samples), tuple(losses.items()), rewritten.layers,
