@@ -137,6 +137,21 @@ def separable() -> Model:
     )  # fmt: skip
 
 
+def decoder() -> Model:
+    """An upsampled image and a skip before a depthwise convolution, as U-Nets have them."""
+    rng = np.random.default_rng(7)
+    values = {"depthwise_kernel": rng.standard_normal((3, 3, 11, 1)).astype(np.float32) / 3}
+    shared = {"kernel_size": [3, 3], "padding": "same", "use_bias": False}
+    layers = [
+        image("x", 9, 8, 3), conv("one", "x", 3, 5), conv("two", "one", 5, 6, strides=[1, 2]),
+        layer("UpSampling2D", "up", "two", size=[1, 2], interpolation="nearest"),
+        layer("Concatenate", "join", "up", "one", axis=-1),
+        LayerSpec("DepthwiseConv2D", "each", [["join"]], shared, values),
+        conv("classes", "each", 11, 3, activation="linear"),
+    ]  # fmt: skip
+    return Model("decoder", layers, ["x"], ["classes"])
+
+
 def conv(name: str, source: str, inputs: int, filters: int, **config: Any) -> LayerSpec:
     """3x3 with ReLU, behind a layer by name."""
     rng = np.random.default_rng(filters)
@@ -198,12 +213,19 @@ def test_values_between_integer_layers_are_never_floats(tmp_path: Path) -> None:
     assert not floats & {*kinds(graph)}
     dense_net = import_graph(make_options(*_given(tmp_path, layers())))
     assert set(kinds(dense_net)) == {"Quantize", "QuantizedMatMul"}
-    bytes_net = import_graph(make_options(*_given(tmp_path, separable(), "int8")))
-    assert kinds(bytes_net).count("QuantizedConv") == 3
-    assert not {"Conv", "MaxPool", "DequantizeLinear"} & {*kinds(bytes_net)}
     image_net = import_graph(make_options(*_given(tmp_path, camera())))
     assert kinds(image_net).count("QuantizedConv") == 2
     assert not {"Conv", "MatMul", "DequantizeLinear", "Relu", "Sigmoid"} & {*kinds(image_net)}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_depthwise_convolutions_are_integers(tmp_path: Path, dtype: str) -> None:
+    """Also behind upsampling, which is part of them where they compute with floats."""
+    for make, count in ((separable, 3), (decoder, 4)):
+        found = kinds(import_graph(make_options(*_given(tmp_path, make(), dtype))))
+        assert found.count("QuantizedConv") == count
+        assert not {"Conv", "ConvTranspose", "MaxPool", "DequantizeLinear"} & {*found}
+        assert found.count("Quantize") == 1
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
@@ -259,6 +281,9 @@ def _given(folder: Path, model: Model, dtype: str = "int16") -> tuple[Path, dict
         *((layers, "int8", isa) for isa in ("ssse3", "avx512vnni", "neon64dot")),
         *((camera, "int16", isa) for isa in ("generic", "avx2")),
         *((separable, "int8", isa) for isa in ("avx2", "neon64")),
+        *((separable, "int16", isa) for isa in ("generic", "ssse3", "avx512vnni", "neon32")),
+        (decoder, "int16", "avx512"),
+        (decoder, "int8", "neon64"),
         (residual, "int8", "ssse3"),
         (residual, "int16", "neon64"),
         (unet, "int8", "avx512"),
@@ -302,7 +327,7 @@ def test_code_is_silent(tmp_path: Path, make: Any, language: str) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "most"), [("int16", 2e-3), ("int8", 0.2)])
-@pytest.mark.parametrize("make", [sequences, layers, camera, separable, residual, unet])
+@pytest.mark.parametrize("make", [sequences, layers, camera, separable, residual, unet, decoder])
 def test_loss(tmp_path: Path, make: Any, dtype: str, most: float) -> None:
     graph = import_graph(make_options(*_given(tmp_path, make(), dtype)))
     assert graph.quantization is not None
