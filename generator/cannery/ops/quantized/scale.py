@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cannery.emit.literals import c_float
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType, TensorType
-from cannery.layouts import Want
 from cannery.ops.checks import operands, require, require_float, require_shape, require_type
 from cannery.ops.quantize.stream import put, streamed
 from cannery.ops.quantized.arithmetic import NARROW, QuantizedOp, f32, quantised
@@ -17,7 +15,7 @@ from cannery.ops.registry import RefArray, register
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.cost import stream_cycles
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.schedule.schedule import Estimate, FixedSchedule, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
 
 
@@ -68,7 +66,7 @@ def store_bounded(
 
 @schedule
 @dataclass(frozen=True)
-class QuantizeStream(Schedule):
+class QuantizeStream(FixedSchedule):
     """One pass, vector by vector as far as elements lie side by side."""
 
     id = "quantized.quantize"
@@ -80,15 +78,6 @@ class QuantizeStream(Schedule):
         x, factor = step.anchor.inputs
         fits = factor in graph.constants and x not in graph.constants
         return "" if fits else "its factor alone must be constant"
-
-    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        return [{}]
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         return Estimate(stream_cycles(isa, graph.types[step.output].elements, 1.0, 1.0, 8.0))
