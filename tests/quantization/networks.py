@@ -115,6 +115,22 @@ def separable() -> Model:
     )  # fmt: skip
 
 
+def normalised() -> Model:
+    """Normalisation behind ReLU and before padding, which no weights can take in."""
+    rng = np.random.default_rng(8)
+    values = {"depthwise_kernel": rng.standard_normal((3, 3, 6, 1)).astype(np.float32) / 3}
+    shared = {"kernel_size": [3, 3], "padding": "same", "use_bias": False}
+    norm = {key: rng.uniform(0.5, 1.5, 6).astype(np.float32)
+            for key in ("gamma", "beta", "moving_mean", "moving_variance")}  # fmt: skip
+    layers = [
+        image("x", 9, 8, 3), conv("one", "x", 3, 6),
+        LayerSpec("BatchNormalization", "norm", [["one"]], {"epsilon": 1e-3, "axis": [3]}, norm),
+        LayerSpec("DepthwiseConv2D", "each", [["norm"]], shared, values),
+        conv("two", "each", 6, 3, activation="linear"),
+    ]  # fmt: skip
+    return Model("normalised", layers, ["x"], ["two"])
+
+
 def decoder() -> Model:
     """An upsampled image and a skip before a depthwise convolution, as U-Nets have them."""
     rng = np.random.default_rng(7)
