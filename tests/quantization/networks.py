@@ -115,6 +115,37 @@ def separable() -> Model:
     )  # fmt: skip
 
 
+def normalised() -> Model:
+    """Normalisation behind ReLU and before padding, which no weights can take in."""
+    rng = np.random.default_rng(8)
+    values = {"depthwise_kernel": rng.standard_normal((3, 3, 6, 1)).astype(np.float32) / 3}
+    shared = {"kernel_size": [3, 3], "padding": "same", "use_bias": False}
+    norm = {key: rng.uniform(0.5, 1.5, 6).astype(np.float32)
+            for key in ("gamma", "beta", "moving_mean", "moving_variance")}  # fmt: skip
+    layers = [
+        image("x", 9, 8, 3), conv("one", "x", 3, 6),
+        LayerSpec("BatchNormalization", "norm", [["one"]], {"epsilon": 1e-3, "axis": [3]}, norm),
+        LayerSpec("DepthwiseConv2D", "each", [["norm"]], shared, values),
+        conv("two", "each", 6, 3, activation="linear"),
+    ]  # fmt: skip
+    return Model("normalised", layers, ["x"], ["two"])
+
+
+def decoder() -> Model:
+    """An upsampled image and a skip before a depthwise convolution, as U-Nets have them."""
+    rng = np.random.default_rng(7)
+    values = {"depthwise_kernel": rng.standard_normal((3, 3, 11, 1)).astype(np.float32) / 3}
+    shared = {"kernel_size": [3, 3], "padding": "same", "use_bias": False}
+    layers = [
+        image("x", 9, 8, 3), conv("one", "x", 3, 5), conv("two", "one", 5, 6, strides=[1, 2]),
+        layer("UpSampling2D", "up", "two", size=[1, 2], interpolation="nearest"),
+        layer("Concatenate", "join", "up", "one", axis=-1),
+        LayerSpec("DepthwiseConv2D", "each", [["join"]], shared, values),
+        conv("classes", "each", 11, 3, activation="linear"),
+    ]  # fmt: skip
+    return Model("decoder", layers, ["x"], ["classes"])
+
+
 def conv(name: str, source: str, inputs: int, filters: int, **config: Any) -> LayerSpec:
     """3x3 with ReLU, behind a layer by name."""
     rng = np.random.default_rng(filters)

@@ -25,9 +25,11 @@ from quantization.networks import (
     T,
     camera,
     conv,
+    decoder,
     integers,
     kinds,
     layers,
+    normalised,
     residual,
     separable,
     sequences,
@@ -49,12 +51,19 @@ def test_values_between_integer_layers_are_never_floats(tmp_path: Path) -> None:
     assert not floats & {*kinds(graph)}
     dense_net = import_graph(make_options(*written(tmp_path, layers())))
     assert set(kinds(dense_net)) == {"Quantize", "QuantizedMatMul"}
-    bytes_net = import_graph(make_options(*written(tmp_path, separable(), "int8")))
-    assert kinds(bytes_net).count("QuantizedConv") == 3
-    assert not {"Conv", "MaxPool", "DequantizeLinear"} & {*kinds(bytes_net)}
     image_net = import_graph(make_options(*written(tmp_path, camera())))
     assert kinds(image_net).count("QuantizedConv") == 2
     assert not {"Conv", "MatMul", "DequantizeLinear", "Relu", "Sigmoid"} & {*kinds(image_net)}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_depthwise_convolutions_are_integers(tmp_path: Path, dtype: str) -> None:
+    """Also behind upsampling, which is part of them where they compute with floats."""
+    for make, count in ((separable, 3), (decoder, 4)):
+        found = kinds(import_graph(make_options(*written(tmp_path, make(), dtype))))
+        assert found.count("QuantizedConv") == count
+        assert not {"Conv", "ConvTranspose", "MaxPool", "DequantizeLinear"} & {*found}
+        assert found.count("Quantize") == 1
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
@@ -105,6 +114,10 @@ def test_sums_that_are_read_as_floats_stay(tmp_path: Path) -> None:
         *((layers, "int8", isa) for isa in ("ssse3", "avx512vnni", "neon64dot")),
         *((camera, "int16", isa) for isa in ("generic", "avx2")),
         *((separable, "int8", isa) for isa in ("avx2", "neon64")),
+        *((separable, "int16", isa) for isa in ("generic", "ssse3", "avx512vnni", "neon32")),
+        (decoder, "int16", "avx512"),
+        *((normalised, "int16", isa) for isa in ("generic", "avx2", "neon32")),
+        (decoder, "int8", "neon64"),
         (residual, "int8", "ssse3"),
         (residual, "int16", "neon64"),
         (unet, "int8", "avx512"),
@@ -129,7 +142,7 @@ def test_every_bit_is_that_of_the_reference(
 
 
 @pytest.mark.parametrize(("dtype", "most"), [("int16", 2e-3), ("int8", 0.2)])
-@pytest.mark.parametrize("make", [sequences, layers, camera, separable, residual, unet])
+@pytest.mark.parametrize("make", [sequences, layers, camera, separable, residual, unet, decoder])
 def test_loss(tmp_path: Path, make: Any, dtype: str, most: float) -> None:
     graph = import_graph(make_options(*written(tmp_path, make(), dtype)))
     assert graph.quantization is not None

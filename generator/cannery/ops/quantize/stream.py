@@ -115,10 +115,6 @@ def saturate(v: Vec, name: str, target: str, zero: int, dtype: DType) -> list[st
 
 
 def put(v: Vec, name: str, target: str, zero: int, dtype: DType) -> list[str]:
-    """The same where no number is beyond LARGEST_PUT; int16: nor the sum beyond its range."""
-    if dtype is DType.INT16:
-        store = f"{v.t}_{Groups(dtype).store}" + ("" if v.full else "_n")
-        moved = f"{v.t}_add({v.t}_round({name}), {v.t}_set1({c_float(zero)}))" if zero else name
-        return [f"{store}({target}, {moved}{'' if v.full else f', {v.valid}'});"]
+    """The same where no number is beyond LARGEST_PUT."""
     word, rest = Groups.PUTS[dtype], "" if v.full else f", {v.valid}"
     return [f"{v.t}_{word}{'' if v.full else '_n'}({target}, {name}, {zero}{rest});"]

@@ -42,21 +42,22 @@ class Quantize(QuantizedOp):
         return (quantised(f32(f32(x) * f32(factor)), self.bound, self.dtype),)
 
 
-def bounded(t: str, name: str, bound: int) -> str:
-    """A C expression of the vector `name` held within +-bound."""
+def bounded(t: str, name: str, bound: int, *, signed: bool = True) -> str:
+    """A C expression of the vector `name` held within +-bound; below 0 only if it is `signed`."""
     low, high = (f"{t}_set1({c_float(s * bound)})" for s in (-1.0, 1.0))
-    return f"{t}_min({t}_max({name}, {low}), {high})"
+    return f"{t}_min({f'{t}_max({name}, {low})' if signed else name}, {high})"
 
 
 def store_bounded(
-    v: Vec, name: str, pointer: str, bound: int, dtype: DType, *, finite: bool = False
-) -> str:
+    v: Vec, name: str, pointer: str, bound: int, dtype: DType, *, finite: bool = False,
+    signed: bool = True,
+) -> str:  # fmt: skip
     """A C statement that stores the vector `name`, rounded and held within +-bound.
 
-    Shorter where it is `finite`: never NaN.
+    Shorter where it is `finite`: never NaN, and where it is not `signed`: never below 0.
     """
     if finite:
-        (stored,) = put(v, bounded(v.t, name, bound), pointer, 0, dtype)
+        (stored,) = put(v, bounded(v.t, name, bound, signed=signed), pointer, 0, dtype)
         return stored
     store = f"{v.t}_{Groups(dtype).store}" + ("" if v.full else "_n")
     valid = "" if v.full else f", {v.valid}"
