@@ -216,6 +216,23 @@ def _text(value: int | str | bool) -> str:
 
 
 @dataclass(frozen=True)
+class FixedSchedule(Schedule):
+    """A schedule without tunables, that asks the same of the layouts of all its values."""
+
+    #: What it asks of the layout of each input and output.
+    want: ClassVar[Want] = Want()
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        return [{}]
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (self.want,) * len(step.inputs)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (self.want,) * len(step.outputs)
+
+
+@dataclass(frozen=True)
 class _Registry:
     by_id: dict[str, Schedule] = field(default_factory=dict)
 

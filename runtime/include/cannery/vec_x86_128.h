@@ -719,6 +719,33 @@ CANNERY_INLINE p16x4 p16x4_load1_n(const int16_t *p, int n)
     return n > 1 ? p16x4_load1(p) : _mm_set1_epi32((uint16_t)p[0]);
 }
 
+CANNERY_INLINE p16x4 p16x4_pair(const int16_t *p, const int16_t *q)
+{
+    return _mm_unpacklo_epi16(_mm_loadl_epi64((const __m128i *)(const void *)p),
+                              _mm_loadl_epi64((const __m128i *)(const void *)q));
+}
+
+CANNERY_INLINE p16x4 p16x4_pair_n(const int16_t *p, const int16_t *q, int n)
+{
+    int16_t first[4] = {0}, second[4] = {0};
+    memcpy(first, p, (size_t)n * sizeof *p);
+    memcpy(second, q, (size_t)n * sizeof *q);
+    return p16x4_pair(first, second);
+}
+
+CANNERY_INLINE void p16x4_pair2(const int16_t *p, const int16_t *q, p16x4 *a, p16x4 *b)
+{
+    const __m128i first = s16x8_load(p), second = s16x8_load(q);
+    *a = _mm_unpacklo_epi16(first, second);
+    *b = _mm_unpackhi_epi16(first, second);
+}
+
+CANNERY_INLINE void i32x4_unturn(i32x4 *a, i32x4 *b)
+{
+    (void)a;
+    (void)b;
+}
+
 CANNERY_INLINE i32x4 i32x4_dot(p16x4 a, p16x4 b, i32x4 acc)
 {
 #if defined(__AVX512VNNI__) && defined(__AVX512VL__)

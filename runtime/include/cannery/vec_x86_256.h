@@ -624,6 +624,36 @@ CANNERY_INLINE p16x8 p16x8_load1_n(const int16_t *p, int n)
     return n > 1 ? p16x8_load1(p) : _mm256_set1_epi32((uint16_t)p[0]);
 }
 
+CANNERY_INLINE p16x8 p16x8_pair(const int16_t *p, const int16_t *q)
+{
+    const __m256i first = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+    const __m256i second = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)q));
+    return _mm256_or_si256(first, _mm256_slli_epi32(second, 16));
+}
+
+CANNERY_INLINE p16x8 p16x8_pair_n(const int16_t *p, const int16_t *q, int n)
+{
+    int16_t first[8] = {0}, second[8] = {0};
+    memcpy(first, p, (size_t)n * sizeof *p);
+    memcpy(second, q, (size_t)n * sizeof *q);
+    return p16x8_pair(first, second);
+}
+
+CANNERY_INLINE void p16x8_pair2(const int16_t *p, const int16_t *q, p16x8 *a, p16x8 *b)
+{
+    const __m256i first = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    const __m256i second = _mm256_loadu_si256((const __m256i *)(const void *)q);
+    *a = _mm256_unpacklo_epi16(first, second);
+    *b = _mm256_unpackhi_epi16(first, second);
+}
+
+CANNERY_INLINE void i32x8_unturn(i32x8 *a, i32x8 *b)
+{
+    const __m256i lo = _mm256_permute2x128_si256(*a, *b, 0x20);
+    *b = _mm256_permute2x128_si256(*a, *b, 0x31);
+    *a = lo;
+}
+
 CANNERY_INLINE i32x8 i32x8_dot(p16x8 a, p16x8 b, i32x8 acc)
 {
 #if defined(__AVX512VNNI__) && defined(__AVX512VL__)

@@ -573,6 +573,41 @@ CANNERY_INLINE p16x16 p16x16_load1_n(const int16_t *p, int n)
     return n > 1 ? p16x16_load1(p) : _mm512_set1_epi32((uint16_t)p[0]);
 }
 
+CANNERY_INLINE p16x16 p16x16_of_words(__m256i first, __m256i second)
+{
+    return _mm512_or_si512(_mm512_cvtepu16_epi32(first),
+                           _mm512_slli_epi32(_mm512_cvtepu16_epi32(second), 16));
+}
+
+CANNERY_INLINE p16x16 p16x16_pair(const int16_t *p, const int16_t *q)
+{
+    return p16x16_of_words(_mm256_loadu_si256((const __m256i *)(const void *)p),
+                           _mm256_loadu_si256((const __m256i *)(const void *)q));
+}
+
+CANNERY_INLINE p16x16 p16x16_pair_n(const int16_t *p, const int16_t *q, int n)
+{
+    return p16x16_of_words(_mm256_maskz_loadu_epi16(m32x16_first_n(n), p),
+                           _mm256_maskz_loadu_epi16(m32x16_first_n(n), q));
+}
+
+CANNERY_INLINE void p16x16_pair2(const int16_t *p, const int16_t *q, p16x16 *a, p16x16 *b)
+{
+    const __m512i first = _mm512_loadu_si512((const void *)p);
+    const __m512i second = _mm512_loadu_si512((const void *)q);
+    *a = _mm512_unpacklo_epi16(first, second);
+    *b = _mm512_unpackhi_epi16(first, second);
+}
+
+CANNERY_INLINE void i32x16_unturn(i32x16 *a, i32x16 *b)
+{
+    const __m512i of_lo = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+    const __m512i of_hi = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+    const __m512i lo = _mm512_permutex2var_epi64(*a, of_lo, *b);
+    *b = _mm512_permutex2var_epi64(*a, of_hi, *b);
+    *a = lo;
+}
+
 CANNERY_INLINE i32x16 i32x16_dot(p16x16 a, p16x16 b, i32x16 acc)
 {
 #if defined(__AVX512VNNI__)
