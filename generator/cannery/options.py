@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -352,21 +352,23 @@ def make_options(model: Path, raw: Mapping[str, Any]) -> Options:
         values.setdefault("target", "any")
     options = Options(model=model, **values)
     _check_variable_length(options)
-    _check_quantize(options)
+    _check_quantize(options, values)
     return options
 
 
-def _check_quantize(options: Options) -> None:
-    """Raise OptionError where only one of two options is given."""
+def _check_quantize(options: Options, given: Collection[str]) -> None:
+    """Raise OptionError where of options that belong together one alone is given."""
     if options.quantize and not options.calibration:
         raise OptionError(
             "the ranges of the values are not known", where="--quantize",
             cure="name typical inputs with --calibration FILE.npz",
         )  # fmt: skip
-    if options.calibration and not options.quantize:
-        raise OptionError(
-            "nothing is quantised", where="--calibration", cure="add --quantize int16 or int8"
-        )
+    for name in ("calibration", "max_loss"):
+        if name in given and not options.quantize:
+            raise OptionError(
+                "nothing is quantised", where="--" + name.replace("_", "-"),
+                cure="add --quantize int16 or int8",
+            )  # fmt: skip
 
 
 def _check_variable_length(options: Options) -> None:

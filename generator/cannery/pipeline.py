@@ -68,7 +68,7 @@ def import_graph(options: Options, dump: Dump | None = None) -> Graph:
     graph = with_scales(load_model(options))
     if dump:
         dump("import", format_graph(graph, weights=True))
-    graph = with_times(run_passes(graph, dump))
+    graph = with_times(run_passes(graph, dump, integers=bool(options.quantize)))
     if options.quantize and options.calibration:
         raw = options.io_type == "raw"
         graph = quantize(graph, options.quantize, options.calibration, options.max_loss, raw=raw)

@@ -91,6 +91,7 @@ def test_versions(project: Project) -> None:
     [
         ("NAME class", "'class' is a word of C or C++"),
         ("MAX_ERROR -1", "--max-error"),
+        ("MAX_LOSS 0.1", "--max-loss: nothing is quantised"),
         ("RENAME image=2", "--rename"),
         ("INPUT_DTYPE nothing=uint8", "nothing"),
         ("OUTPUTS nothing", "nothing"),

@@ -14,8 +14,11 @@ from numpy.typing import NDArray
 
 pytest.importorskip("onnx")
 
+from onnx import helper
+
 import cannery
 from cannery.errors import CanneryError, ModelError, UnsupportedError
+from cannery.frontends.options import ImportOptions
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from cannery.ir.orders import from_model, to_model
@@ -182,3 +185,45 @@ def test_faults_are_one_clear_error(
 ) -> None:
     with pytest.raises(error, match=message):
         load(tmp_path, proto)
+
+
+def test_a_leading_dimension_that_is_time_is_not_taken_as_the_batch(tmp_path: Path) -> None:
+    """As lines of print without a batch, or with one behind time."""
+    second = np.array([1], np.int64)
+    layer = node("LSTM", ["lines", "w", "r", "b"], ["y"], hidden_size=H)
+    weights = {**weights_of("LSTM"), "second": second}
+    lines = model(
+        [node("Unsqueeze", ["x", "second"], ["lines"]), layer], {"x": ["T", F]}, weights=weights
+    )
+    usual = model([node("LSTM", ["x", "w", "r", "b"], ["y"], hidden_size=H)],
+                  {"x": ["T", "N", F]}, weights=weights_of("LSTM"))  # fmt: skip
+    for proto, dims in ((lines, {}), (usual, {"N": 2})):
+        for options in ({"dims": dims}, {"dims": dims, "batch": 4}):
+            with pytest.raises(UnsupportedError, match=r"'x'.*dimension 0 .*time.*--dim T=n"):
+                load(tmp_path, proto, ImportOptions(**options))
+    sized = ImportOptions(dims={"T": 7})
+    assert load(tmp_path, lines, sized).types["x"].shape == (7, F)
+    with pytest.raises(UnsupportedError, match=r"dimension 1 is open.*--dim N=n"):
+        load(tmp_path, usual, sized)
+    assert load(tmp_path, lines, ImportOptions(streaming=True)).types["x"].shape == (1, F)
+
+
+def test_a_leading_dimension_that_is_the_batch_of_sequences_is_1(tmp_path: Path) -> None:
+    first = node("Transpose", ["x"], ["lines"], perm=[1, 0, 2])
+    layer = node("GRU", ["lines", "w", "r", "b"], ["y"], hidden_size=H)
+    proto = model([first, layer], {"x": ["N", T, F]}, weights=weights_of("GRU"))
+    assert load(tmp_path, proto).types["x"].shape == (1, T, F)
+
+
+def test_time_of_a_loop_is_not_taken_as_the_batch(tmp_path: Path) -> None:
+    """A running sum over all of the steps by Scan."""
+    step = helper.make_graph(
+        [helper.make_node("Add", ["sum", "row"], ["next"])], "step",
+        [helper.make_tensor_value_info(name, 1, [F]) for name in ("sum", "row")],
+        [helper.make_tensor_value_info("next", 1, [F])],
+    )  # fmt: skip
+    scan = node("Scan", ["zero", "x"], ["y"], body=step, num_scan_inputs=1)
+    proto = model([scan], {"x": ["T", F]}, weights={"zero": np.zeros(F, np.float32)})
+    with pytest.raises(UnsupportedError, match=r"dimension 0 .*--dim T=n"):
+        load(tmp_path, proto)
+    assert load(tmp_path, proto, ImportOptions(dims={"T": 3})).types["x"].shape == (3, F)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -323,10 +324,13 @@ def depthwise(
     net = Net(7)
     x = net.input("x", shape, of_x)
     n = shape[-1]
-    w = net.rng.integers(-128, 127, (*kernel, 1, n), np.int8, endpoint=True)
+    w: NDArray[Any] = net.rng.integers(-128, 127, (*kernel, 1, n), np.int8, endpoint=True)
+    if of_x is INT16:
+        w = weights(net, of_x, prod(kernel), n).reshape(*kernel, 1, n)
     inputs = [x, net.constant("w", w), "", "", ""]
     if attributes.get("dtype") is not INT32:
-        inputs[2] = net.constant("scale", net.rng.uniform(0.2, 2.0, n) / 1e3)
+        spread = 1e-3 if of_x is not INT16 else 1e-5 if "bound" in attributes else 1e-9
+        inputs[2] = net.constant("scale", net.rng.uniform(0.2, 2.0, n) * spread)
         inputs[3] = net.constant("bias", net.rng.standard_normal(n))
     start = net.constant("start", net.rng.integers(-5000, 5000, n, np.int32))
     op = QuantizedConv(depthwise=True, **attributes)
@@ -338,6 +342,11 @@ DEPTHWISE: dict[str, Any] = {
     "strides": (INT8, (2, 8, 9, 8), (3, 2), {"strides": (2, 2), "dtype": INT8, "zero": -3}),
     "sums": (INT8, (1, 6, 8, 5), (2, 3), {"dilations": (2, 1), "dtype": INT32}),
     "floats": (UINT8, (1, 6, 5, 17), (5, 5), {"pads": ((2, 2), (2, 2)), "activation": (Relu(),)}),
+    "words": (INT16, (1, 6, 9, 69), (3, 3), {"pads": ONE, "bound": 8191, "activation": (Relu(),)}),
+    "words_strides": (INT16, (1, 8, 11, 38), (3, 4), {"strides": (2, 2), "bound": 32767}),
+    "words_sums": (INT16, (2, 7, 6, 21), (4, 1), {"dilations": (2, 1), "dtype": INT32}),
+    "words_floats": (INT16, (1, 9, 13, 7), (5, 5), {"dilations": (1, 2), "pads": ONE}),
+    "words_row": (INT16, (1, 1, 12, 16), (1, 6), {"dtype": INT16, "zero": -300}),
 }  # fmt: skip
 
 for _name, (_dtype, _shape, _kernel, _attributes) in DEPTHWISE.items():

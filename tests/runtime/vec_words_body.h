@@ -8,6 +8,7 @@
 #define Q(word) CANNERY_PASTE(q8x, LANES, _, word)
 #define FT CANNERY_PASTE(f32x, LANES, , )
 #define IT CANNERY_PASTE(i32x, LANES, , )
+#define PT CANNERY_PASTE(p16x, LANES, , )
 #define CHECKS(name) CANNERY_PASTE(check_, LANES, _, name)
 
 /* Expects lane by lane, from arrays a, b, c, k of the enclosing function. */
@@ -32,6 +33,30 @@
             expect_int(#word, LANES, i, got_[i], expected);                                        \
         }                                                                                          \
     } while (0)
+
+static void CHECKS(fours)(void)
+{
+    float *start = guarded_floats(4 * LANES, 0);
+    float *end = guarded_floats(4 * LANES, 1);
+    FT a, b, c, d;
+    int j;
+    for (j = 0; j < 4 * LANES; ++j) {
+        start[j] = end[j] = (float)(j + 1);
+    }
+    F(load4)(start, &a, &b, &c, &d);
+    EXPECT(load4, a, start[4 * i]);
+    EXPECT(load4, b, start[4 * i + 1]);
+    EXPECT(load4, c, start[4 * i + 2]);
+    EXPECT(load4, d, start[4 * i + 3]);
+    F(load4)(end, &a, &b, &c, &d);
+    F(store4)(end, d, c, b, a);
+    F(store4)(start, b, a, d, c);
+    for (j = 0; j < 4 * LANES; ++j) {
+        expect_float("store4", LANES, j, end[j], (float)((j ^ 3) + 1));
+        expect_float("store4", LANES, j, start[j], (float)((j ^ 1) + 1));
+    }
+    release_guarded();
+}
 
 static void CHECKS(memory)(void)
 {
@@ -316,6 +341,46 @@ static void CHECKS(arithmetic)(void)
 #define PAIR(i, k) (2 * (i) + (k))
 #endif
 
+/* The place of pair i of the first of two vectors of pairs. */
+#define TURN(i) (LANES > 4 ? 8 * ((i) / 4) + (i) % 4 : (i))
+
+static void CHECKS(pairs)(void)
+{
+    int16_t first[2 * LANES], second[2 * LANES], w[2 * LANES] CANNERY_ALIGN(64);
+    int32_t places[2][LANES];
+    const int next = LANES > 4 ? 4 : LANES;
+    PT a, b;
+    IT sum_a, sum_b;
+    int j, n;
+    for (j = 0; j < 2 * LANES; ++j) {
+        first[j] = (int16_t)(1000 * j - 9000);
+        second[j] = (int16_t)(j % 2 ? -32768 : 77 * j);
+        w[j] = (int16_t)(j % 3 ? 32767 : 5 - 31 * j);
+    }
+    EXPECT_INT(pair, I(dot)(P(pair)(first, second), P(load)(w), I(set1)(9)),
+               9 + first[i] * w[PAIR(i, 0)] + second[i] * w[PAIR(i, 1)]);
+    for (n = 0; n <= LANES; ++n) {
+        const int16_t *p = first + 2 * LANES - n, *q = second + 2 * LANES - n;
+        EXPECT_INT(pair_n, I(dot)(P(pair_n)(p, q, n), P(load)(w), I(zero)()),
+                   i < n ? p[i] * w[PAIR(i, 0)] + q[i] * w[PAIR(i, 1)] : 0);
+    }
+    P(pair2)(first, second, &a, &b);
+    sum_a = I(dot)(a, P(load)(w), I(zero)());
+    sum_b = I(dot)(b, P(load)(w), I(zero)());
+    EXPECT_INT(pair2, sum_a, first[TURN(i)] * w[PAIR(i, 0)] + second[TURN(i)] * w[PAIR(i, 1)]);
+    EXPECT_INT(pair2, sum_b,
+               first[TURN(i) + next] * w[PAIR(i, 0)] + second[TURN(i) + next] * w[PAIR(i, 1)]);
+    for (j = 0; j < LANES; ++j) {
+        places[0][j] = TURN(j);
+        places[1][j] = TURN(j) + next;
+    }
+    sum_a = I(load)(places[0]);
+    sum_b = I(load)(places[1]);
+    I(unturn)(&sum_a, &sum_b);
+    EXPECT_INT(unturn, sum_a, i);
+    EXPECT_INT(unturn, sum_b, i + LANES);
+}
+
 static void CHECKS(products)(void)
 {
     int16_t w[2 * LANES] CANNERY_ALIGN(64), words[LANES + 1];
@@ -396,8 +461,10 @@ static void CHECKS(products)(void)
 
 static void CHECKS(all)(void)
 {
+    CHECKS(pairs)();
     CHECKS(products)();
     CHECKS(memory)();
+    CHECKS(fours)();
     CHECKS(strided)();
     CHECKS(bytes)();
     CHECKS(integers)();
@@ -410,8 +477,10 @@ static void CHECKS(all)(void)
 #undef P
 #undef Q
 #undef PAIR
+#undef TURN
 #undef FT
 #undef IT
+#undef PT
 #undef CHECKS
 #undef EXPECT
 #undef EXPECT_INT

@@ -20,7 +20,7 @@ from cannery.target.toolchain import find_toolchain
 from cannery.tune.trial import random_inputs
 from frontends.keras_files import chain, image, write_h5
 from needs import need_runner
-from quantization.test_quantize import F, H, T, dense, lstm
+from quantization.networks import F, H, T, dense, lstm
 
 
 @pytest.mark.parametrize("isa", ["generic", "avx2", "neon32"])

@@ -49,6 +49,7 @@ def command(
 ) -> None:  # fmt: skip
     """Turn MODEL into C files in DIR. Only files that change are written."""
     from cannery.pipeline import compile_model
+    from cannery.tune.bounds import bound_notes
     from cannery.tune.provenance import provenance_notes
 
     options = make_options(model, raw)
@@ -84,7 +85,11 @@ def command(
     elif compiled.source.graph.integer_layers:
         layers = compiled.source.graph.integer_layers
         note(f"{len(layers)} layers compute with the integers of the model: {', '.join(layers)}")
-    for text in provenance_notes(options):
+    dtypes = [port.type.dtype for port in compiled.source.outputs]
+    for text in [
+        *provenance_notes(options),
+        *bound_notes(options, dtypes, compiled.source.max_error),
+    ]:
         remark(text)
     if as_json:
         names = {path.relative_to(folder).as_posix() for path in changed}

@@ -37,6 +37,7 @@ from cannery.frontends.onnx_model import (
 from cannery.frontends.onnx_ops.base import Scope, find_operator
 from cannery.frontends.onnx_ops.state import State
 from cannery.frontends.onnx_ops.values import Computed, Constant, Value, channels_last, identity
+from cannery.frontends.onnx_sizes import Sizes, require_batches
 from cannery.frontends.options import ImportOptions
 from cannery.frontends.unsupported import Problem, UnsupportedLayersError
 from cannery.ir.graph import Array, Graph, GraphBuilder
@@ -50,6 +51,9 @@ _INPUT_DTYPES = {
     "uint16": DType.UINT16, "uint32": DType.UINT32, "uint64": DType.UINT64, "int32": DType.INT32,
     "int64": DType.INT64, "bool": DType.BOOL,
 }  # fmt: skip
+
+#: Operators that walk along sequences.
+_RECURRENT = frozenset({"LSTM", "GRU", "RNN", "Loop", "Scan"})
 
 #: Operators that see channels in axis 1, of their first input.
 _CHANNELS_FIRST = frozenset(
@@ -76,7 +80,20 @@ def build_graph(model: OnnxModel, options: ImportOptions) -> Graph:
     _check_opset(model)
     outputs = _outputs(model, options)
     nodes = _needed(model.nodes, outputs)
-    return _Importer(model, nodes, outputs, options).run()
+
+    def build(options: ImportOptions) -> Graph:
+        return _Importer(model, nodes, outputs, options).run()
+
+    graph = build(options)
+    if not options.streaming and _has_time(model, nodes):
+        require_batches(model.inputs, options, build)
+    return graph
+
+
+def _has_time(model: OnnxModel, nodes: Sequence[OnnxNode]) -> bool:
+    """Whether there may be sequences that are walked step by step."""
+    inner = [n for function in model.functions.values() for n in function.nodes]
+    return any(n.kind in _RECURRENT for n in (*nodes, *inner))
 
 
 def _check_opset(model: OnnxModel) -> None:
@@ -354,52 +371,3 @@ class _Importer:
 def _is_shape_op(node: OnnxNode) -> bool:
     """Whether an operator may be folded without being supported otherwise."""
     return node.domain in STANDARD and node.kind in foldable()
-
-
-class Sizes:
-    """Sizes of the dimensions that a model leaves open."""
-
-    def __init__(self, inputs: Sequence[OnnxInput], options: ImportOptions) -> None:
-        self._options = options
-        self._batches: set[str] = set()
-        known = set()
-        for given in inputs:
-            dims = given.dims or ()
-            known |= {self._key(given, k) for k, d in enumerate(dims) if not isinstance(d, int)}
-            if dims and isinstance(dims[0], str):
-                self._batches.add(dims[0])
-        for name in options.dims:
-            if name not in known:
-                listed = ", ".join(sorted(known)) or "none"
-                raise OptionError(f"no open dimension is called {name!r}", cure=f"open: {listed}")
-
-    def _key(self, given: OnnxInput, axis: int) -> str:
-        """What a dimension is called on the command line."""
-        assert given.dims is not None
-        d = given.dims[axis]
-        return d if isinstance(d, str) else f"{given.name}.{axis}"
-
-    def shape(self, given: OnnxInput) -> tuple[int, ...]:
-        """The shape of an input. Raises UnsupportedError for what stays open."""
-        where = f"input {given.name!r}"
-        if given.dims is None:
-            raise UnsupportedError("it has no shape", where=where, cure="export the model with one")
-        return tuple(self._size(given, axis, where) for axis in range(len(given.dims)))
-
-    def _size(self, given: OnnxInput, axis: int, where: str) -> int:
-        assert given.dims is not None
-        d = given.dims[axis]
-        if isinstance(d, int):
-            if axis == 0 and len(given.dims) > 1 and self._options.batch not in (1, d):
-                cure = "export the model with an open batch"
-                raise OptionError(f"the batch of {where} is fixed at {d}", cure=cure)
-            return d
-        key = self._key(given, axis)
-        if key in self._options.dims:
-            return self._options.dims[key]
-        if axis == 0 or key in self._batches:
-            return self._options.batch
-        left = [self._key(given, k) for k, d in enumerate(given.dims) if not isinstance(d, int)]
-        left = [k for k in dict.fromkeys(left[left.index(key) :]) if k not in self._options.dims]
-        cure = "fix it to n by " + " ".join(f"--dim {k}=n" for k in left)
-        raise UnsupportedError(f"dimension {axis} is open", where=where, cure=cure)

@@ -18,12 +18,15 @@ def widen(array: RefArray) -> RefArray:
 class Values(dict[str, RefArray]):
     """Values by name, float64 where they are float.
 
-    Constants are widened where they are read: large ones need not be there twice.
+    Constants are widened where they are read: large ones need not be there twice. In a network that
+    was quantised each result is rounded to float32: sums, products, maxima and the like, which
+    are rounded once, are what every processor computes, to the last bit.
     """
 
     def __init__(self, graph: Graph, inputs: Mapping[str, RefArray]) -> None:
         super().__init__({name: widen(inputs[name]) for name in graph.inputs})
         self._constants = graph.constants
+        self._rounds = graph.quantization is not None
 
     def __missing__(self, name: str) -> RefArray:
         return widen(self._constants[name])
@@ -31,7 +34,14 @@ class Values(dict[str, RefArray]):
     def compute(self, node: Node) -> None:
         """Add the outputs of a node, whose inputs are known."""
         results = node.op.reference(*(self[i] if i else None for i in node.inputs))
+        if self._rounds:
+            with np.errstate(over="ignore"):
+                results = tuple(_rounded(array) for array in results)
         self.update(zip(node.outputs, results, strict=True))
+
+
+def _rounded(array: RefArray) -> RefArray:
+    return widen(array.astype(np.float32)) if array.dtype.kind == "f" else array
 
 
 def evaluate_all(graph: Graph, inputs: Mapping[str, RefArray]) -> dict[str, RefArray]:

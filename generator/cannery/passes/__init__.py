@@ -52,9 +52,20 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
 )
 
 
-def run_passes(graph: Graph, dump: Callable[[str, str], None] | None = None) -> Graph:
-    """All passes in order; `dump` is told the name and text of every graph on the way."""
+#: Those that make layers which have no integer form of others that have one.
+FLOATS_ONLY = frozenset({"upsample_into_conv"})
+
+
+def run_passes(
+    graph: Graph, dump: Callable[[str, str], None] | None = None, *, integers: bool = False
+) -> Graph:
+    """All passes in order; `dump` is told the name and text of every graph on the way.
+
+    `integers`: the graph will be quantised.
+    """
     for name, run in PASSES:
+        if integers and name in FLOATS_ONLY:
+            continue
         graph = run(graph)
         verify(graph, after=name)
         if dump:

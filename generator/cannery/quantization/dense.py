@@ -12,8 +12,8 @@ from cannery.ir.tensor import DType
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Clip, LeakyRelu, Relu
 from cannery.ops.matmul.op import MatMul
-from cannery.ops.numeric import F64, f64
-from cannery.ops.quantized.arithmetic import EXACT_SUM, LARGEST_SUM, Activation
+from cannery.ops.numeric import F64, Numeric, f64
+from cannery.ops.quantized.arithmetic import EXACT_SUM, Activation
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.matmul import QuantizedMatMul, QuantizedProduct
 from cannery.ops.quantized.table import make_table
@@ -21,7 +21,7 @@ from cannery.ops.registry import Elementwise, Op
 from cannery.quantization.calibration import Observed
 from cannery.quantization.draft import Draft
 from cannery.quantization.recurrent import gates_of
-from cannery.quantization.steps import Factors, round_weights
+from cannery.quantization.steps import round_weights
 
 #: Terms of the longest sum: longer ones would leave too few bits to each.
 MOST_TERMS = 2**15
@@ -55,16 +55,15 @@ def is_dense(graph: Graph, seen: Observed, dtype: DType, node: Node) -> bool:
 
 
 def _has_kernel(graph: Graph, dtype: DType, node: Node) -> bool:
-    """Whether a convolution is in one group, or has one channel in each and bytes.
+    """Whether a convolution is in one group, or has one channel in each.
 
-    Sums of channels by themselves are exact in float32, which int16 would have to be coarser for:
-    floats are faster there, too.
+    Sums of bytes of a channel by itself are made in float32, and must be exact there.
     """
     assert isinstance(node.op, Conv)
     w = graph.types[node.inputs[1]].shape
     alone = node.op.group == graph.types[node.inputs[0]].shape[-1] == w[-1]
-    exact = prod(w[:2]) * 128 * 128 < EXACT_SUM
-    return node.op.group == 1 or (alone and exact and dtype is DType.INT8)
+    exact = dtype is not DType.INT8 or prod(w[:2]) * 128 * 128 < EXACT_SUM
+    return node.op.group == 1 or (alone and exact)
 
 
 def activation_behind(graph: Graph, node: Node) -> tuple[Node, ...]:
@@ -79,14 +78,14 @@ def activation_behind(graph: Graph, node: Node) -> tuple[Node, ...]:
     return (reader,) if isinstance(op, EXACT) or make_table((op,)) is not None else ()
 
 
-def factors_of(graph: Graph, node: Node) -> Factors:
+def factors_of(graph: Graph, node: Node) -> Numeric:
     """The weights w[K,N] of a dense layer, or of a convolution with K = KH KW IC."""
     w = graph.constants[node.inputs[1]]
     if isinstance(node.op, Conv):
-        return Factors(w.reshape(-1, w.shape[-1]), LARGEST_SUM if node.op.group == 1 else EXACT_SUM)
+        return np.asarray(w.reshape(-1, w.shape[-1]))
     assert isinstance(node.op, MatMul)
     w = w.reshape(w.shape[-2:])
-    return Factors(np.ascontiguousarray(w.T if node.op.transpose_b else w))
+    return np.ascontiguousarray(w.T if node.op.transpose_b else w)
 
 
 def rewrite_dense(draft: Draft, node: Node) -> None:

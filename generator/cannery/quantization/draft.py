@@ -17,7 +17,7 @@ from cannery.ops.quantized.scale import Quantize
 from cannery.ops.registry import Op
 from cannery.quantization.calibration import Observed, Spread
 from cannery.quantization.flow import Flow, on_integers
-from cannery.quantization.steps import Factors, choose_bound
+from cannery.quantization.steps import choose_bound
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Draft:
     seen: Observed
     dtype: DType
     flow: Flow
-    factors: Mapping[str, Factors]
+    factors: Mapping[str, Numeric]
     limits: Mapping[str, int]
     fused: Mapping[str, tuple[Node, ...]]
     rewriter: Rewriter = field(init=False)
@@ -55,7 +55,7 @@ class Draft:
 
     # ---- scales ----
 
-    def products(self, value: str) -> list[Factors]:
+    def products(self, value: str) -> list[Numeric]:
         """The weights that a value is multiplied with."""
         return [self.factors[name] for name in self._readers(value) if name in self.factors]
 

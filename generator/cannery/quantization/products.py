@@ -70,7 +70,8 @@ def made_of(rewriter: Rewriter, product: Product, output: str) -> list[Node]:
     start = product.start - product.zero * matrix.sum(axis=0)
     spread = np.abs(matrix).sum(axis=0) * largest_of(x.dtype)
     largest = spread + np.maximum(np.abs(start), np.abs(product.start))
-    if largest.max() > (EXACT_SUM if _groups(product) > 1 else LARGEST_SUM):
+    in_floats = _groups(product) > 1 and x.dtype is not DType.INT16
+    if largest.max() > (EXACT_SUM if in_floats else LARGEST_SUM):
         return []
     return _nodes(rewriter, product, w, start, output)
 

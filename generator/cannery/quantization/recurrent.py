@@ -17,7 +17,7 @@ from cannery.ops.recurrent.base import HIDDEN, SEQUENCE, Recurrent
 from cannery.ops.recurrent.op import Gru, Lstm, Rnn
 from cannery.quantization.draft import Draft, Integers
 from cannery.quantization.gates import gate_steps, in_steps
-from cannery.quantization.steps import Factors, choose_state_bound, round_weights
+from cannery.quantization.steps import choose_state_bound, round_weights
 
 #: Recurrent layers and their integer forms.
 INTEGER: dict[type[Recurrent], type[QuantizedRecurrent]] = {
@@ -62,7 +62,7 @@ def rewrite_recurrent(draft: Draft, node: Node) -> None:
     if p not in draft.gates:
         factor = draft.constant(f"{node.name}/steps", steps.reshape(-1))
         p = draft.add(Mul(), f"{node.name}/in_steps", [p, factor], new)
-    recurrent = [Factors(f64(w)) for w in graph.constants[r]]
+    recurrent = [f64(w) for w in graph.constants[r]]
     sequence = node.outputs[op.returns.index(SEQUENCE)] if SEQUENCE in op.returns else ""
     rms = draft.spread(node.outputs[0]).rms if op.returns[0] in (SEQUENCE, HIDDEN) else 0.5
     after = draft.products(sequence) if sequence else []

@@ -29,34 +29,26 @@ class Weights:
     steps: F64
 
 
-@dataclass(frozen=True)
-class Factors:
-    """Weights w[K,N], and the largest sum of products over k that their kernels can hold."""
-
-    w: Numeric
-    most: int = LARGEST_SUM
-
-
-def round_weights(factors: Factors, bound: int, dtype: DType) -> Weights:
+def round_weights(w: Numeric, bound: int, dtype: DType) -> Weights:
     """w[K,N] as integers: of each column the finest whose sums stay below the largest.
 
     Rounding may add half a unit for each k, which counts. Proven by the integers themselves.
     """
-    w, exact = factors.w, f64(factors.w)
+    exact = f64(w)
     sums = np.abs(exact).sum(axis=0)
-    most = factors.most // bound - (w.shape[0] + 1) // 2
+    most = LARGEST_SUM // bound - (w.shape[0] + 1) // 2
     if most < 1:
         raise AssertionError(f"{w.shape[0]} products of numbers up to {bound}")
     steps = np.maximum(np.abs(exact).max(axis=0) / np.iinfo(dtype.value).max, sums / most)
     steps[steps == 0.0] = 1.0
     integers = np.rint(exact / steps).astype(dtype.numpy)
-    if largest_sums(integers, bound).max(initial=0) > factors.most:
+    if largest_sums(integers, bound).max(initial=0) > LARGEST_SUM:
         raise AssertionError("sums may become too large")
     return Weights(integers, steps)
 
 
 def choose_bound(
-    factors: Sequence[Factors], spread: Spread, dtype: DType, limit: int = LARGEST_SUM
+    factors: Sequence[Numeric], spread: Spread, dtype: DType, limit: int = LARGEST_SUM
 ) -> int:
     """The largest integer of a value that several products read; at most `limit`.
 
@@ -69,7 +61,7 @@ def choose_bound(
     return _quietest({bound: _noise(factors, spread, bound) for bound in bounds})
 
 
-def choose_state_bound(factors: Sequence[Factors], rms: float, dtype: DType) -> int:
+def choose_state_bound(factors: Sequence[Numeric], rms: float, dtype: DType) -> int:
     """The same for outputs of a recurrent layer, between -1 and 1: a power of two, of int16.
 
     So they become floats, and these integers again, without a loss.
@@ -85,17 +77,16 @@ def _quietest(noise: Mapping[int, float]) -> int:
     return min(noise, key=lambda bound: (noise[bound], bound))
 
 
-def _noise(factors: Sequence[Factors], spread: Spread, bound: int) -> float:
+def _noise(factors: Sequence[Numeric], spread: Spread, bound: int) -> float:
     """The sum over all outputs of what rounding of values and of weights adds, relative to each.
 
     Both are taken as uniform within half a step; twelve times the variance is counted.
     """
     total = 0.0
-    for each in factors:
-        w = each.w
-        if each.most // bound <= w.shape[0]:
+    for w in factors:
+        if LARGEST_SUM // bound <= w.shape[0]:
             return float("inf")
-        rounded = round_weights(each, bound, DType.INT16)
+        rounded = round_weights(w, bound, DType.INT16)
         energy = np.square(f64(w)).sum(axis=0)
         of_values = (spread.largest / bound) ** 2 * energy
         of_weights = np.square(rounded.steps) * w.shape[0] * spread.rms**2

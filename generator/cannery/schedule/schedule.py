@@ -157,7 +157,8 @@ class Schedule(ABC):
     #: Inputs (by index) that may share memory with the output.
     in_place: ClassVar[tuple[int, ...]] = ()
     #: Whether a band knows its place by its pointers alone: rows y0+r to y1+r are what rows y0 to
-    #: y1 are with the pointers moved by r output rows. So it can work on line buffers, in chains.
+    #: y1 are with the pointers moved by r output rows, a multiple of `Kernel.band`. So it can work
+    #: on line buffers, in chains.
     movable: ClassVar[bool] = False
     #: Whether its kernels prefetch what `Job.ahead` says.
     fetches: ClassVar[bool] = False
@@ -212,6 +213,23 @@ class Schedule(ABC):
 
 def _text(value: int | str | bool) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+@dataclass(frozen=True)
+class FixedSchedule(Schedule):
+    """A schedule without tunables, that asks the same of the layouts of all its values."""
+
+    #: What it asks of the layout of each input and output.
+    want: ClassVar[Want] = Want()
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        return [{}]
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (self.want,) * len(step.inputs)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (self.want,) * len(step.outputs)
 
 
 @dataclass(frozen=True)

@@ -29,16 +29,21 @@ def code_flags(words: Sequence[str]) -> str:
     return " ".join(dict.fromkeys(wanted))
 
 
-def provenance_notes(options: Options) -> list[str]:
-    """What `provenance_note` says of the records that `options` find, one for each target."""
+def served_records(options: Options) -> list[tuple[Target, Path, Record]]:
+    """The records that `options` find for their targets, and where."""
     several = len(options.isa) > 1
     targets = resolve_targets(options) if several else (resolve_target(options),)
     found = [(target, *find_record(options, target)) for target in targets]
-    notes = [
-        provenance_note(options, target, path, record)
+    return [
+        (target, path, record)
         for target, path, record in found
         if record is not None and (record.isa, record.bits) == (target.isa.name, target.isa.bits)
     ]
+
+
+def provenance_notes(options: Options) -> list[str]:
+    """What `provenance_note` says of the records that `options` find, one for each target."""
+    notes = [provenance_note(options, *found) for found in served_records(options)]
     return [text for text in notes if text]
 
 

@@ -119,6 +119,25 @@ CANNERY_INLINE void f32x4_store2(float *p, f32x4 even, f32x4 odd)
     vst2q_f32(p, pair);
 }
 
+CANNERY_INLINE void f32x4_load4(const float *p, f32x4 *a, f32x4 *b, f32x4 *c, f32x4 *d)
+{
+    const float32x4x4_t four = vld4q_f32(p);
+    *a = four.val[0];
+    *b = four.val[1];
+    *c = four.val[2];
+    *d = four.val[3];
+}
+
+CANNERY_INLINE void f32x4_store4(float *p, f32x4 a, f32x4 b, f32x4 c, f32x4 d)
+{
+    float32x4x4_t four;
+    four.val[0] = a;
+    four.val[1] = b;
+    four.val[2] = c;
+    four.val[3] = d;
+    vst4q_f32(p, four);
+}
+
 CANNERY_INLINE f32x4 f32x4_load_stride(const float *p, ptrdiff_t stride)
 {
     float32x4_t v = vdupq_n_f32(p[0]);
@@ -739,6 +758,31 @@ CANNERY_INLINE p16x4 p16x4_load1(const int16_t *p)
 CANNERY_INLINE p16x4 p16x4_load1_n(const int16_t *p, int n)
 {
     return vcombine_s16(vld1_dup_s16(p), n > 1 ? vld1_dup_s16(p + 1) : vdup_n_s16(0));
+}
+
+CANNERY_INLINE p16x4 p16x4_pair(const int16_t *p, const int16_t *q)
+{
+    return vcombine_s16(vld1_s16(p), vld1_s16(q));
+}
+
+CANNERY_INLINE p16x4 p16x4_pair_n(const int16_t *p, const int16_t *q, int n)
+{
+    int16_t first[4] = {0}, second[4] = {0};
+    memcpy(first, p, (size_t)n * sizeof *p);
+    memcpy(second, q, (size_t)n * sizeof *q);
+    return p16x4_pair(first, second);
+}
+
+CANNERY_INLINE void p16x4_pair2(const int16_t *p, const int16_t *q, p16x4 *a, p16x4 *b)
+{
+    *a = p16x4_pair(p, q);
+    *b = p16x4_pair(p + 4, q + 4);
+}
+
+CANNERY_INLINE void i32x4_unturn(i32x4 *a, i32x4 *b)
+{
+    (void)a;
+    (void)b;
 }
 
 CANNERY_INLINE i32x4 i32x4_dot(p16x4 a, p16x4 b, i32x4 acc)

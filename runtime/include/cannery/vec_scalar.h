@@ -28,6 +28,8 @@
  *   T_load1(p)              v[i] = p[0]
  *   T_load2(p, &e, &o)      e[i] = p[2i], o[i] = p[2i+1]        (2L floats)
  *   T_store2(p, e, o)       p[2i] = e[i], p[2i+1] = o[i]        (2L floats)
+ *   T_load4(p, &a, &b, &c, &d)   a[i] = p[4i], b[i] = p[4i+1] ...  (4L floats)
+ *   T_store4(p, a, b, c, d)      p[4i] = a[i], p[4i+1] = b[i] ...  (4L floats)
  *   T_load_stride(p, s)     v[i] = p[i*s]; s in floats, any sign
  *   T_store_stride(p, s, v) p[i*s] = v[i], in order of i
  *   T_lookup(table, I k)    v[i] = table[k[i]]
@@ -82,6 +84,11 @@
  *   P_load1(p)              every pair = p[0], p[1]
  *   P_load1_n(p, n)         the same of the first n numbers, 0 for the others
  *   I_dot(P a, P b, I acc)  acc[i] + the product of pairs i; must not leave int32
+ *   P_pair(p, q), P_pair_n(p, q, n)   pair i = p[i], q[i]; of the first n, 0, 0 for the others
+ *   P_pair2(p, q, &a, &b)   the 2L pairs p[k], q[k] in two vectors, four at a time by turns where L
+ *                           is over four: pair i of a is that of k = 8 (i / 4) + i % 4, and of b
+ *                           that of four more. See `turns` of quantized/depthwise_pairs.py
+ *   I_unturn(&a, &b)        lanes in that order become the first L of 2L and the others
  * Products of int8, Q = q8xL (L times four int8, from -127 to 127)
  *   Q_load(p)               4L numbers; p as for P
  *   Q_load1(p), Q_load1_n(p, n)   all fours = p[0] .. p[3]; n of them, 0 for the others
@@ -243,6 +250,22 @@ CANNERY_INLINE void f32x1_store2(float *p, f32x1 even, f32x1 odd)
 {
     p[0] = even;
     p[1] = odd;
+}
+
+CANNERY_INLINE void f32x1_load4(const float *p, f32x1 *a, f32x1 *b, f32x1 *c, f32x1 *d)
+{
+    *a = p[0];
+    *b = p[1];
+    *c = p[2];
+    *d = p[3];
+}
+
+CANNERY_INLINE void f32x1_store4(float *p, f32x1 a, f32x1 b, f32x1 c, f32x1 d)
+{
+    p[0] = a;
+    p[1] = b;
+    p[2] = c;
+    p[3] = d;
 }
 
 CANNERY_INLINE void f32x1_unzip(f32x1 a, f32x1 b, f32x1 *even, f32x1 *odd)
@@ -721,6 +744,30 @@ CANNERY_INLINE p16x1 p16x1_load1_n(const int16_t *p, int n)
 {
     const p16x1 pair = {p[0], n > 1 ? p[1] : (int16_t)0};
     return pair;
+}
+
+CANNERY_INLINE p16x1 p16x1_pair(const int16_t *p, const int16_t *q)
+{
+    const p16x1 pair = {p[0], q[0]};
+    return pair;
+}
+
+CANNERY_INLINE p16x1 p16x1_pair_n(const int16_t *p, const int16_t *q, int n)
+{
+    const p16x1 none = {0, 0};
+    return n > 0 ? p16x1_pair(p, q) : none;
+}
+
+CANNERY_INLINE void p16x1_pair2(const int16_t *p, const int16_t *q, p16x1 *a, p16x1 *b)
+{
+    *a = p16x1_pair(p, q);
+    *b = p16x1_pair(p + 1, q + 1);
+}
+
+CANNERY_INLINE void i32x1_unturn(i32x1 *a, i32x1 *b)
+{
+    (void)a;
+    (void)b;
 }
 
 CANNERY_INLINE i32x1 i32x1_dot(p16x1 a, p16x1 b, i32x1 acc)

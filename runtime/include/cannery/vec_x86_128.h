@@ -523,6 +523,24 @@ CANNERY_INLINE void f32x4_transpose4(f32x4 *a, f32x4 *b, f32x4 *c, f32x4 *d)
     *d = _mm_movehl_ps(cd_hi, ab_hi);
 }
 
+CANNERY_INLINE void f32x4_load4(const float *p, f32x4 *a, f32x4 *b, f32x4 *c, f32x4 *d)
+{
+    *a = _mm_loadu_ps(p);
+    *b = _mm_loadu_ps(p + 4);
+    *c = _mm_loadu_ps(p + 8);
+    *d = _mm_loadu_ps(p + 12);
+    f32x4_transpose4(a, b, c, d);
+}
+
+CANNERY_INLINE void f32x4_store4(float *p, f32x4 a, f32x4 b, f32x4 c, f32x4 d)
+{
+    f32x4_transpose4(&a, &b, &c, &d);
+    _mm_storeu_ps(p, a);
+    _mm_storeu_ps(p + 4, b);
+    _mm_storeu_ps(p + 8, c);
+    _mm_storeu_ps(p + 12, d);
+}
+
 /* ---- bytes ------------------------------------------------------------- */
 
 CANNERY_INLINE f32x4 f32x4_load_u8(const uint8_t *p)
@@ -699,6 +717,33 @@ CANNERY_INLINE p16x4 p16x4_load1(const int16_t *p)
 CANNERY_INLINE p16x4 p16x4_load1_n(const int16_t *p, int n)
 {
     return n > 1 ? p16x4_load1(p) : _mm_set1_epi32((uint16_t)p[0]);
+}
+
+CANNERY_INLINE p16x4 p16x4_pair(const int16_t *p, const int16_t *q)
+{
+    return _mm_unpacklo_epi16(_mm_loadl_epi64((const __m128i *)(const void *)p),
+                              _mm_loadl_epi64((const __m128i *)(const void *)q));
+}
+
+CANNERY_INLINE p16x4 p16x4_pair_n(const int16_t *p, const int16_t *q, int n)
+{
+    int16_t first[4] = {0}, second[4] = {0};
+    memcpy(first, p, (size_t)n * sizeof *p);
+    memcpy(second, q, (size_t)n * sizeof *q);
+    return p16x4_pair(first, second);
+}
+
+CANNERY_INLINE void p16x4_pair2(const int16_t *p, const int16_t *q, p16x4 *a, p16x4 *b)
+{
+    const __m128i first = s16x8_load(p), second = s16x8_load(q);
+    *a = _mm_unpacklo_epi16(first, second);
+    *b = _mm_unpackhi_epi16(first, second);
+}
+
+CANNERY_INLINE void i32x4_unturn(i32x4 *a, i32x4 *b)
+{
+    (void)a;
+    (void)b;
 }
 
 CANNERY_INLINE i32x4 i32x4_dot(p16x4 a, p16x4 b, i32x4 acc)

@@ -136,6 +136,41 @@ CANNERY_INLINE void f32x8_store2(float *p, f32x8 even, f32x8 odd)
     _mm256_storeu_ps(p + 8, _mm256_permute2f128_ps(lo, hi, 0x31));
 }
 
+/* Rows become columns within each half. */
+CANNERY_INLINE void f32x8_transpose_halves(f32x8 *a, f32x8 *b, f32x8 *c, f32x8 *d)
+{
+    const __m256 ab_lo = _mm256_unpacklo_ps(*a, *b);
+    const __m256 ab_hi = _mm256_unpackhi_ps(*a, *b);
+    const __m256 cd_lo = _mm256_unpacklo_ps(*c, *d);
+    const __m256 cd_hi = _mm256_unpackhi_ps(*c, *d);
+    *a = _mm256_shuffle_ps(ab_lo, cd_lo, 0x44);
+    *b = _mm256_shuffle_ps(ab_lo, cd_lo, 0xee);
+    *c = _mm256_shuffle_ps(ab_hi, cd_hi, 0x44);
+    *d = _mm256_shuffle_ps(ab_hi, cd_hi, 0xee);
+}
+
+CANNERY_INLINE void f32x8_load4(const float *p, f32x8 *a, f32x8 *b, f32x8 *c, f32x8 *d)
+{
+    *a = f32x8_join(_mm_loadu_ps(p), _mm_loadu_ps(p + 16));
+    *b = f32x8_join(_mm_loadu_ps(p + 4), _mm_loadu_ps(p + 20));
+    *c = f32x8_join(_mm_loadu_ps(p + 8), _mm_loadu_ps(p + 24));
+    *d = f32x8_join(_mm_loadu_ps(p + 12), _mm_loadu_ps(p + 28));
+    f32x8_transpose_halves(a, b, c, d);
+}
+
+CANNERY_INLINE void f32x8_store4(float *p, f32x8 a, f32x8 b, f32x8 c, f32x8 d)
+{
+    f32x8_transpose_halves(&a, &b, &c, &d);
+    _mm_storeu_ps(p, f32x8_lo(a));
+    _mm_storeu_ps(p + 4, f32x8_lo(b));
+    _mm_storeu_ps(p + 8, f32x8_lo(c));
+    _mm_storeu_ps(p + 12, f32x8_lo(d));
+    _mm_storeu_ps(p + 16, f32x8_hi(a));
+    _mm_storeu_ps(p + 20, f32x8_hi(b));
+    _mm_storeu_ps(p + 24, f32x8_hi(c));
+    _mm_storeu_ps(p + 28, f32x8_hi(d));
+}
+
 CANNERY_INLINE f32x8 f32x8_load_stride(const float *p, ptrdiff_t stride)
 {
     return f32x8_join(f32x4_load_stride(p, stride), f32x4_load_stride(p + 4 * stride, stride));
@@ -587,6 +622,36 @@ CANNERY_INLINE p16x8 p16x8_load1(const int16_t *p)
 CANNERY_INLINE p16x8 p16x8_load1_n(const int16_t *p, int n)
 {
     return n > 1 ? p16x8_load1(p) : _mm256_set1_epi32((uint16_t)p[0]);
+}
+
+CANNERY_INLINE p16x8 p16x8_pair(const int16_t *p, const int16_t *q)
+{
+    const __m256i first = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+    const __m256i second = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)q));
+    return _mm256_or_si256(first, _mm256_slli_epi32(second, 16));
+}
+
+CANNERY_INLINE p16x8 p16x8_pair_n(const int16_t *p, const int16_t *q, int n)
+{
+    int16_t first[8] = {0}, second[8] = {0};
+    memcpy(first, p, (size_t)n * sizeof *p);
+    memcpy(second, q, (size_t)n * sizeof *q);
+    return p16x8_pair(first, second);
+}
+
+CANNERY_INLINE void p16x8_pair2(const int16_t *p, const int16_t *q, p16x8 *a, p16x8 *b)
+{
+    const __m256i first = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    const __m256i second = _mm256_loadu_si256((const __m256i *)(const void *)q);
+    *a = _mm256_unpacklo_epi16(first, second);
+    *b = _mm256_unpackhi_epi16(first, second);
+}
+
+CANNERY_INLINE void i32x8_unturn(i32x8 *a, i32x8 *b)
+{
+    const __m256i lo = _mm256_permute2x128_si256(*a, *b, 0x20);
+    *b = _mm256_permute2x128_si256(*a, *b, 0x31);
+    *a = lo;
 }
 
 CANNERY_INLINE i32x8 i32x8_dot(p16x8 a, p16x8 b, i32x8 acc)

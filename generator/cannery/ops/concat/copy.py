@@ -6,7 +6,6 @@ parts that are no activations. Dense memory is rows of  sizes along the axis and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -22,10 +21,10 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import (
     ConstArray,
     Estimate,
+    FixedSchedule,
     Job,
     Kernel,
     Params,
-    Schedule,
     schedule,
 )
 from cannery.target.isa import Isa
@@ -42,23 +41,15 @@ class Part:
 
 @schedule
 @dataclass(frozen=True)
-class ConcatCopy(Schedule):
+class ConcatCopy(FixedSchedule):
     """See the module's text."""
 
     id = "concat.copy"
+    want = Want(dense=True)
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         plain = isinstance(step.anchor.op, Concat) and len(step.nodes) == 1
         return "" if plain else "not a mere concatenation"
-
-    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        return [{}]
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return tuple(Want(dense=True) for _ in step.inputs)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want(dense=True),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         return Estimate(30.0 + graph.types[step.output].bytes / 8.0)

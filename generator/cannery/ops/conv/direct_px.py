@@ -24,13 +24,13 @@ from cannery.layouts import Layout, Want, planar
 from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
 from cannery.ops.conv.panels import (
     Panels,
-    balanced,
     bias_array,
     broadcasts,
     periodic_mask,
     update_cycles,
 )  # fmt: skip
 from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared.axes import even_size
 from cannery.ops.shared.cover import Span, spans, tile_counts
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec
@@ -84,7 +84,7 @@ class ConvDirectPx(Schedule):
         shape = sizes(graph, step)
         tiles = TILES.get(isa.registers, TILES[16])
         found: list[Params] = [
-            {"lanes": lanes, "p": p, "rows": rows, "c": balanced(shape.oc, c), "unroll": unroll,
+            {"lanes": lanes, "p": p, "rows": rows, "c": even_size(shape.oc, c), "unroll": unroll,
              "broadcast": broadcast, "opaque": opaque}
             for number, lanes in enumerate(_widths(shape, isa))
             for vectors, c in tiles[: NARROW_TILES if number else None]

@@ -23,7 +23,7 @@ from cannery.layouts import Layout, Want
 from cannery.ops.conv.geometry import ConvShape, conv_shape, sizes
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import gemm
-from cannery.ops.shared.axes import balanced
+from cannery.ops.shared.axes import balanced, even_size
 from cannery.ops.shared.fetch import Fetch
 from cannery.ops.shared.function import describe, parameter_names, residual_pointer, signature
 from cannery.ops.shared.gemm import Block, Gemm
@@ -123,7 +123,7 @@ class ConvGemm(Schedule):
         shape = sizes(job.graph, job.step)
         x, y = job.inputs[0], job.output
         blocks = _blocks(shape, job.params, job.isa)
-        mr = _even(shape.oh * shape.ow, int(job.params["mr"]))
+        mr = even_size(shape.oh * shape.ow, int(job.params["mr"]))
         busy = tile_registers(mr, [block.vecs for block in blocks])
         ep = epilogues.build(job, job.step.anchor.output, busy=busy)
         plain = _plain(shape)
@@ -265,7 +265,7 @@ def _traffic(shape: ConvShape, params: Params, cut: Cut, blocks: Sequence[Block]
     width = sum(b.width * b.count for b in blocks)
     block = 4.0 * cut.k * max(b.width for b in blocks)
     tiles = -(-pixels // int(params["mr"])) * cut.blocks
-    at_once = _pixels(shape, _even(pixels, int(params["mr"])), params, cut)
+    at_once = _pixels(shape, even_size(pixels, int(params["mr"])), params, cut)
     panel = 4.0 * min(pixels, at_once) * cut.k
     rounds = cut.blocks * -(-pixels // at_once)
     groups = sum(b.count for b in blocks)
@@ -300,16 +300,11 @@ def _partial_sums(
     return cycles * cut.blocks
 
 
-def _even(pixels: int, mr: int) -> int:
-    """The size of tiles of at most `mr` that share out pixels evenly."""
-    return -(-pixels // -(-pixels // mr))
-
-
 def _pixels(shape: ConvShape, mr: int, params: Params, cut: Cut) -> int:
     """Pixels of a panel: whole tiles, in even panels, for each of which all weights pass by."""
     tiles = -(-shape.oh * shape.ow // mr)
     most = max(1, int(params["panel"]) // (4 * cut.k) // mr)
-    return _even(tiles, most + most // 4) * mr
+    return even_size(tiles, most + most // 4) * mr
 
 
 def _gemm(params: Params, k: int, a_row: int) -> Gemm:

@@ -84,11 +84,6 @@ def broadcasts(isa: Isa, lanes: int) -> list[str]:
     return ["splat", "load1"] if lanes == 4 and not isa.has("fma") else ["load1"]
 
 
-def balanced(channels: int, c: int) -> int:
-    """The size of about equal groups of at most `c` channels."""
-    return -(-channels // -(-channels // c))
-
-
 def bias_array(symbol: str, values: NDArray[np.float32] | None, channels: int) -> ConstArray:
     """`<symbol>_b`: the bias per channel, zeros if there is none."""
     bias = np.zeros(channels, np.float32) if values is None else values

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -45,6 +44,7 @@ from cannery.ops.conv.winograd_planar import GROUPS, emulate
 from cannery.ops.conv.winograd_tiles import KEPT, TileCode, transform_cycles
 from cannery.ops.registry import RefArray
 from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared.axes import even_size
 from cannery.ops.shared.cover import Span
 from cannery.ops.shared.fetch import Fetch
 from cannery.ops.shared.function import describe, signature
@@ -138,7 +138,7 @@ class WinogradOc(Schedule):
         found: list[Params] = []
         for lanes in vector_widths(min(shape.oc, shape.ic), isa):
             vectors = len(split_lanes(shape.oc, isa, lanes))
-            tiles = [(_even(total, mr), min(nr, vectors)) for mr, nr in register_tiles(isa)]
+            tiles = [(even_size(total, mr), min(nr, vectors)) for mr, nr in register_tiles(isa)]
             found += [
                 {"lanes": lanes, "mr": mr, "nr": nr, "batch": batch, "group": group,
                  "unroll": 0 if shape.ic * mr * nr <= MAX_UNROLLED else 4, "broadcast": broadcast,
@@ -154,8 +154,8 @@ class WinogradOc(Schedule):
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         shape = sizes(graph, step)
         rows, columns = self._tile(shape).rows, self._tile(shape).columns
-        bottom = _even_up(shape.oh, rows.m) + shape.kh - 1 - shape.top - shape.ih
-        right = _even_up(shape.ow, columns.m) + shape.kw - 1 - shape.left - shape.iw
+        bottom = _round_up(shape.oh, rows.m) + shape.kh - 1 - shape.top - shape.ih
+        right = _round_up(shape.ow, columns.m) + shape.kw - 1 - shape.left - shape.iw
         halo = Halo(shape.top, max(bottom, 0), shape.left, max(right, 0))
         return (Want("nhwc", halo), *(Want("nhwc") for _ in step.inputs[1:]))
 
@@ -317,7 +317,7 @@ class WinogradOc(Schedule):
         panel = 4 * shape.ic * block.width
         unroll, tiles = int(job.params["unroll"]), batch // int(job.params["mr"])
         passes = shape.ic // unroll if unroll else 1
-        size = _even_up(panel, LINE * tiles * passes)  # as many lines with each pass
+        size = _round_up(panel, LINE * tiles * passes)  # as many lines with each pass
         return Fetch.spread("we", panel, size, tiles, passes)
 
     def _into(self, job: Job, vectors: Sequence[Vec], pitch: int) -> list[Into]:
@@ -405,18 +405,12 @@ def _batches(shape: ConvShape, tile: Tile, mr: int) -> list[int]:
     groups = -(-_count(shape, tile) // mr)
     far = 4 * tile.positions * shape.ic * shape.oc > FAR_BYTES
     limits = (*BATCH_BYTES, *FAR_BATCH_BYTES) if far else BATCH_BYTES
-    return sorted({mr * _even(groups, max(limit // each, 1)) for limit in limits})
+    return sorted({mr * even_size(groups, max(limit // each, 1)) for limit in limits})
 
 
-def _even_up(total: int, step: int) -> int:
+def _round_up(total: int, step: int) -> int:
     """The next multiple of `step`."""
     return -(-total // step) * step
-
-
-@cache
-def _even(total: int, most: int) -> int:
-    """The size of about equal groups of at most `most`."""
-    return -(-total // -(-total // most))
 
 
 def _pitch(floats: int) -> int:

@@ -28,7 +28,6 @@ from cannery.layouts import Layout, Want, image_dims, phase_split
 from cannery.ops.conv.geometry import ConvShape, sizes, why_not_3x3
 from cannery.ops.conv.panels import (
     Panels,
-    balanced,
     bias_array,
     broadcasts,
     periodic_mask,
@@ -38,6 +37,7 @@ from cannery.ops.conv.winograd import F4, Tile, Winograd, stacked_input, stacked
 from cannery.ops.conv.winograd_tiles import KEPT, Masks, TileCode, blocks, transform_cycles
 from cannery.ops.registry import RefArray
 from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared.axes import even_size
 from cannery.ops.shared.cover import Span, spans, tile_counts
 from cannery.ops.shared.function import describe, signature
 from cannery.schedule.cost import CORE, far_cycles, reread_cycles
@@ -137,7 +137,7 @@ class WinogradPlanar(Schedule):
         found: list[Params] = []
         for number, lanes in enumerate(_widths(total, isa)):
             tiles = TILES.get(isa.registers, TILES[16])[: NARROW_TILES if number else None]
-            for p, c in ((p, balanced(shape.oc, c)) for p, c in tiles):
+            for p, c in ((p, even_size(shape.oc, c)) for p, c in tiles):
                 found += [
                     {"lanes": lanes, "tiles": vectors, "p": p, "c": c, "group": group,
                      "unroll": 0 if shape.ic * p * c <= most else 4, "broadcast": broadcast}

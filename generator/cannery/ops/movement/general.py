@@ -32,10 +32,10 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import (
     ConstArray,
     Estimate,
+    FixedSchedule,
     Job,
     Kernel,
     Params,
-    Schedule,
     schedule,
 )
 from cannery.target.isa import Isa
@@ -62,11 +62,12 @@ class Run:
 
 @schedule
 @dataclass(frozen=True)
-class MovementGeneral(Schedule):
+class MovementGeneral(FixedSchedule):
     """See the module's text."""
 
     id = "movement.general"
     version = 3
+    want = Want(dense=True)
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         node = step.anchor
@@ -81,12 +82,6 @@ class MovementGeneral(Schedule):
         if any(not isinstance(n.op, Elementwise) for n in step.epilogue):
             return "epilogue not elementwise"
         return ""
-
-    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        return [{}]
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return tuple(Want(dense=True) for _ in step.inputs)
 
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         n = image_dims(graph.types[step.output])[0]

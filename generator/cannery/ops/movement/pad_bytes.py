@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cannery.emit.environment import offset
@@ -13,7 +12,7 @@ from cannery.ops.movement.op import Pad
 from cannery.ops.quantized.arithmetic import STORED
 from cannery.ops.shared.function import describe, signature
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.schedule.schedule import Estimate, FixedSchedule, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
 
 #: Bytes per cycle, and cycles of each call.
@@ -22,10 +21,11 @@ SPEED, CALL = 16.0, 15.0
 
 @schedule
 @dataclass(frozen=True)
-class MovementPadBytes(Schedule):
+class MovementPadBytes(FixedSchedule):
     """See the module's text."""
 
     id = "movement.pad_bytes"
+    want = Want(dense=True)
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         op = step.anchor.op
@@ -38,15 +38,6 @@ class MovementPadBytes(Schedule):
         outer = (op.pads[0], op.pads[3])
         inside = outer == ((0, 0), (0, 0)) and op.mode == "constant" and type_.elements
         return "" if inside else "not around an image, with a constant"
-
-    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        return [{}]
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want(dense=True),)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want(dense=True),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         type_ = graph.types[step.output]

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cannery.ir.graph import Graph
 from cannery.layouts import Want
 from cannery.ops.movement.op import Reshape
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.schedule.schedule import Estimate, FixedSchedule, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
 
 
 @schedule
 @dataclass(frozen=True)
-class MovementReshape(Schedule):
+class MovementReshape(FixedSchedule):
     """See the module's text."""
 
     id = "movement.reshape"
+    want = Want(dense=True)
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         plain = isinstance(step.anchor.op, Reshape) and len(step.nodes) == 1
         return "" if plain else "not a mere reshape"
-
-    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        return [{}]
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return tuple(Want(dense=True) for _ in step.inputs)
 
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         return (Want(),)

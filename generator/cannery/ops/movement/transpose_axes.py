@@ -6,7 +6,6 @@ one image, see `transpose.py`, whatever the axes mean.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cannery.ir.graph import Graph, Node
@@ -17,16 +16,17 @@ from cannery.ops.movement.transpose import in_blocks
 from cannery.ops.movement.walk import broadcast, loops, movement
 from cannery.ops.shared import epilogue as epilogues
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.schedule.schedule import Estimate, FixedSchedule, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
 
 
 @schedule
 @dataclass(frozen=True)
-class MovementTransposeAxes(Schedule):
+class MovementTransposeAxes(FixedSchedule):
     """See the module's text."""
 
     id = "movement.transpose_axes"
+    want = Want(dense=True)
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if not isinstance(step.anchor.op, Transpose) or len(step.nodes) != 1:
@@ -42,15 +42,6 @@ class MovementTransposeAxes(Schedule):
         if size is None:
             return "more than two runs of axes change places"
         return "" if min(size) >= 2 and max(size) >= 4 else "fewer than 2 rows, or 4 columns"
-
-    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        return [{}]
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want(dense=True),)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want(dense=True),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         return Estimate(0.7 * graph.types[step.output].elements)

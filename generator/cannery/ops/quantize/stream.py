@@ -5,7 +5,7 @@ The bits are those of `linear.py`. Elements go vector by vector, as far as they 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,6 @@ from cannery.emit.environment import offset
 from cannery.emit.literals import c_float
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
-from cannery.layouts import Want
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.quantized.arithmetic import STORED
 from cannery.ops.quantized.groups import Groups
@@ -23,7 +22,7 @@ from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.lanes import Vec, vector_runs
 from cannery.schedule.cost import stream_cycles
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.schedule.schedule import Estimate, FixedSchedule, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
 
 #: Numbers that the words `put_u8`, `put_i8` and `put_s16` take.
@@ -35,7 +34,7 @@ Statements = Callable[[Vec, str], list[str]]
 
 @schedule
 @dataclass(frozen=True)
-class QuantizeBytes(Schedule):
+class QuantizeBytes(FixedSchedule):
     """See the module's text."""
 
     id = "quantize.stream"
@@ -54,15 +53,6 @@ class QuantizeBytes(Schedule):
         single = known and all(types[p].elements == 1 for p in parameters)
         same = types[x].shape == types[step.output].shape
         return "" if single and same else "not one constant scale and zero point"
-
-    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        return [{}]
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         return Estimate(stream_cycles(isa, graph.types[step.output].elements, 1.0, 1.0, 8.0))
@@ -125,10 +115,6 @@ def saturate(v: Vec, name: str, target: str, zero: int, dtype: DType) -> list[st
 
 
 def put(v: Vec, name: str, target: str, zero: int, dtype: DType) -> list[str]:
-    """The same where no number is beyond LARGEST_PUT; int16: nor the sum beyond its range."""
-    if dtype is DType.INT16:
-        store = f"{v.t}_{Groups(dtype).store}" + ("" if v.full else "_n")
-        moved = f"{v.t}_add({v.t}_round({name}), {v.t}_set1({c_float(zero)}))" if zero else name
-        return [f"{store}({target}, {moved}{'' if v.full else f', {v.valid}'});"]
+    """The same where no number is beyond LARGEST_PUT."""
     word, rest = Groups.PUTS[dtype], "" if v.full else f", {v.valid}"
     return [f"{v.t}_{word}{'' if v.full else '_n'}({target}, {name}, {zero}{rest});"]

@@ -6,7 +6,7 @@ any order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -17,7 +17,6 @@ from cannery.emit.environment import offset
 from cannery.emit.literals import c_float
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType, TensorType
-from cannery.layouts import Want
 from cannery.ops.checks import operands, require, require_type
 from cannery.ops.quantize.linear import quantised as saturated
 from cannery.ops.quantize.stream import saturate
@@ -31,7 +30,7 @@ from cannery.ops.shared.window_axis import TapSpan
 from cannery.ops.window import output_sizes, require_no_empty_window, tap_slices
 from cannery.schedule.cost import CORE
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.schedule.schedule import Estimate, FixedSchedule, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
 
 #: Windows with more taps are loops, over so many vectors of channels at once.
@@ -90,7 +89,7 @@ class QuantizedAveragePool(WindowOp):
 
 @schedule
 @dataclass(frozen=True)
-class QuantizedAveragePoolC(Schedule):
+class QuantizedAveragePoolC(FixedSchedule):
     """See the module's text."""
 
     id = "quantized.average_pool"
@@ -99,15 +98,6 @@ class QuantizedAveragePoolC(Schedule):
         alone = len(step.anchors) == 1 and not step.epilogue
         fits = alone and isinstance(step.anchor.op, QuantizedAveragePool)
         return "" if fits else "not a mean of integers alone"
-
-    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        return [{}]
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         op, elements = step.anchor.op, graph.types[step.output].elements

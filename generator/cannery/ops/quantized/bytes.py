@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cannery.emit.literals import c_float
 from cannery.ir.graph import Graph
-from cannery.layouts import Want
 from cannery.ops.quantize.stream import dequantised, saturate, streamed
 from cannery.ops.quantized.elementwise import ByteTable, QuantizedElementwise
 from cannery.ops.quantized.scale import store_bounded
@@ -17,10 +15,10 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import (
     ConstArray,
     Estimate,
+    FixedSchedule,
     Job,
     Kernel,
     Params,
-    Schedule,
     schedule,
 )
 from cannery.target.isa import Isa
@@ -28,7 +26,7 @@ from cannery.target.isa import Isa
 
 @schedule
 @dataclass(frozen=True)
-class QuantizedBytes(Schedule):
+class QuantizedBytes(FixedSchedule):
     """See the module's text."""
 
     id = "quantized.bytes"
@@ -42,15 +40,6 @@ class QuantizedBytes(Schedule):
             x, table = step.anchor.inputs
             return "" if table in graph.constants and x not in graph.constants else "not a table"
         return "a constant" if any(i in graph.constants for i in step.anchor.inputs) else ""
-
-    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        return [{}]
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return tuple(Want("nhwc") for _ in step.inputs)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         elements = graph.types[step.output].elements

@@ -1,4 +1,4 @@
-"""Depthwise convolution of integers: channels in the lanes, sums as whole numbers in float32.
+"""Depthwise convolution of bytes: channels in the lanes, sums as whole numbers in float32.
 
 As no sum leaves 2^24 (the op's makers prove it) each of these products and sums is exact, in any
 order. So integers become floats while they are loaded, and neighbouring pixels share
@@ -16,8 +16,10 @@ from cannery.emit.environment import offset
 from cannery.ir.graph import Graph
 from cannery.layouts import Want
 from cannery.ops.conv.depthwise import window_columns
-from cannery.ops.conv.geometry import ConvShape, shape_of
+from cannery.ops.conv.geometry import ConvShape
+from cannery.ops.quantized.arithmetic import BYTES
 from cannery.ops.quantized.conv import QuantizedConv
+from cannery.ops.quantized.depthwise import pixel_choices, sizes_of, why_not_alone
 from cannery.ops.quantized.finish import Finish, make_finish
 from cannery.ops.quantized.groups import Groups
 from cannery.ops.quantized.matmul_n import FINISH
@@ -31,12 +33,6 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
 
-#: Neighbouring pixels of a tile.
-PIXELS = (1, 2, 4, 6)
-
-#: With more taps tiles are single pixels.
-MAX_TAPS = 49
-
 
 @schedule
 @dataclass(frozen=True)
@@ -46,32 +42,27 @@ class QuantizedDepthwiseC(Schedule):
     id = "quantized.depthwise_c"
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        op = step.anchor.op
-        if len(step.anchors) != 1 or not isinstance(op, QuantizedConv) or step.epilogue:
-            return "not a quantised convolution alone"
-        x, *rest = step.anchor.inputs
-        if not op.depthwise:
-            return "not a depthwise convolution"
-        constant = x not in graph.constants and all(r in graph.constants for r in rest if r)
-        return "" if constant else "the input alone may vary"
+        if reason := why_not_alone(graph, step):
+            return reason
+        return "" if graph.types[step.anchor.inputs[0]].dtype in BYTES else "not bytes"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        s = _sizes(graph, step)
+        s = sizes_of(graph, step)
         found: list[Params] = []
         for lanes in widths(s.oc, isa):
-            for px in PIXELS if s.taps <= MAX_TAPS else PIXELS[:1]:
+            for px in pixel_choices(s):
                 if px < isa.registers // 2:
                     found.append({"lanes": lanes, "px": min(px, s.ow)})
         return list({self.label(params): params for params in found}.values())
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc", _sizes(graph, step).halo),)
+        return (Want("nhwc", sizes_of(graph, step).halo),)
 
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        s = _sizes(graph, step)
+        s = sizes_of(graph, step)
         runs = vector_runs(s.oc, isa, int(params["lanes"]))
         vectors = vector_count([v for v, count in runs for _ in range(count)], isa)
         cycles = code = 0.0
@@ -83,7 +74,7 @@ class QuantizedDepthwiseC(Schedule):
         return Estimate(cycles * vectors * s.oh, code)
 
     def kernel(self, job: Job) -> Kernel:
-        op, s = job.step.anchor.op, _sizes(job.graph, job.step)
+        op, s = job.step.anchor.op, sizes_of(job.graph, job.step)
         assert isinstance(op, QuantizedConv)
         w = job.graph.constants[s.weight].reshape(s.taps, s.oc)
         finish = make_finish(job, op, w, np.zeros(s.oc, np.int64))
@@ -137,9 +128,3 @@ def _tile(job: Job, s: ConvShape, finish: Finish, v: Vec, px: int) -> list[str]:
         stored = finish.lines(v, f"a{m}", "oc", f"yp{offset(m * y.col)}", floats=True)
         lines += ["{", *stored, "}"]
     return lines
-
-
-def _sizes(graph: Graph, step: Step) -> ConvShape:
-    op = step.anchor.op
-    assert isinstance(op, QuantizedConv)
-    return shape_of(graph, step.anchor, op.strides, op.pads, op.dilations)

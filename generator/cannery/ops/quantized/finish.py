@@ -48,6 +48,13 @@ class Finish:
         """The C type of a result."""
         return self.op.result_dtype.c_name
 
+    @property
+    def _is_positive(self) -> bool:
+        """Whether no result is below 0."""
+        last = self.op.activation[-1] if self.op.activation else None
+        above = isinstance(last, Relu) or (isinstance(last, Clip) and last.minimum >= 0.0)
+        return above and (self.gain is None or self.gain > 0.0)
+
     def lines(
         self, v: Vec, acc: str, channel: str, pointer: str, *, floats: bool = False
     ) -> Sequence[str]:
@@ -72,10 +79,10 @@ class Finish:
         if self.op.result_dtype is DType.FLOAT32:
             return [*found, v.store(pointer, "v")]
         if self.op.bound:
+            signed, bound, dtype = not self._is_positive, self.op.bound, self.op.dtype
             return [
-                *found,
-                store_bounded(v, "v", pointer, self.op.bound, self.op.dtype, finite=True),
-            ]
+                *found, store_bounded(v, "v", pointer, bound, dtype, finite=True, signed=signed)
+            ]  # fmt: skip
         write = put if self.small else saturate
         return [*found, *write(v, "v", pointer, self.op.zero or 0, self.op.dtype)]
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import TensorType
-from cannery.layouts import Want
 from cannery.ops.checks import operands, require, require_type
 from cannery.ops.quantized.arithmetic import STORED
 from cannery.ops.quantized.windows import WindowOp, tap_offsets, window_kernel
@@ -17,7 +15,7 @@ from cannery.ops.registry import RefArray, register
 from cannery.ops.shared.window_axis import TapSpan
 from cannery.ops.window import output_sizes, require_no_empty_window, tap_slices
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.schedule.schedule import Estimate, FixedSchedule, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
 
 
@@ -49,7 +47,7 @@ class QuantizedMaxPool(WindowOp):
 
 @schedule
 @dataclass(frozen=True)
-class QuantizedMaxPoolPlain(Schedule):
+class QuantizedMaxPoolPlain(FixedSchedule):
     """Row by row; pixels with the same taps inside the image are one loop."""
 
     id = "quantized.max_pool"
@@ -58,15 +56,6 @@ class QuantizedMaxPoolPlain(Schedule):
         alone = len(step.anchors) == 1 and not step.epilogue
         fits = alone and isinstance(step.anchor.op, QuantizedMaxPool)
         return "" if fits else "not a maximum of integers alone"
-
-    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        return [{}]
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         op = step.anchor.op

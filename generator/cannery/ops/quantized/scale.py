@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cannery.emit.literals import c_float
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType, TensorType
-from cannery.layouts import Want
 from cannery.ops.checks import operands, require, require_float, require_shape, require_type
 from cannery.ops.quantize.stream import put, streamed
 from cannery.ops.quantized.arithmetic import NARROW, QuantizedOp, f32, quantised
@@ -17,7 +15,7 @@ from cannery.ops.registry import RefArray, register
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.cost import stream_cycles
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.schedule.schedule import Estimate, FixedSchedule, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
 
 
@@ -44,21 +42,22 @@ class Quantize(QuantizedOp):
         return (quantised(f32(f32(x) * f32(factor)), self.bound, self.dtype),)
 
 
-def bounded(t: str, name: str, bound: int) -> str:
-    """A C expression of the vector `name` held within +-bound."""
+def bounded(t: str, name: str, bound: int, *, signed: bool = True) -> str:
+    """A C expression of the vector `name` held within +-bound; below 0 only if it is `signed`."""
     low, high = (f"{t}_set1({c_float(s * bound)})" for s in (-1.0, 1.0))
-    return f"{t}_min({t}_max({name}, {low}), {high})"
+    return f"{t}_min({f'{t}_max({name}, {low})' if signed else name}, {high})"
 
 
 def store_bounded(
-    v: Vec, name: str, pointer: str, bound: int, dtype: DType, *, finite: bool = False
-) -> str:
+    v: Vec, name: str, pointer: str, bound: int, dtype: DType, *, finite: bool = False,
+    signed: bool = True,
+) -> str:  # fmt: skip
     """A C statement that stores the vector `name`, rounded and held within +-bound.
 
-    Shorter where it is `finite`: never NaN.
+    Shorter where it is `finite`: never NaN, and where it is not `signed`: never below 0.
     """
     if finite:
-        (stored,) = put(v, bounded(v.t, name, bound), pointer, 0, dtype)
+        (stored,) = put(v, bounded(v.t, name, bound, signed=signed), pointer, 0, dtype)
         return stored
     store = f"{v.t}_{Groups(dtype).store}" + ("" if v.full else "_n")
     valid = "" if v.full else f", {v.valid}"
@@ -67,7 +66,7 @@ def store_bounded(
 
 @schedule
 @dataclass(frozen=True)
-class QuantizeStream(Schedule):
+class QuantizeStream(FixedSchedule):
     """One pass, vector by vector as far as elements lie side by side."""
 
     id = "quantized.quantize"
@@ -79,15 +78,6 @@ class QuantizeStream(Schedule):
         x, factor = step.anchor.inputs
         fits = factor in graph.constants and x not in graph.constants
         return "" if fits else "its factor alone must be constant"
-
-    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        return [{}]
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         return Estimate(stream_cycles(isa, graph.types[step.output].elements, 1.0, 1.0, 8.0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,11 +9,18 @@ import numpy as np
 from cannery.emit.environment import offset
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
-from cannery.layouts import Want
 from cannery.ops.resize.op import Resize
 from cannery.ops.shared.function import describe, signature
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.schedule.schedule import (
+    ConstArray,
+    Estimate,
+    FixedSchedule,
+    Job,
+    Kernel,
+    Params,
+    schedule,
+)
 from cannery.target.isa import Isa
 
 #: Cycles of a pixel's copy, and the bytes that one cycle moves.
@@ -23,7 +29,7 @@ CALL, SPEED = 3.0, 16.0
 
 @schedule
 @dataclass(frozen=True)
-class ResizeCopy(Schedule):
+class ResizeCopy(FixedSchedule):
     """See the module's text."""
 
     id = "resize.copy"
@@ -36,15 +42,6 @@ class ResizeCopy(Schedule):
         if x in graph.constants or graph.types[x].dtype is DType.FLOAT32:
             return "reads a constant, or floats, which vectors move"
         return "" if op.mode == "nearest" and len(op.sizes) == 2 else "not the nearest pixel"
-
-    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        return [{}]
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         type_ = graph.types[step.output]

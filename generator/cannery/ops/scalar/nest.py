@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,30 +15,30 @@ from cannery.ops.scalar.integers import Write, integer_code
 from cannery.ops.scalar.windows import convolution_form
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.schedule.schedule import (
+    ConstArray,
+    Estimate,
+    FixedSchedule,
+    Job,
+    Kernel,
+    Params,
+    schedule,
+)
 from cannery.target.isa import Isa
 
 
 @schedule
 @dataclass(frozen=True)
-class ScalarNest(Schedule):
+class ScalarNest(FixedSchedule):
     """See the module's text."""
 
     id = "scalar.nest"
+    want = Want(dense=True)
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if len(step.anchors) != 1 or step.epilogue:
             return "several nodes"
         return "" if _writer(graph, step.anchor) else "no plain C form"
-
-    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        return [{}]
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return tuple(Want(dense=True) for _ in step.inputs)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want(dense=True),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         work = max(graph.types[step.output].elements, step.macs(graph))

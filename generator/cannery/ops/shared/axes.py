@@ -85,6 +85,11 @@ def nested_pointer(base: str, origin: int, loops: Sequence[Loop], operand: int) 
     return text
 
 
+def even_size(total: int, most: int) -> int:
+    """The size of the largest of as few, about equal groups of `total` items as `most` allows."""
+    return -(-total // -(-total // most))
+
+
 def balanced(total: int, size: int) -> list[tuple[int, int, int]]:
     """`total` items in as few groups as `size` allows, as even as they can be.
 

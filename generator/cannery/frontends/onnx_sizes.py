@@ -1,0 +1,104 @@
+"""Sizes of the dimensions that an ONNX model leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from cannery.errors import CanneryError, OptionError, UnsupportedError
+from cannery.frontends.onnx_model import OnnxInput
+from cannery.frontends.options import ImportOptions
+from cannery.ir.graph import Graph
+from cannery.ops.recurrent.base import Recurrent
+
+#: Two sizes that tell what a dimension is; of 1 there are shortcuts.
+_TRIED = (2, 3)
+
+
+class Sizes:
+    """Sizes of the dimensions that a model leaves open."""
+
+    def __init__(self, inputs: Sequence[OnnxInput], options: ImportOptions) -> None:
+        self._options = options
+        self._batches: set[str] = set()
+        known = set()
+        for given in inputs:
+            dims = given.dims or ()
+            known |= {self._key(given, k) for k, d in enumerate(dims) if not isinstance(d, int)}
+            if dims and isinstance(dims[0], str):
+                self._batches.add(dims[0])
+        for name in options.dims:
+            if name not in known:
+                listed = ", ".join(sorted(known)) or "none"
+                raise OptionError(f"no open dimension is called {name!r}", cure=f"open: {listed}")
+
+    def _key(self, given: OnnxInput, axis: int) -> str:
+        """What a dimension is called on the command line."""
+        assert given.dims is not None
+        d = given.dims[axis]
+        return d if isinstance(d, str) else f"{given.name}.{axis}"
+
+    def shape(self, given: OnnxInput) -> tuple[int, ...]:
+        """The shape of an input. Raises UnsupportedError for what stays open."""
+        where = f"input {given.name!r}"
+        if given.dims is None:
+            raise UnsupportedError("it has no shape", where=where, cure="export the model with one")
+        return tuple(self._size(given, axis, where) for axis in range(len(given.dims)))
+
+    def assumed(self, given: OnnxInput) -> str:
+        """The name of a leading dimension that is taken as the batch; empty if it is given."""
+        if not given.dims or isinstance(given.dims[0], int):
+            return ""
+        key = self._key(given, 0)
+        return "" if key in self._options.dims else key
+
+    def _size(self, given: OnnxInput, axis: int, where: str) -> int:
+        assert given.dims is not None
+        d = given.dims[axis]
+        if isinstance(d, int):
+            if axis == 0 and len(given.dims) > 1 and self._options.batch not in (1, d):
+                cure = "export the model with an open batch"
+                raise OptionError(f"the batch of {where} is fixed at {d}", cure=cure)
+            return d
+        key = self._key(given, axis)
+        if key in self._options.dims:
+            return self._options.dims[key]
+        if axis == 0 or key in self._batches:
+            return self._options.batch
+        left = [self._key(given, k) for k, d in enumerate(given.dims) if not isinstance(d, int)]
+        left = [k for k in dict.fromkeys(left[left.index(key) :]) if k not in self._options.dims]
+        cure = "fix it to n by " + " ".join(f"--dim {k}=n" for k in left)
+        raise UnsupportedError(f"dimension {axis} is open", where=where, cure=cure)
+
+
+def require_batches(
+    inputs: Sequence[OnnxInput], options: ImportOptions, build: Callable[[ImportOptions], Graph]
+) -> None:
+    """Leading dimensions that are open were taken as the batch: they must not be time.
+
+    Found by reading the model with other sizes: the number of steps changes with that of
+    time, or the number of nodes, where loops are unrolled.
+
+    Raises UnsupportedError with the dimension's name.
+    """
+    sizes = Sizes(inputs, options)
+    for given in inputs:
+        key = sizes.assumed(given)
+        if not key:
+            continue
+        try:
+            first, second = (
+                _steps(build(replace(options, dims={**options.dims, key: size}))) for size in _TRIED
+            )
+        except CanneryError:  # not of any size: no sequence
+            continue
+        if first != second:
+            raise UnsupportedError(
+                "dimension 0 is open, and is the time of a recurrent network",
+                where=f"input {given.name!r}", cure=f"fix it to n by --dim {key}=n",
+            )  # fmt: skip
+
+
+def _steps(graph: Graph) -> tuple[int, list[int]]:
+    taken = [graph.types[n.inputs[0]].shape[1] for n in graph.nodes if isinstance(n.op, Recurrent)]
+    return len(graph.nodes), taken

@@ -1,0 +1,171 @@
+"""Depthwise convolution of int16: channels in the lanes, two taps at once, sums in int32.
+
+Instructions that multiply and add pairs of int16 (pmaddwd, vpdpwssd, vmlal) get two rows of the
+window interleaved, channel by channel. Of a last row without a partner neighbouring columns make
+pairs, so that of 3 x 3 taps there are five pairs. Neighbouring pixels share the pairs of numbers;
+where a tap has no partner its weight in the other place is 0.
+
+Two vectors of channels are interleaved at once where so many are left: processors do that in each
+128 bits by itself, which puts the channels out of order until the sums are there (`turns`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannery.emit.environment import render
+from cannery.ir.graph import Graph
+from cannery.ir.tensor import DType
+from cannery.layouts import Want
+from cannery.ops.conv.depthwise import window_columns
+from cannery.ops.conv.geometry import ConvShape
+from cannery.ops.quantized.conv import QuantizedConv
+from cannery.ops.quantized.depthwise import pixel_choices, sizes_of, why_not_alone
+from cannery.ops.quantized.finish import make_finish
+from cannery.ops.quantized.groups import pack_groups
+from cannery.ops.quantized.matmul_n import FINISH
+from cannery.ops.shared import gemm
+from cannery.ops.shared.axes import balanced
+from cannery.ops.shared.function import describe, signature
+from cannery.ops.shared.gemm import Block
+from cannery.ops.shared.tiles import widths
+from cannery.schedule.cost import CORE
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.target.isa import Isa
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two numbers of each channel: the places (row, column) of a tile's window that they have.
+
+    `users` are (output pixel of the tile, pair of weights).
+    """
+
+    first: tuple[int, int]
+    second: tuple[int, int]
+    users: tuple[tuple[int, int], ...]
+
+
+@schedule
+@dataclass(frozen=True)
+class QuantizedDepthwisePairs(Schedule):
+    """See the module's text."""
+
+    id = "quantized.depthwise_pairs"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        if reason := why_not_alone(graph, step):
+            return reason
+        return "" if graph.types[step.anchor.inputs[0]].dtype is DType.INT16 else "not int16"
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        s = sizes_of(graph, step)
+        found: list[Params] = []
+        for lanes in widths(s.oc, isa):
+            for nr in (2, 1) if lanes >= 4 and s.oc >= 2 * lanes else (1,):
+                for px in pixel_choices(s):
+                    if px * nr < isa.registers - 3:
+                        found.append({"lanes": lanes, "nr": nr, "px": min(px, s.ow)})
+        return list({self.label(params): params for params in found}.values())
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want("nhwc", sizes_of(graph, step).halo),)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want("nhwc"),)
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        s = sizes_of(graph, step)
+        fused = isa.family == "x86" and isa.has("dot4_u8s8")
+        cycles = code = 0.0
+        for block in _blocks(s, params, isa):
+            n = len(block.vecs)
+            for px, count, _ in balanced(s.ow, int(params["px"])):
+                pairs = tile_pairs(s, px)
+                taken = len(pairs) * (4.0 if n > 1 and is_double(block) else 4.0 * n)
+                work = n * px * (pair_count(s) * (1.0 if fused else 2.0) + FINISH)
+                loads = n * px * pair_count(s) / min(px, 2) + taken / 2.0
+                one = max((taken / 2.0 + work) / CORE.arithmetic, loads / CORE.loads)
+                cycles += block.count * count * one
+                code += 5.0 * (taken + work)
+        return Estimate(cycles * s.oh, code)
+
+    def kernel(self, job: Job) -> Kernel:
+        op, s = job.step.anchor.op, sizes_of(job.graph, job.step)
+        assert isinstance(op, QuantizedConv)
+        w = job.graph.constants[s.weight].reshape(s.taps, s.oc)
+        finish = make_finish(job, op, w, np.zeros(s.oc, np.int64))
+        blocks = _blocks(s, job.params, job.isa)
+        code = render(
+            "ops/quantized/depthwise_pairs.c.j2",
+            describe=describe(job), signature=signature(job, band=True), symbol=job.symbol, s=s,
+            x=job.inputs[0], y=job.output, finish=finish, blocks=blocks, pairs=tile_pairs,
+            tiles=balanced(s.ow, int(job.params["px"])), count=2 * pair_count(s),
+            is_double=is_double,
+        )  # fmt: skip
+        packed = pack_groups(weight_pairs(s, w), blocks, job.isa, turns(blocks))
+        weights = ConstArray(f"{job.symbol}_w", packed, "weights [block][pair of taps][channel]")
+        return Kernel(code, (weights, *finish.constants), band=1)
+
+
+def _blocks(s: ConvShape, params: Params, isa: Isa) -> tuple[Block, ...]:
+    return gemm.make_blocks(s.oc, isa, int(params["lanes"]), int(params["nr"]), 1)
+
+
+def is_double(block: Block) -> bool:
+    """Whether the channels of a block are interleaved at once."""
+    return len(block.vecs) == 2 and len({(v.lanes, v.valid) for v in block.vecs}) == 1
+
+
+def turns(blocks: Sequence[Block]) -> list[int]:
+    """The channel in each place: those of doubles four at a time by turns, see vec_scalar.h."""
+    found: list[int] = []
+    for block in blocks:
+        order = np.arange(block.valid)
+        if is_double(block):
+            order = order.reshape(-1, 2, 4).swapaxes(0, 1).ravel()
+        for number in range(block.count):
+            found += [int(k) for k in block.channel + number * block.valid + order]
+    return found
+
+
+def pair_count(s: ConvShape) -> int:
+    """Pairs of taps."""
+    return s.kh // 2 * s.kw + s.kh % 2 * -(-s.kw // 2)
+
+
+def weight_pairs(s: ConvShape, w: NDArray[Any]) -> NDArray[Any]:
+    """w[taps,OC] as the two weights of each pair, one after the other: [2 * pairs, OC]."""
+    taps = w.reshape(s.kh, s.kw, -1)
+    both = taps[: s.kh // 2 * 2].reshape(-1, 2, s.kw, w.shape[-1]).swapaxes(1, 2)
+    last = taps[s.kh // 2 * 2 :].reshape(-1, w.shape[-1])
+    alone = np.zeros((len(last) % 2, w.shape[-1]), w.dtype)
+    return np.concatenate([both.reshape(-1, w.shape[-1]), last, alone])
+
+
+def tile_pairs(s: ConvShape, px: int) -> list[Pair]:
+    """The pairs of numbers of a tile of `px` pixels."""
+    found: list[Pair] = []
+    for r in range(0, s.kh - 1, 2):
+        for column in window_columns(s, px):
+            users = tuple((m, r // 2 * s.kw + tap) for m, tap in column.users)
+            found.append(Pair((r, column.at), (r + 1, column.at), users))
+    return found + (_last_row(s, px) if s.kh % 2 else [])
+
+
+def _last_row(s: ConvShape, px: int) -> list[Pair]:
+    """A tap and its neighbour on the right, or twice the same where none has a neighbour there."""
+    found: list[Pair] = []
+    r, before = s.kh - 1, s.kh // 2 * s.kw
+    for column in window_columns(s, px):
+        users = tuple((m, before + tap // 2) for m, tap in column.users if tap % 2 == 0)
+        if users:
+            within = any(tap % 2 == 0 and tap + 1 < s.kw for _, tap in column.users)
+            found.append(Pair((r, column.at), (r, column.at + s.dw * within), users))
+    return found
