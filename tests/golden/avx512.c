@@ -179,7 +179,7 @@ static void tiny_L04_softmax_row(const float *CANNERY_RESTRICT x, float *CANNERY
     f32x4 m0 = v0;
     const f32x4 top = f32x4_set1(f32x4_hmax(m0));
     v0 = f32x4_sub(v0, top);
-    f32x4 p0 = f32x4_exp(f32x4_max(f32x4_set1(-80.0f), v0));
+    f32x4 p0 = f32x4_exp_normal(f32x4_max(f32x4_set1(-80.0f), v0));
     v0 = p0;
     const f32x4 scale = f32x4_set1(1.0f / f32x4_hsum(p0));
     v0 = f32x4_mul(v0, scale);

@@ -239,8 +239,8 @@ static void tiny_L04_softmax_row(const float *CANNERY_RESTRICT x, float *CANNERY
     const f32x1 top = f32x1_set1(f32x1_hmax(m0));
     v0 = f32x1_sub(v0, top);
     v1 = f32x1_sub(v1, top);
-    f32x1 p0 = f32x1_exp(f32x1_max(f32x1_set1(-80.0f), v0));
-    f32x1 p1 = f32x1_exp(f32x1_max(f32x1_set1(-80.0f), v1));
+    f32x1 p0 = f32x1_exp_normal(f32x1_max(f32x1_set1(-80.0f), v0));
+    f32x1 p1 = f32x1_exp_normal(f32x1_max(f32x1_set1(-80.0f), v1));
     v0 = p0;
     v1 = p1;
     p0 = f32x1_add(p0, p1);

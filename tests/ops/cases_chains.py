@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from cannery.ir.graph import Graph
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.conv.op import Conv
+from cannery.ops.conv_transpose.op import ConvTranspose
 from cannery.ops.elementwise import Add, Mul, Relu
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.window import Pads
@@ -68,6 +69,44 @@ def _follow(net: Net, x: str, y: str, words: str) -> str:
 
 for _name, _case in CASES.items():
     add_case(f"chain_separable_{_name}", lambda c=_case: separable_graph(c))
+
+
+@dataclass(frozen=True)
+class Upsampled:
+    """Input shape, outputs; kernel, strides, pads, output padding of the transposed convolution."""
+
+    shape: tuple[int, int, int, int]
+    outputs: int
+    kernel: tuple[int, int] = (4, 4)
+    strides: tuple[int, int] = (2, 2)
+    pads: Pads = SAME3
+    more: tuple[int, int] = (0, 0)
+    middle: str = ""
+    tail: str = ""
+
+
+UPSAMPLED = {
+    "twice": Upsampled((1, 5, 7, 18), 8),
+    "odd_rows": Upsampled((2, 4, 5, 9), 5, (3, 4), pads=((1, 1), (1, 1)), middle="relu add"),
+    "three_times": Upsampled((1, 3, 6, 8), 17, (5, 3), (3, 2), NONE, (1, 0), tail="add relu"),
+    "one_row": Upsampled((1, 1, 6, 5), 6, (2, 4), pads=((1, 0), (1, 1)), tail="scale"),
+}
+
+
+def upsampled_graph(case: Upsampled) -> Graph:
+    """A transposed depthwise and a pointwise convolution with their epilogues."""
+    net = Net()
+    inner = case.shape[-1]
+    x = net.input("x", case.shape)
+    conv = ConvTranspose(case.strides, case.pads, ONE, case.more, inner)
+    y = net.node(conv, [x, net.weight(*case.kernel, 1, inner), net.weight(inner)])
+    y = _follow(net, x, y, case.middle)
+    y = net.node(Conv(ONE, NONE, ONE), [y, net.weight(1, 1, inner, case.outputs)])
+    return net.graph(_follow(net, x, y, case.tail))
+
+
+for _name, _upsampled in UPSAMPLED.items():
+    add_case(f"chain_upsampled_{_name}", lambda c=_upsampled: upsampled_graph(c))
 
 
 @dataclass(frozen=True)

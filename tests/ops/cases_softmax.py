@@ -21,6 +21,7 @@ CASES: dict[str, tuple[tuple[int, ...], int, str]] = {
     "longer": ((2, 600), 1, ""),
     "pixels": ((2, 5, 6, 3), 3, "scale"),
     "pixels_relu": ((1, 5, 6, 20), 3, "relu"),
+    "four_pixels": ((2, 5, 9, 4), 3, "scale relu"),
     "pixels_add": ((1, 5, 6, 4), 3, "add"),
     "rows": ((2, 5, 6, 7), 1, ""),
     "columns": ((2, 5, 6, 7), 2, "scale add"),

@@ -69,7 +69,7 @@ def test_all_widths_are_measured(target: str, widest: int, tmp_path: Path) -> No
 @pytest.mark.parametrize("function", sorted(STATED))
 def test_errors_for_all_floats(function: str, target: str, tmp_path: Path) -> None:
     """Without and with fused multiply-add."""
-    name = "elu_1_5" if function == "elu" else function
+    name = {"elu": "elu_1_5", "exp_normal": "exp_normal_87"}.get(function, function)
     rows = run_json(SOURCE, Build(target), tmp_path, ["all", name], timeout=7200.0)
     assert rows
     _assert_within_bounds(rows)

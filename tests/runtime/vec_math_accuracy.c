@@ -66,6 +66,12 @@ static double ref_softsign(double x)
     return isinf(x) ? (x > 0.0 ? 1.0 : -1.0) : x / (1.0 + fabs(x));
 }
 
+/* The range of exp_normal. */
+static double ref_exp_normal(double x)
+{
+    return exp(x > 88.0 ? 88.0 : (x < -87.0 ? -87.0 : x));
+}
+
 /* The range in which the trick is meant to work. */
 static double ref_exp_bounded(double x)
 {
@@ -83,6 +89,7 @@ typedef struct {
 /* The table at the top of vec_math.h states the same bounds. */
 #define FUNCTIONS(X, L)                                                                            \
     X(L, exp, exp, 1.5, 0.0, 0.0)                                                                  \
+    X(L, exp_normal_87, ref_exp_normal, 1.5, 0.0, 0.0)                                             \
     X(L, expm1, expm1, 2.0, 0.0, 0.0)                                                              \
     X(L, log, log, 1.5, 0.0, 0.0)                                                                  \
     X(L, log1p, log1p, 2.0, 0.0, 0.0)                                                              \
@@ -125,6 +132,11 @@ enum { FUNCTIONS(NUMBER, _) FN_END };
     static inline f32x##L f32x##L##_elu_1_0(f32x##L x)                                             \
     {                                                                                              \
         return f32x##L##_elu(x, 1.0f);                                                             \
+    }                                                                                              \
+    static inline f32x##L f32x##L##_exp_normal_87(f32x##L x)                                       \
+    {                                                                                              \
+        const f32x##L least = f32x##L##_max(f32x##L##_set1(-87.0f), x);                            \
+        return f32x##L##_exp_normal(f32x##L##_min(f32x##L##_set1(88.0f), least));                  \
     }                                                                                              \
     static void evaluate_##L(int function, const float *x, float *y)                               \
     {                                                                                              \

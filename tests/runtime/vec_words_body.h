@@ -34,6 +34,30 @@
         }                                                                                          \
     } while (0)
 
+static void CHECKS(fours)(void)
+{
+    float *start = guarded_floats(4 * LANES, 0);
+    float *end = guarded_floats(4 * LANES, 1);
+    FT a, b, c, d;
+    int j;
+    for (j = 0; j < 4 * LANES; ++j) {
+        start[j] = end[j] = (float)(j + 1);
+    }
+    F(load4)(start, &a, &b, &c, &d);
+    EXPECT(load4, a, start[4 * i]);
+    EXPECT(load4, b, start[4 * i + 1]);
+    EXPECT(load4, c, start[4 * i + 2]);
+    EXPECT(load4, d, start[4 * i + 3]);
+    F(load4)(end, &a, &b, &c, &d);
+    F(store4)(end, d, c, b, a);
+    F(store4)(start, b, a, d, c);
+    for (j = 0; j < 4 * LANES; ++j) {
+        expect_float("store4", LANES, j, end[j], (float)((j ^ 3) + 1));
+        expect_float("store4", LANES, j, start[j], (float)((j ^ 1) + 1));
+    }
+    release_guarded();
+}
+
 static void CHECKS(memory)(void)
 {
     float *start = guarded_floats(2 * LANES, 0); /* fence below the first element */
@@ -460,6 +484,7 @@ static void CHECKS(all)(void)
     CHECKS(words)();
     CHECKS(products)();
     CHECKS(memory)();
+    CHECKS(fours)();
     CHECKS(strided)();
     CHECKS(bytes)();
     CHECKS(integers)();

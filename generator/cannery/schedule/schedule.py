@@ -157,7 +157,8 @@ class Schedule(ABC):
     #: Inputs (by index) that may share memory with the output.
     in_place: ClassVar[tuple[int, ...]] = ()
     #: Whether a band knows its place by its pointers alone: rows y0+r to y1+r are what rows y0 to
-    #: y1 are with the pointers moved by r output rows. So it can work on line buffers, in chains.
+    #: y1 are with the pointers moved by r output rows, a multiple of `Kernel.band`. So it can work
+    #: on line buffers, in chains.
     movable: ClassVar[bool] = False
     #: Whether its kernels prefetch what `Job.ahead` says.
     fetches: ClassVar[bool] = False

@@ -11,6 +11,7 @@
  *
  *   function                error at most
  *   T_exp(x)                1.5 ulp
+ *   T_exp_normal(x)         1.5 ulp, for -87 <= x <= 88 or NaN
  *   T_expm1(x)              2 ulp
  *   T_log(x)                1.5 ulp; -infinity at 0, NaN below
  *   T_log1p(x)              2 ulp; -infinity at -1, NaN below

@@ -55,6 +55,15 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(exp)(CANNERY_FT x)
                           CANNERY_F(pow2i)(CANNERY_I(sub)(k, half)));
 }
 
+/* For -87 <= x <= 88 alone, where 2^k is a normal number: one factor. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(exp_normal)(CANNERY_FT x)
+{
+    CANNERY_IT k;
+    CANNERY_FT kf;
+    const CANNERY_FT em1 = CANNERY_F(exp_reduced)(x, &k, &kf);
+    return CANNERY_F(mul)(CANNERY_F(add)(em1, CANNERY_F(set1)(1.0f)), CANNERY_F(pow2i)(k));
+}
+
 /* 2^k * (e^r - 1) + (2^k - 1), computed with 2^(k-1) and doubled because 2^128
  * is no float; without scaling where k = 0, to keep small results exact. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(expm1)(CANNERY_FT x)

@@ -119,6 +119,25 @@ CANNERY_INLINE void f32x4_store2(float *p, f32x4 even, f32x4 odd)
     vst2q_f32(p, pair);
 }
 
+CANNERY_INLINE void f32x4_load4(const float *p, f32x4 *a, f32x4 *b, f32x4 *c, f32x4 *d)
+{
+    const float32x4x4_t four = vld4q_f32(p);
+    *a = four.val[0];
+    *b = four.val[1];
+    *c = four.val[2];
+    *d = four.val[3];
+}
+
+CANNERY_INLINE void f32x4_store4(float *p, f32x4 a, f32x4 b, f32x4 c, f32x4 d)
+{
+    float32x4x4_t four;
+    four.val[0] = a;
+    four.val[1] = b;
+    four.val[2] = c;
+    four.val[3] = d;
+    vst4q_f32(p, four);
+}
+
 CANNERY_INLINE f32x4 f32x4_load_stride(const float *p, ptrdiff_t stride)
 {
     float32x4_t v = vdupq_n_f32(p[0]);

@@ -28,6 +28,8 @@
  *   T_load1(p)              v[i] = p[0]
  *   T_load2(p, &e, &o)      e[i] = p[2i], o[i] = p[2i+1]        (2L floats)
  *   T_store2(p, e, o)       p[2i] = e[i], p[2i+1] = o[i]        (2L floats)
+ *   T_load4(p, &a, &b, &c, &d)   a[i] = p[4i], b[i] = p[4i+1] ...  (4L floats)
+ *   T_store4(p, a, b, c, d)      p[4i] = a[i], p[4i+1] = b[i] ...  (4L floats)
  *   T_load_stride(p, s)     v[i] = p[i*s]; s in floats, any sign
  *   T_store_stride(p, s, v) p[i*s] = v[i], in order of i
  *   T_lookup(table, I k)    v[i] = table[k[i]]
@@ -250,6 +252,22 @@ CANNERY_INLINE void f32x1_store2(float *p, f32x1 even, f32x1 odd)
 {
     p[0] = even;
     p[1] = odd;
+}
+
+CANNERY_INLINE void f32x1_load4(const float *p, f32x1 *a, f32x1 *b, f32x1 *c, f32x1 *d)
+{
+    *a = p[0];
+    *b = p[1];
+    *c = p[2];
+    *d = p[3];
+}
+
+CANNERY_INLINE void f32x1_store4(float *p, f32x1 a, f32x1 b, f32x1 c, f32x1 d)
+{
+    p[0] = a;
+    p[1] = b;
+    p[2] = c;
+    p[3] = d;
 }
 
 CANNERY_INLINE void f32x1_unzip(f32x1 a, f32x1 b, f32x1 *even, f32x1 *odd)

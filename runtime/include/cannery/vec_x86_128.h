@@ -523,6 +523,24 @@ CANNERY_INLINE void f32x4_transpose4(f32x4 *a, f32x4 *b, f32x4 *c, f32x4 *d)
     *d = _mm_movehl_ps(cd_hi, ab_hi);
 }
 
+CANNERY_INLINE void f32x4_load4(const float *p, f32x4 *a, f32x4 *b, f32x4 *c, f32x4 *d)
+{
+    *a = _mm_loadu_ps(p);
+    *b = _mm_loadu_ps(p + 4);
+    *c = _mm_loadu_ps(p + 8);
+    *d = _mm_loadu_ps(p + 12);
+    f32x4_transpose4(a, b, c, d);
+}
+
+CANNERY_INLINE void f32x4_store4(float *p, f32x4 a, f32x4 b, f32x4 c, f32x4 d)
+{
+    f32x4_transpose4(&a, &b, &c, &d);
+    _mm_storeu_ps(p, a);
+    _mm_storeu_ps(p + 4, b);
+    _mm_storeu_ps(p + 8, c);
+    _mm_storeu_ps(p + 12, d);
+}
+
 /* ---- bytes ------------------------------------------------------------- */
 
 CANNERY_INLINE f32x4 f32x4_load_u8(const uint8_t *p)

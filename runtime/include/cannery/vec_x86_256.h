@@ -136,6 +136,41 @@ CANNERY_INLINE void f32x8_store2(float *p, f32x8 even, f32x8 odd)
     _mm256_storeu_ps(p + 8, _mm256_permute2f128_ps(lo, hi, 0x31));
 }
 
+/* Rows become columns within each half. */
+CANNERY_INLINE void f32x8_transpose_halves(f32x8 *a, f32x8 *b, f32x8 *c, f32x8 *d)
+{
+    const __m256 ab_lo = _mm256_unpacklo_ps(*a, *b);
+    const __m256 ab_hi = _mm256_unpackhi_ps(*a, *b);
+    const __m256 cd_lo = _mm256_unpacklo_ps(*c, *d);
+    const __m256 cd_hi = _mm256_unpackhi_ps(*c, *d);
+    *a = _mm256_shuffle_ps(ab_lo, cd_lo, 0x44);
+    *b = _mm256_shuffle_ps(ab_lo, cd_lo, 0xee);
+    *c = _mm256_shuffle_ps(ab_hi, cd_hi, 0x44);
+    *d = _mm256_shuffle_ps(ab_hi, cd_hi, 0xee);
+}
+
+CANNERY_INLINE void f32x8_load4(const float *p, f32x8 *a, f32x8 *b, f32x8 *c, f32x8 *d)
+{
+    *a = f32x8_join(_mm_loadu_ps(p), _mm_loadu_ps(p + 16));
+    *b = f32x8_join(_mm_loadu_ps(p + 4), _mm_loadu_ps(p + 20));
+    *c = f32x8_join(_mm_loadu_ps(p + 8), _mm_loadu_ps(p + 24));
+    *d = f32x8_join(_mm_loadu_ps(p + 12), _mm_loadu_ps(p + 28));
+    f32x8_transpose_halves(a, b, c, d);
+}
+
+CANNERY_INLINE void f32x8_store4(float *p, f32x8 a, f32x8 b, f32x8 c, f32x8 d)
+{
+    f32x8_transpose_halves(&a, &b, &c, &d);
+    _mm_storeu_ps(p, f32x8_lo(a));
+    _mm_storeu_ps(p + 4, f32x8_lo(b));
+    _mm_storeu_ps(p + 8, f32x8_lo(c));
+    _mm_storeu_ps(p + 12, f32x8_lo(d));
+    _mm_storeu_ps(p + 16, f32x8_hi(a));
+    _mm_storeu_ps(p + 20, f32x8_hi(b));
+    _mm_storeu_ps(p + 24, f32x8_hi(c));
+    _mm_storeu_ps(p + 28, f32x8_hi(d));
+}
+
 CANNERY_INLINE f32x8 f32x8_load_stride(const float *p, ptrdiff_t stride)
 {
     return f32x8_join(f32x4_load_stride(p, stride), f32x4_load_stride(p + 4 * stride, stride));

@@ -111,12 +111,39 @@ CANNERY_INLINE void f32x16_load2(const float *p, f32x16 *even, f32x16 *odd)
     f32x16_unzip(_mm512_loadu_ps(p), _mm512_loadu_ps(p + 16), even, odd);
 }
 
+/* The elements of a and b by turns. */
+CANNERY_INLINE void f32x16_zip(f32x16 a, f32x16 b, f32x16 *first, f32x16 *second)
+{
+    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+    *first = _mm512_permutex2var_ps(a, low, b);
+    *second = _mm512_permutex2var_ps(a, high, b);
+}
+
 CANNERY_INLINE void f32x16_store2(float *p, f32x16 even, f32x16 odd)
 {
-    const __m512i first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-    const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
-    _mm512_storeu_ps(p, _mm512_permutex2var_ps(even, first, odd));
-    _mm512_storeu_ps(p + 16, _mm512_permutex2var_ps(even, second, odd));
+    f32x16 first, second;
+    f32x16_zip(even, odd, &first, &second);
+    _mm512_storeu_ps(p, first);
+    _mm512_storeu_ps(p + 16, second);
+}
+
+CANNERY_INLINE void f32x16_load4(const float *p, f32x16 *a, f32x16 *b, f32x16 *c, f32x16 *d)
+{
+    f32x16 even0, odd0, even1, odd1;
+    f32x16_load2(p, &even0, &odd0);
+    f32x16_load2(p + 32, &even1, &odd1);
+    f32x16_unzip(even0, even1, a, c);
+    f32x16_unzip(odd0, odd1, b, d);
+}
+
+CANNERY_INLINE void f32x16_store4(float *p, f32x16 a, f32x16 b, f32x16 c, f32x16 d)
+{
+    f32x16 even0, odd0, even1, odd1;
+    f32x16_zip(a, c, &even0, &even1);
+    f32x16_zip(b, d, &odd0, &odd1);
+    f32x16_store2(p, even0, odd0);
+    f32x16_store2(p + 32, even1, odd1);
 }
 
 CANNERY_INLINE f32x16 f32x16_load_stride(const float *p, ptrdiff_t stride)

@@ -9,8 +9,9 @@ from itertools import product
 from cannery.ir.graph import Graph
 from cannery.layouts import Want
 from cannery.ops.conv.geometry import conv_shape
+from cannery.ops.conv_transpose.op import ConvTranspose
 from cannery.ops.shared.pool import pool_shape
-from cannery.schedule.cost import stored_cycles
+from cannery.schedule.cost import passed_cycles, stored_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Params, Schedule, all_schedules, legal
 from cannery.target.isa import Isa
@@ -25,13 +26,16 @@ Option = tuple[Schedule, Params, Estimate]
 class RowWindow:
     """Output row r reads the input rows  r * stride - top  to  r * stride - top + reach.
 
-    `bottom` rows behind the image are read, too.
+    `bottom` rows behind the image are read, too. With `repeat` > 1, a transposed convolution of
+    that stride, output rows that are a multiple of it begin at input row  r / repeat; only the
+    first part of a chain may be one, so nobody asks for its other rows.
     """
 
     stride: int
     reach: int
     top: int
     bottom: int
+    repeat: int = 1
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,17 @@ def row_window(graph: Graph, step: Step) -> RowWindow | None:
     pool = pool_shape(graph, step)
     if pool is not None and pool.row_versions == (True,):
         return RowWindow(pool.rows.stride, (pool.rows.taps - 1) * pool.rows.dilation, 0, 0)
+    op = step.anchor.op
+    if isinstance(op, ConvTranspose) and len(op.strides) == 2:
+        return RowWindow(1, 0, 0, 0, repeat=op.strides[0])
     return None
+
+
+def repeats(graph: Graph, step: Step) -> int:
+    """Rows of a chain that are begun together: those that its first part makes of one input row."""
+    window = row_window(graph, step.parts[0])
+    assert window is not None
+    return window.repeat
 
 
 def part_options(
@@ -67,6 +81,8 @@ def part_options(
 
     None has tiles of more than `rows` rows; of each tile size there is only the best.
     """
+    window = row_window(graph, step)
+    repeat = window.repeat if window else 1
     best: dict[tuple[object, ...], Option] = {}
     for schedule in legal(graph, step, isa):
         if not schedule.movable or schedule.inexact:
@@ -75,7 +91,12 @@ def part_options(
             reads = schedule.reads(graph, step, params, isa)
             (writes,) = schedule.writes(graph, step, params, isa)
             fits = all(w.order == order and not w.dense for w in (*reads, writes))
-            if not fits or writes.slack or writes.halo or int(params.get("mh", 1)) > rows:
+            if (
+                not fits
+                or writes.slack
+                or writes.halo
+                or int(params.get("mh", 1)) > -(-rows // repeat)
+            ):
                 continue
             cost = schedule.cost(graph, step, params, isa)
             keys = ("lanes", "mh", "mr", "nr", "p", "c", "px")
@@ -115,6 +136,15 @@ def make_parts(graph: Graph, step: Step, params: Params, isa: Isa) -> list[Part]
     return found
 
 
+def link_rows(parts: Sequence[Part], rows: int) -> list[int]:
+    """Rows of each line buffer, for `rows` rows of the last output at a time."""
+    found: list[int] = []
+    for after in parts[:0:-1]:
+        rows = (rows - 1) * after.window.stride + after.window.reach + 1
+        found.append(rows)
+    return found[::-1]
+
+
 def chain_reads(graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
     """What all parts together ask of each input of the chain."""
     wants: dict[str, Want] = {}
@@ -136,12 +166,17 @@ def chain_writes(graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Wa
 def chain_cost(graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
     """The parts' cycles, less what storing a value between them costs.
 
-    Half of the parts' time hides such traffic when they are computed one after the other.
+    Half of the parts' time hides such traffic when they are computed one after the other. Line
+    buffers that are too large for a cache have some of it, too.
     """
     found = make_parts(graph, step, params, isa)
     estimates = [p.schedule.cost(graph, p.step, p.params, isa) for p in found]
     cycles = sum(estimate.cycles for estimate in estimates)
-    stored = sum(stored_cycles(graph.types[p.step.output].bytes) for p in found[:-1])
+    between = [graph.types[p.step.output] for p in found[:-1]]
+    rows = link_rows(found, int(params["rows"]))
+    pitches = [t.bytes // (t.shape[0] * t.shape[1]) for t in between]
+    room = sum(pitch * n for pitch, n in zip(pitches, rows, strict=True))
+    stored = sum(max(stored_cycles(t.bytes) - passed_cycles(t.bytes, room), 0.0) for t in between)
     calls = len(found) * graph.types[step.output].shape[1] / int(params["rows"])
     code = sum(estimate.code_bytes for estimate in estimates)
     return Estimate(cycles + 20.0 * calls - max(stored - cycles / 2.0, 0.0), code)

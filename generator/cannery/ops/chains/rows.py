@@ -27,8 +27,10 @@ from cannery.ops.chains.parts import (
     chain_reads,
     chain_writes,
     combinations,
+    link_rows,
     make_parts,
     part_options,
+    repeats,
     row_window,
 )
 from cannery.ops.shared.function import describe, parameter_names, signature
@@ -75,10 +77,13 @@ class RowChain(Schedule):
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         height = graph.types[step.output].shape[1]
+        repeat = repeats(graph, step)
+        counts = {min(count, height) for count in (*self.rows, repeat)}
         return [
             params
             for order in self._orders(graph, step, isa)
-            for count in sorted({min(count, height) for count in self.rows})
+            for count in sorted(counts)
+            if count % repeat == 0 or count == height
             for params in combinations(graph, step, isa, order, count, self.kept)
         ]
 
@@ -165,7 +170,7 @@ class _ChainJob:
             code,
             tuple(constant for kernel in kernels for constant in kernel.constants),
             4 * work + max(kernel.scratch_bytes for kernel in kernels),
-            band=1,
+            band=self.chain[0].window.repeat,
             needs_math=any(kernel.needs_math for kernel in kernels),
         )
 
@@ -178,14 +183,14 @@ class _ChainJob:
         """The line buffers for `rows` rows of the last output at a time."""
         links: list[Link] = []
         at = 0
-        for before, after in zip(self.chain[-2::-1], self.chain[:0:-1], strict=True):
-            window = after.window
-            rows = (rows - 1) * window.stride + window.reach + 1
+        counts = link_rows(self.chain, rows)[::-1]
+        pairs = zip(self.chain[-2::-1], self.chain[:0:-1], counts, strict=True)
+        for before, after, count in pairs:
             _, height, width, channels = image_dims(self.job.type(before.step.output))
             columns = self.columns(before, after)
             make = planar.make if after.want.order == planar.ORDER else nhwc.make
-            layout = make((rows, width, channels), columns, slack=after.want.slack)
-            links.append(Link(layout, window, height, at))
+            layout = make((count, width, channels), columns, slack=after.want.slack)
+            links.append(Link(layout, after.window, height, at))
             at += links[-1].room
         return links[::-1]
 
@@ -223,7 +228,8 @@ class _ChainJob:
                 arguments.append(f"b{k - 1}")
                 continue
             row = (part.window.stride if number == 0 else 1) * layout.row
-            arguments.append(f"{names[job.step.inputs.index(value)]} + a{k} * {row}")
+            first = f"a{k}" if part.window.repeat == 1 or number else f"a{k} / {part.window.repeat}"
+            arguments.append(f"{names[job.step.inputs.index(value)]} + {first} * {row}")
         if k == len(self.chain) - 1:
             arguments.append(f"{names[-1]} + a{k} * {job.output.row}")
         else:

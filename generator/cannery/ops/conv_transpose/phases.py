@@ -141,6 +141,7 @@ def _phase(graph: Graph, step: Step, weight: NDArray[np.float32], rows: Line, co
 class Phases(Schedule):
     """See the module's text; the tunables are those of the schedule of each phase."""
 
+    movable = True
     each: ClassVar[Schedule]
     depthwise: ClassVar[bool]
 

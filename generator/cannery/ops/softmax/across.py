@@ -2,8 +2,9 @@
 
 Each lane is a row of its own, so nothing is summed across lanes: maximum, exponentials and their
 sum, scaling. Few elements stay in registers; two take one exponential. Along the channels of a
-planar image, or along rows and columns, neighbours in the lanes are neighbours in memory; else
-lanes are gathered by stride.
+planar image, or along rows and columns, neighbours in the lanes are neighbours in memory; two or
+four elements that lie side by side are loaded as vectors and sorted in registers; else lanes are
+gathered by stride.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class SoftmaxAcross(Schedule):
             return Estimate(vectors * (EXP_WORK / CORE.arithmetic + 8.0), code / 2)
         per_vector = EXP_WORK / CORE.arithmetic + 5.0
         if params["order"] == nhwc.ORDER and op.axis == type_.rank - 1:
-            per_vector += 4.0 * isa.widest
+            per_vector += 4.0 * (1 if extent == 4 else isa.widest)
         return Estimate(vectors * (extent * per_vector + 20.0), code)
 
     def kernel(self, job: Job) -> Kernel:
@@ -107,6 +108,7 @@ class SoftmaxAcross(Schedule):
             store=_store,
             channel=_channel(plan),
             lane_is_channel=plan.lane.channel,
+            values=[f"v{a}" for a in range(plan.extent)],
             pair=plan.extent == 2 and isinstance(job.step.anchor.op, Softmax),
             log=isinstance(job.step.anchor.op, LogSoftmax),
             least=LEAST,

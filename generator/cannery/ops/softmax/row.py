@@ -26,7 +26,7 @@ from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params,
 from cannery.target.isa import Isa
 
 #: Instructions of one vector of exponentials.
-EXP_WORK = 22.0
+EXP_WORK = 16.0
 
 #: Exponentials are taken of nothing less: e^-80 does not show in a sum of at least 1, and is large
 #: enough that no result is subnormal, which would take processors a hundred cycles and more.
