@@ -37,7 +37,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("models", nargs="*", metavar="NET|MODEL", default=SMALL)
     parser.add_argument("--layers", action="store_true", help="every kind of layer by itself")
     parser.add_argument("--rival", action="append", choices=[*RIVALS], help="only these")
-    parser.add_argument("--isa", action="append", help="of Cannery; several take part")
+    parser.add_argument("--isa", action="append", help="of Cannery, or native; several take part")
     parser.add_argument("--cc", action="append", help="compiler for Cannery; several take part")
     parser.add_argument("--tuning", type=Path, help="tuning record or folder of them")
     parser.add_argument("--autotune", action="store_true", help="tune first (default: if known)")

@@ -25,6 +25,7 @@ from cannery.pipeline import compile_model
 from cannery.target.toolchain import find_toolchain
 from cannery.tune.measure import alone
 from frontends.keras_files import Model, write_h5
+from isas import isa_words
 from networks import Builder
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "ball" / "ball.h5"
@@ -63,7 +64,7 @@ def compare(
 
     Raises ToolchainError if the outputs differ in a bit.
     """
-    options = make_options(model, {"isa": (isa,) if isa else (), "many": str(many), "name": "net"})
+    options = make_options(model, {"isa": isa_words(isa), "many": str(many), "name": "net"})
     compiled = compile_model(options)
     toolchain = find_toolchain(options)
     (runner, *_) = toolchain.runners()

@@ -32,7 +32,8 @@ from cannery.pipeline import compile_model
 from cannery.target.runner import Runner
 from cannery.target.toolchain import find_toolchain
 from cannery.tune.measure import alone
-from cannery.tune.tuner import Settings, tune
+from cannery.tune.outcome import Settings
+from cannery.tune.tuner import tune
 from frontends.keras_files import Model, write_h5
 from networks import Builder
 from onnx_networks import ONNX_NETWORKS, write_onnx_network

@@ -24,6 +24,7 @@ from cannery.target.toolchain import find_toolchain
 from cannery.tune.build import build_error, ninja_file, run_ninja, write
 from cannery.tune.harness import MACHINE_FILE, machine_source
 from cannery.tune.measure import alone
+from isas import isa_words
 from onnx_networks import write_onnx_network
 
 _DRIVER = Path(__file__).with_suffix(".c")
@@ -64,7 +65,7 @@ def weight_bytes(source: Source) -> int:
 
 def measure(model: Path, isa: str, seconds: float) -> Reading:
     """Build and time; raises CanneryError."""
-    options = make_options(model, {"isa": (isa,) if isa else (), "name": "net"})
+    options = make_options(model, {"isa": isa_words(isa), "name": "net"})
     compiled = compile_model(options)
     toolchain = find_toolchain(options)
     (runner, *_) = toolchain.runners()

@@ -25,6 +25,7 @@ from cannery.ops.registry import RefArray
 from cannery.options import Options, make_options
 from cannery.pipeline import load_model
 from cannery.tune.trial import random_inputs
+from isas import isa_words
 from rivals.convert import Prepared, prepare
 from rivals.exchange import exchange_graph
 from rivals.ours import build_ours, peak
@@ -158,7 +159,7 @@ class _Arena:
         of = self.settings
         for isa, cc, order in product(of.isas or ("",), of.compilers or ("",), of.orders):
             raw = {
-                "isa": (isa,) if isa else (), "cc": cc or None, "tuning": of.tuning,
+                "isa": isa_words(isa), "cc": cc or None, "tuning": of.tuning,
                 "name": "network", "io_layout": order,
             }  # fmt: skip
             yield make_options(self.model, raw)

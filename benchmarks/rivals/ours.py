@@ -16,7 +16,8 @@ from cannery.target.toolchain import Toolchain, find_toolchain
 from cannery.tune.build import build, build_error, ninja_file, run_ninja, write
 from cannery.tune.harness import Harness
 from cannery.tune.measure import measure_peak
-from cannery.tune.tuner import Settings, tune
+from cannery.tune.outcome import Settings
+from cannery.tune.tuner import tune
 
 _DRIVER = Path(__file__).with_name("driver.c")
 

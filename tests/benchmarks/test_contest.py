@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 from cannery.errors import ToolchainError
+from isas import isa_words
 from needs import need_program, need_toolchain
 from networks import write_network
 from rivals.plot import as_svg
@@ -165,3 +166,7 @@ def test_cannery_alone(tmp_path: Path) -> None:
         assert 0 < found.us < 1e5
         assert found.library > 1000
         assert found.peak > 0
+
+
+def test_native_is_what_is_meant_without_an_isa() -> None:
+    assert [isa_words(name) for name in ("", "native", "avx2")] == [(), (), ("avx2",)]

@@ -108,6 +108,14 @@ def test_verify_other_targets(model: Path, target: str) -> None:
     assert run("verify", model, "--target", target)["passed"]
 
 
+def test_bench_of_an_emulator_tells_no_speed(model: Path) -> None:
+    need_program(need_toolchain("aarch64-a53").target.emulator[0])
+    found = run("bench", model, "--seconds", "0.05", "--target", "aarch64-a53")
+    (step,) = found["steps"]
+    assert found["origin"] == "emulated" and found["latency_us"]["p50"] > 0
+    assert found["gflops"] is found["percent_of_peak"] is step["percent_of_peak"] is None
+
+
 def test_bench_reports_times_and_steps(model: Path) -> None:
     found = run("bench", model, "--seconds", "0.05")
     latency = found["latency_us"]

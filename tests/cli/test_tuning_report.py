@@ -12,7 +12,7 @@ from cannery.target.runner import Origin
 from cannery.tune.cache import Measurement
 from cannery.tune.contests import Ranked
 from cannery.tune.optimize import Tried
-from cannery.tune.tuner import Layer, Outcome
+from cannery.tune.outcome import Layer, Outcome
 from needs import need_toolchain
 from tune.toy import ISA, Toy, network, option, singles
 

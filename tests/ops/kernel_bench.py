@@ -44,15 +44,20 @@ STRICT = ("atom32",)
 
 #: Candidates of one schedule for one step: at least while there are any, and at most.
 LEAST, MOST = 1, 3
-#: Those whose code differs from that of others in a few words only get fewer.
+#: Those whose code differs from that of others in a few words only get what is new, of each one.
 FEWER = ("sse2", "sse42")
-FEWER_MOST = 1
+FEWER_LEAST, FEWER_MOST = 0, 1
+
+#: Compiled as for users; what compilers might make of wrong `restrict`s and the like shows there.
+#: For the others, whose C is nearly the same, half of that time has to be enough.
+OPTIMIZED = ("avx2",)
+QUICKLY = "-Og"
 
 #: Code longer than this (in characters) takes compilers seconds and is left to the slow tests.
 LONGEST_CODE = 100_000
 
-#: Candidates of one translation unit: the headers take longer than any of them.
-UNIT = 60
+#: Candidates and bytes of code of one translation unit: the headers take longer than most of them.
+UNIT, UNIT_BYTES = 200, 2_000_000
 
 Pair = tuple[tuple[str, object], tuple[str, object]]
 
@@ -70,6 +75,7 @@ class Want:
 class Chooser:
     """Picks candidates so that all pairs of parameter values occur, over all cases together."""
 
+    least: int = LEAST
     most: int = MOST
     everything: bool = False
     seen: dict[str, set[Pair]] = field(default_factory=dict)
@@ -91,7 +97,7 @@ class Chooser:
         chosen: list[int] = []
         while left and len(chosen) < self.most:
             best = max(left, key=lambda k: (len(pairs[k] - seen), -k))
-            if not pairs[best] - seen and len(chosen) >= LEAST:
+            if not pairs[best] - seen and len(chosen) >= self.least:
                 break
             chosen.append(best)
             left.remove(best)
@@ -152,7 +158,8 @@ def case_steps(case: Case) -> tuple[Graph, list[tuple[Step, Data]]]:
 
 def attempts(isa: Isa, want: Want) -> tuple[list[Attempt], list[str]]:
     """Candidates of all cases on one instruction set, and what could not even be generated."""
-    chooser = Chooser(FEWER_MOST if isa.name in FEWER else MOST, want.everything)
+    bounds = (FEWER_LEAST, FEWER_MOST) if isa.name in FEWER else (LEAST, MOST)
+    chooser = Chooser(*bounds, everything=want.everything)
     found: list[Attempt] = []
     broken: list[str] = []
     for case in all_cases():
@@ -208,9 +215,10 @@ def find(target: str) -> tuple[Toolchain, Runner | None, str]:
 def run(target: str, want: Want, folder: Path) -> Report:
     """Try everything that is wanted on one target. Raises ToolchainError."""
     toolchain, runner, why_not = find(target)
-    flags = replace(toolchain, cflags=(*toolchain.cflags, "-std=c99"))
+    quick = () if target in OPTIMIZED or want.everything else (QUICKLY,)
+    flags = replace(toolchain, cflags=(*toolchain.cflags, "-std=c99", *quick))
     found, broken = attempts(toolchain.target.isa, want)
-    harness = Harness(toolchain.target.isa, bands=True, unit=UNIT)
+    harness = Harness(toolchain.target.isa, bands=True, unit=UNIT, unit_bytes=UNIT_BYTES)
     jobs = len(os.sched_getaffinity(0))
     built = build(folder, harness, [a.candidate for a in found], flags, jobs=jobs)
     if runner is None:

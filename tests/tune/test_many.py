@@ -25,10 +25,11 @@ from cannery.target.isa import isa
 from cannery.tune import tune_many, tuner
 from cannery.tune.defaults import Defaults
 from cannery.tune.measure import Protocol
+from cannery.tune.outcome import Outcome, Settings
 from cannery.tune.plan import make_units
 from cannery.tune.record import read_record
 from cannery.tune.stacks import choose_stacks, chunk_sizes
-from cannery.tune.tuner import Outcome, Settings, tune, usable_record
+from cannery.tune.tuner import tune, usable_record
 from needs import need_program, need_toolchain
 from tiny_models import write_tiny_classifier
 

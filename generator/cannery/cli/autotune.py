@@ -59,7 +59,8 @@ def command(
     The record lies beside the model unless --tuning says otherwise. Exit code 1 if the network's
     error exceeds --max-error.
     """
-    from cannery.tune.tuner import Settings, tune, usable_record
+    from cannery.tune.outcome import Settings
+    from cannery.tune.tuner import tune, usable_record
 
     options = make_options(model, raw)
     wanted = Context(context) if context else None

@@ -105,8 +105,8 @@ def command(
         )
     protocol = Protocol(limit=limit, context=caches)
     steps, peak = time_layers(source, toolchain, runner, samples[0], protocol)
-    gflops = 2e-3 * source.macs / latency.p50 if latency.p50 else 0.0
-    percent = 100 * gflops / peak if peak else 0.0
+    gflops = 2e-3 * source.macs / latency.p50 if latency.p50 and peak else None
+    percent = 100 * gflops / peak if gflops is not None else None
     if as_json:
         print_json({
             "latency_us": vars(latency), "macs": source.macs, "percent_of_peak": percent,
@@ -120,8 +120,9 @@ def command(
     _print(latency, steps)
     cold = ", caches cold" if caches is Context.COLD else ""
     emulated = ", which says nothing about speed" if runner.origin is Origin.EMULATED else ""
+    speed = "" if gflops is None else f", {gflops:.1f} GFLOP/s, {percent:.0f}% of the peak"
     click.echo(
-        f"\n{source.macs:,} MACs, {gflops:.1f} GFLOP/s, {percent:.0f}% of the peak; "
+        f"\n{source.macs:,} MACs{speed}; "
         f"{toolchain.target.name} ({source.isa.name}), {runner.origin.value}{cold}{emulated}"
     )
     if paced:

@@ -11,7 +11,7 @@ import click
 from cannery.cli.output import print_table
 from cannery.target.runner import Origin
 from cannery.tune.optimize import Tried
-from cannery.tune.tuner import Layer, Outcome
+from cannery.tune.outcome import Layer, Outcome
 
 #: Why the fastest candidate of a layer is not always the chosen one.
 _WHY_SLOWER = (
@@ -37,7 +37,7 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
         "origin": outcome.origin.value,
         "context": outcome.context.value,
         "compiler": outcome.toolchain.compiler.version,
-        "peak_gflops": outcome.peak_gflops,
+        **({"peak_gflops": outcome.peak_gflops} if outcome.peak_gflops else {}),
         "steps": [_step(outcome, layer) for layer in outcome.layers],
         "total_us": {"before": outcome.before_us, "after": outcome.after_us},
         "estimated": vars(outcome.estimated) if outcome.estimated else None,
@@ -121,7 +121,6 @@ def _rows(outcome: Outcome, layer: Layer) -> list[list[str]]:
         if not is_chosen and (counts[schedule] > _PER_SCHEDULE or len(rows) >= _SHOWN):
             continue
         percent = percent_of_peak(layer.macs, tried.us, outcome.peak_gflops)
-        # The peak of an emulator says nothing.
         more = tried.us if outcome.estimated else percent
         margin = layer.margin if is_chosen else None
         rows.append([

@@ -12,9 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import combinations
 
 from cannery.emit.words import Words
+
+#: Transforms that are remembered: those of one tile come again for each of its forms.
+REMEMBERED = 4096
 
 #: A sum of named values, each with its coefficient.
 Sum = dict[str, Fraction]
@@ -36,12 +40,23 @@ def linear(
     vec: str,
     *,
     fused: bool,
-) -> list[Assign]:
+) -> tuple[Assign, ...]:
     """targets[i] = sum over k of matrix[i][k] * sources[k], for vectors of type `vec`.
 
     Names of intermediate values begin with that of the first target. `fused` tells that a
     multiply-add costs as much as an addition.
     """
+    return _linear(tuple(map(tuple, matrix)), tuple(sources), tuple(targets), vec, fused)
+
+
+@lru_cache(REMEMBERED)
+def _linear(
+    matrix: tuple[tuple[Fraction, ...], ...],
+    sources: tuple[str, ...],
+    targets: tuple[str, ...],
+    vec: str,
+    fused: bool,
+) -> tuple[Assign, ...]:
     rows = [{s: c for s, c in zip(sources, row, strict=True) if c} for row in matrix]
     temporaries = _share_pairs(rows, f"{targets[0]}_s")
     _substitute(rows, temporaries, fused=fused)
@@ -49,7 +64,7 @@ def linear(
     products: dict[tuple[str, Fraction], str] = {}
     for name, row in [*temporaries, *zip(targets, rows, strict=True)]:
         found += _assigns(name, row, Words(vec), products, fused=fused)
-    return found
+    return tuple(found)
 
 
 def _share_pairs(rows: list[Sum], prefix: str) -> list[tuple[str, Sum]]:
@@ -159,34 +174,47 @@ def order(assigns: Sequence[Assign], stores: Mapping[str, Sequence[str]], vec: s
     `stores` maps values to the statements that consume them. The next value to be stored is the one
     that leaves the fewest values alive; operands are computed depth first, the larger one first.
     """
-    block = _Block({a.name: a for a in assigns}, stores)
+    expressions = {a.name: a.expression for a in assigns}
     lines: list[str] = []
-    left = list(stores)
+    for target, steps in _sequence(tuple((a.name, a.uses) for a in assigns), tuple(stores)):
+        lines += [f"const {vec} {step} = {expressions[step]};" for step in steps]
+        lines += stores[target]
+    return lines
+
+
+#: What is computed from what.
+_Uses = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@lru_cache(REMEMBERED)
+def _sequence(uses: _Uses, targets: tuple[str, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The targets in the order of their stores, each with what is computed just before."""
+    block = _Block(dict(uses), targets)
+    found = []
+    left = list(targets)
     while left:
         target = min(left, key=block.rank)
         left.remove(target)
-        for step in block.take(target):
-            lines.append(f"const {vec} {step.name} = {step.expression};")
-        lines += stores[target]
-    return lines
+        found.append((target, tuple(block.take(target))))
+    return tuple(found)
 
 
 class _Block:
     """What of a block is done, and which values are alive."""
 
-    def __init__(self, assigns: dict[str, Assign], stores: Mapping[str, Sequence[str]]) -> None:
-        self.assigns = assigns
+    def __init__(self, operands: dict[str, tuple[str, ...]], targets: Sequence[str]) -> None:
+        self.operands = operands
         self.done: set[str] = set()
-        self.uses = self._uses(stores)
+        self.uses = self._uses(targets)
         self.sizes: dict[str, int] = {}
 
-    def _uses(self, stores: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    def _uses(self, targets: Sequence[str]) -> dict[str, int]:
         """How often each value that is needed at all is read."""
-        uses = dict.fromkeys(stores, 1)
-        waiting = list(stores)
+        uses = dict.fromkeys(targets, 1)
+        waiting = list(targets)
         seen = set(waiting)
         while waiting:
-            for name in self.assigns[waiting.pop()].uses:
+            for name in self.operands[waiting.pop()]:
                 uses[name] = uses.get(name, 0) + 1
                 if name not in seen:
                     seen.add(name)
@@ -196,24 +224,23 @@ class _Block:
     def size(self, name: str) -> int:
         """Values below a value, itself included (shared ones count each time)."""
         if name not in self.sizes:
-            self.sizes[name] = 1 + sum(self.size(n) for n in self.assigns[name].uses)
+            self.sizes[name] = 1 + sum(self.size(n) for n in self.operands[name])
         return self.sizes[name]
 
-    def missing(self, name: str, done: set[str]) -> Iterator[Assign]:
-        """The assignments that a value still needs, in order."""
+    def missing(self, name: str, done: set[str]) -> Iterator[str]:
+        """The values that a value still needs, in order, itself included."""
         if name in done:
             return
         done.add(name)
-        step = self.assigns[name]
-        for operand in sorted(step.uses, key=lambda n: -self.size(n)):
+        for operand in sorted(self.operands[name], key=lambda n: -self.size(n)):
             yield from self.missing(operand, done)
-        yield step
+        yield name
 
     def _run(self, target: str, uses: dict[str, int]) -> tuple[int, int]:
         """(values alive after storing `target`, most alive before), relative to now."""
         alive = most = 0
         for step in self.missing(target, set(self.done)):
-            for name in step.uses:
+            for name in self.operands[step]:
                 uses[name] -= 1
                 alive -= uses[name] == 0
             alive += 1
@@ -225,9 +252,9 @@ class _Block:
         """The lower the better: values that become alive, and most of them at once."""
         return self._run(target, dict(self.uses))
 
-    def take(self, target: str) -> list[Assign]:
+    def take(self, target: str) -> list[str]:
         """Do what a value needs."""
         steps = list(self.missing(target, set(self.done)))
         self._run(target, self.uses)
-        self.done.update(step.name for step in steps)
+        self.done.update(steps)
         return steps

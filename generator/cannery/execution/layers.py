@@ -14,7 +14,7 @@ from cannery.errors import ToolchainError
 from cannery.execution.program import Sample
 from cannery.ops.movement.strided import MovementStrided
 from cannery.ops.movement.view import MovementView
-from cannery.target.runner import Runner
+from cannery.target.runner import Origin, Runner
 from cannery.target.toolchain import Toolchain
 from cannery.tune.build import Built, build
 from cannery.tune.harness import Candidate, Harness, make_candidate
@@ -90,11 +90,14 @@ def check_layers(
 def time_layers(
     source: Source, toolchain: Toolchain, runner: Runner, sample: Sample, protocol: Protocol
 ) -> tuple[tuple[LayerTime, ...], float]:
-    """The time of every step by itself, and the peak of the instruction set in GFLOP/s."""
+    """The time of every step by itself, and the peak of the instruction set in GFLOP/s.
+
+    An emulator has no peak: 0.
+    """
     candidates = _candidates(source, sample)
     with _built(source, toolchain, candidates) as built:
         timings = measure(built, runner, protocol)
-        peak = measure_peak(built, runner)
+        peak = 0.0 if runner.origin is Origin.EMULATED else measure_peak(built, runner)
         if len(timings) < len(built.candidates):
             raise ToolchainError(
                 "not all steps were timed", where=runner.where(built.executable), cure=runner.cure

@@ -201,23 +201,24 @@ class Sources:
 
 @dataclass
 class Harness:
-    """All candidates of one program, for one instruction set, `unit` to a translation unit.
+    """All candidates of one program, for one instruction set.
 
-    `bands` also makes an entry that runs in bands, for checks. Constants of `stored_bytes` and
-    more lie in the data file.
+    A translation unit has `unit` of them, or `unit_bytes` of code. `bands` also makes an entry that
+    runs in bands, for checks. Constants of `stored_bytes` and more lie in the data file.
     """
 
     isa: Isa
     bands: bool = False
     stored_bytes: int = STORED_BYTES
     unit: int = UNIT_CANDIDATES
+    unit_bytes: int = UNIT_BYTES
     blob: Blob = field(default_factory=Blob)
 
     def sources(self, candidates: Sequence[Candidate]) -> Sources:
         """Everything but the main file."""
         units = {}
         files: dict[str, bytes] = {}
-        for number, group in enumerate(split(candidates, self.unit)):
+        for number, group in enumerate(split(candidates, self.unit, self.unit_bytes)):
             name = f"unit{number:03d}.c"
             units[name] = tuple(group)
             files[name] = self.unit_source(group)
@@ -311,13 +312,15 @@ class Harness:
         }  # fmt: skip
 
 
-def split(candidates: Sequence[Candidate], most: int) -> list[list[Candidate]]:
+def split(
+    candidates: Sequence[Candidate], most: int, most_bytes: int = UNIT_BYTES
+) -> list[list[Candidate]]:
     """Candidates in groups for one translation unit each."""
     groups: list[list[Candidate]] = []
     size = 0
     for candidate in candidates:
         length = len(candidate.kernel.code)
-        full = not groups or len(groups[-1]) >= most or size + length > UNIT_BYTES
+        full = not groups or len(groups[-1]) >= most or size + length > most_bytes
         if full:
             groups.append([])
             size = 0

@@ -10,17 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
-from cannery import __version__
 from cannery.errors import ToolchainError
-from cannery.execution.program import NetworkProgram
 from cannery.execution.samples import reference_outputs, seeded_samples
 from cannery.ir.evaluate import evaluate_all
 from cannery.ir.tensor import TensorType
 from cannery.options import Options
 from cannery.pipeline import import_graph, io_order, judge_graph
-from cannery.schedule.program import Choice, Step
-from cannery.target.runner import Origin, Runner, host_cpu_name
-from cannery.target.toolchain import Toolchain, find_toolchain, resolve_target
+from cannery.schedule.program import Choice
+from cannery.target.runner import Origin, Runner
+from cannery.target.toolchain import find_toolchain, resolve_target
 from cannery.tune.confirm import Judge
 from cannery.tune.contests import (
     Contest,
@@ -32,30 +30,24 @@ from cannery.tune.contests import (
 )
 from cannery.tune.defaults import Defaults
 from cannery.tune.estimates import Estimated, Pipeline, find_pipeline
+from cannery.tune.finalists import Net, fastest, make_exact
 from cannery.tune.lookup import find_record
-from cannery.tune.measure import TIE, Context, Protocol, refuse_emulated
-from cannery.tune.optimize import ROUNDING, Optimizer, Tried, plan_text
+from cannery.tune.measure import Context, Protocol, refuse_emulated
+from cannery.tune.new_record import NewRecord
+from cannery.tune.optimize import ROUNDING, Optimizer, plan_text
+from cannery.tune.outcome import Layer, Outcome, Settings
 from cannery.tune.plan import Plan, make_units
-from cannery.tune.provenance import code_flags
 from cannery.tune.record import (
-    FORMAT,
-    Entry,
     Many,
     Record,
-    RunnerUp,
     better_origin,
-    confirmed,
-    confirmed_error,
     find_choices,
-    make_entry,
     match,
     read_record,
     record_path,
-    rounded,
     write_record,
 )
 from cannery.tune.search import Bench, Progress, Quiet, Search
-from cannery.tune.signature import graph_key
 from cannery.tune.stacks import record_stacks
 from cannery.tune.trial import random_inputs
 from cannery.tune.tune_many import ManyTuner
@@ -74,80 +66,8 @@ SHOWN_NAMES = 6
 #: Multiply-accumulates that the references may take for the samples which judge a network.
 REFERENCE_MACS = 4_000_000_000
 
-#: How often a network's errors are mended before its error is taken as it is.
-MAX_REPAIRS = 12
-
 #: Under an emulator times are only shown.
 EMULATED_PROTOCOL = Protocol(first=1, more=1, sample_us=1.0, limit=1.0)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How hard to try: seconds (None: until done), and whether every candidate is measured.
-
-    `context` is what calls find in the caches; None: as the record that there is, else warm.
-    """
-
-    budget: float | None = None
-    exhaustive: bool = False
-    context: Context | None = None
-
-
-@dataclass(frozen=True)
-class Layer:
-    """One step after tuning: what was tried, the best first, and what was chosen."""
-
-    index: int
-    step: Step
-    macs: int
-    tried: tuple[Tried, ...]
-    chosen: Choice
-
-    @property
-    def margin(self) -> float | None:
-        """How much slower the next best candidate of the same layouts is; None if unknown."""
-        us = self.chosen.us
-        chosen = next((t for t in self.tried if t.label == str(self.chosen)), None)
-        if chosen is None:
-            return None
-        others = [t.us for t in self.tried if t is not chosen and t.us and t.rivals(chosen)]
-        return min(others) / us - 1 if us and others else None
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of it. Times in microseconds, None where none were measured.
-
-    `error` is the network's, `max_error` its bound; `estimated` is there if estimates decided.
-    """
-
-    toolchain: Toolchain
-    origin: Origin
-    peak_gflops: float
-    layers: tuple[Layer, ...]
-    before_us: float | None
-    after_us: float | None
-    error: float
-    samples: int
-    seconds: float
-    measured: int
-    path: Path
-    changed: bool
-    notes: tuple[str, ...] = ()
-    untried: tuple[str, ...] = ()
-    partly: tuple[str, ...] = ()
-    context: Context = Context.WARM
-    estimated: Estimated | None = None
-    max_error: float = 1e-4
-
-
-@dataclass(frozen=True)
-class Net:
-    """A whole network: its plan, its error, and the program that runs it."""
-
-    plan: Plan
-    error: float
-    program: NetworkProgram
 
 
 def tune(options: Options, settings: Settings, progress: Progress | None = None) -> Outcome:
@@ -209,9 +129,11 @@ class Tuner:
         self.tell_untried(search)
         chosen, before, after = self.confirm(optimizer)
         many = self.many(optimizer, search, chosen.plan)
-        changed = write_record(self.path, self.record(optimizer, chosen, many))
+        new = NewRecord(self.options.model.stem, self.bench, optimizer, self.old)
+        emulated = runners[0].origin is Origin.EMULATED
+        changed = write_record(self.path, new.make(chosen, many))
         return Outcome(
-            self.toolchain, self.bench.origin, search.cache.peak_gflops,
+            self.toolchain, self.bench.origin, 0.0 if emulated else search.cache.peak_gflops,
             self.layers(optimizer, chosen.plan), before, after, chosen.error, len(self.samples),
             time.monotonic() - self.started, search.measured, self.path, changed,
             tuple(self.notes), self.untried, self.partly, self.context,
@@ -388,37 +310,20 @@ class Tuner:
             self.graph, self.units, self.toolchain, self.bench.runners[0], self.order,
             self.samples, expected, self.context,
         )  # fmt: skip
+        bound = self.graph.error_bound(self.options.max_error) / 2
         with ExitStack() as stack:
             found = optimizer.plans(self.confirmed_plans if optimizer.timed else 1)
-            nets = [self.make_exact(judge, optimizer, plan, stack) for plan in found]
+            nets = [make_exact(judge, optimizer, plan, bound, stack) for plan in found]
             if not optimizer.timed:
                 return nets[0], None, None
             default = optimizer.with_times(self.default)
             same = next((n for n in nets if plan_text(n.plan) == plan_text(default)), None)
-            nets.append(same or self.make_exact(judge, optimizer, default, stack))
-            return self.fastest(nets, judge.times([net.program for net in nets]))
-
-    def fastest(self, nets: Sequence[Net], times: Sequence[float]) -> tuple[Net, float, float]:
-        """The first of those that tie with the best; the last one is that without tuning."""
-        before, tuned = times[-1], times[:-1]
-        winner = next(k for k, us in enumerate(tuned) if us <= min(tuned) * (1 + TIE))
-        if before < tuned[winner] / (1 + TIE):
+            nets.append(same or make_exact(judge, optimizer, default, bound, stack))
+            times = judge.times([net.program for net in nets])
+        winner = fastest(times)
+        if winner == len(nets) - 1:
             self.notes.append("the network without tuning was the fastest")
-            return nets[-1], before, before
-        return nets[winner], before, tuned[winner]
-
-    def make_exact(self, judge: Judge, optimizer: Optimizer, plan: Plan, stack: ExitStack) -> Net:
-        """The plan with steps replaced until its error is at most half of what is allowed."""
-        bound = self.graph.error_bound(self.options.max_error) / 2
-        program = judge.program(stack, plan)
-        error = judge.error(program)
-        for _ in range(MAX_REPAIRS):
-            better = plan if error <= bound else optimizer.more_exact(plan, bound, error)
-            if plan_text(better) == plan_text(plan):
-                break
-            plan, program = better, judge.program(stack, better)
-            error = judge.error(program)
-        return Net(plan, error, program)
+        return nets[winner], times[-1], times[winner]
 
     def many(self, optimizer: Optimizer, search: Search, plan: Plan) -> Many | None:
         """How several images are computed at once; what the old record says, if nobody asked."""
@@ -437,46 +342,3 @@ class Tuner:
         search.measured += rest.measured - search.measured
         self.notes.append(f"{images} images at once are {gain:.2f} times as fast as one by one")
         return found
-
-    # ---- The record ----
-
-    def record(self, optimizer: Optimizer, net: Net, many: Many | None) -> Record:
-        """The plan as it is written down, and the error that it reached."""
-        made = [self.entry(optimizer, k, choice) for k, choice in net.plan.picks]
-        entries = confirmed(made, self.old)
-        target = self.toolchain.target
-        key = graph_key(self.graph, target.name, self.isa.name, str(self.isa.bits), self.order)
-        provenance = {
-            "compiler": self.toolchain.compiler.version,
-            "cpu": target.cpu if self.bench.runners[0].command else host_cpu_name(),
-            "flags": code_flags((*self.toolchain.compiler.command[1:], *self.toolchain.cflags)),
-        }
-        if self.bench.pipeline:
-            provenance["estimated"] = self.bench.pipeline.text
-        return Record(
-            FORMAT, __version__, self.options.model.stem, target.name, self.isa.name,
-            self.isa.bits, key, provenance, entries, many, self.context.value,
-            confirmed_error(net.error, entries, self.old),
-        )  # fmt: skip
-
-    def entry(self, optimizer: Optimizer, index: int, choice: Choice) -> Entry:
-        """The line of one unit."""
-        if index in optimizer.fixed and self.old is not None:
-            kept = match(self.old, self.graph, self.units)[index]
-            if kept is not None:
-                return kept
-        found = optimizer.find(index, choice)
-        others = optimizer.rivals(index, choice)
-        if choice.inexact:
-            others = [t for t in others if not t.ranked.choice.inexact]
-        return make_entry(
-            self.graph, self.units[index].step, self.isa, choice,
-            error=found.error if found and found.measurement else None,
-            runner_up=_runner_up(others[0]) if others else None,
-        )  # fmt: skip
-
-
-def _runner_up(tried: Tried) -> RunnerUp:
-    schedule, params = tried.ranked.choice.schedule, tried.ranked.choice.params
-    us, error = tried.option.choice.us, tried.error if tried.measurement else None
-    return RunnerUp(schedule.id, schedule.version, dict(params), rounded(us, 3), rounded(error, 2))

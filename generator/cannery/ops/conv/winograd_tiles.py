@@ -178,14 +178,14 @@ class TileCode:
             found.append(order(assigns, stores, t))
         return found
 
-    def column(self, matrix: Matrix, rows: Sequence[int], j: int) -> list[Assign]:
+    def column(self, matrix: Matrix, rows: Sequence[int], j: int) -> tuple[Assign, ...]:
         """Rows t<a>_<j> of column j of matrix . d."""
         sources = [f"d{i}_{j}" for i in range(len(matrix[0]))]
         targets = [f"t{a}_{j}" for a in rows]
         fused = self.job.isa.has("fma")
         return linear([matrix[a] for a in rows], sources, targets, self.span.t, fused=fused)
 
-    def row(self, matrix: Matrix, a: int) -> list[Assign]:
+    def row(self, matrix: Matrix, a: int) -> tuple[Assign, ...]:
         """Row v<a>_<b> of t . matrix^T."""
         sources = [f"t{a}_{j}" for j in range(len(matrix[0]))]
         targets = [f"v{a}_{b}" for b in range(len(matrix))]

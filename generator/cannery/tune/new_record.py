@@ -1,0 +1,79 @@
+"""The record that a tuning leaves: lines that are confirmed stay as they were."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cannery import __version__
+from cannery.schedule.program import Choice
+from cannery.target.runner import host_cpu_name
+from cannery.tune.finalists import Net
+from cannery.tune.optimize import Optimizer, Tried
+from cannery.tune.provenance import code_flags
+from cannery.tune.record import (
+    FORMAT,
+    Entry,
+    Many,
+    Record,
+    RunnerUp,
+    confirmed,
+    confirmed_error,
+    make_entry,
+    match,
+    rounded,
+)
+from cannery.tune.search import Bench
+from cannery.tune.signature import graph_key
+
+
+@dataclass(frozen=True)
+class NewRecord:
+    """Writes down what an optimizer knows of a plan; `old` is the record of an earlier tuning."""
+
+    model: str
+    bench: Bench
+    optimizer: Optimizer
+    old: Record | None
+
+    def make(self, net: Net, many: Many | None) -> Record:
+        """The plan as it is written down, and the error that it reached."""
+        made = [self._entry(k, choice) for k, choice in net.plan.picks]
+        entries = confirmed(made, self.old)
+        toolchain, opt = self.bench.toolchain, self.optimizer
+        target, isa = toolchain.target, opt.isa
+        key = graph_key(opt.graph, target.name, isa.name, str(isa.bits), opt.io_order)
+        provenance = {
+            "compiler": toolchain.compiler.version,
+            "cpu": target.cpu if self.bench.runners[0].command else host_cpu_name(),
+            "flags": code_flags((*toolchain.compiler.command[1:], *toolchain.cflags)),
+        }
+        if self.bench.pipeline:
+            provenance["estimated"] = self.bench.pipeline.text
+        return Record(
+            FORMAT, __version__, self.model, target.name, isa.name, isa.bits, key, provenance,
+            entries, many, self.bench.context.value,
+            confirmed_error(net.error, entries, self.old),
+        )  # fmt: skip
+
+    def _entry(self, index: int, choice: Choice) -> Entry:
+        """The line of one unit."""
+        opt = self.optimizer
+        if index in opt.fixed and self.old is not None:
+            kept = match(self.old, opt.graph, opt.units)[index]
+            if kept is not None:
+                return kept
+        found = opt.find(index, choice)
+        others = opt.rivals(index, choice)
+        if choice.inexact:
+            others = [t for t in others if not t.ranked.choice.inexact]
+        return make_entry(
+            opt.graph, opt.units[index].step, opt.isa, choice,
+            error=found.error if found and found.measurement else None,
+            runner_up=_runner_up(others[0]) if others else None,
+        )  # fmt: skip
+
+
+def _runner_up(tried: Tried) -> RunnerUp:
+    schedule, params = tried.ranked.choice.schedule, tried.ranked.choice.params
+    us, error = tried.option.choice.us, tried.error if tried.measurement else None
+    return RunnerUp(schedule.id, schedule.version, dict(params), rounded(us, 3), rounded(error, 2))

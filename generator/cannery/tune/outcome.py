@@ -1,0 +1,74 @@
+"""What is asked of a tuning, and what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from cannery.schedule.program import Choice, Step
+from cannery.target.runner import Origin
+from cannery.target.toolchain import Toolchain
+from cannery.tune.estimates import Estimated
+from cannery.tune.measure import Context
+from cannery.tune.optimize import Tried
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How hard to try: seconds (None: until done), and whether every candidate is measured.
+
+    `context` is what calls find in the caches; None: as the record that there is, else warm.
+    """
+
+    budget: float | None = None
+    exhaustive: bool = False
+    context: Context | None = None
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One step after tuning: what was tried, the best first, and what was chosen."""
+
+    index: int
+    step: Step
+    macs: int
+    tried: tuple[Tried, ...]
+    chosen: Choice
+
+    @property
+    def margin(self) -> float | None:
+        """How much slower the next best candidate of the same layouts is; None if unknown."""
+        us = self.chosen.us
+        chosen = next((t for t in self.tried if t.label == str(self.chosen)), None)
+        if chosen is None:
+            return None
+        others = [t.us for t in self.tried if t is not chosen and t.us and t.rivals(chosen)]
+        return min(others) / us - 1 if us and others else None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of it. Times in microseconds, None where none were measured.
+
+    `error` is the network's, `max_error` its bound; `estimated` is there if estimates decided.
+    `peak_gflops` is 0 where only an emulator runs programs.
+    """
+
+    toolchain: Toolchain
+    origin: Origin
+    peak_gflops: float
+    layers: tuple[Layer, ...]
+    before_us: float | None
+    after_us: float | None
+    error: float
+    samples: int
+    seconds: float
+    measured: int
+    path: Path
+    changed: bool
+    notes: tuple[str, ...] = ()
+    untried: tuple[str, ...] = ()
+    partly: tuple[str, ...] = ()
+    context: Context = Context.WARM
+    estimated: Estimated | None = None
+    max_error: float = 1e-4
