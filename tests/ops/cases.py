@@ -61,7 +61,10 @@ class Case:
         """Caches as schedules shall see them while the block runs."""
         stack = ExitStack()
         if self.far:
-            tiny = patch.multiple(winograd_oc, L2_BYTES=0, FAR_BYTES=0, BATCH_BYTES=(0, 0, 1 << 20))
+            sizes = {"BATCH_BYTES": (0, 0), "FAR_BATCH_BYTES": (1 << 20,)}
+            tiny = patch.multiple(
+                winograd_oc, L2_BYTES=0, FAR_BYTES=0, near_bytes=lambda isa: 0, **sizes
+            )
             stack.enter_context(tiny)
             stack.enter_context(patch.object(lanes_n, "FAR_BYTES", 0))
             stack.enter_context(patch.object(unrolled, "MAX_UNROLLED", 200))

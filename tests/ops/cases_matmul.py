@@ -32,6 +32,8 @@ PRODUCTS = {
     "dense_two_outputs": Product((1, 130), (130, 2), bias="const", tail="tanh"),
     "dense_wide": Product((1, 40), (40, 131), bias="const", tail="scale"),
     "dense_far": Product((1, 40), (40, 52), bias="const", tail="relu"),
+    "dense_rows_far": Product((3, 44), (44, 20), bias="const"),
+    "dense_odd_far": Product((1, 41), (41, 20)),
     "dense_transposed": Product((1, 33), (12, 33), "b", bias="const"),
     "dense_batch": Product((5, 33), (33, 12), bias="const", tail="add sigmoid"),
     "dense_large_batch": Product((13, 20), (20, 33), tail="add"),

@@ -10,15 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cannery.ir.graph import Graph
+from cannery.schedule.cost import near_bytes
 from cannery.schedule.program import Program, Step
 from cannery.target.isa import Isa
 
 #: Bytes of a cache line.
 LINE = 64
-
-#: Second-level cache that processors have, per lane of their vectors; weights of one step and the
-#: next have to be in there.
-L2_BYTES_PER_LANE = 64 * 1024
 
 #: Bytes of constants from which on weights lie in one array, in the order of their use.
 IN_ORDER_BYTES = 512 * 1024
@@ -27,7 +24,7 @@ IN_ORDER_BYTES = 512 * 1024
 def weights_ahead(program: Program, isa: Isa) -> Sequence[int]:
     """For each step the bytes of weights right behind its own that it is to prefetch."""
     own = [_weights(program.graph, planned.step) for planned in program.steps]
-    most = L2_BYTES_PER_LANE * isa.widest
+    most = near_bytes(isa)  # weights of one step and the next have to be in there
     found = [0] * len(own)
     fetchers = [k for k, p in enumerate(program.steps) if p.choice.schedule.fetches]
     if sum(own) < max(most, IN_ORDER_BYTES) or not fetchers:

@@ -41,6 +41,9 @@ SPILL_LATENCY = 5.0
 L1_BYTES, L2_BYTES = 32 * 1024, 512 * 1024
 L2_BYTES_PER_CYCLE, L3_BYTES_PER_CYCLE = 32.0, 12.0
 
+#: Second-level cache that processors have at least, per lane of their vectors.
+L2_BYTES_PER_LANE = 64 * 1024
+
 #: What is larger comes from the third level or from memory, which no prefetching hides: a core gets
 #: no more than this of it while it computes.
 FAR_BYTES, FAR_BYTES_PER_CYCLE = 4 * 1024 * 1024, 8.0
@@ -170,6 +173,11 @@ def reread_cycles(size: float, passes: float) -> float:
         return size * passes / (5.0 * L2_BYTES_PER_CYCLE)
     again = 4.0 * L3_BYTES_PER_CYCLE if size <= FAR_BYTES else FAR_BYTES_PER_CYCLE
     return size * (1.0 / (4.0 * L3_BYTES_PER_CYCLE) + (passes - 1.0) / again)
+
+
+def near_bytes(isa: Isa) -> int:
+    """What stays in the second-level cache of processors that have such vectors."""
+    return L2_BYTES_PER_LANE * isa.widest
 
 
 def far_cycles(size: float) -> float:

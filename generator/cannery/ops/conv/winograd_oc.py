@@ -11,6 +11,8 @@ MR tiles x NR vectors, and transformed back. Unlike the planar form it needs no 
 transform whose values are alive together (0: it goes through memory). `broadcast`: see `direct_oc`.
 `outside`: all positions of a block of output channels before the next block, or all blocks of a
 position before the next position, so that the transformed inputs, too, are read once per batch.
+A panel is the weights of one position and block; weights lie in the order in which panels are used.
+Where they exceed the second-level cache, each panel is prefetched during the one before.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import ClassVar
+
+import numpy as np
 
 from cannery.emit.environment import offset, render
 from cannery.ir.graph import Graph
@@ -42,16 +46,20 @@ from cannery.ops.registry import RefArray
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.axes import even_size
 from cannery.ops.shared.cover import Span
+from cannery.ops.shared.fetch import Fetch
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.tiles import vector_loops
+from cannery.schedule.ahead import LINE
 from cannery.schedule.cost import (
     FAR_BYTES,
+    FAR_BYTES_PER_CYCLE,
     L1_BYTES,
     L2_BYTES,
     broadcast_work,
     early_inputs,
     far_cycles,
+    near_bytes,
     reread_cycles,
     stored_cycles,
     tile_cycles,
@@ -60,9 +68,9 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
 
-#: Transformed inputs of a batch fill at most one of these; the last one where weights come from
+#: Transformed inputs of a batch fill at most one of these; the last ones where weights come from
 #: far, which makes fewer batches worth while.
-BATCH_BYTES = (L1_BYTES, L2_BYTES // 2, FAR_BYTES)
+BATCH_BYTES, FAR_BATCH_BYTES = (L1_BYTES, L2_BYTES // 2), (1024 * 1024, FAR_BYTES)
 
 #: Multiply-accumulates of one register tile in line, at most.
 MAX_UNROLLED = 400
@@ -103,7 +111,7 @@ class Sums:
 class WinogradOc(Schedule):
     """See the module's text."""
 
-    version = 3
+    version = 4
 
     #: Most products along an axis with a window: F(points + 1 - k, k) for k taps.
     points: ClassVar[int]
@@ -128,7 +136,9 @@ class WinogradOc(Schedule):
         total = _count(shape, tile)
         groups = GROUPS.get(isa.registers, GROUPS[16]) if tile.rows.m > 1 else (1,)
         found: list[Params] = []
-        for lanes in vector_widths(min(shape.oc, shape.ic), isa):
+        # Transforms of few inputs take narrower vectors by themselves.
+        both = vector_widths(min(shape.oc, shape.ic), isa)
+        for lanes in dict.fromkeys((*both, *vector_widths(shape.oc, isa)[:1])):
             vectors = len(split_lanes(shape.oc, isa, lanes))
             tiles = [(even_size(total, mr), min(nr, vectors)) for mr, nr in register_tiles(isa)]
             found += [
@@ -156,9 +166,9 @@ class WinogradOc(Schedule):
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         shape = sizes(graph, step)
-        mr, group, batch = int(params["mr"]), int(params["group"]), int(params["batch"])
+        group, batch = int(params["group"]), int(params["batch"])
         tile = self._tile(shape)
-        rows, columns, positions = tile.rows, tile.columns, tile.positions
+        rows, columns = tile.rows, tile.columns
         total = _count(shape, tile)
         into = transform_cycles(rows.bt, group, 0, isa, across=columns.bt)
         applied = 1 + rows.m * columns.m * 2 * len(step.epilogue)
@@ -166,26 +176,45 @@ class WinogradOc(Schedule):
         lanes = int(params["lanes"])
         cycles = float(total) * (into + 4.0) * len(split_lanes(shape.ic, isa, lanes))
         cycles += total * (back + 4.0) * len(split_lanes(shape.oc, isa, lanes))
-        loads, work = broadcast_work(isa, str(params["broadcast"]))
-        tiles = sum(-(-min(batch, total - at) // mr) for at in range(0, total, batch))
-        for block in self._blocks(shape, params, isa):
-            n = len(block.vecs)
-            early = early_inputs(isa, str(params["broadcast"]), mr)
-            update = tile_cycles(isa, mr, n, mr * loads + n, shape.ic, mr * work, early=early)
-            cycles += tiles * block.count * positions * (update + 1.5 * mr * n + 4.0)
-        batches, blocks = -(-total // batch), self._blocks(shape, params, isa)
-        weights = 4.0 * positions * shape.ic * shape.oc
-        cycles += reread_cycles(weights, batches)
+        products = self._products(shape, params, isa)
+        batches = -(-total // batch)
+        weights = self.weight_bytes(shape)
+        if weights > near_bytes(isa):  # prefetched
+            cycles += max(products, batches * weights / FAR_BYTES_PER_CYCLE)
+        else:
+            cycles += products + reread_cycles(weights, batches)
         cycles += far_cycles(weights - 4.0 * shape.taps * shape.ic * shape.oc)
-        inputs = 4.0 * positions * shape.ic * min(batch, total)
-        again = sum(block.count for block in blocks)
-        if params["outside"] == "positions":
-            sums = 4.0 * positions * shape.oc * min(batch, total)
-            cycles += batches * stored_cycles(sums)
-            again = 1
-        cycles += reread_cycles(inputs, batches * again)
+        cycles += self._between(shape, params, isa)
         code = (into + back * len(self._blocks(shape, params, isa))) * 16.0
         return Estimate(cycles, code)
+
+    def _products(self, shape: ConvShape, params: Params, isa: Isa) -> float:
+        """Cycles of all products, with their operands at hand."""
+        mr, batch, way = int(params["mr"]), int(params["batch"]), str(params["broadcast"])
+        tile = self._tile(shape)
+        total = _count(shape, tile)
+        loads, work = broadcast_work(isa, way)
+        early = early_inputs(isa, way, mr)
+        tiles = sum(-(-min(batch, total - at) // mr) for at in range(0, total, batch))
+        cycles = 0.0
+        for block in self._blocks(shape, params, isa):
+            n = len(block.vecs)
+            update = tile_cycles(isa, mr, n, mr * loads + n, shape.ic, mr * work, early=early)
+            cycles += tiles * block.count * tile.positions * (update + 1.5 * mr * n + 4.0)
+        return cycles
+
+    def _between(self, shape: ConvShape, params: Params, isa: Isa) -> float:
+        """Cycles of what leaves the first-level cache: transformed inputs and sums of batches."""
+        tile, batch = self._tile(shape), int(params["batch"])
+        total = _count(shape, tile)
+        batches, rows = -(-total // batch), min(batch, total)
+        inputs, sums = (4.0 * tile.positions * c * rows for c in (shape.ic, shape.oc))
+        blocks = sum(block.count for block in self._blocks(shape, params, isa))
+        if params["outside"] == "positions":
+            return batches * stored_cycles(sums) + reread_cycles(inputs, batches)
+        if inputs + sums / blocks > near_bytes(isa):  # weights pass by as well
+            return batches * blocks * inputs / FAR_BYTES_PER_CYCLE
+        return reread_cycles(inputs, batches * blocks)
 
     def kernel(self, job: Job) -> Kernel:
         shape = sizes(job.graph, job.step)
@@ -217,6 +246,7 @@ class WinogradOc(Schedule):
             kept_at=kept_at,
             blocks=blocks,
             block_at=lambda block: block.weight // (tile.positions * shape.ic),
+            fetch_of=lambda block: self._fetch(job, shape, block, batch),
             many=lambda block: shape.ic * len(block.vecs) > HELD_WEIGHTS,
             into=self._into(job, vectors, pitch),
             back=self._back(job, shape, ep, sums),
@@ -275,8 +305,22 @@ class WinogradOc(Schedule):
 
     def _weights(self, job: Job, shape: ConvShape, blocks: Sequence[Block]) -> ConstArray:
         u = self._tile(shape).weights(job.constant(shape.weight))[None]
-        packed = pack_panels(u, blocks, str(job.params["broadcast"]), job.isa)
-        return ConstArray(f"{job.symbol}_w", packed, "weights [block][position][ic][lanes]")
+        name, way = f"{job.symbol}_w", str(job.params["broadcast"])
+        if job.params["outside"] == "blocks":
+            packed = pack_panels(u, blocks, way, job.isa)
+            return ConstArray(name, packed, "weights [block][position][ic][lanes]")
+        each = [pack_panels(u[:, e : e + 1], blocks, way, job.isa) for e in range(u.shape[1])]
+        return ConstArray(name, np.concatenate(each), "weights [position][block][ic][lanes]")
+
+    def _fetch(self, job: Job, shape: ConvShape, block: Block, batch: int) -> Fetch | None:
+        """What the products of a panel prefetch of the next; None where all weights are near."""
+        if self.weight_bytes(shape) <= near_bytes(job.isa):
+            return None
+        panel = 4 * shape.ic * block.width
+        unroll, tiles = int(job.params["unroll"]), batch // int(job.params["mr"])
+        passes = shape.ic // unroll if unroll else 1
+        size = _round_up(panel, LINE * tiles * passes)  # as many lines with each pass
+        return Fetch.spread("we", panel, size, tiles, passes)
 
     def _into(self, job: Job, vectors: Sequence[Vec], pitch: int) -> list[Into]:
         """The input transforms by runs of equal vectors."""
@@ -362,7 +406,7 @@ def _batches(shape: ConvShape, tile: Tile, mr: int) -> list[int]:
     each = 4 * tile.positions * shape.ic * mr
     groups = -(-_count(shape, tile) // mr)
     far = 4 * tile.positions * shape.ic * shape.oc > FAR_BYTES
-    limits = BATCH_BYTES if far else BATCH_BYTES[:-1]
+    limits = (*BATCH_BYTES, *FAR_BATCH_BYTES) if far else BATCH_BYTES
     return sorted({mr * even_size(groups, max(limit // each, 1)) for limit in limits})
 
 

@@ -112,8 +112,10 @@ class MatMulDenseN(Schedule):
         nest = products.nest(job, a, b, ep.tensors)
         g = make_gemm(p, job.params, nest.rows.strides[0], a.k)
         rotate = p.k if job.params["broadcast"] == "rotate" else 0
-        packed = gemm.pack_blocks(products.weight_matrix(job, p), blocks, rotate=rotate)
-        weights = ConstArray(b.pointer, packed, "weights [block][k][lanes]")
+        matrix = products.weight_matrix(job, p)
+        packed = gemm.pack_blocks(matrix, blocks, rotate=rotate, streams=g.streams)
+        order = "[block][k][lanes]" if g.streams == 1 else f"[block][k%{g.streams}][k][lanes]"
+        weights = ConstArray(b.pointer, packed, f"weights {order}")
         code, units = render_lanes_n(job, p, g, nest, blocks, ep, (a, b))
         constants = (weights, *products.padded_bias(job, p), *ep.constants)
         return Kernel(

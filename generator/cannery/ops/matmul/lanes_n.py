@@ -10,7 +10,7 @@ from cannery.ops.matmul.product import Cut, Nest, Operand, Product, residual_row
 from cannery.ops.shared.axes import balanced, nested_pointer
 from cannery.ops.shared.epilogue import Epilogue
 from cannery.ops.shared.function import describe, parameter_names, signature
-from cannery.ops.shared.gemm import AHEAD, Block, Gemm
+from cannery.ops.shared.gemm import AHEAD, STREAMS, Block, Gemm
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.cost import FAR_BYTES
 from cannery.schedule.schedule import Job, Params
@@ -18,11 +18,12 @@ from cannery.schedule.schedule import Job, Params
 
 def make_gemm(p: Product, params: Params, a_row: int, a_k: int, b_k: int = 0) -> Gemm:
     """How a tile walks its operands under these parameters; b_k == 0 for packed weights."""
-    once = b_k == 0 and int(params["mr"]) == 1 and not is_joined(params)
-    far = once and 4 * p.k * p.n > FAR_BYTES
+    far = b_k == 0 and not is_joined(params) and 4 * p.k * p.n > FAR_BYTES
+    unroll = int(params["unroll"])
+    streams = STREAMS if far and p.k % STREAMS == 0 and unroll % STREAMS == 0 else 1
     return Gemm(
-        p.k, a_row, a_k, b_k, int(params["unroll"]), int(params["split"]), str(params["broadcast"]),
-        AHEAD if far else 0,
+        p.k, a_row, a_k, b_k, unroll, int(params["split"]), str(params["broadcast"]),
+        AHEAD if far and int(params["mr"]) == 1 else 0, streams,
     )  # fmt: skip
 
 

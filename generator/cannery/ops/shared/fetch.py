@@ -1,4 +1,4 @@
-"""Prefetching of the weights of following steps, for templates; see `cannery.schedule.ahead`."""
+"""Prefetching of weights while others are multiplied, for templates; see `schedule/ahead.py`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from cannery.schedule.schedule import ConstArray, Job
 
 @dataclass(frozen=True)
 class Fetch:
-    """What a kernel prefetches behind its own weights (`array`, which end at byte `start`).
+    """What a kernel prefetches of what begins at byte `start` of `array`.
 
-    `per_tile` cache lines with each tile of accumulators, `per_pass` more with each pass of the
-    loop over its reduction.
+    That is behind its own weights, or behind those that a panel's tiles multiply. `per_tile` cache
+    lines with each tile of accumulators, `per_pass` more with each pass of the loop over its
+    reduction.
     """
 
     array: str
@@ -26,6 +27,11 @@ class Fetch:
         """None if the job asks for nothing. `tiles`: of an image; `passes` of the loop in each."""
         if not job.ahead:
             return None
-        lines = -(-job.ahead // LINE // tiles)
+        return Fetch.spread(weights.name, weights.values.nbytes, job.ahead, tiles, passes)
+
+    @staticmethod
+    def spread(array: str, start: int, size: int, tiles: int, passes: int) -> Fetch:
+        """`size` bytes, some with each of the `tiles` and with each of the passes in it."""
+        lines = -(-size // LINE // tiles)
         per_pass = lines // passes if passes else 0
-        return Fetch(weights.name, weights.values.nbytes, lines - per_pass * passes, per_pass)
+        return Fetch(array, start, lines - per_pass * passes, per_pass)
