@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -163,6 +164,21 @@ def test_a_full_disk_is_told_with_a_cure(
     told = capsys.readouterr().err
     assert told.startswith(f"cannery: error: {tmp_path}/cannery-demo-: No space left on device (")
     assert f"make room; programs are built in {tempfile.gettempdir()}" in told
+
+
+def test_a_folder_that_cannot_be_copied_is_told_by_its_first_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        files = [("a.h5", "there/a.h5"), ("b.h5", "there/b.h5")]
+        text = "[Errno 28] No space left on device: "
+        raise shutil.Error([(a, b, f"{text}{a!r} -> {b!r}") for a, b in files])
+
+    monkeypatch.setattr("cannery.cli.demo_project.shutil.copytree", full)
+    assert invoke(["demo"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("cannery: error: there/a.h5: No space left on device (make room; ")
+    assert told.count("\n") == 1
 
 
 def test_where_nothing_can_be_written_is_told_with_a_cure(

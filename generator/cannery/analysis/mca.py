@@ -172,8 +172,10 @@ def find_estimator(cpu: str, machine: Machine) -> Estimator:
 
 
 def _knows(program: str, machine: Machine, cpu: str) -> bool:
-    said = _start([*_command(program, machine, cpu), "-"], "")
-    return "not a recognized processor" not in said.stderr
+    """Whether it has the processor, and a model of how long its instructions take."""
+    said = _start([*_command(program, machine, cpu), "-"], "").stderr
+    absent = ("not a recognized processor", "unable to find instruction-level scheduling")
+    return not any(text in said for text in absent)
 
 
 def _command(program: str, machine: Machine, cpu: str) -> list[str]:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
+import re
+import shutil
 import signal
 import sys
 import tempfile
@@ -121,6 +124,7 @@ def _show_warning(
 
 def _os_error(error: OSError) -> int:
     """Full disks and unreadable files are the user's to cure; any other OSError is a defect."""
+    error = _first_of(error)
     if error.errno not in (
         errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT,
         errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EMFILE, errno.EIO,
@@ -129,6 +133,17 @@ def _os_error(error: OSError) -> int:
         raise error
     place = f"{error.filename}: " if error.filename else ""
     return print_error(f"{place}{error.strerror} ({_os_cure(error.errno)})")
+
+
+def _first_of(error: OSError) -> OSError:
+    """Of those that copying a folder collects, as (source, target, text), the first; else it."""
+    if not isinstance(error, shutil.Error):
+        return error
+    _, target, text = error.args[0][0]
+    number = re.match(r"\[Errno (\d+)\]", str(text))
+    if number is None:
+        return error
+    return OSError(int(number[1]), os.strerror(int(number[1])), target)
 
 
 def _os_cure(number: int | None) -> str:

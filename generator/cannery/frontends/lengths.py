@@ -12,6 +12,9 @@ from cannery.frontends.time_axis import FINAL, Time, Use, one_step
 from cannery.ir.graph import Graph, Length
 from cannery.ops.recurrent.base import Recurrent
 
+#: What may have been meant where there is no recurrent layer.
+_OTHERWISE = {"--streaming": "; --state names inputs and outputs that are its state"}
+
 #: More inputs than this many combinations of their axes are not tried.
 _MAX_TRIED = 256
 
@@ -24,7 +27,7 @@ def step_count(graph: Graph, option: str) -> int:
     if not found:
         raise OptionError(
             "the network has no recurrent layer", where=option,
-            cure="leave it out; --state names inputs and outputs that are its state",
+            cure="leave it out" + _OTHERWISE.get(option, ""),
         )  # fmt: skip
     if len(found) > 1:
         raise UnsupportedError(
