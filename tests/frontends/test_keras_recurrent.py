@@ -16,7 +16,14 @@ from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from cannery.ops.recurrent.base import Recurrent
 from cannery.passes import run_passes
-from frontends.keras_files import LayerSpec, Model, image, write_h5, write_keras
+from frontends.keras_files import (
+    LayerSpec,
+    Model,
+    config_of,
+    image,
+    write_h5,
+    write_keras,
+)
 
 T, F, H = 5, 3, 4
 X = np.random.default_rng(7).standard_normal((1, T, F)).astype(np.float32)
@@ -210,6 +217,48 @@ def test_a_layer_on_each_step(class_name: str, tmp_path: Path) -> None:
         centred = X[0] - X[0].mean(axis=1, keepdims=True)
         expected = centred / np.sqrt(X[0].var(axis=1, keepdims=True) + 1e-3) * a + b
     assert np.allclose(run(load(tmp_path, net(spec)))[0][0], expected, atol=1e-5)
+
+
+def on_each_step(model: Model, stored: Weights, version: str, *, archive: bool) -> LayerSpec:
+    """A model in TimeDistributed, its weights by their groups in an archive."""
+    inner = config_of(model, version, archive)
+    return LayerSpec("TimeDistributed", "r", (), {"layer": inner}, stored)
+
+
+@pytest.mark.parametrize(("version", "archive"), FORMATS)
+@pytest.mark.parametrize("sequential", [False, True])
+def test_a_model_on_each_step(
+    version: str, archive: bool, sequential: bool, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    config = {"units": F, "use_bias": False, "activation": "tanh"}
+    norm = {"axis": [-1], "epsilon": 1e-3}
+    layers = [
+        image("i", F), LayerSpec("Dense", "a", [["i"]], config),
+        LayerSpec("BatchNormalization", "n", [["a"]], norm),
+    ]  # fmt: skip
+    stored = {"layer/layers/dense/kernel": rng.standard_normal((F, F))}
+    stored |= {f"layer/layers/batch_normalization/{k}": rng.uniform(0.5, 1.0, F)
+               for k in ("gamma", "beta", "moving_mean", "moving_variance")}  # fmt: skip
+    stored = {k: v.astype(np.float32) for k, v in stored.items()}
+    if sequential:
+        model = Model("inner", layers)
+    else:
+        layers.append(LayerSpec("Add", "sum", [["n", "i"]]))
+        model = Model("inner", layers, ["i"], ["sum"])
+    spec = on_each_step(model, stored, version, archive=archive)
+    kernel, gamma, beta, mean, variance = (v.astype(np.float64) for v in stored.values())
+    y = (np.tanh(X[0] @ kernel) - mean) / np.sqrt(variance + 1e-3) * gamma + beta
+    found = run(load(tmp_path, net(spec), version, archive))[0]
+    assert found.shape == (1, T, F)
+    assert np.allclose(found[0], y if sequential else y + X[0], atol=1e-6)
+
+
+def test_a_model_of_two_inputs_on_each_step_is_refused(tmp_path: Path) -> None:
+    layers = [image("a", F), image("b", F), LayerSpec("Add", "sum", [["a", "b"]])]
+    model = Model("inner", layers, ["a", "b"], ["sum"])
+    with pytest.raises(UnsupportedError, match=r"'r'.*a model with several inputs"):
+        load(tmp_path, net(on_each_step(model, {}, "3.8.0", archive=True)))
 
 
 def cell_of(class_name: str) -> Mapping[str, Any]:

@@ -237,6 +237,29 @@ for _name, (_shape, _kernel, _oc, _bound, _attributes) in CONVOLUTIONS.items():
         )
 
 
+def extremes(of_x: DType, shape: tuple[int, ...], oc: int, **attributes: Any) -> Graph:
+    """3x3 bytes at the ends of their range, for transforms that add them up."""
+    net = Net(oc)
+    x = net.input("x", shape, of_x)
+    w = np.where(net.rng.random((3, 3, shape[-1], oc)) < 0.5, -128, 127).astype(np.int8)
+    start = net.constant("start", net.rng.integers(-5000, 5000, oc, np.int32))
+    inputs = [x, net.constant("w", w), "", "", "", start]
+    if attributes.get("dtype") is not INT32:
+        inputs[2] = net.constant("scale", net.rng.uniform(0.2, 2.0, oc) / 1e4)
+    return net.graph(net.node(QuantizedConv(**attributes), inputs))
+
+
+EXTREMES: dict[str, Any] = {
+    "even": (UINT8, (1, 6, 8, 16), 24, {"pads": ONE, "dtype": INT32}),
+    "odd": (INT8, (2, 7, 9, 11), 19, {"pads": ONE, "dtype": UINT8, "zero": 7}),
+    "inside": (UINT8, (1, 9, 8, 37), 8, {"dtype": INT8, "zero": -3, "activation": (Relu(),)}),
+}  # fmt: skip
+
+for _name, (_dtype, _shape, _oc, _attributes) in EXTREMES.items():
+    add_case(f"quantized_conv_extremes_{_name}",
+             partial(extremes, _dtype, _shape, _oc, **_attributes), tolerance=0.0)  # fmt: skip
+
+
 def softmax(shape: tuple[int, ...]) -> Graph:
     """Rows of scores, some far below the largest."""
     net = Net(shape[-1])

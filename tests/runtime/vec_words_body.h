@@ -381,6 +381,25 @@ static void CHECKS(pairs)(void)
     EXPECT_INT(unturn, sum_b, i + LANES);
 }
 
+/* Sums and differences of bytes. */
+static void CHECKS(words)(void)
+{
+    uint8_t a[2 * LANES];
+    int8_t b[2 * LANES];
+    int16_t sum[2 * LANES], difference[2 * LANES];
+    int j;
+    for (j = 0; j < 2 * LANES; ++j) {
+        a[j] = (uint8_t)(255 - 7 * j);
+        b[j] = (int8_t)(j % 2 ? -128 + j : 127 - 5 * j);
+    }
+    P(store)(sum, P(add)(P(load_u8)(a), P(load_i8)(b)));
+    P(store)(difference, P(sub)(P(load_u8)(a), P(load_i8)(b)));
+    for (j = 0; j < 2 * LANES; ++j) {
+        expect_int("p16_add", LANES, j, sum[j], a[j] + b[j]);
+        expect_int("p16_sub", LANES, j, difference[j], a[j] - b[j]);
+    }
+}
+
 static void CHECKS(products)(void)
 {
     int16_t w[2 * LANES] CANNERY_ALIGN(64), words[LANES + 1];
@@ -462,6 +481,7 @@ static void CHECKS(products)(void)
 static void CHECKS(all)(void)
 {
     CHECKS(pairs)();
+    CHECKS(words)();
     CHECKS(products)();
     CHECKS(memory)();
     CHECKS(fours)();

@@ -21,12 +21,16 @@ from cannery.frontends.keras_calls import (
     scan_refs,
 )
 from cannery.frontends.keras_config import LayerConfig, mapping, policy_name, sequence, text
-from cannery.frontends.keras_layers.base import Layer, read_layer
+from cannery.frontends.keras_layers.base import Layer, Plan, read_layer
+from cannery.frontends.keras_layers.recurrent import samples_as_steps, steps_as_samples
 from cannery.frontends.keras_version import KerasVersion
 from cannery.frontends.unsupported import Problem
 from cannery.ir.tensor import DType
 
 _MAX_DEPTH = 24
+
+#: The attribute under which a wrapper holds its model.
+HELD = "layer"
 
 #: Packages whose layers are Keras' own; those of operations are not layers.
 _BUILTIN_PACKAGES = frozenset("keras keras_core tf_keras tensorflow tensorflow_core".split())
@@ -74,6 +78,11 @@ class ModelConfig:
 def has_weights(target: Target) -> bool:
     """Whether a layer or nested model stores anything, as far as is known."""
     return isinstance(target, Layer | ModelConfig) and target.has_weights
+
+
+def is_wrapper(model: ModelConfig) -> bool:
+    """Whether a model stands for a layer that runs a model, held as `HELD`."""
+    return model.class_name == "TimeDistributed"
 
 
 def read_model(value: object, version: KerasVersion) -> ModelConfig:
@@ -150,6 +159,8 @@ class _EntryReader:
             return _read_model(
                 self._value, self.class_name, self.name, self._version, self._depth + 1
             )
+        if self.class_name == "TimeDistributed" and self._wraps_model:
+            return self._on_each_step()
         try:
             if self.is_input:
                 return _read_input(self.name, self.values)
@@ -162,6 +173,37 @@ class _EntryReader:
             error.where = error.where or f"layer {self.name!r}"
             error.cure = error.cure or "correct it in the Keras model, and save that again"
             raise
+
+    @property
+    def _wraps_model(self) -> bool:
+        held = self.values.get("layer")
+        return isinstance(held, dict) and _is_model(held)
+
+    def _on_each_step(self) -> Target:
+        """A model that is wrapped, as one of three layers."""
+        config = LayerConfig(self.name, self.class_name, self.values, self._version)
+        held = mapping(config.raw("layer"), "layer")
+        kind = text(held.get("class_name"), "the class of its model")
+        try:
+            config.check_policy()
+            config.check_all_read()
+            inner = _read_model(held, kind, HELD, self._version, self._depth + 1)
+            if len(flatten(inner.inputs)) != 1 or len(flatten(inner.outputs)) != 1:
+                raise UnsupportedError("wraps a model with several inputs or outputs")
+        except UnsupportedError as error:
+            return self.problem(error)
+        steps, samples = (
+            Layer(label, self.class_name, True, Plan(build))
+            for label, build in (("steps", samples_as_steps), ("samples", steps_as_samples))
+        )
+        x, flat, y, result = (TensorRef(n, 0, 0) for n in ("input", "samples", HELD, "steps"))
+        entries = (
+            Entry("input", "InputLayer", InputSpec(None, DType.FLOAT32), ()),
+            Entry("samples", "Reshape", samples, (x,)),
+            Entry(HELD, kind, inner, (flat,)),
+            Entry("steps", "Reshape", steps, ((y, x),)),
+        )
+        return ModelConfig(self.name, self.class_name, entries, x, result, False)
 
     def _check_builtin(self) -> None:
         """Raises UnsupportedError for custom layers, and operations that look like layers."""

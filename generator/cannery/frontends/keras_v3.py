@@ -20,7 +20,14 @@ from cannery.frontends.hdf5_reader import Hdf5Reader, open_hdf5
 from cannery.frontends.keras_build import build_graph
 from cannery.frontends.keras_config import mapping, parse_json
 from cannery.frontends.keras_layers.base import Layer, LayerPath
-from cannery.frontends.keras_model import Entry, ModelConfig, has_weights, read_model
+from cannery.frontends.keras_model import (
+    HELD,
+    Entry,
+    ModelConfig,
+    has_weights,
+    is_wrapper,
+    read_model,
+)
 from cannery.frontends.keras_version import parse_version
 from cannery.frontends.options import ImportOptions
 from cannery.ir.graph import Array, Graph
@@ -125,7 +132,7 @@ _Found = tuple[LayerPath, tuple[str, Layer]]
 
 def _groups(file: Hdf5Reader, model: ModelConfig, base: str, path: LayerPath) -> Iterator[_Found]:
     """The group of every layer with weights, inside and below `base`."""
-    names = _names_in_model(file, model, base)
+    names = {HELD: HELD} if is_wrapper(model) else _names_in_model(file, model, base)
     for entry in model.entries:
         if entry.name not in names:
             continue

@@ -785,6 +785,31 @@ CANNERY_INLINE void i32x4_unturn(i32x4 *a, i32x4 *b)
     (void)b;
 }
 
+CANNERY_INLINE p16x4 p16x4_load_u8(const uint8_t *p)
+{
+    return vreinterpretq_s16_u16(vmovl_u8(vld1_u8(p)));
+}
+
+CANNERY_INLINE p16x4 p16x4_load_i8(const int8_t *p)
+{
+    return vmovl_s8(vld1_s8(p));
+}
+
+CANNERY_INLINE p16x4 p16x4_add(p16x4 a, p16x4 b)
+{
+    return vaddq_s16(a, b);
+}
+
+CANNERY_INLINE p16x4 p16x4_sub(p16x4 a, p16x4 b)
+{
+    return vsubq_s16(a, b);
+}
+
+CANNERY_INLINE void p16x4_store(int16_t *p, p16x4 v)
+{
+    vst1q_s16(p, v);
+}
+
 CANNERY_INLINE i32x4 i32x4_dot(p16x4 a, p16x4 b, i32x4 acc)
 {
 #if defined(__aarch64__)

@@ -89,6 +89,8 @@
  *                           is over four: pair i of a is that of k = 8 (i / 4) + i % 4, and of b
  *                           that of four more. See `turns` of quantized/depthwise_pairs.py
  *   I_unturn(&a, &b)        lanes in that order become the first L of 2L and the others
+ *   P_load_u8(p), P_load_i8(p)   2L bytes, in order
+ *   P_add, P_sub (wrap), P_store(p, v)   each of the 2L numbers; in order
  * Products of int8, Q = q8xL (L times four int8, from -127 to 127)
  *   Q_load(p)               4L numbers; p as for P
  *   Q_load1(p), Q_load1_n(p, n)   all fours = p[0] .. p[3]; n of them, 0 for the others
@@ -768,6 +770,36 @@ CANNERY_INLINE void i32x1_unturn(i32x1 *a, i32x1 *b)
 {
     (void)a;
     (void)b;
+}
+
+CANNERY_INLINE p16x1 p16x1_load_u8(const uint8_t *p)
+{
+    const p16x1 pair = {p[0], p[1]};
+    return pair;
+}
+
+CANNERY_INLINE p16x1 p16x1_load_i8(const int8_t *p)
+{
+    const p16x1 pair = {p[0], p[1]};
+    return pair;
+}
+
+CANNERY_INLINE p16x1 p16x1_add(p16x1 a, p16x1 b)
+{
+    const p16x1 sum = {(int16_t)(a.first + b.first), (int16_t)(a.second + b.second)};
+    return sum;
+}
+
+CANNERY_INLINE p16x1 p16x1_sub(p16x1 a, p16x1 b)
+{
+    const p16x1 difference = {(int16_t)(a.first - b.first), (int16_t)(a.second - b.second)};
+    return difference;
+}
+
+CANNERY_INLINE void p16x1_store(int16_t *p, p16x1 v)
+{
+    p[0] = v.first;
+    p[1] = v.second;
 }
 
 CANNERY_INLINE i32x1 i32x1_dot(p16x1 a, p16x1 b, i32x1 acc)

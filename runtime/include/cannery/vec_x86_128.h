@@ -746,6 +746,33 @@ CANNERY_INLINE void i32x4_unturn(i32x4 *a, i32x4 *b)
     (void)b;
 }
 
+CANNERY_INLINE p16x4 p16x4_load_u8(const uint8_t *p)
+{
+    const __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)p);
+    return _mm_unpacklo_epi8(bytes, _mm_setzero_si128());
+}
+
+CANNERY_INLINE p16x4 p16x4_load_i8(const int8_t *p)
+{
+    const __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)p);
+    return _mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8);
+}
+
+CANNERY_INLINE p16x4 p16x4_add(p16x4 a, p16x4 b)
+{
+    return _mm_add_epi16(a, b);
+}
+
+CANNERY_INLINE p16x4 p16x4_sub(p16x4 a, p16x4 b)
+{
+    return _mm_sub_epi16(a, b);
+}
+
+CANNERY_INLINE void p16x4_store(int16_t *p, p16x4 v)
+{
+    _mm_storeu_si128((__m128i *)(void *)p, v);
+}
+
 CANNERY_INLINE i32x4 i32x4_dot(p16x4 a, p16x4 b, i32x4 acc)
 {
 #if defined(__AVX512VNNI__) && defined(__AVX512VL__)

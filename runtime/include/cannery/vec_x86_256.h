@@ -654,6 +654,31 @@ CANNERY_INLINE void i32x8_unturn(i32x8 *a, i32x8 *b)
     *a = lo;
 }
 
+CANNERY_INLINE p16x8 p16x8_load_u8(const uint8_t *p)
+{
+    return _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+
+CANNERY_INLINE p16x8 p16x8_load_i8(const int8_t *p)
+{
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+
+CANNERY_INLINE p16x8 p16x8_add(p16x8 a, p16x8 b)
+{
+    return _mm256_add_epi16(a, b);
+}
+
+CANNERY_INLINE p16x8 p16x8_sub(p16x8 a, p16x8 b)
+{
+    return _mm256_sub_epi16(a, b);
+}
+
+CANNERY_INLINE void p16x8_store(int16_t *p, p16x8 v)
+{
+    _mm256_storeu_si256((__m256i *)(void *)p, v);
+}
+
 CANNERY_INLINE i32x8 i32x8_dot(p16x8 a, p16x8 b, i32x8 acc)
 {
 #if defined(__AVX512VNNI__) && defined(__AVX512VL__)

@@ -608,6 +608,31 @@ CANNERY_INLINE void i32x16_unturn(i32x16 *a, i32x16 *b)
     *a = lo;
 }
 
+CANNERY_INLINE p16x16 p16x16_load_u8(const uint8_t *p)
+{
+    return _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+
+CANNERY_INLINE p16x16 p16x16_load_i8(const int8_t *p)
+{
+    return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+
+CANNERY_INLINE p16x16 p16x16_add(p16x16 a, p16x16 b)
+{
+    return _mm512_add_epi16(a, b);
+}
+
+CANNERY_INLINE p16x16 p16x16_sub(p16x16 a, p16x16 b)
+{
+    return _mm512_sub_epi16(a, b);
+}
+
+CANNERY_INLINE void p16x16_store(int16_t *p, p16x16 v)
+{
+    _mm512_storeu_si512((void *)p, v);
+}
+
 CANNERY_INLINE i32x16 i32x16_dot(p16x16 a, p16x16 b, i32x16 acc)
 {
 #if defined(__AVX512VNNI__)

@@ -249,14 +249,30 @@ def _merge(mode: str) -> Callable[[Scope, Sequence[str]], list[str]]:
     return merge
 
 
+def steps_as_samples(scope: Scope, inputs: Sequence[str]) -> str:
+    """x[N,T,...] -> [N*T,...]."""
+    x = scope.single(inputs)
+    if scope.rank(x) < 2:
+        raise ModelError(f"its input has shape {scope.shape(x)}, without steps")
+    n, steps, *rest = scope.shape(x)
+    return scope.node(Reshape((n * steps, *rest)), [x])
+
+
+def samples_as_steps(scope: Scope, inputs: Sequence[str]) -> str:
+    """y[N*T,...], x[N,T,...] -> y[N,T,...]."""
+    y, x = inputs
+    return scope.node(Reshape((*scope.shape(x)[:2], *scope.shape(y)[1:])), [y])
+
+
 @layer("TimeDistributed")
 def time_distributed(config: LayerConfig) -> Plan:
-    """A layer on each step: steps become samples, and are steps again behind it."""
+    """A layer on each step: steps become samples, and are steps again behind it.
+
+    Models on each step are read as models, see `keras_model.py`.
+    """
     given = mapping(config.raw("layer"), "layer")
     class_name = text(given.get("class_name"), "the class of its layer")
     values = mapping(given.get("config"), "the config of its layer")
-    if "layers" in values:
-        raise UnsupportedError("wraps a model", cure="wrap its layers one by one")
     inner = read_layer(LayerConfig(config.name, class_name, values, config.version))
 
     def build(scope: Scope, inputs: Sequence[str]) -> str | list[str]:
@@ -264,11 +280,9 @@ def time_distributed(config: LayerConfig) -> Plan:
         own = scope.under("layer", attribute="layer")
         if class_name in _ANY_RANK:
             return inner.plan.build(own, [x])
-        n, steps, *rest = scope.shape(x)
-        flat = scope.node(Reshape((n * steps, *rest)), [x], "samples")
-        y = inner.plan.build(own, [flat])
+        y = inner.plan.build(own, [steps_as_samples(scope.under("samples"), [x])])
         if not isinstance(y, str):
             raise UnsupportedError("wraps a layer with several outputs")
-        return scope.node(Reshape((n, steps, *scope.shape(y)[1:])), [y])
+        return samples_as_steps(scope, [y, x])
 
     return Plan(build, children={"layer": inner} if inner.has_weights else {})

@@ -139,7 +139,9 @@ class WinogradOc(Schedule):
         total = _count(shape, tile)
         groups = GROUPS.get(isa.registers, GROUPS[16]) if tile.rows.m > 1 else (1,)
         found: list[Params] = []
-        for lanes in vector_widths(min(shape.oc, shape.ic), isa):
+        # Transforms of few inputs take narrower vectors by themselves.
+        both = vector_widths(min(shape.oc, shape.ic), isa)
+        for lanes in dict.fromkeys((*both, *vector_widths(shape.oc, isa)[:1])):
             vectors = len(split_lanes(shape.oc, isa, lanes))
             tiles = [(even_size(total, mr), min(nr, vectors)) for mr, nr in register_tiles(isa)]
             found += [
