@@ -62,13 +62,15 @@ def tuned(model: Path, **more: object) -> Outcome:
     return tune(options_for(model, **more), Settings())
 
 
-def dense(rows: int = 1, *, transposed: bool = False, runtime: bool = False) -> Graph:
-    """One dense layer of 512 inputs and 256 outputs."""
+def dense(
+    rows: int = 1, units: int = 256, *, transposed: bool = False, runtime: bool = False
+) -> Graph:
+    """One dense layer of 512 inputs."""
     rng = np.random.default_rng(1)
     b = GraphBuilder("dense")
     x = b.input("x", (512, rows) if transposed else (rows, 512))
-    weights = rng.standard_normal((512, 256)).astype(np.float32)
-    w = b.input("w", (512, 256)) if runtime else b.constant("w", weights)
+    weights = rng.standard_normal((512, units)).astype(np.float32)
+    w = b.input("w", (512, units)) if runtime else b.constant("w", weights)
     b.output(b.node(MatMul(transpose_a=transposed), [x, w], name="y"))
     return b.build()
 
@@ -127,6 +129,18 @@ def test_the_cost_model_stacks_what_gains() -> None:
     assert list(stacks[0].choices) == ["y"]
     assert choose_stacks(graph, plan.steps(units), plan.choices, target, 1) == ()
     assert stacked_graph(graph, plan.steps(units)[0], 8).types["x"].shape == (8, 512)
+
+
+@pytest.mark.parametrize(("units", "stacked"), [(256, False), (1536, True)])
+def test_without_fma_reading_weights_from_far_is_what_stacks_save(
+    units: int, *, stacked: bool
+) -> None:
+    """From near, multiplying and adding take as long for one image as for many."""
+    graph, target = dense(units=units), isa("ssse3")
+    found = make_units(graph)
+    plan = Defaults(graph, found, target, nhwc.ORDER, 1e-4).plan()
+    stacks = choose_stacks(graph, plan.steps(found), plan.choices, target, 8)
+    assert [stack.images for stack in stacks] == ([8, 4, 2] if stacked else [])
 
 
 def test_a_record_of_many(model: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import MAX_ELEMENTS
+from cannery.schedule.cost import FAR_BYTES_PER_CYCLE
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.stack import Stack, stacked_choices, stacked_graph, why_not
 from cannery.target.isa import Isa
@@ -16,6 +17,9 @@ from cannery.tune.signature import step_signature
 #: Part of the time of single steps that a stacked one may take. What the model expects to gain less
 #: was no gain when it was measured: values of many images lie farther apart.
 WORTH = 0.8
+
+#: Weights of a whole network that no second-level cache keeps from run to run.
+DISPLACED_BYTES = 2 * 1024 * 1024
 
 
 def chunk_sizes(many: int) -> list[int]:
@@ -125,11 +129,24 @@ def estimated(graph: Graph, step: Step, choice: Choice, isa: Isa, images: int) -
     return best if best and gains(graph, step, choice, best, isa, images) else None
 
 
+def gains(graph: Graph, step: Step, single: Choice, stacked: Choice, isa: Isa, images: int) -> bool:
+    """Whether the cost model expects the stacked step to be faster than single ones."""
+    slowest = _reading(graph, step)
+    together = _cycles(stacked_graph(graph, step, images), step, stacked, isa)
+    alone = _cycles(graph, step, single, isa)
+    return max(together, slowest) < WORTH * images * max(alone, slowest)
+
+
 def _cycles(graph: Graph, step: Step, choice: Choice, isa: Isa) -> float:
     return choice.schedule.cost(graph, step, choice.params, isa).total
 
 
-def gains(graph: Graph, step: Step, single: Choice, stacked: Choice, isa: Isa, images: int) -> bool:
-    """Whether the cost model expects the stacked step to be faster than single ones."""
-    together = _cycles(stacked_graph(graph, step, images), step, stacked, isa)
-    return together < WORTH * images * _cycles(graph, step, single, isa)
+def _reading(graph: Graph, step: Step) -> float:
+    """Cycles of reading the step's weights once, which those of other steps have displaced.
+
+    The cost model leaves them out, as all schedules for an image alone pay them alike.
+    """
+    if sum(array.nbytes for array in graph.constants.values()) <= DISPLACED_BYTES:
+        return 0.0
+    constants = {v for node in step.nodes for v in node.inputs if v in graph.constants}
+    return sum(graph.constants[v].nbytes for v in constants) / FAR_BYTES_PER_CYCLE
