@@ -72,6 +72,9 @@ from cannery.target.isa import Isa
 #: far, which makes fewer batches worth while.
 BATCH_BYTES, FAR_BATCH_BYTES = (L1_BYTES, L2_BYTES // 2), (1024 * 1024, FAR_BYTES)
 
+#: The part of prefetching that products do not hide.
+NOT_HIDDEN = 0.1
+
 #: Multiply-accumulates of one register tile in line, at most.
 MAX_UNROLLED = 400
 
@@ -179,8 +182,9 @@ class WinogradOc(Schedule):
         products = self._products(shape, params, isa)
         batches = -(-total // batch)
         weights = self.weight_bytes(shape)
-        if weights > near_bytes(isa):  # prefetched
-            cycles += max(products, batches * weights / FAR_BYTES_PER_CYCLE)
+        if weights > near_bytes(isa):
+            far = batches * weights / FAR_BYTES_PER_CYCLE
+            cycles += max(products, far) + NOT_HIDDEN * far
         else:
             cycles += products + reread_cycles(weights, batches)
         cycles += far_cycles(weights - 4.0 * shape.taps * shape.ic * shape.oc)
@@ -211,7 +215,7 @@ class WinogradOc(Schedule):
         inputs, sums = (4.0 * tile.positions * c * rows for c in (shape.ic, shape.oc))
         blocks = sum(block.count for block in self._blocks(shape, params, isa))
         if params["outside"] == "positions":
-            return batches * stored_cycles(sums) + reread_cycles(inputs, batches)
+            return batches * (stored_cycles(sums) + stored_cycles(inputs))
         if inputs + sums / blocks > near_bytes(isa):  # weights pass by as well
             return batches * blocks * inputs / FAR_BYTES_PER_CYCLE
         return reread_cycles(inputs, batches * blocks)
