@@ -35,7 +35,8 @@ def quantize(
     if not rewritten.layers:
         raise OptionError(
             "no layer of the network has an integer form", where="--quantize",
-            cure="leave it out; dense layers, convolutions, LSTM and GRU layers have one",
+            cure="leave it out; dense layers, convolutions and recurrent layers have one "
+            "(a GRU if its reset gate is behind the product)",
         )  # fmt: skip
     with np.errstate(all="ignore"):
         found = [evaluate(made, sample) for sample in seen.samples]

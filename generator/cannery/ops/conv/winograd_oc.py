@@ -317,12 +317,11 @@ class WinogradOc(Schedule):
         return ConstArray(name, np.concatenate(each), "weights [position][block][ic][lanes]")
 
     def _fetch(self, job: Job, shape: ConvShape, block: Block, batch: int) -> Fetch | None:
-        """What the products of a panel prefetch of the next; None where all weights are near."""
-        if self.weight_bytes(shape) <= near_bytes(job.isa):
-            return None
-        panel = 4 * shape.ic * block.width
+        """What products of a panel prefetch of the next; None if weights are near or none loops."""
         unroll, tiles = int(job.params["unroll"]), batch // int(job.params["mr"])
-        passes = shape.ic // unroll if unroll else 1
+        if self.weight_bytes(shape) <= near_bytes(job.isa) or not 0 < unroll < shape.ic:
+            return None
+        panel, passes = 4 * shape.ic * block.width, shape.ic // unroll
         size = _round_up(panel, LINE * tiles * passes)  # as many lines with each pass
         return Fetch.spread("we", panel, size, tiles, passes)
 
