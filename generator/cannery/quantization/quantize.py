@@ -35,8 +35,7 @@ def quantize(
     if not rewritten.layers:
         raise OptionError(
             "no layer of the network has an integer form", where="--quantize",
-            cure="leave it out; dense layers, convolutions and recurrent layers have one "
-            "(a GRU if its reset gate is behind the product)",
+            cure="leave it out; dense layers, convolutions and recurrent layers have one",
         )  # fmt: skip
     with np.errstate(all="ignore"):
         found = [evaluate(made, sample) for sample in seen.samples]
