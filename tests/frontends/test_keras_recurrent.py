@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -296,6 +297,19 @@ def test_a_model_of_two_inputs_on_each_step_is_refused(tmp_path: Path) -> None:
     for spec in (each, LayerSpec("TimeDistributed", "r", (), {"layer": wrapped})):
         with pytest.raises(UnsupportedError, match=r"'r'.*a model with several inputs"):
             load(tmp_path, net(spec))
+
+
+def test_time_that_is_open_is_called_so(tmp_path: Path) -> None:
+    def sequences(*shape: int | None, kind: str) -> Model:
+        x = LayerSpec("InputLayer", "x", (), {"shape": [None, *shape], "dtype": "float32"})
+        spec = layer(kind) if kind == "LSTM" else LayerSpec(kind, "r", (), {})
+        return Model("net", [x, replace(spec, calls=[["x"]])], ["x"], ["r"])
+
+    message = r"input 'x': dimension 1 is open, and is the time of .*--dim x\.1=n"
+    with pytest.raises(UnsupportedError, match=message):
+        load(tmp_path, sequences(None, F, kind="LSTM"))
+    with pytest.raises(UnsupportedError, match=r"input 'x': dimension 1 is open \(fix"):
+        load(tmp_path, sequences(None, F, kind="ReLU"))
 
 
 def cell_of(class_name: str) -> Mapping[str, Any]:
