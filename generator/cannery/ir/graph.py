@@ -166,6 +166,11 @@ class Graph:
         return self._consumers.get(value, ())
 
     @cached_property
+    def constant_bytes(self) -> int:
+        """Bytes of all constants."""
+        return sum(array.nbytes for array in self.constants.values())
+
+    @cached_property
     def _producers(self) -> dict[str, Node]:
         return {output: node for node in self.nodes for output in node.outputs}
 
