@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cannery.cli import invoke
@@ -50,10 +51,10 @@ def test_what_has_a_form_is_not_named(tmp_path: Path) -> None:
 def test_reasons(tmp_path: Path) -> None:
     (two,) = floats_of(tmp_path, mixed())
     assert (two.name, two.differs) == ("two", True)
-    assert two.reason == "Relu as activation has no table"
+    assert two.reason == "its activation (Relu) has no table"
     found = {f.name: f for f in floats_of(tmp_path, skip(), "int8")}
     assert {name: f.differs for name, f in found.items()} == {
-        "sum": False, "columns": True, "three": True, "mean": True,
+        "sum": False, "columns": True, "three": True, "three/relu": False, "mean": True,
     }  # fmt: skip
     assert found["sum"].reason == "its operands or result are needed as floats"
     assert found["columns"].reason == "it is not along the last axis, or too long"
@@ -65,13 +66,15 @@ def test_they_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     file, calibration = write(tmp_path, mixed())
     words = [f"--{key.replace('_', '-')}={value}" for key, value in integers(calibration).items()]
     assert invoke(["compile", str(file), "-o", str(tmp_path), "--isa", "generic", *words]) == 0
-    told = "floats remain in 'two' (Relu as activation has no table); last bits may differ"
+    told = "floats remain in 'two' (its activation (Relu) has no table); last bits may differ"
     assert told in capsys.readouterr().err
     header = (tmp_path / "net.h").read_text()
-    assert '1 layer computes with floats:\n *   "two": Relu as activation has no table\n' in header
+    assert (
+        '1 layer computes with floats:\n *   "two": its activation (Relu) has no table\n' in header
+    )
     assert "Last bits may differ between processors there" in header
     facts = json.loads((tmp_path / "net.json").read_text())["quantization"]
-    reason = "Relu as activation has no table"
+    reason = "its activation (Relu) has no table"
     assert facts["float_layers"] == [{"name": "two", "reason": reason, "differs": True}]
     assert facts["same_everywhere"] is False
 
@@ -83,3 +86,23 @@ def test_without_any_the_header_promises_the_same_bits(tmp_path: Path) -> None:
     header = (tmp_path / "net.h").read_text()
     assert "Every processor computes the same bits." in header
     assert "with floats" not in header
+
+
+def test_names_that_begin_with_others(tmp_path: Path) -> None:
+    """A layer may be called as if it was a part of another one."""
+    pytest.importorskip("onnx")
+    from frontends.onnx_models import floats, model, node
+    from frontends.onnx_models import write as write_onnx
+
+    nodes = [
+        node("Floor", ["x"], ["q"]),
+        node("Exp", ["q"], ["q/b"]),
+        node("MatMul", ["q/b", "w"], ["y"]),
+    ]
+    weights = {"w": floats(F, 3)}
+    file = write_onnx(tmp_path / "net.onnx", model(nodes, {"x": [1, F]}, ["y"], weights=weights))
+    np.savez(tmp_path / "x.npz", x=floats(4, F))
+    graph = import_graph(make_options(file, integers(tmp_path / "x.npz")))
+    assert graph.quantization is not None
+    assert {f.name: f.differs for f in graph.quantization.floats} == {"q": False, "q/b": True}
+    assert graph.quantization.differs

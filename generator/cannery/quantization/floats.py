@@ -58,15 +58,13 @@ ROUNDED_ONCE = (
 def float_layers(graph: Graph, made: Graph, seen: Observed, dtype: DType) -> tuple[FloatLayer, ...]:
     """The nodes of a float graph that compute as before in what was made of it.
 
-    Of a layer that became several nodes (`name`, `name/relu`) the first one.
+    A layer of the model that became several nodes has several names: `name`, `name/relu`.
     """
     before = {node.name: node for node in graph.nodes}
     found: list[FloatLayer] = []
     for node in made.nodes:
         same = before.get(node.name)
         if same is None or same.op != node.op or not _computes_floats(made, node):
-            continue
-        if any(node.name.startswith(f"{layer.name}/") for layer in found):
             continue
         reason = _reason(graph, seen, dtype, same)
         found.append(FloatLayer(node.name, reason, not isinstance(node.op, ROUNDED_ONCE)))
@@ -96,5 +94,5 @@ def _reason(graph: Graph, seen: Observed, dtype: DType, node: Node) -> str:
     else:
         reason = why_no_mean(graph, seen, node) or why_no_sum(graph, seen, node)
     if not reason and isinstance(op, Elementwise) and len(node.inputs) == 1 and dense.joins(op):
-        reason = f"{op.kind} is not alone behind an integer layer"
+        reason = f"no integer layer can take in {op.kind} here"
     return reason or f"{op.kind} has no integer form"

@@ -38,8 +38,8 @@ def why_float(graph: Graph, node: Node) -> str:
         return "its input is constant"
     for activation in op.activations:
         if make_table(activation) is None:
-            names = " and ".join(f.kind for f in activation) or "the identity"
-            return f"{names} as activation has no table"
+            names = ", then ".join(f.kind for f in activation) or "the identity"
+            return f"its activation ({names}) has no table"
     return ""
 
 
