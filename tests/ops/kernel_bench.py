@@ -36,6 +36,7 @@ from cannery.tune.contests import is_view
 from cannery.tune.harness import Candidate, Harness, make_candidate
 from cannery.tune.measure import Check, check
 from cannery.tune.trial import Data, Placing, Trial, all_data, make_trial, random_inputs
+from nets.compilation import WARNINGS
 from ops.cases import Case, all_cases
 
 #: Targets that stand for the instruction sets, and those that run on an emulated CPU without more.
@@ -216,11 +217,12 @@ def run(target: str, want: Want, folder: Path) -> Report:
     """Try everything that is wanted on one target. Raises ToolchainError."""
     toolchain, runner, why_not = find(target)
     quick = () if target in OPTIMIZED or want.everything else (QUICKLY,)
-    flags = replace(toolchain, cflags=(*toolchain.cflags, "-std=c99", *quick))
+    flags = (*toolchain.cflags, "-std=c99", *quick)
+    toolchain = replace(toolchain, cflags=flags, warnings=WARNINGS)
     found, broken = attempts(toolchain.target.isa, want)
     harness = Harness(toolchain.target.isa, bands=True, unit=UNIT, unit_bytes=UNIT_BYTES)
     jobs = len(os.sched_getaffinity(0))
-    built = build(folder, harness, [a.candidate for a in found], flags, jobs=jobs)
+    built = build(folder, harness, [a.candidate for a in found], toolchain, jobs=jobs)
     if runner is None:
         failed = [f"{s}: does not compile: {why}" for s, why in built.failed.items()]
         return Report(len(found), (*broken, *failed), why_not)

@@ -237,7 +237,7 @@ def _render(
         symbol=job.symbol, op=op, H=op.cells, g=Groups(op.dtype), cells=cells, blocks=blocks,
         sums=[_sums(cell, block) for cell, block in zip(cells, blocks, strict=True)],
         kinds=list(distinct.values()), directions=directions, tables=list(map(make_table, tables)),
-        zigzag=bool(job.params["zigzag"]),
+        zigzag=bool(job.params["zigzag"]) and any(cell.count > 1 for cell in cells),
         together=bool(job.params["together"]) and units == 0,
         unroll=int(job.params["unroll"]), steps=steps, samples=samples, padded=padded,
         outputs_at=op.directions * padded, others=bool(others),
