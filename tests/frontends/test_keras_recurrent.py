@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -254,11 +255,61 @@ def test_a_model_on_each_step(
     assert np.allclose(found[0], y if sequential else y + X[0], atol=1e-6)
 
 
+@pytest.mark.parametrize(("version", "archive"), FORMATS)
+def test_a_model_on_each_step_of_each_step(version: str, archive: bool, tmp_path: Path) -> None:
+    """Sequences of sequences: a dense layer and a recurrent one for each of the inner ones."""
+    held = {**weights("LSTM", features=2), "kernel": X[0, :F, :2], "bias": X[0, 0, :2]}
+    places = {"kernel": "dense/kernel", "bias": "dense/bias"}
+    stored = {f"layer/layer/layers/{places.get(k, f'lstm/{k}')}": v for k, v in held.items()}
+    stored = dict(sorted(stored.items(), key=lambda item: "lstm" in item[0]))
+    inner = Model("inner", [
+        image("i", T, F), LayerSpec("Dense", "a", (), {"units": 2}),
+        LayerSpec("LSTM", "b", (), {"units": H}),
+    ])  # fmt: skip
+    each = on_each_step(inner, {}, version, archive=archive)
+    wrapped = {"class_name": each.class_name, "config": {"name": "w", **each.config}}
+    spec = LayerSpec("TimeDistributed", "r", [["x"]], {"layer": wrapped}, stored)
+    model = Model("net", [image("x", 2, 3, T, F), spec], ["x"], ["r"])
+    x = np.stack([X[0], -X[0], X[0] / 2, 2 * X[0], X[0] / 4, 3 * X[0]]).reshape(1, 2, 3, T, F)
+    (found,) = evaluate(load(tmp_path, model, version, archive), {"x": x}).values()
+    assert found.shape == (1, 2, 3, H)
+    for y, steps in zip(found.reshape(6, H), x.reshape(6, T, F), strict=True):
+        dense = steps.astype(np.float64) @ held["kernel"] + held["bias"]
+        assert np.allclose(y, lstm(dense, held)[0][-1], atol=1e-6)
+
+
+def test_a_layer_on_each_step_of_each_step(tmp_path: Path) -> None:
+    kernel = X[0, :F]
+    inner = {"class_name": "Dense", "config": {"name": "i", "units": F, "use_bias": False}}
+    wrapped = {"class_name": "TimeDistributed", "config": {"name": "w", "layer": inner}}
+    stored = {"layer/layer/kernel": kernel}
+    spec = LayerSpec("TimeDistributed", "r", [["x"]], {"layer": wrapped}, stored)
+    graph = load(tmp_path, Model("net", [image("x", 2, T, F), spec], ["x"], ["r"]))
+    x = np.stack([X[0], -X[0]])[None]
+    assert np.allclose(evaluate(graph, {"x": x})["r"], x @ kernel, atol=1e-5)
+
+
 def test_a_model_of_two_inputs_on_each_step_is_refused(tmp_path: Path) -> None:
     layers = [image("a", F), image("b", F), LayerSpec("Add", "sum", [["a", "b"]])]
     model = Model("inner", layers, ["a", "b"], ["sum"])
-    with pytest.raises(UnsupportedError, match=r"'r'.*a model with several inputs"):
-        load(tmp_path, net(on_each_step(model, {}, "3.8.0", archive=True)))
+    each = on_each_step(model, {}, "3.8.0", archive=True)
+    wrapped = {"class_name": each.class_name, "config": {"name": "w", **each.config}}
+    for spec in (each, LayerSpec("TimeDistributed", "r", (), {"layer": wrapped})):
+        with pytest.raises(UnsupportedError, match=r"'r'.*a model with several inputs"):
+            load(tmp_path, net(spec))
+
+
+def test_time_that_is_open_is_called_so(tmp_path: Path) -> None:
+    def sequences(*shape: int | None, kind: str) -> Model:
+        x = LayerSpec("InputLayer", "x", (), {"shape": [None, *shape], "dtype": "float32"})
+        spec = layer(kind) if kind == "LSTM" else LayerSpec(kind, "r", (), {})
+        return Model("net", [x, replace(spec, calls=[["x"]])], ["x"], ["r"])
+
+    message = r"input 'x': dimension 1 is open, and is the time of .*--dim x\.1=n"
+    with pytest.raises(UnsupportedError, match=message):
+        load(tmp_path, sequences(None, F, kind="LSTM"))
+    with pytest.raises(UnsupportedError, match=r"input 'x': dimension 1 is open \(fix"):
+        load(tmp_path, sequences(None, F, kind="ReLU"))
 
 
 def cell_of(class_name: str) -> Mapping[str, Any]:

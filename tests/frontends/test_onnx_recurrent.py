@@ -208,6 +208,37 @@ def test_a_leading_dimension_that_is_time_is_not_taken_as_the_batch(tmp_path: Pa
     assert load(tmp_path, lines, ImportOptions(streaming=True)).types["x"].shape == (1, F)
 
 
+@pytest.mark.parametrize("layout", [0, 1])
+def test_time_behind_the_batch_is_called_so(layout: int, tmp_path: Path) -> None:
+    """By layout=1, or by a Transpose; and a number of features that is open is not time."""
+    turn = [node("Transpose", ["x"], ["lines"], perm=[1, 0, 2])]
+    layer = node("GRU", ["x" if layout else "lines", "w", "r", "b"], ["y"], hidden_size=H,
+                 **({"layout": 1} if layout else {}))  # fmt: skip
+    nodes = [layer] if layout else [*turn, layer]
+    proto = model(nodes, {"x": ["N", "T", F]}, weights=weights_of("GRU"))
+    with pytest.raises(UnsupportedError, match=r"'x': dimension 1 is open, .*time.*--dim T=n"):
+        load(tmp_path, proto)
+    proto = model(nodes, {"x": ["N", None, "F"]}, weights=weights_of("GRU"))
+    message = r"'x': dimension 1 is open, and is the time [^;]*\(fix .*--dim x\.1=n --dim F=n"
+    with pytest.raises(UnsupportedError, match=message):
+        load(tmp_path, proto)
+
+
+def test_columns_of_an_image_that_become_time_are_called_so(tmp_path: Path) -> None:
+    """Behind windows that need more than a few; the rows are no time."""
+    weights = {**weights_of("LSTM"), "k": floats(F, 1, 5, 4)}
+    nodes = [
+        node("Conv", ["x", "k"], ["maps"], strides=[5, 4]), node("Relu", ["maps"], ["a"]),
+        node("ReduceMax", ["a"], ["top"], axes=[2], keepdims=0),
+        node("Transpose", ["top"], ["lines"], perm=[2, 0, 1]),
+        node("LSTM", ["lines", "w", "r", "b"], ["y"], hidden_size=H),
+    ]  # fmt: skip
+    proto = model(nodes, {"x": [1, 1, "rows", "columns"]}, weights=weights)
+    message = r"dimension 2 is open; dimension 3 is open, and is the time .*--dim rows=n --dim col"
+    with pytest.raises(UnsupportedError, match=message):
+        load(tmp_path, proto)
+
+
 def test_a_leading_dimension_that_is_the_batch_of_sequences_is_1(tmp_path: Path) -> None:
     first = node("Transpose", ["x"], ["lines"], perm=[1, 0, 2])
     layer = node("GRU", ["lines", "w", "r", "b"], ["y"], hidden_size=H)

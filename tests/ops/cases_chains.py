@@ -134,6 +134,14 @@ POOLED = {
     ),
     "tiles_wide": Pooled((1, 16, 71, 2), 5, ((3, 3), ONE, SAME3), ((2, 2), (2, 2)), "scale"),
     "tiles_few": Pooled((1, 5, 7, 4), 9, ((3, 3), ONE, SAME3), ((2, 2), (2, 2)), tail="relu add"),
+    "plane": Pooled((1, 16, 16, 1), 10, ((5, 5), (2, 2), ((1, 2), (1, 2))), ((2, 2), (2, 2))),
+    "plane_few": Pooled(
+        (2, 5, 7, 3), 9, ((3, 3), ONE, ((1, 0), (0, 1))), ((2, 3), (2, 3)), "relu", "relu", False
+    ),
+    "plane_scaled": Pooled(
+        (1, 12, 8, 2), 5, ((2, 3), ONE, ((1, 0), (0, 2))), ((3, 2), (3, 2)), "scale", "scale", False
+    ),
+    "plane_gaps": Pooled((1, 13, 16, 2), 40, ((2, 3), (3, 4), NONE), ((1, 1), (1, 1)), "", "relu"),
     "rows_between": Pooled((1, 13, 8, 3), 6, ((1, 1), ONE, NONE), ((2, 2), (3, 2)), "scale"),
 }
 

@@ -189,3 +189,30 @@ def conv_2x4() -> Graph:
     x = net.input("x", (1, 8, 9, 4))
     conv = Conv(ONE, ((0, 1), (2, 1)), ONE)
     return net.graph(net.node(conv, [x, net.weight(2, 4, 4, 12), net.weight(12)]))
+
+
+@case
+def conv_plane_4x4() -> Graph:
+    """As many outputs as a vector has lanes, read again with a halo."""
+    net = Net()
+    x = net.input("x", (1, 4, 4, 3))
+    y = net.node(Conv(ONE, SAME3, ONE), [x, net.weight(3, 3, 3, 20), net.weight(20)])
+    y = net.node(LeakyRelu(0.1), [net.node(Mul(), [y, net.weight(20)])])
+    return net.graph(net.node(Conv(ONE, SAME3, ONE), [y, net.weight(3, 3, 20, 5), net.weight(5)]))
+
+
+@case
+def conv_plane_2x2() -> Graph:
+    """Four outputs: positions x channels in the lanes, the last vector not full."""
+    net = Net()
+    x = net.input("x", (2, 4, 5, 6))
+    y = net.node(Conv((1, 2), NONE, (1, 1)), [x, net.weight(3, 2, 6, 110), net.weight(110)])
+    return net.graph(net.node(Relu(), [y]))
+
+
+@case
+def conv_plane_dilated() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 11, 9, 2))
+    conv = Conv((3, 2), ((2, 3), (1, 0)), (3, 2))
+    return net.graph(net.node(conv, [x, net.weight(2, 3, 2, 9)]))

@@ -76,7 +76,7 @@ PRODUCTS: dict[str, Any] = {
 }  # fmt: skip
 
 #: Those that are tried with int8, too.
-ALSO_INT8 = ("rows", "both", "same")
+ALSO_INT8 = ("rows", "both", "same", "gru_reset")
 
 
 def dtypes(name: str) -> tuple[DType, ...]:
@@ -129,6 +129,7 @@ def lstm(
 
 
 BOTH, ALL = {"reverse": (False, True)}, ("sequence", "hidden", "cell")
+RESET = {"linear_before_reset": False}
 LAYERS: dict[str, Any] = {
     "usual": (19, 4, 1, "zz", {}),
     "state": (20, 1, 1, "ii", {"returns": ALL}),
@@ -137,6 +138,18 @@ LAYERS: dict[str, Any] = {
     "peepholes": (11, 4, 1, "ci", {"peepholes": True, "returns": ("hidden", "cell")}),
     "gru": (17, 4, 2, "iz", {"kind": QuantizedGru, **BOTH, "peepholes": True}),
     "gru_plain": (21, 3, 1, "zz", {"kind": QuantizedGru, "returns": ("sequence", "hidden")}),
+    "gru_reset": (17, 4, 2, "iz", {"kind": QuantizedGru, **BOTH, **RESET, "returns": ALL[:2]}),
+    "gru_reset_last": (21, 3, 1, "zz", {"kind": QuantizedGru, **RESET, "returns": ("hidden",)}),
+    "gru_reset_large": (73, 3, 1, "zz", {"kind": QuantizedGru, **RESET, "clip": 2.7}),
+    "gru_clip": (9, 3, 1, "zz", {"kind": QuantizedGru, "peepholes": True, "clip": 0.3}),
+    "clip": (12, 3, 1, "zz", {**BOTH, "peepholes": True, "clip": 1.3}),
+    "coupled": (14, 3, 1, "ii", {"coupled": True, "peepholes": True, "returns": ALL}),
+    "coupled_plain": (37, 3, 1, "zz", {"coupled": True, "clip": 100.0}),
+    "lengths": (10, 4, 3, "ii", {**BOTH, "lengths": (3, 0, 4), "returns": ALL}),
+    "rnn_lengths": (
+        6, 3, 2, "iz", {"kind": QuantizedRnn, "activations": (INPUT,), "lengths": (3, 1),
+                        "clip": 0.5, "returns": ("hidden",)},
+    ),
     "rnn": (
         18, 4, 2, "iz",
         {**BOTH, "kind": QuantizedRnn, "activations": (INPUT,), "returns": ("sequence", "hidden")},

@@ -35,16 +35,16 @@ def lstm(name: str, features: int, **config: Any) -> LayerSpec:
     return LayerSpec("LSTM", name, (), {"units": H, "return_sequences": True, **config}, weights)
 
 
-def gru(name: str, features: int) -> LayerSpec:
+def gru(name: str, features: int, **config: Any) -> LayerSpec:
+    after = config.setdefault("reset_after", True)
     rng = np.random.default_rng(features)
     values = {
         "cell/kernel": rng.standard_normal((features, 3 * H)) / 2,
         "cell/recurrent_kernel": rng.standard_normal((H, 3 * H)) / H**0.5,
-        "cell/bias": rng.standard_normal((2, 3 * H)),
+        "cell/bias": rng.standard_normal((2, 3 * H) if after else 3 * H),
     }
     weights = {key: array.astype(np.float32) for key, array in values.items()}
-    config = {"units": H, "return_sequences": True, "reset_after": True}
-    return LayerSpec("GRU", name, (), config, weights)
+    return LayerSpec("GRU", name, (), {"units": H, "return_sequences": True, **config}, weights)
 
 
 def simple_rnn(name: str, features: int) -> LayerSpec:
@@ -67,6 +67,18 @@ def sequences(activation: str = "softmax") -> Model:
         gru("three", 13),
         simple_rnn("four", H),
         dense("scores", H, 7, activation),
+    )
+
+
+def resets(*, backwards: bool = True) -> Model:
+    """GRU layers whose reset gate is before the product, the second one backwards; 7 scores."""
+    return chain(
+        image("x", T, F),
+        gru("one", F, reset_after=False),
+        gru(
+            "two", H, reset_after=False, go_backwards=backwards, recurrent_activation="hard_sigmoid"
+        ),
+        dense("scores", H, 7, "softmax"),
     )
 
 
@@ -183,7 +195,7 @@ def unet() -> Model:
 def write(folder: Path, model: Model, samples: int = 6, scale: float = 1.0) -> tuple[Path, Path]:
     """The model and samples for it."""
     file = write_h5(folder / "net.h5", model)
-    shapes = {"LSTM": (T, F), "Conv2D": (9, 8, 3)}
+    shapes = {"LSTM": (T, F), "GRU": (T, F), "Conv2D": (9, 8, 3)}
     shape = (samples, *shapes.get(model.layers[1].class_name, (24,)))
     x = np.random.default_rng(1).standard_normal(shape).astype(np.float32) * np.float32(scale)
     np.savez(folder / "x.npz", x=x)

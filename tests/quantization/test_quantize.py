@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,17 @@ import pytest
 from numpy.typing import NDArray
 
 import cannery
-from cannery.execution.program import network_program
-from cannery.execution.samples import join_samples, read_samples
+from cannery.execution.samples import join_samples
 from cannery.ir.evaluate import evaluate
 from cannery.ops.quantized.arithmetic import LARGEST_SUM, integer_product
 from cannery.ops.quantized.groups import in_groups
 from cannery.ops.quantized.ways import choose_way
 from cannery.options import make_options
 from cannery.pipeline import compile_model, import_graph
-from cannery.target.toolchain import find_toolchain, resolve_target
+from cannery.target.toolchain import resolve_target
 from frontends.keras_files import LayerSpec, Model, chain, image, layer
-from needs import need_program, need_runner
+from needs import need_program
+from quantization.bits import assert_every_bit
 from quantization.networks import (
     T,
     camera,
@@ -30,6 +31,7 @@ from quantization.networks import (
     kinds,
     layers,
     normalised,
+    resets,
     residual,
     separable,
     sequences,
@@ -111,6 +113,8 @@ def test_sums_that_are_read_as_floats_stay(tmp_path: Path) -> None:
     ("make", "dtype", "isa"),
     [
         *((sequences, "int16", isa) for isa in ISAS),
+        *((resets, "int16", isa) for isa in ISAS),
+        *((resets, "int8", isa) for isa in ("generic", "avx2", "neon64dot")),
         *((layers, "int8", isa) for isa in ("ssse3", "avx512vnni", "neon64dot")),
         *((camera, "int16", isa) for isa in ("generic", "avx2")),
         *((separable, "int8", isa) for isa in ("avx2", "neon64")),
@@ -128,21 +132,13 @@ def test_every_bit_is_that_of_the_reference(
     tmp_path: Path, make: Any, dtype: str, isa: str
 ) -> None:
     file, calibration = write(tmp_path, make())
-    options = make_options(file, integers(calibration, dtype, isa=(isa,)))
-    compiled = compile_model(options)
-    toolchain = find_toolchain(options)
-    runner = need_runner(toolchain)
-    graph = compiled.source.graph
-    samples = read_samples(calibration, {"x": graph.types["x"]})
-    with network_program(compiled.source, compiled.files, toolchain, samples) as program:
-        found = program.run(runner)
-    for sample, outputs in zip(samples, found, strict=True):
-        for name, expected in evaluate(graph, sample).items():
-            assert outputs[name].tobytes() == expected.astype(np.float32).tobytes()
+    assert_every_bit(file, calibration, dtype, isa)
 
 
 @pytest.mark.parametrize(("dtype", "most"), [("int16", 2e-3), ("int8", 0.2)])
-@pytest.mark.parametrize("make", [sequences, layers, camera, separable, residual, unet, decoder])
+@pytest.mark.parametrize(
+    "make", [sequences, resets, layers, camera, separable, residual, unet, decoder]
+)
 def test_loss(tmp_path: Path, make: Any, dtype: str, most: float) -> None:
     graph = import_graph(make_options(*written(tmp_path, make(), dtype)))
     assert graph.quantization is not None
@@ -172,9 +168,10 @@ def test_sums_stay_within_int32_at_the_extremes(tmp_path: Path) -> None:
         assert np.array_equal(net(x), evaluate(graph, {"x": x})[graph.outputs[0]])
 
 
-def test_streaming_has_the_bits_of_the_whole_sequence(tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [sequences, partial(resets, backwards=False)])
+def test_streaming_has_the_bits_of_the_whole_sequence(tmp_path: Path, make: Any) -> None:
     need_program("gcc")
-    file, calibration = write(tmp_path, sequences())
+    file, calibration = write(tmp_path, make())
     whole = cannery.load(file, isa="ssse3", **integers(calibration))
     x = np.load(calibration)["x"][:1]
     np.savez(tmp_path / "steps.npz", **_step_inputs(file, x))

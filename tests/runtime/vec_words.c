@@ -352,6 +352,7 @@ static void check_shuffles_8(void)
 static void check_shuffles_16(void)
 {
     float p[40], v[16];
+    int32_t lanes[16];
     int i;
     for (i = 0; i < 40; ++i) {
         p[i] = (float)i;
@@ -372,6 +373,13 @@ static void check_shuffles_16(void)
     f32x16_store(v, f32x16_broadcast2(p + 3));
     for (i = 0; i < 16; ++i) {
         expect_float("broadcast2", 16, i, v[i], p[3 + i % 2]);
+    }
+    for (i = 0; i < 16; ++i) {
+        lanes[i] = 7 * i % 32;
+    }
+    f32x16_store(v, f32x16_pick(f32x16_load(p), f32x16_load(p + 20), i32x16_load(lanes)));
+    for (i = 0; i < 16; ++i) {
+        expect_float("pick", 16, i, v[i], lanes[i] < 16 ? p[lanes[i]] : p[4 + lanes[i]]);
     }
     f32x8_store(v, f32x16_add_pairs(f32x16_load(p + 5)));
     for (i = 0; i < 8; ++i) {

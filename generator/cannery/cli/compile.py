@@ -16,6 +16,7 @@ from cannery.cli.files import (
     write_files,
 )
 from cannery.cli.output import json_option, note, print_json, remark
+from cannery.ir.graph import Quantization
 from cannery.options import make_options
 from cannery.target.targets import ANY
 
@@ -82,6 +83,8 @@ def command(
             f"{len(facts.layers)} layers of {facts.dtype.value}, {facts.bytes} bytes of constants "
             f"instead of {facts.float_bytes}; loss: {losses}"
         )
+        if facts.floats:
+            (remark if facts.differs else note)(_float_layers(facts))
     elif compiled.source.graph.integer_layers:
         layers = compiled.source.graph.integer_layers
         note(f"{len(layers)} layers compute with the integers of the model: {', '.join(layers)}")
@@ -96,3 +99,12 @@ def command(
         print_json({"files": sorted(compiled.files), "changed": sorted(names)})
     else:
         note(f"{folder}: {len(compiled.files)} files, {len(changed)} changed")
+
+
+def _float_layers(facts: Quantization) -> str:
+    """The layers that compute with floats, by the reason, and what comes of that."""
+    by_reason = [
+        f"{', '.join(map(repr, names))} ({reason})" for reason, names in facts.float_names.items()
+    ]
+    differs = "; last bits may differ between processors there" if facts.differs else ""
+    return f"floats remain in {'; '.join(by_reason)}{differs}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,8 @@ def _quantization(source: Source) -> dict[str, Any]:
         "quantization": {
             "dtype": facts.dtype.value,
             "layers": list(facts.layers),
+            "float_layers": [asdict(layer) for layer in facts.floats],
+            "same_everywhere": not facts.differs,
             "samples": facts.samples,
             "loss": {t.name: facts.by_output[t.source] for t in source.outputs},
             "weight_bytes": facts.bytes,

@@ -17,6 +17,7 @@ from cannery.frontends.keras_inline import (
 )
 from cannery.frontends.keras_layers.base import Layer, LayerPath, Scope, WeightStore
 from cannery.frontends.keras_model import InputSpec, ModelConfig
+from cannery.frontends.open_dimensions import OpenDimensionError, with_time
 from cannery.frontends.options import ImportOptions
 from cannery.frontends.unsupported import Problem, UnsupportedLayersError
 from cannery.ir.graph import Graph, GraphBuilder
@@ -48,7 +49,14 @@ def build_graph(model: ModelConfig, store: WeightStore, options: ImportOptions) 
     }
     if problems:
         raise UnsupportedLayersError(list(problems.values()))
-    return _Importer(network, needed, store, options).run()
+
+    def build(options: ImportOptions) -> Graph:
+        return _Importer(network, needed, store, options).run()
+
+    try:
+        return build(options)
+    except OpenDimensionError as error:
+        raise with_time(error, options, build, loops=False) from None
 
 
 class _Importer:
@@ -162,7 +170,12 @@ class _Importer:
             if size is None and axis == 1 and self._options.streaming:
                 size = _ANY_STEPS
             if size is None:
-                cure = f"fix it to n by --dim {name}.{axis}=n"
-                raise UnsupportedError(f"dimension {axis} is open", where=where, cure=cure)
+                raise OpenDimensionError(self._left(name, spec, axis), where)
             dims.append(size)
         return tuple(dims)
+
+    def _left(self, name: str, spec: InputSpec, first: int) -> list[tuple[int, str]]:
+        """The dimensions that are open, and given no size, and what they are called."""
+        sizes = enumerate(spec.shape or ())
+        keys = [(k, f"{name}.{k}") for k, size in sizes if k >= first and size is None]
+        return [(k, key) for k, key in keys if key not in self._options.dims]

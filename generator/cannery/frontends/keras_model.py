@@ -159,7 +159,7 @@ class _EntryReader:
             return _read_model(
                 self._value, self.class_name, self.name, self._version, self._depth + 1
             )
-        if self.class_name == "TimeDistributed" and self._wraps_model:
+        if self._wraps_model:
             return self._on_each_step()
         try:
             if self.is_input:
@@ -176,10 +176,14 @@ class _EntryReader:
 
     @property
     def _wraps_model(self) -> bool:
-        held = self.values.get("layer")
-        return isinstance(held, dict) and _is_model(held)
+        """Whether this runs a model on each step, or on each step of each step, and so on."""
+        held: object = self._value
+        while isinstance(held, dict) and held.get("class_name") == "TimeDistributed":
+            values = held.get("config")
+            held = values.get("layer") if isinstance(values, dict) else None
+        return held is not self._value and isinstance(held, dict) and _is_model(held)
 
-    def _on_each_step(self) -> Target:
+    def _on_each_step(self) -> ModelConfig | Problem:
         """A model that is wrapped, as one of three layers."""
         config = LayerConfig(self.name, self.class_name, self.values, self._version)
         held = mapping(config.raw("layer"), "layer")
@@ -187,7 +191,9 @@ class _EntryReader:
         try:
             config.check_policy()
             config.check_all_read()
-            inner = _read_model(held, kind, HELD, self._version, self._depth + 1)
+            inner = self._held_model(held, kind)
+            if isinstance(inner, Problem):
+                return Problem(self.name, self.class_name, inner.what, inner.cure)
             if len(flatten(inner.inputs)) != 1 or len(flatten(inner.outputs)) != 1:
                 raise UnsupportedError("wraps a model with several inputs or outputs")
         except UnsupportedError as error:
@@ -204,6 +210,15 @@ class _EntryReader:
             Entry("steps", "Reshape", steps, ((y, x),)),
         )
         return ModelConfig(self.name, self.class_name, entries, x, result, False)
+
+    def _held_model(self, held: Mapping[str, object], kind: str) -> ModelConfig | Problem:
+        """The model on each step; a wrapper in a wrapper is one, too."""
+        if _is_model(held):
+            return _read_model(held, kind, HELD, self._version, self._depth + 1)
+        if self._depth >= _MAX_DEPTH:
+            raise ModelError("models are nested too deeply")
+        inner = _EntryReader({"name": HELD, **held}, self._version, self._depth + 1)
+        return inner._on_each_step()
 
     def _check_builtin(self) -> None:
         """Raises UnsupportedError for custom layers, and operations that look like layers."""

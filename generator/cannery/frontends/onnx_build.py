@@ -38,6 +38,7 @@ from cannery.frontends.onnx_ops.base import Scope, find_operator
 from cannery.frontends.onnx_ops.state import State
 from cannery.frontends.onnx_ops.values import Computed, Constant, Value, channels_last, identity
 from cannery.frontends.onnx_sizes import Sizes, require_batches
+from cannery.frontends.open_dimensions import OpenDimensionError, with_time
 from cannery.frontends.options import ImportOptions
 from cannery.frontends.unsupported import Problem, UnsupportedLayersError
 from cannery.ir.graph import Array, Graph, GraphBuilder
@@ -84,7 +85,12 @@ def build_graph(model: OnnxModel, options: ImportOptions) -> Graph:
     def build(options: ImportOptions) -> Graph:
         return _Importer(model, nodes, outputs, options).run()
 
-    graph = build(options)
+    try:
+        graph = build(options)
+    except OpenDimensionError as error:
+        if not _has_time(model, nodes):
+            raise
+        raise with_time(error, options, build, loops=True) from None
     if not options.streaming and _has_time(model, nodes):
         require_batches(model.inputs, options, build)
     return graph

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cannery.errors import CanneryError, OptionError, UnsupportedError
 from cannery.frontends.onnx_model import OnnxInput
+from cannery.frontends.open_dimensions import TRIED, Build, OpenDimensionError, walked
 from cannery.frontends.options import ImportOptions
-from cannery.ir.graph import Graph
-from cannery.ops.recurrent.base import Recurrent
-
-#: Two sizes that tell what a dimension is; of 1 there are shortcuts.
-_TRIED = (2, 3)
 
 
 class Sizes:
@@ -65,15 +61,15 @@ class Sizes:
             return self._options.dims[key]
         if axis == 0 or key in self._batches:
             return self._options.batch
-        left = [self._key(given, k) for k, d in enumerate(given.dims) if not isinstance(d, int)]
-        left = [k for k in dict.fromkeys(left[left.index(key) :]) if k not in self._options.dims]
-        cure = "fix it to n by " + " ".join(f"--dim {k}=n" for k in left)
-        raise UnsupportedError(f"dimension {axis} is open", where=where, cure=cure)
+        left = [
+            (k, self._key(given, k))
+            for k, size in enumerate(given.dims)
+            if k >= axis and not isinstance(size, int)
+        ]
+        raise OpenDimensionError([(k, d) for k, d in left if d not in self._options.dims], where)
 
 
-def require_batches(
-    inputs: Sequence[OnnxInput], options: ImportOptions, build: Callable[[ImportOptions], Graph]
-) -> None:
+def require_batches(inputs: Sequence[OnnxInput], options: ImportOptions, build: Build) -> None:
     """Leading dimensions that are open were taken as the batch: they must not be time.
 
     Found by reading the model with other sizes: the number of steps changes with that of
@@ -88,17 +84,9 @@ def require_batches(
             continue
         try:
             first, second = (
-                _steps(build(replace(options, dims={**options.dims, key: size}))) for size in _TRIED
+                walked(build(replace(options, dims={**options.dims, key: size}))) for size in TRIED
             )
         except CanneryError:  # not of any size: no sequence
             continue
         if first != second:
-            raise UnsupportedError(
-                "dimension 0 is open, and is the time of a recurrent network",
-                where=f"input {given.name!r}", cure=f"fix it to n by --dim {key}=n",
-            )  # fmt: skip
-
-
-def _steps(graph: Graph) -> tuple[int, list[int]]:
-    taken = [graph.types[n.inputs[0]].shape[1] for n in graph.nodes if isinstance(n.op, Recurrent)]
-    return len(graph.nodes), taken
+            raise OpenDimensionError([(0, key)], f"input {given.name!r}", [key])

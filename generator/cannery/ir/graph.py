@@ -77,11 +77,24 @@ class Scale:
 
 
 @dataclass(frozen=True)
+class FloatLayer:
+    """A layer that computes with floats in a quantised network, and why, in a few words.
+
+    `differs`: whether processors may disagree about the last bits of its result.
+    """
+
+    name: str
+    reason: str
+    differs: bool
+
+
+@dataclass(frozen=True)
 class Quantization:
     """What became of a network whose layers were quantised.
 
     `losses`: of each output max|y - f| / max|f| against the float network on the `samples` of
-    calibration. `layers` are those that are integer, the bytes those of all weights.
+    calibration. `layers` are those that are integer, `floats` those that compute with floats (what
+    only moves numbers is neither), the bytes those of all weights.
     """
 
     dtype: DType
@@ -90,6 +103,20 @@ class Quantization:
     layers: tuple[str, ...]
     float_bytes: int
     bytes: int
+    floats: tuple[FloatLayer, ...] = ()
+
+    @property
+    def differs(self) -> bool:
+        """Whether processors may disagree about last bits of the outputs."""
+        return any(layer.differs for layer in self.floats)
+
+    @property
+    def float_names(self) -> dict[str, tuple[str, ...]]:
+        """The names of the layers that compute with floats, by the reason."""
+        found: dict[str, tuple[str, ...]] = {}
+        for layer in self.floats:
+            found[layer.reason] = (*found.get(layer.reason, ()), layer.name)
+        return found
 
     @property
     def by_output(self) -> dict[str, float]:
@@ -137,6 +164,11 @@ class Graph:
     def consumers(self, value: str) -> tuple[Node, ...]:
         """The nodes that read `value`, in topological order."""
         return self._consumers.get(value, ())
+
+    @cached_property
+    def constant_bytes(self) -> int:
+        """Bytes of all constants."""
+        return sum(array.nbytes for array in self.constants.values())
 
     @cached_property
     def _producers(self) -> dict[str, Node]:

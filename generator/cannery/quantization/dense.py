@@ -34,36 +34,51 @@ HOMOGENEOUS = (Relu, LeakyRelu)
 
 
 def is_dense(graph: Graph, seen: Observed, dtype: DType, node: Node) -> bool:
-    """Whether a node multiplies with constant weights, and its input was seen to be finite."""
+    """Whether a node multiplies with constant weights, and has an integer form."""
+    return isinstance(node.op, MatMul | Conv) and not why_float(graph, seen, dtype, node)
+
+
+def why_float(graph: Graph, seen: Observed, dtype: DType, node: Node) -> str:
+    """Why a dense layer or convolution has no integer form; empty if it has one."""
     op, types = node.op, graph.types
-    if isinstance(op, MatMul):
-        if op.transpose_a:
-            return False
-    elif not isinstance(op, Conv) or len(op.strides) != 2 or not _has_kernel(graph, dtype, node):
-        return False
     x, w, *bias = node.inputs
-    known = w in graph.constants and x not in graph.constants
     shape = types[w].shape
+    if x in graph.constants or not all(v in graph.constants for v in (w, *bias) if v):
+        return "its weights are not constant"
+    if not types[node.output].elements or not min(shape):
+        return "it computes nothing"
+    if not seen.is_finite(x):
+        return "its input was not finite on the samples"
+    if isinstance(op, Conv):
+        fault = _why_no_kernel(graph, dtype, node)
+    else:
+        fault = "" if _is_plain(graph, node) else "its weights are no plain matrix"
     terms = prod(shape[:-1]) if isinstance(op, Conv) else max(shape[-2:])
-    return (
-        known and all(b in graph.constants for b in bias if b)
-        and (isinstance(op, Conv) or all(d == 1 for d in shape[:-2]))
-        and types[node.output].elements > 0
-        and types[node.output].rank == types[x].rank
-        and seen.is_finite(x) and min(shape) > 0 and terms <= MOST_TERMS
-    )  # fmt: skip
+    return fault or ("" if terms <= MOST_TERMS else f"its sums have more than {MOST_TERMS} terms")
 
 
-def _has_kernel(graph: Graph, dtype: DType, node: Node) -> bool:
-    """Whether a convolution is in one group, or has one channel in each.
+def _is_plain(graph: Graph, node: Node) -> bool:
+    """Whether one matrix of weights multiplies the last axis of an input."""
+    x, w, types = node.inputs[0], node.inputs[1], graph.types
+    turned = isinstance(node.op, MatMul) and node.op.transpose_a
+    same_rank = types[node.output].rank == types[x].rank
+    return not turned and same_rank and all(d == 1 for d in types[w].shape[:-2])
+
+
+def _why_no_kernel(graph: Graph, dtype: DType, node: Node) -> str:
+    """Convolutions have to be in one group, or to have one channel in each.
 
     Sums of bytes of a channel by itself are made in float32, and must be exact there.
     """
     assert isinstance(node.op, Conv)
+    if len(node.op.strides) != 2:
+        return f"convolutions along {len(node.op.strides)} axes have no integer form"
     w = graph.types[node.inputs[1]].shape
     alone = node.op.group == graph.types[node.inputs[0]].shape[-1] == w[-1]
+    if node.op.group > 1 and not alone:
+        return "grouped convolutions have no integer form"
     exact = dtype is not DType.INT8 or prod(w[:2]) * 128 * 128 < EXACT_SUM
-    return node.op.group == 1 or (alone and exact)
+    return "" if node.op.group == 1 or exact else "its window is too large for bytes"
 
 
 def activation_behind(graph: Graph, node: Node) -> tuple[Node, ...]:
@@ -75,7 +90,12 @@ def activation_behind(graph: Graph, node: Node) -> tuple[Node, ...]:
     op = reader.op
     if not isinstance(op, Elementwise) or len(reader.inputs) != 1:
         return ()
-    return (reader,) if isinstance(op, EXACT) or make_table((op,)) is not None else ()
+    return (reader,) if joins(op) else ()
+
+
+def joins(op: Elementwise) -> bool:
+    """Whether a layer may take in an activation: it is exact in float32 or has a table."""
+    return isinstance(op, EXACT) or make_table((op,)) is not None
 
 
 def factors_of(graph: Graph, node: Node) -> Numeric:

@@ -22,6 +22,9 @@ from cannery.quantization.draft import Draft
 #: Operators of two values that float32 rounds at most once.
 PAIRS = (Add, Sub, Mul, Max, Min)
 
+#: Why layers that have integer forms may stay float.
+READS_FLOATS = "its input is floats"
+
 #: The smallest bound that is worth it.
 LEAST_BOUND = 127
 
@@ -67,6 +70,16 @@ def mean_limit(graph: Graph, seen: Observed, node: Node) -> int:
     return limit if limit >= LEAST_BOUND else 0
 
 
+def why_no_mean(graph: Graph, seen: Observed, node: Node) -> str:
+    """Why a mean computes with floats, empty for other nodes."""
+    mean = mean_of(graph.types, node)
+    if mean is None:
+        return ""
+    if not seen.is_finite(node.inputs[0]):
+        return "its input was not finite on the samples"
+    return READS_FLOATS if mean_limit(graph, seen, node) else "it has too many terms"
+
+
 def rewrite_mean(draft: Draft, node: Node) -> None:
     """A mean of integers, to integers or floats; a mean of floats stays."""
     if not draft.exists(node.inputs[0]):
@@ -93,6 +106,17 @@ def is_sum(graph: Graph, seen: Observed, node: Node) -> bool:
     shapes = {graph.types[v].shape for v in (*node.inputs, node.output)}
     known = any(v in graph.constants or not seen.is_finite(v) for v in node.inputs)
     return len(shapes) == 1 and not known and seen.is_finite(node.output)
+
+
+def why_no_sum(graph: Graph, seen: Observed, node: Node) -> str:
+    """Why a combination of two values computes with floats, empty for other nodes."""
+    if not isinstance(node.op, PAIRS) or len(node.inputs) != 2:
+        return ""
+    if is_sum(graph, seen, node):
+        return "its operands or result are needed as floats"
+    if any(v in graph.constants for v in node.inputs):
+        return "one of its operands is constant"
+    return "its operands differ in shape"
 
 
 def rewrite_sum(draft: Draft, node: Node) -> None:

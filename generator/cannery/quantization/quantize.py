@@ -13,7 +13,6 @@ from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph, Quantization
 from cannery.ir.tensor import DType
 from cannery.ir.verify import verify
-from cannery.passes.eliminate_dead import eliminate_dead
 from cannery.quantization.calibration import observe
 from cannery.quantization.rewrite import rewrite
 
@@ -30,13 +29,12 @@ def quantize(
     """
     seen = observe(graph, calibration)
     rewritten = rewrite(graph, seen, dtype, raw=raw)
-    made = eliminate_dead(rewritten.graph)
+    made = rewritten.graph
     verify(made, after="quantize")
     if not rewritten.layers:
         raise OptionError(
             "no layer of the network has an integer form", where="--quantize",
-            cure="leave it out; dense layers, convolutions and recurrent layers have one "
-            "(a GRU if its reset gate is behind the product)",
+            cure="leave it out; dense layers, convolutions and recurrent layers have one",
         )  # fmt: skip
     with np.errstate(all="ignore"):
         found = [evaluate(made, sample) for sample in seen.samples]
@@ -51,7 +49,7 @@ def quantize(
             )  # fmt: skip
     facts = Quantization(
         dtype, len(seen.samples), tuple(losses.items()), rewritten.layers,
-        _weight_bytes(graph), _weight_bytes(made),
+        _weight_bytes(graph), _weight_bytes(made), rewritten.floats,
     )  # fmt: skip
     return replace(made, quantization=facts, files=(*made.files, calibration))
 

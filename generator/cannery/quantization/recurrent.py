@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from cannery.ir.graph import Graph, Node
@@ -25,18 +27,25 @@ INTEGER: dict[type[Recurrent], type[QuantizedRecurrent]] = {
 }  # fmt: skip
 
 
-def is_recurrent(graph: Graph, node: Node) -> bool:
-    """Whether a layer has constant weights, tables for its functions, and nothing unusual."""
+def why_float(graph: Graph, node: Node) -> str:
+    """Why a recurrent layer has no integer form; empty if it has one."""
     op = node.op
-    if not isinstance(op, Lstm | Gru | Rnn) or op.clip or op.lengths:
-        return False
-    coupled = isinstance(op, Lstm) and op.coupled
-    if coupled or (isinstance(op, Gru) and not op.linear_before_reset):
-        return False
+    assert isinstance(op, Lstm | Gru | Rnn)
     p, r, *rest = node.inputs
-    constant = all(v in graph.constants for v in (r, *rest[op.states :]) if v)
-    tables = all(make_table(a) is not None for a in op.activations)
-    return constant and tables and p not in graph.constants
+    if not all(v in graph.constants for v in (r, *rest[op.states :]) if v):
+        return "its weights are not constant"
+    if p in graph.constants:
+        return "its input is constant"
+    for activation in op.activations:
+        if make_table(activation) is None:
+            names = " and ".join(f.kind for f in activation) or "the identity"
+            return f"{names} as activation has no table"
+    return ""
+
+
+def is_recurrent(graph: Graph, node: Node) -> bool:
+    """Whether a node is a recurrent layer that has an integer form."""
+    return isinstance(node.op, Lstm | Gru | Rnn) and not why_float(graph, node)
 
 
 def gates_of(graph: Graph, value: str) -> F64 | None:
@@ -81,7 +90,15 @@ def rewrite_recurrent(draft: Draft, node: Node) -> None:
         inputs.append(draft.constant(f"{node.name}/others", peepholes))
     while not inputs[-1]:
         inputs.pop()
-    made = INTEGER[type(op)](op.cells, op.activations, bound, draft.dtype, op.reverse, op.returns)
+    form: dict[str, Any] = {}
+    if isinstance(op, Gru):
+        form["linear_before_reset"] = op.linear_before_reset
+    elif isinstance(op, Lstm):
+        form["coupled"] = op.coupled
+    made = INTEGER[type(op)](
+        op.cells, op.activations, bound, draft.dtype, op.reverse, op.returns, op.clip, op.lengths,
+        **form,
+    )  # fmt: skip
     outputs = list(node.outputs)
     draft.layers.append(node.name)
     if sequence:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cannery.ir.graph import Graph, Node
+from cannery.ir.graph import FloatLayer, Graph, Node
 from cannery.ir.tensor import DType
 from cannery.ops.quantized.softmax import QuantizedSoftmax
 from cannery.ops.softmax.op import Softmax
+from cannery.passes.eliminate_dead import eliminate_dead
 from cannery.quantization.calibration import Observed
 from cannery.quantization.dense import (
     EXACT,
@@ -23,6 +24,7 @@ from cannery.quantization.dense import (
     rewrite_dense,
 )
 from cannery.quantization.draft import Draft
+from cannery.quantization.floats import float_layers
 from cannery.quantization.flow import Flow
 from cannery.quantization.means import is_sum, mean_limit, rewrite_mean, rewrite_sum
 from cannery.quantization.recurrent import is_recurrent, rewrite_recurrent
@@ -30,10 +32,11 @@ from cannery.quantization.recurrent import is_recurrent, rewrite_recurrent
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The graph, with dead nodes left in it, and the names of the layers that are integer."""
+    """The graph, the names of the layers that are integer, and those that compute with floats."""
 
     graph: Graph
     layers: tuple[str, ...]
+    floats: tuple[FloatLayer, ...]
 
 
 def rewrite(graph: Graph, seen: Observed, dtype: DType, *, raw: bool) -> Rewritten:
@@ -56,7 +59,8 @@ def rewrite(graph: Graph, seen: Observed, dtype: DType, *, raw: bool) -> Rewritt
             draft.rewriter.update(node, op=QuantizedSoftmax())
     if raw:
         _round_outputs(draft)
-    return Rewritten(draft.rewriter.finish(), tuple(draft.layers))
+    made = eliminate_dead(draft.rewriter.finish())
+    return Rewritten(made, tuple(draft.layers), float_layers(graph, made, seen, dtype))
 
 
 def _draft(graph: Graph, seen: Observed, dtype: DType, raw: bool) -> Draft:

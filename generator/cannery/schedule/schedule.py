@@ -36,6 +36,9 @@ HOT_CODE_BYTES = 16 * 1024
 #: first-level cache: so it is once in each run, as the layers of a network displace one another.
 FETCHED_BYTES = 3.0
 
+#: Bytes that it gets through of what stays there: the code of networks with so few weights.
+DECODED_BYTES, FEW_WEIGHTS = 16.0, 16 * 1024
+
 #: The parameter that names an approximate form of the step's activations, see `Elementwise`.
 MATH = "math"
 
@@ -140,8 +143,19 @@ class Estimate:
     @property
     def total(self) -> float:
         """The cycles, with the fetching of the code; more where it outgrows the cache."""
+        return self._with_code(FETCHED_BYTES)
+
+    def total_in(self, graph: Graph, isa: Isa) -> float:
+        """The total of a step of this network, all of whose code may stay in the cache.
+
+        Plain C is never thought to be free: how compilers vectorise long code is not known.
+        """
+        few = isa.widest > 1 and graph.constant_bytes <= FEW_WEIGHTS
+        return self._with_code(DECODED_BYTES if few else FETCHED_BYTES)
+
+    def _with_code(self, rate: float) -> float:
         excess = max(self.code_bytes / HOT_CODE_BYTES - 1.0, 0.0)
-        return self.cycles * (1.0 + min(excess, 4.0)) + self.code_bytes / FETCHED_BYTES
+        return self.cycles * (1.0 + min(excess, 4.0)) + self.code_bytes / rate
 
 
 @dataclass(frozen=True)

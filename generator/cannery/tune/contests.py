@@ -84,7 +84,7 @@ def rank(graph: Graph, step: Step, isa: Isa, *, inexact: bool) -> list[Ranked]:
         if schedule.inexact and not inexact:
             continue
         for params in schedule.candidates(graph, step, isa):
-            cycles = schedule.cost(graph, step, params, isa).total
+            cycles = schedule.cost(graph, step, params, isa).total_in(graph, isa)
             found.append(Ranked(Choice(schedule, params), cycles))
     found.sort(key=lambda r: r.cycles)
     return [*found, *_approximate(step, found)] if inexact else found

@@ -28,7 +28,7 @@ def estimated_options(graph: Graph, step: Step, isa: Isa, *, inexact: bool) -> l
         if schedule.inexact and not (inexact and isinstance(schedule, Emulates)):
             continue
         for params in schedule.candidates(graph, step, isa):
-            cost = schedule.cost(graph, step, params, isa).total
+            cost = schedule.cost(graph, step, params, isa).total_in(graph, isa)
             options.append(make_option(graph, step, Choice(schedule, params), isa, cost))
     return sorted(options, key=lambda option: option.cost)
 

@@ -167,6 +167,11 @@ CANNERY_INLINE void i32x16_store(int32_t *p, i32x16 v)
     _mm512_storeu_si512((void *)p, v);
 }
 
+CANNERY_INLINE f32x16 f32x16_pick(f32x16 a, f32x16 b, i32x16 k)
+{
+    return _mm512_permutex2var_ps(a, k, b);
+}
+
 /* ---- integers ---------------------------------------------------------- */
 
 CANNERY_INLINE i32x16 i32x16_set1(int32_t x)

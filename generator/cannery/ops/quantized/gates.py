@@ -5,6 +5,9 @@ one contiguous stream, and its gates stay in registers until the new output is s
 fit into the first-level cache is read in alternating order if `zigzag`, so that each step begins
 with the weights that the last one ended with. Both directions take turns if `together`, so that one
 computes while the other waits.
+
+A reset gate before the product (`QuantizedGru` without `linear_before_reset`) takes two passes, as
+all blocks have to know it first.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import numpy as np
 
 from cannery.emit.environment import offset, render
 from cannery.emit.literals import c_float
+from cannery.emit.words import Words
 from cannery.ir.graph import Graph
 from cannery.layouts import Want
 from cannery.ops.quantize.stream import put
@@ -58,10 +62,26 @@ PER_PASS = 0.5
 KEPT_BYTES = 0.75 * L1_BYTES
 
 
+#: The weights of the passes.
+LABELS = ("w", "v")
+
 #: What follows the sums, by the macros of the template.
 TAILS: dict[type[QuantizedRecurrent], str] = {
     QuantizedLstm: "lstm", QuantizedGru: "gru", QuantizedRnn: "rnn",
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Part:
+    """One pass: its label, its gates, the blocks of their vectors.
+
+    `sums` are the C expressions of the sums of each block, by gate.
+    """
+
+    label: str
+    gates: tuple[int, ...]
+    blocks: tuple[Block, ...]
+    sums: tuple[dict[int, list[str]], ...]
 
 
 @dataclass(frozen=True)
@@ -92,6 +112,7 @@ class QuantizedGates(Schedule):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         op = _op(step)
         large = op.gates * op.dtype.bytes * op.cells * op.cells > KEPT_BYTES
+        zigzag = large and len(op.passes) == 1
         found: list[Params] = []
         for lanes in gemm.widths(op.cells, isa):
             vectors = -(-op.cells // lanes)
@@ -100,7 +121,7 @@ class QuantizedGates(Schedule):
                     tile = {"lanes": lanes, "nr": nr, "unroll": unroll, "zigzag": False,
                             "together": False}  # fmt: skip
                     found.append(tile)
-                    if large and vectors > nr:
+                    if zigzag and vectors > nr:
                         found.append({**tile, "zigzag": True})
                     if op.directions > 1:
                         found.append({**tile, "together": True})
@@ -118,14 +139,15 @@ class QuantizedGates(Schedule):
         table = GATHERED if isa.has("gather") else BY_TABLE * int(params["lanes"]) / 4.0
         work = (op.gates + (0 if op.carries_output else 1)) * (table + 5.0)
         groups = Groups(op.dtype)
-        each, code = 60.0, 0.0
+        each, code = 60.0 * len(op.passes), 0.0
         blocks = cell_blocks(op, params, isa)
         tails = tail_waits(op.functions, blocks)
         for block in blocks:
             vectors = len(block.vecs)
             passes = op.cells / groups.size / int(params["unroll"])
-            product = groups.tile_cycles(isa, 1, op.gates * vectors, op.cells)
-            each += block.count * (product + passes * PER_PASS)
+            for gates in op.passes:
+                product = groups.tile_cycles(isa, 1, len(gates) * vectors, op.cells)
+                each += block.count * (product + passes * PER_PASS)
             tails += block.count * vectors * work / CORE.issue * 1.2
             code += 8.0 * vectors * (op.gates * int(params["unroll"]) + work)
         if params["together"]:
@@ -146,14 +168,15 @@ class QuantizedGates(Schedule):
         op = _op(job.step)
         _, r, scale, h0, c0, others = _inputs(job.step)
         cells = cell_blocks(op, job.params, job.isa)
-        gates = with_gates(cells, op.gates)
-        columns = gate_columns(op.cells, range(op.gates), gates)
-        blocks = [_joined(cell, block, job.isa) for cell, block in zip(cells, gates, strict=True)]
+        parts = _parts(op, cells, job.isa)
         constants = []
         for d in range(op.directions):
-            packed = pack_groups(job.graph.constants[r][d], blocks, job.isa, columns)
-            text = f"recurrent weights [block][k / group][gate][vector], direction {d}"
-            constants.append(ConstArray(f"{job.symbol}_w{d}", packed, text))
+            for part in parts:
+                columns = gate_columns(op.cells, part.gates, with_gates(cells, len(part.gates)))
+                weights = job.graph.constants[r][d][:, columns]
+                text = f"recurrent weights [block][k / group][gate][vector], direction {d}"
+                packed = pack_groups(weights, part.blocks, job.isa)
+                constants.append(ConstArray(f"{job.symbol}_{part.label}{d}", packed, text))
         for name, value, count in (("scale", scale, op.gates), ("q", others, op.others)):
             if value:
                 text = "[direction][gate], padded"
@@ -168,7 +191,7 @@ class QuantizedGates(Schedule):
             table = make_table(activation)
             assert table is not None
             constants.append(table_array(f"{job.symbol}_t{k}", table))
-        code, scratch, units = _render(job, op, cells, blocks, tables)
+        code, scratch, units = _render(job, op, cells, parts, tables)
         return Kernel(
             code, tuple(constants), 4 * scratch, whole=True, units=units, stops=job.stops,
         )  # fmt: skip
@@ -185,13 +208,25 @@ def _joined(cell: Block, block: Block, isa: Isa) -> Block:
     return replace(block, vecs=wide_vectors(block, isa)) if alone else block
 
 
-def _sums(cell: Block, block: Block) -> list[str]:
-    """C expressions of the sums of the vectors of each gate, gate by gate."""
-    lanes = cell.vecs[0].lanes
-    if len(block.vecs) % len(cell.vecs) == 0 and block.vecs[0].lanes == lanes:
-        return [f"a0_{k}" for k in range(len(block.vecs))]
-    joined = ((f"a0_{k}", v.lanes) for k, v in enumerate(block.vecs))
-    return [piece for name, wide in joined for piece in pieces_of(name, wide, lanes, "i32")]
+def _parts(op: QuantizedRecurrent, cells: Sequence[Block], isa: Isa) -> list[Part]:
+    """The passes of a step."""
+    found = []
+    for label, gates in zip(LABELS, op.passes, strict=False):
+        each = with_gates(cells, len(gates))
+        blocks = tuple(_joined(cell, block, isa) for cell, block in zip(cells, each, strict=True))
+        sums = tuple(_sums(cell, b, gates) for cell, b in zip(cells, blocks, strict=True))
+        found.append(Part(label, gates, blocks, sums))
+    return found
+
+
+def _sums(cell: Block, block: Block, gates: Sequence[int]) -> dict[int, list[str]]:
+    """C expressions of the sums of the vectors of a cell, by gate."""
+    lanes, per = cell.vecs[0].lanes, len(cell.vecs)
+    pieces = [f"a0_{k}" for k in range(len(block.vecs))]
+    if len(block.vecs) % per or block.vecs[0].lanes != lanes:
+        joined = ((f"a0_{k}", v.lanes) for k, v in enumerate(block.vecs))
+        pieces = [piece for name, wide in joined for piece in pieces_of(name, wide, lanes, "i32")]
+    return {gate: pieces[k * per : k * per + per] for k, gate in enumerate(gates)}
 
 
 def _op(step: Step) -> QuantizedRecurrent:
@@ -209,7 +244,7 @@ def _padded(op: QuantizedRecurrent) -> int:
 
 
 def _render(
-    job: Job, op: QuantizedRecurrent, cells: Sequence[Block], blocks: Sequence[Block],
+    job: Job, op: QuantizedRecurrent, cells: Sequence[Block], parts: Sequence[Part],
     tables: Sequence[Activation],
 ) -> tuple[str, int, int]:  # fmt: skip
     """The text, the floats of its scratch memory, and its units: samples or directions."""
@@ -226,25 +261,29 @@ def _render(
     ]
     # Cells are float32; outputs, of which there are up to two vectors, take half of that.
     padded = _padded(op)
+    # Between two passes there are the gates z and the states behind r.
     outputs = 1 if SEQUENCE in op.returns else 3
-    scratch = op.directions * padded * (1 + outputs)
+    places, scratch = dict[str, int](), 0
+    between = {"z": 1, "s": 1} if len(parts) > 1 else {}
+    for what, vectors in {"c": 1, "o": outputs, **between}.items():
+        places[what] = scratch
+        scratch += op.directions * padded * vectors
     distinct = {d.step: d for d in reversed(directions)}
     code = render(
         "ops/quantized/gates.c.j2",
         describe=describe(job),
         signature=signature(job, scratch=True, units=units > 0, stops=job.stops),
         stops=job.stops, axis=("samples" if samples > 1 else "directions") if units else "",
-        symbol=job.symbol, op=op, H=op.cells, g=Groups(op.dtype), cells=cells, blocks=blocks,
-        sums=[_sums(cell, block) for cell, block in zip(cells, blocks, strict=True)],
+        symbol=job.symbol, op=op, H=op.cells, g=Groups(op.dtype), cells=cells, parts=parts,
         kinds=list(distinct.values()), directions=directions, tables=list(map(make_table, tables)),
         zigzag=bool(job.params["zigzag"]) and any(cell.count > 1 for cell in cells),
         together=bool(job.params["together"]) and units == 0,
         unroll=int(job.params["unroll"]), steps=steps, samples=samples, padded=padded,
-        outputs_at=op.directions * padded, others=bool(others),
+        places=places, outputs=outputs, between=bool(between), others=bool(others),
         tail=TAILS[type(op)], carries=op.carries_output,
         p=job.inputs[job.step.inputs.index(p)], results=_results(job, op),
         h0=_initial(job, h0, "h0"), c0=_initial(job, c0, "c0"),
-        held=lambda t, name: bounded(t, name, op.bound),
+        held=lambda t, name: bounded(t, name, op.bound), words=Words,
         store=Groups(op.dtype).store, put=put, bound=c_float(float(op.bound)),
         inverse=c_float(float(np.float32(1.0 / op.bound))), tiny=c_float(TINY),
         units=[c_float(float(u)) for u in op.units], c_float=c_float,

@@ -1,4 +1,4 @@
-"""GRU layers in integers whose reset gate applies behind the product."""
+"""GRU layers in integers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from cannery.ir.tensor import TensorType
+from cannery.ops.checks import require
 from cannery.ops.quantized.arithmetic import F32, f32
-from cannery.ops.quantized.recurrent import TINY, QuantizedRecurrent
+from cannery.ops.quantized.recurrent import TINY, Multiply, QuantizedRecurrent
 from cannery.ops.recurrent.base import HIDDEN, SEQUENCE
 from cannery.ops.registry import RefArray, register
 
@@ -17,31 +19,54 @@ from cannery.ops.registry import RefArray, register
 @register
 @dataclass(frozen=True)
 class QuantizedGru(QuantizedRecurrent):
-    """GRU with `linear_before_reset`, see `QuantizedRecurrent`; gates z, r, h.
+    """GRU, see `QuantizedRecurrent`; gates z, r, h.
 
-    The other input is the recurrent bias of the third. The next step multiplies the rounded output,
-    and adds the one that is not.
+    The other input is the recurrent bias b of the third, with `linear_before_reset` alone. The next
+    step multiplies the rounded output, and adds the one that is not.
 
         z = unit table_f(scale_z float32(h R_z) + p_z)            likewise r
-        g = unit table_g(r (scale_h float32(h R_h) + b) + p_h)
+        g = unit table_g(r (scale_h float32(h R_h) + b) + p_h)    if `linear_before_reset`
         h' = (g + TINY) + z (h - g)
+
+    Otherwise the third product is that of the state behind the reset gate, rounded as outputs are:
+
+        g = unit table_g(scale_h float32(round(bound (r h)) R_h) + p_h)
     """
+
+    linear_before_reset: bool = True
 
     gates: ClassVar[int] = 3
     functions: ClassVar[int] = 2
     others: ClassVar[int] = 1
     results: ClassVar[tuple[str, ...]] = (SEQUENCE, HIDDEN)
 
+    @property
+    def passes(self) -> tuple[tuple[int, ...], ...]:
+        """Two where the last product waits for the reset gate."""
+        return ((0, 1, 2),) if self.linear_before_reset else ((0, 1), (2,))
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        """Types of what is returned."""
+        biased = len(inputs) > 5 and inputs[5] is not None
+        fits = self.linear_before_reset or not biased
+        require(fits, self, "a bias of its own has a meaning with linear_before_reset alone")
+        return super().infer(*inputs)
+
     def step(
-        self, direction: int, sums: F32, given: F32, c: F32, others: Sequence[F32]
-    ) -> tuple[RefArray, F32]:
+        self, direction: int, y: RefArray, multiply: Multiply, given: F32, c: F32,
+        others: Sequence[F32],
+    ) -> tuple[RefArray, F32]:  # fmt: skip
         """As written above."""
         of_gate, of_input = self.tables(direction)
         unit, _, _ = self.units
-        n = self.cells
-        gates = f32(sums[:, : 2 * n] + given[:, : 2 * n])
-        z, r = (f32(of_gate.lookup(half) * unit) for half in np.split(gates, 2, axis=1))
-        inner = f32(sums[:, 2 * n :] + others[0]) if others else sums[:, 2 * n :]
-        g = f32(of_input.lookup(f32(f32(r * inner) + given[:, 2 * n :])) * unit)
+        first, last = slice(2 * self.cells), slice(2 * self.cells, None)
+        gates = f32(multiply(y, first) + given[:, first])
+        z, r = (f32(self.gate(of_gate, half) * unit) for half in np.split(gates, 2, axis=1))
+        if self.linear_before_reset:
+            inner = multiply(y, last)
+            inner = f32(r * (f32(inner + others[0]) if others else inner))
+        else:
+            inner = multiply(self.rounded(f32(r * c)), last)
+        g = f32(self.gate(of_input, f32(inner + given[:, last])) * unit)
         c = f32(f32(g + np.float32(TINY)) + f32(z * f32(c - g)))
         return self.rounded(c), c

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import ClassVar
 
 import numpy as np
@@ -29,6 +30,18 @@ from cannery.ops.registry import RefArray
 TINY = 2.0**-60
 
 
+#: Integers [N,H] times the weights of columns [G*H], in steps.
+Multiply = Callable[[RefArray, slice], F32]
+
+#: The columns of all gates.
+EVERY = slice(None)
+
+
+def _products(r: RefArray, scale: F32) -> Multiply:
+    """By the weights r[H,G*H] and their scale [G*H]."""
+    return lambda y, columns: f32(f32(integer_product(y, r[:, columns])) * scale[columns])
+
+
 @dataclass(frozen=True)
 class QuantizedRecurrent(QuantizedOp):
     """Integer recurrent weights; G gates in the order of ONNX, as in `Recurrent`.
@@ -38,7 +51,9 @@ class QuantizedRecurrent(QuantizedOp):
     others are given so. Results: the sequence [N,T,D*H], integers, outputs times `bound`; the
     last output and the last cell [N,D*H], float32; those that `returns` names.
 
-    One rounding per operation; unit is what a table's results are in.
+    One rounding per operation; unit is what a table's results are in. `clip` > 0 bounds the
+    arguments of the gates' functions, and `lengths` are the steps of each sample, as in
+    `Recurrent`.
     """
 
     cells: int
@@ -47,6 +62,8 @@ class QuantizedRecurrent(QuantizedOp):
     dtype: DType = DType.INT16
     reverse: tuple[bool, ...] = (False,)
     returns: tuple[str, ...] = (SEQUENCE,)
+    clip: float = 0.0
+    lengths: tuple[int, ...] = ()
 
     #: Gates, activations of a direction, vectors of cells of the last input, possible results.
     gates: ClassVar[int]
@@ -63,11 +80,26 @@ class QuantizedRecurrent(QuantizedOp):
         """Whether the float state is the output itself, before it is rounded."""
         return CELL not in self.results
 
+    @property
+    def passes(self) -> tuple[tuple[int, ...], ...]:
+        """The gates of each product of a step, one product after the other."""
+        return (tuple(range(self.gates)),)
+
     def tables(self, direction: int) -> list[Table]:
         """Those of a direction's activations."""
         per = self.functions
         found = [make_table(a) for a in self.activations[per * direction : per * direction + per]]
         return [table for table in found if table is not None]
+
+    def limit(self, table: Table) -> float:
+        """What bounds the argument of a gate, in steps of its table; 0 if only the table does."""
+        steps = float(np.float32(self.clip)) * table.scale
+        return steps if steps < table.middle else 0.0
+
+    def gate(self, table: Table, t: F32) -> F32:
+        """The function of a gate at t, in steps, which is clipped first."""
+        limit = np.float32(self.limit(table))
+        return table.lookup(np.clip(t, -limit, limit) if limit else t)
 
     @property
     def units(self) -> tuple[np.float32, np.float32, np.float32]:
@@ -89,6 +121,10 @@ class QuantizedRecurrent(QuantizedOp):
             require(make_table(activation) is not None, self, f"no table of {activation}")
         require(p.rank == 3 and p.shape[2] == g * d * h, self, f"projected inputs {p}")
         n, steps, _ = p.shape
+        fits = not self.lengths or len(self.lengths) == n
+        require(fits, self, f"has {len(self.lengths)} lengths for {n} samples")
+        for length in self.lengths:
+            require(0 <= length <= steps, self, f"length {length} is outside 0..{steps}")
         require_shape(self, "recurrent weights", r, (d, h, g * h))
         require_shape(self, "scale", scale, (d, g * h))
         require_shape(self, "peepholes or bias", others, (d, self.others * h))
@@ -96,6 +132,7 @@ class QuantizedRecurrent(QuantizedOp):
         for state in (h0, c0):
             require_shape(self, "initial state", state, (n, d * h))
         require(0 < self.bound < 2 ** (8 * self.dtype.bytes - 1), self, f"bound {self.bound}")
+        require(isfinite(self.clip) and self.clip >= 0, self, f"clip {self.clip} is not positive")
         known = [name for name in self.results if name in self.returns]
         require(bool(known) and known == list(self.returns), self, f"returns {self.returns}")
         last = TensorType((n, d * h))
@@ -110,6 +147,7 @@ class QuantizedRecurrent(QuantizedOp):
         sequence = np.zeros((n, steps, d * h), self.dtype.numpy)
         hidden, cell = np.zeros((n, d * h), np.float32), np.zeros((n, d * h), np.float32)
         initial = h0 if self.carries_output else c0
+        lengths = np.array(self.lengths or [steps] * n)[:, None]
         for k in range(d):
             part = slice(k * h, k * h + h)
             y = np.zeros((n, h), self.dtype.numpy)
@@ -117,11 +155,12 @@ class QuantizedRecurrent(QuantizedOp):
                 y = self.rounded(f32(h0[:, part]))
             c = f32(np.zeros((n, h)) if initial is None else initial[:, part])
             others = [] if given is None else [f32(s) for s in np.split(given[k], self.others)]
+            multiply = _products(r[k], f32(scale[k]))
             for t in range(steps)[:: -1 if self.reverse[k] else 1]:
                 inner = f32(p[:, t, k * width : (k + 1) * width])
-                sums = f32(f32(integer_product(y, r[k])) * f32(scale[k]))
-                y, c = self.step(k, sums, inner, c, others)
-                sequence[:, t, part] = y
+                new_y, new_c = self.step(k, y, multiply, inner, c, others)
+                y, c = np.where(t < lengths, new_y, y), np.where(t < lengths, new_c, c)
+                sequence[:, t, part] = np.where(t < lengths, y, 0)
             hidden[:, part] = c if self.carries_output else f32(f32(y) * self.inverse)
             cell[:, part] = c
         found = {SEQUENCE: sequence, HIDDEN: hidden, CELL: cell}
@@ -139,9 +178,14 @@ class QuantizedRecurrent(QuantizedOp):
 
     @abstractmethod
     def step(
-        self, direction: int, sums: F32, given: F32, c: F32, others: Sequence[F32]
-    ) -> tuple[RefArray, F32]:
-        """Integer outputs and float states [N,H] after a step; `sums` and `given` [N,G*H]."""
+        self, direction: int, y: RefArray, multiply: Multiply, given: F32, c: F32,
+        others: Sequence[F32],
+    ) -> tuple[RefArray, F32]:  # fmt: skip
+        """Integer outputs and float states [N,H] after a step, from those before it.
+
+        `multiply` gives products with the weights in steps, of all gates or some columns; `given`
+        [N,G*H] are the projected inputs.
+        """
 
     def macs(self, inputs: tuple[TensorType | None, ...], outputs: tuple[TensorType, ...]) -> int:
         """Those of the recurrent products."""

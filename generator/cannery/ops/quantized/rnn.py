@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from cannery.ops.quantized.arithmetic import F32, f32
-from cannery.ops.quantized.recurrent import QuantizedRecurrent
+from cannery.ops.quantized.recurrent import EVERY, Multiply, QuantizedRecurrent
 from cannery.ops.recurrent.base import HIDDEN, SEQUENCE
 from cannery.ops.registry import RefArray, register
 
@@ -28,10 +28,11 @@ class QuantizedRnn(QuantizedRecurrent):
     results: ClassVar[tuple[str, ...]] = (SEQUENCE, HIDDEN)
 
     def step(
-        self, direction: int, sums: F32, given: F32, c: F32, others: Sequence[F32]
-    ) -> tuple[RefArray, F32]:
+        self, direction: int, y: RefArray, multiply: Multiply, given: F32, c: F32,
+        others: Sequence[F32],
+    ) -> tuple[RefArray, F32]:  # fmt: skip
         """As written above."""
         (of_input,) = self.tables(direction)
         unit, _, _ = self.units
-        c = f32(of_input.lookup(f32(sums + given)) * np.float32(unit))
+        c = f32(self.gate(of_input, f32(multiply(y, EVERY) + given)) * np.float32(unit))
         return self.rounded(c), c

@@ -1,0 +1,76 @@
+"""Dimensions that a model leaves open, and which of them are time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from cannery.errors import CanneryError, UnsupportedError
+from cannery.frontends.options import ImportOptions
+from cannery.ir.graph import Graph
+from cannery.ops.recurrent.base import Recurrent
+
+#: Reads the model with other options.
+Build: TypeAlias = Callable[[ImportOptions], Graph]
+
+#: Two sizes that tell what a dimension is; of 1 there are shortcuts.
+TRIED = (2, 3)
+
+#: The same behind windows and strides, which need more.
+_LARGE = (64, 96)
+
+#: What is said of a dimension that is.
+IS_TIME = ", and is the time of a recurrent network"
+
+
+class OpenDimensionError(UnsupportedError):
+    """An input has open dimensions: `left` are their axes and what the command line calls them."""
+
+    def __init__(
+        self, left: Sequence[tuple[int, str]], where: str, times: Sequence[str] = ()
+    ) -> None:
+        self.left = tuple(left)
+        told = [
+            f"dimension {axis} is open{IS_TIME if key in times else ''}"
+            for k, (axis, key) in enumerate(self.left)
+            if k == 0 or key in times
+        ]
+        keys = dict.fromkeys(key for _, key in self.left)
+        cure = "fix it to n by " + " ".join(f"--dim {key}=n" for key in keys)
+        super().__init__("; ".join(told), where=where, cure=cure)
+
+
+def with_time(
+    error: OpenDimensionError, options: ImportOptions, build: Build, *, loops: bool
+) -> OpenDimensionError:
+    """The error, telling which of the dimensions are time; `loops`: also of loops unrolled."""
+    times = [key for _, key in error.left if _is_time(key, options, build, loops)]
+    return OpenDimensionError(error.left, error.where, times)
+
+
+def _is_time(key: str, options: ImportOptions, build: Build, loops: bool) -> bool:
+    """Whether the steps that are walked change with a dimension."""
+    for sizes in (TRIED, _LARGE):
+        try:
+            first, second = (walked(_sized(key, n, sizes[1], options, build)) for n in sizes)
+        except CanneryError:  # not of any size
+            continue
+        return first != second if loops else first[1] != second[1]
+    return False
+
+
+def _sized(key: str, size: int, other: int, options: ImportOptions, build: Build) -> Graph:
+    """The graph with a dimension of this size, and others for what else is open."""
+    dims = {**options.dims, key: size}
+    while True:
+        try:
+            return build(replace(options, dims=dims))
+        except OpenDimensionError as error:
+            dims |= {name: other for _, name in error.left if name not in dims}
+
+
+def walked(graph: Graph) -> tuple[int, list[int]]:
+    """What changes with time: steps of recurrent layers, or nodes, where loops are unrolled."""
+    steps = [graph.types[n.inputs[0]].shape[1] for n in graph.nodes if isinstance(n.op, Recurrent)]
+    return len(graph.nodes), steps

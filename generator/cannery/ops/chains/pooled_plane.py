@@ -1,0 +1,82 @@
+"""A convolution of a small image and the pooling behind it: what is left is in one vector's lanes.
+
+See `cannery.ops.conv.plane`: the pooling joins vectors, whose lanes stay where they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from cannery.emit.literals import c_float
+from cannery.ir.graph import Graph
+from cannery.ops.chains.winograd_pooled import RISING
+from cannery.ops.conv.geometry import sizes as conv_sizes
+from cannery.ops.conv.geometry import why_not_dense
+from cannery.ops.conv.plane import LANES, Behind, Plane, PlaneSchedule, why_not_epilogue
+from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared.pool import PoolShape, pool_shape
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import Job, schedule
+from cannery.target.isa import Isa
+
+
+@schedule
+@dataclass(frozen=True)
+class ChainsPooledPlane(PlaneSchedule):
+    """See the module's text."""
+
+    id = "chains.pooled_plane"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        if LANES not in isa.lanes:
+            return f"no vectors of {LANES} lanes"
+        if len(step.parts) != 2:
+            return "not a chain of 2 steps"
+        first, second = step.parts
+        if reason := why_not_dense(graph, first) or _why_not_side_by_side(graph, second):
+            return reason
+        plane = self.plane(graph, step)
+        if reason := plane.why_not():
+            return reason
+        return next(
+            filter(None, (
+                why_not_epilogue(graph, part.epilogue, part.anchor.output, plane.group)
+                for part in step.parts
+            )), "",
+        )  # fmt: skip
+
+    def plane(self, graph: Graph, step: Step) -> Plane:
+        shape, pool = conv_sizes(graph, step.parts[0]), _pool(graph, step.parts[1])
+        window = pool.rows.taps, pool.cols.taps
+        return Plane(shape, window, pool.rows.out, pool.cols.out, shape.iw)
+
+    def behind(self, job: Job) -> Behind:
+        first, second = job.step.parts
+        pool = _pool(job.graph, second)
+        late = pool.maximum and all(isinstance(node.op, RISING) for node in first.epilogue)
+        return Behind(
+            epilogues.build(job, first.anchor.output, first.epilogue),
+            late,
+            pool.combine,
+            "" if pool.maximum else c_float(1.0 / pool.taps),
+            epilogues.build(replace(job, symbol=f"{job.symbol}_pool"), second.anchor.output),
+        )
+
+
+def _why_not_side_by_side(graph: Graph, step: Step) -> str:
+    """Why a step is no pooling whose windows lie side by side in the image, all of them whole."""
+    pool = pool_shape(graph, step)
+    if pool is None:
+        return "does not end with a pooling"
+    for axis in (pool.rows, pool.cols):
+        if (axis.stride, axis.dilation, axis.pad) != (axis.taps, 1, 0):
+            return "windows do not lie side by side"
+        if axis.taps * axis.out > axis.size:
+            return "a window reaches over the border"
+    return ""
+
+
+def _pool(graph: Graph, step: Step) -> PoolShape:
+    pool = pool_shape(graph, step)
+    assert pool is not None
+    return pool
