@@ -42,9 +42,10 @@ from cannery.target.isa import Isa
 POSITIONS, OUTPUTS = 16, 2
 
 #: 2 G.
-_WEIGHTS = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]], np.int64)
+WEIGHTS = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]], np.int64)
 
-#: Four times a sum of more channels might leave int32: 4 * 9 * 255 * 128 of each.
+#: Of more channels sums might leave int32. Each adds at most 4 * 9 * 255 * 128, four times an
+#: output, to whatever is added up on the way (tests/ops/test_quantized_winograd.py).
 MOST_CHANNELS = 1024
 
 #: With fewer input channels transforms cost more than the products that they save.
@@ -178,7 +179,7 @@ def _depth(s: ConvShape) -> int:
 
 def _transformed(w: NDArray[Any], depth: int) -> NDArray[Any]:
     """2 G w (2 G)^T of w[3,3,IC,OC] as [16 * depth, OC], with zeros behind the channels."""
-    wide = np.einsum("ak,bl,klio->abio", _WEIGHTS, _WEIGHTS, w.astype(np.int64))
+    wide = np.einsum("ak,bl,klio->abio", WEIGHTS, WEIGHTS, w.astype(np.int64))
     found = np.zeros((POSITIONS, depth, w.shape[-1]), np.int16)
     found[:, : w.shape[2]] = wide.reshape(POSITIONS, *w.shape[2:])
     return found.reshape(-1, w.shape[-1])
