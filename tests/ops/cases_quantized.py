@@ -26,6 +26,7 @@ from cannery.ops.quantized.rnn import QuantizedRnn
 from cannery.ops.quantized.scale import Quantize
 from cannery.ops.quantized.softmax import QuantizedSoftmax
 from cannery.ops.quantized.table import make_table
+from cannery.ops.quantized.winograd import MOST_CHANNELS
 from cannery.ops.registry import Op
 from cannery.ops.resize.op import Resize
 from cannery.ops.window import Pads
@@ -260,6 +261,19 @@ def extremes(of_x: DType, shape: tuple[int, ...], oc: int, **attributes: Any) ->
     if attributes.get("dtype") is not INT32:
         inputs[2] = net.constant("scale", net.rng.uniform(0.2, 2.0, oc) / 1e4)
     return net.graph(net.node(QuantizedConv(**attributes), inputs))
+
+
+@case(tolerance=0.0)
+def quantized_conv_largest_sums() -> Graph:
+    """As many channels as Winograd's algorithm takes, with the largest sums that bytes give."""
+    net = Net()
+    everywhere = net.constant("table", np.full(256, 255, np.uint8))
+    x = net.node(ByteTable(), [net.input("x", (1, 4, 3, MOST_CHANNELS), UINT8), everywhere])
+    w = np.full((3, 3, MOST_CHANNELS, 5), -128, np.int8)
+    w[..., 1] = 127
+    w[:, 1, :, 2] = w[1, :, :, 3] = 127
+    inputs = [x, net.constant("w", w), "", "", ""]
+    return net.graph(net.node(QuantizedConv(pads=ONE, dtype=INT32), inputs))
 
 
 EXTREMES: dict[str, Any] = {

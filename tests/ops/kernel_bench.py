@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 
@@ -28,14 +29,15 @@ from cannery.ops.registry import RefArray
 from cannery.schedule.lower import chains, cut
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Params, Schedule, all_schedules, legal
-from cannery.target.isa import Isa
 from cannery.target.runner import Runner, find_runner
+from cannery.target.targets import Target, find_target
 from cannery.target.toolchain import Toolchain, toolchain_for
 from cannery.tune.build import build
 from cannery.tune.contests import is_view
 from cannery.tune.harness import Candidate, Harness, make_candidate
 from cannery.tune.measure import Check, check
 from cannery.tune.trial import Data, Placing, Trial, all_data, make_trial, random_inputs
+from nets.compilation import WARNINGS
 from ops.cases import Case, all_cases
 
 #: Targets that stand for the instruction sets, and those that run on an emulated CPU without more.
@@ -44,6 +46,9 @@ STRICT = ("atom32",)
 
 #: Candidates of one schedule for one step: at least while there are any, and at most.
 LEAST, MOST = 1, 3
+#: Targets whose vectors come from the same header: of steps and schedules that show nothing new,
+#: each of the two takes a half.
+TWINS = (("ssse3", "atom32"), ("avx2", "avx512"), ("neon32", "neon64"))
 #: Those whose code differs from that of others in a few words only get what is new, of each one.
 FEWER = ("sse2", "sse42")
 FEWER_LEAST, FEWER_MOST = 0, 1
@@ -64,25 +69,30 @@ Pair = tuple[tuple[str, object], tuple[str, object]]
 
 @dataclass(frozen=True)
 class Want:
-    """Patterns of what to try, and whether to try all parameters."""
+    """Patterns of what to try, and whether to try all parameters.
+
+    `each`: every case with every schedule on every target, also where one of its TWINS does it.
+    """
 
     cases: str = "*"
     schedules: str = "*"
     everything: bool = False
+    each: bool = False
 
 
 @dataclass
 class Chooser:
     """Picks candidates so that all pairs of parameter values occur, over all cases together."""
 
-    least: int = LEAST
     most: int = MOST
     everything: bool = False
     seen: dict[str, set[Pair]] = field(default_factory=dict)
     asked: dict[str, int] = field(default_factory=dict)
 
-    def pick(self, schedule: Schedule, found: Sequence[Params]) -> list[tuple[Params, Placing]]:
-        """Some of the candidates, each with a placing."""
+    def pick(
+        self, schedule: Schedule, found: Sequence[Params], least: int
+    ) -> list[tuple[Params, Placing]]:
+        """Some of the candidates, each with a placing: at least so many, even if none is new."""
         pool = [(params, placing) for placing in Placing for params in found]
         if self.everything:
             return pool
@@ -97,7 +107,7 @@ class Chooser:
         chosen: list[int] = []
         while left and len(chosen) < self.most:
             best = max(left, key=lambda k: (len(pairs[k] - seen), -k))
-            if not pairs[best] - seen and len(chosen) >= self.least:
+            if not pairs[best] - seen and len(chosen) >= least:
                 break
             chosen.append(best)
             left.remove(best)
@@ -108,6 +118,17 @@ class Chooser:
 def _pairs(params: Params, placing: Placing) -> set[Pair]:
     values: list[tuple[str, object]] = [*sorted(params.items()), ("placing", placing.value)]
     return {(a, b) for k, a in enumerate(values) for b in values[: k + 1]}
+
+
+def _least(graph: Graph, step: Step, schedule: Schedule, target: Target, name: str) -> int:
+    """How many candidates are tried of a case though nothing is new about them, see TWINS."""
+    if target.name in FEWER:
+        return FEWER_LEAST
+    pair = next((pair for pair in TWINS if target.name in pair), (target.name,))
+    turn = crc32(f"{name}/{step.name} {schedule.id}".encode()) % len(pair)
+    if pair[turn] == target.name or schedule.why_not(graph, step, find_target(pair[turn]).isa):
+        return LEAST
+    return 0
 
 
 @dataclass(frozen=True)
@@ -156,26 +177,31 @@ def case_steps(case: Case) -> tuple[Graph, list[tuple[Step, Data]]]:
     return graph, list(zip(steps, data, strict=True))
 
 
-def attempts(isa: Isa, want: Want) -> tuple[list[Attempt], list[str]]:
-    """Candidates of all cases on one instruction set, and what could not even be generated."""
-    bounds = (FEWER_LEAST, FEWER_MOST) if isa.name in FEWER else (LEAST, MOST)
-    chooser = Chooser(*bounds, everything=want.everything)
+def attempts(target: Target, want: Want) -> tuple[list[Attempt], list[str]]:
+    """Candidates of all cases on one target, and what could not even be generated."""
+    most = FEWER_MOST if target.name in FEWER else MOST
+    chooser = Chooser(most, everything=want.everything)
     found: list[Attempt] = []
     broken: list[str] = []
     for case in all_cases():
         if not fnmatch.fnmatch(case.name, want.cases):
             continue
         with case.caches():
-            _attempt(case, isa, want, chooser, found, broken)
+            _attempt(case, target, want, chooser, found, broken)
     return found, broken
 
 
 def _attempt(
-    case: Case, isa: Isa, want: Want, chooser: Chooser, found: list[Attempt], broken: list[str]
+    case: Case,
+    target: Target,
+    want: Want,
+    chooser: Chooser,
+    found: list[Attempt],
+    broken: list[str],
 ) -> None:
     graph, steps = case_steps(case)
     for step, data in steps:
-        for trial in _trials(graph, step, data, isa, want, chooser, case.name):
+        for trial in _trials(graph, step, data, target, want, chooser, case.name):
             try:
                 candidate = make_candidate(trial, len(found))
             except Exception as error:  # a defect of one kernel must not hide the others
@@ -186,12 +212,15 @@ def _attempt(
 
 
 def _trials(
-    graph: Graph, step: Step, data: Data, isa: Isa, want: Want, chooser: Chooser, name: str
+    graph: Graph, step: Step, data: Data, target: Target, want: Want, chooser: Chooser, name: str
 ) -> Iterator[Trial]:
+    isa = target.isa
     for schedule in legal(graph, step, isa):
         if is_view(schedule) or not fnmatch.fnmatch(schedule.id, want.schedules):
             continue
-        for params, placing in chooser.pick(schedule, schedule.candidates(graph, step, isa)):
+        candidates = schedule.candidates(graph, step, isa)
+        least = LEAST if want.each else _least(graph, step, schedule, target, name)
+        for params, placing in chooser.pick(schedule, candidates, least):
             label = f"{name}/{step.name} {schedule.label(params)}"
             plain = make_trial(graph, step, schedule, params, isa, data, label=f"{label} [plain]")
             placed = make_trial(
@@ -216,11 +245,14 @@ def run(target: str, want: Want, folder: Path) -> Report:
     """Try everything that is wanted on one target. Raises ToolchainError."""
     toolchain, runner, why_not = find(target)
     quick = () if target in OPTIMIZED or want.everything else (QUICKLY,)
-    flags = replace(toolchain, cflags=(*toolchain.cflags, "-std=c99", *quick))
-    found, broken = attempts(toolchain.target.isa, want)
+    flags = (*toolchain.cflags, "-std=c99", *quick)
+    toolchain = replace(toolchain, cflags=flags, warnings=WARNINGS)
+    found, broken = attempts(toolchain.target, want)
+    if not found:
+        return Report(0, tuple(broken), why_not)
     harness = Harness(toolchain.target.isa, bands=True, unit=UNIT, unit_bytes=UNIT_BYTES)
     jobs = len(os.sched_getaffinity(0))
-    built = build(folder, harness, [a.candidate for a in found], flags, jobs=jobs)
+    built = build(folder, harness, [a.candidate for a in found], toolchain, jobs=jobs)
     if runner is None:
         failed = [f"{s}: does not compile: {why}" for s, why in built.failed.items()]
         return Report(len(found), (*broken, *failed), why_not)
@@ -241,7 +273,7 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="every candidate in every placing")
     parser.add_argument("--keep", type=Path, help="folder for the sources and the program")
     given = parser.parse_args()
-    want = Want(given.cases, given.schedules, given.all)
+    want = Want(given.cases, given.schedules, given.all, each=True)
     unknown = set(given.schedules.split(",")) - set(all_schedules())
     if unknown and not any(ch in given.schedules for ch in "*?["):
         parser.error(f"no schedule is called {given.schedules}")

@@ -2,7 +2,8 @@
 
 All candidates of an instruction set are one program, which runs once. Each candidate is run between
 poisoned bytes, with unaligned pointers where the layout allows them, and in bands. How to add
-cases: `cases.py`. How to try a single schedule: `kernel_bench.py`.
+cases: `cases.py`. How to try a single schedule: `kernel_bench.py`. Targets with the same vectors
+share the cases that show nothing new; the slow tests (`each`) have all of them on all targets.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from ops.kernel_bench import TARGETS, Want, case_steps, run
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_kernels(target: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("each", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_kernels(target: str, each: bool, tmp_path: Path) -> None:
     need_program("ninja", "ninja-build")
     need_toolchain(target)
-    report = run(target, Want(), tmp_path)
+    report = run(target, Want(each=each), tmp_path)
     lines = "\n".join(report.failures)
     assert not report.failures, f"{len(report.failures)} of {report.count} failed:\n{lines}"
     # Of the C library kernels use no more than whole networks may.

@@ -109,13 +109,17 @@ def _check(target: Target, macros: Mapping[str, str], *, where: str) -> None:
 
 @dataclass(frozen=True)
 class Toolchain:
-    """What builds and runs programs for `target`; `cflags` include Cannery's private ones."""
+    """What builds and runs programs for `target`; `cflags` include Cannery's private ones.
+
+    `warnings`: flags for what is generated; as users did not write it, they see none.
+    """
 
     target: Target
     compiler: Compiler
     cflags: tuple[str, ...]
     ldflags: tuple[str, ...]
     runner_commands: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ("-w",)
 
     def runners(self) -> tuple[Runner, ...]:
         """The devices given, else the one way this machine has. Raises ToolchainError if none."""

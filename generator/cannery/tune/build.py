@@ -69,7 +69,7 @@ def ninja_file(
 ) -> str:
     """Rules that compile `sources` and, with `executable`, link their objects."""
     link_flags = [*toolchain.cflags, *toolchain.ldflags, "-lm"]
-    compile_flags = [*toolchain.cflags, "-w", "-I."]
+    compile_flags = [*toolchain.cflags, *toolchain.warnings, "-I."]
     if shared:
         link_flags = [*toolchain.cflags, "-shared", "-lm"]
         compile_flags.append("-fPIC")

@@ -56,7 +56,7 @@ static inline void stay_on_one_core(void)
 #if defined(__linux__)
     cpu_set_t all, one;
     if (sched_getaffinity(0, sizeof all, &all) == 0) {
-        for (int k = CPU_SETSIZE - 1; k >= 0; --k) {
+        for (size_t k = CPU_SETSIZE; k-- > 0;) {
             if (CPU_ISSET(k, &all)) {
                 CPU_ZERO(&one);
                 CPU_SET(k, &one);

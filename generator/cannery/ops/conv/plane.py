@@ -382,16 +382,18 @@ def _rows(plane: Plane, y: Layout, isa: Isa) -> list[tuple[int, Vec]]:
 
 
 def _constants(job: Job, plane: Plane, panels: Panels) -> tuple[ConstArray, ...]:
-    """Weights as [block][ic][kh][kw][n], biases, and the lanes of the picks."""
+    """Weights as [block][ic][kh][kw][n], biases, and the lanes of the picks if there are any."""
     s = plane.conv
     weights = np.zeros((panels.k, panels.channels), np.float32)
     weights[:, : s.oc] = job.constant(s.weight).transpose(2, 0, 1, 3).reshape(panels.k, s.oc)
     bias = np.zeros(panels.channels, np.float32)
     if s.bias:
         bias[: s.oc] = job.constant(s.bias)
-    picks = [pick.lanes for pick in plane.plan.picks]
-    return (
+    found = (
         ConstArray(f"{job.symbol}_w", panels.pack(weights), "weights [block][ic][kh][kw][oc]"),
         bias_array(job.symbol, bias, panels.channels),
-        ConstArray(f"{job.symbol}_p", np.array(picks, np.int32).reshape(-1), "lanes [pick][16]"),
+    )
+    picks = np.array([pick.lanes for pick in plane.plan.picks], np.int32).reshape(-1)
+    return (
+        (*found, ConstArray(f"{job.symbol}_p", picks, "lanes [pick][16]")) if len(picks) else found
     )

@@ -401,8 +401,10 @@ def _constants(
                     _padded(taken, v) if across else np.full(v.lanes, taken[v.start], np.float32)
                     for v in vectors
                 ]
-    weights = np.concatenate(parts) if parts else np.zeros(1, np.float32)
-    arrays = [ConstArray(f"{job.symbol}_w", weights, "vectors of weights that are not zero")]
+    arrays = []
+    if parts:  # else all weights are zero
+        comment = "vectors of weights that are not zero"
+        arrays.append(ConstArray(f"{job.symbol}_w", np.concatenate(parts), comment))
     if shape.bias and across:
         bias = np.zeros(shape.oc + epilogues.CHANNEL_PADDING, np.float32)
         bias[: shape.oc] = job.constant(shape.bias)

@@ -317,7 +317,11 @@ class WinogradOc(Schedule):
         return ConstArray(name, np.concatenate(each), "weights [position][block][ic][lanes]")
 
     def _fetch(self, job: Job, shape: ConvShape, block: Block, batch: int) -> Fetch | None:
-        """What products of a panel prefetch of the next; None if weights are near or none loops."""
+        """How the tiles of one panel prefetch the next panel.
+
+        None if the weights stay in the second-level cache, or if tiles have no loop over the input
+        channels to prefetch in.
+        """
         unroll, tiles = int(job.params["unroll"]), batch // int(job.params["mr"])
         if self.weight_bytes(shape) <= near_bytes(job.isa) or not 0 < unroll < shape.ic:
             return None

@@ -41,6 +41,11 @@ def _absolute(dtype: DType) -> IntegerForm:
     return lambda a: f"({dtype.c_name})({a} < 0 ? {minus('0', a)} : {a})"
 
 
+def _sign(dtype: DType) -> IntegerForm:
+    below = " - ({0} < 0)" if is_signed(dtype) else ""
+    return lambda a: f"({dtype.c_name})(({a} > 0){below.format(a)})"
+
+
 def integer_form(op: Elementwise, dtype: DType) -> IntegerForm | None:
     """How an operator is computed on an integer type; None if it is not."""
     c = dtype.c_name
@@ -56,7 +61,7 @@ def integer_form(op: Elementwise, dtype: DType) -> IntegerForm | None:
         Min: lambda a, b: f"({c})({a} < {b} ? {a} : {b})",
         Abs: _absolute(dtype),
         Neg: lambda a: minus("0", a),
-        Sign: lambda a: f"({c})(({a} > 0) - ({a} < 0))",
+        Sign: _sign(dtype),
         Square: lambda a: wrapped(dtype, "*")(a, a),
         Relu: lambda a: f"({c})({a} > 0 ? {a} : 0)",
     }

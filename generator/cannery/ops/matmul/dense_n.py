@@ -43,6 +43,7 @@ class MatMulDenseN(Schedule):
     """See the module's text."""
 
     id = "matmul.dense_n"
+    version = 2
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if not epilogues.step_supports(step):

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from cannery.emit.environment import render
 from cannery.ir.graph import Graph
 from cannery.layouts import Want
-from cannery.ops.conv.geometry import ConvShape, shape_of
+from cannery.ops.conv.geometry import ConvShape
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.finish import make_finish
+from cannery.ops.quantized.geometry import sizes, why_not_conv
 from cannery.ops.quantized.groups import TILES, Groups, in_groups, pack_groups
 from cannery.ops.quantized.matmul_n import FINISH, make_blocks
 from cannery.ops.quantized.ways import choose_way
@@ -49,16 +50,10 @@ class QuantizedConvN(Schedule):
     version = 2
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        if len(step.anchors) != 1 or not isinstance(step.anchor.op, QuantizedConv) or step.epilogue:
-            return "not a quantised convolution alone"
-        if step.anchor.op.depthwise:
-            return "depthwise"
-        x, *rest = step.anchor.inputs
-        constant = x not in graph.constants and all(r in graph.constants for r in rest if r)
-        return "" if constant else "the input alone may vary"
+        return why_not_conv(graph, step)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        s = _sizes(graph, step)
+        s = sizes(graph, step)
         found: list[Params] = []
         for lanes in gemm.widths(s.oc, isa):
             vectors = -(-s.oc // lanes)
@@ -68,7 +63,7 @@ class QuantizedConvN(Schedule):
         return list({self.label(params): params for params in found}.values())
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        s = _sizes(graph, step)
+        s = sizes(graph, step)
         size = Groups(graph.types[step.anchor.inputs[0]].dtype).size
         # Numbers behind a run meet weights of 0.
         return (Want("nhwc", s.halo, slack=-_runs(s, s.ic).size % size),)
@@ -77,7 +72,7 @@ class QuantizedConvN(Schedule):
         return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        s = _sizes(graph, step)
+        s = sizes(graph, step)
         runs = _runs(s, s.ic)
         unroll = int(params["unroll"])
         groups = _groups(graph, step, _weights(graph, s, runs), isa)
@@ -93,7 +88,7 @@ class QuantizedConvN(Schedule):
         return Estimate(s.oh * cycles, code)
 
     def kernel(self, job: Job) -> Kernel:
-        op, s, x = job.step.anchor.op, _sizes(job.graph, job.step), job.inputs[0]
+        op, s, x = job.step.anchor.op, sizes(job.graph, job.step), job.inputs[0]
         assert isinstance(op, QuantizedConv)
         blocks = make_blocks(s.oc, job.params, job.isa)
         runs = _runs(s, x.col)
@@ -122,12 +117,6 @@ def _weights(graph: Graph, s: ConvShape, runs: Runs) -> NDArray[Any]:
 def _groups(graph: Graph, step: Step, w: NDArray[Any], isa: Isa) -> Groups:
     x = step.anchor.inputs[0]
     return Groups(graph.types[x].dtype, choose_way(graph, x, w, isa))
-
-
-def _sizes(graph: Graph, step: Step) -> ConvShape:
-    op = step.anchor.op
-    assert isinstance(op, QuantizedConv)
-    return shape_of(graph, step.anchor, op.strides, op.pads, op.dilations)
 
 
 def _runs(s: ConvShape, pitch: int) -> Runs:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 from cannery.ir.graph import Graph
-from cannery.ops.conv.geometry import ConvShape, shape_of
-from cannery.ops.quantized.conv import QuantizedConv
+from cannery.ir.tensor import DType
+from cannery.layouts import Want
+from cannery.ops.conv.geometry import ConvShape
+from cannery.ops.quantized.geometry import sizes, why_not_conv
 from cannery.schedule.program import Step
+from cannery.schedule.schedule import Params, Schedule
+from cannery.target.isa import Isa
 
 #: Neighbouring pixels of a tile.
 PIXELS = (1, 2, 4, 6)
@@ -14,25 +21,25 @@ PIXELS = (1, 2, 4, 6)
 MAX_TAPS = 49
 
 
-def why_not_alone(graph: Graph, step: Step) -> str:
-    """Why a step is no quantised depthwise convolution with constant weights; empty if it is."""
-    op = step.anchor.op
-    if len(step.anchors) != 1 or not isinstance(op, QuantizedConv) or step.epilogue:
-        return "not a quantised convolution alone"
-    x, *rest = step.anchor.inputs
-    if not op.depthwise:
-        return "not a depthwise convolution"
-    constant = x not in graph.constants and all(r in graph.constants for r in rest if r)
-    return "" if constant else "the input alone may vary"
+@dataclass(frozen=True)
+class QuantizedDepthwise(Schedule):
+    """Legality and layouts: channels last, of inputs of the types `accepts`."""
+
+    accepts: ClassVar[tuple[DType, ...]]
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        if reason := why_not_conv(graph, step, depthwise=True):
+            return reason
+        found = graph.types[step.anchor.inputs[0]].dtype
+        return "" if found in self.accepts else f"not for {found.value}"
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want("nhwc", sizes(graph, step).halo),)
+
+    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        return (Want("nhwc"),)
 
 
 def pixel_choices(s: ConvShape) -> tuple[int, ...]:
     """The tiles that are worth trying."""
     return PIXELS if s.taps <= MAX_TAPS else PIXELS[:1]
-
-
-def sizes_of(graph: Graph, step: Step) -> ConvShape:
-    """The sizes of a legal step."""
-    op = step.anchor.op
-    assert isinstance(op, QuantizedConv)
-    return shape_of(graph, step.anchor, op.strides, op.pads, op.dilations)

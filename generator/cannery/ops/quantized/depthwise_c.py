@@ -14,13 +14,13 @@ import numpy as np
 
 from cannery.emit.environment import offset
 from cannery.ir.graph import Graph
-from cannery.layouts import Want
 from cannery.ops.conv.depthwise import window_columns
 from cannery.ops.conv.geometry import ConvShape
 from cannery.ops.quantized.arithmetic import BYTES
 from cannery.ops.quantized.conv import QuantizedConv
-from cannery.ops.quantized.depthwise import pixel_choices, sizes_of, why_not_alone
+from cannery.ops.quantized.depthwise import QuantizedDepthwise, pixel_choices
 from cannery.ops.quantized.finish import Finish, make_finish
+from cannery.ops.quantized.geometry import sizes
 from cannery.ops.quantized.groups import Groups
 from cannery.ops.quantized.matmul_n import FINISH
 from cannery.ops.shared.axes import balanced
@@ -30,24 +30,20 @@ from cannery.ops.shared.lanes import Vec, vector_runs
 from cannery.ops.shared.tiles import vector_count, widths
 from cannery.schedule.cost import CORE
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
 
 
 @schedule
 @dataclass(frozen=True)
-class QuantizedDepthwiseC(Schedule):
+class QuantizedDepthwiseC(QuantizedDepthwise):
     """See the module's text."""
 
     id = "quantized.depthwise_c"
-
-    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        if reason := why_not_alone(graph, step):
-            return reason
-        return "" if graph.types[step.anchor.inputs[0]].dtype in BYTES else "not bytes"
+    accepts = BYTES
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        s = sizes_of(graph, step)
+        s = sizes(graph, step)
         found: list[Params] = []
         for lanes in widths(s.oc, isa):
             for px in pixel_choices(s):
@@ -55,14 +51,8 @@ class QuantizedDepthwiseC(Schedule):
                     found.append({"lanes": lanes, "px": min(px, s.ow)})
         return list({self.label(params): params for params in found}.values())
 
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc", sizes_of(graph, step).halo),)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
-
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        s = sizes_of(graph, step)
+        s = sizes(graph, step)
         runs = vector_runs(s.oc, isa, int(params["lanes"]))
         vectors = vector_count([v for v, count in runs for _ in range(count)], isa)
         cycles = code = 0.0
@@ -74,7 +64,7 @@ class QuantizedDepthwiseC(Schedule):
         return Estimate(cycles * vectors * s.oh, code)
 
     def kernel(self, job: Job) -> Kernel:
-        op, s = job.step.anchor.op, sizes_of(job.graph, job.step)
+        op, s = job.step.anchor.op, sizes(job.graph, job.step)
         assert isinstance(op, QuantizedConv)
         w = job.graph.constants[s.weight].reshape(s.taps, s.oc)
         finish = make_finish(job, op, w, np.zeros(s.oc, np.int64))

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from cannery.emit.environment import render
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
-from cannery.layouts import Want
 from cannery.ops.conv.depthwise import window_columns
 from cannery.ops.conv.geometry import ConvShape
 from cannery.ops.quantized.conv import QuantizedConv
-from cannery.ops.quantized.depthwise import pixel_choices, sizes_of, why_not_alone
+from cannery.ops.quantized.depthwise import QuantizedDepthwise, pixel_choices
 from cannery.ops.quantized.finish import make_finish
+from cannery.ops.quantized.geometry import sizes
 from cannery.ops.quantized.groups import pack_groups
 from cannery.ops.quantized.matmul_n import FINISH
 from cannery.ops.shared import gemm
@@ -36,7 +36,7 @@ from cannery.ops.shared.gemm import Block
 from cannery.ops.shared.tiles import widths
 from cannery.schedule.cost import CORE
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
 
 
@@ -54,18 +54,14 @@ class Pair:
 
 @schedule
 @dataclass(frozen=True)
-class QuantizedDepthwisePairs(Schedule):
+class QuantizedDepthwisePairs(QuantizedDepthwise):
     """See the module's text."""
 
     id = "quantized.depthwise_pairs"
-
-    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        if reason := why_not_alone(graph, step):
-            return reason
-        return "" if graph.types[step.anchor.inputs[0]].dtype is DType.INT16 else "not int16"
+    accepts = (DType.INT16,)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        s = sizes_of(graph, step)
+        s = sizes(graph, step)
         found: list[Params] = []
         for lanes in widths(s.oc, isa):
             for nr in (2, 1) if lanes >= 4 and s.oc >= 2 * lanes else (1,):
@@ -74,14 +70,8 @@ class QuantizedDepthwisePairs(Schedule):
                         found.append({"lanes": lanes, "nr": nr, "px": min(px, s.ow)})
         return list({self.label(params): params for params in found}.values())
 
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc", sizes_of(graph, step).halo),)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
-
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        s = sizes_of(graph, step)
+        s = sizes(graph, step)
         fused = isa.family == "x86" and isa.has("dot4_u8s8")
         cycles = code = 0.0
         for block in _blocks(s, params, isa):
@@ -97,7 +87,7 @@ class QuantizedDepthwisePairs(Schedule):
         return Estimate(cycles * s.oh, code)
 
     def kernel(self, job: Job) -> Kernel:
-        op, s = job.step.anchor.op, sizes_of(job.graph, job.step)
+        op, s = job.step.anchor.op, sizes(job.graph, job.step)
         assert isinstance(op, QuantizedConv)
         w = job.graph.constants[s.weight].reshape(s.taps, s.oc)
         finish = make_finish(job, op, w, np.zeros(s.oc, np.int64))

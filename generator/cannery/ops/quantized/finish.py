@@ -91,8 +91,8 @@ def _store_sums(v: Vec, acc: str, pointer: str) -> list[str]:
     if v.full:
         return [f"i32x{v.lanes}_store({pointer}, {acc});"]
     return [
-        f"int32_t sums[{v.lanes}];", f"i32x{v.lanes}_store(sums, {acc});",
-        f"memcpy({pointer}, sums, {v.valid} * sizeof sums[0]);",
+        f"int32_t lanes[{v.lanes}];", f"i32x{v.lanes}_store(lanes, {acc});",
+        f"memcpy({pointer}, lanes, {v.valid} * sizeof lanes[0]);",
     ]  # fmt: skip
 
 

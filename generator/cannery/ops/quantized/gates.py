@@ -276,7 +276,7 @@ def _render(
         stops=job.stops, axis=("samples" if samples > 1 else "directions") if units else "",
         symbol=job.symbol, op=op, H=op.cells, g=Groups(op.dtype), cells=cells, parts=parts,
         kinds=list(distinct.values()), directions=directions, tables=list(map(make_table, tables)),
-        zigzag=bool(job.params["zigzag"]),
+        zigzag=bool(job.params["zigzag"]) and any(cell.count > 1 for cell in cells),
         together=bool(job.params["together"]) and units == 0,
         unroll=int(job.params["unroll"]), steps=steps, samples=samples, padded=padded,
         places=places, outputs=outputs, between=bool(between), others=bool(others),

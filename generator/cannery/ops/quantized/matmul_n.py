@@ -13,6 +13,7 @@ from cannery.ir.graph import Graph
 from cannery.layouts import Want
 from cannery.ops.matmul import product as products
 from cannery.ops.quantized.finish import make_finish
+from cannery.ops.quantized.geometry import why_not_product
 from cannery.ops.quantized.groups import TILES, Groups, in_groups, pack_groups
 from cannery.ops.quantized.matmul import QuantizedMatMul
 from cannery.ops.quantized.ways import choose_way
@@ -38,12 +39,7 @@ class QuantizedMatMulN(Schedule):
     version = 2
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        op = step.anchor.op
-        if len(step.anchors) != 1 or not isinstance(op, QuantizedMatMul) or step.epilogue:
-            return "not a quantised product alone"
-        x, *rest = step.anchor.inputs
-        constant = x not in graph.constants and all(r in graph.constants for r in rest if r)
-        return "" if constant else "the input alone may vary"
+        return why_not_product(graph, step)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         _, n, rows = _sizes(graph, step)

@@ -22,10 +22,11 @@ from cannery.emit.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.layouts import Halo, Layout, Want
-from cannery.ops.conv.geometry import ConvShape, shape_of
+from cannery.ops.conv.geometry import ConvShape
 from cannery.ops.quantized.arithmetic import BYTES
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.finish import make_finish
+from cannery.ops.quantized.geometry import sizes, why_not_conv
 from cannery.ops.quantized.groups import TILES, Groups, Way, pack_groups
 from cannery.ops.quantized.matmul_n import FINISH
 from cannery.ops.shared import gemm
@@ -41,9 +42,10 @@ from cannery.target.isa import Isa
 POSITIONS, OUTPUTS = 16, 2
 
 #: 2 G.
-_WEIGHTS = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]], np.int64)
+WEIGHTS = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]], np.int64)
 
-#: Four times a sum of more channels might leave int32: 4 * 9 * 255 * 128 of each.
+#: Of more channels sums might leave int32. Each adds at most 4 * 9 * 255 * 128, four times an
+#: output, to whatever is added up on the way (tests/ops/test_quantized_winograd.py).
 MOST_CHANNELS = 1024
 
 #: With fewer input channels transforms cost more than the products that they save.
@@ -61,17 +63,13 @@ class QuantizedWinograd(Schedule):
     id = "quantized.winograd"
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        op = step.anchor.op
-        if len(step.anchors) != 1 or not isinstance(op, QuantizedConv) or step.epilogue:
-            return "not a quantised convolution alone"
-        x, w, *rest = step.anchor.inputs
-        if x in graph.constants or not all(r in graph.constants for r in (w, *rest) if r):
-            return "the input alone may vary"
-        s = _sizes(graph, step)
-        plain = (s.kh, s.kw, s.sh, s.sw, s.dh, s.dw) == (3, 3, 1, 1, 1, 1) and not op.depthwise
+        if reason := why_not_conv(graph, step):
+            return reason
+        s = sizes(graph, step)
+        plain = (s.kh, s.kw, s.sh, s.sw, s.dh, s.dw) == (3, 3, 1, 1, 1, 1)
         if not plain or min(s.top, s.left) < 0:
             return "not 3x3 with stride 1"
-        if graph.types[x].dtype not in BYTES:
+        if graph.types[step.anchor.inputs[0]].dtype not in BYTES:
             return "not bytes"
         if isa.widest == 1 or isa.has("dot4_u8s8"):
             return "no pairs of int16, or fours of bytes that take as long"
@@ -79,7 +77,7 @@ class QuantizedWinograd(Schedule):
         return "" if fits else f"not {LEAST_CHANNELS} to {MOST_CHANNELS} channels"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        s = _sizes(graph, step)
+        s = sizes(graph, step)
         found: list[Params] = []
         for lanes in gemm.widths(s.oc, isa):
             vectors = -(-s.oc // lanes)
@@ -92,7 +90,7 @@ class QuantizedWinograd(Schedule):
         return list({self.label(params): params for params in found}.values())
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        s = _sizes(graph, step)
+        s = sizes(graph, step)
         bottom = s.oh + s.oh % OUTPUTS + 2 - s.top - s.ih
         right = s.ow + s.ow % OUTPUTS + 2 - s.left - s.iw
         return (Want("nhwc", Halo(s.top, max(bottom, 0), s.left, max(right, 0))),)
@@ -101,7 +99,7 @@ class QuantizedWinograd(Schedule):
         return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        s = _sizes(graph, step)
+        s = sizes(graph, step)
         mr, batch, count = int(params["mr"]), int(params["batch"]), _count(s)
         depth = _depth(s)
         cycles = count * len(_parts(s, isa)) * _INTO / CORE.arithmetic
@@ -120,7 +118,7 @@ class QuantizedWinograd(Schedule):
         return Estimate(cycles, code)
 
     def kernel(self, job: Job) -> Kernel:
-        op, s, x = job.step.anchor.op, _sizes(job.graph, job.step), job.inputs[0]
+        op, s, x = job.step.anchor.op, sizes(job.graph, job.step), job.inputs[0]
         assert isinstance(op, QuantizedConv)
         w, batch = job.graph.constants[s.weight], int(job.params["batch"])
         blocks, depth = _blocks(s, job.params, job.isa), _depth(s)
@@ -139,12 +137,6 @@ class QuantizedWinograd(Schedule):
         weights = ConstArray(f"{job.symbol}_w", packed, "weights [block][position][pair][vector]")
         scratch = POSITIONS * batch * (2 * depth + 4 * width)
         return Kernel(code, (weights, *finish.constants), scratch, OUTPUTS)
-
-
-def _sizes(graph: Graph, step: Step) -> ConvShape:
-    op = step.anchor.op
-    assert isinstance(op, QuantizedConv)
-    return shape_of(graph, step.anchor, op.strides, op.pads, op.dilations)
 
 
 def _count(s: ConvShape) -> int:
@@ -187,7 +179,7 @@ def _depth(s: ConvShape) -> int:
 
 def _transformed(w: NDArray[Any], depth: int) -> NDArray[Any]:
     """2 G w (2 G)^T of w[3,3,IC,OC] as [16 * depth, OC], with zeros behind the channels."""
-    wide = np.einsum("ak,bl,klio->abio", _WEIGHTS, _WEIGHTS, w.astype(np.int64))
+    wide = np.einsum("ak,bl,klio->abio", WEIGHTS, WEIGHTS, w.astype(np.int64))
     found = np.zeros((POSITIONS, depth, w.shape[-1]), np.int16)
     found[:, : w.shape[2]] = wide.reshape(POSITIONS, *w.shape[2:])
     return found.reshape(-1, w.shape[-1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cannery.ir.tensor import DType
-from cannery.ops.elementwise.integers import integer_form, wrapped
+from cannery.ops.elementwise.integers import integer_form, is_signed, wrapped
 from cannery.ops.reduce.op import (
     ReduceL1,
     ReduceMax,
@@ -40,7 +40,6 @@ def integer_code(op: Op, dtype: DType) -> Write | None:
 
 def _joins(op: Reduction, dtype: DType) -> Callable[[str, str], str] | None:
     """The accumulator `a` with one more element `x`."""
-    c = dtype.c_name
     plus, times = wrapped(dtype, "+"), wrapped(dtype, "*")
     forms: dict[type[Reduction], Callable[[str, str], str]] = {
         ReduceMax: lambda a, x: f"{x} > {a} ? {x} : {a}",
@@ -50,10 +49,17 @@ def _joins(op: Reduction, dtype: DType) -> Callable[[str, str], str] | None:
         forms |= {
             ReduceSum: plus,
             ReduceProd: times,
-            ReduceL1: lambda a, x: f"({c})({x} < 0 ? {wrapped(dtype, '-')(a, x)} : {plus(a, x)})",
+            ReduceL1: _plus_absolute(dtype),
             ReduceSumSquare: lambda a, x: plus(a, times(x, x)),
         }
     return forms.get(type(op))
+
+
+def _plus_absolute(dtype: DType) -> Callable[[str, str], str]:
+    plus, minus = wrapped(dtype, "+"), wrapped(dtype, "-")
+    if not is_signed(dtype):
+        return plus
+    return lambda a, x: f"({dtype.c_name})({x} < 0 ? {minus(a, x)} : {plus(a, x)})"
 
 
 def _write_reduction(c: Body, op: Reduction) -> None:

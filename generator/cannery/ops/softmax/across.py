@@ -49,7 +49,7 @@ class SoftmaxAcross(Schedule):
     """See the module's text."""
 
     id = "softmax.across"
-    version = 2
+    version = 3
     in_place = (0,)
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:

@@ -42,6 +42,7 @@ class SoftmaxRow(Schedule):
     """See the module's text."""
 
     id = "softmax.row"
+    version = 2
     in_place = (0,)
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
