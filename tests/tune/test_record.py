@@ -147,6 +147,7 @@ DAMAGE: dict[str, tuple[Callable[[str], str], str]] = {
         lambda t: t.replace('"reads": ["nhwc"]', '"reads": ["nwhc"]', 1),
         r"damaged: 'nwhc' is none of nhwc, planar, phase_split - at `\$\.steps\[0\]\.reads",
     ),
+    "too deep": (lambda t: "[" * 100000, "damaged: it is nested too deeply"),
     "no nodes": (lambda t: re.sub(r'"nodes": \[[^]]*\]', '"nodes": []', t), r"damaged: .*\.nodes"),
     "not a number": (lambda t: t.replace('"us": 1.23', '"us": NaN', 1), "damaged: .*NaN"),
     "no context": (
@@ -214,9 +215,9 @@ def test_the_same_nodes_win_over_the_order() -> None:
 
 
 UNUSABLE: dict[str, tuple[dict[str, Any], str]] = {
-    "gone": ({"schedule": "conv.gone"}, "there is no schedule conv.gone any more"),
+    "gone": ({"schedule": "conv.gone"}, "this Cannery has no schedule conv.gone"),
     "version": ({"version": 77}, "has become version"),
-    "params": ({"params": {"nonsense": 1}}, "is no candidate any more"),
+    "params": ({"params": {"nonsense": 1}}, "is no candidate of this Cannery"),
     "other op": (
         {"schedule": "concat.view", "version": 1, "params": {}},
         "concat.view cannot compute it",

@@ -79,6 +79,7 @@ def checks() -> list[Check]:
         Check("cannery", f"{__version__}, Python {platform.python_version()} ({sys.executable})"),
         Check("processor", host_cpu_name()),
         *(_compiler(triple) for triple in ("", *sorted(filter(None, PACKAGES)))),
+        _program("clang", "clang", ", for --cc clang"),
         _native(),
         *(_program(name, package) for name, package in _EMULATORS.items()),
         _analyser(),

@@ -140,7 +140,8 @@ def read_record(path: Path) -> Record | None:
     try:
         content = json.loads(data, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        raise RecordError(f"damaged: {error}", where=where, cure=cure) from None
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise RecordError(f"damaged: {reason}", where=where, cure=cure) from None
     if isinstance(content, dict) and content.get("format") not in (None, FORMAT):
         raise RecordError(
             f"format {content['format']!r}, this Cannery reads {FORMAT}", where=where,
@@ -303,7 +304,7 @@ def resolve(
     """The schedule and parameters that a record names, or why they cannot be used any more."""
     known = all_schedules().get(schedule)
     if known is None:
-        return f"there is no schedule {schedule} any more"
+        return f"this Cannery has no schedule {schedule}"
     if known.version != version:
         return f"{schedule} has become version {known.version}, the record has {version}"
     reason = known.why_not(graph, step, isa)
@@ -316,7 +317,7 @@ def resolve(
     for candidate in known.candidates(graph, step, isa):
         if known.label(candidate) == label:
             return known, candidate if form is None else {**candidate, MATH: str(form)}
-    return f"{label} is no candidate any more"
+    return f"{label} is no candidate of this Cannery"
 
 
 def make_entry(
