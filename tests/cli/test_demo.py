@@ -69,7 +69,7 @@ def test_the_whole_way_as_text(tmp_path: Path, tools: tuple[str, str]) -> None:
     done = demo(tmp_path, "--folder", str(tmp_path / "a folder"), "--budget", "0")
     assert (done.returncode, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout
-    assert "conv.direct" in done.stdout
+    assert "conv." in done.stdout
     assert "12 of 12 right, " in done.stdout
     assert done.stdout.count("no ball ") == 6
     assert (tmp_path / "a folder" / "ball.native.tuning.json").is_file()

@@ -15,7 +15,7 @@ latency of few. `unroll`: kh (the window in line) or kw (a loop over its rows).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -142,7 +142,7 @@ class Plane:
     @cached_property
     def needed(self) -> list[Value]:
         """The vectors that cells are made from, they included."""
-        return self._needed(set(self.plan.targets), set())
+        return self._needed(sorted(self.plan.targets), set())
 
     @property
     def sums(self) -> int:
@@ -174,7 +174,7 @@ class Plane:
                 place = py * s.sh + kh * s.dh, px * s.sw + kw * s.dw
                 if place in self.cells:
                     cells.append((k, self.cells[place]))
-            new = self._needed({self.plan.targets[cell] for _, cell in cells}, made)
+            new = self._needed([self.plan.targets[cell] for _, cell in cells], made)
             if cells:
                 found.append(Tap(number, kh % parts, tuple(cells), tuple(new)))
         return found
@@ -194,20 +194,24 @@ class Plane:
         }
         return steps.pop() * len(cols) if len(steps) == 1 else 0
 
-    def _needed(self, wanted: set[int], made: set[int]) -> list[Value]:
+    def _needed(self, wanted: Iterable[int], made: set[int]) -> list[Value]:
         """The vectors from which those wanted are made, they included, but for those made before,
-        to which they are added.
+        to which they are added; each right before it is needed, so that few are alive together.
         """
-        left, found = sorted(wanted), []
-        while left:
-            number = left.pop()
+        found: list[Value] = []
+
+        def visit(number: int) -> None:
             if number == ZERO or number in made:
-                continue
+                return
             made.add(number)
-            found.append(number)
             if pick := self.values[number].pick:
-                left += [pick.a, pick.b]
-        return [self.values[number] for number in sorted(found)]
+                visit(pick.a)
+                visit(pick.b)
+            found.append(self.values[number])
+
+        for number in wanted:
+            visit(number)
+        return found
 
 
 @dataclass(frozen=True)
