@@ -15,9 +15,10 @@ latency of few. `unroll`: kh (the window in line) or kw (a loop over its rows).
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -112,6 +113,8 @@ class Plane:
         filled = self.positions * self.group
         if not LANES - MOST_IDLE <= filled <= LANES:
             return "output positions do not fill a vector"
+        if self.conv.taps * self.sums > MAX_UNROLLED:
+            return "large window"
         return "" if self.registers <= MAX_REGISTERS else "large input"
 
     def places(self, dy: int, dx: int) -> Places:
@@ -137,7 +140,7 @@ class Plane:
     @cached_property
     def plan(self) -> Plan:
         """How the vectors of the cells are made."""
-        return plan(self.registers, LANES, [self.places(*cell) for cell in self.cells])
+        return _plan(self)
 
     @cached_property
     def needed(self) -> list[Value]:
@@ -214,6 +217,12 @@ class Plane:
         return found
 
 
+@lru_cache
+def _plan(plane: Plane) -> Plan:
+    """All candidates of a step have the same."""
+    return plan(plane.registers, LANES, [plane.places(*cell) for cell in plane.cells])
+
+
 @dataclass(frozen=True)
 class Behind:
     """What becomes of the sums: the convolution's epilogue, then the pooling: the word that `join`s
@@ -236,13 +245,13 @@ class Behind:
 class PlaneSchedule(Schedule):
     """What the convolution alone and with a pooling behind it have in common."""
 
+    @abstractmethod
     def plane(self, graph: Graph, step: Step) -> Plane:
         """The sizes of a step whose parts fit, its input without a halo."""
-        raise NotImplementedError
 
+    @abstractmethod
     def behind(self, job: Job) -> Behind:
         """What becomes of the sums."""
-        raise NotImplementedError
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         plane = self.plane(graph, step)
