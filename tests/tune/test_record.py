@@ -246,6 +246,17 @@ def test_unusable_entries_are_told(tmp_path: Path, kind: str) -> None:
         recorded_choices(graph, units, GENERIC, options_in(tmp_path, locked=True))
 
 
+def test_text_is_no_number(tmp_path: Path) -> None:
+    graph = network()
+    record = record_of(graph)
+    params = record.steps[0].params
+    assert params
+    record = edit(record, 0, params={k: str(v) for k, v in params.items()})
+    write_record(tmp_path / PATH, record)
+    with pytest.raises(RecordError, match="is no candidate of this Cannery"):
+        recorded_choices(graph, singles(graph), GENERIC, options_in(tmp_path, locked=True))
+
+
 def test_a_record_for_another_instruction_set(tmp_path: Path) -> None:
     graph = network()
     record = msgspec.structs.replace(record_of(graph), isa="avx2")

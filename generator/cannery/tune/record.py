@@ -313,11 +313,11 @@ def resolve(
     form = params.get(MATH)
     if form is not None and form not in epilogue.approximations(step):
         return f"no activation of the step has a form {form!r}"
-    label = known.label({k: v for k, v in params.items() if k != MATH})
+    given = {k: v for k, v in params.items() if k != MATH}
     for candidate in known.candidates(graph, step, isa):
-        if known.label(candidate) == label:
+        if dict(candidate) == given:
             return known, candidate if form is None else {**candidate, MATH: str(form)}
-    return f"{label} is no candidate of this Cannery"
+    return f"{known.id}{json.dumps(given, sort_keys=True)} is no candidate of this Cannery"
 
 
 def make_entry(
