@@ -44,13 +44,15 @@ def _normal(seed: int, *shapes: tuple[int, ...]) -> list[NDArray[np.float32]]:
     return [rng.normal(size=shape).astype(np.float32) for shape in shapes]
 
 
-def write_tiny_model(path: Path, seed: int = 1, *, unsupported: bool = False) -> Path:
-    """An 8x8x1 `image` -> 3x3 convolution -> 8x8x4 `scores` network."""
-    kernel, bias = _normal(seed, (3, 3, 1, 4), (4,))
+def write_tiny_model(
+    path: Path, seed: int = 1, *, size: int = 3, unsupported: bool = False
+) -> Path:
+    """An 8x8x1 `image` -> convolution, 3x3 or `size` x `size` -> 8x8x4 `scores` network."""
+    kernel, bias = _normal(seed, (size, size, 1, 4), (4,))
     layers = [
         _layer("InputLayer", "image", batch_input_shape=[None, 8, 8, 1]),
         _layer(
-            "MyLayer" if unsupported else "Conv2D", "scores", filters=4, kernel_size=[3, 3],
+            "MyLayer" if unsupported else "Conv2D", "scores", filters=4, kernel_size=[size, size],
             strides=[1, 1], padding="same", dilation_rate=[1, 1], data_format="channels_last",
             activation="relu", use_bias=True,
         ),

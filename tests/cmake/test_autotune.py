@@ -17,11 +17,11 @@ from tiny_models import write_tiny_model
 def project(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Project:
-    """A project with a model, and a cache of this session's own."""
+    """A project with a model of few candidates, and a cache of this session's own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
     folder = tmp_path / "a project"
     folder.mkdir()
-    write_tiny_model(folder / "ball.h5")
+    write_tiny_model(folder / "ball.h5", size=1)
     made = Project(folder)
     made.write("main.c", MAIN_C)
     made.write("main.cpp", MAIN_CPP)
@@ -106,7 +106,7 @@ def test_autotune_in_the_build(project: Project, generator: str) -> None:
     made = record.read_bytes()
     assert tuned_by_record(project, **config)
     assert nothing_happens(project)
-    write_tiny_model(project.folder / "ball.h5", seed=2)
+    write_tiny_model(project.folder / "ball.h5", seed=2, size=1)
     told = project.build()
     assert "Generating" in told
     assert "before" not in told, "the record serves: only the weights have changed"

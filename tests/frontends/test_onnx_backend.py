@@ -20,7 +20,7 @@ from frontends.onnx_cases import cases, operator_of
 from needs import need_program, need_runner, need_toolchain
 
 #: The cases on a target are cut into this many parts.
-_PARTS = {"generic": 1, "native": 1, "sse2": 10, "avx2": 10, "neon32": 10, "neon64": 10}
+_PARTS = {"generic": 4, "native": 4, "sse2": 10, "avx2": 10, "neon32": 10, "neon64": 10}
 
 
 def _check(outcomes: Sequence[Outcome]) -> None:

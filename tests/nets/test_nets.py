@@ -17,7 +17,8 @@ from ops.kernel_bench import TARGETS
 
 MODELS = Path(__file__).resolve().parents[3] / "shared" / "models"
 REAL = ("multihead.h5", "intersections.h5", "field_boundary.h5", "robot_detector.hdf5")
-SEEDS = range(50)
+#: Each target takes every third.
+SEEDS = range(51)
 DECODERS = range(2)
 
 
@@ -44,7 +45,8 @@ def real_net(file: str) -> Net:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_random_nets(target: str, tmp_path: Path) -> None:
-    run([reference_net(f"seed {s}", random_graph(s), s) for s in SEEDS], target, tmp_path)
+    seeds = SEEDS[TARGETS.index(target) % 3 :: 3]
+    run([reference_net(f"seed {s}", random_graph(s), s) for s in seeds], target, tmp_path)
 
 
 @pytest.mark.parametrize("target", ["generic", "avx2", "neon64"])

@@ -45,10 +45,10 @@ TARGETS = ("generic", "sse2", "ssse3", "sse42", "avx2", "avx512", "atom32", "neo
 STRICT = ("atom32",)
 
 #: Candidates of one schedule for one step: at least while there are any, and at most.
-LEAST, MOST = 1, 3
-#: Targets whose vectors come from the same header: of steps and schedules that show nothing new,
-#: each of the two takes a half.
-TWINS = (("ssse3", "atom32"), ("avx2", "avx512"), ("neon32", "neon64"))
+LEAST, MOST = 1, 2
+#: Targets that run on the same processors: of steps and schedules that show nothing new, each takes
+#: its share.
+KIN = (("generic", "ssse3", "atom32", "avx2", "avx512"), ("neon32", "neon64"))
 #: Those whose code differs from that of others in a few words only get what is new, of each one.
 FEWER = ("sse2", "sse42")
 FEWER_LEAST, FEWER_MOST = 0, 1
@@ -58,8 +58,9 @@ FEWER_LEAST, FEWER_MOST = 0, 1
 OPTIMIZED = ("avx2",)
 QUICKLY = "-Og"
 
-#: Code longer than this (in characters) takes compilers seconds and is left to the slow tests.
-LONGEST_CODE = 100_000
+#: Code longer than this (in characters) takes compilers seconds and is left to the slow tests, but
+#: for what would not be tried at all.
+LONGEST_CODE = 60_000
 
 #: Candidates and bytes of code of one translation unit: the headers take longer than most of them.
 UNIT, UNIT_BYTES = 200, 2_000_000
@@ -71,7 +72,7 @@ Pair = tuple[tuple[str, object], tuple[str, object]]
 class Want:
     """Patterns of what to try, and whether to try all parameters.
 
-    `each`: every case with every schedule on every target, also where one of its TWINS does it.
+    `each`: every case with every schedule on every target, also where one of its KIN does it.
     """
 
     cases: str = "*"
@@ -121,14 +122,13 @@ def _pairs(params: Params, placing: Placing) -> set[Pair]:
 
 
 def _least(graph: Graph, step: Step, schedule: Schedule, target: Target, name: str) -> int:
-    """How many candidates are tried of a case though nothing is new about them, see TWINS."""
+    """How many candidates are tried of a case though nothing is new about them, see KIN."""
     if target.name in FEWER:
         return FEWER_LEAST
-    pair = next((pair for pair in TWINS if target.name in pair), (target.name,))
-    turn = crc32(f"{name}/{step.name} {schedule.id}".encode()) % len(pair)
-    if pair[turn] == target.name or schedule.why_not(graph, step, find_target(pair[turn]).isa):
-        return LEAST
-    return 0
+    family = next((family for family in KIN if target.name in family), (target.name,))
+    able = [k for k in family if not schedule.why_not(graph, step, find_target(k).isa)]
+    turn = crc32(f"{name}/{step.name} {schedule.id}".encode()) % len(able)
+    return LEAST if able[turn] == target.name else 0
 
 
 @dataclass(frozen=True)
@@ -202,12 +202,14 @@ def _attempt(
     graph, steps = case_steps(case)
     for step, data in steps:
         for trial in _trials(graph, step, data, target, want, chooser, case.name):
+            schedule = trial.choice.schedule
             try:
                 candidate = make_candidate(trial, len(found))
             except Exception as error:  # a defect of one kernel must not hide the others
                 broken.append(f"{trial.label}: not generated: {error!r}")
                 continue
-            if want.everything or len(candidate.kernel.code) <= LONGEST_CODE:
+            short = want.everything or len(candidate.kernel.code) <= LONGEST_CODE
+            if short or not any(a.candidate.trial.choice.schedule == schedule for a in found):
                 found.append(Attempt(case, candidate))
 
 
