@@ -46,8 +46,8 @@ STRICT = ("atom32",)
 
 #: Candidates of one schedule for one step: at least while there are any, and at most.
 LEAST, MOST = 1, 2
-#: Targets that run on the same processors: of steps and schedules that show nothing new, each takes
-#: its share.
+#: Targets whose kernels come from the same templates and nearly the same words: of steps and
+#: schedules that show nothing new, each takes its share.
 KIN = (("generic", "ssse3", "atom32", "avx2", "avx512"), ("neon32", "neon64"))
 #: Those whose code differs from that of others in a few words only get what is new, of each one.
 FEWER = ("sse2", "sse42")
@@ -72,7 +72,8 @@ Pair = tuple[tuple[str, object], tuple[str, object]]
 class Want:
     """Patterns of what to try, and whether to try all parameters.
 
-    `each`: every case with every schedule on every target, also where one of its KIN does it.
+    `each`: every case with every schedule on every target, also where one of its KIN does it, and
+    also where the code is long.
     """
 
     cases: str = "*"
@@ -208,7 +209,7 @@ def _attempt(
             except Exception as error:  # a defect of one kernel must not hide the others
                 broken.append(f"{trial.label}: not generated: {error!r}")
                 continue
-            short = want.everything or len(candidate.kernel.code) <= LONGEST_CODE
+            short = want.everything or want.each or len(candidate.kernel.code) <= LONGEST_CODE
             if short or not any(a.candidate.trial.choice.schedule == schedule for a in found):
                 found.append(Attempt(case, candidate))
 

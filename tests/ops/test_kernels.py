@@ -2,7 +2,7 @@
 
 All candidates of an instruction set are one program, which runs once. Each candidate is run between
 poisoned bytes, with unaligned pointers where the layout allows them, and in bands. How to add
-cases: `cases.py`. How to try a single schedule: `kernel_bench.py`. Targets with the same vectors
+cases: `cases.py`. How to try a single schedule: `kernel_bench.py`. Kindred targets
 share the cases that show nothing new; the slow tests (`each`) have all of them on all targets.
 """
 
