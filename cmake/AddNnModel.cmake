@@ -3,7 +3,7 @@
 #              [AUTOTUNE] [CONTEXT cold|warm] [LOCKED]
 #              [MAX_ERROR <e>] [IO_LAYOUT model|nhwc|nchw] [IO_TYPE model|raw] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
 #              [SCALE <s>] [OFFSET <o>] [REVERSE_CHANNELS <tensor>...] [INPUT_VIEW <tensor>...] [MANY <n>] [PARALLEL] [OPENMP] [PEEPHOLES <npz>] [STREAMING] [VARIABLE_LENGTH]
-#              [QUANTIZE int16|int8] [CALIBRATION <npz>] [MAX_LOSS <e>] [STATE <input>=<output> ...]
+#              [QUANTIZE int16|int8] [CALIBRATION <npz>] [MAX_LOSS <e>] [SAME_EVERYWHERE] [STATE <input>=<output> ...]
 #              [RENAME <tensor>=<name> ...] [OUTPUTS <tensor>...]
 #              [FLAGS_FROM <target>...])
 #

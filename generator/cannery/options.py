@@ -48,7 +48,8 @@ class Options:
     cores, `openmp` these and a pool of OpenMP's threads. `streaming` asks for the network of one
     step, `state` pairs inputs with the outputs that they are in the next run. `rename` maps tensor
     names of the model to names in C. `outputs` cuts the network there. `quantize` asks for integer
-    layers, scaled by what `calibration` shows, where no output loses more than `max_loss`. `macros`
+    layers, scaled by what `calibration` shows, where no output loses more than `max_loss`.
+    `same_everywhere` makes layers an error about whose bits processors may disagree. `macros`
     is what the compiler prints for `-dM -E` under the flags in use: the code keeps to what it
     proves. `cc` to `runner` say how to build and run what is measured. `tuned_by` is what messages
     advise to make a tuning record.
@@ -79,6 +80,7 @@ class Options:
     quantize: DType | None = None
     calibration: Path | None = None
     max_loss: float = 0.1
+    same_everywhere: bool = False
     state: Mapping[str, str] = field(default_factory=dict)
     rename: Mapping[str, str] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
@@ -316,6 +318,8 @@ SPECS: tuple[Spec, ...] = (
          Path, "FILE", is_path=True),
     Spec("max_loss", _ONE, "Bound of what an output may lose by --quantize (default: 0.1).",
          _positive, "E"),
+    Spec("same_everywhere", _FLAG,
+         "Fail where processors may disagree about a bit of an output: floats in a network."),
     Spec("state", _MANY, "Input that is, in the next run, what an output was: part of the state.",
          _states, "IN=OUT"),
     Spec("rename", _MANY, "Name of a tensor in C.", _renames, "TENSOR=NAME"),

@@ -21,6 +21,7 @@ from cannery.ir.verify import verify
 from cannery.layouts import nhwc, planar
 from cannery.options import Options
 from cannery.passes import run_passes
+from cannery.quantization.everywhere import require_same_everywhere
 from cannery.quantization.quantize import quantize
 from cannery.quantization.raw import raw_interface, with_scales
 from cannery.schedule.assign import MODEL_ORDER, assign
@@ -77,6 +78,8 @@ def import_graph(options: Options, dump: Dump | None = None) -> Graph:
     if options.io_type == "raw":
         graph = raw_interface(graph)
         verify(graph, after="raw")
+    if options.same_everywhere:
+        require_same_everywhere(graph)
     return graph
 
 

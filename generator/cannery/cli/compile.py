@@ -103,8 +103,7 @@ def command(
 
 def _float_layers(facts: Quantization) -> str:
     """The layers that compute with floats, by the reason, and what comes of that."""
-    by_reason = [
-        f"{', '.join(map(repr, names))} ({reason})" for reason, names in facts.float_names.items()
-    ]
+    from cannery.quantization.everywhere import describe
+
     differs = "; last bits may differ between processors there" if facts.differs else ""
-    return f"floats remain in {'; '.join(by_reason)}{differs}"
+    return f"floats remain in {describe(facts.floats)}{differs}"

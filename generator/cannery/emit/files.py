@@ -17,6 +17,7 @@ from cannery.emit.steps import Call
 from cannery.ops.movement.op import Identity, Transpose
 from cannery.ops.quantized.recurrent import QuantizedRecurrent
 from cannery.ops.recurrent.base import Recurrent
+from cannery.ops.same_bits import differing_layers
 from cannery.resources import runtime_include_dir
 from cannery.target.compiler import private_flags
 
@@ -162,7 +163,10 @@ def _quantization(source: Source) -> dict[str, Any]:
     facts = source.graph.quantization
     if facts is None:
         layers = source.graph.integer_layers
-        return {"integer_layers": list(layers)} if layers else {}
+        if not layers:
+            return {}
+        same = not differing_layers(source.graph)
+        return {"integer_layers": list(layers), "same_everywhere": same}
     return {
         "quantization": {
             "dtype": facts.dtype.value,

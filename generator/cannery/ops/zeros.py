@@ -1,0 +1,101 @@
+"""Floats whose zeros may have another sign on another processor.
+
+Of +0 and -0 the maximum is the second operand on x86 and +0 on Arm, and kernels take operands in
+different orders. That is seen only where -0 can come about, and no integer is made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cannery.ir.graph import Array, Graph, Node
+from cannery.ir.tensor import DType
+from cannery.ops.elementwise import Abs, Add, Clip, Max, Min, Relu, Square, Sub
+from cannery.ops.max_pool.op import MaxPool
+from cannery.ops.numeric import f64
+from cannery.ops.quantize.linear import DequantizeLinear
+from cannery.ops.quantized.arithmetic import QuantizedOp
+from cannery.ops.quantized.matmul import QuantizedProduct
+from cannery.ops.quantized.recurrent import QuantizedRecurrent
+from cannery.ops.reduce.op import ReduceMax, ReduceMin
+from cannery.ops.registry import Op
+
+#: What picks one of several numbers.
+PICKING = (Clip, Max, MaxPool, Min, ReduceMax, ReduceMin, Relu)
+
+#: What never makes -0.
+_POSITIVE = (Abs, Square)
+
+
+def picking_zeros(graph: Graph, same: tuple[type[Op], ...]) -> frozenset[str]:
+    """The names of the nodes that pick a zero whose sign an output may show.
+
+    Results of operators other than `same` differ anyway, and are not looked at.
+    """
+    negative = {
+        name for name in graph.inputs if graph.types[name].dtype is DType.FLOAT32
+    } | {name for name, array in graph.constants.items() if _holds_minus_zero(array)}  # fmt: skip
+    picked: set[str] = set()
+    for node in graph.nodes:
+        if graph.types[node.outputs[0]].dtype is not DType.FLOAT32:
+            continue
+        if isinstance(node.op, PICKING) and _may_pick(graph, node, negative):
+            picked.add(node.name)
+        if isinstance(node.op, same) and _may_be_negative(graph, node, negative):
+            negative |= set(node.outputs)
+    return frozenset(n.name for n in graph.nodes if n.name in picked and _is_seen(graph, n))
+
+
+def _may_pick(graph: Graph, node: Node, negative: set[str]) -> bool:
+    """Whether it has to choose between zeros of both signs."""
+    if not any(i in negative for i in node.inputs):
+        return False
+    return not isinstance(node.op, Clip) or 0.0 in (node.op.minimum, node.op.maximum)
+
+
+def _may_be_negative(graph: Graph, node: Node, negative: set[str]) -> bool:
+    """Whether a result may be -0: integers times positive scales are not."""
+    if isinstance(node.op, _POSITIVE):
+        return False
+    if isinstance(node.op, DequantizeLinear):
+        return not _is_positive(graph, node.inputs[1])
+    if isinstance(node.op, QuantizedProduct):
+        _, _, scale, _, gain = (*node.inputs, "", "", "")[:5]
+        return not (_is_positive(graph, scale) and (not gain or _is_positive(graph, gain)))
+    if isinstance(node.op, QuantizedOp):
+        return isinstance(node.op, QuantizedRecurrent)
+    inputs: Sequence[bool] = [i in negative for i in node.inputs if i]
+    if isinstance(node.op, Add):
+        return all(inputs)
+    if isinstance(node.op, Sub):
+        return inputs[0]
+    if isinstance(node.op, PICKING):
+        return any(inputs)
+    return True
+
+
+def _is_positive(graph: Graph, name: str) -> bool:
+    """Whether a value is constant, and all of it greater than 0."""
+    array = graph.constants.get(name)
+    return array is not None and bool((f64(array) > 0).all())
+
+
+def _holds_minus_zero(array: Array) -> bool:
+    return array.dtype.kind == "f" and bool(((array == 0) & np.signbit(array)).any())
+
+
+def _is_seen(graph: Graph, node: Node) -> bool:
+    """Whether an output may depend on the sign of a node's zeros: integers have none."""
+    waiting, seen = list(node.outputs), set[str]()
+    while waiting:
+        value = waiting.pop()
+        if value in seen or graph.types[value].dtype is not DType.FLOAT32:
+            continue
+        if value in graph.outputs:
+            return True
+        seen.add(value)
+        for reader in graph.consumers(value):
+            waiting += reader.outputs
+    return False
