@@ -3,26 +3,68 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
+from math import prod
 from pathlib import Path
+from typing import IO
 
 import numpy as np
+from numpy.lib import format as npy
 
 from cannery.errors import OptionError
 from cannery.ops.registry import RefArray
+from cannery.user_files import check_file
+
+_CURE = "name a file made by numpy.savez, with one array for each tensor"
+
+#: Bytes of all arrays together, more than any memory that a sample could be meant for.
+_MAX_BYTES = 2**32
+
+_DAMAGES = (
+    ValueError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError,
+    SyntaxError, OverflowError,
+)  # fmt: skip
 
 
 def read_arrays(path: Path) -> dict[str, RefArray]:
     """The arrays of a .npz file by name. Raises OptionError if it is missing or damaged."""
-    where, cure = str(path), "name a file made by numpy.savez, with one array for each tensor"
+    where = str(path)
+    check_file(path, _MAX_BYTES, cure=_CURE)
     try:
-        file = np.load(path, allow_pickle=False)
-        if not isinstance(file, np.lib.npyio.NpzFile):
-            raise OptionError("one array without a name", where=where, cure=cure)
-        with file:
-            return {name: file[name] for name in file.files}
+        with path.open("rb") as file:
+            head = file.read(len(npy.MAGIC_PREFIX))
+        if head == npy.MAGIC_PREFIX:
+            raise OptionError("one array without a name", where=where, cure=_CURE)
+        if not zipfile.is_zipfile(path):
+            raise OptionError("not a sound .npz file", where=where, cure=_CURE)
+        _check_sizes(path)
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
     except OSError as error:
-        raise OptionError(error.strerror or "cannot be read", where=where, cure=cure) from None
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        # Of other files NumPy says that they may be pickled, and how to trust them.
-        why = f": {error}" if zipfile.is_zipfile(path) else ""
-        raise OptionError(f"not a sound .npz file{why}", where=where, cure=cure) from None
+        raise OptionError(error.strerror or "cannot be read", where=where, cure=_CURE) from None
+    except _DAMAGES as error:
+        what = f"not a sound .npz file: {error}"
+        raise OptionError(what, where=where, cure=_CURE) from None
+
+
+def _check_sizes(path: Path) -> None:
+    """Raise ValueError unless each array has the bytes that its header asks memory for."""
+    with zipfile.ZipFile(path) as archive:
+        infos = archive.infolist()
+        if sum(info.file_size for info in infos) > _MAX_BYTES:
+            raise ValueError(f"its arrays have more than {_MAX_BYTES} bytes")
+        for info in infos:
+            with archive.open(info) as member:
+                _check_array(member, info)
+
+
+def _check_array(member: IO[bytes], info: zipfile.ZipInfo) -> None:
+    version = npy.read_magic(member)
+    read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
+    if read is None:
+        raise ValueError(f"{info.filename!r} is stored in version {version}")
+    shape, _, dtype = read(member)
+    if dtype.hasobject:
+        raise ValueError(f"{info.filename!r} holds Python objects")
+    if member.tell() + prod(shape) * dtype.itemsize != info.file_size:
+        raise ValueError(f"{info.filename!r} has not the bytes of its shape {shape}")

@@ -18,6 +18,7 @@ from typing import Any
 from cannery.errors import OptionError
 from cannery.ir.tensor import MAX_ELEMENTS, DType
 from cannery.names import check_model_name, check_tensor_name, make_identifier
+from cannery.user_files import read_file
 
 #: Orders of image tensors at the interface; `model` is the order of the model file.
 IO_LAYOUTS = ("model", "nhwc", "nchw")
@@ -255,9 +256,13 @@ def _command_or_file(text: str) -> str:
     if not text.startswith("@"):
         return _command(text)
     try:
-        return _command(Path(text[1:]).read_text().strip())
+        return _command(read_file(Path(text[1:])).decode().strip())
     except OSError as error:
         raise OptionError(f"{text[1:]}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise OptionError(
+            f"{text[1:]}: not text", cure="name a file that holds a command"
+        ) from None
 
 
 def _commands(texts: Sequence[str]) -> tuple[str, ...]:

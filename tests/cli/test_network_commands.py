@@ -246,7 +246,7 @@ def test_a_plain_array_a_folder_and_nothing_are_no_samples(tmp_path: Path) -> No
     types = {"x": TensorType((1, 2), DType.FLOAT32)}
     np.save(tmp_path / "x.npy", np.zeros((1, 2), np.float32))
     for name, what in [
-        ("x.npy", "one array without a name"), (".", "Is a directory"), ("no.npz", "No such file"),
+        ("x.npy", "one array without a name"), (".", "a folder"), ("no.npz", "No such file"),
     ]:  # fmt: skip
         with pytest.raises(OptionError, match=rf"{what}.*\(name a file made by numpy.savez"):
             read_samples(tmp_path / name, types)

@@ -105,7 +105,7 @@ def test_zip_that_is_no_archive(tmp_path: Path) -> None:
     path = tmp_path / "m.keras"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("readme.txt", "hello")
-    assert "no Keras archive" in str(error_of(path))
+    assert "not a Keras archive" in str(error_of(path))
 
 
 # Versions

@@ -11,14 +11,20 @@ from pathlib import Path
 import cannery
 from cannery.errors import OptionError
 from cannery.resources import runtime_include_dir
+from cannery.user_files import unusual
 
 
 def write_files(files: Mapping[Path, bytes]) -> list[Path]:
     """Write `files`, whose folders are made; returns those that changed.
 
     All contents are on the disk before the first file is replaced, so an error, such as a full
-    disk, leaves an earlier result as it was, and no new folder. Raises OSError.
+    disk, leaves an earlier result as it was, and no new folder. Raises OptionError where a pipe or
+    a device is in the way, OSError.
     """
+    for path in files:
+        if unusual(path):
+            what = f"{unusual(path)} is in the way of a file"
+            raise OptionError(what, where=str(path), cure="remove it, or write elsewhere")
     changed = [path for path, data in files.items() if not _holds(path, data)]
     staged: list[tuple[Path, Path]] = []
     made: list[Path] = []
@@ -51,8 +57,9 @@ def _make_folder(folder: Path) -> list[Path]:
 
 def check_output_file(path: Path, option: str) -> None:
     """Raise OptionError unless a file can be put there: folders are not made for single files."""
-    if path.is_dir():
-        raise OptionError(f"{path} is a folder", where=option, cure="name a file")
+    kind = unusual(path)
+    if kind:
+        raise OptionError(f"{path} is {kind}", where=option, cure="name a file")
     if not path.parent.is_dir():
         raise OptionError(
             f"there is no folder {path.parent}", where=option, cure="make it, or name another one"

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from cannery.errors import CanneryError, ModelError, OptionError
+from cannery.frontends.foreign import identify, identify_folder
 from cannery.frontends.numbers import check_numbers
 from cannery.frontends.options import ImportOptions
 from cannery.ir.graph import Graph
 from cannery.ir.verify import verify
+from cannery.user_files import check_file
 
 __all__ = ["ImportOptions", "formats", "load_graph"]
 
@@ -28,14 +30,8 @@ _READERS = (
     "cannery.frontends.onnx_file",
 )
 
-#: What identifies a TensorFlow Lite file, behind four bytes; and the way of it, see README.md.
-_TFLITE = b"TFL3"
-_CONVERT_TFLITE = (
-    "make an ONNX file of it: pip install tf2onnx tensorflow-cpu, "
-    "then python -m tf2onnx.convert --tflite IN.tflite --output OUT.onnx"
-)
-
-_LFS_POINTER = b"version https://git-lfs"
+#: Bytes of a model file. ONNX files have half of it at most; no library of this size can be linked.
+_MAX_BYTES = 2**32
 
 
 class _Reader(Protocol):
@@ -60,8 +56,9 @@ def load_graph(path: Path, options: ImportOptions | None = None) -> Graph:
     for reader in _readers():
         if reader.recognises(head):
             return _load(reader, path, options or ImportOptions())
-    if head[4:8] == _TFLITE:
-        raise ModelError("a TensorFlow Lite file", where=str(path), cure=_CONVERT_TFLITE)
+    foreign = identify(path, head)
+    if foreign is not None:
+        raise foreign.error(path)
     known = ", ".join(formats())
     raise ModelError("not a model file", where=str(path), cure=f"readable are: {known}")
 
@@ -93,13 +90,8 @@ def _head(path: Path) -> bytes:
     """The first bytes of a file; ModelError with a cure for what is no file of a model at all."""
     where = str(path)
     if path.is_dir():
-        if (path / "saved_model.pb").exists():
-            raise ModelError(
-                "a TensorFlow SavedModel",
-                where=where,
-                cure="save the Keras model as .keras or .h5",
-            )
-        raise ModelError("a folder, not a model file", where=where, cure="name a file in it")
+        raise identify_folder(path).error(path)
+    check_file(path, _MAX_BYTES, error=ModelError, cure="name the model's file")
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
@@ -108,6 +100,4 @@ def _head(path: Path) -> bytes:
         raise ModelError(f"cannot be read: {error.strerror}", where=where, cure=cure) from None
     if not head:
         raise ModelError("the file is empty", where=where, cure="save the model again")
-    if head.startswith(_LFS_POINTER):
-        raise ModelError("a Git LFS pointer, not the model", where=where, cure="run git lfs pull")
     return head

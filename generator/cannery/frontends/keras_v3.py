@@ -10,12 +10,13 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from cannery.errors import ModelError
+from cannery.frontends.archive_errors import ZIP_ERRORS
+from cannery.frontends.foreign import identify_archive
 from cannery.frontends.hdf5_reader import Hdf5Reader, open_hdf5
 from cannery.frontends.keras_build import build_graph
 from cannery.frontends.keras_config import mapping, parse_json
@@ -43,17 +44,6 @@ _MAX_EXPANSION = 100
 _MAX_CONFIG_BYTES = 1 << 28
 _MAX_WEIGHTS_BYTES = 1 << 34
 
-_ZIP_ERRORS = (
-    zipfile.BadZipFile,
-    zlib.error,
-    OSError,
-    EOFError,
-    RuntimeError,
-    NotImplementedError,
-    ValueError,
-    MemoryError,
-)
-
 
 def recognises(head: bytes) -> bool:
     """Whether a file that begins with `head` is a zip file."""
@@ -62,6 +52,9 @@ def recognises(head: bytes) -> bool:
 
 def load(path: Path, options: ImportOptions) -> Graph:
     """The graph of a Keras archive; see `cannery.frontends.load_graph`."""
+    foreign = identify_archive(path)
+    if foreign is not None:
+        raise foreign.error(path)
     with _open_archive(path) as archive:
         metadata = mapping(parse_json(_member(archive, _METADATA, path), _METADATA), _METADATA)
         version = parse_version(metadata.get("keras_version"))
@@ -76,7 +69,7 @@ def load(path: Path, options: ImportOptions) -> Graph:
 def _open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
         archive = zipfile.ZipFile(path)
-    except _ZIP_ERRORS as error:
+    except ZIP_ERRORS as error:
         raise ModelError(
             f"a damaged or truncated archive: {error}", where=str(path), cure="save the model again"
         ) from None
@@ -101,7 +94,7 @@ def _member(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
         )  # fmt: skip
     try:
         return archive.read(info)
-    except _ZIP_ERRORS as error:
+    except ZIP_ERRORS as error:
         raise ModelError(f"is damaged: {error}", where=where, cure="save the model again") from None
 
 

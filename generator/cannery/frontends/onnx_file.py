@@ -17,7 +17,7 @@ _FIELDS = {
     1: _VARINT, 2: _BYTES, 3: _BYTES, 4: _BYTES, 5: _VARINT, 6: _BYTES, 7: _BYTES, 8: _BYTES,
     14: _BYTES, 20: _BYTES, 25: _BYTES, 26: _BYTES,
 }  # fmt: skip
-_IR_VERSION, _GRAPH = 1, 7
+_IR_VERSION, _PRODUCER, _GRAPH = 1, 2, 7
 
 
 def recognises(head: bytes) -> bool:
@@ -30,6 +30,9 @@ def recognises(head: bytes) -> bool:
             return False
         size, at = _varint(head, at)
         if field == _IR_VERSION and not 1 <= size < 1000:
+            return False
+        # Messages of TensorFlow and Core ML have another message there.
+        if field == _PRODUCER and any(byte < 32 for byte in head[at : at + size]):
             return False
         seen.add(field)
         at += size if encoding == _BYTES else 0

@@ -17,6 +17,7 @@ from cannery.errors import CanneryError, ModelError, UnsupportedError
 from cannery.frontends.onnx_guard import check_message
 from cannery.ir.graph import Array
 from cannery.ir.tensor import MAX_ELEMENTS
+from cannery.user_files import check_file
 
 #: Bytes of the largest protobuf message.
 _MAX_BYTES = 2**31 - 1
@@ -312,6 +313,7 @@ def _beside(folder: Path, location: str, where: str) -> Path:
             f"its data are outside of the model's folder: {location!r:.80}", where=where,
             cure="put them beside the model",
         )  # fmt: skip
+    check_file(path, error=ModelError, where=f"{where}, {location!r:.80}")
     if not path.is_file():
         raise ModelError(f"the file with its data is missing: {location!r:.80}", where=where)
     return path

@@ -29,6 +29,7 @@ from cannery.target.targets import (
     parse_isa,
     plain_target,
 )
+from cannery.user_files import read_file
 
 
 def native_flags() -> tuple[str, ...]:
@@ -91,7 +92,9 @@ def _listing(options: Options) -> dict[str, str]:
             raise OptionError("target 'any' needs --macros", where="--target")
         return {}
     try:
-        text = options.macros.read_text(errors="replace")
+        text = read_file(options.macros, where=f"--macros {options.macros}").decode(
+            errors="replace"
+        )
     except OSError as error:
         raise OptionError(f"{options.macros}: {error.strerror}", where="--macros") from None
     return parse_macros(text, where=str(options.macros))

@@ -15,6 +15,7 @@ from cannery.target.targets import NATIVE, Target, plain_target
 from cannery.target.toolchain import find_toolchain, resolve_target, resolve_targets
 from cannery.tune.lookup import find_record
 from cannery.tune.record import Record
+from cannery.user_files import read_file
 
 #: Flags that change no loop.
 _IRRELEVANT = re.compile(
@@ -84,7 +85,7 @@ def _here(options: Options, target: Target) -> dict[str, str]:
 
 def _of_build(options: Options, target: Target, listing: Path) -> Mapping[str, str]:
     """The compiler whose macros are listed; its flags where the command is known, too."""
-    macros = parse_macros(listing.read_text(errors="replace"), where=str(listing))
+    macros = parse_macros(read_file(listing).decode(errors="replace"), where=str(listing))
     found = {"compiler": version_text(macros)}
     if options.cc:
         kind = "clang" if "__clang__" in macros else "gcc"

@@ -27,6 +27,7 @@ from cannery.tune.cache import replace_file
 from cannery.tune.plan import Unit
 from cannery.tune.recheck import emulated_error
 from cannery.tune.signature import step_signature
+from cannery.user_files import read_file
 
 FORMAT = 1
 SUFFIX = ".tuning.json"
@@ -131,7 +132,7 @@ def read_record(path: Path) -> Record | None:
     """The record in a file; None if there is no file. Raises RecordError with the place."""
     where = str(path)
     try:
-        data = path.read_bytes()
+        data = read_file(path, error=RecordError)
     except FileNotFoundError:
         return None
     except OSError as error:
