@@ -21,6 +21,7 @@ from cannery.ir.verify import verify
 from cannery.layouts import nhwc, planar
 from cannery.options import Options
 from cannery.passes import run_passes
+from cannery.passes.place_constants import place_constants
 from cannery.quantization.everywhere import require_same_everywhere
 from cannery.quantization.quantize import quantize
 from cannery.quantization.raw import raw_interface, with_scales
@@ -78,6 +79,7 @@ def import_graph(options: Options, dump: Dump | None = None) -> Graph:
     if options.io_type == "raw":
         graph = raw_interface(graph)
         verify(graph, after="raw")
+    graph = place_constants(graph)
     if options.same_everywhere:
         require_same_everywhere(graph)
     return graph

@@ -6,7 +6,7 @@ Everything follows from the seed; `random_graph(seed)` is the same on every mach
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from cannery.ops.elementwise import (
 )
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
-from cannery.ops.movement.op import Pad, Reshape, Slice, Transpose
+from cannery.ops.movement.op import Expand, Identity, Pad, Reshape, Slice, Transpose
 from cannery.ops.normalization.op import BatchNormalization, LayerNormalization
 from cannery.ops.reduce.op import ReduceMax, ReduceMean
 from cannery.ops.registry import Op
@@ -52,6 +52,7 @@ class Maker:
     builder: GraphBuilder
     images: list[str]
     number: int = 0
+    outputs: list[str] = field(default_factory=list)
 
     def shape(self, value: str) -> tuple[int, ...]:
         return self.builder.types[value].shape
@@ -260,4 +261,34 @@ def random_graph(seed: int) -> Graph:
     inner = m.images[-2] if len(m.images) > 1 else result
     if m.integer(0, 3) == 0 and inner != result:
         builder.output(inner)
+    return builder.build()
+
+
+def random_constants(seed: int) -> Graph:
+    """A network where much, and sometimes every output, depends on constants alone.
+
+    Some constants are stored, others grow from one pixel, too far to be folded. Outputs are any
+    values, also an input, a constant, or one of them twice.
+    """
+    rng = np.random.default_rng(seed)
+    builder = GraphBuilder(f"constants_{seed}")
+    shape = (1, int(rng.integers(3, 9)), int(rng.integers(3, 9)), int(rng.integers(1, 9)))
+    image = builder.input("image", shape)
+    m = Maker(rng, builder, [])
+    stored = m.weight(*shape)
+    grown = m.node(Expand((1, 40, 40, 4)), m.weight(1, 1, 1, 4))
+    m.images += [grown] if m.integer(0, 1) else []
+    m.images += [image] if m.integer(0, 2) else []
+    m.images += [stored]
+    first = len(m.images)
+    for _ in range(m.integer(2, 9)):
+        value = BLOCKS[m.integer(0, len(BLOCKS) - 1)](m)
+        if builder.types[value].elements <= 4 * MAX_ELEMENTS:
+            m.images.append(value)
+    outputs = [*m.images[first:], head(m)][-3:]
+    outputs.append([image, stored, outputs[0]][m.integer(0, 2)])
+    for value in outputs[m.integer(0, 2) :]:
+        is_free = value not in (image, stored, *m.outputs)
+        m.outputs.append(value if is_free else m.node(Identity(), value))
+        builder.output(m.outputs[-1])
     return builder.build()

@@ -17,6 +17,7 @@ from cannery.passes.lift_1d import lift_1d
 from cannery.passes.lower_batch_norm import lower_batch_norm
 from cannery.passes.nest_concats import nest_concats
 from cannery.passes.pad_into_window import pad_into_window
+from cannery.passes.place_constants import place_constants
 from cannery.passes.prune_channels import prune_channels
 from cannery.passes.quantised_layers import quantised_layers
 from cannery.passes.quantised_values import quantised_values
@@ -49,6 +50,7 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("nest_concats", nest_concats),
     ("fold_constants", fold_constants),
     ("eliminate_dead", eliminate_dead),
+    ("place_constants", place_constants),
 )
 
 
