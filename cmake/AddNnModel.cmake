@@ -350,6 +350,9 @@ function(_cannery_add_generation)
   if(count LESS 2)
     set(advice "--tuned-by=build the target ${target}_autotune")
   endif()
+  if(ARG_AUTOTUNE)
+    list(APPEND advice --autotuned)
+  endif()
   add_custom_command(
     OUTPUT ${outputs}
     COMMAND ${python_command} compile "${ARG_MODEL}" -o "${folder}" ${options} ${advice}

@@ -48,14 +48,19 @@ def tuned_by_record(project: Project, config: str = "") -> bool:
 def test_the_record_is_made_and_used(project: Project, language: str, suffix: str) -> None:
     project.lists(lists(suffix).replace(" LOCKED_", ""), languages=language)
     project.configure("-DCMAKE_BUILD_TYPE=Release")
-    project.build()
+    told = project.build()
+    assert told.count("was never tuned") == 1
+    assert "the cost model chose (build the target ball_autotune)" in told
     assert not tuned_by_record(project)
+    assert "was never tuned" not in project.build()
     told = project.build("--target", "ball_autotune")
     assert "before" in told
     record = read_record(project.folder / f"ball.{project.isa()}.tuning.json")
     assert record is not None
     assert "-O3" in record.provenance["flags"].split()
-    assert "Generating the network ball" in project.build()
+    told = project.build()
+    assert "Generating the network ball" in told
+    assert "was never tuned" not in told
     assert tuned_by_record(project)
     assert "right" in project.test()
     assert "Generating" not in project.build()
@@ -165,6 +170,7 @@ def test_autotune_chooses_nothing_by_an_emulator(project: Project) -> None:
     project.configure(toolchain="aarch64")
     told = project.build()
     assert "ball.h5 is not tuned for aarch64-a53: an emulator tells no times" in told
+    assert "was never tuned" not in told
     assert list(project.folder.glob("*.json")) == []
     assert {step["origin"] for step in project.manifest()["steps"]} == {"estimated"}
     assert nothing_happens(project)

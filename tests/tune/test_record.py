@@ -275,9 +275,6 @@ def test_no_record(tmp_path: Path) -> None:
         RecordError, match=r"there is no tuning record .*cannery autotune .*toy\.h5 --"
     ):
         recorded_choices(graph, singles(graph), GENERIC, options_in(tmp_path, locked=True))
-    explicit = options_in(tmp_path, tuning=tmp_path / "mine.json")
-    with pytest.warns(CanneryWarning, match=r"mine\.json: there is no tuning record"):
-        recorded_choices(graph, singles(graph), GENERIC, explicit)
 
 
 def test_the_advised_command_makes_the_record_that_is_missed(tmp_path: Path) -> None:

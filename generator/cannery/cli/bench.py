@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from cannery.cli.arguments import Seconds, generating_options
-from cannery.cli.output import json_option, note, print_json, print_table, warn
+from cannery.cli.output import json_option, note, print_json, print_table, remark, warn
 from cannery.emit.source import Source
 from cannery.errors import OptionError
 from cannery.execution.layers import LayerTime, time_layers
@@ -20,7 +20,7 @@ from cannery.pipeline import compile_model
 from cannery.target.runner import Origin, Runner
 from cannery.target.targets import Target
 from cannery.target.toolchain import find_toolchain
-from cannery.tune.lookup import find_record
+from cannery.tune.lookup import find_record, untuned, untuned_note
 from cannery.tune.measure import Context, Protocol, refuse_emulated
 
 #: Runs at once for each thread, at most.
@@ -107,12 +107,16 @@ def command(
     steps, peak = time_layers(source, toolchain, runner, samples[0], protocol)
     gflops = 2e-3 * source.macs / latency.p50 if latency.p50 and peak else None
     percent = 100 * gflops / peak if gflops is not None else None
+    never = untuned_note(options)
+    if never:
+        remark(never)
     if as_json:
         print_json({
             "latency_us": vars(latency), "macs": source.macs, "percent_of_peak": percent,
             "gflops": gflops, "target": toolchain.target.name, "origin": runner.origin.value,
             "context": caches.value, "isa": source.isa.name, "compiler": toolchain.compiler.version,
             "steps": [vars(step) for step in steps],
+            "tuned": not untuned(options), "notes": [never] if never else [],
             **({"rate": paced.as_dict()} if paced else {}),
             **({"threads": vars(shared)} if shared else {}),
         })  # fmt: skip

@@ -44,13 +44,26 @@ from cannery.target.targets import ANY
     metavar="DIR",
     help="Write the text form of every stage into DIR.",
 )
+@click.option(
+    "--autotuned",
+    is_flag=True,
+    hidden=True,
+    help="A build that tunes has told already why there is no record.",
+)
 @json_option
 def command(
-    model: Path, folder: Path, depfile: Path | None, dump: Path | None, as_json: bool, **raw: Any
-) -> None:  # fmt: skip
+    model: Path,
+    folder: Path,
+    depfile: Path | None,
+    dump: Path | None,
+    autotuned: bool,
+    as_json: bool,
+    **raw: Any,
+) -> None:
     """Turn MODEL into C files in DIR. Only files that change are written."""
     from cannery.pipeline import compile_model
     from cannery.tune.bounds import bound_notes
+    from cannery.tune.lookup import untuned, untuned_note
     from cannery.tune.provenance import provenance_notes
 
     options = make_options(model, raw)
@@ -89,14 +102,20 @@ def command(
         layers = compiled.source.graph.integer_layers
         note(f"{len(layers)} layers compute with the integers of the model: {', '.join(layers)}")
     dtypes = [port.type.dtype for port in compiled.source.outputs]
-    for text in [
+    never = "" if autotuned else untuned_note(options)
+    notes = [
+        *([never] if never else []),
         *provenance_notes(options),
         *bound_notes(options, dtypes, compiled.source.max_error),
-    ]:
+    ]
+    for text in notes:
         remark(text)
     if as_json:
         names = {path.relative_to(folder).as_posix() for path in changed}
-        print_json({"files": sorted(compiled.files), "changed": sorted(names)})
+        print_json({
+            "files": sorted(compiled.files), "changed": sorted(names),
+            "tuned": not untuned(options), "notes": notes,
+        })  # fmt: skip
     else:
         note(f"{folder}: {len(compiled.files)} files, {len(changed)} changed")
 

@@ -14,6 +14,8 @@ from cannery.options import Options
 from cannery.options_text import option_words
 from cannery.schedule.program import Choice, Step
 from cannery.target.targets import ANY, NATIVE, Target, plain_target
+from cannery.target.toolchain import resolve_target, resolve_targets
+from cannery.tune.owner import check_used, owner_text
 from cannery.tune.plan import Unit
 from cannery.tune.record import Found, Record, find_choices, read_record, record_path
 from cannery.tune.stacks import Known, record_stacks
@@ -36,23 +38,62 @@ def find_record(options: Options, target: Target) -> tuple[Path, Record | None]:
     return paths[0], record
 
 
+def record_targets(options: Options) -> tuple[Target, ...]:
+    """The targets whose records count: of several instruction sets, one each."""
+    return resolve_targets(options) if len(options.isa) > 1 else (resolve_target(options),)
+
+
+def untuned(options: Options) -> list[Target]:
+    """The targets for which there is no record."""
+    return [t for t in record_targets(options) if find_record(options, t)[1] is None]
+
+
+def untuned_note(options: Options) -> str:
+    """That a network was never tuned for its targets, with what would do it; empty if it was.
+
+    Where `options.tuning` names a folder, `recorded_choices` has warned.
+    """
+    targets = untuned(options) if options.tuning is None else []
+    if not targets:
+        return ""
+    names = ", ".join(target.name for target in targets)
+    advice = _advice(options, targets[0])
+    others = ", and for the others" if len(targets) > 1 and not options.tuned_by else ""
+    name = options.model.name
+    return f"{name} was never tuned for {names}: the cost model chose ({advice}{others})"
+
+
 def recorded_choices(
     graph: Graph, units: Sequence[Unit], target: Target, options: Options
 ) -> tuple[Path | None, dict[int, Choice]]:
     """The record that was used, if any, and what it chooses, by unit.
 
     Warns (CanneryWarning) about steps for which it has no usable entry; with `options.locked`, that
-    is a RecordError, as is a missing record. Raises RecordError if the record is damaged.
+    is a RecordError, as is a missing record. Raises RecordError if the record is damaged, is that
+    of another model, or is not where `options.tuning` says.
     """
     path, record = find_record(options, target)
     if record is None:
-        if options.locked or options.tuning is not None:
-            _tell(f"{path}: there is no tuning record", options, target)
+        _miss(path, options, target)
         return None, {}
+    check_used(path, record, options, graph, units)
     found = find_choices(path, record, graph, units, target.isa, options.max_error)
     if found.unusable:
-        _tell(_problem(found, units), options, target)
+        _tell(_problem(found, units, owner_text(record, options.model)), options, target)
     return path, dict(found.choices)
+
+
+def _miss(path: Path, options: Options, target: Target) -> None:
+    """Raise RecordError where a record has to be there, warn where one was looked for."""
+    what, cure = "there is no tuning record", _advice(options, target)
+    place = options.tuning
+    if place is not None and not place.is_dir():
+        if place.suffix != ".json":
+            what = "there is no such folder, nor a tuning record of that name"
+            cure = f"make the folder, then {cure}"
+        raise RecordError(what, where=str(place), cure=cure)
+    if options.locked or place is not None:
+        _tell(f"{path}: {what}", options, target)
 
 
 def recorded_stacks(
@@ -76,16 +117,22 @@ def recorded_stacks(
     return found
 
 
-def _problem(found: Found, units: Sequence[Unit]) -> str:
+def _problem(found: Found, units: Sequence[Unit], owner: str) -> str:
+    """What is wrong with a record; `owner` is what there is to say of its model."""
     index, reason = next(iter(found.unusable.items()))
-    text = f"{found.path}: layer {units[index].step.name!r}: {reason}"
+    text = f"{found.path}: {owner}{': ' if owner else ''}"
+    text += f"layer {units[index].step.name!r}: {reason}"
     if len(found.unusable) > 1:
-        text += f"; so are {len(found.unusable) - 1} more steps"
+        text += f"; {len(found.unusable) - 1} more steps have no usable entry"
     return text
 
 
+def _advice(options: Options, target: Target) -> str:
+    return options.tuned_by or f"run {autotune_command(options, target)}"
+
+
 def _tell(problem: str, options: Options, target: Target) -> None:
-    cure = options.tuned_by or f"run {autotune_command(options, target)}"
+    cure = _advice(options, target)
     if options.locked:
         where, _, what = problem.partition(": ")
         raise RecordError(what, where=where, cure=cure)

@@ -12,8 +12,8 @@ from cannery.options import Options
 from cannery.target.compiler import PRIVATE_FLAGS, parse_macros, private_flags, version_text
 from cannery.target.runner import host_cpu_name, why_not_here
 from cannery.target.targets import NATIVE, Target, plain_target
-from cannery.target.toolchain import find_toolchain, resolve_target, resolve_targets
-from cannery.tune.lookup import find_record
+from cannery.target.toolchain import find_toolchain
+from cannery.tune.lookup import find_record, record_targets
 from cannery.tune.record import Record
 from cannery.user_files import read_file
 
@@ -32,9 +32,7 @@ def code_flags(words: Sequence[str]) -> str:
 
 def served_records(options: Options) -> list[tuple[Target, Path, Record]]:
     """The records that `options` find for their targets, and where."""
-    several = len(options.isa) > 1
-    targets = resolve_targets(options) if several else (resolve_target(options),)
-    found = [(target, *find_record(options, target)) for target in targets]
+    found = [(target, *find_record(options, target)) for target in record_targets(options)]
     return [
         (target, path, record)
         for target, path, record in found

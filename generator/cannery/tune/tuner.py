@@ -36,6 +36,7 @@ from cannery.tune.measure import Context, Protocol, refuse_emulated
 from cannery.tune.new_record import NewRecord
 from cannery.tune.optimize import ROUNDING, Optimizer, plan_text
 from cannery.tune.outcome import Layer, Outcome, Settings
+from cannery.tune.owner import check_replaced
 from cannery.tune.plan import Plan, make_units
 from cannery.tune.record import (
     Many,
@@ -119,11 +120,13 @@ class Tuner:
         self.isa = self.toolchain.target.isa
         name = self.toolchain.target.name
         self.path = record_path(self.options.model, name, self.options.tuning, self.options.form)
-        self.context = self.take_record(read_record(self.path))
+        there = read_record(self.path)
+        self.context = self.take_record(there)
         self.bench = Bench(self.toolchain, runners, self.context, self.pipeline(runners[0]))
         self.progress.stage("reading the model")
         self.graph = import_graph(self.options)
         self.units = make_units(self.graph)
+        self.check_record(there)
         self.order = io_order(self.options)
         optimizer, search = self.measure()
         self.tell_untried(search)
@@ -174,6 +177,20 @@ class Tuner:
                 f"the record was made with {record.context} caches, and is replaced{many}"
             )
         return context
+
+    def check_record(self, there: Record | None) -> None:
+        """Raise RecordError if the file holds what belongs to another model or target.
+
+        A record for other instructions is not gone on from.
+        """
+        if there is None:
+            return
+        target = self.toolchain.target
+        note = check_replaced(self.path, there, self.options, target, self.graph, self.units)
+        if self.old is not None and (there.isa, there.bits) != (self.isa.name, self.isa.bits):
+            self.old = None
+            note = f"the record was made for {there.isa}; it is replaced"
+        self.notes += [note] if note else []
 
     def names(self, contests: Sequence[Contest]) -> tuple[str, ...]:
         """The steps of contests, in the order of the network."""
