@@ -67,6 +67,15 @@ def test_options_are_those_of_the_command_line(model: Path) -> None:
         cannery.load(model, max_error=-1)
 
 
+def test_one_name_is_a_list_of_one(model: Path) -> None:
+    net = cannery.load(model, input_view="image", cflags="-O1", isa=["generic"])
+    assert net(image()).shape == (1, 8, 8, 4)
+    with pytest.raises(OptionError, match=r"'dims'.*given twice"):
+        cannery.load(model, dim="n=3", dims={"n": 3})
+    with pytest.raises(OptionError, match="3 is no path"):
+        cannery.load(3)  # type: ignore[arg-type]
+
+
 def test_options_have_the_names_of_the_command_line(model: Path) -> None:
     for name in ("dim", "dims"):
         with pytest.raises(OptionError, match="no open dimension is called 'n'"):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cannery.errors import OptionError
 from cannery.ir.tensor import DType
 from cannery.names import check_model_name, make_identifier
-from cannery.options import SPECS, Options, make_options
+from cannery.options import SPECS, Kind, Options, Spec, make_options
 from cannery.options_cmake import render
 
 ROOT = Path(__file__).parents[1]
@@ -30,6 +32,47 @@ def test_texts_become_values() -> None:
         rename={"x/y": "z"}, outputs=("o",), cflags=("-O1", "-DX=a b", "-g"),
         runner=("ssh robot",),
     )  # fmt: skip
+
+
+def test_one_text_is_a_list_of_one() -> None:
+    lists = {s.name: s for s in SPECS if s.kind is Kind.MANY}
+    for name, spec in lists.items():
+        text = {"isa": "avx2", "dims": "n=3", "input_dtype": "x=uint8"}.get(
+            name, "a=b" if "=" in spec.metavar else "image"
+        )
+        single = make_options(Path("m.h5"), {name: text})
+        assert single == make_options(Path("m.h5"), {name: (text,)}), name
+        for value in ([text], (t for t in [text]), {text}, text.encode(), Path(text)):
+            assert make_options(Path("m.h5"), {name: value}) == single, (name, value)
+
+
+def test_values_of_python_are_texts() -> None:
+    raw = {
+        "dims": {"n": np.int64(3)}, "input_dtype": {"x": np.uint8}, "max_error": np.float32(0.5),
+        "scale": [1, np.float32(0.5), 2.0], "offset": np.array([1.0, 2.0, 3.0]), "batch": 2,
+        "quantize": DType.INT8, "calibration": b"c.npz", "tuning": Path("t.json"),
+        "state": {"h": "y"}, "parallel": np.True_, "outputs": np.array(["a", "b"]), "rename": {},
+    }  # fmt: skip
+    assert make_options(Path("m.h5"), raw) == Options(
+        model=Path("m.h5"), name="m", dims={"n": 3}, input_dtype={"x": DType.UINT8}, batch=2,
+        max_error=0.5, scale=(1.0, 0.5, 2.0), offset=(1.0, 2.0, 3.0), quantize=DType.INT8,
+        calibration=Path("c.npz"), tuning=Path("t.json"), state={"h": "y"}, parallel=True,
+        outputs=("a", "b"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda s: s.name)
+def test_what_is_no_text_is_one_error(spec: Spec) -> None:
+    wrong: list[object] = [object(), [object()], 1j, {"a": object()}, [["a"]], [None]]
+    if spec.kind is not Kind.FLAG:
+        wrong.append(True)
+    else:
+        wrong += ["yes", 1, "no"]
+    if "=" not in spec.metavar:
+        wrong.append({"a": "b"})
+    for value in wrong:
+        with pytest.raises(OptionError, match=re.escape(spec.flag)):
+            make_options(Path("m.h5"), {spec.name: value})
 
 
 def test_nothing_given_means_the_defaults() -> None:

@@ -231,17 +231,27 @@ def _array(tensor: Tensor, given: ArrayLike) -> Array:
     return np.ascontiguousarray(array, dtype)
 
 
-def load(path: str | os.PathLike[str], *, target: str = "", isa: str = "", **options: Any) -> Net:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    target: str = "",
+    isa: str | Sequence[str] = "",
+    **options: Any,
+) -> Net:
     """The network in a model file, compiled for this machine.
 
     `target` and `isa` are as on the command line (default: everything that this machine has), and
     so are other options, by name: `batch=2`, `tuning="records"`, `input_dtype={"image": "uint8"}`.
-    A tuning record beside the model is used. Raises CanneryError.
+    Where there may be several, one text is a list of one: `input_view="image"`. A tuning record
+    beside the model is used. Raises CanneryError.
     """
-    raw = {_field(name): _text(value) for name, value in options.items()}
-    chosen = make_options(
-        Path(path), {"target": target or NATIVE, "isa": (isa,) if isa else (), **raw}
-    )
+    raw: dict[str, Any] = {"target": target or NATIVE, "isa": isa or ()}
+    for name, value in options.items():
+        field = _field(name)
+        if field in raw:
+            raise OptionError("is given twice", where=f"option {name!r}")
+        raw[field] = value
+    chosen = make_options(_model(path), raw)
     toolchain = find_toolchain(chosen)
     reason = why_not_here(toolchain.target) or _other_process(toolchain)
     if reason:
@@ -251,6 +261,12 @@ def load(path: str | os.PathLike[str], *, target: str = "", isa: str = "", **opt
         )  # fmt: skip
     compiled = compile_model(chosen)
     return Net(_library(chosen, toolchain, compiled.files), compiled.source)
+
+
+def _model(path: object) -> Path:
+    if not isinstance(path, str | bytes | os.PathLike):
+        raise OptionError(f"{path!r:.60} is no path", where="load")
+    return Path(os.fsdecode(path))
 
 
 def _other_process(toolchain: Toolchain) -> str:
@@ -266,17 +282,6 @@ def _field(name: str) -> str:
             return spec.name
     known = ", ".join(spec.flag.removeprefix("--").replace("-", "_") for spec in SPECS)
     raise OptionError(f"no option is called {name!r}", where="load", cure=f"options: {known}")
-
-
-def _text(value: Any) -> Any:
-    """An option as the command line would give it."""
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, Mapping):
-        return tuple(f"{key}={item}" for key, item in value.items())
-    if isinstance(value, (list, tuple)):
-        return tuple(map(str, value))
-    return str(value)
 
 
 def _library(options: Options, toolchain: Toolchain, files: Mapping[str, bytes]) -> Path:

@@ -18,6 +18,7 @@ from typing import Any
 from cannery.errors import OptionError
 from cannery.ir.tensor import MAX_ELEMENTS, DType
 from cannery.names import check_model_name, check_tensor_name, make_identifier
+from cannery.option_texts import flag_of, text_of, texts_of
 from cannery.user_files import read_file
 
 #: Orders of image tensors at the interface; `model` is the order of the model file.
@@ -344,18 +345,29 @@ SPECS: tuple[Spec, ...] = (
 
 def _parse(spec: Spec, raw: Any) -> Any:
     try:
-        return spec.parse(raw)
+        if spec.kind is Kind.FLAG:
+            return flag_of(raw)
+        if spec.kind is Kind.MANY:
+            return spec.parse(texts_of(raw, pairs="=" in spec.metavar))
+        if spec.parse is _by_channel and not isinstance(raw, str):
+            return spec.parse(",".join(texts_of(raw)))
+        return spec.parse(text_of(raw))
     except OptionError as error:
         error.where = error.where or spec.flag
         raise
 
 
-def make_options(model: Path, raw: Mapping[str, Any]) -> Options:
-    """Options from texts by field name, as the command line gives them; None and () mean absent.
+def _is_absent(raw: Any) -> bool:
+    return raw is None or (isinstance(raw, tuple) and not raw)
 
-    Raises OptionError, which names the option, for what is malformed or contradictory.
+
+def make_options(model: Path, raw: Mapping[str, Any]) -> Options:
+    """Options by field name: texts, as the command line gives them, or what `option_texts` takes.
+
+    None and () mean absent; one text is a list of one. Raises OptionError, which names the option,
+    for what is malformed or contradictory.
     """
-    values = {s.name: _parse(s, raw[s.name]) for s in SPECS if raw.get(s.name) not in (None, ())}
+    values = {s.name: _parse(s, raw[s.name]) for s in SPECS if not _is_absent(raw.get(s.name))}
     values.setdefault("name", make_identifier(model.stem))
     if "macros" in values:
         values.setdefault("target", "any")
