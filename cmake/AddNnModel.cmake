@@ -442,7 +442,8 @@ function(_cannery_add_library)
     endforeach()
   endforeach()
   _cannery_set_flags(${target})
-  target_include_directories(${target} PUBLIC
+  # The warnings of a project are not for headers that it did not write.
+  target_include_directories(${target} SYSTEM PUBLIC
     "$<BUILD_INTERFACE:${folder}>" "$<INSTALL_INTERFACE:include>")
   target_link_libraries(${target} PRIVATE m)
   if(ARG_OPENMP)

@@ -73,7 +73,7 @@ def test_a_record_that_appears_or_changes_is_read(project: Project) -> None:
 
 def test_only_cxx_inside_a_function_with_strict_warnings(project: Project) -> None:
     project.lists(
-        'add_compile_options(-Wall -Wextra -Wpedantic -Wold-style-cast -Werror)\n'
+        'add_compile_options(-Wall -Wextra -Wpedantic -Wold-style-cast -Wpadded -Werror)\n'
         "function(robot)" + BALL.format(suffix="cpp") + "endfunction()\nrobot()\n",
         languages="CXX",
     )  # fmt: skip

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from cannery.emit.files import output_files
 from cannery.ir.tensor import DType
+from cannery.options import make_options
+from cannery.pipeline import compile_model
 from emit.c_programs import (
     LANGUAGES,
     Files,
@@ -20,6 +23,10 @@ from emit.c_programs import (
     run,
     write_all,
 )
+from emit.test_lengths import reader
+from emit.test_parallel import source as parallel_source
+from emit.test_streaming import stack
+from frontends.keras_files import write_h5
 from needs import need_program
 from nets.random_graphs import random_graph
 
@@ -47,7 +54,60 @@ def test_all_files_compile(tmp_path: Path, language: str) -> None:
         compile_file(tmp_path, source, language, ["-O2"])
     if "c++" in language:
         write_all(tmp_path, {"class.c": CLASS})
-        compile_file(tmp_path, "class.c", language, ["-Wold-style-cast"])
+        compile_file(tmp_path, "class.c", language)
+
+
+#: What projects that allow no warning in what they include ask compilers for.
+STRICT = {
+    "c99 gcc": "-Wundef -Wcast-qual -Wbad-function-cast -Wstrict-prototypes -Wsign-conversion",
+    "c99 clang": "-Wundef -Wcast-qual -Wcast-align -Wsign-conversion -Wfloat-equal -Wcomma",
+    "c++11 g++": "-Wold-style-cast -Wuseless-cast -Wzero-as-null-pointer-constant -Wcast-qual "
+    "-Weffc++ -Wundef -Wsign-conversion -Wredundant-decls -Wmissing-declarations -Wfloat-equal",
+    "c++17 g++": "-Wold-style-cast -Wzero-as-null-pointer-constant -Weffc++",
+    "c++11 clang": "-Wold-style-cast -Wzero-as-null-pointer-constant -Wcast-qual -Wcast-align "
+    "-Wundef -Wsign-conversion -Wfloat-equal -Wextra-semi -Wnon-virtual-dtor -Wcomma -Wdocumentation",
+}
+
+STRICT_USER = """
+#include "net.h"
+#include "read.h"
+#include "steps.h"
+#ifdef __cplusplus
+#include "net.hpp"
+#include "read.hpp"
+#include "steps.hpp"
+#endif
+#include "cannery/ctc.h"
+#include "cannery/pthread_pool.h"
+unsigned char *memory(int threads, size_t *size);
+unsigned char *memory(int threads, size_t *size)
+{
+    static unsigned char a[NET_PARALLEL_WORKSPACE_BYTES(4) + NET_MANY_PARALLEL_WORKSPACE_BYTES(4)];
+    *size = NET_PARALLEL_WORKSPACE_BYTES(threads) + NET_MANY_PARALLEL_WORKSPACE_BYTES(threads);
+    return a;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def consumer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with headers of every kind of network, and a file that includes all of them."""
+    folder = tmp_path_factory.mktemp("consumer")
+    write_all(folder, output_files(parallel_source(), "test"))
+    for name, model, form in (
+        ("steps", stack(None), "streaming"),
+        ("read", reader(8), "variable_length"),
+    ):
+        raw = {form: True, "isa": ("generic",), "name": name}
+        made = compile_model(make_options(write_h5(folder / f"{name}.h5", model), raw))
+        write_all(folder, made.files)
+    write_all(folder, {"user.c": STRICT_USER})
+    return folder
+
+
+@pytest.mark.parametrize("language", STRICT)
+def test_headers_bear_strict_warnings(consumer: Path, language: str) -> None:
+    compile_file(consumer, "user.c", language, STRICT[language].split())
 
 
 @pytest.mark.parametrize("language", ["c99 gcc", "c99 clang", "c++11 g++"])

@@ -15,7 +15,7 @@ from cannery.options import make_options
 from cannery.passes import run_passes
 from cannery.pipeline import compile_model
 from cannery.schedule.cores import Cores
-from cannery.target.isa import isa
+from cannery.target.targets import parse_isa
 from emit.c_programs import LANGUAGES, Files, build, compile_file, network, run, write_all
 from emit.test_lengths import MAX, reader
 from emit.test_many import two_heads
@@ -29,7 +29,7 @@ ALL = Cores(openmp=True, piece_us=0.0)
 def source(isa_name: str = "generic", name: str = "net", cores: Cores | None = ALL) -> Source:
     """A network with views, a batch of one, dense layers and a convolution."""
     graph = run_passes(two_heads())
-    return make_net_source(graph, isa(isa_name), name, views=True, cores=cores)
+    return make_net_source(graph, parse_isa(isa_name), name, views=True, cores=cores)
 
 
 def sources(files: dict[str, bytes]) -> list[str]:
@@ -107,7 +107,7 @@ def test_a_library_of_several_instruction_sets(tmp_path: Path) -> None:
     graph = run_passes(two_heads())
     parts = []
     for name in ("sse2", "generic"):
-        target = isa(name)
+        target = parse_isa(name)
         made = make_net_source(graph, target, part_name("net", target), cores=Cores(piece_us=0.0))
         parts.append(replace(made, target=name))
     files: Files = {**dispatching_files("net", parts, "test"), "main.c": MAIN}
@@ -142,7 +142,9 @@ int main()
 
 
 def test_the_class(tmp_path: Path) -> None:
-    made = make_net_source(run_passes(network()), isa("generic"), "net", cores=Cores(piece_us=0.0))
+    made = make_net_source(
+        run_passes(network()), parse_isa("generic"), "net", cores=Cores(piece_us=0.0)
+    )
     files: Files = {**output_files(made, "test"), "class.c": CLASS}
     assert run(build(tmp_path, files, "c++11 g++")) == b"0"
 
@@ -199,6 +201,6 @@ def test_sequences_of_any_length(tmp_path: Path, language: str) -> None:
 
 
 def test_the_tiny_network(tmp_path: Path) -> None:
-    made = make_net_source(run_passes(network()), isa("generic"), "net", cores=ALL)
+    made = make_net_source(run_passes(network()), parse_isa("generic"), "net", cores=ALL)
     assert made.parallel is not None
     assert {step.axis for step in made.parallel.steps} <= {"rows", "units"}

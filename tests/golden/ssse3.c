@@ -197,7 +197,7 @@ static void tiny_L04_softmax_row(const float *CANNERY_RESTRICT x, float *CANNERY
     f32x4_store_n(yr + 0, v0, 2);
 }
 
-void tiny_run_in(void *workspace, const float *image, float *scores)
+CANNERY_ENTRY void tiny_run_in(void *workspace, const float *image, float *scores)
 {
     char *const ws = (char *)workspace;
     const float *const b_image = image;
@@ -213,7 +213,7 @@ void tiny_run_in(void *workspace, const float *image, float *scores)
     tiny_L04_softmax_row(b_dense, b_scores);
 }
 
-void tiny_run_many(void *workspace, int32_t n, const float *image, float *scores)
+CANNERY_ENTRY void tiny_run_many(void *workspace, int32_t n, const float *image, float *scores)
 {
     for (; n > 0; --n) {
         tiny_run_in(workspace, image, scores);
@@ -222,12 +222,12 @@ void tiny_run_many(void *workspace, int32_t n, const float *image, float *scores
     }
 }
 
-static void run_any(void *workspace, const void *const *inputs, void *const *outputs)
+CANNERY_ENTRY static void run_any(void *workspace, const void *const *inputs, void *const *outputs)
 {
     tiny_run_in(workspace, (const float *)inputs[0], (float *)outputs[0]);
 }
 
-static void run_many_any(void *workspace, int32_t n, const void *const *inputs, void *const *outputs)
+CANNERY_ENTRY static void run_many_any(void *workspace, int32_t n, const void *const *inputs, void *const *outputs)
 {
     tiny_run_many(workspace, n, (const float *)inputs[0], (float *)outputs[0]);
 }

@@ -15,6 +15,14 @@ extern "C" {
 
 #define CANNERY_ABI_VERSION 1u
 
+/* Defines a function that the program calls. For 32-bit x86 there are programs that align the stack
+ * to 4 bytes (older compilers, other languages): such a function aligns it to 16 itself. */
+#if defined(__i386__) && defined(__GNUC__)
+#define CANNERY_ENTRY __attribute__((force_align_arg_pointer))
+#else
+#define CANNERY_ENTRY
+#endif
+
 /* Element types of tensors. */
 enum {
     CANNERY_FLOAT32 = 0,

@@ -25,7 +25,7 @@ static inline int32_t cannery_ctc_best(const float *scores, int32_t symbols, int
 {
     int32_t best = 0, k;
     float a, b, c, d; /* four maxima, as one after the other would wait for each comparison */
-    while (best < symbols && scores[best] != scores[best]) {
+    while (best < symbols && !(scores[best] >= scores[best])) {
         ++best;
     }
     if (best >= symbols) {
@@ -44,7 +44,7 @@ static inline int32_t cannery_ctc_best(const float *scores, int32_t symbols, int
     a = b > a ? b : a;
     c = d > c ? d : c;
     a = c > a ? c : a;
-    while (scores[best] != a) {
+    while (!(scores[best] >= a)) {
         ++best;
     }
     return best;

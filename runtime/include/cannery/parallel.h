@@ -12,6 +12,13 @@
 extern "C" {
 #endif
 
+/* A conversion, such as of a number of threads to a size, that neither C nor C++ warns of. */
+#ifdef __cplusplus
+#define CANNERY_CAST(type, value) static_cast<type>(value)
+#else
+#define CANNERY_CAST(type, value) ((type)(value))
+#endif
+
 /* One piece of work. Pieces of one call touch nothing that another one writes. */
 typedef void (*cannery_task)(void *data, int32_t index);
 

@@ -28,6 +28,12 @@
 #define CANNERY_POOL_SPINS 2000
 #endif
 
+#ifdef __cplusplus
+#define CANNERY_POOL_NULL nullptr /* strict C++ warns of 0 and of NULL */
+#else
+#define CANNERY_POOL_NULL NULL
+#endif
+
 enum { CANNERY_POOL_MAX_THREADS = 32 }; /* the bits of a word */
 
 struct cannery_pthread_pool;
@@ -77,7 +83,7 @@ static inline void cannery_pool_finish(cannery_pthread_pool *p)
  * present call, which lasts until it is finished, however old the word was that was seen before. */
 static inline void cannery_pool_work(cannery_pthread_pool *p, int32_t index)
 {
-    const uint32_t own = (uint32_t)1 << index;
+    const uint32_t own = CANNERY_CAST(uint32_t, 1) << index;
     uint32_t seen = __atomic_load_n(&p->waiting, __ATOMIC_ACQUIRE);
     while (seen) {
         const uint32_t piece = seen & own ? own : seen & (0u - seen);
@@ -112,17 +118,17 @@ static inline int cannery_pool_wait(cannery_pthread_pool *p)
 
 static inline void *cannery_pool_thread(void *argument)
 {
-    const cannery_pool_worker *const worker = (const cannery_pool_worker *)argument;
+    const cannery_pool_worker *const worker = CANNERY_CAST(const cannery_pool_worker *, argument);
     while (cannery_pool_wait(worker->pool)) {
         cannery_pool_work(worker->pool, worker->index);
     }
-    return 0;
+    return CANNERY_POOL_NULL;
 }
 
 /* The cannery_parallel_for of such a pool; the context is the pool. */
 static inline void cannery_pthread_pool_run(void *context, int32_t count, cannery_task task, void *data)
 {
-    cannery_pthread_pool *const p = (cannery_pthread_pool *)context;
+    cannery_pthread_pool *const p = CANNERY_CAST(cannery_pthread_pool *, context);
     if (count < 1) {
         return;
     }
@@ -163,7 +169,7 @@ static inline void cannery_pthread_pool_stop(cannery_pthread_pool *p)
     pthread_cond_broadcast(&p->begun);
     pthread_mutex_unlock(&p->mutex);
     for (int32_t k = 0; k < p->threads - 1; ++k) {
-        pthread_join(p->workers[k].thread, 0);
+        pthread_join(p->workers[k].thread, CANNERY_POOL_NULL);
     }
     pthread_cond_destroy(&p->ended);
     pthread_cond_destroy(&p->begun);
@@ -175,16 +181,16 @@ static inline void cannery_pthread_pool_stop(cannery_pthread_pool *p)
  * given in *pool; or an error number, and then nothing is left running. */
 static inline int cannery_pthread_pool_start(cannery_pthread_pool *p, int32_t threads, cannery_pool *pool)
 {
-    int error = pthread_mutex_init(&p->mutex, 0);
+    int error = pthread_mutex_init(&p->mutex, CANNERY_POOL_NULL);
     if (error) {
         return error;
     }
-    error = pthread_cond_init(&p->begun, 0);
+    error = pthread_cond_init(&p->begun, CANNERY_POOL_NULL);
     if (error) {
         pthread_mutex_destroy(&p->mutex);
         return error;
     }
-    error = pthread_cond_init(&p->ended, 0);
+    error = pthread_cond_init(&p->ended, CANNERY_POOL_NULL);
     if (error) {
         pthread_cond_destroy(&p->begun);
         pthread_mutex_destroy(&p->mutex);
@@ -202,7 +208,7 @@ static inline int cannery_pthread_pool_start(cannery_pthread_pool *p, int32_t th
         cannery_pool_worker *const worker = &p->workers[p->threads - 1];
         worker->pool = p;
         worker->index = p->threads;
-        error = pthread_create(&worker->thread, 0, cannery_pool_thread, worker);
+        error = pthread_create(&worker->thread, CANNERY_POOL_NULL, cannery_pool_thread, worker);
         p->threads += !error;
     }
     if (error) {
