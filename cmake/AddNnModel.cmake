@@ -97,7 +97,10 @@ endfunction()
 macro(_cannery_check_arguments)
   set(problem)
   if(ARG_UNPARSED_ARGUMENTS)
-    set(problem "unknown arguments: ${ARG_UNPARSED_ARGUMENTS} (the README lists the known ones)")
+    list(GET ARG_UNPARSED_ARGUMENTS 0 first)
+    _cannery_meant(meant "${first}" MODEL AUTOTUNE CONTEXT FLAGS_FROM
+      ${_CANNERY_FLAG_OPTIONS} ${_CANNERY_ONE_OPTIONS} ${_CANNERY_MANY_OPTIONS})
+    set(problem "unknown arguments: ${ARG_UNPARSED_ARGUMENTS} (${meant}the README lists the known ones)")
   elseif(ARG_KEYWORDS_MISSING_VALUES)
     set(problem "no value after ${ARG_KEYWORDS_MISSING_VALUES}")
   elseif(NOT ARG_MODEL)
@@ -141,6 +144,21 @@ macro(_cannery_check_arguments)
   endif()
 endmacro()
 
+# For messages: "did you mean X? ", if a known word resembles `word`.
+function(_cannery_meant out word)
+  set(python "${CANNERY_PYTHON}")
+  if(NOT python)
+    find_program(python python3 NO_CACHE NO_CMAKE_FIND_ROOT_PATH)
+  endif()
+  execute_process(
+    COMMAND "${python}" "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/run_cannery.py" --closest "${word}" ${ARGN}
+    OUTPUT_VARIABLE near ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+  set(${out} "" PARENT_SCOPE)
+  if(near)
+    set(${out} "did you mean ${near}? " PARENT_SCOPE)
+  endif()
+endfunction()
+
 # The language that generated sources are compiled as: no project has to enable C for them.
 function(_cannery_language out)
   get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
@@ -166,8 +184,9 @@ function(_cannery_choose_target out_flags out_options)
       list(APPEND options --isa "${isa}")
       if(NOT isa IN_LIST _CANNERY_ISAS)
         list(JOIN _CANNERY_ISAS ", " known)
-        message(FATAL_ERROR "add_nn_model(${target}): unknown instruction set '${isa}'; known are "
-          "${known}")
+        _cannery_meant(meant "${isa}" ${_CANNERY_ISAS})
+        message(FATAL_ERROR "add_nn_model(${target}): unknown instruction set '${isa}'; ${meant}"
+          "known are ${known}")
       endif()
     endforeach()
     list(LENGTH ARG_ISA count)
@@ -193,8 +212,9 @@ function(_cannery_choose_target out_flags out_options)
   elseif(key)
     if(NOT key IN_LIST _CANNERY_TARGETS)
       list(JOIN _CANNERY_TARGETS ", " known)
-      message(FATAL_ERROR "add_nn_model(${target}): unknown target '${key}'; known are native, "
-        "${known}")
+      _cannery_meant(meant "${key}" ${_CANNERY_TARGETS})
+      message(FATAL_ERROR "add_nn_model(${target}): unknown target '${key}'; ${meant}known are ${known} "
+        "(generic is plain C for every processor)")
     endif()
     if(NOT options)
       set(options --target "${key}")

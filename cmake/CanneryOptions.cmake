@@ -8,7 +8,7 @@ set(_CANNERY_MANY_OPTIONS "ISA;DIM;INPUT_DTYPE;REVERSE_CHANNELS;INPUT_VIEW;STATE
 set(_CANNERY_PATH_OPTIONS "TUNING;PEEPHOLES;CALIBRATION")
 
 # Flags that make compilers produce code for a target or an instruction set.
-set(_CANNERY_TARGETS "atom32;silvermont;armv7-a9;aarch64-a53;aarch64-a72;aarch64-a78;cortex-m7;generic;sse2;ssse3;sse42;avx2;avx512;avx512vnni;neon32;neon64;neon64dot;sse2-32;ssse3-32;sse42-32;avx2-32;avx512-32;avx512vnni-32")
+set(_CANNERY_TARGETS "native;atom32;silvermont;armv7-a9;aarch64-a53;aarch64-a72;aarch64-a78;cortex-m7;generic;sse2;ssse3;sse42;avx2;avx512;avx512vnni;neon32;neon64;neon64dot;sse2-32;ssse3-32;sse42-32;avx2-32;avx512-32;avx512vnni-32")
 set(_CANNERY_ISAS "generic;sse2;ssse3;sse42;avx2;avx512;avx512vnni;neon32;neon64;neon64dot;sse2-32;ssse3-32;sse42-32;avx2-32;avx512-32;avx512vnni-32")
 set(_CANNERY_FLAGS_atom32 "-march=bonnell;-mfpmath=sse")
 set(_CANNERY_FLAGS_silvermont "-march=silvermont")

@@ -1,6 +1,7 @@
 """Run by CMake with a Python: the command line of the Cannery that this file belongs to.
 
     run_cannery.py --probe      exit code 0, and the version, if this Python can run it
+    run_cannery.py --closest WORD KNOWN...  prints the known word that is probably meant, if any
     run_cannery.py WORDS...     as `cannery WORDS...`
 
 `PYTHONPATH` would not do: an editable installation of another checkout goes before it. The probe
@@ -53,6 +54,10 @@ def main():
         prefer_own()
     if sys.argv[1:] == ["--probe"]:
         probe()
+    elif sys.argv[1:2] == ["--closest"]:
+        from cannery.errors import closest
+
+        print(closest(sys.argv[2], sys.argv[3:]))
     else:
         from cannery.cli import main as cannery
 

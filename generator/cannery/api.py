@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from cannery.emit.files import OPENMP_SOURCE
 from cannery.emit.interface import Tensor
 from cannery.emit.source import Source
-from cannery.errors import OptionError, ToolchainError
+from cannery.errors import OptionError, ToolchainError, one_of
 from cannery.options import SPECS, Options, make_options
 from cannery.pipeline import compile_model
 from cannery.target.runner import why_not_here
@@ -171,8 +171,8 @@ class Net:
         for name, array in named.items():
             if name not in sources or sources[name] in found:
                 what = "is given twice" if name in sources else "is no input"
-                names = ", ".join(t.source for t in tensors)
-                raise OptionError(f"{name!r} {what}", where=self.name, cure=f"inputs: {names}")
+                cure = one_of(name, [t.source for t in tensors], "inputs")
+                raise OptionError(f"{name!r} {what}", where=self.name, cure=cure)
             found[sources[name]] = array
         missing = [t.source for t in tensors if t.source not in found]
         if missing:
@@ -280,8 +280,9 @@ def _field(name: str) -> str:
     for spec in SPECS:
         if name in (spec.name, spec.flag.removeprefix("--").replace("-", "_")):
             return spec.name
-    known = ", ".join(spec.flag.removeprefix("--").replace("-", "_") for spec in SPECS)
-    raise OptionError(f"no option is called {name!r}", where="load", cure=f"options: {known}")
+    known = [spec.flag.removeprefix("--").replace("-", "_") for spec in SPECS]
+    cure = one_of(name, known, "options")
+    raise OptionError(f"no option is called {name!r}", where="load", cure=cure)
 
 
 def _library(options: Options, toolchain: Toolchain, files: Mapping[str, bytes]) -> Path:

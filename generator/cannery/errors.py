@@ -6,6 +6,29 @@ The command line prints it as one line and exits with code 2.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def closest(word: str, known: Iterable[str]) -> str:
+    """The known word that a misspelt one most likely means; empty if none is near."""
+    plain = {_plain(name): name for name in known}
+    found = get_close_matches(_plain(word), plain, n=1, cutoff=0.7)
+    return plain[found[0]] if found else ""
+
+
+def _plain(word: str) -> str:
+    """A word without what is easily confused: case, dashes and underscores."""
+    return word.casefold().replace("_", "-")
+
+
+def one_of(word: str, known: Iterable[str], what: str = "one of") -> str:
+    """The cure for an unknown word: the one that is probably meant, and the list of all."""
+    names = list(known)
+    near = closest(word, names)
+    meant = f"did you mean {near!r}? " if near else ""
+    return f"{meant}{what}: {', '.join(names) or 'none'}"
+
 
 class CanneryError(Exception):
     """Base of all errors caused by input or environment, never by a defect of Cannery.

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from cannery.errors import OptionError
+from cannery.errors import OptionError, one_of
 from cannery.ir.tensor import MAX_ELEMENTS, DType
 from cannery.names import check_model_name, check_tensor_name, make_identifier
 from cannery.option_texts import flag_of, text_of, texts_of
@@ -204,7 +204,7 @@ def _dtypes(texts: Sequence[str]) -> dict[str, DType]:
     pairs = _pairs(texts)
     for value in pairs.values():
         if value not in known:
-            raise OptionError(f"unknown element type {value!r}", cure=f"one of: {', '.join(known)}")
+            raise OptionError(f"unknown element type {value!r}", cure=one_of(value, known))
     return {name: known[value] for name, value in pairs.items()}
 
 
@@ -226,20 +226,20 @@ def _states(texts: Sequence[str]) -> dict[str, str]:
 
 def _io_layout(text: str) -> str:
     if text not in IO_LAYOUTS:
-        raise OptionError(f"unknown layout {text!r}", cure=f"one of: {', '.join(IO_LAYOUTS)}")
+        raise OptionError(f"unknown layout {text!r}", cure=one_of(text, IO_LAYOUTS))
     return text
 
 
 def _io_type(text: str) -> str:
     if text not in IO_TYPES:
-        raise OptionError(f"unknown type {text!r}", cure=f"one of: {', '.join(IO_TYPES)}")
+        raise OptionError(f"unknown type {text!r}", cure=one_of(text, IO_TYPES))
     return text
 
 
 def _quantize(text: str) -> DType:
     known = {d.value: d for d in QUANTIZED}
     if text not in known:
-        raise OptionError(f"unknown integer type {text!r}", cure=f"one of: {', '.join(known)}")
+        raise OptionError(f"unknown integer type {text!r}", cure=one_of(text, known))
     return known[text]
 
 

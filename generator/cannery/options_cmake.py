@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from cannery.options import SPECS, Kind
 from cannery.target.compiler import PRIVATE_FLAGS
-from cannery.target.targets import TARGETS, isa_names
+from cannery.target.targets import TARGETS, isa_names, target_names
 
 _HEADER = """\
 # Rendered from cannery/options.py and cannery/target/ by
@@ -32,7 +32,7 @@ def render() -> str:
         lines.append(_set(f"{kind.name}_OPTIONS", names))
     lines.append(_set("PATH_OPTIONS", (s.cmake_keyword for s in specs if s.is_path)))
     lines.append("\n# Flags that make compilers produce code for a target or an instruction set.")
-    lines.append(_set("TARGETS", TARGETS))
+    lines.append(_set("TARGETS", target_names()))
     lines.append(_set("ISAS", isa_names()))
     lines += [_set(f"FLAGS_{target.name}", target.flags) for target in TARGETS.values()]
     lines.append("\n# How generated code is compiled in every configuration.")

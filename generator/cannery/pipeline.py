@@ -157,32 +157,33 @@ def generate(
 
 def compile_model(options: Options, dump: Dump | None = None) -> Compiled:
     """From a model file to the content of the output folder; `dump` is told every stage."""
-    if len(options.isa) > 1:
-        return _compile_for_several(options, dump)
-    target = resolve_target(options)
-    graph = import_graph(options, dump)
-    chosen = choose(graph, target, options)
-    source = generate(graph, target.isa, chosen, options, dump)
-    source = replace(source, target=target.name)
-    command = (
-        f"cannery {__version__} compile {options.model.name} --isa {plain_target(target.isa).name}"
-    )
-    dependencies = (options.model, *graph.files, *([chosen.record] if chosen.record else []))
-    return Compiled(output_files(source, command), dependencies, source)
+    _targets(options)  # a wrong target is told before the model is read
+    return compile_graph(import_graph(options, dump), options, dump)
 
 
-def _compile_for_several(options: Options, dump: Dump | None) -> Compiled:
-    """One network per instruction set, and the code that chooses between them."""
-    targets = resolve_targets(options)
-    graph = import_graph(options, dump)
+def compile_graph(graph: Graph, options: Options, dump: Dump | None = None) -> Compiled:
+    """The same for a graph that `import_graph` has read with these options."""
+    targets = _targets(options)
     parts, records = [], []
     for target in targets:
         chosen = choose(graph, target, options)
-        named = replace(options, name=part_name(options.name, target.isa))
-        part = generate(graph, target.isa, chosen, named, dump)
+        name = part_name(options.name, target.isa) if len(targets) > 1 else options.name
+        part = generate(graph, target.isa, chosen, replace(options, name=name), dump)
         parts.append(replace(part, target=target.name))
         records += [chosen.record] if chosen.record else []
-    isas = " ".join(f"--isa {target.isa.name}" for target in targets)
+    isas = " ".join(f"--isa {plain_target(target.isa).name}" for target in targets)
     command = f"cannery {__version__} compile {options.model.name} {isas}"
-    files = dispatching_files(options.name, parts, command)
+    several = len(parts) > 1
+    files = (
+        dispatching_files(options.name, parts, command)
+        if several
+        else output_files(parts[0], command)
+    )
     return Compiled(files, (options.model, *graph.files, *records), parts[0])
+
+
+def _targets(options: Options) -> tuple[Target, ...]:
+    """The targets to generate for; several instruction sets make one library."""
+    if len(options.isa) > 1:
+        return resolve_targets(options)
+    return (resolve_target(options),)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from cannery.cli import cli, invoke, verify
+from cannery.cli import run as run_command
 from cannery.errors import OptionError
 from cannery.execution.program import network_program
 from cannery.execution.samples import (
@@ -242,6 +243,21 @@ def test_samples_that_do_not_fit(tmp_path: Path, arrays: dict[str, Any], message
         read_samples(tmp_path / "x.npz", {"x": TensorType((1, 2), DType.FLOAT32)})
 
 
+@pytest.mark.parametrize("arguments", [("run", "-o", "out.npz"), ("verify",)])
+def test_arrays_are_looked_at_before_anything_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    command, *rest = arguments
+    np.savez(tmp_path / "in.npz", image=np.zeros((1, 3, 3, 1), np.float32))
+    monkeypatch.chdir(tmp_path)
+    for module in (run_command, verify):
+        monkeypatch.setattr(module, "compile_graph", lambda *_: pytest.fail("compiled"))
+    words = [command, str(ball_example_dir() / "ball.h5"), "--isa", "generic", *rest]
+    result = click.testing.CliRunner().invoke(cli, [*words, "--inputs", "in.npz"])
+    assert isinstance(result.exception, OptionError)
+    assert "shape (1, 3, 3, 1)" in str(result.exception)
+
+
 def test_a_plain_array_a_folder_and_nothing_are_no_samples(tmp_path: Path) -> None:
     types = {"x": TensorType((1, 2), DType.FLOAT32)}
     np.save(tmp_path / "x.npy", np.zeros((1, 2), np.float32))
@@ -278,7 +294,7 @@ def test_verify_finds_wrong_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for what, graph in mutants(right.source.graph):
         if what.endswith("more"):
             wrong = replace(right, files=net_files(graph, "ball"))
-            monkeypatch.setattr(verify, "compile_model", lambda options, wrong=wrong: wrong)
+            monkeypatch.setattr(verify, "compile_graph", lambda *_, wrong=wrong: wrong)
             verdict = run("verify", ball_example_dir() / "ball.h5")
             errors[what] = verdict["errors"]["scores"]
             assert not verdict["passed"], errors

@@ -27,7 +27,10 @@ def _told(text: str) -> str:
         ("ball", "MODEL <file> is missing"),
         ("ball MODEL", "no value after MODEL"),
         ("ball MODEL none.h5", "there is no model file"),
-        ("ball MODEL ball.h5 QUANTISE int8", "unknown arguments: QUANTISE;int8"),
+        (
+            "ball MODEL ball.h5 QUANTISE int8",
+            "unknown arguments: QUANTISE;int8 (did you mean QUANTIZE?",
+        ),
         ("ball MODEL ball.h5 MAX_ERROR", "no value after MAX_ERROR"),
         ("ball MODEL ball.h5 NAME 2nd", "NAME 2nd is no C identifier"),
         ("ball MODEL ball.h5 NAME [[a; rm -rf /]]", "is no C identifier"),
@@ -35,6 +38,7 @@ def _told(text: str) -> str:
             "ball MODEL ball.h5 TARGET pentium",
             "unknown target 'pentium'; known are native, atom32,",
         ),
+        ("ball MODEL ball.h5 TARGET AVX2", "'AVX2'; did you mean avx2? known are native"),
         ("ball MODEL ball.h5 ISA sse9", "unknown instruction set 'sse9'"),
         (
             "ball MODEL ball.h5 ISA atom32",

@@ -65,7 +65,8 @@ STRICT = {
     "-Weffc++ -Wundef -Wsign-conversion -Wredundant-decls -Wmissing-declarations -Wfloat-equal",
     "c++17 g++": "-Wold-style-cast -Wzero-as-null-pointer-constant -Weffc++",
     "c++11 clang": "-Wold-style-cast -Wzero-as-null-pointer-constant -Wcast-qual -Wcast-align "
-    "-Wundef -Wsign-conversion -Wfloat-equal -Wextra-semi -Wnon-virtual-dtor -Wcomma -Wdocumentation",
+    "-Wundef -Wsign-conversion -Wfloat-equal -Wextra-semi -Wnon-virtual-dtor -Wcomma "
+    "-Wdocumentation",
 }
 
 STRICT_USER = """

@@ -59,6 +59,20 @@ def test_32_bit_x86_has_8_registers() -> None:
     assert isa_from_macros(macros) == parse_isa("sse2-32")
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("AVX2", "did you mean 'avx2'"), ("cortex-a53", "take aarch64-a53"),
+        ("esp32", "take generic"), ("STM32F4", "take generic"), ("stm32h743", "take cortex-m7"),
+        ("nao", "take silvermont"), ("Raspberry-Pi-4", "aarch64-a72 for a 4"),
+        ("zz", r"\(one of: native"),
+    ],
+)  # fmt: skip
+def test_what_an_unknown_target_may_mean(name: str, meant: str) -> None:
+    with pytest.raises(OptionError, match=meant):
+        find_target(name)
+
+
 def test_unknown_names() -> None:
     with pytest.raises(OptionError, match=r"unknown target 'pentium'.*native.*atom32"):
         find_target("pentium")

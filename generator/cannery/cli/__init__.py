@@ -23,7 +23,7 @@ import click
 
 from cannery import __version__
 from cannery.cli.output import json_option, print_error, print_json, warn
-from cannery.errors import CanneryError, CanneryWarning
+from cannery.errors import CanneryError, CanneryWarning, closest
 
 #: The commands in the order of `--help`; `cannery foo-bar` is `command` of `foo_bar.py`.
 COMMANDS = {
@@ -55,6 +55,16 @@ class _Lazy(click.Group):
         command = module.command
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command; fails for an unknown one with the one that is probably meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            what = f"{error.message} {_meant(closest(args[0], COMMANDS))}"
+            raise click.UsageError(what, ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -95,6 +105,8 @@ def invoke(arguments: Sequence[str] | None = None) -> int:
             result = cli.main(args=arguments, prog_name="cannery", standalone_mode=False)
     except CanneryError as error:
         return print_error(str(error))
+    except click.NoSuchOption as error:
+        return print_error(_unknown_option(error))
     except click.ClickException as error:
         return print_error(error.format_message())
     except (click.Abort, KeyboardInterrupt):
@@ -105,6 +117,19 @@ def invoke(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _os_error(error)
     return result if isinstance(result, int) else 0
+
+
+def _unknown_option(error: click.NoSuchOption) -> str:
+    """What is wrong with an option, and the one that is probably meant."""
+    command = error.ctx.command if error.ctx else cli
+    known = [name for parameter in command.params for name in parameter.opts]
+    near = closest(error.option_name, [name for name in known if name.startswith("-")])
+    return f"No such option {error.option_name!r}. {_meant(near)}"
+
+
+def _meant(near: str) -> str:
+    """What follows an unknown word of the command line."""
+    return f"(did you mean {near!r}?)" if near else "(cannery --help lists what there is)"
 
 
 def _show_warning(

@@ -13,7 +13,7 @@ from cannery.analysis.mca import Estimator, find_estimator
 from cannery.analysis.mix import Mix, Piece
 from cannery.cli.arguments import generating_options
 from cannery.cli.output import json_option, note, print_json, print_table, warn
-from cannery.errors import OptionError, ToolchainError
+from cannery.errors import OptionError, ToolchainError, one_of
 from cannery.options import make_options
 from cannery.pipeline import compile_model
 from cannery.target.toolchain import find_toolchain
@@ -70,9 +70,9 @@ def find_step(steps: Sequence[StepCode], layer: str) -> StepCode:
     found = [step for step in steps if layer in step.name]
     if len(found) == 1:
         return found[0]
-    names = ", ".join(step.name for step in found or steps)
+    cure = one_of(layer, [step.name for step in found or steps])
     what = "is not unambiguous" if found else "is no step"
-    raise OptionError(f"{layer!r} {what}", where="LAYER", cure=f"one of: {names}")
+    raise OptionError(f"{layer!r} {what}", where="LAYER", cure=cure)
 
 
 def _cycles(piece: Piece, step: StepCode, estimator: Estimator | None) -> float | None:

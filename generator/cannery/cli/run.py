@@ -13,10 +13,10 @@ from cannery.cli.arguments import FILE, generating_options
 from cannery.cli.files import check_output_file, write_files
 from cannery.cli.output import json_option, note, print_json
 from cannery.execution.program import network_program
-from cannery.execution.samples import join_samples, read_samples
-from cannery.ir.orders import from_model, model_type, to_model
+from cannery.execution.samples import join_samples, model_samples
+from cannery.ir.orders import to_model
 from cannery.options import make_options
-from cannery.pipeline import compile_model
+from cannery.pipeline import compile_graph, import_graph
 from cannery.target.toolchain import find_toolchain
 
 
@@ -42,12 +42,12 @@ def command(model: Path, inputs: Path, output: Path, as_json: bool, **raw: Any) 
     """Run MODEL's generated code on arrays from a file."""
     options = make_options(model, raw)
     check_output_file(output, "--output")
-    compiled = compile_model(options)
-    source = compiled.source
-    types = {t.source: model_type(source.graph, t.source) for t in source.inputs}
-    samples = [from_model(source.graph, sample) for sample in read_samples(inputs, types)]
     toolchain = find_toolchain(options)
     (runner, *_) = toolchain.runners()
+    graph = import_graph(options)
+    samples = model_samples(graph, inputs, graph.inputs)
+    compiled = compile_graph(graph, options)
+    source = compiled.source
     note(f"building {options.name} for {toolchain.target.name}")
     with network_program(source, compiled.files, toolchain, samples) as program:
         found = join_samples(program.run(runner))

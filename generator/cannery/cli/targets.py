@@ -9,7 +9,7 @@ import click
 from cannery.cli.output import json_option, print_json, print_table
 from cannery.errors import CanneryError
 from cannery.target.runner import find_runner
-from cannery.target.targets import NATIVE, TARGETS
+from cannery.target.targets import TARGETS, target_names
 from cannery.target.toolchain import toolchain_for
 
 
@@ -46,7 +46,7 @@ def look(name: str) -> Row:
 @json_option
 def command(as_json: bool) -> None:
     """List the targets: processor, instruction set, compiler found, and how programs run here."""
-    rows = [look(name) for name in (NATIVE, *TARGETS)]
+    rows = [look(name) for name in target_names()]
     if as_json:
         print_json([vars(row) for row in rows])
     else:

@@ -10,26 +10,33 @@ import click
 
 from cannery.cli.arguments import FILE, generating_options
 from cannery.cli.output import json_option, note, print_json, print_table
-from cannery.emit.source import Source
 from cannery.errors import OptionError
 from cannery.execution.layers import check_layers
 from cannery.execution.program import Sample, network_program
 from cannery.execution.samples import (
     errors_by_output,
-    read_samples,
+    model_samples,
     reference_outputs,
     seeded_samples,
 )
-from cannery.ir.orders import from_model, model_type
+from cannery.ir.graph import Graph
 from cannery.options import make_options
-from cannery.pipeline import compile_model, judge_graph
+from cannery.pipeline import compile_graph, import_graph, judge_graph
 from cannery.target.toolchain import find_toolchain
 
 
-def _from_file(source: Source, path: Path, names: Sequence[str]) -> Sequence[Sample]:
-    """Inputs or outputs that lie in a file as the model has them."""
-    types = {name: model_type(source.graph, name) for name in names}
-    return [from_model(source.graph, sample) for sample in read_samples(path, types)]
+def _samples(
+    graph: Graph, inputs: Path | None, against: Path | None
+) -> tuple[Sequence[Sample], Sequence[Sample]]:
+    """The inputs, and the outputs that are given for them, if any."""
+    samples = model_samples(graph, inputs, graph.inputs) if inputs else seeded_samples(graph)
+    given = model_samples(graph, against, graph.outputs) if against else []
+    if against and len(given) != len(samples):
+        raise OptionError(
+            f"{len(given)} samples, --inputs has {len(samples)}", where=str(against),
+            cure="both need the same number",
+        )  # fmt: skip
+    return samples, given
 
 
 @click.command("verify")
@@ -61,26 +68,16 @@ def command(
             cure="name them with --inputs",
         )  # fmt: skip
     options = make_options(model, raw)
-    compiled = compile_model(options)
-    source = compiled.source
-    samples = (
-        _from_file(source, inputs, source.graph.inputs) if inputs else seeded_samples(source.graph)
-    )
     toolchain = find_toolchain(options)
     (runner, *_) = toolchain.runners()
+    graph = import_graph(options)
+    samples, given = _samples(graph, inputs, against)
+    compiled = compile_graph(graph, options)
+    source = compiled.source
     note(f"building {options.name} for {toolchain.target.name}")
     with network_program(source, compiled.files, toolchain, samples) as program:
         found = program.run(runner)
-    expected = (
-        _from_file(source, against, source.graph.outputs)
-        if against
-        else reference_outputs(judge_graph(options), samples)
-    )
-    if len(expected) != len(samples):
-        raise OptionError(
-            f"{len(expected)} samples, --inputs has {len(samples)}", where=str(against),
-            cure="both need the same number",
-        )  # fmt: skip
+    expected = given or reference_outputs(judge_graph(options), samples)
     errors, most = errors_by_output(found, expected), source.max_error
     passed = all(error <= most for error in errors.values())
     steps = check_layers(source, toolchain, runner, samples[0]) if layers else ()

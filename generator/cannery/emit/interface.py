@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cannery.emit.literals import c_float
-from cannery.errors import OptionError
+from cannery.errors import OptionError, one_of
 from cannery.ir.graph import Graph, Scale
 from cannery.ir.tensor import TensorType
 from cannery.layouts import nhwc, planar
@@ -119,11 +119,10 @@ def interface(
 
     unknown = sorted(set(rename) - {*graph.inputs, *graph.outputs})
     if unknown:
-        known = ", ".join((*graph.inputs, *graph.outputs))
         raise OptionError(
             f"there is no tensor {unknown[0]!r} to rename",
             where="--rename",
-            cure=f"one of: {known}",
+            cure=one_of(unknown[0], (*graph.inputs, *graph.outputs)),
         )
     _check_renames(graph, rename)
     return tuple(map(tensor, graph.inputs)), tuple(map(tensor, graph.outputs))
@@ -135,7 +134,7 @@ def check_views(graph: Graph, views: Collection[str], io_order: str) -> None:
         if value not in graph.inputs:
             raise OptionError(
                 f"no input is called {value!r}", where="--input-view",
-                cure=f"inputs: {', '.join(graph.inputs)}",
+                cure=one_of(value, graph.inputs, "inputs"),
             )  # fmt: skip
         type_ = graph.types[value]
         if type_.rank != 4 or type_.shape[0] != 1:

@@ -11,6 +11,7 @@ from cannery.errors import OptionError
 from cannery.execution.program import Sample
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
+from cannery.ir.orders import from_model, model_type
 from cannery.ir.stimulus import best_stimulus, neighbours
 from cannery.ir.tensor import TensorType
 from cannery.npz import read_arrays
@@ -49,6 +50,15 @@ def read_samples(path: Path, types: Mapping[str, TensorType]) -> list[dict[str, 
         raise OptionError(f"different numbers of samples: {counts}", where=str(path))
     count = max(counts.values(), default=1)
     return [{name: parts[k] for name, parts in split.items()} for k in range(count)]
+
+
+def model_samples(graph: Graph, path: Path, names: Sequence[str]) -> list[Sample]:
+    """Samples of `names`, inputs or outputs, from a .npz file that has them as the model does.
+
+    Raises OptionError as `read_samples`.
+    """
+    types = {name: model_type(graph, name) for name in names}
+    return [from_model(graph, sample) for sample in read_samples(path, types)]
 
 
 def _check_names(found: Mapping[str, object], known: Mapping[str, object], where: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.errors import OptionError
+from cannery.errors import OptionError, one_of
 from cannery.frontends.options import ImportOptions
 from cannery.ir.graph import Graph, GraphBuilder, Node
 from cannery.ir.tensor import DType
@@ -23,8 +23,8 @@ def check_input_names(options: ImportOptions, inputs: Sequence[str]) -> None:
     """Raises OptionError if options are for an input that the model does not have."""
     for name in (*options.input_dtypes, *options.reverse_channels):
         if name not in inputs:
-            listed = ", ".join(inputs)
-            raise OptionError(f"no input is called {name!r}", cure=f"inputs: {listed}")
+            cure = one_of(name, inputs, "inputs")
+            raise OptionError(f"no input is called {name!r}", cure=cure)
 
 
 def declare_input(
@@ -126,9 +126,9 @@ def _rename_by_user(graph: Graph, rename: Mapping[str, str]) -> Graph:
     interface = (*graph.inputs, *graph.outputs)
     for name in rename:
         if name not in interface:
-            listed = ", ".join(interface)
             raise OptionError(
-                f"rename: no input or output is called {name!r}", cure=f"there are: {listed}"
+                f"rename: no input or output is called {name!r}",
+                cure=one_of(name, interface, "there are"),
             )
     names = [rename.get(name, name) for name in interface]
     for name in names:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedError
+from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedError, one_of
 from cannery.frontends.interface import check_input_names, declare_input, finish
 from cannery.frontends.keras_inline import (
     Application,
@@ -102,8 +102,8 @@ class _Importer:
                 open_dims += [f"{application.name}.{axis}" for axis, d in dims if d is None]
         for name in self._options.dims:
             if name not in open_dims:
-                listed = ", ".join(open_dims) or "none"
-                raise OptionError(f"no open dimension is called {name!r}", cure=f"open: {listed}")
+                cure = one_of(name, open_dims, "open")
+                raise OptionError(f"no open dimension is called {name!r}", cure=cure)
 
     def _apply(self, application: Application) -> Sequence[str]:
         layer = application.target

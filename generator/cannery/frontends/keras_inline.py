@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cannery.errors import ModelError, OptionError
+from cannery.errors import ModelError, OptionError, closest
 from cannery.frontends.keras_calls import Structure, TensorRef, flatten
 from cannery.frontends.keras_layers.base import Layer, LayerPath
 from cannery.frontends.keras_model import Entry, InputSpec, ModelConfig
@@ -229,8 +229,9 @@ def select_outputs(network: Network, names: Sequence[str]) -> Network:
     outputs: list[tuple[str, Value]] = []
     for name in names:
         if name not in network.named:
-            known = ", ".join(list(network.named)[-8:])
-            raise OptionError(f"no layer is called {name!r}", cure=f"the last ones are: {known}")
+            near, last = closest(name, network.named), ", ".join(list(network.named)[-8:])
+            cure = f"did you mean {near!r}?" if near else f"the last ones are: {last}"
+            raise OptionError(f"no layer is called {name!r}", cure=cure)
         outputs += [(name, value) for value in network.named[name]]
     return Network(
         network.name, network.applications, network.inputs, tuple(outputs), network.named

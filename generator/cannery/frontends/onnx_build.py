@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedError
+from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedError, closest
 from cannery.frontends.interface import check_input_names, declare_input, finish
 from cannery.frontends.onnx_control import CONTROL, Place, follow
 from cannery.frontends.onnx_fold import (
@@ -118,7 +118,11 @@ def _outputs(model: OnnxModel, options: ImportOptions) -> tuple[str, ...]:
     computed = {o for node in model.nodes for o in node.outputs if o}
     for name in options.outputs:
         if name not in computed:
-            raise OptionError(f"outputs: no tensor of the model is called {name!r}")
+            near = closest(name, computed)
+            raise OptionError(
+                f"outputs: no tensor of the model is called {name!r}",
+                cure=f"did you mean {near!r}?" if near else "name one that a node computes",
+            )
     if not options.outputs and not model.outputs:
         raise ModelError("the model has no outputs")
     return options.outputs or model.outputs

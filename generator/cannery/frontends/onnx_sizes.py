@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cannery.errors import CanneryError, OptionError, UnsupportedError
+from cannery.errors import CanneryError, OptionError, UnsupportedError, one_of
 from cannery.frontends.onnx_model import OnnxInput
 from cannery.frontends.open_dimensions import TRIED, Build, OpenDimensionError, walked
 from cannery.frontends.options import ImportOptions
@@ -25,8 +25,8 @@ class Sizes:
                 self._batches.add(dims[0])
         for name in options.dims:
             if name not in known:
-                listed = ", ".join(sorted(known)) or "none"
-                raise OptionError(f"no open dimension is called {name!r}", cure=f"open: {listed}")
+                cure = one_of(name, sorted(known), "open")
+                raise OptionError(f"no open dimension is called {name!r}", cure=cure)
 
     def _key(self, given: OnnxInput, axis: int) -> str:
         """What a dimension is called on the command line."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cannery.errors import OptionError
+from cannery.errors import OptionError, one_of
 from cannery.ir.graph import Array, Graph, Node
 from cannery.ir.tensor import DType, TensorType
 from cannery.npz import read_arrays
@@ -37,7 +37,7 @@ def add_peepholes(graph: Graph, file: Path) -> Graph:
         if name not in layers:
             raise OptionError(
                 f"no LSTM layer is called {name!r}", where=where,
-                cure=f"layers: {', '.join(layers) or 'none'}",
+                cure=one_of(name, layers, "layers"),
             )  # fmt: skip
     constants, types = dict(graph.constants), dict(graph.types)
     nodes = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from cannery.errors import CanneryError, OptionError, UnsupportedError
+from cannery.errors import CanneryError, OptionError, UnsupportedError, one_of
 from cannery.frontends.lengths import first_that_works, step_count
 from cannery.frontends.time_axis import FINAL, Time, Use, one_step, shrunk
 from cannery.ir.graph import Graph, Node, State
@@ -144,7 +144,7 @@ def declare_states(graph: Graph, pairs: Mapping[str, str]) -> Graph:
             if name not in known:
                 raise OptionError(
                     f"no {kind} is called {name!r}", where="--state",
-                    cure=f"{kind}s: {', '.join(known)}",
+                    cure=one_of(name, known, f"{kind}s"),
                 )  # fmt: skip
         if graph.types[input_] != graph.types[output]:
             raise OptionError(

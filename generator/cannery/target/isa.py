@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
-from cannery.errors import OptionError
+from cannery.errors import OptionError, one_of
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,7 @@ def isa(name: str) -> Isa:
     try:
         return ISAS[name]
     except KeyError:
-        known = ", ".join(ISAS)
-        raise OptionError(f"unknown instruction set {name!r}", cure=f"one of: {known}") from None
+        raise OptionError(f"unknown instruction set {name!r}", cure=one_of(name, ISAS)) from None
 
 
 #: What `__builtin_cpu_supports` calls the macros of these rows.

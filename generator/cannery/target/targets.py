@@ -6,10 +6,11 @@ are no rows, see `toolchain.py`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from cannery.errors import OptionError
+from cannery.errors import OptionError, one_of
 from cannery.target.isa import ISAS, Isa
 from cannery.target.isa import isa as isa_row
 
@@ -142,13 +143,38 @@ _PLAIN_32 = tuple(_plain(row.with_bits(32)) for row in ISAS.values() if row.fami
 TARGETS = {row.name: row for row in (*_CPUS, *_PLAIN, *_PLAIN_32)}
 
 
+def target_names() -> tuple[str, ...]:
+    """Every name of a target, `native` first."""
+    return (NATIVE, *TARGETS)
+
+
+#: What people call processors and boards that have no target of their own, and what serves them.
+_BOARDS = (
+    (r"nao", "silvermont for a NAO V6, atom32 for a V5"),
+    (r"raspberry|rpi|pi-?[345]",
+     "aarch64-a53 for a Raspberry Pi 3, aarch64-a72 for a 4, neon64dot for a 5"),
+    *((rf"(arm-?)?cortex-?{name.rpartition('-')[2]}$", name) for name in TARGETS if "-a" in name),
+    (r"jetson|orin|booster", "aarch64-a78"),
+    (r"stm32[fh]7|cortex-?m7", "cortex-m7"),
+    (r"esp|rp2|stm32|nrf|avr|arduino|teensy|xtensa|risc|rv(32|64)|cortex-?m|mips|power|wasm",
+     "generic, plain C for every processor, with its compiler by --cc or CMake's toolchain file"),
+)  # fmt: skip
+
+
+def _meant(name: str) -> str:
+    """What to do about an unknown target."""
+    for pattern, cure in _BOARDS:
+        if re.match(pattern, name.casefold()):
+            return f"take {cure}; `cannery targets` lists all"
+    return one_of(name, target_names())
+
+
 def find_target(name: str) -> Target:
     """The row called `name`; raises OptionError for an unknown one."""
     try:
         return TARGETS[name]
     except KeyError:
-        known = ", ".join([NATIVE, *(t.name for t in _CPUS), *(t.name for t in _PLAIN)])
-        raise OptionError(f"unknown target {name!r}", cure=f"one of: {known}") from None
+        raise OptionError(f"unknown target {name!r}", cure=_meant(name)) from None
 
 
 def isa_names() -> tuple[str, ...]:
@@ -158,7 +184,10 @@ def isa_names() -> tuple[str, ...]:
 
 def parse_isa(text: str) -> Isa:
     """The instruction set called `avx2`, or `ssse3-32` for 32-bit x86; OptionError if unknown."""
-    return TARGETS[text].isa if text in isa_names() else isa_row(text)
+    names = isa_names()
+    if text not in names:
+        raise OptionError(f"unknown instruction set {text!r}", cure=one_of(text, names))
+    return TARGETS[text].isa
 
 
 def isa_from_macros(macros: Mapping[str, str]) -> Isa:
