@@ -39,6 +39,13 @@ PASSED = Path(__file__).with_name("onnx_backend_passed.txt")
 #: Cases whose expected values hold roundings of float32 that are more than the suite allows.
 _ROUGH = {"test_dft_inverse": 1e-6, "test_dft_inverse_opset19": 1e-6}
 
+#: Cases whose expected values are against the operator's text, which ONNX Runtime leaves out, too:
+#: see Resize in `docs/semantics.md`.
+_AGAINST_THE_TEXT = {
+    "test_resize_downsample_scales_linear_align_corners",
+    "test_resize_downsample_scales_cubic_align_corners",
+}
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -109,8 +116,9 @@ def run_all(
 
     `level` is the compiler's optimisation level instead of Cannery's.
     """
+    chosen = [case for case in cases()[part] if case.name not in _AGAINST_THE_TEXT]
     with tempfile.TemporaryDirectory() as folder, np.errstate(all="ignore"):
-        found = [_imported(case, Path(folder), weights) for case in cases()[part]]
+        found = [_imported(case, Path(folder), weights) for case in chosen]
         refused = [o for o in found if isinstance(o, Outcome)]
         read = [i for i in found if isinstance(i, Imported)]
         judged = _run_compiled(read, target, level) if target else map(_referred, read)

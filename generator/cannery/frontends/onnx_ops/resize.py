@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from math import floor
 
 import numpy as np
@@ -12,8 +11,10 @@ from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.interpolation import Resampling, interpolated
 from cannery.frontends.onnx_ops.values import Perm, Value, channels_last, check_size, identity
+from cannery.ir.tensor import DType
 from cannery.ops.resize.grid_sample import PADDINGS, GridSample
-from cannery.ops.resize.op import COORDINATES, ROUNDINGS, Resize
+from cannery.ops.resize.op import Resize
+from cannery.ops.resize.positions import COORDINATES, CROPPING, ROUNDINGS, ResizedAxis
 
 #: Elements of an axis that is resized.
 _MOST = 2**16
@@ -27,7 +28,7 @@ def resize(scope: Scope) -> Value:
     """All modes; sizes or scales are known."""
     mode = scope.text("mode", "nearest", ("nearest", "linear", "cubic"))
     if scope.opset < 11:
-        return _by_scales(scope, _scales(scope, 1), Resampling(mode, "asymmetric", "floor"))
+        return _by_scales(scope, _scales(scope, 1), Resampling(mode, "asymmetric", "opset_10"))
     how = _attributes(scope, mode)
     sizes = scope.known_integers(3, "sizes")
     x = scope.input(0)
@@ -35,23 +36,23 @@ def resize(scope: Scope) -> Value:
     policy = scope.text("keep_aspect_ratio_policy", "stretch")
     roi = _regions(scope, axes, how)
     if not sizes:
-        scales = dict(zip(scope.axes(axes, len(x.shape)), _in_order(scope, axes), strict=True))
-        full = tuple(scales.get(a, 1.0) for a in range(len(x.shape)))
+        given = dict(zip(scope.axes(axes, len(x.shape)), _in_order(scope, axes), strict=True))
+        full = tuple(given.get(a, 1.0) for a in range(len(x.shape)))
         return _by_scales(scope, full, how, roi)
-    target = _target(scope, x.shape, axes, sizes, policy)
-    return _resized(scope, target, None, how, roi)
+    target, scales = _target(scope, x.shape, axes, sizes, policy)
+    return _resized(scope, target, scales, how, roi)
 
 
 def _attributes(scope: Scope, mode: str) -> Resampling:
-    coordinates = (*COORDINATES, "tf_crop_and_resize")
+    coordinates = (*COORDINATES, CROPPING)
     antialias = bool(scope.integer("antialias", 0))
     return Resampling(
         mode,
         scope.text("coordinate_transformation_mode", "half_pixel", coordinates),
-        scope.text("nearest_mode", "round_prefer_floor", ROUNDINGS),
+        scope.text("nearest_mode", "round_prefer_floor", ROUNDINGS[:-1]),
         scope.number("cubic_coeff_a", -0.75),
         antialias and mode != "nearest",
-        bool(scope.integer("exclude_outside", 0)) and mode == "cubic",
+        bool(scope.integer("exclude_outside", 0)) and (antialias or mode == "cubic"),
         scope.number("extrapolation_value", 0.0),
     )
 
@@ -60,7 +61,7 @@ def _regions(scope: Scope, axes: Sequence[int], how: Resampling) -> Regions:
     """Per axis the part of the input that is resized, 0 to 1; only where it has a meaning."""
     rank = len(scope.input(0).shape)
     regions = [(0.0, 1.0)] * rank
-    if how.coordinate != "tf_crop_and_resize":
+    if how.coordinate != CROPPING:
         return tuple(regions)
     given = scope.known(1, "regions")
     if given is None or given.size != 2 * len(axes):
@@ -115,56 +116,65 @@ def _size(size: int, scale: float) -> int:
 
 def _target(
     scope: Scope, shape: tuple[int, ...], axes: Sequence[int], sizes: Sequence[int], policy: str
-) -> tuple[int, ...]:
-    """The whole target shape, from sizes of some axes."""
+) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """The whole target shape, from sizes of some axes, and scales where the policy has one for all.
+
+    With a policy sizes and scale are products of float32, as in ONNX Runtime and in onnx's own
+    inference of shapes.
+    """
     if len(sizes) != len(axes):
         raise ModelError(f"{len(sizes)} sizes for {len(axes)} axes")
     target = list(shape)
     places = [scope.axis(a, len(shape)) for a in axes]
-    if policy != "stretch":
-        ratios = [Fraction(s, shape[a]) for a, s in zip(places, sizes, strict=True)]
-        ratio = min(ratios) if policy == "not_larger" else max(ratios)
-        sizes = [floor(ratio * shape[a] + Fraction(1, 2)) for a in places]
     for a, s in zip(places, sizes, strict=True):
         target[a] = s
-    return tuple(target)
+    if policy == "stretch" or not all(shape[a] for a in places):
+        return tuple(target), ()
+    ratios = [np.float32(s) / np.float32(shape[a]) for a, s in zip(places, sizes, strict=True)]
+    scale = min(ratios) if policy == "not_larger" else max(ratios)
+    for a in places:
+        target[a] = floor(float(scale * np.float32(shape[a])) + 0.5)
+    return tuple(target), tuple(float(scale) if a in places else 1.0 for a in range(len(shape)))
 
 
 def _resized(
     scope: Scope,
     target: tuple[int, ...],
-    scales: Sequence[float] | None,
+    scales: Sequence[float],
     how: Resampling,
     regions: Regions,
 ) -> Value:
     x = scope.input(0)
     check_size(target)
-    whole = all(region == (0.0, 1.0) for region in regions)
-    if x.shape == target and whole and (scales is None or all(s == 1.0 for s in scales)):
+    if x.shape == target and all(region == (0.0, 1.0) for region in regions):
         return x
     if not all(x.shape) or not all(target):
         raise ModelError(f"shape {x.shape} cannot become {target}")
     changed = [t for d, t in zip(x.shape, target, strict=True) if d != t]
     if max(changed, default=0) > _MOST:
         raise UnsupportedError(f"an axis of {max(changed)} elements; up to {_MOST} are supported")
-    perm = _images(x.shape, target)
-    if perm is None or how.mode == "cubic" or how.antialias or how.coordinate not in COORDINATES:
-        ratios = tuple(t / d for d, t in zip(x.shape, target, strict=True))
-        return interpolated(
-            scope, x, target, ratios if scales is None else tuple(scales), regions, how
-        )
+    axes = []
+    for d, t, scale, region in zip(
+        x.shape, target, scales or (0.0,) * len(target), regions, strict=True
+    ):
+        stays = how.antialias and d == t  # as in ONNX Runtime, whatever the scale
+        axes.append(ResizedAxis(how.coordinate, d, t, 0.0 if stays else scale, region))
+    perm = _images(axes)
+    plain = how.mode != "cubic" and not how.antialias and how.coordinate != CROPPING
+    if perm is None or not plain or scope.dtype(x) != DType.FLOAT32.value:
+        return interpolated(scope, x, axes, how)
     middle = perm[1:-1]
-    chosen = () if scales is None else tuple(scales[p] for p in middle)
+    chosen = tuple(scales[p] for p in middle) if scales else ()
     sizes = tuple(target[p] for p in middle)
     op = Resize(how.mode, sizes, how.coordinate, how.rounding, chosen)
     return scope.result(scope.node(op, [scope.place(x, perm)]), perm)
 
 
-def _images(shape: tuple[int, ...], target: tuple[int, ...]) -> Perm | None:
-    """A permutation whose first and last axes keep their sizes, for 1 or 2 axes between them."""
-    rank = len(shape)
+def _images(axes: Sequence[ResizedAxis]) -> Perm | None:
+    """A permutation whose first and last axes stay as they are, for 1 or 2 axes between them."""
+    rank = len(axes)
     for perm in (channels_last(rank), identity(rank)):
-        if 3 <= rank <= 4 and all(shape[a] == target[a] for a in (perm[0], perm[-1])):
+        if 3 <= rank <= 4 and axes[perm[0]].stays and axes[perm[-1]].stays:
             return perm
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from math import ceil, floor, isfinite
+from math import floor, isfinite
 from typing import NamedTuple
 
 import numpy as np
@@ -15,16 +15,9 @@ from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_float
 from cannery.ops.numeric import Numeric, f64
 from cannery.ops.registry import Op, RefArray, register
+from cannery.ops.resize.positions import COORDINATES, ROUNDINGS, ResizedAxis
 
 MODES = ("nearest", "linear")
-COORDINATES = (
-    "half_pixel",
-    "half_pixel_symmetric",
-    "pytorch_half_pixel",
-    "asymmetric",
-    "align_corners",
-)
-ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
 class Sample(NamedTuple):
@@ -40,8 +33,8 @@ class Sample(NamedTuple):
 class Resize(Op):
     """x[N,*S,C] -> y[N,*sizes,C], separably per spatial axis.
 
-    `coordinate` maps output to input positions as ONNX Resize names it, `rounding` is for
-    "nearest", which takes any dtype. `scales` (output over input, per axis) enters the coordinates
+    `coordinate` maps output to input positions, `rounding` is for "nearest", which takes any dtype;
+    both as in `positions.py`. `scales` (output over input, per axis) enters the coordinates
     where the model gives it; by default it is the ratio of the sizes. Positions outside are clamped
     to the edge.
     """
@@ -74,44 +67,12 @@ class Resize(Op):
         return (TensorType((x.shape[0], *self.sizes, x.shape[-1]), x.dtype),)
 
     def samples(self, axis: int, size: int) -> tuple[Sample, ...]:
-        """What each output index of spatial axis `axis` reads of its `size` inputs; exact."""
-        positions = (self._position(axis, size, o) for o in range(self.sizes[axis]))
+        """What each output index of spatial axis `axis` reads of its `size` inputs."""
+        scale = self.scales[axis] if self.scales else 0.0
+        along = ResizedAxis(self.coordinate, size, self.sizes[axis], scale)
         if self.mode == "nearest":
-            nearest = (min(max(self._round(p), 0), size - 1) for p in positions)
-            return tuple(Sample(i, i, 0.0) for i in nearest)
-        return tuple(_linear(p, size) for p in positions)
-
-    def _scale(self, axis: int, size: int) -> Fraction:
-        """Output over input; a stored float32 stands for the ratio of sizes that rounds to it."""
-        ratio = Fraction(self.sizes[axis], size)
-        if not self.scales or np.float32(self.scales[axis]) == np.float32(float(ratio)):
-            return ratio
-        return Fraction(self.scales[axis])
-
-    def _position(self, axis: int, size: int, o: int) -> Fraction:
-        """The input position of output index `o`, before clamping."""
-        scale, out, half = self._scale(axis, size), self.sizes[axis], Fraction(1, 2)
-        if self.coordinate == "align_corners":
-            length = scale * size
-            return o * (size - 1) / (length - 1) if length != 1 else Fraction(0)
-        if self.coordinate == "asymmetric":
-            return o / scale
-        if self.coordinate == "pytorch_half_pixel" and out == 1:
-            return Fraction(0)
-        position = (o + half) / scale - half
-        if self.coordinate == "half_pixel_symmetric":
-            position += Fraction(size, 2) * (1 - out / (scale * size))
-        return position
-
-    def _round(self, position: Fraction) -> int:
-        if self.rounding == "floor":
-            return floor(position)
-        if self.rounding == "ceil":
-            return ceil(position)
-        half = Fraction(1, 2)
-        if self.rounding == "round_prefer_floor":
-            return ceil(position - half)
-        return floor(position + half)
+            return tuple(Sample(i, i, 0.0) for i in along.nearest(self.rounding).tolist())
+        return tuple(_linear(p, size) for p in along.exact())
 
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
         """Axis by axis; the weights are exact rationals rounded once."""
