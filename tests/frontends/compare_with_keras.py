@@ -86,7 +86,7 @@ def check(model: Any, inputs: list[np.ndarray], folder: Path, batch: int) -> Non
     # With PyTorch below Keras, results remember how they were computed.
     plain = [y.detach() if hasattr(y, "detach") else y for y in _flat(expected)]
     wanted = [np.asarray(y) for y in plain]
-    for path in save(model, folder):
+    for path in _refusable(lambda: save(model, folder)):
         graph = load_graph(path, ImportOptions(batch=batch))
         given = dict(zip(graph.inputs, inputs, strict=True))
         results = list(evaluate(graph, given).values())
@@ -119,7 +119,7 @@ def test_layer(case: Case, tmp_path: Path) -> None:
     inputs = [keras.Input(shape) for shape in case.shapes]
     layer = make_layer(case)
     output = _refusable(lambda: layer(inputs if len(inputs) > 1 else inputs[0]))
-    model = keras.Model(inputs, output)
+    model = _refusable(lambda: keras.Model(inputs, output))
     randomize(model, rng)
     data = [rng.standard_normal((2, *s)).astype(np.float32) * 2 for s in case.shapes]
     check(model, data, tmp_path, batch=2)
@@ -222,9 +222,20 @@ def _wrapped() -> Any:
     return keras.Model([x, *h], [*both[3:4], *both[4], *last, *state, steps])
 
 
+def _augmented() -> Any:
+    """Augmentation in a network, by itself and as a pipeline; weights that training normalises."""
+    if not hasattr(L, "SpectralNormalization"):
+        pytest.skip("this Keras has no SpectralNormalization")
+    x = keras.Input((8, 8, 3))
+    steps = [L.RandomFlip(), L.RandomRotation(0.2), L.RandomContrast(0.1), L.GaussianNoise(0.1)]
+    h = L.Pipeline(steps)(x) if hasattr(L, "Pipeline") else keras.Sequential(steps)(x)
+    h = L.SpectralNormalization(L.Conv2D(4, 3, activation="relu"))(L.CenterCrop(6, 5)(h))
+    return keras.Model(x, L.SpectralNormalization(L.Dense(2))(L.Flatten()(L.RandomZoom(0.2)(h))))
+
+
 MODELS = [
-    _nested, _frozen, _deep, _sequential, _begins_with_model, _shared_layer, _by_name, _own_class,
-    _bytes, _wrapped,
+    _augmented, _nested, _frozen, _deep, _sequential, _begins_with_model, _shared_layer, _by_name,
+    _own_class, _bytes, _wrapped,
 ]  # fmt: skip
 
 

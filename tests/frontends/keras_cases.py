@@ -343,6 +343,30 @@ def _shapes() -> Iterator[Case]:
     yield from grid("Identity", image)
 
 
+def _augmentation() -> Iterator[Case]:
+    image = (7, 8, 3)
+    for name in (
+        "AugMix CutMix Equalization MixUp RandAugment RandomElasticTransform RandomErasing "
+        "RandomFlip RandomGaussianBlur RandomGrayscale RandomInvert RandomPerspective RandomShear "
+        "Solarization"
+    ).split():
+        yield from grid(name, image)
+    for name in (
+        "RandomBrightness RandomColorDegeneration RandomContrast RandomHeight RandomHue "
+        "RandomRotation RandomSaturation RandomSharpness RandomWidth"
+    ).split():
+        yield from grid(name, image, factor=[0.3])
+    yield from grid("RandomPosterization", image, factor=[4])
+    yield from grid("RandomColorJitter", image, brightness_factor=[0.3])
+    yield from grid("RandomZoom", image, height_factor=[0.2])
+    yield from grid("RandomTranslation", image, height_factor=[0.2], width_factor=[0.2])
+    yield from grid("RandomCrop", image, height=[7], width=[8])
+    yield from grid("CenterCrop", image, height=[1, 4, 7, 9, 20], width=[1, 5, 8, 11])
+    yield from grid(
+        "CenterCrop", (3, 7, 8), height=[4, 9], width=[5], data_format=["channels_first"]
+    )
+
+
 def _merges() -> Iterator[Case]:
     image = (3, 4, 5)
     for name in "Add Multiply Average Maximum Minimum".split():
@@ -397,5 +421,5 @@ def _recurrent() -> Iterator[Case]:
 
 CASES = [
     *_convolutions(), *_transposed(), *_pools(), *_normalizations(), *_activations(), *_shapes(),
-    *_merges(), *_preprocessing(), *_recurrent(),
+    *_merges(), *_preprocessing(), *_augmentation(), *_recurrent(),
 ]  # fmt: skip

@@ -24,14 +24,15 @@ Weights = Mapping[str, NDArray[Any]]
 Ref = str | tuple[str, int, int]
 
 #: Variables that are not trained.
-_STATE = ("moving_mean", "moving_variance", "mean", "variance", "count")
+_STATE = ("moving_mean", "moving_variance", "mean", "variance", "count", "vector_u")
 
 
 @dataclass(frozen=True)
 class LayerSpec:
     """A layer: `calls` lists the inputs of each of its calls; `model` makes it a nested model.
 
-    A call with initial states is a mapping of `inputs` and `initial_state` to lists.
+    A call with initial states is a mapping of `inputs` and `initial_state` to lists, one with other
+    arguments a mapping of `inputs` and `kwargs`.
 
     Weights of layers that it holds are called after the attributes: `cell/kernel`.
     """
@@ -93,6 +94,8 @@ def _refs(structure: Any) -> Any:
 
 
 def _call_2(inputs: Any) -> Any:
+    if isinstance(inputs, dict) and "kwargs" in inputs:
+        return [[*_ref(ref), inputs["kwargs"]] for ref in inputs["inputs"]]
     if isinstance(inputs, dict):
         inputs = [*inputs["inputs"], *inputs["initial_state"]]
     return [[*_ref(ref), {}] for ref in inputs]
@@ -106,6 +109,8 @@ def _tensor_3(ref: Any) -> Any:
 
 
 def _call_3(inputs: Any) -> Any:
+    if isinstance(inputs, dict) and "kwargs" in inputs:
+        return {**_call_3(inputs["inputs"]), "kwargs": inputs["kwargs"]}
     if isinstance(inputs, dict):
         states = {"initial_state": _tensor_3(list(inputs["initial_state"])), "mask": None}
         return {**_call_3(inputs["inputs"]), "kwargs": states}

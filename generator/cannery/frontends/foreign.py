@@ -14,9 +14,6 @@ from typing import NamedTuple
 from cannery.errors import ModelError
 from cannery.frontends.archive_errors import ZIP_ERRORS
 
-#: The way of a Keras model for which there is another file, or none that can be read.
-KERAS_TO_ONNX = 'model.export("m.onnx", format="onnx")'
-
 _TORCH_TO_ONNX = 'torch.onnx.export(model, example, "m.onnx", dynamo=True)'
 _TF_TO_ONNX = "pip install tf2onnx tensorflow-cpu, then python -m tf2onnx.convert"
 _UNPACK = "unpack it, and name the model in it"

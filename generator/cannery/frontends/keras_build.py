@@ -16,7 +16,7 @@ from cannery.frontends.keras_inline import (
     select_outputs,
 )
 from cannery.frontends.keras_layers.base import Layer, LayerPath, Scope, WeightStore
-from cannery.frontends.keras_model import InputSpec, ModelConfig
+from cannery.frontends.keras_model import AS_ONNX, InputSpec, ModelConfig
 from cannery.frontends.open_dimensions import OpenDimensionError, with_time
 from cannery.frontends.options import ImportOptions
 from cannery.frontends.unsupported import Problem, UnsupportedLayersError
@@ -48,7 +48,7 @@ def build_graph(model: ModelConfig, store: WeightStore, options: ImportOptions) 
         if isinstance(a.target, Problem)
     }
     if problems:
-        raise UnsupportedLayersError(list(problems.values()))
+        raise UnsupportedLayersError(list(problems.values()), instead=AS_ONNX)
 
     def build(options: ImportOptions) -> Graph:
         return _Importer(network, needed, store, options).run()
@@ -122,7 +122,7 @@ class _Importer:
             return [built] if isinstance(built, str) else built
         except UnsupportedError as error:
             problem = Problem(application.name, layer.class_name, error.what, error.cure)
-            raise UnsupportedLayersError([problem]) from error
+            raise UnsupportedLayersError([problem], instead=AS_ONNX) from error
         except CanneryError as error:
             error.where = error.where or f"layer {application.name!r} ({layer.class_name})"
             error.cure = error.cure or _CURE

@@ -78,20 +78,23 @@ def _index(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def parse_call(node: object) -> Structure:
+def parse_call(node: object, *, trains: bool = False) -> Structure:
     """The tensors of one inbound node.
+
+    Layers whose `call` has `training=True` as its default are called with `trains`: Keras 3 stores
+    that with the call, though it says training=False to all layers when a model predicts.
 
     Raises UnsupportedError for calls with more than tensors (masks, training=True, constants), and
     ModelError for what is no call.
     """
     if isinstance(node, dict) and "args" in node:
-        return _parse_call_3(node)
+        return _parse_call_3(node, trains)
     states = _check_kwargs_2(node)
     structure = parse_structure(node, "inbound_nodes")
     return (structure, *states) if states else structure
 
 
-def _parse_call_3(node: Mapping[str, object]) -> Structure:
+def _parse_call_3(node: Mapping[str, object], trains: bool) -> Structure:
     args, kwargs = node.get("args"), node.get("kwargs", {})
     if not isinstance(args, list) or not isinstance(kwargs, dict):
         raise ModelError("inbound_nodes are malformed: args and kwargs expected")
@@ -100,6 +103,8 @@ def _parse_call_3(node: Mapping[str, object]) -> Structure:
     if any(value is not None for value in more):
         raise UnsupportedError("it is called with more than its inputs", cure=_CALL_CURE)
     states = rest.pop(_STATES, None)
+    if trains:
+        rest.pop("training", None)
     _check_kwargs(rest)
     structure = _structure_3(first, 0)
     return structure if states is None else (structure, _structure_3(states, 0))

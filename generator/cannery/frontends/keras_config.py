@@ -203,6 +203,10 @@ class LayerConfig:
             if key not in self._read and not harmless and not unset:
                 raise UnsupportedError(f"attribute {key}={_shown(value)} is unknown")
 
+    def ignore_all(self) -> None:
+        """Mark all attributes as having no influence on inference."""
+        self._read.update(self._values)
+
     def ignore(self, *keys: str) -> None:
         """Mark attributes as having no influence on inference."""
         self._read.update(keys)

@@ -29,6 +29,9 @@ from cannery.ir.tensor import DType
 
 _MAX_DEPTH = 24
 
+#: What serves every network that Keras can run.
+AS_ONNX = 'or export it as ONNX, in Keras 3: model.export("m.onnx", format="onnx")'
+
 #: The attribute under which a wrapper holds its model.
 HELD = "layer"
 
@@ -96,7 +99,7 @@ def read_model(value: object, version: KerasVersion) -> ModelConfig:
     if not _is_model(config):
         raise UnsupportedError(
             f"a model of class {class_name!r} without layers in its configuration",
-            cure="build the network with the functional API or as Sequential",
+            cure=f"build the network with the functional API or as Sequential, {AS_ONNX}",
         )
     return _read_model(config, class_name, "model", version, 0)
 
@@ -234,11 +237,13 @@ class _EntryReader:
                 "an operation, not a layer", cure="use a layer in its place, as Add for x + y"
             )
 
-    def calls(self) -> tuple[tuple[Structure, ...], UnsupportedError | None]:
+    def calls(self, target: Target) -> tuple[tuple[Structure, ...], UnsupportedError | None]:
         """The calls; with an error, if one of them is not supported, and what they depend on."""
+        trains = self.class_name == "Pipeline"
+        trains |= isinstance(target, Layer) and target.plan.trains_by_default
         nodes = sequence(self._value.get("inbound_nodes", []), "inbound_nodes")
         try:
-            return tuple(parse_call(n) for n in nodes), None
+            return tuple(parse_call(n, trains=trains) for n in nodes), None
         except UnsupportedError as error:
             return tuple(scan_refs(n) for n in nodes), error
         except ModelError as error:
@@ -289,7 +294,7 @@ def _functional(
     drafts = []
     for part in parts:
         target = part.target()
-        calls, error = part.calls()
+        calls, error = part.calls(target)
         if error is not None and not isinstance(target, Problem):
             target = part.problem(error)
         if isinstance(target, Problem):

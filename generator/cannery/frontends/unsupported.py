@@ -22,12 +22,12 @@ class Problem:
 
 
 class UnsupportedLayersError(UnsupportedError):
-    """All layers of a model that are not supported."""
+    """All layers of a model that are not supported; `instead` is the way around all of them."""
 
-    def __init__(self, problems: Sequence[Problem], *, where: str = "") -> None:
+    def __init__(self, problems: Sequence[Problem], *, where: str = "", instead: str = "") -> None:
         self.problems = tuple(problems)
         count = len(self.problems)
         listed = "; ".join(map(str, self.problems))
         what = listed if count == 1 else f"{count} layers are not supported: {listed}"
         cures = dict.fromkeys(p.cure for p in self.problems if p.cure)
-        super().__init__(what, where=where, cure="; ".join(cures))
+        super().__init__(what, where=where, cure="; ".join(filter(None, [*cures, instead])))

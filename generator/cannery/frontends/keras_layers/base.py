@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cannery.errors import ModelError, UnsupportedError
-from cannery.frontends.keras_config import LayerConfig
+from cannery.frontends.keras_config import LayerConfig, mapping, text
 from cannery.ir.graph import Array, GraphBuilder
 from cannery.ir.tensor import DType
 from cannery.ops.movement.op import Cast, Transpose
@@ -156,7 +156,8 @@ class Plan:
 
     `weights` are its trainable variables and `state` the others, in the order in which Keras makes
     them. `children` are the layers with weights that it holds, by attribute, or by attributes
-    joined with `/`. A `stateful` one goes on in each run where it stood after the last.
+    joined with `/`. A `stateful` one goes on in each run where it stood after the last. One that
+    `trains_by_default` takes calls that do not say whether they are training as such.
     """
 
     build: Build
@@ -164,6 +165,7 @@ class Plan:
     state: tuple[str, ...] = ()
     children: Mapping[str, Layer] | None = None
     stateful: bool = False
+    trains_by_default: bool = False
 
 
 @dataclass(frozen=True)
@@ -240,6 +242,17 @@ def read_layer(config: LayerConfig) -> Layer:
     plan = read(config)
     config.check_all_read()
     return Layer(config.name, config.class_name, config.trainable, plan)
+
+
+def held_layer(config: LayerConfig) -> Layer:
+    """The layer that a wrapper holds as `layer`; it has the wrapper's name.
+
+    Raises UnsupportedError and ModelError as `read_layer`.
+    """
+    given = mapping(config.raw("layer"), "layer")
+    class_name = text(given.get("class_name"), "the class of its layer")
+    values = mapping(given.get("config"), "the config of its layer")
+    return read_layer(LayerConfig(config.name, class_name, values, config.version))
 
 
 def _unsupported(class_name: str) -> UnsupportedError:

@@ -9,7 +9,7 @@ import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.keras_config import LayerConfig, mapping, text
-from cannery.frontends.keras_layers.base import Layer, Plan, Scope, layer, read_layer
+from cannery.frontends.keras_layers.base import Layer, Plan, Scope, held_layer, layer
 from cannery.frontends.keras_layers.cells import (
     Cell,
     Direction,
@@ -270,15 +270,12 @@ def time_distributed(config: LayerConfig) -> Plan:
 
     Models on each step are read as models, see `keras_model.py`.
     """
-    given = mapping(config.raw("layer"), "layer")
-    class_name = text(given.get("class_name"), "the class of its layer")
-    values = mapping(given.get("config"), "the config of its layer")
-    inner = read_layer(LayerConfig(config.name, class_name, values, config.version))
+    inner = held_layer(config)
 
     def build(scope: Scope, inputs: Sequence[str]) -> str | list[str]:
         x = scope.single(inputs)
         own = scope.under("layer", attribute="layer")
-        if class_name in _ANY_RANK:
+        if inner.class_name in _ANY_RANK:
             return inner.plan.build(own, [x])
         y = inner.plan.build(own, [steps_as_samples(scope.under("samples"), [x])])
         if not isinstance(y, str):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cannery.frontends.keras_config import LayerConfig
-from cannery.frontends.keras_layers.base import Plan, Scope, layer
+from cannery.frontends.keras_layers.base import Plan, Scope, held_layer, layer
 
 
 @layer(
@@ -27,3 +27,15 @@ def training_only(config: LayerConfig) -> Plan:
         return scope.single(inputs)
 
     return Plan(build)
+
+
+@layer("SpectralNormalization")
+def spectral_normalization(config: LayerConfig) -> Plan:
+    """The layer that it wraps, whose weights training has normalised."""
+    config.ignore("power_iterations")
+    inner = held_layer(config)
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str | list[str]:
+        return inner.plan.build(scope.under("layer", attribute="layer"), inputs)
+
+    return Plan(build, state=("vector_u",), children={"layer": inner})
