@@ -24,7 +24,8 @@ from cannery.passes import run_passes
 from cannery.passes.place_constants import place_constants
 from cannery.quantization.everywhere import require_same_everywhere
 from cannery.quantization.quantize import quantize
-from cannery.quantization.raw import raw_interface, with_scales
+from cannery.quantization.raw import raw_interface
+from cannery.quantization.scales import with_scales
 from cannery.schedule.assign import MODEL_ORDER, assign
 from cannery.schedule.cores import Cores
 from cannery.schedule.printer import format_program, format_steps, format_workspace

@@ -104,6 +104,7 @@ def command(
     dtypes = [port.type.dtype for port in compiled.source.outputs]
     never = "" if autotuned else untuned_note(options)
     notes = [
+        *compiled.source.graph.notes,
         *([never] if never else []),
         *provenance_notes(options),
         *bound_notes(options, dtypes, compiled.source.max_error),

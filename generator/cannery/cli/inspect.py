@@ -35,7 +35,8 @@ class Summary:
     """A model in numbers; `activation_bytes` is the least that its values need at one time.
 
     `layout_operations` are the layers that only bring elements into another order.
-    `states` of the last inputs and outputs are what a network keeps from step to step.
+    `states` of the last inputs and outputs are what a network keeps from step to step; `notes` are
+    what else to know of its interface.
     """
 
     model: str
@@ -48,6 +49,7 @@ class Summary:
     activation_bytes: int
     layout_operations: int
     states: int = 0
+    notes: tuple[str, ...] = ()
 
     @property
     def line(self) -> str:
@@ -103,6 +105,7 @@ def summarise(graph: Graph, model: str) -> Summary:
         _activation_bytes(graph),
         sum(isinstance(node.op, Transpose) for node in graph.nodes),
         len(graph.states),
+        graph.notes,
     )
 
 
@@ -116,6 +119,8 @@ def _print(summary: Summary, options: Options) -> None:
     words += ["STREAMING"] if options.streaming else []
     words += ["VARIABLE_LENGTH"] if options.variable_length else []
     words += ["STATE", *(f"{i}={o}" for i, o in options.state.items())] if options.state else []
+    for text in summary.notes:
+        click.echo(f"\nNote: {text}.")
     click.echo(f"\nCMake:  add_nn_model({' '.join(words)})")
     click.echo(f'C:      #include "{options.name}.h"\n        {_call(summary, options)}')
 

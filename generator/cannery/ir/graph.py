@@ -134,7 +134,8 @@ class Graph:
     `quantization`: if layers were made integer. `integer_layers` are those that the model itself
     has as integers; where results of float layers become integers of the model, a last bit may
     decide about a unit, and outputs may be off by `unit_error` of max|y|. `scales`: of inputs and
-    outputs that are integers which stand for other numbers.
+    outputs that are integers which stand for other numbers. `notes`: what else the user of the
+    interface should know, a line each.
     """
 
     name: str
@@ -151,6 +152,7 @@ class Graph:
     integer_layers: tuple[str, ...] = ()
     unit_error: float = 0.0
     scales: Mapping[str, Scale] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", MappingProxyType(dict(self.types)))

@@ -1,4 +1,4 @@
-"""Integers at the interface: the scales of those that a model has, and floats that become integers.
+"""Integers at the interface: floats that become integers there.
 
 `IO_TYPE raw` leaves out what turns floats into integers behind inputs, and into floats before
 outputs. What the caller then reads and writes are the integers of the network; each stands for
@@ -14,59 +14,11 @@ import numpy as np
 from cannery.errors import OptionError
 from cannery.ir.graph import Array, Graph, Node, Scale
 from cannery.ir.tensor import DType, TensorType
-from cannery.ops.elementwise import Add, Max, Min
-from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear, Requantize
-from cannery.ops.quantize.products import ConvInteger, MatMulInteger
+from cannery.ops.elementwise import Max, Min
+from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.quantized.scale import Quantize
-from cannery.ops.registry import Op
 from cannery.passes.eliminate_dead import eliminate_dead
-
-#: Which input of an operator tells the scale and the zero point of its result.
-_RESULTS: dict[type[Op], tuple[int, int]] = {QuantizeLinear: (1, 2), Requantize: (3, 4)}
-
-
-def with_scales(graph: Graph) -> Graph:
-    """The graph with the scales of inputs and outputs that are integers in the model."""
-    scales = dict(graph.scales)
-    for name in graph.inputs:
-        found = {s for n in graph.consumers(name) if (s := _meaning(graph, n, name)) is not None}
-        if len(found) == 1:
-            scales[name] = found.pop()
-    for name in graph.outputs:
-        node = graph.producer(name)
-        places = _RESULTS.get(type(node.op)) if node else None
-        if node and places and (made := _scale(graph, node, *places)) is not None:
-            scales[name] = made
-    return replace(graph, scales=scales) if scales else graph
-
-
-def _meaning(graph: Graph, node: Node, value: str) -> Scale | None:
-    """What the integers of an input mean to a node that reads it."""
-    if node.inputs[0] != value:
-        return None
-    if isinstance(node.op, DequantizeLinear):
-        return _scale(graph, node, 1, 2)
-    if not isinstance(node.op, ConvInteger | MatMulInteger):
-        return None
-    behind = graph.consumers(node.output)
-    if len(behind) == 1 and isinstance(behind[0].op, Add):
-        behind = graph.consumers(behind[0].output)
-    if len(behind) != 1 or not isinstance(behind[0].op, Requantize):
-        return None
-    return _single(graph, behind[0].inputs[1], node.inputs[2])
-
-
-def _scale(graph: Graph, node: Node, scale: int, zero: int) -> Scale | None:
-    """The constant single scale and zero point of a node."""
-    return _single(graph, node.inputs[scale], node.inputs[zero])
-
-
-def _single(graph: Graph, scale: str, zero: str) -> Scale | None:
-    arrays = [graph.constants.get(name) for name in (scale, zero)]
-    if any(a is None or a.size != 1 for a in arrays):
-        return None
-    factor, point = (a.item() for a in arrays if a is not None)
-    return Scale(float(factor), int(point))
+from cannery.quantization.scales import single_scale
 
 
 def raw_interface(graph: Graph) -> Graph:
@@ -140,7 +92,7 @@ def _constant(
 def _of_input(graph: Graph, node: Node) -> Scale | None:
     """What the integers that a node makes of an input mean."""
     if isinstance(node.op, QuantizeLinear):
-        return _scale(graph, node, 1, 2)
+        return single_scale(graph, *node.inputs[1:3])
     factor = float(graph.constants[node.inputs[1]].item())
     return Scale(float(np.float32(1.0 / factor)), 0)
 
@@ -150,7 +102,7 @@ def _raw_output(graph: Graph, name: str) -> Graph:
     node = graph.producer(name)
     if node is None or not isinstance(node.op, DequantizeLinear):
         return graph
-    source, scale = node.inputs[0], _scale(graph, node, 1, 2)
+    source, scale = node.inputs[0], single_scale(graph, *node.inputs[1:3])
     if scale is None or graph.producer(source) is None or source in graph.outputs:
         return graph
     types = dict(graph.types)
