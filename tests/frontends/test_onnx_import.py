@@ -294,7 +294,7 @@ def test_all_that_is_not_supported_is_told_at_once(tmp_path: Path) -> None:
         (model([node("Relu", ["x"], ["z"])], {"x": [1, 4]}), "reads|not computed"),
         (
             model([node("Add", ["x", "b"], ["a"]), node("Relu", ["a"], ["b"])], {"x": [1]}, ["b"]),
-            "reads 'b', which nothing before it computes",
+            "nodes 'a' .Add., 'b' .Relu. need each other's results",
         ),
         (
             model([node("Relu", ["x"], ["y"]), node("Abs", ["x"], ["y"])], {"x": [1, 4]}),

@@ -31,12 +31,12 @@ from cannery.frontends.onnx_model import (
     OnnxInput,
     OnnxModel,
     OnnxNode,
-    Subgraph,
     readers,
 )
 from cannery.frontends.onnx_ops.base import Scope, find_operator
 from cannery.frontends.onnx_ops.state import State
 from cannery.frontends.onnx_ops.values import Computed, Constant, Value, channels_last, identity
+from cannery.frontends.onnx_order import ordered, outer_reads
 from cannery.frontends.onnx_sizes import Sizes, require_batches
 from cannery.frontends.open_dimensions import OpenDimensionError, with_time
 from cannery.frontends.options import ImportOptions
@@ -80,7 +80,7 @@ def build_graph(model: OnnxModel, options: ImportOptions) -> Graph:
     """
     _check_opset(model)
     outputs = _outputs(model, options)
-    nodes = _needed(model.nodes, outputs)
+    nodes = _needed(ordered(model.nodes), outputs)
 
     def build(options: ImportOptions) -> Graph:
         return _Importer(model, nodes, outputs, options).run()
@@ -129,22 +129,13 @@ def _outputs(model: OnnxModel, options: ImportOptions) -> tuple[str, ...]:
 
 
 def _needed(nodes: Sequence[OnnxNode], outputs: Sequence[str]) -> list[OnnxNode]:
-    """The nodes that outputs depend on, in the order of the file."""
+    """The nodes that outputs depend on, in order."""
     wanted, found = set(outputs), []
     for node in reversed(nodes):
         if wanted & {o for o in node.outputs if o}:
             found.append(node)
-            wanted.update(_reads(node))
+            wanted.update(outer_reads(node))
     return found[::-1]
-
-
-def _reads(node: OnnxNode) -> set[str]:
-    """All values that a node reads, also within its branches and bodies."""
-    found = {i for i in node.inputs if i}
-    for value in node.attributes.values():
-        if isinstance(value, Subgraph):
-            found |= {i for inner in value.nodes for i in _reads(inner)} | set(value.outputs)
-    return found
 
 
 class _Importer:
@@ -168,7 +159,7 @@ class _Importer:
         self._unknown: set[str] = set()
         self._problems: list[Problem] = []
         self._folded = 0
-        self._used = {i for node in nodes for i in _reads(node)} | set(outputs)
+        self._used = {i for node in nodes for i in outer_reads(node)} | set(outputs)
         self._weights = dict(model.weights)
         self._lists: Lists = {}
         self._inlined = 0
@@ -250,7 +241,7 @@ class _Importer:
         if name not in self._values:
             weight = self._weights.get(name)
             if weight is None:
-                raise ModelError(f"reads {name!r}, which nothing before it computes", where=where)
+                raise ModelError(f"reads {name!r}, which nothing computes", where=where)
             self._values[name] = Constant(weight(), name)
         return self._values[name]
 
@@ -262,7 +253,7 @@ class _Importer:
             if output and any(output in known for known in places):
                 raise ModelError(f"{output!r} is computed twice", where=where)
         try:
-            if self._unknown & _reads(node):
+            if self._unknown & outer_reads(node):
                 if not self._is_expandable(node):
                     find_operator(node)
                 self._unknown.update(filter(None, node.outputs))
@@ -353,8 +344,8 @@ class _Importer:
         if depth > MAX_DEPTH or self._inlined > MAX_INLINED:
             raise ModelError("its functions call each other too deeply or too often", where=where)
         outputs = [o for o in node.outputs if o in self._used]
-        needed = _needed(nodes, outputs)
-        self._used.update(i for n in needed for i in _reads(n))
+        needed = _needed(ordered(nodes), outputs)
+        self._used.update(i for n in needed for i in outer_reads(n))
         for inner in needed:
             self._apply(inner, depth + 1)
         for output in outputs:
