@@ -401,5 +401,6 @@ def _check_variable_length(options: Options) -> None:
     chosen = [flag for flag, on in others.items() if on]
     if options.variable_length and chosen:
         raise OptionError(
-            f"--variable-length and {chosen[0]} do not go together", cure="leave out one of them"
-        )
+            f"{chosen[0]} does not go together with it", where="--variable-length",
+            cure="leave out one of them",
+        )  # fmt: skip

@@ -253,7 +253,7 @@ def test_input_dtype_of_an_unknown_input_is_an_error(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"batch": 0}, "batch 0"),
-        ({"scale": 2.0}, "scale has no input"),
+        ({"scale": 2.0}, "--scale: there is no input"),
         ({"offset": float("inf"), "input_dtypes": {"x": DType.UINT8}}, "not a finite float32"),
         ({"scale": -1e39, "input_dtypes": {"x": DType.UINT8}}, "not a finite float32 number"),
         ({"scale": 2e36, "input_dtypes": {"x": DType.UINT8}}, r"scale \* 255 \+ offset"),

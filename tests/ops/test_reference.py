@@ -368,6 +368,8 @@ def test_pad(mode: str) -> None:
 def test_pad_of_integers() -> None:
     x = np.array([1, 2], np.uint8)
     assert checked(Pad(((1, 0),), 7.0), x).tolist() == [7, 1, 2]
+    for mode in ("constant", "reflect", "edge"):
+        assert checked(Pad((), 7.0, mode), np.float64(3.0).reshape(())).tolist() == 3.0
 
 
 def test_cast() -> None:

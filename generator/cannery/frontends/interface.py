@@ -21,10 +21,12 @@ _COLOURS = 3
 
 def check_input_names(options: ImportOptions, inputs: Sequence[str]) -> None:
     """Raises OptionError if options are for an input that the model does not have."""
-    for name in (*options.input_dtypes, *options.reverse_channels):
-        if name not in inputs:
-            cure = one_of(name, inputs, "inputs")
-            raise OptionError(f"no input is called {name!r}", cure=cure)
+    given = {"--input-dtype": options.input_dtypes, "--reverse-channels": options.reverse_channels}
+    for where, names in given.items():
+        for name in names:
+            if name not in inputs:
+                cure = one_of(name, inputs, "inputs")
+                raise OptionError(f"no input is called {name!r}", where=where, cure=cure)
 
 
 def declare_input(
@@ -127,13 +129,15 @@ def _rename_by_user(graph: Graph, rename: Mapping[str, str]) -> Graph:
     for name in rename:
         if name not in interface:
             raise OptionError(
-                f"rename: no input or output is called {name!r}",
+                f"no input or output is called {name!r}",
+                where="--rename",
                 cure=one_of(name, interface, "there are"),
             )
     names = [rename.get(name, name) for name in interface]
     for name in names:
         if names.count(name) > 1:
-            raise OptionError(f"rename: two inputs or outputs are called {name!r}")
+            what = f"two inputs or outputs are called {name!r}"
+            raise OptionError(what, where="--rename", cure="take other names")
     return _renamed(graph, dict(rename)) if rename else graph
 
 

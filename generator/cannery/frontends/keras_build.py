@@ -103,7 +103,8 @@ class _Importer:
         for name in self._options.dims:
             if name not in open_dims:
                 cure = one_of(name, open_dims, "open")
-                raise OptionError(f"no open dimension is called {name!r}", cure=cure)
+                what = f"no open dimension is called {name!r}"
+                raise OptionError(what, where="--dim", cure=cure)
 
     def _apply(self, application: Application) -> Sequence[str]:
         layer = application.target

@@ -231,7 +231,7 @@ def select_outputs(network: Network, names: Sequence[str]) -> Network:
         if name not in network.named:
             near, last = closest(name, network.named), ", ".join(list(network.named)[-8:])
             cure = f"did you mean {near!r}?" if near else f"the last ones are: {last}"
-            raise OptionError(f"no layer is called {name!r}", cure=cure)
+            raise OptionError(f"no layer is called {name!r}", where="--outputs", cure=cure)
         outputs += [(name, value) for value in network.named[name]]
     return Network(
         network.name, network.applications, network.inputs, tuple(outputs), network.named

@@ -115,12 +115,13 @@ def _check_opset(model: OnnxModel) -> None:
 
 def _outputs(model: OnnxModel, options: ImportOptions) -> tuple[str, ...]:
     """The names of the tensors to return."""
-    computed = {o for node in model.nodes for o in node.outputs if o}
+    computed = [o for node in model.nodes for o in node.outputs if o]
     for name in options.outputs:
         if name not in computed:
             near = closest(name, computed)
             raise OptionError(
-                f"outputs: no tensor of the model is called {name!r}",
+                f"no tensor of the model is called {name!r}",
+                where="--outputs",
                 cure=f"did you mean {near!r}?" if near else "name one that a node computes",
             )
     if not options.outputs and not model.outputs:

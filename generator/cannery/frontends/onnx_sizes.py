@@ -26,7 +26,8 @@ class Sizes:
         for name in options.dims:
             if name not in known:
                 cure = one_of(name, sorted(known), "open")
-                raise OptionError(f"no open dimension is called {name!r}", cure=cure)
+                what = f"no open dimension is called {name!r}"
+                raise OptionError(what, where="--dim", cure=cure)
 
     def _key(self, given: OnnxInput, axis: int) -> str:
         """What a dimension is called on the command line."""
@@ -54,7 +55,8 @@ class Sizes:
         if isinstance(d, int):
             if axis == 0 and len(given.dims) > 1 and self._options.batch not in (1, d):
                 cure = "export the model with an open batch"
-                raise OptionError(f"the batch of {where} is fixed at {d}", cure=cure)
+                what = f"the batch of {where} is fixed at {d}"
+                raise OptionError(what, where="--batch", cure=cure)
             return d
         key = self._key(given, axis)
         if key in self._options.dims:

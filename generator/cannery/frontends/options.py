@@ -47,9 +47,9 @@ class ImportOptions:
         for name in ("rename", "input_dtypes", "dims"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
         if self.batch < 1:
-            raise OptionError(f"batch {self.batch} must be at least 1")
+            raise OptionError(f"batch {self.batch} must be at least 1", where="--batch")
         if len(set(self.outputs)) != len(self.outputs):
-            raise OptionError("outputs name a layer twice")
+            raise OptionError("a layer is named twice", where="--outputs")
         self._check_rename()
         self._check_inputs()
 
@@ -57,27 +57,31 @@ class ImportOptions:
         names = list(self.rename.values())
         for name in names:
             if names.count(name) > 1:
-                raise OptionError(f"rename: two tensors get the name {name!r}")
+                raise OptionError(f"two tensors get the name {name!r}", where="--rename")
 
     def _check_inputs(self) -> None:
         for name, dtype in self.input_dtypes.items():
             if dtype not in _INPUT_DTYPES:
                 known = ", ".join(d.value for d in _INPUT_DTYPES)
                 raise OptionError(
-                    f"input {name!r} cannot be {dtype.value}", cure=f"one of: {known}"
-                )
+                    f"input {name!r} cannot be {dtype.value}", where="--input-dtype",
+                    cure=f"one of: {known}",
+                )  # fmt: skip
         largest = [max(map(abs, _numbers(v)), default=0.0) for v in (self.scale, self.offset)]
         if 255 * largest[0] + largest[1] > _LARGEST:
-            raise OptionError("scale * 255 + offset is not a finite float32 number")
+            what = "scale * 255 + offset is not a finite float32 number"
+            raise OptionError(what, where="--scale", cure="give smaller numbers")
         for label, value in (("scale", self.scale), ("offset", self.offset)):
             if value is None:
                 continue
             if not all(isfinite(v) and abs(v) <= _LARGEST for v in _numbers(value)):
-                raise OptionError(f"{label} {value} is not a finite float32 number")
+                what = f"{value} is not a finite float32 number"
+                raise OptionError(what, where=f"--{label}", cure="give smaller numbers")
             if DType.UINT8 not in self.input_dtypes.values():
                 raise OptionError(
-                    f"{label} has no input to apply to", cure="make an input uint8, too"
-                )
+                    "there is no input to apply it to", where=f"--{label}",
+                    cure="make an input uint8, too: --input-dtype",
+                )  # fmt: skip
 
 
 def _numbers(value: float | tuple[float, ...] | None) -> tuple[float, ...]:

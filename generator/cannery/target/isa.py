@@ -92,7 +92,8 @@ def isa(name: str) -> Isa:
     try:
         return ISAS[name]
     except KeyError:
-        raise OptionError(f"unknown instruction set {name!r}", cure=one_of(name, ISAS)) from None
+        what = f"unknown instruction set {name!r}"
+        raise OptionError(what, where="--isa", cure=one_of(name, ISAS)) from None
 
 
 #: What `__builtin_cpu_supports` calls the macros of these rows.

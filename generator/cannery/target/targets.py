@@ -174,7 +174,8 @@ def find_target(name: str) -> Target:
     try:
         return TARGETS[name]
     except KeyError:
-        raise OptionError(f"unknown target {name!r}", cure=_meant(name)) from None
+        what = f"unknown target {name!r}"
+        raise OptionError(what, where="--target", cure=_meant(name)) from None
 
 
 def isa_names() -> tuple[str, ...]:
@@ -186,7 +187,8 @@ def parse_isa(text: str) -> Isa:
     """The instruction set called `avx2`, or `ssse3-32` for 32-bit x86; OptionError if unknown."""
     names = isa_names()
     if text not in names:
-        raise OptionError(f"unknown instruction set {text!r}", cure=one_of(text, names))
+        what = f"unknown instruction set {text!r}"
+        raise OptionError(what, where="--isa", cure=one_of(text, names))
     return TARGETS[text].isa
 
 

@@ -117,6 +117,8 @@ class Pad(Op):
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
         """Copies."""
         (x,), _ = operands(self, inputs, 1)
+        if not self.pads:
+            return (x,)  # numpy pads no scalars
         if self.mode == "constant":
             value = f32(self.value) if x.dtype.kind == "f" else int(self.value)
             return (np.pad(x, self.pads, constant_values=value),)

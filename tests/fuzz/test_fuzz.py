@@ -1,0 +1,122 @@
+"""A short run of the fuzzer, and that its properties can fail. The long run: `run.py`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cannery.errors import ModelError
+from cannery.execution.program import NetworkProgram
+from cannery.target.runner import Runner
+from fuzz import check
+from fuzz.cases import Case, read_case
+from fuzz.making import KINDS, make_case
+from needs import need_program, need_toolchain
+
+#: Cases of each kind.
+SHORT = {"onnx": 130, "node": 30, "keras": 70, "record": 30}
+
+#: Every so many are also given to the command, or run.
+COMMANDS, RUNS = 10, 12
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_case_is_refused_in_a_line_or_compiled(
+    kind: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Most have to come past the import, or little is tried."""
+    stages: Counter[str] = Counter()
+
+    @settings(max_examples=SHORT[kind], derandomize=True, database=None)
+    @given(st.integers(0, 2**32))
+    def each(seed: int) -> None:
+        random = Random(seed)
+        folder = tmp_path_factory.mktemp("case")
+        case = make_case(random, kind)
+        stages[check.try_case(case, folder / "case").stage] += 1
+        if seed % COMMANDS == 0:
+            check.try_command(case, folder / "command")
+
+    each()
+    refused = stages["options"] + stages["import"]
+    assert stages["accepted"] and refused < 0.6 * sum(stages.values()), stages
+
+
+@pytest.mark.parametrize("kind", ["onnx", "keras"])
+def test_networks_compute_what_the_model_says(kind: str, tmp_path: Path) -> None:
+    need_program("ninja", "ninja-build")
+    need_toolchain("native")
+    ran = 0
+    for seed in range(RUNS):
+        case = make_case(Random(seed), kind)
+        ran += check.try_case(case, tmp_path / str(seed), run=True).stage == "run"
+    assert ran > RUNS / 4
+
+
+def _case(seed: int = 1) -> Case:
+    """A case that is accepted, with nothing but an instruction set."""
+    for number in range(seed, seed + 50):
+        case = make_case(Random(number), "onnx")
+        if case.origin == "onnx: " and len(case.options) == 1:
+            return Case(case.model, case.files, {"isa": ("generic",)}, case.origin)
+    raise AssertionError
+
+
+def test_a_wrong_result_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need_program("ninja", "ninja-build")
+    need_toolchain("generic")
+    right = NetworkProgram.run
+
+    def wrong(self: NetworkProgram, runner: Runner) -> list[dict[str, Any]]:
+        return [{name: _off(y) for name, y in outputs.items()} for outputs in right(self, runner)]
+
+    assert check.try_case(_case(), tmp_path / "right", run=True).stage == "run"
+    monkeypatch.setattr(NetworkProgram, "run", wrong)
+    with pytest.raises(check.Finding, match="output"):
+        check.try_case(_case(), tmp_path / "wrong", run=True)
+
+
+def _off(y: Any) -> Any:
+    """One element is a hundredth of the largest off, or another integer."""
+    found = np.array(y)
+    largest = np.abs(found).max(initial=1) if found.dtype.kind == "f" else 0
+    found.reshape(-1)[0] += found.dtype.type(0.01 * largest if largest else 1)
+    return found
+
+
+@pytest.mark.parametrize("error", [ModelError("what"), ModelError("a\nb", where="w")])
+def test_an_unclear_error_is_found(
+    error: ModelError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(check, "compile_model", refuse)
+    with pytest.raises(check.Finding, match="what and where"):
+        check.try_case(_case(), tmp_path)
+
+
+def test_a_half_written_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def invoke(words: Mapping[int, str]) -> int:
+        (Path(words[3]) / "cannery").mkdir(parents=True)
+        return 2
+
+    monkeypatch.setattr(check, "invoke", invoke)
+    with pytest.raises(check.Finding):
+        check.try_command(_case(), tmp_path)
+
+
+def test_a_case_that_was_saved_is_the_same(tmp_path: Path) -> None:
+    for kind in KINDS:
+        case = make_case(Random(5), kind)
+        assert case == make_case(Random(5), kind)
+        case.write(tmp_path / kind)
+        assert read_case(tmp_path / kind) == case
