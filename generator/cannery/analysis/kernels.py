@@ -83,39 +83,46 @@ def step_codes(
 def _compiled(
     folder: Path, source: Source, files: Mapping[str, bytes], toolchain: Toolchain
 ) -> Path:
-    for name, data in files.items():
+    for name, data in apart(source, files).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
     main = folder / f"{source.name}.c"
-    main.write_text(_apart(main.read_text(), source.calls))
     toolchain.compiler.compile(main, main.with_suffix(".o"), [*toolchain.cflags, "-w"], [folder])
     return main.with_suffix(".o")
 
 
-def _apart(text: str, calls: Sequence[Call]) -> str:
-    """The source with kernels that are not joined with the function that calls them."""
-    for call in calls:
+def apart(source: Source, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Generated files with kernels that are not joined with the function that calls them."""
+    main = f"{source.name}.c"
+    text = files[main].decode()
+    for call in source.calls:
         head = f"static void {call.symbol}("
         text = text.replace(head, f"__attribute__((noinline)) {head}")
-    return text
+    return {**files, main: text.encode()}
 
 
 def _step_code(
     source: Source, call: Call, functions: Sequence[Function], machine: Machine
 ) -> StepCode:
+    step = call.planned.step
+    own = step_functions(source, call, functions)
+    pieces = sorted((p for f in own for p in function_pieces(f, machine)), key=hotness)
+    macs = step.macs(source.graph)
+    return StepCode(step.name, str(call.planned.choice), macs, tuple(reversed(pieces)))
+
+
+def step_functions(source: Source, call: Call, functions: Sequence[Function]) -> list[Function]:
     """The functions of a step begin with its number; so do its helpers' and the compiler's clones.
 
     Raises ToolchainError where a kernel has no function of its own.
     """
-    step = call.planned.step
     prefix = re.match(rf"{re.escape(source.name)}_L\d+_", call.symbol)
     assert prefix
     own = [f for f in functions if f.name.startswith(prefix[0])]
     if call.kernel.code.strip() and not own:
         raise ToolchainError(
-            f"no function {call.symbol} in the object file", where=f"step {step.name!r}",
+            f"no function {call.symbol} in the object file",
+            where=f"step {call.planned.step.name!r}",
             cure="leave out --cflags that join functions, such as -flto",
-        )  # fmt: skip
-    pieces = sorted((p for f in own for p in function_pieces(f, machine)), key=hotness)
-    macs = step.macs(source.graph)
-    return StepCode(step.name, str(call.planned.choice), macs, tuple(reversed(pieces)))
+        )
+    return own

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -49,17 +49,39 @@ _COUNTED = (Kind.MULTIPLY, Kind.ADD, Kind.SHUFFLE, Kind.MOVE, Kind.BRANCH, Kind.
 
 def count_mix(effects: Iterable[tuple[Effect, bool]]) -> Mix:
     """The mix of instructions, each with whether its address is in the stack frame."""
+    return _weighted((one, framed, 1) for one, framed in effects)
+
+
+def executed_mix(blocks: Sequence[Block], machine: Machine, runs: Mapping[int, int]) -> Mix:
+    """The mix of what ran of a function: `runs` by the instructions' addresses."""
+    framed = framed_effects(blocks, machine)
+    return _weighted(
+        (one, in_frame, runs.get(instruction.address, 0))
+        for block, effects in zip(blocks, framed, strict=True)
+        for instruction, (one, in_frame) in zip(block.instructions, effects, strict=True)
+    )
+
+
+def sum_mixes(mixes: Iterable[Mix]) -> Mix:
+    """All of several mixes."""
+    found = list(mixes)
+    names = Mix.__dataclass_fields__
+    return Mix(**{name: sum(getattr(mix, name) for mix in found) for name in names})
+
+
+def _weighted(effects: Iterable[tuple[Effect, bool, int]]) -> Mix:
+    """The mix of instructions: what each does, whether in the stack frame, how often it runs."""
     counts = dict.fromkeys(Mix.__dataclass_fields__, 0.0)
-    for one, framed in effects:
-        counts["instructions"] += 1
+    for one, framed, times in effects:
+        counts["instructions"] += times
         if one.kind in _COUNTED:
-            counts[one.kind.value] += 1
-        counts["loads"] += one.loads
-        counts["stores"] += one.stores
-        spilled = one.loads + one.stores if framed else 0
+            counts[one.kind.value] += times
+        counts["loads"] += times * one.loads
+        counts["stores"] += times * one.stores
+        spilled = times * (one.loads + one.stores) if framed else 0
         counts["spills"] += spilled
         counts["vector_spills"] += spilled if one.on_vectors else 0
-        counts["lanes"] += one.lanes if one.kind is Kind.MULTIPLY else 0
+        counts["lanes"] += times * one.lanes if one.kind is Kind.MULTIPLY else 0
     return Mix(**{name: math.ceil(count) for name, count in counts.items()})
 
 

@@ -32,6 +32,7 @@ COMMANDS = {
     "run": "Run a model's generated code on arrays from a file.",
     "verify": "Compare a model's generated code with the reference.",
     "bench": "Time a model's generated code.",
+    "count": "Count the instructions of one run, exactly, by step and by kind.",
     "asm": "Show the inner loops that the compiler makes, and what is in them.",
     "inspect": "Show what is in a model, and what is unsupported.",
     "targets": "List the targets and how their programs can be built and run here.",

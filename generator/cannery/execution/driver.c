@@ -2,6 +2,8 @@
  *
  *   driver --run              each sample twice, then all at once; the bytes of every output, in
  *                             hexadecimal, and whether they were the same each time
+ *   driver --repeat N         the first sample N times, without a word: for counting instructions
+ *   driver --step N           the same between two signals, SIGUSR1
  *   driver --time SECONDS     microseconds of one run: quartiles and 99th percentile
  *   driver --many SECONDS N   microseconds of N runs, one by one and at once: lower quartiles
  *   driver --threads SECONDS T N   with DRIVER_PARALLEL: microseconds of one run and of N runs at
@@ -18,6 +20,7 @@
 #if defined(__linux__) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -402,6 +405,14 @@ static void keep_pace(double hz, int due)
     printf(", \"seconds\": %.6f, \"cold\": %d}\n", last - first + 1 / hz, cold);
 }
 
+static void repeat(int count)
+{
+    choose(0);
+    for (int k = 0; k < count; ++k) {
+        model->run(workspace, inputs, outputs);
+    }
+}
+
 int main(int argc, char **argv)
 {
 #ifdef DRIVER_PARALLEL
@@ -419,6 +430,18 @@ int main(int argc, char **argv)
         keep_pace(atof(argv[2]), atoi(argv[3]));
         return 0;
     }
+    if (argc > 2 && strcmp(argv[1], "--repeat") == 0) {
+        repeat(atoi(argv[2]));
+        return 0;
+    }
+#if defined(__unix__)
+    if (argc > 2 && strcmp(argv[1], "--step") == 0) {
+        raise(SIGUSR1);
+        repeat(atoi(argv[2]));
+        raise(SIGUSR1);
+        return 0;
+    }
+#endif
     if (argc > 2 && strcmp(argv[1], "--time") == 0) {
         time_runs(atof(argv[2]));
         return 0;

@@ -196,6 +196,11 @@ def _emulated(target: Target) -> Runner:
     return Runner(target.emulator, Origin.EMULATED, append=program.startswith("qemu-system"))
 
 
+def find_emulator(target: Target) -> Runner:
+    """The target's emulator, which has no more than its instructions; ToolchainError if absent."""
+    return _emulated(target)
+
+
 def find_runner(target: Target, command: str = "", *, strict: bool = False) -> Runner:
     """How to run the target's programs: `command`, else directly, else emulated.
 

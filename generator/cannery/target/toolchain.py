@@ -19,7 +19,7 @@ from cannery.target.compiler import (
     probe_compiler,
 )
 from cannery.target.isa import check_isas
-from cannery.target.runner import Runner, find_runner
+from cannery.target.runner import Runner, find_emulator, find_runner
 from cannery.target.targets import (
     ANY,
     NATIVE,
@@ -129,6 +129,17 @@ class Toolchain:
         if not self.runner_commands:
             return (find_runner(self.target),)
         return tuple(find_runner(self.target, command) for command in self.runner_commands)
+
+    def emulator(self) -> Runner:
+        """The emulator of the target, also where this machine runs its programs itself.
+
+        Of a target that is no processor in particular, that of its instruction set; this machine
+        where no emulator has that. Raises ToolchainError where there is no way.
+        """
+        target = self.target if self.target.emulator else plain_target(self.target.isa)
+        if self.runner_commands or not target.emulator:
+            return find_runner(target, *self.runner_commands[:1])
+        return find_emulator(target)
 
     def build(self, sources: Sequence[Path], output: Path, includes: Sequence[Path] = ()) -> None:
         """Compile and link an executable; objects are put beside the sources."""

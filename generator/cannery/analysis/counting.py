@@ -1,0 +1,127 @@
+"""How often each instruction of a program runs: under QEMU, with a plugin that counts.
+
+Where no emulator has the instruction set, but this machine does, the program is stopped after each
+instruction instead. Counts are exact and the same in every run, however busy the machine is.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cannery.analysis.disassembly import Function
+from cannery.errors import ToolchainError
+from cannery.target.compiler import find_compiler
+from cannery.target.runner import Runner
+
+_PLUGIN = Path(__file__).with_name("counter.c")
+_STEPPER = Path(__file__).with_name("stepper.c")
+
+_INSTALL = "apt install qemu-user qemu-system-arm; static builds of QEMU take no plugins"
+
+#: From this version on QEMU asks for version 2 of the interface of plugins.
+_SECOND = 9
+
+
+@dataclass(frozen=True)
+class Piece:
+    """So many instructions in a row, from an address on."""
+
+    address: int
+    instructions: int
+
+
+@dataclass(frozen=True)
+class Counting:
+    """Runs programs and counts what they run; `out` is the file that counts are written to."""
+
+    runner: Runner
+    out: Path
+
+    @property
+    def steps(self) -> bool:
+        """Whether only what lies between two signals of the program is counted."""
+        return Path(self.runner.command[0]).name == "stepper"
+
+    def pieces(self, executable: Path, args: Sequence[str] = ()) -> Counter[Piece]:
+        """How often each piece of code ran. Raises ToolchainError as `Runner.run` does."""
+        self.out.unlink(missing_ok=True)
+        self.runner.run_text(executable, args)
+        lines = self.out.read_text().splitlines() if self.out.is_file() else []
+        if lines[-1:] != ["end"]:
+            raise ToolchainError("no counts were written", where=self.runner.where(executable))
+        found: Counter[Piece] = Counter()
+        for line in lines[:-1]:
+            address, instructions, runs = line.split()
+            found[Piece(int(address, 16), int(instructions))] += int(runs)
+        return found
+
+
+@contextmanager
+def counting(runner: Runner) -> Iterator[Counting]:
+    """A way to count what programs run that `runner` runs: under QEMU, or directly.
+
+    Raises ToolchainError for another emulator, or a device.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="cannery-"))
+    out = folder / "counts"
+    try:
+        if not runner.command:
+            stepper = folder / "stepper"
+            find_compiler("").link([_STEPPER], stepper, ["-O2", "-D_GNU_SOURCE"])
+            command: tuple[str, ...] = (str(stepper), str(out))
+        else:
+            emulator, *words = runner.command
+            plugin = _build_plugin(folder, emulator)
+            command = (emulator, "-plugin", f"{plugin},out={out}", *words)
+        yield Counting(replace(runner, command=command), out)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _build_plugin(folder: Path, emulator: str) -> Path:
+    """The plugin as a library of this machine, for this version of QEMU."""
+    if not Path(emulator).name.startswith("qemu-"):
+        raise ToolchainError(
+            "instructions are counted under QEMU", where=emulator,
+            cure="leave out --runner, or let it be qemu",
+        )  # fmt: skip
+    found = re.search(r"version (\d+)\.", _output([emulator, "--version"]))
+    if found is None or "-plugin" not in _output([emulator, "--help"]):
+        raise ToolchainError("takes no plugins", where=emulator, cure=_INSTALL)
+    version = 2 if int(found[1]) >= _SECOND else 1
+    built = folder / "counter.so"
+    flags = ["-O2", "-fPIC", "-shared", "-fvisibility=hidden", f"-DPLUGIN_VERSION={version}"]
+    find_compiler("").link([_PLUGIN], built, flags)
+    return built
+
+
+def _output(command: Sequence[str]) -> str:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+        )
+    except OSError as error:
+        what = f"cannot start: {error.strerror}"
+        raise ToolchainError(what, where=command[0], cure=_INSTALL) from None
+    return done.stdout + done.stderr
+
+
+def by_instruction(pieces: Mapping[Piece, int], functions: Sequence[Function]) -> Counter[int]:
+    """How often each instruction of `functions` ran, by its address."""
+    places = sorted(i.address for function in functions for i in function.instructions)
+    index = {address: k for k, address in enumerate(places)}
+    found: Counter[int] = Counter()
+    for piece, runs in pieces.items():
+        first = index.get(piece.address)
+        if first is not None:
+            for address in places[first : first + piece.instructions]:
+                found[address] += runs
+    return found

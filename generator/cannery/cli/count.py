@@ -1,0 +1,73 @@
+"""`cannery count`: the instructions that a network takes, exactly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cannery.analysis.mix import Mix
+from cannery.cli.arguments import generating_options
+from cannery.cli.output import json_option, note, print_json, print_table
+from cannery.execution.counts import NetworkCount, count_network
+from cannery.execution.samples import seeded_samples
+from cannery.options import make_options
+from cannery.pipeline import compile_graph, import_graph
+from cannery.target.toolchain import find_toolchain
+
+#: What is shown of a mix; --json has all of it.
+_SHOWN = ("multiplies", "adds", "loads", "stores", "shuffles", "moves", "spills", "branches")
+
+
+@click.command("count")
+@generating_options()
+@json_option
+def command(model: Path, as_json: bool, **raw: Any) -> None:
+    """Count the instructions of one run of MODEL's generated code, by step and by kind.
+
+    The program runs under QEMU, on a processor without the instructions that the target lacks. The
+    counts are exact and the same every time, on a busy machine, too; they say nothing of caches and
+    pipelines. Loads and stores count vector registers: one for an operand in memory, two for a
+    pair; spills are those of them that go to the stack frame.
+    """
+    options = make_options(model, raw)
+    toolchain = find_toolchain(options)
+    runner = toolchain.emulator()
+    graph = import_graph(options)
+    compiled = compile_graph(graph, options)
+    source = compiled.source
+    note(f"building {options.name} for {toolchain.target.name}")
+    (sample,) = seeded_samples(graph, 1)
+    count = count_network(source, compiled.files, toolchain, runner, sample)
+    if as_json:
+        print_json({
+            "target": toolchain.target.name, "isa": source.isa.name,
+            "compiler": toolchain.compiler.version, "macs": source.macs,
+            "instructions": count.instructions, "outside_steps": count.rest,
+            "mix": vars(count.mix),
+            "steps": [
+                {"step": s.name, "schedule": s.schedule, "macs": s.macs, "mix": vars(s.mix)}
+                for s in count.steps
+            ],
+        })  # fmt: skip
+        return
+    _print(count, source.macs)
+    click.echo(f"\n{toolchain.target.name} ({source.isa.name}), {toolchain.compiler.version}")
+
+
+def _print(count: NetworkCount, macs: int) -> None:
+    rows = [
+        [str(k), s.name, s.schedule, *_row(s.macs, s.mix.instructions, s.mix)]
+        for k, s in enumerate(count.steps)
+    ]
+    empty = ["" for _ in _SHOWN]
+    rows.append(["", "outside the steps", "", "", f"{count.rest:,}", "", *empty])
+    rows.append(["", "all", "", *_row(macs, count.instructions, count.mix)])
+    print_table(["", "step", "schedule", "MACs", "instructions", "per MAC", *_SHOWN], rows)
+
+
+def _row(macs: int, instructions: int, mix: Mix) -> list[str]:
+    """Numbers as text; nothing is divided by no multiply-accumulates."""
+    each = f"{instructions / macs:.3f}" if macs else ""
+    return [f"{macs:,}", f"{instructions:,}", each, *(f"{getattr(mix, n):,}" for n in _SHOWN)]

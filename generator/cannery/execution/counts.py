@@ -1,0 +1,91 @@
+"""How many instructions one run of a network takes, step by step: counted under an emulator."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from cannery.analysis.counting import Counting, Piece, by_instruction, counting
+from cannery.analysis.disassembly import disassemble
+from cannery.analysis.kernels import apart, step_functions
+from cannery.analysis.loops import split_blocks
+from cannery.analysis.mix import Mix, executed_mix, sum_mixes
+from cannery.emit.source import Source
+from cannery.errors import ToolchainError
+from cannery.execution.program import NetworkProgram, Sample, network_program
+from cannery.target.runner import Runner
+from cannery.target.toolchain import Toolchain
+from cannery.tune.elf import function_places
+
+
+@dataclass(frozen=True)
+class StepCount:
+    """What ran of a step's functions in one run of the network."""
+
+    name: str
+    schedule: str
+    macs: int
+    mix: Mix
+
+
+@dataclass(frozen=True)
+class NetworkCount:
+    """The instructions of one run: of its steps, and of what is in none (`rest`)."""
+
+    steps: tuple[StepCount, ...]
+    rest: int
+
+    @property
+    def instructions(self) -> int:
+        return self.rest + sum(step.mix.instructions for step in self.steps)
+
+    @property
+    def mix(self) -> Mix:
+        """What all steps did."""
+        return sum_mixes(step.mix for step in self.steps)
+
+
+def count_network(
+    source: Source, files: Mapping[str, bytes], toolchain: Toolchain, runner: Runner, sample: Sample
+) -> NetworkCount:
+    """Build a network as a program, and count one run of it.
+
+    Every kernel stays a function of its own; in a library, compilers may put several into one,
+    which saves some calls. Raises ToolchainError.
+    """
+    if "-static" not in toolchain.ldflags and toolchain.target.triple != "arm-none-eabi":
+        # Addresses are then those of the file.
+        toolchain = replace(toolchain, ldflags=(*toolchain.ldflags, "-static", "-no-pie"))
+    with (
+        counting(runner) as counter,
+        network_program(source, apart(source, files), toolchain, [sample]) as program,
+    ):
+        pieces = _one_run(counter, program)
+        places = function_places(program.executable)
+        own = [p for name, p in places.items() if name.startswith(f"{source.name}_") and p.size]
+        if not own:
+            raise ToolchainError("holds no function of the network", where=program.executable.name)
+        first, last = min(p.address for p in own), max(p.address + p.size for p in own)
+        addresses = range(first & ~1, last)
+        machine, functions = disassemble(program.executable, toolchain.compiler, addresses)
+    runs = by_instruction(pieces, functions)
+    steps = []
+    for call in source.calls:
+        mixes = [
+            executed_mix(split_blocks(function, machine), machine, runs)
+            for function in step_functions(source, call, functions)
+        ]
+        planned = call.planned
+        macs = planned.step.macs(source.graph)
+        steps.append(StepCount(planned.step.name, str(planned.choice), macs, sum_mixes(mixes)))
+    total = sum(piece.instructions * times for piece, times in pieces.items())
+    return NetworkCount(tuple(steps), total - sum(step.mix.instructions for step in steps))
+
+
+def _one_run(counter: Counting, program: NetworkProgram) -> Counter[Piece]:
+    """What one run more takes: neither the start of the program nor its end."""
+    option, least = ("--step", 0) if counter.steps else ("--repeat", 1)
+    found = counter.pieces(program.executable, [option, str(least + 1)])
+    found.subtract(counter.pieces(program.executable, [option, str(least)]))
+    return found

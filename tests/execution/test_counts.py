@@ -1,0 +1,124 @@
+"""Instructions counted exactly: by two ways that know nothing of each other, on every processor."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cannery.analysis.counting import Counting, Piece, by_instruction, counting
+from cannery.analysis.disassembly import Function, Instruction
+from cannery.cli import invoke
+from cannery.emit.files import output_files
+from cannery.errors import ToolchainError
+from cannery.execution.counts import NetworkCount, count_network
+from cannery.execution.samples import seeded_samples
+from cannery.ir.graph import Graph, GraphBuilder
+from cannery.ops.matmul.op import MatMul
+from cannery.passes import run_passes
+from cannery.resources import ball_example_dir
+from cannery.target.runner import Origin, Runner
+from cannery.target.toolchain import Toolchain
+from emit.c_programs import network
+from needs import missing, need_runner, need_toolchain
+from nets.net_bench import make_net_source
+
+K, N = 64, 48
+
+
+def product() -> Graph:
+    """One row of K times a matrix of K x N: no multiplication but K x N."""
+    rng = np.random.default_rng(1)
+    b = GraphBuilder("net")
+    x = b.input("x", (1, K))
+    b.output(
+        b.node(MatMul(), [x, b.constant("w", rng.standard_normal((K, N), np.float32))], name="y")
+    )
+    return b.build()
+
+
+def count(graph: Graph, toolchain: Toolchain, runner: Runner | None = None) -> NetworkCount:
+    """Of one run; skips the test where nothing counts."""
+    source = make_net_source(run_passes(graph), toolchain.target.isa, "net")
+    files = output_files(source, "test")
+    need_runner(toolchain, strict=True)
+    (sample,) = seeded_samples(graph, 1)
+    try:
+        runner = runner or toolchain.emulator()
+        return count_network(source, files, toolchain, runner, sample)
+    except ToolchainError as error:
+        if "takes no plugins" in str(error):
+            missing(str(error))
+        raise
+
+
+@pytest.mark.parametrize("target", ["ssse3", "avx2", "ssse3-32", "neon32", "neon64", "cortex-m7"])
+def test_a_product_has_as_many_multiplications_as_it_should(target: str) -> None:
+    found = count(product(), need_toolchain(target))
+    (step,) = found.steps
+    assert step.mix.lanes == step.macs == K * N
+    assert step.mix.instructions <= found.instructions < 3 * K * N
+    assert 0 < found.rest < 300
+
+
+def test_single_steps_and_the_emulator_agree() -> None:
+    toolchain = need_toolchain("avx2")
+    here = Runner((), Origin.HOST)
+    if need_runner(toolchain).command:
+        pytest.skip("another processor than x86 with AVX2")
+    for graph in (network(), product()):
+        emulated, stepped = count(graph, toolchain), count(graph, toolchain, here)
+        assert emulated.steps == stepped.steps
+        assert emulated.instructions > 0
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    need_runner(need_toolchain("ssse3"), strict=True)
+    words = ["count", str(ball_example_dir() / "ball.h5"), "--isa", "ssse3", "--json"]
+    assert invoke(words) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["instructions"] == told["outside_steps"] + told["mix"]["instructions"]
+    assert sum(s["mix"]["instructions"] for s in told["steps"]) == told["mix"]["instructions"]
+    assert told["macs"] == sum(s["macs"] for s in told["steps"])
+    assert invoke(words[:-1]) == 0
+    assert f"{told['instructions']:,}" in capsys.readouterr().out
+
+
+def test_devices_and_old_emulators_are_refused(tmp_path: Path) -> None:
+    for name, said, message in [
+        ("on-robot", "", "counted under QEMU"),
+        ("qemu-arm", "qemu-arm version 7.2.0", "takes no plugins"),
+        ("qemu-aarch64", "usage: -plugin", "takes no plugins"),
+    ]:
+        script = tmp_path / name
+        script.write_text(f"#!/bin/sh\necho '{said}'\n")
+        script.chmod(0o755)
+        runner = Runner((str(script),), Origin.EMULATED)
+        with pytest.raises(ToolchainError, match=message), counting(runner):
+            pass
+
+
+def test_a_program_that_fails_gives_no_counts(tmp_path: Path) -> None:
+    need_toolchain("native")
+    script = tmp_path / "program"
+    script.write_text("#!/bin/sh\nexit 0\n")
+    script.chmod(0o755)
+    with (
+        counting(Runner((), Origin.HOST)) as way,
+        pytest.raises(ToolchainError, match=r"failed|no counts"),
+    ):
+        way.pieces(script)
+    for text in ("", "10 2 3"):
+        words = ("sh", "-c", f"echo '{text}' > {tmp_path}/counts")
+        way = Counting(Runner(words, Origin.HOST), tmp_path / "counts")
+        with pytest.raises(ToolchainError, match="no counts were written"):
+            way.pieces(script)
+
+
+def test_pieces_overlap_and_add_up() -> None:
+    code = tuple(Instruction(at, "nop") for at in (0x10, 0x12, 0x16, 0x18))
+    pieces = Counter({Piece(0x10, 4): 2, Piece(0x12, 2): 5, Piece(0x90, 3): 7})
+    assert by_instruction(pieces, [Function("f", code)]) == {0x10: 2, 0x12: 7, 0x16: 7, 0x18: 2}
