@@ -42,6 +42,7 @@ class GridSample(ScalarOp):
     """x[N,*S,C], grid[N,*O,R] -> y[N,*O,C] with R == len(S); the grid's last number is of S[0].
 
     -1 and 1 are the centres of the outermost elements with `align_corners`, else their outer edges.
+    `padding` says what the elements outside are, one by one: of a cubic at a border, too.
     """
 
     mode: str = "linear"
@@ -94,9 +95,6 @@ class GridSample(ScalarOp):
             p = ((g + one) * np.float32(size) - one) * half
         if self.mode == "nearest":
             p = np.rint(p)
-        if self.padding == "border":
-            edge, last = np.float32(0 if self.align_corners else 0.5), np.float32(size - 1)
-            p = np.where(p >= -edge, np.where(p > last + edge, last, p), np.float32(0))
         p = np.where(p > -_FAR, np.where(p < _FAR, p, np.float32(_FAR)), np.float32(-_FAR))
         whole = np.floor(p)
         t = (p - whole).astype(np.float32)
@@ -141,10 +139,6 @@ class GridSample(ScalarOp):
             position = f"(({g} + 1.0f) * {size}.0f - 1.0f) * 0.5f"
         position = f"f32x1_round({position})" if self.mode == "nearest" else position
         c(f"float {name} = {position};")
-        if self.padding == "border":
-            low, last = ("0.0f" if self.align_corners else "-0.5f"), f"{size - 1}.0f"
-            top = last if self.align_corners else f"{size}.0f - 0.5f"
-            c(f"{name} = {name} >= {low} ? ({name} > {top} ? {last} : {name}) : 0.0f;")
         c(f"{name} = {name} > -1e9f ? ({name} < 1e9f ? {name} : 1e9f) : -1e9f;")
         c(f"const float q{axis} = f32x1_floor({name});")
         c(f"const int f{axis} = (int)q{axis}{' - 1' if self.mode == 'cubic' else ''};")
