@@ -27,6 +27,9 @@ _KNOWN = {
     )},
 }  # fmt: skip
 
+#: Floats of 16 bits, which are computed as float32, and what their rounding makes of a result.
+HALVES = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
+
 #: Operators that are about element types: their cases in double are not run in float instead.
 _CONVERSIONS = ("Cast", "CastLike", "BitCast", "EyeLike")
 
@@ -92,6 +95,26 @@ def _as_float(model: Any) -> None:
                 attribute.t.CopyFrom(numpy_helper.from_array(array))
 
 
+def type_of(value: Any) -> str:
+    """The element type of a tensor, as numpy names it; empty for lists."""
+    from onnx import TensorProto, helper
+
+    if isinstance(value, TensorProto):
+        return str(helper.tensor_dtype_to_np_dtype(value.data_type).name)
+    return str(value.dtype.name) if isinstance(value, np.ndarray | np.generic) else ""
+
+
+def as_array(value: Any) -> Any:
+    """A tensor as an array, with float32 for floats of 16 bits; lists as they are."""
+    from onnx import TensorProto, numpy_helper
+
+    if isinstance(value, TensorProto):
+        value = numpy_helper.to_array(value)
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.name in HALVES:
+        return value.astype(np.float32)
+    return value
+
+
 def with_initializers(case: Any, weights: bool) -> tuple[Any, list[Any]]:
     """The model with inputs turned into initializers, and the inputs that stay.
 
@@ -116,5 +139,5 @@ def with_initializers(case: Any, weights: bool) -> tuple[Any, list[Any]]:
             tensor = numpy_helper.from_array(np.asarray(array), name)
             model.graph.initializer.append(tensor)
         else:
-            kept.append(array)
+            kept.append(as_array(array))
     return model, kept

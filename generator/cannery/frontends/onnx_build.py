@@ -23,9 +23,11 @@ from cannery.frontends.onnx_functions import (
     is_unchanged,
     standard_function,
 )
+from cannery.frontends.onnx_halves import half_notes
 from cannery.frontends.onnx_lists import LISTS, Lists, follow_list
 from cannery.frontends.onnx_microsoft import has_standard_form, standard_form
 from cannery.frontends.onnx_model import (
+    HALVES,
     STANDARD,
     OnnxFunction,
     OnnxInput,
@@ -48,9 +50,9 @@ from cannery.ir.tensor import DType
 OPSETS = range(7, 29)
 
 _INPUT_DTYPES = {
-    "float": DType.FLOAT32, "uint8": DType.UINT8, "int8": DType.INT8, "int16": DType.INT16,
-    "uint16": DType.UINT16, "uint32": DType.UINT32, "uint64": DType.UINT64, "int32": DType.INT32,
-    "int64": DType.INT64, "bool": DType.BOOL,
+    **dict.fromkeys(("float", *HALVES.values()), DType.FLOAT32), "bool": DType.BOOL,
+    "uint8": DType.UINT8, "int8": DType.INT8, "uint16": DType.UINT16, "int16": DType.INT16,
+    "uint32": DType.UINT32, "int32": DType.INT32, "uint64": DType.UINT64, "int64": DType.INT64,
 }  # fmt: skip
 
 #: Operators that walk along sequences.
@@ -183,7 +185,8 @@ class _Importer:
         marked = [n for n, is_first in zip(graph.inputs, first, strict=True) if is_first]
         marked += [n for n, (_, is_first) in zip(graph.outputs, ports, strict=True) if is_first]
         files = tuple(sorted(self._model.files))
-        return replace(graph, channels_first=frozenset(marked), files=files)
+        notes = half_notes(self._model, (*names, *self._outputs))
+        return replace(graph, channels_first=frozenset(marked), files=files, notes=notes)
 
     def _is_wanted(self, given: OnnxInput) -> bool:
         """All inputs of the model, where its own outputs are returned; else those in use."""

@@ -25,6 +25,9 @@ _MAX_BYTES = 2**31 - 1
 #: Bytes of all weights in other files.
 _MAX_EXTERNAL = 2**29
 
+#: TensorProto.DataType of floats of 16 bits, which are read as float32.
+HALVES = {10: "float16", 16: "bfloat16"}
+
 #: Names of the standard domain.
 STANDARD = ("", "ai.onnx")
 
@@ -100,6 +103,7 @@ class OnnxModel:
     """A model. `weights` are the initializers, decoded when called.
 
     `files` grows by the files that are read on the way; `size` is that of the first in bytes.
+    `halves`: the inputs, outputs and weights that are float16 or bfloat16, by name.
     """
 
     name: str
@@ -111,6 +115,7 @@ class OnnxModel:
     weights: Mapping[str, Callable[[], Array]]
     files: set[Path]
     functions: Mapping[tuple[str, str], OnnxFunction] = field(default_factory=dict)
+    halves: Mapping[str, str] = field(default_factory=dict)
 
     def opset(self, domain: str) -> int:
         """The version of the operators of a domain; 0 if the model does not import it."""
@@ -178,6 +183,7 @@ class _Decoder:
             weights=weights,
             files=self._files,
             functions={(f.domain, f.name): self.function(f) for f in proto.functions},
+            halves=_halves(graph),
         )
 
     def function(self, proto: Any) -> OnnxFunction:
@@ -256,7 +262,7 @@ class _Decoder:
             tensor = self._with_data(tensor, where)
         try:
             array = np.asarray(self._onnx.numpy_helper.to_array(tensor))
-            array = array.reshape(dims)
+            array = widened(array.reshape(dims))
         except Exception:  # whatever to_array makes of lies about sizes
             raise ModelError("its data do not have its type and shape", where=where) from None
         return array
@@ -333,6 +339,19 @@ def decode_function(data: bytes) -> OnnxFunction:
     proto = onnx.FunctionProto()
     proto.ParseFromString(data)
     return _Decoder(onnx, Path()).function(proto)
+
+
+def _halves(graph: Any) -> dict[str, str]:
+    """The inputs, outputs and weights of a graph that are float16 or bfloat16."""
+    ports = (*graph.input, *graph.output)
+    types = {value.name: value.type.tensor_type.elem_type for value in ports}
+    types |= {tensor.name: tensor.data_type for tensor in graph.initializer}
+    return {name: HALVES[number] for name, number in types.items() if number in HALVES}
+
+
+def widened(array: Array) -> Array:
+    """float16 and bfloat16 as float32, which holds all their numbers; else as it is."""
+    return array.astype(np.float32) if array.dtype.name in HALVES.values() else array
 
 
 def _refuse_sparse() -> Array:

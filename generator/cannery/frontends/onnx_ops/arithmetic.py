@@ -7,17 +7,20 @@ from math import prod
 import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.onnx_model import HALVES
 from cannery.frontends.onnx_ops.base import Scope
 from cannery.frontends.onnx_ops.values import unsupported_elements
 from cannery.ops.window import Pads, extent
 
-#: TensorProto.DataType (onnx.proto) to numpy.
+#: TensorProto.DataType (onnx.proto) to numpy; float16 and bfloat16 are computed as float32.
 _ELEMENTS = {
+    **dict.fromkeys(HALVES, "float32"),
+
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64",
     9: "bool", 11: "float64", 12: "uint32", 13: "uint64",
 }  # fmt: skip
 
-_OTHERS = {8: "string", 10: "float16", 14: "complex64", 15: "complex128", 16: "bfloat16"}
+_OTHERS = {8: "string", 14: "complex64", 15: "complex128"}
 
 
 def element_type(number: int) -> np.dtype[np.generic]:

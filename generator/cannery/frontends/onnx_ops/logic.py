@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from cannery.errors import UnsupportedError
+from cannery.frontends.onnx_model import HALVES
 from cannery.frontends.onnx_ops.arithmetic import element_type
 from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.elementwise import aligned, apply, combined
 from cannery.frontends.onnx_ops.movement import as_type
-from cannery.frontends.onnx_ops.values import Value, supported
+from cannery.frontends.onnx_ops.values import Value, supported, unsupported_elements
 from cannery.ir.tensor import DType
 from cannery.ops.elementwise.binary import Pow
 from cannery.ops.logic import bits, compare, trigonometry
@@ -93,5 +94,8 @@ def power(scope: Scope) -> Value:
 @operator("BitCast")
 def bit_cast(scope: Scope) -> Value:
     """The same bits as another type of the same size."""
-    target = element_type(scope.integer("to")).name
+    number = scope.integer("to")
+    if number in HALVES:
+        raise unsupported_elements(HALVES[number])
+    target = element_type(number).name
     return apply(scope, bits.BitCast(supported(target)), scope.input(0))

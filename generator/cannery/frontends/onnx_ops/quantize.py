@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.onnx_model import HALVES
 from cannery.frontends.onnx_ops.arithmetic import element_type, window_pads
 from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.convolution import first, kernel_sizes, spatial_sizes
@@ -64,7 +65,7 @@ def quantize_linear(scope: Scope) -> Value:
     """Round to nearest even and saturate."""
     number = scope.integer("output_dtype", 0)
     precision = scope.integer("precision", 0)
-    if precision not in (0, 1):
+    if precision not in (0, 1, *HALVES):
         raise UnsupportedError("a precision other than float32")
     zero = scope.optional(2)
     dtype = element_type(number).name if number else "uint8" if zero is None else scope.dtype(zero)
@@ -76,7 +77,7 @@ def quantize_linear(scope: Scope) -> Value:
 @operator("DequantizeLinear")
 def dequantize_linear(scope: Scope) -> Value:
     """To float32."""
-    if scope.integer("output_dtype", 0) not in (0, 1):
+    if scope.integer("output_dtype", 0) not in (0, 1, *HALVES):
         raise UnsupportedError("an output other than float32")
     return _linear(scope, DequantizeLinear(), scope.dtype(scope.input(0)))
 
