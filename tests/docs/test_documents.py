@@ -21,6 +21,7 @@ from cannery.resources import toolchains_dir
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text()
+SEMANTICS = (ROOT / "docs" / "semantics.md").read_text()
 
 #: Other names of layers that the table gives once.
 ALIASES = re.compile(r"^(Convolution|(Max|Avg|GlobalMax|GlobalAvg)Pool[12]D|SeparableConvolution)")
@@ -90,7 +91,9 @@ def test_commands_in_the_readme_exist() -> None:
     assert named <= set(COMMANDS)
 
 
-@pytest.mark.parametrize("text", [README, ARCHITECTURE], ids=["README", "ARCHITECTURE"])
+@pytest.mark.parametrize(
+    "text", [README, ARCHITECTURE, SEMANTICS], ids=["README", "ARCHITECTURE", "SEMANTICS"]
+)
 def test_paths_in_documents_exist(text: str) -> None:
     words = re.findall(r"`([\w./-]+)`", text)
     paths = [w for w in words if re.fullmatch(r"[\w-]+(/[\w.-]+)*/?", w) and "/" in w]
