@@ -22,7 +22,7 @@ from cannery.options import make_options
 from cannery.pipeline import compile_model
 from cannery.target.toolchain import find_toolchain
 from cannery.tune.build import build_error, ninja_file, run_ninja, write
-from cannery.tune.harness import MACHINE_FILE, machine_source
+from cannery.tune.identify import device_sources
 from cannery.tune.measure import alone
 from isas import isa_words
 from onnx_networks import write_onnx_network
@@ -73,7 +73,7 @@ def measure(model: Path, isa: str, seconds: float) -> Reading:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         driver = _macros(compiled.source, total).encode() + _DRIVER.read_bytes()
-        extra = {_DRIVER.name: driver, MACHINE_FILE: machine_source()}
+        extra = {_DRIVER.name: driver, **device_sources()}
         write(folder, {**compiled.files, **extra})
         units = [file for file in compiled.files if file.endswith(".c")]
         failures = run_ninja(folder, ninja_file(toolchain, [*units, _DRIVER.name],

@@ -1,6 +1,6 @@
 # add_nn_model(<target> MODEL <file>
 #              [NAME <c identifier>] [TARGET <name> | ISA <isa>...] [TUNING <record or folder>]
-#              [AUTOTUNE] [CONTEXT cold|warm] [LOCKED]
+#              [AUTOTUNE] [CONTEXT cold|warm] [LOCKED] [STAND_IN]
 #              [MAX_ERROR <e>] [IO_LAYOUT model|nhwc|nchw] [IO_TYPE model|raw] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
 #              [SCALE <s>] [OFFSET <o>] [REVERSE_CHANNELS <tensor>...] [INPUT_VIEW <tensor>...] [MANY <n>] [PARALLEL] [OPENMP] [PEEPHOLES <npz>] [STREAMING] [VARIABLE_LENGTH]
 #              [QUANTIZE int16|int8] [CALIBRATION <npz>] [MAX_LOSS <e>] [SAME_EVERYWHERE] [STATE <input>=<output> ...]
@@ -18,10 +18,12 @@
 #   AUTOTUNE makes the tuning record as part of the build, before the sources, if there is none that
 #   serves every layer: as <target>_autotune does, with the compiler, the flags and the emulator of
 #   the build. Nothing is tuned while the record serves; delete it to tune anew. Where only an
-#   emulator (qemu) runs programs no record is made, as times of an emulator choose nothing: the cost
-#   model chooses. With LOCKED, it does not: the record is made if need be, then has to serve every
+#   emulator runs programs, also by a script, no record is made, as times of an emulator choose
+#   nothing: the cost model chooses. With LOCKED, it does not: the record is made if need be, then has to serve every
 #   layer, so a build that cannot measure needs a record from elsewhere. CONTEXT says what calls find
 #   in the caches when AUTOTUNE or <target>_autotune measures: see cannery autotune --context.
+#   STAND_IN lets CMAKE_CROSSCOMPILING_EMULATOR reach another processor than the target's; its times
+#   count as another's then.
 #
 #   INPUT_VIEW names image inputs that are regions of larger images: <name>_run gets their strides.
 #   MANY tells how many inputs <name>_run_many computes together at most. STREAMING makes recurrent
@@ -387,9 +389,9 @@ endfunction()
 
 # The tuning records that the generator may read. A record that appears later makes CMake run again.
 # With AUTOTUNE the record that counts is in the depfile, and its appearance is nothing new, unless
-# it has to come from elsewhere.
+# it has to come from elsewhere: programs may run under an emulator.
 function(_cannery_records out)
-  if(ARG_AUTOTUNE AND NOT CMAKE_CROSSCOMPILING_EMULATOR MATCHES "^([^;]*/)?qemu")
+  if(ARG_AUTOTUNE AND NOT CMAKE_CROSSCOMPILING_EMULATOR)
     set(${out} "" PARENT_SCOPE)
     return()
   endif()

@@ -53,7 +53,8 @@ class Options:
     layers, scaled by what `calibration` shows, where no output loses more than `max_loss`.
     `same_everywhere` makes layers an error about whose bits processors may disagree. `macros`
     is what the compiler prints for `-dM -E` under the flags in use: the code keeps to what it
-    proves. `cc` to `runner` say how to build and run what is measured. `tuned_by` is what messages
+    proves. `cc` to `runner` say how to build and run what is measured, `stand_in` that this may be
+    on another processor than the target's. `tuned_by` is what messages
     advise to make a tuning record.
     """
 
@@ -91,6 +92,7 @@ class Options:
     cflags: tuple[str, ...] = ()
     ldflags: tuple[str, ...] = ()
     runner: tuple[str, ...] = ()
+    stand_in: bool = False
     tuned_by: str | None = None
 
     def __post_init__(self) -> None:
@@ -338,6 +340,7 @@ SPECS: tuple[Spec, ...] = (
     Spec("ldflags", _MANY, "Flags for linking.", _words, "FLAGS", cmake=False),
     Spec("runner", _MANY, "Command that runs a program of the target: `CMD program args...`.",
          _commands, "CMD", cmake=False),
+    Spec("stand_in", _FLAG, "A runner's machine may be another processor than the target."),
     Spec("tuned_by", _ONE, "What messages advise to make a record (default: a command).",
          str, "TEXT", cmake=False),
 )  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 
 from cannery.tune.record import read_record
 from cmake_project import MAIN_C, MAIN_CPP, Project
-from needs import need_runner, need_toolchain
+from needs import need_program, need_runner, need_toolchain
 from tiny_models import write_tiny_model
 
 
@@ -164,10 +164,14 @@ def test_autotune_with_cold_caches(project: Project) -> None:
     assert contexts == ["warm", "cold"]
 
 
-def test_autotune_chooses_nothing_by_an_emulator(project: Project) -> None:
+def test_autotune_chooses_nothing_by_an_emulator(project: Project, tmp_path: Path) -> None:
     need_runner(need_toolchain("aarch64-a53"), strict=True)
+    # As OpenEmbedded does, in a script of any name.
+    wrapper = tmp_path / "run-on-target"
+    wrapper.write_text(f'#!/bin/sh\nexec {need_program("qemu-aarch64")} "$@"\n')
+    wrapper.chmod(0o755)
     project.lists(AUTOTUNED.replace(" LOCKED_", ""))
-    project.configure(toolchain="aarch64")
+    project.configure(f"-DCANNERY_EMULATOR={wrapper}", toolchain="aarch64")
     told = project.build()
     assert "ball.h5 is not tuned for aarch64-a53: an emulator tells no times" in told
     assert "was never tuned" not in told

@@ -54,7 +54,7 @@ def contests(*sizes: int) -> list[Contest]:
 
 def searched(budget: float | None, *sizes: int, each: float = 0.1) -> Clocked:
     environment = Environment("cc", "", "", "host")
-    bench = SimpleNamespace(environment=lambda: environment, context=Context.WARM)
+    bench = SimpleNamespace(environment=lambda: environment, context=Context.WARM, mhz=0.0)
     search = Clocked(cast(Any, bench), 1e-4, Quiet(), budget, started=0.0)
     search.each = each
     search.run(contests(*sizes))
@@ -107,7 +107,7 @@ def test_a_contest_beyond_a_program_is_whole_if_there_is_time() -> None:
 def test_a_program_holds_only_so_many_bytes_of_constants(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_CONSTANTS", 100)
     bench = SimpleNamespace(
-        environment=lambda: Environment("cc", "", "", "host"), context=Context.WARM
+        environment=lambda: Environment("cc", "", "", "host"), context=Context.WARM, mhz=0.0
     )
     search = Clocked(cast(Any, bench), 1e-4, Quiet(), None, started=0.0)
     sizes = (60, 50, 40, 500, 1)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
+from dataclasses import fields, replace
 from pathlib import Path
+
+import pytest
 
 from cannery.tune.cache import Environment, Measurement, MeasurementCache, replace_file
 
-HERE = Environment("gcc 12", "-O2", "a cpu", "device")
+HERE = Environment("gcc 12", "-O2", "a device", "device")
 
 
 def cache(folder: Path, environment: Environment = HERE) -> MeasurementCache:
@@ -27,15 +30,27 @@ def test_remembers(tmp_path: Path) -> None:
     assert again.get("c") is None
 
 
-def test_environments_are_apart(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [f.name for f in fields(Environment)])
+def test_environments_are_apart(tmp_path: Path, name: str) -> None:
     cache(tmp_path).add({"a": Measurement(0.0, "", 1.0)})
-    for other in (
-        Environment("gcc 13", "-O2", "a cpu", "device"),
-        Environment("gcc 12", "-O3", "a cpu", "device"),
-        Environment("gcc 12", "-O2", "another", "device"),
-        Environment("gcc 12", "-O2", "a cpu", "host"),
-    ):
-        assert cache(tmp_path, other).known == {}
+    assert cache(tmp_path, replace(HERE, **{name: "another"})).known == {}
+    assert set(cache(tmp_path).known) == {"a"}
+
+
+def test_another_clock_is_another_device(tmp_path: Path) -> None:
+    def at(mhz: float) -> MeasurementCache:
+        made = MeasurementCache(HERE, tmp_path, mhz=mhz)
+        made.load()
+        return made
+
+    at(1500).add({"a": Measurement(0.0, "", 1.0)})
+    assert set(at(1800).known) == set(at(1200).known) == set(at(0).known) == {"a"}
+    assert at(1800).mhz == 1500, "as it was first"
+    throttled = at(600)
+    assert throttled.known == {}
+    throttled.add({"b": Measurement(0.0, "", 2.5)})
+    assert set(at(600).known) == {"b"}
+    assert at(1500).known == {}
 
 
 def test_damage_is_forgotten(tmp_path: Path) -> None:

@@ -43,7 +43,9 @@ from cannery.tune.record import (
     record_path,
     write_record,
 )
+from cannery.tune.recorded_device import recorded_device
 from cannery.tune.trial import step_data
+from devices import EPYC, device
 from tune.toy import ISA, network, singles
 
 GENERIC = find_target("generic")
@@ -337,6 +339,28 @@ def test_confirmed_lines_stay() -> None:
     changed = [msgspec.structs.replace(new.steps[0], params={"mr": 99}), *new.steps[1:]]
     assert confirmed(changed, old) == [changed[0], *old.steps[1:]]
     assert confirmed(new.steps, None) == new.steps
+    # Times of another device are none of this one, unless they are worth more.
+    assert confirmed(new.steps, old, same_device=False) == new.steps
+    robot = msgspec.structs.replace(
+        old, steps=[msgspec.structs.replace(e, origin="device") for e in old.steps]
+    )
+    assert confirmed(new.steps, robot, same_device=False) == robot.steps
+
+
+def test_the_device_is_told_without_what_changes_by_itself(tmp_path: Path) -> None:
+    told = recorded_device(device(EPYC, mhz=3691.4), None)
+    assert (told.cpu, told.system, told.mhz) == ("AMD EPYC", "Linux 6.18 x86_64, KVM", 3700)
+    record = msgspec.structs.replace(record_of(network()), device=told)
+    write_record(tmp_path / PATH, record)
+    assert read_record(tmp_path / PATH) == record
+    assert '"emulated"' not in format_record(record)
+    assert '"device"' not in format_record(record_of(network())), "older ones have none"
+    for later in ({"mhz": 3200.0}, {"release": "6.19.1"}, {"core": 1}, {"boot": "2"}):
+        assert recorded_device(device(EPYC, **later), told) is told
+    for other in ({"model": 1}, {"features": "sse2"}, {"mhz": 1200.0}, {"process": "qemu-i386"}):
+        assert recorded_device(device(EPYC, **other), told) != told
+    emulated = recorded_device(device(EPYC, process="qemu-i386"), None)
+    assert (emulated.mhz, emulated.emulated) == (0, "it runs within qemu-i386")
 
 
 def test_the_error_that_was_reached_stays_with_the_plan() -> None:

@@ -273,7 +273,7 @@ BROKEN = {
     "failing compiler": (["--cc", "{script}"], "refused"),
     "crashing emulator": (["--runner", "{crash}"], "SIGSEGV"),
     "failing emulator": (["--runner", "false"], "failed with exit code 1"),
-    "silent emulator": (["--runner", "true"], "candidates were reported"),
+    "silent emulator": (["--runner", "true"], "did not report what it runs on"),
     "bad budget": (["--budget", "-1"], "--budget"),
     "no model": (["--isa", "nonsense"], "nonsense"),
 }

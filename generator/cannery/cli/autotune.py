@@ -17,6 +17,7 @@ from cannery.errors import OptionError, RecordError
 from cannery.options import Options, make_options
 from cannery.target.runner import Origin
 from cannery.target.toolchain import find_toolchain
+from cannery.tune.identify import identify
 from cannery.tune.measure import Context
 
 
@@ -116,7 +117,8 @@ def _check_writable(options: Options) -> None:
 def _is_emulated(options: Options) -> bool:
     """Whether only an emulator runs the programs; told, as nothing is chosen by its times."""
     toolchain = find_toolchain(options)
-    emulated = toolchain.runners()[0].origin is Origin.EMULATED
+    (runner,) = identify(toolchain, toolchain.runners()[:1])
+    emulated = runner.origin is Origin.EMULATED
     if emulated:
         remark(
             f"{options.model.name} is not tuned for {toolchain.target.name}: an emulator tells no "

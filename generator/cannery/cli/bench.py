@@ -17,9 +17,10 @@ from cannery.execution.program import Latency, NetworkProgram, ThreadTimes, netw
 from cannery.execution.samples import seeded_samples
 from cannery.options import Options, make_options
 from cannery.pipeline import compile_model
-from cannery.target.runner import Origin, Runner
+from cannery.target.runner import Origin, Runner, origin_text
 from cannery.target.targets import Target
 from cannery.target.toolchain import find_toolchain
+from cannery.tune.identify import identify
 from cannery.tune.lookup import find_record, untuned, untuned_note
 from cannery.tune.measure import Context, Protocol, refuse_emulated
 
@@ -80,7 +81,7 @@ def command(
     compiled = compile_model(options)
     source = compiled.source
     toolchain = find_toolchain(options)
-    (runner, *_) = toolchain.runners()
+    runner = identify(toolchain, toolchain.runners()[:1])[0]
     if pace and runner.origin is Origin.EMULATED:
         raise OptionError(
             f"an emulator runs programs for {toolchain.target.name}, and tells no latencies",
@@ -114,7 +115,9 @@ def command(
         print_json({
             "latency_us": vars(latency), "macs": source.macs, "percent_of_peak": percent,
             "gflops": gflops, "target": toolchain.target.name, "origin": runner.origin.value,
-            "context": caches.value, "isa": source.isa.name, "compiler": toolchain.compiler.version,
+            "device": runner.device.as_dict() if runner.device else None,
+            "context": caches.value, "isa": source.isa.name,
+            "compiler": toolchain.compiler.version,
             "steps": [vars(step) for step in steps],
             "tuned": not untuned(options), "notes": [never] if never else [],
             **({"rate": paced.as_dict()} if paced else {}),
@@ -127,7 +130,8 @@ def command(
     speed = "" if gflops is None else f", {gflops:.1f} GFLOP/s, {percent:.0f}% of the peak"
     click.echo(
         f"\n{source.macs:,} MACs{speed}; "
-        f"{toolchain.target.name} ({source.isa.name}), {runner.origin.value}{cold}{emulated}"
+        f"{toolchain.target.name} ({source.isa.name}), "
+        f"{origin_text(runner.origin, runner.device)}{cold}{emulated}"
     )
     if paced:
         _print_paced(paced)

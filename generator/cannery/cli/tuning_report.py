@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from cannery.cli.output import print_table
-from cannery.target.runner import Origin
+from cannery.target.runner import Origin, origin_text
 from cannery.tune.optimize import Tried
 from cannery.tune.outcome import Layer, Outcome
 
@@ -35,6 +35,7 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
         "target": outcome.toolchain.target.name,
         "isa": outcome.toolchain.target.isa.name,
         "origin": outcome.origin.value,
+        "device": outcome.device.as_dict() if outcome.device else None,
         "context": outcome.context.value,
         "compiler": outcome.toolchain.compiler.version,
         **({"peak_gflops": outcome.peak_gflops} if outcome.peak_gflops else {}),
@@ -171,7 +172,7 @@ def _print_rich(header: list[str], rows: list[list[str]]) -> None:
 
 def _totals(outcome: Outcome) -> list[str]:
     target = outcome.toolchain.target
-    where = f"{target.name} ({target.isa.name}, {outcome.origin.value})"
+    where = f"{target.name} ({target.isa.name}, {origin_text(outcome.origin, outcome.device)})"
     lines = []
     if outcome.before_us and outcome.after_us:
         factor = outcome.before_us / outcome.after_us

@@ -23,6 +23,7 @@ from cannery.ir.graph import Graph
 from cannery.options import make_options
 from cannery.pipeline import compile_graph, import_graph, judge_graph
 from cannery.target.toolchain import find_toolchain
+from cannery.tune.identify import ask
 
 
 def _samples(
@@ -77,6 +78,8 @@ def command(
     note(f"building {options.name} for {toolchain.target.name}")
     with network_program(source, compiled.files, toolchain, samples) as program:
         found = program.run(runner)
+        if as_json:
+            runner = ask(toolchain, runner, program.executable)
     expected = given or reference_outputs(judge_graph(options), samples)
     errors, most = errors_by_output(found, expected), source.max_error
     passed = all(error <= most for error in errors.values())

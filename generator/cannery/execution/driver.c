@@ -10,6 +10,7 @@
  *                             once, on one thread and on T: lower quartiles
  *   driver --rate HZ N        N runs at a fixed rate: microseconds of each, from when it was due and
  *                             alone; no more are begun after twice the time that they should take
+ *   driver --device           nothing but what every run says first: what it runs on
  *
  * With --cold behind that, caches are emptied before each run (each N), which is not timed.
  *
@@ -26,7 +27,7 @@
 #include <string.h>
 
 #include "cannery/cannery.h"
-#include "machine.h"
+#include "device.h"
 #ifdef DRIVER_PARALLEL
 #include "cannery/parallel.h"
 #endif
@@ -375,7 +376,6 @@ static void keep_pace(double hz, int due)
     const double wanted = due / hz;
     double last = 0;
     int count = 0;
-    stay_on_one_core();
     wake_exactly();
     choose(0);
     model->run(workspace, inputs, outputs);
@@ -419,10 +419,16 @@ int main(int argc, char **argv)
     const int threads = argc > 4 && strcmp(argv[1], "--threads") == 0 ? atoi(argv[3]) : 3;
     workspace_bytes = bytes_for(threads);
 #endif
+    const int asked = argc == 2 && strcmp(argv[1], "--device") == 0;
+    print_device(asked);
+    if (asked) {
+        return 0;
+    }
     prepare();
     cold = argc > 2 && strcmp(argv[argc - 1], "--cold") == 0;
 #ifdef DRIVER_PTHREADS
     if (argc > 4 && strcmp(argv[1], "--threads") == 0) {
+        use_all_cores();
         return start_threads(atof(argv[2]), threads, atoi(argv[4]));
     }
 #endif
@@ -450,6 +456,7 @@ int main(int argc, char **argv)
         time_many(atof(argv[2]), atoi(argv[3]));
         return 0;
     }
+    use_all_cores();
 #ifdef DRIVER_PARALLEL
     run_pieces();
 #endif

@@ -20,7 +20,7 @@ from cannery.ops.registry import RefArray
 from cannery.target.runner import Runner
 from cannery.target.toolchain import Toolchain
 from cannery.tune.build import build_error, ninja_file, run_ninja, write
-from cannery.tune.harness import MACHINE_FILE, machine_source
+from cannery.tune.identify import device_sources
 from cannery.tune.measure import Context
 
 #: A sample: every input of the graph by name, in the graph's order of axes.
@@ -172,7 +172,7 @@ def network_program(
     try:
         write(folder, {**files, "driver_data.bin": _data(source, samples) or b"\0"})
         driver = _macros(source, len(samples), threads=threads).encode() + _DRIVER.read_bytes()
-        write(folder, {"driver.c": driver, MACHINE_FILE: machine_source()})
+        write(folder, {"driver.c": driver, **device_sources()})
         if threads:
             toolchain = replace(toolchain, ldflags=(*toolchain.ldflags, "-pthread"))
         pool = f"{source.name}{OPENMP_SOURCE}"  # needs a flag, and is not used here

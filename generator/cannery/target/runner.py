@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from cannery.errors import ToolchainError
+from cannery.target.device import Device, read_device
 from cannery.target.targets import NATIVE, Target
 
 
@@ -33,17 +34,26 @@ class Origin(str, Enum):
     EMULATED = "emulated"
 
 
+def origin_text(origin: Origin, device: Device | None) -> str:
+    """An origin for people, with the processor if its times count: `host: AMD EPYC`."""
+    timed = device is not None and origin in (Origin.DEVICE, Origin.HOST)
+    return f"{origin.value}: {device.title}" if device and timed else origin.value
+
+
 @dataclass(frozen=True)
 class Runner:
     """A way to run executables. `command` goes before the executable; `timeout` is in seconds.
 
-    A system emulator takes the program's arguments as one word after `-append` (`append`).
+    A system emulator takes the program's arguments as one word after `-append` (`append`). `device`
+    is what it reaches, if that was asked (`cannery.tune.identify`): every program has to say the
+    same then. `origin` is a guess before that.
     """
 
     command: tuple[str, ...]
     origin: Origin
     timeout: float = 900.0
     append: bool = False
+    device: Device | None = None
 
     @property
     def cure(self) -> str:
@@ -64,14 +74,24 @@ class Runner:
     def run(self, executable: Path, args: Sequence[str] = ()) -> list[dict[str, Any]]:
         """The JSON objects that the program prints, one per line; other lines are passed over.
 
-        Raises ToolchainError if it cannot start, crashes, fails, takes too long, or prints a
-        damaged line.
+        Raises ToolchainError if it cannot start, crashes, fails, takes too long, prints a damaged
+        line, or runs on another processor than `device`.
         """
+        where = self.where(executable)
         try:
-            return parse_json_lines(self.run_text(executable, args), where=self.where(executable))
+            lines = parse_json_lines(self.run_text(executable, args), where=where)
         except ToolchainError as error:
             error.cure = error.cure or self.cure
             raise
+        if self.device is not None:
+            now = read_device(lines, where=where, cure=self.cure)
+            if now.processor != self.device.processor:
+                raise ToolchainError(
+                    f"this ran on {now.title} ({now.part}), what was before on {self.device.title} "
+                    f"({self.device.part})",
+                    where=where, cure="a runner has to reach the same processor every time",
+                )  # fmt: skip
+        return lines
 
     def where(self, executable: Path) -> str:
         """The command in messages: without the temporary folder."""
@@ -116,7 +136,7 @@ def parse_json_lines(text: str, *, where: str) -> list[dict[str, Any]]:
         if line.startswith("{"):
             try:
                 found.append(json.loads(line))
-            except json.JSONDecodeError:
+            except (ValueError, RecursionError):
                 raise ToolchainError(f"damaged output line {line[:80]!r}", where=where) from None
     return found
 
@@ -209,8 +229,9 @@ def find_runner(target: Target, command: str = "", *, strict: bool = False) -> R
     """
     if command:
         words = tuple(shlex.split(command))
-        emulated = Path(words[0]).name.startswith("qemu")
-        return Runner(words, Origin.EMULATED if emulated else Origin.DEVICE)
+        program = Path(words[0]).name
+        origin = Origin.EMULATED if program.startswith("qemu") else Origin.DEVICE
+        return Runner(words, origin, append=program.startswith("qemu-system"))
     reason = why_not_here(target)
     if strict and target.emulator and (reason or shutil.which(target.emulator[0])):
         return _emulated(target)

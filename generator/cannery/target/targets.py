@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cannery.errors import OptionError, one_of
+from cannery.target.device import Device
 from cannery.target.isa import ISAS, Isa
 from cannery.target.isa import isa as isa_row
+from cannery.target.parts import Processor, arm, intel
 
 NATIVE = "native"
 ANY = "any"
@@ -27,7 +29,8 @@ class Target:
     the instructions that the target lacks. `cpu_flags` are the words of /proc/cpuinfo that a host
     needs to run such programs itself. `board` names files in toolchains/ that every program links.
     `pipeline` is LLVM's name of the processor ("": none in particular), `mhz` a usual clock of it,
-    by which estimated cycles become microseconds.
+    by which estimated cycles become microseconds. `processors` is how it identifies itself; none:
+    any will do.
     """
 
     name: str
@@ -41,6 +44,7 @@ class Target:
     board: tuple[str, ...] = ()
     pipeline: str = ""
     mhz: int = 0
+    processors: tuple[Processor, ...] = ()
 
 
 _X86, _I686 = "x86_64-linux-gnu", "i686-linux-gnu"
@@ -99,13 +103,14 @@ def _plain(isa: Isa) -> Target:
 
 def _cpu(
     name: str, cpu: str, isa: str, bits: int, flags: str, emulator: str,
-    pipeline: str, mhz: int, cpu_flags: str = "",
+    pipeline: str, mhz: int, processor: Processor, cpu_flags: str = "",
 ) -> Target:  # fmt: skip
     row = isa_row(isa).with_bits(bits)
     needed = tuple(f"{_CPU_FLAGS[isa]} {cpu_flags}".split())
     return Target(
         name, cpu, row, _triple(row), tuple(flags.split()),
         emulator=tuple(emulator.split()), cpu_flags=needed, pipeline=pipeline, mhz=mhz,
+        processors=(processor,),
     )  # fmt: skip
 
 
@@ -115,24 +120,25 @@ _CORTEX_M7 = Target(
     ("-specs=rdimon.specs",),
     ("qemu-system-arm", "-M", "mps2-an500", "-display", "none", "-monitor", "none",
      "-serial", "none", "-semihosting-config", "enable=on,target=native", "-kernel"),
-    ("none",), ("mps2-an500.ld", "mps2-an500.S"),
+    ("none",), ("mps2-an500.ld", "mps2-an500.S"), processors=(arm(0xC27),),
 )  # fmt: skip
 
 _CPUS = (
     _cpu("atom32", "Intel Atom Bonnell, 32 bit (NAO V5)", "ssse3", 32,
-         f"-march=bonnell {_FPMATH}", _EMULATOR_32, "bonnell", 1600, "movbe"),
+         f"-march=bonnell {_FPMATH}", _EMULATOR_32, "bonnell", 1600,
+         intel(0x1C, 0x26, 0x27, 0x35, 0x36), "movbe"),
     _cpu("silvermont", "Intel Atom Silvermont (NAO V6)", "sse42", 64, "-march=silvermont",
          "qemu-x86_64 -cpu Westmere,+movbe,+rdrand,+3dnowprefetch", "silvermont", 1900,
-         "movbe rdrand 3dnowprefetch"),
+         intel(0x37, 0x4A, 0x4C, 0x4D, 0x5A, 0x5D, 0x75), "movbe rdrand 3dnowprefetch"),
     _cpu("armv7-a9", "Arm Cortex-A9 with NEON", "neon32", 32,
          "-mcpu=cortex-a9 -mfpu=neon -mfloat-abi=hard", "qemu-arm -cpu cortex-a9",
-         "cortex-a9", 1000),
+         "cortex-a9", 1000, arm(0xC09)),
     _cpu("aarch64-a53", "Arm Cortex-A53", "neon64", 64, "-mcpu=cortex-a53",
-         "qemu-aarch64 -cpu cortex-a53", "cortex-a53", 1200),
+         "qemu-aarch64 -cpu cortex-a53", "cortex-a53", 1200, arm(0xD03)),
     _cpu("aarch64-a72", "Arm Cortex-A72", "neon64", 64, "-mcpu=cortex-a72",
-         "qemu-aarch64 -cpu cortex-a72", "cortex-a72", 1500),
+         "qemu-aarch64 -cpu cortex-a72", "cortex-a72", 1500, arm(0xD08)),
     _cpu("aarch64-a78", "Arm Cortex-A78", "neon64dot", 64, "-mcpu=cortex-a78",
-         "qemu-aarch64 -cpu max", "cortex-a78", 2000),
+         "qemu-aarch64 -cpu max", "cortex-a78", 2000, arm(0xD41, 0xD42, 0xD4B)),
     _CORTEX_M7,
 )  # fmt: skip
 
@@ -176,6 +182,19 @@ def find_target(name: str) -> Target:
     except KeyError:
         what = f"unknown target {name!r}"
         raise OptionError(what, where="--target", cure=_meant(name)) from None
+
+
+def fitting_target(device: Device, isa: Isa) -> Target | None:
+    """The row of a device's own processor, else the richest instruction set that it has.
+
+    Only those of the family and pointer width of `isa`; None if there is none.
+    """
+    rows = [r for r in TARGETS.values() if (r.isa.family, r.isa.bits) == (isa.family, isa.bits)]
+    own = [row for row in rows if device.is_one_of(row.processors)]
+    plain = [
+        r for r in rows if not r.processors and set(r.cpu_flags) <= set(device.features.split())
+    ]
+    return next(iter([*own, *reversed(plain)]), None)
 
 
 def isa_names() -> tuple[str, ...]:

@@ -114,7 +114,8 @@ def _check(target: Target, macros: Mapping[str, str], *, where: str) -> None:
 class Toolchain:
     """What builds and runs programs for `target`; `cflags` include Cannery's private ones.
 
-    `warnings`: flags for what is generated; as users did not write it, they see none.
+    `warnings`: flags for what is generated; as users did not write it, they see none. `stand_in`
+    lets the runners reach another processor than the target's.
     """
 
     target: Target
@@ -123,6 +124,7 @@ class Toolchain:
     ldflags: tuple[str, ...]
     runner_commands: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ("-w",)
+    stand_in: bool = False
 
     def runners(self) -> tuple[Runner, ...]:
         """The devices given, else the one way this machine has. Raises ToolchainError if none."""
@@ -156,7 +158,10 @@ def find_toolchain(options: Options) -> Toolchain:
     compiler = _compiler(options, target.triple)
     cflags = (*target.flags, *options.cflags, *private_flags(compiler.kind, target.isa))
     _check(target, compiler.macros(cflags), where=compiler.version)
-    return Toolchain(target, compiler, cflags, _ldflags(target, options), options.runner)
+    return Toolchain(
+        target, compiler, cflags, _ldflags(target, options), options.runner,
+        stand_in=options.stand_in,
+    )  # fmt: skip
 
 
 def _ldflags(target: Target, options: Options) -> tuple[str, ...]:

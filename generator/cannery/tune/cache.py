@@ -1,7 +1,8 @@
 """All measurements ever made by a user, so that resuming and tuning again are quick.
 
-One JSON file per environment (compiler, flags, processor, origin) in the user's cache folder, each
-under a lock and replaced as a whole. A damaged file counts as empty: it is a cache.
+One JSON file per environment (compiler, flags, device, origin) in the user's cache folder, each
+under a lock and replaced as a whole. A damaged file counts as empty: it is a cache; so does one of
+times that were taken at another clock.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import platformdirs
 from filelock import FileLock
 
 from cannery import __version__
+from cannery.target.device import same_clock
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,11 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Environment:
-    """What a time depends on beside the code."""
+    """What a time depends on beside the code; `device` is what it says itself, as `Device.key`."""
 
     compiler: str
     flags: str
-    cpu: str
+    device: str
     origin: str
 
     @property
@@ -77,12 +79,16 @@ def replace_file(path: Path, data: bytes) -> None:
 
 @dataclass
 class MeasurementCache:
-    """Measurements of one environment by the candidates' `code_key`."""
+    """Measurements of one environment by the candidates' `code_key`.
+
+    `mhz` is the clock at which the device runs now (0: unknown).
+    """
 
     environment: Environment
     folder: Path = field(default_factory=lambda: user_cache() / "measurements")
     known: dict[str, Measurement] = field(default_factory=dict)
     peak_gflops: float = 0.0
+    mhz: float = 0.0
 
     @property
     def path(self) -> Path:
@@ -90,9 +96,10 @@ class MeasurementCache:
 
     def load(self) -> None:
         """Read what is there."""
-        known, peak = self._read()
+        known, peak, mhz = self._read()
         self.known = {**known, **self.known}
         self.peak_gflops = self.peak_gflops or peak
+        self.mhz = mhz or self.mhz
 
     def get(self, key: str) -> Measurement | None:
         """A measurement, if it was ever made."""
@@ -107,6 +114,7 @@ class MeasurementCache:
                 self.load()
                 content = {
                     "environment": asdict(self.environment),
+                    "mhz": self.mhz,
                     "peak_gflops": self.peak_gflops,
                     "measurements": {key: asdict(m) for key, m in sorted(self.known.items())},
                 }
@@ -114,14 +122,18 @@ class MeasurementCache:
         except OSError:
             return
 
-    def _read(self) -> tuple[dict[str, Measurement], float]:
+    def _read(self) -> tuple[dict[str, Measurement], float, float]:
+        """Measurements, peak, and clock of the file; nothing where it is another clock."""
         try:
             content: Any = json.loads(self.path.read_bytes())
+            mhz = float(content["mhz"])
+            if not same_clock(self.mhz, mhz):
+                return {}, 0.0, 0.0
             rows = content["measurements"]
             known = {str(key): Measurement(**row) for key, row in rows.items()}
-            return known, float(content["peak_gflops"])
+            return known, float(content["peak_gflops"]), mhz
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return {}, 0.0
+            return {}, 0.0, 0.0
 
 
 def environment_text() -> str:

@@ -26,6 +26,7 @@ from cannery.ir.tensor import DType
 from cannery.layouts import ORDERS, image_dims, planar
 from cannery.schedule.schedule import ConstArray, Kernel
 from cannery.target.isa import Isa
+from cannery.tune.identify import device_sources
 from cannery.tune.trial import Place, Trial
 
 #: Candidates of one translation unit, and the bytes of code after which it is full anyway.
@@ -39,9 +40,6 @@ STORED_BYTES = 16 * 1024
 LIGHT_BYTES = 256 * 1024
 
 DATA_FILE = "harness_data.bin"
-
-#: A header that programs which measure include.
-MACHINE_FILE = "machine.h"
 
 _DTYPES = {
     DType.FLOAT32: "F32", DType.UINT8: "U8", DType.BOOL: "U8", DType.INT8: "I8",
@@ -172,11 +170,6 @@ def array_digest(array: NDArray[np.generic]) -> bytes:
     return hashlib.sha256(np.ascontiguousarray(array).data).digest()
 
 
-def machine_source() -> bytes:
-    """The text of `MACHINE_FILE`."""
-    return Path(__file__).with_name(MACHINE_FILE).read_bytes()
-
-
 def make_candidate(trial: Trial, number: int, contest: int = 0) -> Candidate:
     """Generates the code of a trial."""
     symbol = f"trial{number:05d}"
@@ -271,7 +264,7 @@ class Harness:
             "harness_main.c": text.encode(),
             "harness_data.c": _DATA_C.encode(),
             DATA_FILE: self.blob.bytes(),
-            MACHINE_FILE: machine_source(),
+            **device_sources(),
         }
 
     def _main_context(

@@ -51,19 +51,65 @@ static inline void wake_exactly(void)
 #endif
 }
 
-static inline void stay_on_one_core(void)
-{
 #if defined(__linux__)
-    cpu_set_t all, one;
-    if (sched_getaffinity(0, sizeof all, &all) == 0) {
-        for (size_t k = CPU_SETSIZE; k-- > 0;) {
-            if (CPU_ISSET(k, &all)) {
-                CPU_ZERO(&one);
-                CPU_SET(k, &one);
-                sched_setaffinity(0, sizeof one, &one);
-                return;
+/* How fast a core can be, where cores differ: 0 if nobody says. */
+static inline long core_speed(int core)
+{
+    static const char *const files[] = { "cpu_capacity", "cpufreq/cpuinfo_max_freq" };
+    long speed = 0;
+    for (int k = 0; k < 2 && speed == 0; ++k) {
+        char name[80];
+        FILE *file;
+        snprintf(name, sizeof name, "/sys/devices/system/cpu/cpu%d/%s", core, files[k]);
+        file = fopen(name, "r");
+        if (file) {
+            if (fscanf(file, "%ld", &speed) != 1) {
+                speed = 0;
+            }
+            fclose(file);
+        }
+    }
+    return speed;
+}
+
+static cpu_set_t all_cores;
+static int has_all_cores;
+#endif
+
+/* Stays on the fastest core, of equal ones on the last; returns its number, -1 if nobody says. */
+static inline int stay_on_one_core(void)
+{
+    int best = -1;
+#if defined(__linux__)
+    long speed = -1;
+    if (!has_all_cores && sched_getaffinity(0, sizeof all_cores, &all_cores) == 0) {
+        has_all_cores = 1;
+    }
+    for (int k = 0; k < CPU_SETSIZE && has_all_cores; ++k) {
+        if (CPU_ISSET(k, &all_cores)) {
+            const long found = core_speed(k);
+            if (found >= speed) {
+                best = k;
+                speed = found;
             }
         }
+    }
+    if (best >= 0) {
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(best, &one);
+        sched_setaffinity(0, sizeof one, &one);
+    }
+#endif
+    return best;
+}
+
+/* Takes back what `stay_on_one_core` did. */
+static inline void use_all_cores(void)
+{
+#if defined(__linux__)
+    if (has_all_cores) {
+        sched_setaffinity(0, sizeof all_cores, &all_cores);
     }
 #endif
 }

@@ -84,11 +84,12 @@ class Protocol:
 
 @contextmanager
 def alone(runner: Runner) -> Iterator[None]:
-    """Keep other tunings of this user off the device while the block runs.
+    """Keep other tunings of this user off the device, by whatever runner, while the block runs.
 
     Where that is impossible, or takes too long, the block runs all the same.
     """
-    name = hashlib.sha256(" ".join(runner.command).encode()).hexdigest()[:12]
+    known = runner.device.lock if runner.device else ""
+    name = hashlib.sha256((known or " ".join(runner.command)).encode()).hexdigest()[:12]
     with ExitStack() as stack:
         with suppress(OSError, Timeout):
             folder = user_cache() / "locks"

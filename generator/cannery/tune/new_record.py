@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cannery import __version__
 from cannery.schedule.program import Choice
-from cannery.target.runner import host_cpu_name
+from cannery.target.runner import Origin, host_cpu_name
 from cannery.tune.finalists import Net
 from cannery.tune.optimize import Optimizer, Tried
 from cannery.tune.provenance import code_flags
@@ -22,6 +22,7 @@ from cannery.tune.record import (
     match,
     rounded,
 )
+from cannery.tune.recorded_device import RecordedDevice, recorded_device
 from cannery.tune.search import Bench
 from cannery.tune.signature import graph_key
 
@@ -38,13 +39,14 @@ class NewRecord:
     def make(self, net: Net, many: Many | None) -> Record:
         """The plan as it is written down, and the error that it reached."""
         made = [self._entry(k, choice) for k, choice in net.plan.picks]
-        entries = confirmed(made, self.old)
+        device, known = self._device(), self.old.device if self.old else None
+        entries = confirmed(made, self.old, same_device=device == known)
         toolchain, opt = self.bench.toolchain, self.optimizer
         target, isa = toolchain.target, opt.isa
         key = graph_key(opt.graph, target.name, isa.name, str(isa.bits), opt.io_order)
         provenance = {
             "compiler": toolchain.compiler.version,
-            "cpu": target.cpu if self.bench.runners[0].command else host_cpu_name(),
+            "cpu": self._cpu(),
             "flags": code_flags((*toolchain.compiler.command[1:], *toolchain.cflags)),
         }
         if self.bench.pipeline:
@@ -52,8 +54,26 @@ class NewRecord:
         return Record(
             FORMAT, __version__, self.model, target.name, isa.name, isa.bits, key, provenance,
             entries, many, self.bench.context.value,
-            confirmed_error(net.error, entries, self.old),
+            confirmed_error(net.error, entries, self.old), known if self._keeps else device,
         )  # fmt: skip
+
+    @property
+    def _keeps(self) -> bool:
+        """Whether lines stay because the old record's device is worth more than this one."""
+        return self.old is not None and bool(self.optimizer.fixed)
+
+    def _cpu(self) -> str:
+        """The processor that the times are of, or the target's where an emulator gives none."""
+        runner = self.bench.runners[0]
+        if runner.origin is Origin.EMULATED:
+            return self.bench.toolchain.target.cpu
+        device = runner.device
+        return device.title if device and runner.command else host_cpu_name()
+
+    def _device(self) -> RecordedDevice | None:
+        """What ran the programs."""
+        device = self.bench.runners[0].device
+        return recorded_device(device, self.old.device if self.old else None) if device else None
 
     def _entry(self, index: int, choice: Choice) -> Entry:
         """The line of one unit."""

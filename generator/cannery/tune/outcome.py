@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cannery.schedule.program import Choice, Step
+from cannery.target.device import Device
 from cannery.target.runner import Origin
 from cannery.target.toolchain import Toolchain
 from cannery.tune.estimates import Estimated
@@ -51,6 +52,7 @@ class Outcome:
     """What came of it. Times in microseconds, None where none were measured.
 
     `error` is the network's, `max_error` its bound; `estimated` is there if estimates decided.
+    `device` is what ran the programs.
     `peak_gflops` is 0 where only an emulator runs programs.
     """
 
@@ -72,3 +74,4 @@ class Outcome:
     context: Context = Context.WARM
     estimated: Estimated | None = None
     max_error: float = 1e-4
+    device: Device | None = None

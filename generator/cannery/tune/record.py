@@ -26,6 +26,7 @@ from cannery.target.runner import Origin
 from cannery.tune.cache import replace_file
 from cannery.tune.plan import Unit
 from cannery.tune.recheck import emulated_error
+from cannery.tune.recorded_device import RecordedDevice
 from cannery.tune.signature import step_signature
 from cannery.user_files import read_file
 
@@ -87,7 +88,8 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     """A whole record. `key` is that of the graph without its weights and the generating options.
 
     `context` says whether caches were warm or cold when it was tuned, `error` what the whole
-    network reached: max|y - ref| / max|ref| of the worst output.
+    network reached: max|y - ref| / max|ref| of the worst output. `device` is what the times were
+    taken on; None in records of older versions.
     """
 
     format: int
@@ -102,6 +104,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     many: Many | None = None
     context: Literal["warm", "cold"] = "warm"
     error: Positive | None = None
+    device: RecordedDevice | None = None
 
 
 @dataclass(frozen=True)
@@ -346,14 +349,20 @@ def rounded(value: float | None, digits: int) -> float | None:
     return None if value is None else float(f"{value:.{digits}g}")
 
 
-def confirmed(entries: Sequence[Entry], old: Record | None) -> list[Entry]:
-    """The entries, but the old line where it says the same from an origin that is no worse."""
+def confirmed(
+    entries: Sequence[Entry], old: Record | None, *, same_device: bool = True
+) -> list[Entry]:
+    """The entries, but the old line where it says the same from an origin that is no worse.
+
+    From an equal one only if the old times are of the `same_device`.
+    """
     if old is None:
         return list(entries)
     result = []
     for entry in entries:
         same = next((e for e in old.steps if e.same_choice(entry)), None)
-        keep = same is not None and _rank(same.origin) <= _rank(entry.origin)
+        worth = 0 if same is None else _rank(entry.origin) - _rank(same.origin)
+        keep = same is not None and (worth > 0 or (worth == 0 and same_device))
         result.append(same if keep and same is not None else entry)
     return result
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol as Interface
 
 from cannery.schedule.schedule import ConstArray
-from cannery.target.runner import Origin, Runner, host_cpu_name
+from cannery.target.runner import Origin, Runner
 from cannery.target.toolchain import Toolchain
 from cannery.tune.build import Built, build, code_sizes
 from cannery.tune.cache import Environment, Measurement, MeasurementCache, environment_text
@@ -69,14 +69,20 @@ class Quiet:
 class Bench:
     """Where candidates are built and timed: the devices of a toolchain, all alike.
 
-    `pipeline` is for processors that are not at hand: it tells the times that candidates are
-    chosen by.
+    The runners know their devices. `pipeline` is for processors that are not at hand: it tells the
+    times that candidates are chosen by.
     """
 
     toolchain: Toolchain
     runners: tuple[Runner, ...]
     context: Context = Context.WARM
     pipeline: Pipeline | None = None
+
+    @property
+    def mhz(self) -> float:
+        """The clock at which times are taken; 0 if unknown."""
+        device = self.runners[0].device
+        return device.mhz if device else 0.0
 
     @property
     def origin(self) -> Origin:
@@ -86,12 +92,12 @@ class Bench:
     def environment(self) -> Environment:
         """What the times depend on."""
         runner = self.runners[0]
-        cpu = " ".join(runner.command) if runner.command else host_cpu_name()
+        device = runner.device.key if runner.device else ""
         flags = " ".join([*self.toolchain.compiler.command, *self.toolchain.cflags])
         compiler = f"{self.toolchain.compiler.version}, {environment_text()}"
         cold = f", {self.context.value}" if self.context is Context.COLD else ""
         estimate = f", {self.pipeline.key}" if self.pipeline else ""
-        return Environment(compiler, flags, cpu, runner.origin.value + cold + estimate)
+        return Environment(compiler, flags, device, runner.origin.value + cold + estimate)
 
 
 @dataclass
@@ -117,7 +123,7 @@ class Search:
 
     def __post_init__(self) -> None:
         self.protocol = replace(self.protocol, context=self.bench.context)
-        self.cache = MeasurementCache(self.bench.environment())
+        self.cache = MeasurementCache(self.bench.environment(), mhz=self.bench.mhz)
         self.cache.load()
 
     def run(self, contests: Sequence[Contest]) -> dict[str, Measurement]:

@@ -31,6 +31,7 @@ from cannery.tune.contests import (
 from cannery.tune.defaults import Defaults
 from cannery.tune.estimates import Estimated, Pipeline, find_pipeline
 from cannery.tune.finalists import Net, fastest, make_exact
+from cannery.tune.identify import check_devices, identify, remark_of
 from cannery.tune.lookup import find_record
 from cannery.tune.measure import Context, Protocol, refuse_emulated
 from cannery.tune.new_record import NewRecord
@@ -115,7 +116,9 @@ class Tuner:
 
     def run(self) -> Outcome:
         self.toolchain = find_toolchain(self.options)
-        runners = self.toolchain.runners()
+        runners = identify(self.toolchain, self.toolchain.runners())
+        check_devices(self.toolchain, runners)
+        self.notes.extend(filter(None, map(remark_of, runners[:1])))
         refuse_emulated(self.settings.context, runners[0])
         self.isa = self.toolchain.target.isa
         name = self.toolchain.target.name
@@ -141,7 +144,7 @@ class Tuner:
             time.monotonic() - self.started, search.measured, self.path, changed,
             tuple(self.notes), self.untried, self.partly, self.context,
             self.estimates(optimizer, chosen.plan),
-            self.graph.error_bound(self.options.max_error),
+            self.graph.error_bound(self.options.max_error), runners[0].device,
         )  # fmt: skip
 
     def pipeline(self, runner: Runner) -> Pipeline | None:

@@ -1,0 +1,11 @@
+/* Says what programs of this target run on. */
+#if defined(__linux__) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE
+#endif
+#include "device.h"
+
+int main(void)
+{
+    print_device(1);
+    return 0;
+}

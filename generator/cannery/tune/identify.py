@@ -1,0 +1,120 @@
+"""Asks what the runners of a toolchain reach, and what times of that are worth.
+
+A device is known by what its processor and kernel say, never by the command that reaches it: two
+projects may each have an `./on-robot`, and any script may hold an emulator.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from cannery.errors import ToolchainError
+from cannery.target.device import Device, read_device
+from cannery.target.runner import Origin, Runner
+from cannery.target.targets import NATIVE, Target, fitting_target
+from cannery.target.toolchain import Toolchain
+
+#: What programs that measure include, and the argument by which they say what they run on.
+DEVICE_FILE = "device.h"
+ASK = "--device"
+
+_PROBE = "device.c"
+_HEADERS = (DEVICE_FILE, "machine.h")
+
+
+def device_sources() -> dict[str, bytes]:
+    """The headers of programs that say what they run on, by name."""
+    return {name: Path(__file__).with_name(name).read_bytes() for name in _HEADERS}
+
+
+def identify(toolchain: Toolchain, runners: Sequence[Runner]) -> tuple[Runner, ...]:
+    """The runners with the devices that they reach, and the origin of times taken there.
+
+    Raises ToolchainError where nothing runs, or does not say what it is.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="cannery-device-"))
+    try:
+        for name in (_PROBE, *_HEADERS):
+            shutil.copyfile(Path(__file__).with_name(name), folder / name)
+        toolchain.build([folder / _PROBE], folder / "device")
+        return tuple(ask(toolchain, runner, folder / "device") for runner in runners)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def ask(toolchain: Toolchain, runner: Runner, executable: Path) -> Runner:
+    """The runner with what `executable` says that it runs on. Raises ToolchainError."""
+    lines = runner.run(executable, [ASK])
+    device = read_device(lines, where=runner.where(executable), cure=runner.cure)
+    origin = origin_of(toolchain, runner, device)
+    return replace(runner, device=device, origin=origin)
+
+
+def origin_of(toolchain: Toolchain, runner: Runner, device: Device) -> Origin:
+    """What times of a device are worth to the target.
+
+    A target that is no processor in particular takes those of a given runner for its device's.
+    """
+    target = toolchain.target
+    if device.emulated or runner.command == target.emulator != ():
+        return Origin.EMULATED
+    if target.processors:
+        return Origin.DEVICE if device.is_one_of(target.processors) else Origin.HOST
+    return Origin.DEVICE if runner.command or target.name == NATIVE else Origin.HOST
+
+
+def check_devices(toolchain: Toolchain, runners: Sequence[Runner]) -> None:
+    """Raise ToolchainError where times of identified runners are not those that were asked for.
+
+    A given runner has to reach the target's processor (unless `toolchain.stand_in`), and all of
+    them the same.
+    """
+    for runner in runners:
+        _check_processor(toolchain, runner)
+    _check_alike(runners)
+
+
+def _check_processor(toolchain: Toolchain, runner: Runner) -> None:
+    # One that does not say what it is may be the target's.
+    device, target = runner.device, toolchain.target
+    given = bool(toolchain.runner_commands)
+    if device is None or not given or toolchain.stand_in or runner.origin is not Origin.HOST:
+        return
+    if device.vendor:
+        raise ToolchainError(
+            f"the runner reaches {device.title} ({device.part}), and {target.name} is "
+            f"{target.cpu}",
+            where=f"--runner {runner.command[0]}", cure=_way_out(device, target),
+        )  # fmt: skip
+
+
+def _way_out(device: Device, target: Target) -> str:
+    fitting = fitting_target(device, target.isa)
+    another = f"--target {fitting.name} is for that processor; " if fitting else ""
+    return f"{another}--stand-in takes its times as those of another one: host"
+
+
+def _check_alike(runners: Sequence[Runner]) -> None:
+    first, *others = (r.device for r in runners if r.device is not None)
+    for other in others:
+        if other.processor != first.processor or bool(other.emulated) != bool(first.emulated):
+            raise ToolchainError(
+                f"one reaches {first.title} ({first.part}), another {other.title} ({other.part})",
+                where="--runner", cure="several runners share the work if their devices are alike",
+            )  # fmt: skip
+
+
+def remark_of(runner: Runner) -> str:
+    """What is worth a note about the device of a given runner; empty if nothing."""
+    device = runner.device
+    if device is None or not runner.command:
+        return ""
+    if device.emulated:
+        return f"{runner.command[0]} is an emulator: {device.emulated}"
+    if runner.origin is Origin.HOST and not device.vendor:
+        return f"{runner.command[0]} does not say which processor it reaches: its times are host's"
+    return ""
