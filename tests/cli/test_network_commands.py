@@ -167,7 +167,7 @@ def test_caches_are_emptied_where_it_is_asked_for(model: Path) -> None:
     with network_program(compiled.source, compiled.files, toolchain, samples) as program:
         for context, cold in ((Context.WARM, 0), (Context.COLD, 1)):
             words = ["--time", "0.02", *context.arguments]
-            (line,) = runner.run(program.executable, words)
+            _, line = runner.run(program.executable, words)
             assert line["cold"] == cold
             assert 0 < line["p25"] <= line["p50"] <= line["p99"]
 
