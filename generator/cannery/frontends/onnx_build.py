@@ -9,6 +9,7 @@ from dataclasses import replace
 from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedError, closest
 from cannery.frontends.interface import check_input_names, declare_input, finish
 from cannery.frontends.onnx_control import CONTROL, Place, follow
+from cannery.frontends.onnx_declared import Parting, parting, require_declared
 from cannery.frontends.onnx_fold import (
     MAX_BYTES,
     MAX_BYTES_EACH,
@@ -88,13 +89,29 @@ def build_graph(model: OnnxModel, options: ImportOptions) -> Graph:
         return _Importer(model, nodes, outputs, options).run()
 
     try:
-        graph = build(options)
+        graph = _as_declared(model, nodes, outputs, options)
     except OpenDimensionError as error:
         if not _has_time(model, nodes):
             raise
         raise with_time(error, options, build, loops=True) from None
     if not options.streaming and _has_time(model, nodes):
         require_batches(model.inputs, options, build)
+    return graph
+
+
+def _as_declared(
+    model: OnnxModel, nodes: Sequence[OnnxNode], outputs: Sequence[str], options: ImportOptions
+) -> Graph:
+    """The graph of nodes. Raises ModelError where it parts from what the file declares."""
+    first = _Importer(model, nodes, outputs, options)
+    graph = first.run()
+
+    def other_shapes() -> dict[str, tuple[int, ...]]:
+        other = _Importer(model, nodes, outputs, replace(options, dims=first.doubled))
+        other.run()
+        return other.shapes()
+
+    require_declared(first.partings, other_shapes)
     return graph
 
 
@@ -167,6 +184,8 @@ class _Importer:
         self._lists: Lists = {}
         self._inlined = 0
         self._prefixes: Counter[str] = Counter()
+        self.doubled: dict[str, int] = {}
+        self.partings: dict[str, Parting] = {}
 
     def run(self) -> Graph:
         """The finished graph."""
@@ -174,9 +193,12 @@ class _Importer:
         names = [i.name for i in inputs]
         check_input_names(self._options, names)
         sizes = Sizes(inputs, self._options)
+        self.doubled = sizes.doubled()
         first = [self._input(i, sizes) for i in inputs]
         for node in self._nodes:
             self._apply(node)
+            for name in node.outputs:
+                self._compare(name, f"node {node.label!r} ({node.kind})")
         if self._problems:
             raise UnsupportedLayersError(self._problems)
         ports = [self._output(name) for name in self._outputs]
@@ -187,6 +209,19 @@ class _Importer:
         files = tuple(sorted(self._model.files))
         notes = half_notes(self._model, (*names, *self._outputs))
         return replace(graph, channels_first=frozenset(marked), files=files, notes=notes)
+
+    def _compare(self, name: str, where: str) -> None:
+        """Note where a value parts from what the file declares; an error if nothing is open."""
+        declared, value = self._model.declared.get(name), self._values.get(name)
+        found = parting(where, declared, value) if declared and value else None
+        if found and not self.doubled:
+            raise found.error
+        if found:
+            self.partings[name] = found
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of all values by their names in the model."""
+        return {name: value.shape for name, value in self._values.items()}
 
     def _is_wanted(self, given: OnnxInput) -> bool:
         """All inputs of the model, where its own outputs are returned; else those in use."""
