@@ -14,7 +14,6 @@ from cannery.frontends.onnx_fold import (
     MAX_BYTES,
     MAX_BYTES_EACH,
     MAX_BYTES_SMALL,
-    foldable,
     folded,
 )
 from cannery.frontends.onnx_functions import (
@@ -41,6 +40,7 @@ from cannery.frontends.onnx_ops.state import State
 from cannery.frontends.onnx_ops.values import Computed, Constant, Value, channels_last, identity
 from cannery.frontends.onnx_order import ordered, outer_reads
 from cannery.frontends.onnx_sizes import Sizes, require_batches
+from cannery.frontends.onnx_ways import require_way
 from cannery.frontends.open_dimensions import OpenDimensionError, with_time
 from cannery.frontends.options import ImportOptions
 from cannery.frontends.unsupported import Problem, UnsupportedLayersError
@@ -293,8 +293,7 @@ class _Importer:
                 raise ModelError(f"{output!r} is computed twice", where=where)
         try:
             if self._unknown & outer_reads(node):
-                if not self._is_expandable(node):
-                    find_operator(node)
+                self._require_way(node)
                 self._unknown.update(filter(None, node.outputs))
                 return
             self._compute(node, where, depth)
@@ -305,10 +304,10 @@ class _Importer:
             error.where = error.where or where
             raise
 
-    def _is_expandable(self, node: OnnxNode) -> bool:
-        """Whether a node is supported without an operator of its own."""
-        followed = node.kind in CONTROL or node.kind in LISTS or has_standard_form(node)
-        return _is_shape_op(node) or followed or self._function(node) is not None
+    def _require_way(self, node: OnnxNode) -> None:
+        """Raise UnsupportedError if there is no way to compute a node, whatever it reads."""
+        if self._function(node) is None:
+            require_way(node, node.version or self._model.opset(node.domain))
 
     def _function(self, node: OnnxNode) -> OnnxFunction | None:
         return self._model.functions.get((node.domain, node.kind))
@@ -325,7 +324,11 @@ class _Importer:
         if node.domain in STANDARD and (node.kind in LISTS or self._is_list(node)):
             follow_list(self, self._lists, node, Place(where, depth))
             return
-        inputs = [self.value(i, where) for i in node.inputs]
+        try:
+            inputs = [self.value(i, where) for i in node.inputs]
+        except CanneryError:
+            self._require_way(node)  # an operator that is not supported is the better reason
+            raise
         if node.domain in STANDARD and node.kind in CONTROL:
             follow(self, node, inputs, Place(where, depth))
             return
@@ -406,8 +409,3 @@ class _Importer:
         for output, result in zip(node.outputs, results, strict=False):
             if output:
                 self._values[output] = self._state.known(result)
-
-
-def _is_shape_op(node: OnnxNode) -> bool:
-    """Whether an operator may be folded without being supported otherwise."""
-    return node.domain in STANDARD and node.kind in foldable()
