@@ -36,7 +36,7 @@ from cannery.target.isa import Isa
 from cannery.target.toolchain import Toolchain, find_toolchain
 from cannery.tune.build import Built, build
 from cannery.tune.contests import LONGEST_CODE, Ranked, by_preference, is_view, rank
-from cannery.tune.estimates import candidate_cycles
+from cannery.tune.estimates import candidate_cycles, counted_check
 from cannery.tune.harness import Candidate, Harness, make_candidate
 from cannery.tune.measure import Protocol, measure
 from cannery.tune.plan import make_units
@@ -116,7 +116,8 @@ def by_mca(built: Built, toolchain: Toolchain, cpu: str) -> dict[str, float]:
     """Estimates by symbol; none without a processor."""
     if not cpu:
         return {}
-    return candidate_cycles(built, toolchain, find_estimator(cpu, machine_of(built.executable)))
+    estimator = find_estimator(cpu, machine_of(built.executable))
+    return candidate_cycles(counted_check(built, toolchain), toolchain, estimator)
 
 
 #: Ways to estimate a candidate.

@@ -18,6 +18,7 @@ from cannery.execution.counts import NetworkCount, count_network
 from cannery.execution.samples import seeded_samples
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.ops.matmul.op import MatMul
+from cannery.ops.max_pool.op import MaxPool
 from cannery.passes import run_passes
 from cannery.resources import ball_example_dir
 from cannery.target.runner import Origin, Runner
@@ -62,6 +63,18 @@ def test_a_product_has_as_many_multiplications_as_it_should(target: str) -> None
     assert step.mix.lanes == step.macs == K * N
     assert step.mix.instructions <= found.instructions < 3 * K * N
     assert 0 < found.rest < 300
+
+
+def test_equal_steps_are_counted_each() -> None:
+    """Compilers make one function of equal ones where they may."""
+    b = GraphBuilder("net")
+    pool = MaxPool((2, 2), (2, 2), ((0, 0), (0, 0)), (1, 1))
+    for name in ("left", "right"):
+        x = b.input(name, (1, 8, 8, 4))
+        b.output(b.node(pool, [x], name=f"{name}_pool"))
+    one, other = (s.mix for s in count(b.build(), need_toolchain("ssse3")).steps)
+    assert one == other
+    assert one.instructions > 50
 
 
 def test_single_steps_and_the_emulator_agree() -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from cannery.analysis.disassembly import Function
 from cannery.errors import ToolchainError
 from cannery.target.compiler import find_compiler
-from cannery.target.runner import Runner
+from cannery.target.runner import Runner, is_qemu
 
 _PLUGIN = Path(__file__).with_name("counter.c")
 _STEPPER = Path(__file__).with_name("stepper.c")
@@ -52,11 +52,15 @@ class Counting:
 
     def pieces(self, executable: Path, args: Sequence[str] = ()) -> Counter[Piece]:
         """How often each piece of code ran. Raises ToolchainError as `Runner.run` does."""
-        self.out.unlink(missing_ok=True)
         self.runner.run_text(executable, args)
+        return self.read()
+
+    def read(self) -> Counter[Piece]:
+        """How often each piece of code ran in the last run. Raises ToolchainError."""
         lines = self.out.read_text().splitlines() if self.out.is_file() else []
+        self.out.unlink(missing_ok=True)
         if lines[-1:] != ["end"]:
-            raise ToolchainError("no counts were written", where=self.runner.where(executable))
+            raise ToolchainError("no counts were written", where=self.runner.command[0])
         found: Counter[Piece] = Counter()
         for line in lines[:-1]:
             address, instructions, runs = line.split()
@@ -88,7 +92,7 @@ def counting(runner: Runner) -> Iterator[Counting]:
 
 def _build_plugin(folder: Path, emulator: str) -> Path:
     """The plugin as a library of this machine, for this version of QEMU."""
-    if not Path(emulator).name.startswith("qemu-"):
+    if not is_qemu(emulator):
         raise ToolchainError(
             "instructions are counted under QEMU", where=emulator,
             cure="leave out --runner, or let it be qemu",

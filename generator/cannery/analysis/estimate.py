@@ -1,18 +1,27 @@
-"""Cycles of whole functions of a program, without running it: how often code runs x what it takes.
+"""Cycles of functions of a program: how often their code runs x what it takes.
 
-`walk.py` counts, llvm-mca tells the cycles of each piece. It knows neither caches nor mispredicted
+An emulator has counted the one, llvm-mca says the other. It knows neither caches nor mispredicted
 branches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cannery.analysis.disassembly import Instruction
-from cannery.analysis.loops import find_regions
+from cannery.analysis.disassembly import Function, Instruction, Machine
+from cannery.analysis.loops import find_regions, split_blocks
 from cannery.analysis.mca import Estimator, Task
-from cannery.analysis.walk import Walker
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A function with those that it calls; `runs` says how often in one call each instruction runs,
+    by its address.
+    """
+
+    functions: tuple[Function, ...]
+    runs: Mapping[int, float]
 
 
 @dataclass(frozen=True)
@@ -20,22 +29,26 @@ class _Run:
     """Code that runs `passes` times."""
 
     task: Task
-    passes: int
+    passes: float
 
 
-def estimate(walker: Walker, starts: Sequence[int], estimator: Estimator) -> list[float | None]:
-    """Cycles of one call of each of the functions that begin at `starts`.
+def estimate(
+    machine: Machine, counted: Sequence[Counted], estimator: Estimator
+) -> list[float | None]:
+    """Cycles of one call of each function.
 
-    None where it cannot be seen how often its loops run, or llvm-mca does not know an instruction.
-    Raises ToolchainError if llvm-mca cannot be run.
+    None where llvm-mca does not know an instruction. Raises ToolchainError if it cannot be run.
     """
-    runs = [_runs(walker, start) for start in starts]
-    distinct = list(dict.fromkeys(run.task for found in runs for run in found or ()))
+    runs = [
+        [run for function in one.functions for run in _of_function(function, machine, one.runs)]
+        for one in counted
+    ]
+    distinct = list(dict.fromkeys(run.task for found in runs for run in found))
     cycles = dict(zip(distinct, estimator.batch(distinct), strict=True))
-    return [None if found is None else _total(found, cycles) for found in runs]
+    return [_total(found, cycles) for found in runs]
 
 
-def _total(runs: Sequence[_Run], cycles: dict[Task, float | None]) -> float | None:
+def _total(runs: Sequence[_Run], cycles: Mapping[Task, float | None]) -> float | None:
     total = 0.0
     for run in runs:
         each = cycles[run.task]
@@ -45,24 +58,15 @@ def _total(runs: Sequence[_Run], cycles: dict[Task, float | None]) -> float | No
     return total
 
 
-def _runs(walker: Walker, start: int) -> list[_Run] | None:
-    counts = walker.counts(start)
-    if counts is None:
-        return None
-    functions = dict.fromkeys(function for function, _ in counts)
-    return [run for function in functions for run in _of_function(walker, function, counts)]
-
-
-def _of_function(
-    walker: Walker, function: int, counts: dict[tuple[int, int], int]
-) -> Iterator[_Run]:
+def _of_function(function: Function, machine: Machine, runs: Mapping[int, float]) -> Iterator[_Run]:
     """Blocks of one loop that run equally often are one piece of code."""
-    blocks = walker.code(function).blocks
+    blocks = split_blocks(function, machine)
     for region in find_regions(blocks):
-        code: dict[int, list[Instruction]] = {}
+        code: dict[float, list[Instruction]] = {}
         for number in region.blocks:
-            passes = counts.get((function, number), 0)
+            instructions = blocks[number].instructions
+            passes = runs.get(instructions[0].address, 0)
             if passes:
-                code.setdefault(passes, []).extend(blocks[number].instructions)
-        for passes, instructions in code.items():
-            yield _Run(Task(tuple(instructions), loop=passes > 1), passes)
+                code.setdefault(passes, []).extend(instructions)
+        for passes, found in code.items():
+            yield _Run(Task(tuple(found), loop=passes > 1), passes)

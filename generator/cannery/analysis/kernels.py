@@ -87,8 +87,14 @@ def _compiled(
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
     main = folder / f"{source.name}.c"
-    toolchain.compiler.compile(main, main.with_suffix(".o"), [*toolchain.cflags, "-w"], [folder])
+    flags = [*toolchain.cflags, *apart_flags(toolchain), "-w"]
+    toolchain.compiler.compile(main, main.with_suffix(".o"), flags, [folder])
     return main.with_suffix(".o")
+
+
+def apart_flags(toolchain: Toolchain) -> tuple[str, ...]:
+    """Flags by which equal kernels stay functions of their own, too; clang never joins them."""
+    return ("-fno-ipa-icf",) if toolchain.compiler.kind == "gcc" else ()
 
 
 def apart(source: Source, files: Mapping[str, bytes]) -> dict[str, bytes]:

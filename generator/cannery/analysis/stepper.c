@@ -76,7 +76,7 @@ static uint64_t place_of(pid_t child)
 /* Returns the exit code of the program; 3 if it cannot be traced or was killed. */
 static int trace(pid_t child)
 {
-    int status, stepping = 0, ended = 0;
+    int status, stepping = 0, ended = 0, number = 0;
     if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status)) {
         return 3;
     }
@@ -84,18 +84,23 @@ static int trace(pid_t child)
         if (stepping && !count(place_of(child))) {
             return 3;
         }
-        if (ptrace(stepping ? PTRACE_SINGLESTEP : PTRACE_CONT, child, 0, 0) != 0
+        if (ptrace(stepping ? PTRACE_SINGLESTEP : PTRACE_CONT, child, 0, number) != 0
             || waitpid(child, &status, 0) != child) {
             return 3;
         }
         if (WIFEXITED(status)) {
             return ended ? WEXITSTATUS(status) : 3;
         }
-        if (WIFSTOPPED(status) && WSTOPSIG(status) == SIGUSR1) {
+        if (!WIFSTOPPED(status)) {
+            return 3;
+        }
+        number = WSTOPSIG(status);
+        if (number == SIGUSR1) {
             ended = stepping;
             stepping = !stepping;
-        } else if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP) {
-            return 3;
+        }
+        if (number == SIGUSR1 || number == SIGTRAP) {
+            number = 0; /* the others are for the program */
         }
     }
 }

@@ -10,10 +10,12 @@ import click
 from cannery.analysis.mix import Mix
 from cannery.cli.arguments import generating_options
 from cannery.cli.output import json_option, note, print_json, print_table
+from cannery.errors import OptionError
 from cannery.execution.counts import NetworkCount, count_network
 from cannery.execution.samples import seeded_samples
 from cannery.options import make_options
 from cannery.pipeline import compile_graph, import_graph
+from cannery.target.runner import is_qemu
 from cannery.target.toolchain import find_toolchain
 
 #: What is shown of a mix; --json has all of it.
@@ -34,6 +36,10 @@ def command(model: Path, as_json: bool, **raw: Any) -> None:
     options = make_options(model, raw)
     toolchain = find_toolchain(options)
     runner = toolchain.emulator()
+    if options.runner and not is_qemu(runner.command[0] if runner.command else ""):
+        raise OptionError(
+            "instructions are counted under QEMU", where="--runner", cure="leave it out"
+        )
     graph = import_graph(options)
     compiled = compile_graph(graph, options)
     source = compiled.source

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from cannery.analysis.counting import Counting, Piece, by_instruction, counting
 from cannery.analysis.disassembly import disassemble
-from cannery.analysis.kernels import apart, step_functions
+from cannery.analysis.kernels import apart, apart_flags, step_functions
 from cannery.analysis.loops import split_blocks
 from cannery.analysis.mix import Mix, executed_mix, sum_mixes
 from cannery.emit.source import Source
@@ -54,6 +54,7 @@ def count_network(
     Every kernel stays a function of its own; in a library, compilers may put several into one,
     which saves some calls. Raises ToolchainError.
     """
+    toolchain = replace(toolchain, cflags=(*toolchain.cflags, *apart_flags(toolchain)))
     if "-static" not in toolchain.ldflags and toolchain.target.triple != "arm-none-eabi":
         # Addresses are then those of the file.
         toolchain = replace(toolchain, ldflags=(*toolchain.ldflags, "-static", "-no-pie"))

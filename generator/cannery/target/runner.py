@@ -240,6 +240,11 @@ def _emulated(target: Target) -> Runner:
     return Runner(target.emulator, Origin.EMULATED, append=program.startswith("qemu-system"))
 
 
+def is_qemu(program: str) -> bool:
+    """Whether a program is QEMU itself, by its name."""
+    return Path(program).name.startswith("qemu")
+
+
 def find_emulator(target: Target) -> Runner:
     """The target's emulator, which has no more than its instructions; ToolchainError if absent."""
     return _emulated(target)
@@ -253,9 +258,8 @@ def find_runner(target: Target, command: str = "", *, strict: bool = False) -> R
     """
     if command:
         words = tuple(shlex.split(command))
-        program = Path(words[0]).name
-        origin = Origin.EMULATED if program.startswith("qemu") else Origin.DEVICE
-        return Runner(words, origin, append=program.startswith("qemu-system"))
+        origin = Origin.EMULATED if is_qemu(words[0]) else Origin.DEVICE
+        return Runner(words, origin, append=Path(words[0]).name.startswith("qemu-system"))
     reason = why_not_here(target)
     if strict and target.emulator and (reason or shutil.which(target.emulator[0])):
         return _emulated(target)

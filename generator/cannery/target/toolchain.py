@@ -19,7 +19,7 @@ from cannery.target.compiler import (
     probe_compiler,
 )
 from cannery.target.isa import check_isas
-from cannery.target.runner import Runner, find_emulator, find_runner
+from cannery.target.runner import Runner, find_emulator, find_runner, is_qemu
 from cannery.target.targets import (
     ANY,
     NATIVE,
@@ -136,12 +136,15 @@ class Toolchain:
         """The emulator of the target, also where this machine runs its programs itself.
 
         Of a target that is no processor in particular, that of its instruction set; this machine
-        where no emulator has that. Raises ToolchainError where there is no way.
+        where no emulator has that. A runner that is QEMU goes first. Raises ToolchainError where
+        there is no way.
         """
         target = self.target if self.target.emulator else plain_target(self.target.isa)
-        if self.runner_commands or not target.emulator:
-            return find_runner(target, *self.runner_commands[:1])
-        return find_emulator(target)
+        for command in self.runner_commands[:1]:
+            runner = find_runner(target, command)
+            if is_qemu(runner.command[0]):
+                return runner
+        return find_emulator(target) if target.emulator else find_runner(target)
 
     def build(self, sources: Sequence[Path], output: Path, includes: Sequence[Path] = ()) -> None:
         """Compile and link an executable; objects are put beside the sources."""

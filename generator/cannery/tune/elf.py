@@ -1,7 +1,6 @@
-"""Functions and constants in an ELF file: how much code a candidate has become, and where it is.
+"""Functions in an ELF file: how much code a candidate has become, and where it is.
 
-Reads symbol table and segments (System V ABI, chapters 4 and 5), little-endian files of 32 and 64
-bits.
+Reads the symbol table (System V ABI, chapter 4) of little-endian files of 32 and 64 bits.
 """
 
 from __future__ import annotations
@@ -13,24 +12,21 @@ from pathlib import Path
 
 _SYMBOL_TABLE = 2
 _FUNCTION = 2
-_LOADED = 1
 
 
 @dataclass(frozen=True)
 class _Class:
-    """Where the fields of a file class are: headers, section headers, symbols, program headers."""
+    """Where the fields of a file class are: headers, section headers, symbols."""
 
     header: str
     section: str
     symbol: str
     value_index: tuple[int, int, int, int]  # name, info, size, value in a symbol
-    segment: str
-    segment_index: tuple[int, int, int]  # offset, address, size in the file in a program header
 
 
 _CLASSES = {
-    1: _Class("<16xHHIIIIIHHHHHH", "<IIIIIIIIII", "<IIIBBH", (0, 3, 2, 1), "<IIIIIIII", (1, 2, 4)),
-    2: _Class("<16xHHIQQQIHHHHHH", "<IIQQQQIIQQ", "<IBBHQQ", (0, 1, 5, 4), "<IIQQQQQQ", (2, 3, 5)),
+    1: _Class("<16xHHIIIIIHHHHHH", "<IIIIIIIIII", "<IIIBBH", (0, 3, 2, 1)),
+    2: _Class("<16xHHIQQQIHHHHHH", "<IIQQQQIIQQ", "<IBBHQQ", (0, 1, 5, 4)),
 }
 
 
@@ -52,36 +48,6 @@ def function_places(path: Path) -> dict[str, Place]:
         return dict(_functions(data, kind))
     except struct.error:
         return {}
-
-
-@dataclass(frozen=True)
-class Image:
-    """The bytes that are loaded from a file, by (first address, bytes)."""
-
-    parts: tuple[tuple[int, bytes], ...]
-
-    def read(self, address: int, size: int) -> int | None:
-        """The little-endian number at an address; None where the file has none."""
-        for first, data in self.parts:
-            if first <= address and address + size <= first + len(data):
-                return int.from_bytes(data[address - first : address - first + size], "little")
-        return None
-
-
-def load_image(path: Path) -> Image:
-    """What a program's file puts into memory; nothing for what is no such file."""
-    data = path.read_bytes()
-    kind = _class_of(data)
-    if kind is None:
-        return Image(())
-    header = struct.unpack_from(kind.header, data)
-    found = []
-    for number in range(header[9]):
-        row = struct.unpack_from(kind.segment, data, header[4] + number * header[8])
-        offset, address, size = (row[k] for k in kind.segment_index)
-        if row[0] == _LOADED:
-            found.append((address, data[offset : offset + size]))
-    return Image(tuple(found))
 
 
 def _class_of(data: bytes) -> _Class | None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cannery.analysis.calls import Calls
+from cannery.analysis.counting import Piece, by_instruction, counting
 from cannery.analysis.disassembly import Machine, disassemble
 from cannery.analysis.estimate import estimate
 from cannery.analysis.mca import Estimator, find_estimator
-from cannery.analysis.walk import Walker
 from cannery.target.targets import Target
 from cannery.target.toolchain import Toolchain
 from cannery.tune.build import Built
-from cannery.tune.elf import Place, function_places, load_image
+from cannery.tune.elf import function_places
+from cannery.tune.measure import Check, check
 
 #: Changes where the same code is estimated differently: what was estimated before is forgotten.
-VERSION = 1
+VERSION = 2
 
 #: What the names of functions contain that belong to candidates, or are called by them.
 _OWN = ("trial", "get_pc_thunk")
@@ -39,10 +42,26 @@ class Pipeline:
         """What estimates depend on."""
         return f"{self.text}, {VERSION}"
 
-    def times(self, built: Built, toolchain: Toolchain) -> dict[str, float]:
+    def times(self, checked: Checked, toolchain: Toolchain) -> dict[str, float]:
         """Estimated microseconds of one call (all images) by symbol; see `candidate_cycles`."""
-        found = candidate_cycles(built, toolchain, self.estimator)
+        found = candidate_cycles(checked, toolchain, self.estimator)
         return {symbol: cycles / self.mhz for symbol, cycles in found.items()}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A program whose candidates were checked, the verdicts by symbol, and what ran meanwhile."""
+
+    built: Built
+    verdicts: Mapping[str, Check]
+    pieces: Mapping[Piece, int]
+
+
+def counted_check(built: Built, toolchain: Toolchain) -> Checked:
+    """Check all candidates where instructions are counted. Raises ToolchainError if that fails."""
+    with counting(toolchain.emulator()) as way:
+        verdicts = check(built, way.runner, ["--signals"] if way.steps else [])
+        return Checked(built, verdicts, way.read())
 
 
 @dataclass(frozen=True)
@@ -64,11 +83,14 @@ def find_pipeline(target: Target) -> Pipeline | None:
     return Pipeline(find_estimator(target.pipeline, Machine(target.triple)), target.mhz)
 
 
-def candidate_cycles(built: Built, toolchain: Toolchain, estimator: Estimator) -> dict[str, float]:
+def candidate_cycles(
+    checked: Checked, toolchain: Toolchain, estimator: Estimator
+) -> dict[str, float]:
     """Estimated cycles of one call (all images) by symbol; those that defy it are missing.
 
     Raises ToolchainError where no disassembler or no llvm-mca can be run.
     """
+    built = checked.built
     places = function_places(built.executable)
     own = [p for name, p in places.items() if p.size and any(word in name for word in _OWN)]
     if not own:
@@ -76,18 +98,12 @@ def candidate_cycles(built: Built, toolchain: Toolchain, estimator: Estimator) -
     addresses = range(min(p.address for p in own) & ~1, max(p.address + p.size for p in own))
     machine, functions = disassemble(built.executable, toolchain.compiler, addresses)
     by_address = {f.instructions[0].address: f for f in functions}
-    walker = Walker(machine, by_address, load_image(built.executable).read)
-    starts = {
-        c.symbol: start
-        for c in built.candidates
-        if (start := _start(places.get(f"run_{c.symbol}"), machine)) in by_address
-    }
-    found = estimate(walker, list(starts.values()), estimator)
-    return {s: cycles for s, cycles in zip(starts, found, strict=True) if cycles is not None}
-
-
-def _start(place: Place | None, machine: Machine) -> int:
-    """The address of a function's first instruction; symbols of T32 have one more."""
-    if place is None:
-        return -1
-    return place.address & ~1 if machine is Machine.ARM else place.address
+    calls = Calls(machine, by_address, by_instruction(checked.pieces, functions))
+    names = {f.name: address for address, f in by_address.items()}
+    counted = {}
+    for symbol in (c.symbol for c in built.candidates):
+        one = calls.counted(names[f"run_{symbol}"]) if f"run_{symbol}" in names else None
+        if one is not None:
+            counted[symbol] = one
+    cycles = estimate(machine, list(counted.values()), estimator)
+    return {s: each for s, each in zip(counted, cycles, strict=True) if each is not None}

@@ -19,7 +19,7 @@ from cannery.target.toolchain import Toolchain
 from cannery.tune.build import Built, build, code_sizes
 from cannery.tune.cache import Environment, Measurement, MeasurementCache, environment_text
 from cannery.tune.contests import MOST_CONSTANTS, Contest
-from cannery.tune.estimates import Pipeline
+from cannery.tune.estimates import Pipeline, counted_check
 from cannery.tune.harness import Candidate, Harness
 from cannery.tune.measure import Context, Protocol, alone, check, measure, measure_peak
 
@@ -195,7 +195,6 @@ class Search:
             built = build(folder, harness, candidates, self.bench.toolchain)
             self.progress.stage("checking them against the reference")
             found = self._check(built, candidates)
-            self._estimate(built, found)
             if not self.cache.peak_gflops:
                 self.cache.peak_gflops = measure_peak(built, self.bench.runners[0])
             self.progress.stage("timing")
@@ -208,8 +207,14 @@ class Search:
         self.seconds_each = max(self.seconds_each, each)
 
     def _check(self, built: Built, candidates: Iterable[Candidate]) -> dict[str, Measurement]:
-        """Error, fault and code size by symbol."""
-        verdicts = check(built, self.bench.runners[0])
+        """Error, fault, code size and, where that decides, the estimated time, by symbol."""
+        pipeline, toolchain = self.bench.pipeline, self.bench.toolchain
+        estimates: dict[str, float] = {}
+        if pipeline is not None:
+            checked = counted_check(built, toolchain)
+            verdicts, estimates = checked.verdicts, pipeline.times(checked, toolchain)
+        else:
+            verdicts = check(built, self.bench.runners[0])
         sizes = code_sizes(built)
         found = {}
         for candidate in candidates:
@@ -219,17 +224,10 @@ class Search:
                 found[symbol] = Measurement(float("inf"), fault)
             else:
                 verdict = verdicts[symbol]
-                found[symbol] = Measurement(verdict.error, verdict.fault, None, sizes[symbol])
+                found[symbol] = Measurement(
+                    verdict.error, verdict.fault, None, sizes[symbol], estimates.get(symbol)
+                )
         return found
-
-    def _estimate(self, built: Built, found: dict[str, Measurement]) -> None:
-        """Add the estimates, where candidates are chosen by them."""
-        if self.bench.pipeline is None:
-            return
-        self.progress.stage("estimating")
-        times = self.bench.pipeline.times(built, self.bench.toolchain)
-        for symbol, us in times.items():
-            found[symbol] = replace(found[symbol], estimated_us=us)
 
     def _time(self, built: Built, batch: Sequence[Contest], found: dict[str, Measurement]) -> None:
         """Time the contests of a program, on all devices side by side."""
