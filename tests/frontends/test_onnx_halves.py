@@ -11,9 +11,10 @@ import pytest
 import cannery
 from cannery.cli import invoke
 from cannery.errors import UnsupportedError
+from cannery.execution.samples import read_samples
 from cannery.ir.evaluate import evaluate
 from cannery.ir.orders import from_model, to_model
-from cannery.ir.tensor import DType
+from cannery.ir.tensor import DType, TensorType
 from cannery.options import make_options
 from cannery.pipeline import compile_model
 from frontends.onnx_models import expected, floats, load, model, node, onnx, write
@@ -87,6 +88,12 @@ def test_the_interface_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str
     net = cannery.load(path, isa="generic", outputs="g")
     assert net.inputs[0].dtype == np.float32
     assert net(half(*SHAPE)).dtype == np.float32
+
+
+def test_samples_may_be_what_the_model_has(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", x=half(2, 3))
+    (x, _) = read_samples(tmp_path / "x.npz", {"x": TensorType((1, 3))})
+    assert x["x"].dtype == np.float32 and np.array_equal(x["x"], half(2, 3)[:1])
 
 
 def test_layers_in_the_middle_are_said(tmp_path: Path) -> None:

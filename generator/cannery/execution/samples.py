@@ -13,7 +13,7 @@ from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from cannery.ir.orders import from_model, model_type
 from cannery.ir.stimulus import best_stimulus, neighbours
-from cannery.ir.tensor import TensorType
+from cannery.ir.tensor import DType, TensorType
 from cannery.npz import read_arrays
 from cannery.ops.registry import RefArray
 from cannery.tune.trial import random_inputs
@@ -71,6 +71,8 @@ def _check_names(found: Mapping[str, object], known: Mapping[str, object], where
 
 
 def _split(array: RefArray, type_: TensorType, where: str) -> Sequence[RefArray]:
+    if array.dtype == np.float16 and type_.dtype is DType.FLOAT32:
+        array = array.astype(np.float32)  # of a model whose inputs are such
     if array.dtype != type_.dtype.numpy:
         raise OptionError(
             f"element type {array.dtype}, {type_.dtype.value} is needed", where=where,
