@@ -21,6 +21,7 @@ from cannery.quantization.quantize import quantize
 from cannery.quantization.raw import raw_interface
 from cannery.schedule.cores import Cores
 from cannery.target.targets import find_target
+from emit.c_programs import compile_file, net_files, write_all
 from frontends.onnx_models import floats, load, model, node, write
 from nets.net_bench import make_net_source, reference_net
 from nets.random_graphs import random_constants
@@ -109,3 +110,16 @@ def test_folded_outputs_keep_their_values(tmp_path: Path) -> None:
     before, after = evaluate(graph, x), evaluate(run_passes(graph), x)
     for name, y in before.items():
         assert np.allclose(y, after[name], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("inputs", [{}, {"x": [2]}], ids=["none", "unused"])
+@pytest.mark.parametrize("language", ["c99 gcc", "c++11 clang"])
+def test_code_that_reads_no_input_is_silent(
+    inputs: dict[str, Any], language: str, tmp_path: Path
+) -> None:
+    graph = load(tmp_path, model([node("Relu", ["c"], ["y"])], inputs, weights={"c": floats(3, 4)}))
+    files = net_files(graph, "net")
+    write_all(tmp_path, files)
+    for name in files:
+        if name.endswith(".c"):
+            compile_file(tmp_path, name, language)

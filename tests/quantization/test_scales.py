@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,7 @@ def test_readers_that_disagree(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert compiled.source.graph.notes == (why,)
     header = compiled.files["net.h"].decode()
     assert f" * Note: {why}.\n" in header and "_SCALE" not in header
+    assert json.loads(compiled.files["net.json"])["notes"] == [why]
     assert invoke(["inspect", str(path)]) == 0
     assert f"Note: {why}." in capsys.readouterr().out
 

@@ -127,6 +127,7 @@ def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]
         "workspace_lower_bound": source.workspace.lower_bound,
         **_parallel(source),
         **_quantization(source),
+        **({"notes": list(source.graph.notes)} if source.graph.notes else {}),
         "inputs": [_tensor(t) for t in source.inputs],
         "outputs": [_tensor(t) for t in source.outputs],
         "copies": [call.symbol for call in source.calls if _is_copy(call)],
