@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -9,25 +10,28 @@ from typing import Any, cast
 
 import pytest
 
+from cannery import deadline
+from cannery.deadline import check_time, until
 from cannery.tune import search as module
-from cannery.tune.cache import Environment
-from cannery.tune.contests import Contest
+from cannery.tune.cache import Environment, Measurement
+from cannery.tune.contests import Contest, Prospect
 from cannery.tune.measure import Context
 from cannery.tune.search import BATCH_CANDIDATES, Quiet, Search
 
 
 class Clocked(Search):
-    """Measuring a candidate takes `each` seconds, and a program `more`."""
+    """Measuring a candidate takes `each` seconds, and a program `more`; nothing can end it."""
 
-    now = 0.0
     each = 0.1
     more = 1.0
 
     def _decide(self, batch: Sequence[Contest]) -> None:
         self.batches.append([(c.name, len(c.candidates)) for c in batch])
         count = sum(len(c.candidates) for c in batch)
-        Clocked.now += self.more + self.each * count
+        Clock.now += self.more + self.each * count
         self.seconds_each = self.each + self.more / count
+        done = Measurement(0.0, us=1.0)
+        self.cache.known.update((c.code_key(), done) for each in batch for c in each.candidates)
 
     @property
     def batches(self) -> list[list[tuple[str, int]]]:
@@ -37,38 +41,53 @@ class Clocked(Search):
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Clocked, "now", 0.0)
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: Clocked.now))
+    monkeypatch.setattr(Clock, "now", 0.0)
+    monkeypatch.setattr(deadline, "time", SimpleNamespace(monotonic=lambda: Clock.now))
     monkeypatch.setattr("cannery.tune.cache.MeasurementCache.load", lambda self: None)
 
 
-def contests(*sizes: int) -> list[Contest]:
-    """Contests named a, b, ..., the dearest first."""
-    found = []
-    for k, size in enumerate(sizes):
-        candidates = [SimpleNamespace(code_key=lambda k=k, n=n: f"{k} {n}") for n in range(size)]
+class Clock:
+    """The time."""
+
+    now = 0.0
+
+
+def prospects(*sizes: int, seconds: float = 0.0) -> list[Prospect]:
+    """Contests named a, b, ..., the dearest first; to generate one takes so many seconds."""
+    return [_prospect(k, size, seconds) for k, size in enumerate(sizes)]
+
+
+def _prospect(k: int, size: int, seconds: float) -> Prospect:
+    def make() -> Contest:
+        Clock.now += seconds
+        check_time()
+        candidates = [SimpleNamespace(code_key=lambda n=n: f"{k} {n}") for n in range(size)]
         ranked = (cast(Any, SimpleNamespace(cycles=1000.0 - k)),)
-        found.append(Contest("abcdef"[k], (k,), ranked, cast(Any, tuple(candidates)), {}))
-    return found
+        return Contest("abcdef"[k], (k,), ranked, cast(Any, tuple(candidates)), {})
+
+    return Prospect((k,), "abcdef"[k], (k,), 1000.0 - k, make)
 
 
-def searched(budget: float | None, *sizes: int, each: float = 0.1) -> Clocked:
+def searched(
+    budget: float | None, *sizes: int, each: float = 0.1, generating: float = 0.0
+) -> Clocked:
     environment = Environment("cc", "", "", "host")
     bench = SimpleNamespace(environment=lambda: environment, context=Context.WARM, mhz=0.0)
-    search = Clocked(cast(Any, bench), 1e-4, Quiet(), budget, started=0.0)
+    search = Clocked(cast(Any, bench), 1e-4, Quiet())
     search.each = each
-    search.run(contests(*sizes))
+    with until(math.inf if budget is None else budget):
+        search.run(prospects(*sizes, seconds=generating))
     return search
 
 
-def names(found: Sequence[Contest]) -> str:
+def names(found: Sequence[Contest | Prospect]) -> str:
     return "".join(contest.name for contest in found)
 
 
 def test_without_a_budget_programs_are_full_and_all_is_measured() -> None:
     search = searched(None, 100, 60, 1, BATCH_CANDIDATES + 40)
     assert search.batches == [[("a", 100), ("b", 60)], [("c", 1)], [("d", BATCH_CANDIDATES + 40)]]
-    assert (search.untried, search.partly) == ((), [])
+    assert (search.untried, search.partly) == ((), ())
 
 
 def test_no_time_means_nothing() -> None:
@@ -86,7 +105,7 @@ def test_the_first_program_is_small_and_shows_how_long_one_takes() -> None:
 @pytest.mark.parametrize("budget", [1.0, 3.0, 5.0, 10.0, 30.0])
 def test_the_time_is_hardly_exceeded(budget: float, each: float) -> None:
     search = searched(budget, 24, 24, 24, 8, 8, 1, each=each)
-    assert Clocked.now <= budget + 1.0
+    assert Clock.now <= budget + 1.0
     assert search.batches
     measured = sum(size for batch in search.batches for _, size in batch)
     assert measured == 89 or search.untried or search.partly
@@ -99,6 +118,20 @@ def test_the_most_promising_of_the_dearest_contest_come_first() -> None:
     assert "a" not in names(search.untried)
 
 
+def test_candidates_are_generated_when_it_is_their_turn() -> None:
+    search = searched(6.0, 8, 8, 8, 8, generating=1.0)
+    assert search.batches == [[("a", 8)], [("b", 8)]]
+    assert names(search.untried) == "cd"
+    assert Clock.now == pytest.approx(2 * 1.8 + 3.0), "three were generated, and no more"
+
+
+def test_time_that_is_over_while_generating_ends_all() -> None:
+    search = searched(3.0, 8, 8, generating=10.0)
+    assert search.batches == []
+    assert names(search.untried) == "ab"
+    assert Clock.now == 10.0, "only one contest was begun"
+
+
 def test_a_contest_beyond_a_program_is_whole_if_there_is_time() -> None:
     search = searched(1000.0, BATCH_CANDIDATES + 40, 3)
     assert search.batches == [[("a", BATCH_CANDIDATES + 40)], [("b", 3)]]
@@ -109,9 +142,12 @@ def test_a_program_holds_only_so_many_bytes_of_constants(monkeypatch: pytest.Mon
     bench = SimpleNamespace(
         environment=lambda: Environment("cc", "", "", "host"), context=Context.WARM, mhz=0.0
     )
-    search = Clocked(cast(Any, bench), 1e-4, Quiet(), None, started=0.0)
+    search = Clocked(cast(Any, bench), 1e-4, Quiet())
     sizes = (60, 50, 40, 500, 1)
-    search.run(
-        [replace(c, constant_bytes=n) for c, n in zip(contests(2, 2, 2, 2, 2), sizes, strict=True)]
-    )
+
+    def sized(prospect: Prospect, size: int) -> Prospect:
+        made = cast(Contest, prospect.make())
+        return replace(prospect, make=lambda: replace(made, constant_bytes=size))
+
+    search.run([sized(p, n) for p, n in zip(prospects(2, 2, 2, 2, 2), sizes, strict=True)])
     assert search.batches == [[("a", 2)], [("b", 2), ("c", 2)], [("d", 2)], [("e", 2)]]

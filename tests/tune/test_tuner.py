@@ -149,7 +149,8 @@ def test_no_time_at_all(model: Path) -> None:
     assert outcome.measured == 0
     assert outcome.untried == ("scores",)
     assert "within 0 s nothing was tried of scores" in outcome.notes
-    assert {e.origin for e in the_record(outcome).steps} == {"estimated"}
+    assert the_record(outcome).steps == [], "it claims nothing that was not measured"
+    assert outcome.error is None
 
 
 def test_little_time_tries_the_most_promising(
@@ -157,16 +158,16 @@ def test_little_time_tries_the_most_promising(
 ) -> None:
     need_toolchain("sse2")
     monkeypatch.setattr("cannery.tune.search.CANDIDATE_SECONDS", 10.0)
-    arguments = ["autotune", str(model), "--target", "sse2", "--budget", "35"]
+    arguments = ["autotune", str(model), "--target", "sse2", "--budget", "60"]
     monkeypatch.setenv("XDG_CACHE_HOME", str(model.parent / "cache"))
     assert invoke([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["measured_in_part"] == ["scores"]
     assert found["not_measured"] == []
     (step,) = [s for s in found["steps"] if s["macs"]]
-    assert 2 <= len(step["candidates"]) <= 3
+    assert 2 <= len(step["candidates"]) <= 5
     assert step["chosen"] in [c["schedule"] for c in step["candidates"]]
-    assert any("within 35 s only a part was tried of scores" in n for n in found["notes"])
+    assert any("within 60 s only a part was tried of scores" in n for n in found["notes"])
 
 
 def test_an_emulator_checks_and_decides_nothing(model: Path) -> None:

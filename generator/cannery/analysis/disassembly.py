@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cannery.errors import ToolchainError
 from cannery.target.compiler import Compiler
+from cannery.target.processes import run_to_end
 
 _TIMEOUT = 300.0
 
@@ -166,10 +167,7 @@ def newest(program: str) -> list[str]:
 def _output(command: Sequence[str]) -> str:
     """What a command prints; nothing where it cannot be started or hangs."""
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT,
-            check=False, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        done = run_to_end(command, timeout=_TIMEOUT)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout

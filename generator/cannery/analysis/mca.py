@@ -17,6 +17,7 @@ from cannery.analysis.disassembly import Instruction, Machine, newest
 from cannery.analysis.instructions import branch_kind
 from cannery.analysis.kinds import Branch
 from cannery.errors import ToolchainError
+from cannery.target.processes import run_to_end
 
 _TIMEOUT = 120.0
 _ITERATIONS = 100
@@ -192,10 +193,7 @@ def _example(machine: Machine) -> str:
 
 def _start(command: Sequence[str], text: str) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(
-            command, input=text, capture_output=True, text=True, errors="replace",
-            timeout=_TIMEOUT, check=False,
-        )  # fmt: skip
+        return run_to_end(command, timeout=_TIMEOUT, text=text)
     except OSError as error:
         raise ToolchainError(
             f"cannot start: {error.strerror}", where=command[0], cure="apt install llvm"

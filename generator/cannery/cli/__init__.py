@@ -23,6 +23,7 @@ import click
 
 from cannery import __version__
 from cannery.cli.output import json_option, print_error, print_json, warn
+from cannery.deadline import now
 from cannery.errors import CanneryError, CanneryWarning, closest
 
 #: The commands in the order of `--help`; `cannery foo-bar` is `command` of `foo_bar.py`.
@@ -96,14 +97,17 @@ def cli(ctx: click.Context, version: bool, as_json: bool) -> int:
 
 
 def invoke(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; never raises for what a user can cause."""
+    """Run one command and return its exit code; never raises for what a user can cause.
+
+    Commands find the time when they began, by `deadline.now`, as the context's `obj`.
+    """
     try:
         # numpy warns of overflows; a network may have some, and its inf and NaN are compared.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             warnings.simplefilter("always", CanneryWarning)
             warnings.showwarning = _show_warning
-            result = cli.main(args=arguments, prog_name="cannery", standalone_mode=False)
+            result = cli.main(args=arguments, prog_name="cannery", standalone_mode=False, obj=now())
     except CanneryError as error:
         return print_error(str(error))
     except click.NoSuchOption as error:

@@ -78,6 +78,6 @@ def budget_option() -> Callable[[F], F]:
     """`--budget SECONDS`, of the commands that tune."""
     return click.option(
         "--budget", type=Seconds(min=0.0), metavar="SECONDS",
-        help="Time candidates for about so long, the dearest layers first; the others are "
-        "estimated. Comparing whole networks at the end takes some seconds more.",
+        help="Seconds for all of the tuning, the dearest layers first. What there was no time for "
+        "is told, and not in the record.",
     )  # fmt: skip

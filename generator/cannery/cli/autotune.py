@@ -76,7 +76,8 @@ def command(
     _check_tuning(options)
     _check_writable(options)
     with live_progress() as progress:
-        outcome = tune(options, Settings(budget, exhaustive, wanted), progress)
+        started = click.get_current_context().find_root().obj
+        outcome = tune(options, Settings(budget, exhaustive, wanted, started), progress)
     _write_depfile(depfile, options, outcome.path)
     if as_json:
         print_json(as_dict(outcome))
@@ -84,7 +85,7 @@ def command(
         print_report(outcome, all_layers=all_layers)
         state = "written" if outcome.changed else "confirmed, not a byte changed"
         note(f"{outcome.path}: {state}")
-    return int(outcome.error > outcome.max_error)
+    return int(outcome.error is not None and outcome.error > outcome.max_error)
 
 
 def _check_tuning(options: Options) -> None:

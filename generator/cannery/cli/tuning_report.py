@@ -51,6 +51,7 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
         "changed": outcome.changed,
         "not_measured": list(outcome.untried),
         "measured_in_part": list(outcome.partly),
+        "not_done": list(outcome.missed),
         "notes": list(outcome.notes),
     }
 
@@ -64,6 +65,7 @@ def _step(outcome: Outcome, layer: Layer) -> dict[str, Any]:
         "chosen": str(layer.chosen),
         "margin": layer.margin,
         "origin": layer.chosen.origin,
+        "recorded": not layer.untried,
     }
 
 
@@ -130,7 +132,8 @@ def _rows(outcome: Outcome, layer: Layer) -> list[list[str]]:
             "chosen" if is_chosen else _excuse(layer, tried), tried.label,
         ])  # fmt: skip
     if not any(row[5] == "chosen" for row in rows):
-        rows.append(["", "", "", "", "", f"chosen ({layer.chosen.origin})", chosen])
+        how = "not tried" if layer.untried else f"chosen ({layer.chosen.origin})"
+        rows.append(["", "", "", "", "", how, chosen])
     rows[0][0] = f"{layer.index:02d} {layer.step.kind} {layer.step.name}"
     return rows
 
@@ -192,11 +195,11 @@ def _totals(outcome: Outcome) -> list[str]:
     how = "checked and estimated" if outcome.estimated else "measured"
     timed = not outcome.estimated and outcome.origin is not Origin.EMULATED
     peak = f"; peak {outcome.peak_gflops:.3g} GFLOP/s" if timed else ""
-    lines.append(
-        f"error {outcome.error:.2g} over {outcome.samples} samples; "
-        f"{outcome.measured} candidates {how} in {outcome.seconds:.1f} s{peak}"
-    )
-    if outcome.error > outcome.max_error:
+    error = "no error is known"
+    if outcome.error is not None:
+        error = f"error {outcome.error:.2g} over {outcome.samples} samples"
+    lines.append(f"{error}; {outcome.measured} candidates {how} in {outcome.seconds:.1f} s{peak}")
+    if outcome.error is not None and outcome.error > outcome.max_error:
         lines.append(
             f"the error exceeds {outcome.max_error:.2g}, what --max-error allows, and nothing that "
             "was tried is more exact"

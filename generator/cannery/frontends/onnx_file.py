@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cannery.frontends.onnx_build import build_graph
-from cannery.frontends.onnx_guard import TooLargeError
-from cannery.frontends.onnx_model import OnnxNode, read_onnx
-from cannery.frontends.onnx_ways import require_operator
+from cannery.frontends.onnx_model import read_onnx
 from cannery.frontends.options import ImportOptions
 from cannery.ir.graph import Graph
 
@@ -55,10 +53,4 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 def load(path: Path, options: ImportOptions) -> Graph:
     """The graph of a model; see `cannery.frontends.load_graph`."""
-    try:
-        model = read_onnx(path)
-    except TooLargeError as error:
-        if error.kind:
-            require_operator(OnnxNode(error.kind, error.domain, "", (), (error.label,), {}))
-        raise
-    return build_graph(model, options)
+    return build_graph(read_onnx(path), options)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from cannery.deadline import check_time
 from cannery.ir.graph import Graph, Node
 from cannery.ops.registry import RefArray
 
@@ -32,7 +33,8 @@ class Values(dict[str, RefArray]):
         return widen(self._constants[name])
 
     def compute(self, node: Node) -> None:
-        """Add the outputs of a node, whose inputs are known."""
+        """Add the outputs of a node, whose inputs are known. Raises OutOfTimeError."""
+        check_time()
         results = node.op.reference(*(self[i] if i else None for i in node.inputs))
         if self._rounds:
             with np.errstate(over="ignore"):

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from cannery.errors import ToolchainError
 from cannery.target.isa import Isa
+from cannery.target.processes import run_to_end
 
 #: Debian's names of the packages that hold a cross compiler with its C library.
 PACKAGES = {
@@ -90,7 +91,7 @@ def parse_macros(text: str, *, where: str) -> dict[str, str]:
 
 
 def _make(command: Sequence[str], output: Path) -> None:
-    """Runs a compiler that has to write `output`."""
+    """Runs a compiler that has to write `output`. Raises ToolchainError, OutOfTimeError."""
     _run(command)
     if not output.exists():
         raise ToolchainError(
@@ -101,9 +102,7 @@ def _make(command: Sequence[str], output: Path) -> None:
 
 def _run(command: Sequence[str]) -> str:
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT, check=False
-        )
+        done = run_to_end(command, timeout=_TIMEOUT)
     except OSError as error:
         raise ToolchainError(
             f"cannot start the compiler: {error.strerror}",

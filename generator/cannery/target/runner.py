@@ -6,7 +6,6 @@ The contract: `CMD executable args...` with one self-contained executable, which
 from __future__ import annotations
 
 import json
-import math
 import os
 import platform
 import shlex
@@ -14,8 +13,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
@@ -23,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from cannery.errors import ToolchainError
-from cannery.target.device import Device, printable, read_device
+from cannery.target.device import Device, read_device
+from cannery.target.processes import run_to_end
 from cannery.target.targets import NATIVE, Target
 
 
@@ -95,28 +94,16 @@ class Runner:
                 )  # fmt: skip
         return lines
 
-    @contextmanager
-    def reading(self, executable: Path) -> Iterator[None]:
-        """Make an error of the block, which reads what a program printed, a ToolchainError."""
-        try:
-            yield
-        except (LookupError, TypeError, ValueError, ArithmeticError):
-            what, where = "damaged output line: that is no result", self.where(executable)
-            raise ToolchainError(what, where=where, cure=self.cure) from None
-
     def where(self, executable: Path) -> str:
         """The command in messages: without the temporary folder."""
         return shlex.join([*self.command, executable.name])
 
     def run_text(self, executable: Path, args: Sequence[str] = ()) -> str:
-        """What the program prints. Raises ToolchainError as `run` does."""
+        """What the program prints. Raises ToolchainError as `run` does, and OutOfTimeError."""
         command = self.command_line(executable, args)
         where, cure = self.where(executable), self.cure
         try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, errors="replace",
-                timeout=self.timeout, stdin=subprocess.DEVNULL, check=False,
-            )  # fmt: skip
+            done = run_to_end(command, timeout=self.timeout)
         except OSError as error:
             what = f"cannot start: {error.strerror}"
             raise ToolchainError(what, where=where, cure=cure) from None
@@ -128,25 +115,12 @@ class Runner:
         return done.stdout
 
 
-def number(line: Mapping[str, Any], key: str) -> float:
-    """A number of a line that a program printed; ValueError or so unless it is finite and >= 0."""
-    found = float(line[key])
-    if not (math.isfinite(found) and found >= 0):
-        raise ValueError(key)
-    return found
-
-
-def position(line: Mapping[str, Any], key: str, count: int) -> int:
-    """Which of `count` things a line is about; ValueError or so if it is none."""
-    return range(count).index(line[key])
-
-
 def _failure(done: subprocess.CompletedProcess[str]) -> str:
     code = done.returncode
     # A shell, ssh and most emulators report a death by signal n as 128 + n.
     number = -code if code < 0 else code - 128
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-    detail = f": {printable(lines[-1])}" if lines else ""
+    detail = f": {lines[-1]}" if lines else ""
     try:
         return f"crashed ({signal.Signals(number).name}){detail}"
     except ValueError:

@@ -16,20 +16,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cannery.deadline import OutOfTimeError, now, time_left, until
 from cannery.errors import ToolchainError
 from cannery.target.compiler import CURE, first_error
+from cannery.target.processes import run_to_end
 from cannery.target.toolchain import Toolchain
 from cannery.tune.elf import function_places
 from cannery.tune.harness import Candidate, Harness
 
 _TIMEOUT = 4 * 3600.0
 
+#: The part of the time that is left in which candidates are compiled; the rest is for linking them,
+#: and for what is built for.
+COMPILE_SHARE = 0.6
+
 EXECUTABLE = "harness"
 
 
 @dataclass(frozen=True)
 class Built:
-    """An executable, the candidates in it by number, and why others (by symbol) are not."""
+    """An executable, the candidates in it by number, and why others (by symbol) are not.
+
+    There is no reason for those that there was no time to compile.
+    """
 
     executable: Path
     candidates: tuple[Candidate, ...]
@@ -100,15 +109,15 @@ def _words(words: Sequence[str]) -> str:
 
 
 def run_ninja(folder: Path, text: str, *, jobs: int = 0) -> dict[str, str]:
-    """Run a ninja file, going on after failures: the first error of each output that failed."""
+    """Run a ninja file, going on after failures: the first error of each output that failed.
+
+    Raises ToolchainError where ninja itself fails, OutOfTimeError.
+    """
     write(folder, {"build.ninja": text.encode()})
     command = [find_ninja(), "-k", "0", *(["-j", str(jobs)] if jobs else [])]
     try:
-        done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, errors="replace",
-            timeout=_TIMEOUT, check=False, env={**os.environ, "NINJA_STATUS": ""},
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        environment = {**os.environ, "NINJA_STATUS": ""}
+        done = run_to_end(command, timeout=_TIMEOUT, cwd=folder, env=environment)
     except OSError as error:
         cure = "apt install ninja-build, or pip install cannery[build]"
         raise ToolchainError(f"cannot start ninja: {error.strerror}", cure=cure) from None
@@ -150,18 +159,26 @@ def build(
     *,
     jobs: int = 0,
 ) -> Built:
-    """Generate and build a harness program in `folder`.
+    """Generate and build a harness program in `folder`, of what is compiled in time.
 
-    Raises ToolchainError if the program cannot be linked, or none of the candidates compiles.
+    Raises ToolchainError if the program cannot be linked, or none of the candidates compiles,
+    OutOfTimeError.
     """
     folder.mkdir(parents=True, exist_ok=True)
     sources = harness.sources(candidates)
     units = {name: list(group) for name, group in sources.units.items()}
     write(folder, sources.files)
-    failures = run_ninja(folder, ninja_file(toolchain, list(units)), jobs=jobs)
     failed: dict[str, str] = {}
-    if failures:
-        units, failed = _singly(folder, harness, units, failures, toolchain, jobs)
+    try:
+        with until(now() + time_left() * COMPILE_SHARE):
+            failures = run_ninja(folder, ninja_file(toolchain, list(units)), jobs=jobs)
+            if failures:
+                units, failed = _singly(folder, harness, units, failures, toolchain, jobs)
+    except OutOfTimeError:
+        done = _finished(folder)
+        units = {name: group for name, group in units.items() if _object(name) in done}
+        if not units:
+            raise
     compiled = {c.symbol for group in units.values() for c in group}
     good = [c for c in candidates if c.symbol in compiled]
     if not good and candidates:
@@ -175,6 +192,15 @@ def build(
         raise build_error(failures, toolchain)
     numbered = tuple(good)
     return Built(folder / EXECUTABLE, numbered, failed)
+
+
+def _finished(folder: Path) -> set[str]:
+    """The outputs that ninja has made: it logs each when it is whole."""
+    try:
+        lines = (folder / ".ninja_log").read_text(errors="replace").splitlines()
+    except OSError:
+        return set()
+    return {fields[3] for line in lines if len(fields := line.split("\t")) > 3}
 
 
 def _singly(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from cannery.deadline import now, time_left
 from cannery.emit.files import output_files
 from cannery.emit.source import Source, make_source
 from cannery.execution.program import NetworkProgram, Sample, network_program
@@ -67,7 +68,10 @@ class Judge:
         return single / many
 
     def times(self, programs: Sequence[NetworkProgram]) -> list[float]:
-        """Microseconds of each network: lower quartiles of turns, in alternating order."""
+        """Microseconds of each network: lower quartiles of turns, in alternating order.
+
+        Raises ToolchainError, OutOfTimeError where there is no time for two rounds.
+        """
         with alone(self.runner):
             turns = self._turns(programs)
         return [sorted(t)[(len(t) - 1) // 4] for t in turns]
@@ -77,10 +81,13 @@ class Judge:
         spent = 0.0
         seconds = TURN_SECONDS if self.context is Context.WARM else COLD_TURN_SECONDS
         for number in range(ROUNDS):
+            began = now()
             order = range(len(programs)) if number % 2 == 0 else reversed(range(len(programs)))
             for k in order:
                 turns[k].append(programs[k].time(self.runner, seconds, self.context).p25)
             spent += sum(max(t[-1] * 1e-6, seconds) for t in turns)
             if number >= 2 and spent > LIMIT_SECONDS:
+                break
+            if number >= 1 and time_left() < 2 * (now() - began):
                 break
         return turns

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from cannery.deadline import check_time
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.ir.tensor import TensorType
 from cannery.layouts import ORDERS, Want
@@ -72,6 +73,20 @@ class Contest:
         return min(r.cycles for r in self.ranked) * max(len(self.steps), 1)
 
 
+@dataclass(frozen=True)
+class Prospect:
+    """A contest before its candidates are generated, which takes long; `cycles` as it expects.
+
+    `key` tells it from others. `make` gives None if there is nothing to compute.
+    """
+
+    key: Hashable
+    name: str
+    steps: tuple[int, ...]
+    cycles: float
+    make: Callable[[], Contest | None]
+
+
 def is_view(schedule: Schedule) -> bool:
     """Whether a schedule computes nothing."""
     return isinstance(schedule, VIEWS)
@@ -81,6 +96,7 @@ def rank(graph: Graph, step: Step, isa: Isa, *, inexact: bool) -> list[Ranked]:
     """All candidates of a step by estimated cost, ties in the order of schedules."""
     found = []
     for schedule in legal(graph, step, isa):
+        check_time()
         if schedule.inexact and not inexact:
             continue
         for params in schedule.candidates(graph, step, isa):
@@ -149,13 +165,15 @@ class ContestMaker:
     number: int = 0
     contests: int = 0
 
-    def step_contest(self, indices: Sequence[int], limit: int) -> Contest | None:
-        """The contest of steps of one kind, of at most `limit` candidates.
+    def step_contest(
+        self, indices: Sequence[int], limit: int, ranked: Sequence[Ranked] | None = None
+    ) -> Contest | None:
+        """The contest of steps of one kind, of at most `limit` candidates, as they are `ranked`.
 
         None if there is nothing to compute.
         """
         step = self.units[indices[0]].step
-        ranked = rank(self.graph, step, self.isa, inexact=self.inexact)
+        ranked = ranked or rank(self.graph, step, self.isa, inexact=self.inexact)
         wanted = [label for k in indices for label in self.wanted.get(k, ())]
         computing = [r for r in ranked if not is_view(r.choice.schedule)]
         if not computing:
@@ -201,6 +219,7 @@ class ContestMaker:
         same: dict[str, str] = {}
         constants: dict[bytes, int] = {}
         for each, trial in trials:
+            check_time()
             if len(by_key) >= limit:
                 break
             candidate = make_candidate(trial, self.number, self.contests)

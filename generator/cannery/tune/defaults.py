@@ -35,13 +35,18 @@ def estimated_options(graph: Graph, step: Step, isa: Isa, *, inexact: bool) -> l
 
 @dataclass(frozen=True)
 class Defaults:
-    """Plans where nothing, or not all, was measured. `io_order` is the order of images outside."""
+    """Plans where nothing, or not all, was measured. `io_order` is the order of images outside.
+
+    `ranked` are the options of each unit, cheapest first, as `estimated_options` finds them with
+    `inexact`, where they are known already.
+    """
 
     graph: Graph
     units: Sequence[Unit]
     isa: Isa
     io_order: str
     max_error: float
+    ranked: Mapping[int, Sequence[Option]] | None = None
 
     def plan(self, known: Mapping[int, Choice] | None = None) -> Plan:
         """The plan that the cost model prefers, with `known` choices for some units.
@@ -75,6 +80,9 @@ class Defaults:
                 found.append([make_option(self.graph, step, known[index], self.isa, 0.0)])
             elif any(overlap(unit, self.units[other]) for other in known):
                 found.append([])
+            elif self.ranked is not None:
+                ranked = self.ranked[index]
+                found.append([o for o in ranked if inexact or not o.choice.inexact])
             else:
                 kind = step_kind(self.graph, step)
                 if kind not in kinds:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from cannery.deadline import time_left
 from cannery.execution.program import NetworkProgram
 from cannery.tune.confirm import Judge
 from cannery.tune.measure import TIE
@@ -14,6 +16,21 @@ from cannery.tune.plan import Plan
 
 #: How often a network's errors are mended before its error is taken as it is.
 MAX_REPAIRS = 12
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A plan, and what is known of the whole network: None where it was not run.
+
+    `error` is max|y - ref| / max|ref| of the worst output, times are in microseconds, `before_us`
+    that of the network without tuning, which is this one if `untuned`.
+    """
+
+    plan: Plan
+    error: float | None = None
+    before_us: float | None = None
+    after_us: float | None = None
+    untuned: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,3 +68,51 @@ def fastest(times: Sequence[float]) -> int:
     before, tuned = times[-1], times[:-1]
     winner = next(k for k, us in enumerate(tuned) if us <= min(tuned) * (1 + TIE))
     return len(tuned) if before < tuned[winner] / (1 + TIE) else winner
+
+
+@dataclass(frozen=True)
+class Finals:
+    """Whole networks in competition, each of at most half the error that is allowed (`bound`).
+
+    `complete` makes of a plan what compiling by its record gives. Programs live as long as `stack`.
+    """
+
+    judge: Judge
+    optimizer: Optimizer
+    bound: float
+    complete: Callable[[Plan], Plan]
+    stack: ExitStack
+
+    def run(self, default: Plan, count: int) -> Iterator[Chosen]:
+        """What is best by what is known so far, ever better: the last one is the result.
+
+        `count` plans compete, and `default`, that without tuning. Raises ToolchainError,
+        OutOfTimeError.
+        """
+        if not self.optimizer.timed:
+            count = 1
+        first, *others = self._distinct(self.optimizer.plans(count))
+        nets = [self._net(first)]
+        yield Chosen(nets[0].plan, nets[0].error)
+        if not self.optimizer.timed:
+            return
+        text = plan_text(untuned := self.complete(self.optimizer.with_times(default)))
+        before = nets[0] if plan_text(nets[0].plan) == text else self._net(untuned)
+        if others and not math.isinf(time_left()):
+            # Rather two networks compared in time than many too late.
+            yield self._winner(nets, before)
+        nets += [before if plan_text(p) == text else self._net(p) for p in others]
+        yield self._winner(nets, before)
+
+    def _winner(self, nets: Sequence[Net], before: Net) -> Chosen:
+        """Times networks beside the one without tuning."""
+        times = self.judge.times([net.program for net in (*nets, before)])
+        winner = fastest(times)
+        best = (*nets, before)[winner]
+        return Chosen(best.plan, best.error, times[-1], times[winner], winner == len(nets))
+
+    def _distinct(self, plans: Sequence[Plan]) -> list[Plan]:
+        return list({plan_text(p): p for p in map(self.complete, plans)}.values())
+
+    def _net(self, plan: Plan) -> Net:
+        return make_exact(self.judge, self.optimizer, plan, self.bound, self.stack)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from cannery import __version__
 from cannery.schedule.program import Choice
 from cannery.target.runner import Origin, host_cpu_name
-from cannery.tune.finalists import Net
+from cannery.tune.finalists import Chosen
 from cannery.tune.optimize import Optimizer, Tried
 from cannery.tune.provenance import code_flags
 from cannery.tune.record import (
@@ -29,16 +30,20 @@ from cannery.tune.signature import graph_key
 
 @dataclass(frozen=True)
 class NewRecord:
-    """Writes down what an optimizer knows of a plan; `old` is the record of an earlier tuning."""
+    """Writes down what an optimizer knows of a plan; `old` is the record of an earlier tuning.
+
+    There are no lines for the units `untried`: nothing was measured that could decide.
+    """
 
     model: str
     bench: Bench
     optimizer: Optimizer
     old: Record | None
+    untried: Collection[int] = ()
 
-    def make(self, net: Net, many: Many | None) -> Record:
+    def make(self, net: Chosen, many: Many | None) -> Record:
         """The plan as it is written down, and the error that it reached."""
-        made = [self._entry(k, choice) for k, choice in net.plan.picks]
+        made = [self._entry(k, choice) for k, choice in net.plan.picks if k not in self.untried]
         device, known = self._device(), self.old.device if self.old else None
         entries = confirmed(made, self.old, same_device=device == known)
         toolchain, opt = self.bench.toolchain, self.optimizer

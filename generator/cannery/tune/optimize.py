@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
 
+from cannery.deadline import check_time
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import TensorType
 from cannery.schedule.program import Choice
@@ -75,7 +76,7 @@ class Optimizer:
     `contests` and `estimates` by unit, `reorders` the contest of each change of order, `known`
     measurements by code. Times from an emulator are never used: then estimated ones rank, where
     `origin` says so, with the cost model, or the cost model alone. `fixed` are choices that better
-    measurements made before.
+    measurements made before. Without `inexact` no others are inexact.
     """
 
     graph: Graph
@@ -89,6 +90,7 @@ class Optimizer:
     reorders: Mapping[tuple[TensorType, str, str], Contest]
     known: Mapping[str, Measurement]
     fixed: Mapping[int, Choice] = field(default_factory=dict)
+    inexact: bool = True
 
     @property
     def timed(self) -> bool:
@@ -140,6 +142,7 @@ class Optimizer:
         return tuple(self._tried(k) for k in range(len(self.units)))
 
     def _tried(self, index: int) -> tuple[Tried, ...]:
+        check_time()
         found = []
         pairs = [(r, self.measurement(index, r)) for r in self.estimates[index]]
         decided = any(m and self.time(m) is not None and self.sound(r.choice, m) for r, m in pairs)
@@ -153,6 +156,8 @@ class Optimizer:
 
     def sound(self, choice: Choice, measured: Measurement) -> bool:
         """Whether a candidate computes what it should, as exactly as it must by itself."""
+        if choice.inexact and not self.inexact:
+            return False
         bound = self.max_error if choice.inexact else max(self.max_error, ROUNDING)
         return not measured.fault and measured.error <= bound
 

@@ -18,23 +18,29 @@ from cannery.tune.optimize import Tried
 class Settings:
     """How hard to try: seconds (None: until done), and whether every candidate is measured.
 
-    `context` is what calls find in the caches; None: as the record that there is, else warm.
+    The seconds, of wall time, are from `started`, by `deadline.now` (None: from now on). `context`
+    is what calls find in the caches; None: as the record that there is, else warm.
     """
 
     budget: float | None = None
     exhaustive: bool = False
     context: Context | None = None
+    started: float | None = None
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One step after tuning: what was tried, the best first, and what was chosen."""
+    """One step after tuning: what was tried, the best first, and what was chosen.
+
+    `untried`: for want of time nothing was tried of it, and the record has no line for it.
+    """
 
     index: int
     step: Step
     macs: int
     tried: tuple[Tried, ...]
     chosen: Choice
+    untried: bool = False
 
     @property
     def margin(self) -> float | None:
@@ -51,9 +57,10 @@ class Layer:
 class Outcome:
     """What came of it. Times in microseconds, None where none were measured.
 
-    `error` is the network's, `max_error` its bound; `estimated` is there if estimates decided.
-    `device` is what ran the programs.
-    `peak_gflops` is 0 where only an emulator runs programs.
+    `error` is the network's (None: there was no time to run it), `max_error` its bound; `estimated`
+    is there if estimates decided. `device` is what ran the programs.
+    `peak_gflops` is 0 where only an emulator runs programs. For want of time nothing was tried of
+    the steps `untried`, only a part of those `partly`; `missed` are whole stages.
     """
 
     toolchain: Toolchain
@@ -62,7 +69,7 @@ class Outcome:
     layers: tuple[Layer, ...]
     before_us: float | None
     after_us: float | None
-    error: float
+    error: float | None
     samples: int
     seconds: float
     measured: int
@@ -75,3 +82,4 @@ class Outcome:
     estimated: Estimated | None = None
     max_error: float = 1e-4
     device: Device | None = None
+    missed: tuple[str, ...] = ()

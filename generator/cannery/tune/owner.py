@@ -29,7 +29,12 @@ def check_used(
     A model that was renamed, trained again or changed in part keeps its record.
     """
     other = owner_text(record, options.model)
-    if other and path == options.tuning and not any(match(record, graph, units).values()):
+    if (
+        other
+        and record.steps
+        and path == options.tuning
+        and not any(match(record, graph, units).values())
+    ):
         cure = f"--tuning has to name the record of {options.model.stem}, or leave it out"
         raise RecordError(f"{other}: none of its layers is there", where=str(path), cure=cure)
 
@@ -47,6 +52,8 @@ def check_replaced(
     The record of a model that was renamed says the same of all layers. Raises RecordError where
     --tuning names a record that belongs to another model or target.
     """
+    if not record.steps:
+        return ""
     entries = match(record, graph, units)
     used = {entry.signature for entry in entries.values() if entry}
     same = None not in entries.values() and used == {entry.signature for entry in record.steps}
@@ -57,6 +64,6 @@ def check_replaced(
     if problem and path == options.tuning:
         cure = "name another file, or a folder, with --tuning; or delete this one first"
         raise RecordError(f"{problem}, and would be overwritten", where=str(path), cure=cure)
-    if record.steps and not used:
+    if not used:
         problem = problem or "the record had nothing for this network"
     return problem and f"{problem}; it is replaced"

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from cannery.deadline import check_time
 from cannery.errors import UnsupportedError
 from cannery.ir.graph import Graph
 from cannery.layouts import ORDERS, Want, image_dims, nhwc, planar
@@ -147,6 +148,7 @@ def plans(
         starts.setdefault(unit.first, []).append((index, best_per_orders(options[index])))
     waiting: dict[int, list[_State]] = {0: [search.start()]}
     for position in range(length):
+        check_time()
         states = search.best(waiting.pop(position, []))[: beam * count]
         for index, found in starts[position]:
             following = (search.advance(s, option, index) for s in states for option in found)

@@ -367,9 +367,16 @@ def confirmed(
     return result
 
 
-def confirmed_error(error: float, entries: Sequence[Entry], old: Record | None) -> float | None:
-    """The network's error, rounded; the old one where it is nearly that, and the plan the same."""
+def confirmed_error(
+    error: float | None, entries: Sequence[Entry], old: Record | None
+) -> float | None:
+    """The network's error, rounded; the old one where it is nearly that, and the plan the same.
+
+    None: it was not run now.
+    """
     known = old.error if old is not None and old.steps == list(entries) else None
+    if error is None:
+        return known
     if known is not None and known / SAME_ERROR <= error <= known * SAME_ERROR:
         return known
     return rounded(error, 2)

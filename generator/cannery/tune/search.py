@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+import math
+import os
 import queue
 import shutil
 import tempfile
-import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol as Interface
 
+from cannery.deadline import OutOfTimeError, check_time, now, time_left
 from cannery.schedule.schedule import ConstArray
 from cannery.target.runner import Origin, Runner
 from cannery.target.toolchain import Toolchain
 from cannery.tune.build import Built, build, code_sizes
 from cannery.tune.cache import Environment, Measurement, MeasurementCache, environment_text
-from cannery.tune.contests import MOST_CONSTANTS, Contest
+from cannery.tune.contests import MOST_CONSTANTS, Contest, Prospect
 from cannery.tune.estimates import Pipeline, counted_check
-from cannery.tune.harness import Candidate, Harness
+from cannery.tune.harness import UNIT_CANDIDATES, Candidate, Harness
 from cannery.tune.measure import Context, Protocol, alone, check, measure, measure_peak
 
 #: Candidates of one program: enough for all cores, few enough to show progress.
 BATCH_CANDIDATES = 160
 
-#: Candidates of the first program under a budget, which shows how long one takes, and what is
+#: Candidates of the first program under a deadline, which shows how long one takes, and what is
 #: assumed before that, in seconds. Later ones are small as well: candidates differ much.
 FIRST_CANDIDATES = 16
 BUDGET_CANDIDATES = 32
@@ -37,6 +40,9 @@ LEAST_CANDIDATES = 2
 
 #: Seconds that one contest may take when it is timed.
 CONTEST_SECONDS = 20.0
+
+#: Seconds that must be left for measuring the peak, which decides nothing.
+PEAK_SECONDS = 2.0
 
 
 class Progress(Interface):
@@ -102,80 +108,114 @@ class Bench:
 
 @dataclass
 class Search:
-    """Decides contests, in batches, until all are decided or the time is over.
+    """Decides contests, in batches, until all are decided or the time is over (`deadline.until`).
 
-    `budget` is in seconds from the start of the search. `max_error` bounds the error of a single
-    candidate: no other is timed. `untried` and `partly` are the contests for which there was no
-    time, or only for the most promising candidates.
+    `max_error` bounds the error of a single candidate: no other is timed. `contests` are those that
+    were made, by the keys of their prospects. `untried` and `partly` are those for which there was
+    no time, or only for the most promising candidates. `decides`: something is known of a step.
     """
 
     bench: Bench
     max_error: float
     progress: Progress
-    budget: float | None = None
     protocol: Protocol = field(default_factory=lambda: Protocol(limit=CONTEST_SECONDS))
     cache: MeasurementCache = field(init=False)
     measured: int = 0
-    started: float = field(default_factory=time.monotonic)
-    untried: tuple[Contest, ...] = ()
-    partly: list[Contest] = field(default_factory=list)
+    contests: dict[Hashable, Contest] = field(default_factory=dict)
+    untried: tuple[Contest | Prospect, ...] = ()
+    partly: tuple[Contest, ...] = ()
+    decides: bool = False
     seconds_each: float = 0.0
+    waiting: deque[Prospect | Contest] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         self.protocol = replace(self.protocol, context=self.bench.context)
         self.cache = MeasurementCache(self.bench.environment(), mhz=self.bench.mhz)
         self.cache.load()
 
-    def run(self, contests: Sequence[Contest]) -> dict[str, Measurement]:
+    def run(self, prospects: Sequence[Prospect]) -> dict[str, Measurement]:
         """Measurements by `code_key`; those for which there was no time are missing.
 
         Raises ToolchainError where the compiler, a device or an emulator fails.
         """
-        self.progress.total(len(contests))
-        open_contests = []
-        for contest in sorted(contests, key=lambda c: -c.cycles):
-            if self._known(contest):
-                self.progress.decided(contest, self._labelled(contest))
-            else:
-                open_contests.append(contest)
-        waiting = deque(open_contests)
-        while batch := self._next_batch(waiting):
-            self._decide(batch)
-        self.untried = tuple(waiting)
+        self.progress.total(len(prospects))
+        self.waiting = deque(sorted(prospects, key=lambda p: -p.cycles))
+        begun: list[Contest] = []
+        while batch := self._next_batch():
+            begun += [contest for contest, _ in batch]
+            try:
+                self._decide([part for _, part in batch])
+            except OutOfTimeError:
+                break
+        made = self.contests.values()
+        known = {id(c): sum(self._is_known(k) for k in c.candidates) for c in begun}
+        self.untried = (*(c for c in begun if not known[id(c)]), *self.waiting)
+        self.partly = tuple(c for c in begun if 0 < known[id(c)] < len(c.candidates))
+        self.decides = any(c.steps and any(map(self._is_known, c.candidates)) for c in made)
         return self.cache.known
 
-    def _next_batch(self, waiting: deque[Contest]) -> list[Contest]:
-        """Takes from the front what fits into one program and into the time that is left."""
-        room, most = self._affordable()
-        batch: list[Contest] = []
+    def _next_batch(self) -> list[tuple[Contest, Contest]]:
+        """Takes from the front what fits into one program and into the time that is left.
+
+        Each contest comes with what of it is measured: all, or its most promising candidates.
+        """
+        batch: list[tuple[Contest, Contest]] = []
         size = constants = 0
-        while waiting:
-            more = len(waiting[0].candidates)
-            constants += waiting[0].constant_bytes
+        while (contest := self._front()) is not None:
+            room, most = self._affordable()
+            more = len(contest.candidates)
+            constants += contest.constant_bytes
             full = size + more > most or constants > MOST_CONSTANTS
             if size + more > room or (batch and full):
                 break
-            batch.append(waiting.popleft())
+            self.waiting.popleft()
+            batch.append((contest, contest))
             size += more
-        if waiting and not batch and room >= LEAST_CANDIDATES:
-            contest = waiting.popleft()
-            self.partly.append(contest)
-            batch = [replace(contest, candidates=contest.candidates[: int(room)])]
+        if contest is not None and not batch and room >= LEAST_CANDIDATES:
+            self.waiting.popleft()
+            batch = [(contest, replace(contest, candidates=contest.candidates[: int(room)]))]
         return batch
+
+    def _front(self) -> Contest | None:
+        """The next contest that has to be decided, made when it is its turn; it stays in front.
+
+        Where the time is over it is a prospect still, and nothing is in front.
+        """
+        while self.waiting and time_left() > 0:
+            front = self.waiting[0]
+            if isinstance(front, Contest):
+                return front
+            self.progress.stage(f"generating candidates for {front.name}")
+            try:
+                made = front.make()
+            except OutOfTimeError:
+                break
+            self.waiting.popleft()
+            if made is None:
+                continue
+            self.contests[front.key] = made
+            if self._known(made):
+                self.progress.decided(made, self._labelled(made))
+            else:
+                self.waiting.appendleft(made)
+        return None
 
     def _affordable(self) -> tuple[float, int]:
         """How many candidates the time that is left suffices for, and how many one program gets."""
-        if self.budget is None:
-            return float("inf"), BATCH_CANDIDATES
-        left = self.budget - (time.monotonic() - self.started)
+        left = time_left()
+        if math.isinf(left):
+            return left, BATCH_CANDIDATES
         if self.seconds_each:
             return left / self.seconds_each, BUDGET_CANDIDATES
         return left / CANDIDATE_SECONDS, FIRST_CANDIDATES
 
     def _known(self, contest: Contest) -> bool:
         """Whether all was measured before: times of different runs are not compared."""
-        found = [self.cache.get(c.code_key()) for c in contest.candidates]
-        return all(m is not None and (m.us is not None or self._bad(m)) for m in found)
+        return all(map(self._is_known, contest.candidates))
+
+    def _is_known(self, candidate: Candidate) -> bool:
+        found = self.cache.get(candidate.code_key())
+        return found is not None and (found.us is not None or self._bad(found))
 
     def _bad(self, found: Measurement) -> bool:
         return bool(found.fault) or not found.error <= self.max_error
@@ -187,15 +227,17 @@ class Search:
     def _decide(self, batch: Sequence[Contest]) -> None:
         known: dict[bytes, ConstArray] = {}
         candidates = [c.whole(known) for contest in batch for c in contest.candidates]
-        began = time.monotonic()
+        began = now()
         folder = Path(tempfile.mkdtemp(prefix="cannery-tune-"))
         try:
             self.progress.stage(f"building {len(candidates)} candidates")
-            harness = Harness(self.bench.toolchain.target.isa)
+            harness = Harness(self.bench.toolchain.target.isa, unit=_unit_size(len(candidates)))
             built = build(folder, harness, candidates, self.bench.toolchain)
+            batch = _compiled(batch, built)
+            candidates = [c for contest in batch for c in contest.candidates]
             self.progress.stage("checking them against the reference")
             found = self._check(built, candidates)
-            if not self.cache.peak_gflops:
+            if not self.cache.peak_gflops and time_left() > PEAK_SECONDS:
                 self.cache.peak_gflops = measure_peak(built, self.bench.runners[0])
             self.progress.stage("timing")
             self._time(built, batch, found)
@@ -203,7 +245,7 @@ class Search:
             shutil.rmtree(folder, ignore_errors=True)
         self.measured += len(candidates)
         # The slowest so far: what is left should not take longer than the budget allows.
-        each = (time.monotonic() - began) / len(candidates)
+        each = (now() - began) / len(candidates)
         self.seconds_each = max(self.seconds_each, each)
 
     def _check(self, built: Built, candidates: Iterable[Candidate]) -> dict[str, Measurement]:
@@ -247,7 +289,8 @@ class Search:
             self.progress.decided(contest, self._labelled(contest))
 
         with ThreadPoolExecutor(len(self.bench.runners)) as pool:
-            for done in [pool.submit(one, contest) for contest in batch]:
+            # Threads have contexts, and so deadlines, of their own.
+            for done in [pool.submit(copy_context().run, one, contest) for contest in batch]:
                 done.result()
 
     def _time_contest(
@@ -266,5 +309,25 @@ class Search:
         skip = [word for k in bad for word in ("--skip", str(k))]
         where = ["--from", str(inside[0]), "--to", str(inside[-1] + 1), *skip]
         with alone(runner):
-            times = measure(built, runner, self.protocol, where)
+            check_time()
+            limit = min(self.protocol.limit, time_left() / 2)
+            times = measure(built, runner, replace(self.protocol, limit=limit), where)
         return {s: t.us for s, t in times.items()}
+
+
+def _compiled(batch: Sequence[Contest], built: Built) -> list[Contest]:
+    """The contests with the candidates that there was time to compile, or that do not."""
+    there = {c.symbol for c in built.candidates} | set(built.failed)
+    kept = (tuple(c for c in each.candidates if c.symbol in there) for each in batch)
+    return [replace(c, candidates=k) for c, k in zip(batch, kept, strict=True) if k]
+
+
+def _unit_size(candidates: int) -> int:
+    """Candidates of one translation unit.
+
+    A small program is compiled by all cores, too; with a deadline each candidate by itself, so that
+    some are compiled when it comes.
+    """
+    if not math.isinf(time_left()):
+        return 1
+    return max(1, min(UNIT_CANDIDATES, -(-candidates // (os.cpu_count() or 1))))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from cannery.deadline import now, time_left, until
 from cannery.ir.evaluate import evaluate_all
 from cannery.ir.graph import Graph
 from cannery.schedule.program import Choice, Step
@@ -15,7 +16,7 @@ from cannery.schedule.stack import stacked_choices, stacked_graph
 from cannery.target.isa import Isa
 from cannery.tune.cache import Measurement
 from cannery.tune.confirm import Judge
-from cannery.tune.contests import Contest, ContestMaker
+from cannery.tune.contests import Contest, ContestMaker, Prospect
 from cannery.tune.plan import Plan, Unit
 from cannery.tune.record import Entry, Many, make_entry
 from cannery.tune.search import Search
@@ -26,6 +27,8 @@ from cannery.tune.trial import random_inputs
 LEAST_GAIN = 1.01
 #: A stacked step is used if it takes less than this part of the time of single ones.
 LESS = 0.98
+#: The part of the time that is left in which steps are timed; the rest is for whole networks.
+SEARCH_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -74,30 +77,38 @@ class ManyTuner:
         return Many(self.images, chunks, [self._entry(way) for way in ways])
 
     def _measure(self, plan: Plan, search: Search, limit: int) -> list[_Way]:
-        contests: dict[str, Contest] = {}
-        number = 0
-        for step, single in self._steps(plan):
-            ways = stacked_choices(self.graph, step, single, self.images, self.isa)
-            if not ways:
-                continue
-            many = stacked_graph(self.graph, step, self.images)
-            with np.errstate(all="ignore"):
-                values = evaluate_all(many, random_inputs(many))
-            maker = ContestMaker(
-                many, [], self.isa, values, {}, number=number, contests=len(contests)
-            )
-            contests[step.outputs[0]] = maker.stacked_contest(step, ways, limit)
-            number = maker.number
-        known = search.run(list(contests.values()))
+        with until(now() + time_left() * SEARCH_SHARE):
+            known = search.run(list(self._prospects(plan, limit)))
         found = []
         for step, single in self._steps(plan):
-            contest = contests.get(step.outputs[0])
+            contest = search.contests.get(step.outputs[0])
             best = self._best(contest, known, search) if contest else None
             if best and single.us and best[1].us and best[1].us < LESS * self.images * single.us:
                 choice, measured = best
                 choice = replace(choice, us=measured.us, origin=search.bench.origin.value)
                 found.append(_Way(step, choice, measured.error))
         return found
+
+    def _prospects(self, plan: Plan, limit: int) -> Iterator[Prospect]:
+        """The contest of every step that can be stacked."""
+        last = ContestMaker(self.graph, [], self.isa, {}, {})
+        for step, single in self._steps(plan):
+            ways = stacked_choices(self.graph, step, single, self.images, self.isa)
+            if not ways:
+                continue
+            many = stacked_graph(self.graph, step, self.images)
+
+            def make(
+                step: Step = step, ways: Sequence[Choice] = ways, many: Graph = many
+            ) -> Contest:
+                nonlocal last
+                with np.errstate(all="ignore"):
+                    values = evaluate_all(many, random_inputs(many))
+                last = replace(last, graph=many, values=values)
+                return last.stacked_contest(step, ways, limit)
+
+            costs = (c.schedule.cost(many, step, c.params, self.isa).total for c in ways)
+            yield Prospect(step.outputs[0], step.name, (), min(costs), make)
 
     def _best(
         self, contest: Contest, known: Mapping[str, Measurement], search: Search

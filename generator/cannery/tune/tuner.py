@@ -2,56 +2,44 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-
+from cannery.deadline import OutOfTimeError, check_time, now, until
 from cannery.errors import ToolchainError
 from cannery.execution.samples import reference_outputs, seeded_samples
-from cannery.ir.evaluate import evaluate_all
-from cannery.ir.tensor import TensorType
 from cannery.options import Options
 from cannery.pipeline import import_graph, io_order, judge_graph
 from cannery.schedule.program import Choice
 from cannery.target.runner import Origin, Runner
 from cannery.target.toolchain import find_toolchain, resolve_target
+from cannery.tune.budget import Budget, unit_names
 from cannery.tune.confirm import Judge
-from cannery.tune.contests import (
-    Contest,
-    ContestMaker,
-    Ranked,
-    group,
-    needed_reorders,
-    rank,
-)
-from cannery.tune.defaults import Defaults
+from cannery.tune.contests import ContestMaker, is_view
+from cannery.tune.earlier import Earlier
 from cannery.tune.estimates import Estimated, Pipeline, find_pipeline
-from cannery.tune.finalists import Net, fastest, make_exact
+from cannery.tune.finalists import Chosen, Finals
 from cannery.tune.identify import check_devices, identify, remark_of
 from cannery.tune.lookup import find_record
 from cannery.tune.measure import Context, Protocol, refuse_emulated
 from cannery.tune.new_record import NewRecord
-from cannery.tune.optimize import ROUNDING, Optimizer, plan_text
+from cannery.tune.optimize import ROUNDING, Optimizer
 from cannery.tune.outcome import Layer, Outcome, Settings
 from cannery.tune.owner import check_replaced
 from cannery.tune.plan import Plan, make_units
+from cannery.tune.prepare import Prepared, prepare
 from cannery.tune.record import (
     Many,
     Record,
-    better_origin,
     find_choices,
-    match,
     read_record,
     record_path,
     write_record,
 )
 from cannery.tune.search import Bench, Progress, Quiet, Search
 from cannery.tune.stacks import record_stacks
-from cannery.tune.trial import random_inputs
 from cannery.tune.tune_many import ManyTuner
 
 #: Candidates of one kind of step, and of one that takes less than this part of the whole time.
@@ -59,11 +47,16 @@ CONTEST_CANDIDATES = 24
 SMALL_CANDIDATES = 8
 SMALL_SHARE = 0.02
 
+#: How dear a contest is for a budget whose steps the network without tuning does not have.
+ALTERNATIVE = 0.25
+
 #: Whole nets that are compared in the end, beside the one without tuning.
 CONFIRMED_PLANS = 3
 
-#: Steps that a note names.
-SHOWN_NAMES = 6
+#: Stages for which there may be no time.
+UNJUDGED = "comparing the whole network with the reference (so all that was chosen is exact)"
+UNTIMED = "comparing whole networks by their times"
+MORE = "comparing more than two whole networks"
 
 #: Multiply-accumulates that the references may take for the samples which judge a network.
 REFERENCE_MACS = 4_000_000_000
@@ -105,19 +98,23 @@ def usable_record(options: Options, context: Context | None = None) -> Path | No
 
 @dataclass
 class Tuner:
-    """State of one tuning; `run` is the order in which the methods are called."""
+    """State of one tuning; `run` is the order in which the methods are called.
+
+    `short` are the units for whose contests the time did not suffice.
+    """
 
     options: Options
     settings: Settings
     progress: Progress
-    started: float = field(default_factory=time.monotonic)
-    confirmed_plans: int = CONFIRMED_PLANS
     notes: list[str] = field(default_factory=list)
+    judge: Judge | None = None
+    short: set[int] = field(default_factory=set)
 
     def run(self) -> Outcome:
+        started = self.settings.started
+        self.budget = Budget(self.settings.budget, now() if started is None else started)
         self.toolchain = find_toolchain(self.options)
-        runners = identify(self.toolchain, self.toolchain.runners())
-        check_devices(self.toolchain, runners)
+        runners = self.identified(self.toolchain.runners())
         self.notes.extend(filter(None, map(remark_of, runners[:1])))
         refuse_emulated(self.settings.context, runners[0])
         self.isa = self.toolchain.target.isa
@@ -130,22 +127,42 @@ class Tuner:
         self.graph = import_graph(self.options)
         self.units = make_units(self.graph)
         self.check_record(there)
+        self.earlier = Earlier(
+            self.path, self.old, self.graph, self.units, self.isa, self.options.max_error
+        )
         self.order = io_order(self.options)
-        optimizer, search = self.measure()
-        self.tell_untried(search)
-        chosen, before, after = self.confirm(optimizer)
+        search, optimizer, prepared = self.measure()
+        chosen = Chosen(Plan(0.0, ()))
+        if prepared is not None:
+            chosen = self.confirm(optimizer, prepared, search)
         many = self.many(optimizer, search, chosen.plan)
-        new = NewRecord(self.options.model.stem, self.bench, optimizer, self.old)
+        unknown = self.unknown(optimizer, chosen.plan)
+        new = NewRecord(self.options.model.stem, self.bench, optimizer, self.old, unknown)
+        record = new.make(chosen, many)
+        # Where nothing is known an old record is worth more.
+        changed = (search.decides or there is None) and write_record(self.path, record)
+        untried, partly = self.untried_names(search, chosen.plan)
         emulated = runners[0].origin is Origin.EMULATED
-        changed = write_record(self.path, new.make(chosen, many))
         return Outcome(
             self.toolchain, self.bench.origin, 0.0 if emulated else search.cache.peak_gflops,
-            self.layers(optimizer, chosen.plan), before, after, chosen.error, len(self.samples),
-            time.monotonic() - self.started, search.measured, self.path, changed,
-            tuple(self.notes), self.untried, self.partly, self.context,
-            self.estimates(optimizer, chosen.plan),
+            self.layers(optimizer, chosen.plan, unknown), chosen.before_us, chosen.after_us,
+            chosen.error, len(self.judge.samples) if self.judge else 0,
+            now() - self.budget.started, search.measured, self.path, changed,
+            (*self.notes, *self.budget.notes(untried, partly)), untried, partly, self.context,
+            self.estimates(optimizer, prepared, chosen.plan),
             self.graph.error_bound(self.options.max_error), runners[0].device,
+            tuple(self.budget.missed),
         )  # fmt: skip
+
+    def identified(self, runners: tuple[Runner, ...]) -> tuple[Runner, ...]:
+        """The runners with their devices; without, where there is no time: nothing is run then."""
+        try:
+            with until(self.budget.end):
+                found = identify(self.toolchain, runners)
+        except OutOfTimeError:
+            return runners
+        check_devices(self.toolchain, found)
+        return found
 
     def pipeline(self, runner: Runner) -> Pipeline | None:
         """The model of the processor, where only an emulator runs programs; else times decide."""
@@ -157,11 +174,13 @@ class Tuner:
             self.notes.append(f"nothing was estimated: {error}")
             return None
 
-    def estimates(self, optimizer: Optimizer, plan: Plan) -> Estimated | None:
+    def estimates(
+        self, optimizer: Optimizer, prepared: Prepared | None, plan: Plan
+    ) -> Estimated | None:
         """What was estimated of the network without tuning, and of a plan."""
-        if self.bench.pipeline is None:
+        if self.bench.pipeline is None or prepared is None:
             return None
-        before, after = map(optimizer.total, (self.default, plan))
+        before, after = map(optimizer.total, (prepared.default, plan))
         return Estimated(self.bench.pipeline.text, before, after)
 
     def take_record(self, record: Record | None) -> Context:
@@ -195,95 +214,81 @@ class Tuner:
             note = f"the record was made for {there.isa}; it is replaced"
         self.notes += [note] if note else []
 
-    def names(self, contests: Sequence[Contest]) -> tuple[str, ...]:
-        """The steps of contests, in the order of the network."""
-        indices = sorted(k for contest in contests for k in contest.steps)
-        return tuple(dict.fromkeys(self.units[k].step.name for k in indices))
-
-    def tell_untried(self, search: Search) -> None:
-        """Note what the budget left out; there is no time for many whole networks either."""
-        self.partly = self.names(search.partly)
-        self.untried = tuple(n for n in self.names(search.untried) if n not in self.partly)
-        for names, how in ((self.untried, "nothing"), (self.partly, "only a part")):
-            if names:
-                listed = ", ".join(names[:SHOWN_NAMES])
-                more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
-                self.notes.append(f"within {search.budget:g} s {how} was tried of {listed}{more}")
-        if search.untried or search.partly:
-            self.confirmed_plans = 1
-
-    def layers(self, optimizer: Optimizer, plan: Plan) -> tuple[Layer, ...]:
+    def layers(
+        self, optimizer: Optimizer, plan: Plan, unknown: Collection[int]
+    ) -> tuple[Layer, ...]:
         """What is told of each step of a plan."""
         steps = ((k, self.units[k].step, choice) for k, choice in plan.picks)
         return tuple(
-            Layer(number, step, step.macs(self.graph), optimizer.tried[k], choice)
+            Layer(number, step, step.macs(self.graph), optimizer.tried[k], choice, k in unknown)
             for number, (k, step, choice) in enumerate(steps)
         )
 
     # ---- Measuring ----
 
-    def measure(self) -> tuple[Optimizer, Search]:
-        """Every contest, and the optimizer that knows the results."""
-        self.progress.stage("computing the reference")
-        with np.errstate(all="ignore"):
-            values = evaluate_all(self.graph, random_inputs(self.graph))
-        estimates = {
-            k: rank(self.graph, unit.step, self.isa, inexact=True)
-            for k, unit in enumerate(self.units)
-        }
-        self.default = self.estimated()
-        fixed = self.fixed()
-        maker = ContestMaker(self.graph, self.units, self.isa, values, self.wanted(fixed))
-        self.progress.stage("generating candidates")
-        contests = self.step_contests(maker, estimates)
-        reorders = self.reorder_contests(maker, estimates)
-        emulated = self.bench.runners[0].origin is Origin.EMULATED
-        protocol = EMULATED_PROTOCOL if emulated else None
+    def measure(self) -> tuple[Search, Optimizer, Prepared | None]:
+        """Every contest, as far as there is time, and the optimizer that knows the results.
+
+        Where there is no time for anything nothing is prepared.
+        """
         bound = max(self.options.max_error, ROUNDING)
-        search = Search(self.bench, bound, self.progress, self.settings.budget)
-        if protocol:
-            search.protocol = protocol
-        distinct = {id(c): c for c in contests.values()}
-        known = search.run([*reorders.values(), *distinct.values()])
+        search = Search(self.bench, bound, self.progress)
+        if self.bench.runners[0].origin is Origin.EMULATED:
+            search.protocol = EMULATED_PROTOCOL
+        self.progress.stage("computing the reference")
+        began, prepared = now(), None
+        try:
+            with until(self.budget.end):
+                check_time()
+                prepared = prepare(
+                    self.graph, self.units, self.isa, self.order, self.options.max_error
+                )
+        except OutOfTimeError:
+            seconds = began - self.budget.started
+            self.budget.missed.append(f"more than reading the model, which took {seconds:.1f} s")
         optimizer = Optimizer(
             self.graph, self.units, self.isa, self.order, self.bench.origin,
-            self.options.max_error, contests, estimates, reorders, known, fixed,
+            self.options.max_error, {}, {}, {}, {}, self.fixed(),
         )  # fmt: skip
-        return optimizer, search
+        if prepared is not None:
+            optimizer = self.search(search, prepared, optimizer, now() - began)
+        return search, optimizer, prepared
 
-    def estimated(self) -> Plan:
-        """What an untuned compile would choose."""
-        bound = self.options.max_error
-        return Defaults(self.graph, self.units, self.isa, self.order, bound).plan()
-
-    def wanted(self, fixed: Mapping[int, Choice]) -> dict[int, list[str]]:
-        """Candidates that are measured in any case: the default's and the record's."""
-        wanted = {k: [str(choice)] for k, choice in self.default.picks}
-        for k, choice in {**self.recorded(), **fixed}.items():
+    def search(
+        self, search: Search, prepared: Prepared, empty: Optimizer, seconds: float
+    ) -> Optimizer:
+        """Runs the contests; preparing them took so many seconds. Fills what is `empty`."""
+        wanted = {k: [str(choice)] for k, choice in prepared.default.picks}
+        for k, choice in {**self.earlier.choices, **empty.fixed}.items():
             wanted.setdefault(k, []).append(str(choice))
-        return wanted
-
-    def recorded(self) -> dict[int, Choice]:
-        """What the old record chooses, where it still can."""
-        if self.old is None:
-            return {}
-        found = find_choices(
-            self.path, self.old, self.graph, self.units, self.isa, self.options.max_error
-        )
-        return dict(found.choices)
+        maker = ContestMaker(self.graph, self.units, self.isa, prepared.values, wanted)
+        prospects = [
+            *prepared.reorder_prospects(maker),
+            *prepared.step_prospects(maker, self.candidates_for),
+        ]
+        if self.budget.seconds is not None:
+            # What the network without tuning has is tried before what could take its place.
+            first = {k for k, _ in prepared.default.picks}
+            prospects = [
+                p if first.intersection(p.steps) else replace(p, cycles=p.cycles * ALTERNATIVE)
+                for p in prospects
+            ]
+        with until(self.budget.search_end(seconds)):
+            known = search.run(prospects)
+        self.short = {k for c in (*search.untried, *search.partly) for k in c.steps}
+        kept = self.kept({k for c in search.untried for k in c.steps})
+        contests = {k: c for c in search.contests.values() for k in c.steps}
+        reorders = {
+            key: search.contests[key] for key in prepared.reorders if key in search.contests
+        }
+        return replace(
+            empty, contests=contests, estimates=prepared.estimates, reorders=reorders, known=known,
+            fixed={**kept, **empty.fixed},
+        )  # fmt: skip
 
     def fixed(self) -> dict[int, Choice]:
         """Choices of the old record that were measured on something better than there is now."""
-        if self.old is None:
-            return {}
-        entries = match(self.old, self.graph, self.units)
-        kept = {
-            k: replace(choice, origin=entry.origin)
-            for k, choice in self.recorded().items()
-            if (entry := entries[k]) is not None
-            and better_origin(entry, self.bench.origin)
-            and choice.us is not None
-        }
+        kept = self.earlier.better(self.bench.origin)
         if kept:
             origin = self.bench.origin.value
             self.notes.append(
@@ -291,19 +296,12 @@ class Tuner:
             )
         return kept
 
-    def step_contests(
-        self, maker: ContestMaker, estimates: Mapping[int, Sequence[Ranked]]
-    ) -> dict[int, Contest]:
-        """The contest of each unit that computes something."""
-        best = {k: min((r.cycles for r in found), default=0.0) for k, found in estimates.items()}
-        total = sum(best[k] for k, unit in enumerate(self.units) if not unit.step.parts) or 1.0
-        found: dict[int, Contest] = {}
-        for indices in group(self.graph, self.units).values():
-            share = sum(best[k] for k in indices) / total
-            contest = maker.step_contest(indices, self.candidates_for(share))
-            if contest is not None:
-                found.update(dict.fromkeys(indices, contest))
-        return found
+    def kept(self, untried: Collection[int]) -> dict[int, Choice]:
+        """Choices of the old record for units of which nothing was tried now."""
+        kept = self.earlier.untouched(self.bench.runners[0].device, untried)
+        if kept:
+            self.notes.append(f"{len(kept)} steps stay as they are in the record")
+        return kept
 
     def candidates_for(self, share: float) -> int:
         """How many candidates a step deserves that takes a share of the estimated time."""
@@ -311,54 +309,99 @@ class Tuner:
             return 1_000_000
         return CONTEST_CANDIDATES if share >= SMALL_SHARE else SMALL_CANDIDATES
 
-    def reorder_contests(
-        self, maker: ContestMaker, estimates: Mapping[int, Sequence[Ranked]]
-    ) -> dict[tuple[TensorType, str, str], Contest]:
-        """The contest of every change of order that a plan may contain."""
-        needed = needed_reorders(self.graph, self.units, self.isa, estimates, self.order)
-        return {key: maker.reorder_contest(*key) for key in needed}
+    def unknown(self, optimizer: Optimizer, plan: Plan) -> set[int]:
+        """The units of a plan that the cost model chose, as there was no time to try anything."""
+        found = set()
+        for k, choice in plan.picks:
+            if k in self.short and k not in optimizer.fixed and not is_view(choice.schedule):
+                tried = optimizer.find(k, choice)
+                if tried is None or tried.measurement is None:
+                    found.add(k)
+        return found
+
+    def untried_names(self, search: Search, plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The steps of which nothing was tried, and those of which only a part was."""
+        if not plan.picks:
+            singles = [k for k, unit in enumerate(self.units) if not unit.step.parts]
+            return unit_names(self.units, singles, plan), ()
+        untried, partly = (
+            unit_names(self.units, [k for c in found for k in c.steps], plan)
+            for found in (search.untried, search.partly)
+        )
+        return tuple(n for n in untried if n not in partly), partly
 
     # ---- Whole networks ----
 
-    def confirm(self, optimizer: Optimizer) -> tuple[Net, float | None, float | None]:
-        """The best whole network, the time of the one without tuning, and its own."""
+    def confirm(self, optimizer: Optimizer, prepared: Prepared, search: Search) -> Chosen:
+        """The best whole network, as far as there is time to find it.
+
+        Where not all was measured there is no time for many networks either.
+        """
         self.progress.stage("confirming whole networks")
-        macs = max(sum(u.step.macs(self.graph) for u in self.units if not u.step.parts), 1)
-        self.samples = seeded_samples(self.graph)[: max(REFERENCE_MACS // macs, 1)]
-        expected = reference_outputs(judge_graph(self.options), self.samples)
-        self.judge = judge = Judge(
-            self.graph, self.units, self.toolchain, self.bench.runners[0], self.order,
-            self.samples, expected, self.context,
-        )  # fmt: skip
-        bound = self.graph.error_bound(self.options.max_error) / 2
-        with ExitStack() as stack:
-            found = optimizer.plans(self.confirmed_plans if optimizer.timed else 1)
-            nets = [make_exact(judge, optimizer, plan, bound, stack) for plan in found]
-            if not optimizer.timed:
-                return nets[0], None, None
-            default = optimizer.with_times(self.default)
-            same = next((n for n in nets if plan_text(n.plan) == plan_text(default)), None)
-            nets.append(same or make_exact(judge, optimizer, default, bound, stack))
-            times = judge.times([net.program for net in nets])
-        winner = fastest(times)
-        if winner == len(nets) - 1:
+
+        def complete(plan: Plan) -> Plan:
+            """What compiling will make of the lines that a plan has in the record."""
+            unknown = self.unknown(optimizer, plan)
+            if not unknown:
+                return plan
+            known = {k: choice for k, choice in plan.picks if k not in unknown}
+            return optimizer.with_times(prepared.defaults.plan(known))
+
+        best = Chosen(prepared.default)
+        try:
+            with ExitStack() as stack, until(self.budget.end):
+                if self.budget.seconds is not None:
+                    exact = replace(optimizer, inexact=False)
+                    best = Chosen(complete(exact.plans(1)[0]))
+                if not search.decides and self.short:
+                    return best
+                count = 1 if self.short else CONFIRMED_PLANS
+                bound = self.graph.error_bound(self.options.max_error) / 2
+                self.judge = self.make_judge()
+                finals = Finals(self.judge, optimizer, bound, complete, stack)
+                for better in finals.run(prepared.default, count):
+                    best = better
+        except OutOfTimeError:
+            late = UNTIMED if best.after_us is None else MORE
+            self.budget.missed.append(UNJUDGED if best.error is None else late)
+        if best.untuned:
             self.notes.append("the network without tuning was the fastest")
-        return nets[winner], times[-1], times[winner]
+        return best
+
+    def make_judge(self) -> Judge:
+        """Samples, and what the references make of them. Raises OutOfTimeError."""
+        macs = max(sum(u.step.macs(self.graph) for u in self.units if not u.step.parts), 1)
+        samples = seeded_samples(self.graph)[: max(REFERENCE_MACS // macs, 1)]
+        expected = reference_outputs(judge_graph(self.options), samples)
+        return Judge(
+            self.graph, self.units, self.toolchain, self.bench.runners[0], self.order,
+            samples, expected, self.context,
+        )  # fmt: skip
 
     def many(self, optimizer: Optimizer, search: Search, plan: Plan) -> Many | None:
-        """How several images are computed at once; what the old record says, if nobody asked."""
+        """How several images are computed at once; what the old record says, if nobody asked, or
+        there is no time.
+        """
         images = self.options.many
-        if images < 2:
-            return self.old.many if self.old else None
         old = self.old.many if self.old else None
+        if images < 2:
+            return old
         tuner = ManyTuner(self.graph, self.units, self.isa, images, old)
-        if not optimizer.timed:
+        if plan.picks and not optimizer.timed:
             return tuner.estimate(plan)
         self.progress.stage(f"{images} images at once")
-        plan = optimizer.with_times(plan)
-        # What was not tried for want of time has been told already.
-        rest = replace(search, untried=(), partly=[])
-        found, gain = tuner.tune(plan, rest, self.judge, self.candidates_for(1.0))
+        # What was not tried for want of time is told anyway.
+        rest = replace(search, untried=(), partly=())
+        try:
+            if self.judge is None:
+                raise OutOfTimeError
+            with until(self.budget.end):
+                found, gain = tuner.tune(
+                    optimizer.with_times(plan), rest, self.judge, self.candidates_for(1.0)
+                )
+        except OutOfTimeError:
+            self.budget.missed.append(f"{images} images at once")
+            return old
         search.measured += rest.measured - search.measured
         self.notes.append(f"{images} images at once are {gain:.2f} times as fast as one by one")
         return found

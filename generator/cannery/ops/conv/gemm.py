@@ -27,7 +27,6 @@ from cannery.ops.shared.axes import balanced, even_size
 from cannery.ops.shared.fetch import Fetch
 from cannery.ops.shared.function import describe, parameter_names, residual_pointer, signature
 from cannery.ops.shared.gemm import Block, Gemm
-from cannery.ops.shared.sums import block_steps
 from cannery.ops.shared.tiles import tile_registers
 from cannery.schedule.cost import L1_BYTES, reread_cycles
 from cannery.schedule.program import Step
@@ -42,9 +41,6 @@ PANELS = (32 * 1024, 128 * 1024, 512 * 1024)
 MAX_CANDIDATES = 48
 #: Extra elements between rows of a panel, so that they do not share cache sets.
 PAD = 16
-
-#: Steps of k in line.
-UNROLL = 4
 
 
 @dataclass(frozen=True)
@@ -83,7 +79,6 @@ class ConvGemm(Schedule):
     """See the module's text."""
 
     id = "conv.gemm"
-    version = 2
     movable = True
     fetches = True
 
@@ -114,7 +109,7 @@ class ConvGemm(Schedule):
         pixels = shape.oh * shape.ow
         blocks = _blocks(shape, params, isa)
         tiles = balanced(pixels, int(params["mr"]))
-        g = _gemm(params, cut.k, cut.pitch, isa)
+        g = _gemm(params, cut.k, cut.pitch)
         cycles = gemm.product_cycles(isa, g, tiles, blocks) * cut.blocks
         cycles += _traffic(shape, params, cut, blocks)
         if cut.blocks > 1:
@@ -135,7 +130,7 @@ class ConvGemm(Schedule):
         cut = _cut(shape, int(job.params["kc"]), contiguous=x.col == shape.ic)
         residuals = [job.inputs[k] for k in ep.tensors]
         flat = _flat(shape, (*([x] if plain else []), y, *residuals), plain=plain)
-        g = _gemm(job.params, cut.k, shape.sw * x.col if plain else cut.pitch, job.isa)
+        g = _gemm(job.params, cut.k, shape.sw * x.col if plain else cut.pitch)
         pixels = _pixels(shape, mr, job.params, cut)
         rows = max(1, pixels // shape.ow)
         panel = pixels if flat else min(rows, shape.oh) * shape.ow
@@ -312,9 +307,8 @@ def _pixels(shape: ConvShape, mr: int, params: Params, cut: Cut) -> int:
     return even_size(tiles, most + most // 4) * mr
 
 
-def _gemm(params: Params, k: int, a_row: int, isa: Isa) -> Gemm:
-    aside = block_steps(k // UNROLL, UNROLL, isa)
-    return Gemm(k, a_row, 1, 0, UNROLL, 1, str(params["broadcast"]), aside=aside)
+def _gemm(params: Params, k: int, a_row: int) -> Gemm:
+    return Gemm(k, a_row, 1, 0, 4, 1, str(params["broadcast"]))
 
 
 def _blocks(shape: ConvShape, params: Params, isa: Isa) -> tuple[Block, ...]:

@@ -1,0 +1,46 @@
+"""How much time is left: set once around a piece of work, asked wherever work takes long.
+
+Work within `until` ends with OutOfTimeError soon after its time is over: between the layers of a
+network, the candidates of a layer, the states of a plan; programs that it waits for are ended.
+Where nothing was set there is no end.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+_end: ContextVar[float] = ContextVar("end", default=math.inf)
+
+
+class OutOfTimeError(Exception):
+    """The time is over. Whoever set it catches this; no user sees it."""
+
+
+def now() -> float:
+    """Seconds of a clock that never goes back."""
+    return time.monotonic()
+
+
+@contextmanager
+def until(end: float) -> Iterator[None]:
+    """Let the block end at `end`, by the clock of `now`, or when an outer block has to."""
+    token = _end.set(min(end, _end.get()))
+    try:
+        yield
+    finally:
+        _end.reset(token)
+
+
+def time_left() -> float:
+    """Seconds until work has to end, which may be infinite, or negative."""
+    return _end.get() - now()
+
+
+def check_time() -> None:
+    """Raise OutOfTimeError if the time is over."""
+    if time_left() <= 0:
+        raise OutOfTimeError

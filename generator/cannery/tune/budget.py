@@ -1,0 +1,76 @@
+"""How the time that a tuning has is divided, and what there was no time for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from cannery.deadline import now
+from cannery.tune.plan import Plan, Unit
+
+#: Names that a note lists.
+SHOWN_NAMES = 6
+
+#: Seconds that comparing whole networks takes at least, and what it takes of what preparing took:
+#: both grow with the network, and on a busy machine.
+CONFIRM_SECONDS = 8.0
+CONFIRM_FACTOR = 4.0
+#: The most of what is left that is kept for it.
+CONFIRM_SHARE = 0.5
+
+
+@dataclass
+class Budget:
+    """So many seconds of wall time from `started`, by `deadline.now`; None: without end.
+
+    `missed` are stages for which there was no time, for people.
+    """
+
+    seconds: float | None
+    started: float = field(default_factory=now)
+    missed: list[str] = field(default_factory=list)
+
+    @property
+    def end(self) -> float:
+        """When all has to be over."""
+        return math.inf if self.seconds is None else self.started + self.seconds
+
+    def search_end(self, prepared_in: float) -> float:
+        """When candidates are measured no more: whole networks need time, too."""
+        left = self.end - now()
+        if math.isinf(left):
+            return left
+        kept = min(CONFIRM_SECONDS + CONFIRM_FACTOR * prepared_in, CONFIRM_SHARE * left)
+        return self.end - kept
+
+    def notes(self, untried: Sequence[str], partly: Sequence[str]) -> list[str]:
+        """What the time did not suffice for, one line each."""
+        lines = []
+        for names, how in ((untried, "nothing"), (partly, "only a part")):
+            if names:
+                more = len(names) - SHOWN_NAMES
+                listed = ", ".join(names[:SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
+                lines.append(f"within {self.seconds:g} s {how} was tried of {listed}")
+        if self.missed:
+            lines.append(
+                f"within {self.seconds:g} s there was no time for {', '.join(self.missed)}"
+            )
+        return lines
+
+
+def unit_names(units: Sequence[Unit], wanted: Sequence[int], plan: Plan) -> tuple[str, ...]:
+    """The units `wanted`, in the order of the network: a step of a plan by its name, others so that
+    they are not taken for it.
+    """
+    picked = {k for k, _ in plan.picks}
+    names = []
+    for k in sorted(wanted, key=lambda k: (units[k].first, units[k].end)):
+        step = units[k].step
+        name = step.name
+        if step.parts:
+            name = f"{step.name} to {step.parts[-1].name} in one"
+        elif picked and k not in picked:
+            name = f"{step.name} by itself"
+        names.append(name)
+    return tuple(dict.fromkeys(names))

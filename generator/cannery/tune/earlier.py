@@ -1,0 +1,61 @@
+"""What of the record of an earlier tuning still counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from cannery.ir.graph import Graph
+from cannery.schedule.program import Choice
+from cannery.target.device import Device
+from cannery.target.isa import Isa
+from cannery.target.runner import Origin
+from cannery.tune.plan import Unit
+from cannery.tune.record import Entry, Record, better_origin, find_choices, match
+from cannery.tune.recorded_device import recorded_device
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """The choices of a record (None: there is none) for the units of a graph."""
+
+    path: Path
+    record: Record | None
+    graph: Graph
+    units: Sequence[Unit]
+    isa: Isa
+    max_error: float
+
+    @cached_property
+    def choices(self) -> dict[int, Choice]:
+        """What the record chooses, where it still can, by unit."""
+        if self.record is None:
+            return {}
+        found = find_choices(
+            self.path, self.record, self.graph, self.units, self.isa, self.max_error
+        )
+        return dict(found.choices)
+
+    def better(self, origin: Origin) -> dict[int, Choice]:
+        """Choices that were measured on something better than there is now."""
+        found = self._chosen(lambda _, entry: better_origin(entry, origin))
+        return {k: choice for k, choice in found.items() if choice.us is not None}
+
+    def untouched(self, device: Device | None, units: Collection[int]) -> dict[int, Choice]:
+        """Choices for `units`, of which nothing was tried now, if they are of the same device."""
+        there = self.record.device if self.record else None
+        if device is None or recorded_device(device, there) != there:
+            return {}
+        return self._chosen(lambda k, _: k in units)
+
+    def _chosen(self, wanted: Callable[[int, Entry], bool]) -> dict[int, Choice]:
+        if self.record is None:
+            return {}
+        entries = match(self.record, self.graph, self.units)
+        return {
+            k: replace(choice, origin=entry.origin)
+            for k, choice in self.choices.items()
+            if (entry := entries[k]) is not None and wanted(k, entry)
+        }

@@ -1,0 +1,108 @@
+"""What is known of a network before anything is measured, and what could be measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cannery.ir.evaluate import evaluate_all
+from cannery.ir.graph import Graph
+from cannery.ir.tensor import TensorType
+from cannery.ops.registry import RefArray
+from cannery.schedule.schedule import MATH
+from cannery.target.isa import Isa
+from cannery.tune.contests import (
+    ContestMaker,
+    Prospect,
+    Ranked,
+    group,
+    is_view,
+    needed_reorders,
+    rank,
+)
+from cannery.tune.defaults import Defaults
+from cannery.tune.plan import REORDER_CALL, REORDER_PER_ELEMENT, Option, Plan, Unit, make_option
+from cannery.tune.recheck import Emulates
+from cannery.tune.signature import step_kind
+from cannery.tune.trial import random_inputs
+
+#: A change of order: the type of the value, from, to.
+Reorder = tuple[TensorType, str, str]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The values that the references compute, the candidates of each unit by the cost model, the
+    changes of order that some plan may contain, and the plan that an untuned compile would choose.
+    """
+
+    graph: Graph
+    units: Sequence[Unit]
+    isa: Isa
+    values: Mapping[str, RefArray]
+    estimates: Mapping[int, Sequence[Ranked]]
+    reorders: Sequence[Reorder]
+    defaults: Defaults
+    default: Plan
+
+    def step_prospects(
+        self, maker: ContestMaker, candidates: Callable[[float], int]
+    ) -> Iterator[Prospect]:
+        """The contest of each kind of step that computes something, with its units as key.
+
+        `candidates` says how many a step deserves by its share of the estimated time.
+        """
+        best = {k: min((r.cycles for r in f), default=0.0) for k, f in self.estimates.items()}
+        total = sum(best[k] for k, unit in enumerate(self.units) if not unit.step.parts) or 1.0
+        for indices in group(self.graph, self.units).values():
+            ranked = self.estimates[indices[0]]
+            least = [r.cycles for r in ranked if not is_view(r.choice.schedule)]
+            if not least:
+                continue
+            limit = candidates(sum(best[k] for k in indices) / total)
+            yield Prospect(
+                tuple(indices), self.units[indices[0]].step.name, tuple(indices),
+                min(least) * len(indices),
+                lambda i=indices, n=limit, r=ranked: maker.step_contest(i, n, r),  # type: ignore[misc]
+            )  # fmt: skip
+
+    def reorder_prospects(self, maker: ContestMaker) -> Iterator[Prospect]:
+        """The contest of every change of order, with that as key."""
+        for key in self.reorders:
+            type_, source, target = key
+            cycles = REORDER_CALL + REORDER_PER_ELEMENT * type_.elements
+            yield Prospect(
+                key, f"{source} to {target}", (), cycles,
+                lambda k=key: maker.reorder_contest(*k),  # type: ignore[misc]
+            )  # fmt: skip
+
+
+def prepare(
+    graph: Graph, units: Sequence[Unit], isa: Isa, io_order: str, max_error: float
+) -> Prepared:
+    """Raises OutOfTimeError, and UnsupportedError for a step that nothing can compute."""
+    with np.errstate(all="ignore"):
+        values = evaluate_all(graph, random_inputs(graph))
+    estimates = {k: rank(graph, unit.step, isa, inexact=True) for k, unit in enumerate(units)}
+    kinds: dict[str, list[Option]] = {}
+    options = {}
+    for k, unit in enumerate(units):
+        kind = step_kind(graph, unit.step)
+        if kind not in kinds:
+            kinds[kind] = _options(graph, unit, isa, estimates[k])
+        options[k] = kinds[kind]
+    defaults = Defaults(graph, units, isa, io_order, max_error, options)
+    reorders = tuple(needed_reorders(graph, units, isa, estimates, io_order))
+    return Prepared(graph, units, isa, values, estimates, reorders, defaults, defaults.plan())
+
+
+def _options(graph: Graph, unit: Unit, isa: Isa, ranked: Sequence[Ranked]) -> list[Option]:
+    """What `estimated_options` finds, inexact ones included."""
+    return [
+        make_option(graph, unit.step, r.choice, isa, r.cycles)
+        for r in ranked
+        if MATH not in r.choice.params
+        and (not r.choice.inexact or isinstance(r.choice.schedule, Emulates))
+    ]
