@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 # A busy machine is no fault of the code.
 settings.register_profile("cannery", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("unshrunk", settings.get_profile("cannery"), phases=[Phase.generate])
 settings.load_profile("cannery")
 
 

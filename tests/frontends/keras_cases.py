@@ -331,9 +331,11 @@ def _shapes() -> Iterator[Case]:
         image,
         size=[2, (1, 3)],
         data_format=formats,
-        interpolation=["nearest", "bilinear"],
+        interpolation=["nearest", "bilinear", "bicubic", "lanczos3", "lanczos5"],
     )
-    yield from grid("UpSampling2D", (1, 3, 2), size=[(4, 5)], interpolation=["bilinear"])
+    yield from grid(
+        "UpSampling2D", (1, 3, 2), size=[(4, 5)], interpolation=["bilinear", "bicubic", "lanczos3"]
+    )
     yield from grid("UpSampling1D", line, size=[2, 3])
     for name in "Dropout GaussianDropout GaussianNoise AlphaDropout".split():
         yield from grid(name, image, **{"stddev" if name == "GaussianNoise" else "rate": [0.3]})

@@ -292,6 +292,27 @@ def test_bilinear_depends_on_the_version(version: str, coordinate: str, tmp_path
 
 
 @pytest.mark.parametrize(
+    ("mode", "wanted"),
+    [("nearest", [1, 1, 1, 2, 2, 2, 4, 4, 4, 8, 8, 8]),
+     ("bilinear", [1, 1, 1.333333, 1.666667, 2, 2.666667, 3.333333, 4, 5.333333, 6.666667, 8, 8]),
+     ("bicubic", [0.894794, 1, 1.206644, 1.536109, 2, 2.517976, 3.148854, 4, 5.426972, 6.96683, 8,
+                  8.420825]),
+     ("lanczos3", [0.924397, 1, 1.170544, 1.548545, 2, 2.364858, 2.881415, 4, 5.599294, 7.052973,
+                   8, 8.570505]),
+     ("lanczos5", [0.733224, 1, 1.366744, 1.743164, 2, 2.183664, 2.751768, 4, 5.547883, 6.940887,
+                   8, 8.719982])],
+)  # fmt: skip
+def test_interpolation_is_that_of_tensorflow(
+    mode: str, wanted: Sequence[float], tmp_path: Path
+) -> None:
+    spec = LayerSpec("UpSampling2D", "u", (), {"size": [1, 3], "interpolation": mode})
+    graph = imported(tmp_path, spec, (1, 4, 1))
+    x = np.asarray([1, 2, 4, 8], np.float32).reshape(1, 1, 4, 1)
+    (y,) = evaluate(graph, {graph.inputs[0]: x}).values()
+    assert np.allclose(np.ravel(y), wanted, atol=2e-6)
+
+
+@pytest.mark.parametrize(
     "name",
     "Dropout SpatialDropout1D SpatialDropout2D GaussianDropout AlphaDropout GaussianNoise "
     "ActivityRegularization".split(),

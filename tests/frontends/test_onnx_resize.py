@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 pytest.importorskip("onnx")
 
+from cannery.errors import ModelError
 from cannery.ir.evaluate import evaluate
 from cannery.ir.orders import from_model, to_model
 from frontends.onnx_models import expected, floats, load, model, node
@@ -155,6 +156,37 @@ def test_both_axes_get_the_scale_of_the_policy(tmp_path: Path) -> None:
     y = computed(tmp_path, proto, np.float32(x))  # 9/7 for both: 4 becomes 5, at 0, 7/9, 14/9 ..
     assert np.array_equal(y[0, 0, :, 0], [0, 0, 10, 20, 30])
     assert np.array_equal(y, expected(proto, {"x": np.float32(x)})[0])
+
+
+def test_a_policy_that_leaves_nothing_is_an_error(tmp_path: Path) -> None:
+    x = floats(1, 1, 2, 9)
+    proto = resize(x, sizes=[1, 1], axes=[2, 3], keep_aspect_ratio_policy="not_larger")
+    with pytest.raises(ModelError, match="cannot become"):
+        load(tmp_path, proto)
+
+
+def test_tensorflows_half_pixels_do_not_move_back(tmp_path: Path) -> None:
+    x = floats(1, 1, 1, 6)
+    how = {"mode": "linear", "coordinate_transformation_mode": "tf_half_pixel_for_nn"}
+    y = computed(tmp_path, resize(x, 11, scales=[1, 1, 1, 1.5], **how), x)
+    wanted = np.interp((np.arange(9) + 0.5) / 1.5, range(6), x.ravel())
+    assert np.allclose(y.ravel(), wanted, atol=1e-6)
+
+
+def test_a_region_does_not_change_the_size(tmp_path: Path) -> None:
+    x = np.arange(9, dtype=np.float32).reshape(1, 1, 1, 9)
+    how = {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize"}
+    roi = [0, 0, 0, 0.5, 1, 1, 1, 1.25]
+    y = computed(tmp_path, resize(x, 13, scales=[1, 1, 1, 4 / 9], roi=roi, **how), x)
+    assert np.allclose(y.ravel(), [4, 6, 8, 0])  # the last one is outside
+
+
+def test_antialias_leaves_an_axis_that_keeps_its_size(tmp_path: Path) -> None:
+    x = floats(1, 1, 5, 8)
+    how = {"mode": "linear", "antialias": 1}
+    y = computed(tmp_path, resize(x, scales=[1, 1, 1.1, 0.5], **how), x)
+    same = computed(tmp_path, resize(x, scales=[1, 1, 1, 0.5], **how), x)
+    assert np.array_equal(y, same)
 
 
 @pytest.mark.parametrize("mode", ["linear", "cubic"])

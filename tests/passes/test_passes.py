@@ -12,7 +12,7 @@ from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
 from cannery.ops.conv_transpose.op import ConvTranspose
-from cannery.ops.elementwise.activations import Relu
+from cannery.ops.elementwise.activations import Clip, Relu
 from cannery.ops.elementwise.binary import Add, Div, Mul, Sub
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
@@ -187,6 +187,13 @@ def test_zero_padding_does_not_join_a_max_pool() -> None:
     pool = MaxPool((2, 2), (1, 1), ((0, 0), (0, 0)), (1, 1))
     graph = Net(1, 5, 5, 3).then(Pad(((0, 0), (1, 1), (1, 1), (0, 0)))).then(pool).graph()
     assert kinds(simplified(graph)) == ["Pad", "MaxPool"]
+
+
+def test_padding_that_fills_a_window_stays() -> None:
+    """A pool may not have windows that lie wholly in its own padding."""
+    net = Net(1, 4, 4, 2).then(Pad(((0, 0), (0, 3), (0, 0), (0, 0)), float("-inf")))
+    net.then(MaxPool((2, 2), (1, 1), ((0, 0), (0, 0)), (1, 1)))
+    assert kinds(simplified(net.then(Clip(-9.0, 9.0)).graph())) == ["Pad", "MaxPool", "Clip"]
 
 
 def test_one_dimension_becomes_two() -> None:

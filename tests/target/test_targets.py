@@ -156,6 +156,7 @@ def _python_runner(tmp_path: Path, code: str) -> tuple[Runner, Path]:
         ("import os; os.kill(os.getpid(), 4)", r"crashed \(SIGILL\)"),
         ("import sys; sys.exit('out of memory')", "exit code 1: out of memory"),
         ("import sys; sys.exit(139)", r"crashed \(SIGSEGV\)"),
+        ("import sys; sys.exit('\\x1b[2Jgone')", r"exit code 1: \?\[2Jgone"),
         ("print('{\"us\": 1')", "damaged output line"),
         ("import time; time.sleep(60)", "no end after"),
     ],

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import math
+import sys
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -287,3 +292,29 @@ def test_a_lock_that_cannot_be_had_does_no_harm(
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
     with alone(Runner((), Origin.HOST)):
         pass
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"trial": 2}, {"trial": -1}, {"trial": "x"}, {"trial": [0]}, {"error": "x"}, {"error": -1},
+        {"error": math.nan}, {"error": None}, {"fault": 3}, {"us": math.inf}, {"us": {}},
+        {"us": -1.0}, {"median_us": "1e999"}, {"samples": math.nan},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_what_a_device_prints_is_not_trusted(line: dict[str, Any], tmp_path: Path) -> None:
+    good = {"trial": 0, "error": 0.0, "fault": "", "us": 1.0, "median_us": 1.0, "samples": 3}
+    script = tmp_path / "script.py"
+    runner = Runner((sys.executable,), Origin.DEVICE)
+    candidates: Any = (SimpleNamespace(symbol="trial00000"),)
+    built = Built(script, candidates, {})
+
+    def told(content: dict[str, Any]) -> None:
+        script.write_text(f"print({json.dumps(content)!r})\n")
+        check(built, runner)
+        measure(built, runner, Protocol())
+
+    told(good)
+    with pytest.raises(ToolchainError, match=r"script\.py: damaged output line.*check the runner"):
+        told(good | line)

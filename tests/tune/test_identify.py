@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import stat
 from collections.abc import Mapping
@@ -68,6 +69,43 @@ def test_a_script_around_an_emulator_is_one(name: str, tmp_path: Path) -> None:
     assert remark_of(runner).startswith(f"{command} is an emulator: ")
     assert runner.device.translates, "its times show it, even if nothing else did"
     check_devices(given, found)
+
+
+CPUINFO = {
+    "by core": "".join(
+        f"processor\t: {k}\nCPU implementer\t: 0x41\nCPU variant\t: 0x{k}\nCPU part\t: {part}\n"
+        f"CPU revision\t: 4\n\n"
+        for k, part in enumerate(("0xd08", "0xd03", "0xd03", "0xd03"))
+    ),
+    "what cores share comes last": (
+        "Processor\t: ARMv7 Processor rev 0 (v7l)\nprocessor\t: 0\nBogoMIPS\t: 1\n\n"
+        "processor\t: 1\nBogoMIPS\t: 1\n\nCPU implementer\t: 0x41\nCPU variant\t: 0x0\n"
+        "CPU part\t: 0xd08\nCPU revision\t: 4\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", CPUINFO)
+def test_of_unlike_cores_it_is_the_one_that_measures(layout: str, tmp_path: Path) -> None:
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    if 0 not in cores:
+        pytest.skip("this process may not use the first core")
+    kernel = tmp_path / "kernel"
+    (kernel / "proc").mkdir(parents=True)
+    (kernel / "proc/cpuinfo").write_text(CPUINFO[layout])
+    for core in cores:
+        folder = kernel / f"sys/devices/system/cpu/cpu{core}"
+        folder.mkdir(parents=True)
+        (folder / "cpu_capacity").write_text("446\n" if core else "1024\n")
+    # 32-bit programs have no instruction that says it.
+    toolchain = need_toolchain("armv7-a9")
+    toolchain = replace(toolchain, cflags=(*toolchain.cflags, f'-DKERNEL_FILES="{kernel}"'))
+    runner = need_runner(toolchain, strict=True)
+    (found,) = identify(toolchain, [runner])
+    assert found.device is not None
+    assert (found.device.core, found.device.title) == (0, "Arm Cortex-A72")
+    assert found.device.part == "0x41 part 0xd08 r0p4"
+    assert found.device.translates
 
 
 # ---- Origins ----

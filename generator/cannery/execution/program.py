@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from cannery.emit.source import Source
 from cannery.errors import ToolchainError
 from cannery.execution.pace import Pace, Paced, judge_pace
 from cannery.ops.registry import RefArray
-from cannery.target.runner import Runner
+from cannery.target.runner import Runner, number, position
 from cannery.target.toolchain import Toolchain
 from cannery.tune.build import build_error, ninja_file, run_ninja, write
 from cannery.tune.identify import device_sources
@@ -75,26 +76,29 @@ class NetworkProgram:
         """
         found: list[dict[str, RefArray]] = [{} for _ in range(self.samples)]
         for line in runner.run(self.executable, ["--run"]):
-            if "output" not in line:
-                continue
-            tensor = self.source.outputs[line["output"]]
-            how = next((text for key, text in _REPETITIONS.items() if not line[key]), "")
-            if how:
-                raise ToolchainError(
-                    f"output {tensor.name!r} differs when {how}",
-                    where=self.executable.name, cure="please report this",
-                )  # fmt: skip
-            found[line["sample"]][tensor.source] = _from_bytes(tensor, line["bytes"])
+            if "output" in line:
+                with runner.reading(self.executable):
+                    self._take(line, found)
         if any(len(outputs) != len(self.source.outputs) for outputs in found):
             raise self._missing(runner, "not all outputs were printed")
         return found
 
+    def _take(self, line: Mapping[str, Any], found: Sequence[dict[str, RefArray]]) -> None:
+        """Put the output of one line where it belongs."""
+        tensor = self.source.outputs[position(line, "output", len(self.source.outputs))]
+        how = next((text for key, text in _REPETITIONS.items() if not line[key]), "")
+        if how:
+            raise ToolchainError(
+                f"output {tensor.name!r} differs when {how}",
+                where=self.executable.name, cure="please report this",
+            )  # fmt: skip
+        sample = position(line, "sample", self.samples)
+        found[sample][tensor.source] = _from_bytes(tensor, line["bytes"])
+
     def time(self, runner: Runner, seconds: float, context: Context = Context.WARM) -> Latency:
         """Latency over about `seconds`. Raises ToolchainError if the program fails."""
-        for line in runner.run(self.executable, ["--time", f"{seconds:g}", *context.arguments]):
-            if "p50" in line:
-                return Latency(float(line["p25"]), float(line["p50"]), float(line["p99"]))
-        raise self._missing(runner, "no time was reported")
+        words = ["--time", f"{seconds:g}", *context.arguments]
+        return Latency(*self._numbers(runner, words, ("p25", "p50", "p99")))
 
     def time_many(
         self, runner: Runner, seconds: float, count: int, context: Context = Context.WARM
@@ -104,29 +108,34 @@ class NetworkProgram:
         Raises ToolchainError if the program fails.
         """
         words = ["--many", f"{seconds:g}", str(count), *context.arguments]
-        for line in runner.run(self.executable, words):
-            if "single" in line:
-                return float(line["single"]), float(line["many"])
-        raise self._missing(runner, "no time was reported")
+        single, many = self._numbers(runner, words, ("single", "many"))
+        return single, many
 
     def time_threads(
         self, runner: Runner, seconds: float, threads: int, inputs: int, context: Context
     ) -> ThreadTimes:
         """One thread beside several, timed in turn. Raises ToolchainError if the program fails."""
         words = ["--threads", f"{seconds:g}", str(threads), str(inputs), *context.arguments]
-        for line in runner.run(self.executable, words):
-            if "many_threads" in line:
-                names = ("single", "threads", "many_single", "many_threads")
-                return ThreadTimes(threads, inputs, *(float(line[name]) for name in names))
-        raise self._missing(runner, "no time was reported")
+        names = ("single", "threads", "many_single", "many_threads")
+        return ThreadTimes(threads, inputs, *self._numbers(runner, words, names))
 
     def keep_pace(self, runner: Runner, pace: Pace) -> Paced:
         """Latencies at a fixed rate. Raises ToolchainError if the program fails."""
         patient = runner.with_timeout(runner.timeout + 3 * pace.seconds)
-        for line in patient.run(self.executable, pace.arguments()):
-            if "latencies" in line:
+        lines = patient.run(self.executable, pace.arguments())
+        with runner.reading(self.executable):
+            for line in (line for line in lines if "latencies" in line):
                 return judge_pace(pace, line)
         raise self._missing(runner, "no latencies were reported")
+
+    def _numbers(self, runner: Runner, words: Sequence[str], names: Sequence[str]) -> list[float]:
+        """The numbers in the line of a program that has them all."""
+        lines = runner.run(self.executable, words)
+        with runner.reading(self.executable):
+            for line in lines:
+                if set(names) <= set(line):
+                    return [number(line, name) for name in names]
+        raise self._missing(runner, "no time was reported")
 
     def _missing(self, runner: Runner, what: str) -> ToolchainError:
         return ToolchainError(what, where=runner.where(self.executable), cure=runner.cure)

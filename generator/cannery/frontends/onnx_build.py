@@ -9,11 +9,11 @@ from dataclasses import replace
 from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedError, closest
 from cannery.frontends.interface import check_input_names, declare_input, finish
 from cannery.frontends.onnx_control import CONTROL, Place, follow
+from cannery.frontends.onnx_declared import Parting, parting, require_declared
 from cannery.frontends.onnx_fold import (
     MAX_BYTES,
     MAX_BYTES_EACH,
     MAX_BYTES_SMALL,
-    foldable,
     folded,
 )
 from cannery.frontends.onnx_functions import (
@@ -40,6 +40,7 @@ from cannery.frontends.onnx_ops.state import State
 from cannery.frontends.onnx_ops.values import Computed, Constant, Value, channels_last, identity
 from cannery.frontends.onnx_order import ordered, outer_reads
 from cannery.frontends.onnx_sizes import Sizes, require_batches
+from cannery.frontends.onnx_ways import require_way
 from cannery.frontends.open_dimensions import OpenDimensionError, with_time
 from cannery.frontends.options import ImportOptions
 from cannery.frontends.unsupported import Problem, UnsupportedLayersError
@@ -88,13 +89,29 @@ def build_graph(model: OnnxModel, options: ImportOptions) -> Graph:
         return _Importer(model, nodes, outputs, options).run()
 
     try:
-        graph = build(options)
+        graph = _as_declared(model, nodes, outputs, options)
     except OpenDimensionError as error:
         if not _has_time(model, nodes):
             raise
         raise with_time(error, options, build, loops=True) from None
     if not options.streaming and _has_time(model, nodes):
         require_batches(model.inputs, options, build)
+    return graph
+
+
+def _as_declared(
+    model: OnnxModel, nodes: Sequence[OnnxNode], outputs: Sequence[str], options: ImportOptions
+) -> Graph:
+    """The graph of nodes. Raises ModelError where it parts from what the file declares."""
+    first = _Importer(model, nodes, outputs, options)
+    graph = first.run()
+
+    def other_shapes() -> dict[str, tuple[int, ...]]:
+        other = _Importer(model, nodes, outputs, replace(options, dims=first.doubled))
+        other.run()
+        return other.shapes()
+
+    require_declared(first.partings, other_shapes)
     return graph
 
 
@@ -167,6 +184,8 @@ class _Importer:
         self._lists: Lists = {}
         self._inlined = 0
         self._prefixes: Counter[str] = Counter()
+        self.doubled: dict[str, int] = {}
+        self.partings: dict[str, Parting] = {}
 
     def run(self) -> Graph:
         """The finished graph."""
@@ -174,9 +193,12 @@ class _Importer:
         names = [i.name for i in inputs]
         check_input_names(self._options, names)
         sizes = Sizes(inputs, self._options)
+        self.doubled = sizes.doubled()
         first = [self._input(i, sizes) for i in inputs]
         for node in self._nodes:
             self._apply(node)
+            for name in node.outputs:
+                self._compare(name, f"node {node.label!r} ({node.kind})")
         if self._problems:
             raise UnsupportedLayersError(self._problems)
         ports = [self._output(name) for name in self._outputs]
@@ -187,6 +209,19 @@ class _Importer:
         files = tuple(sorted(self._model.files))
         notes = half_notes(self._model, (*names, *self._outputs))
         return replace(graph, channels_first=frozenset(marked), files=files, notes=notes)
+
+    def _compare(self, name: str, where: str) -> None:
+        """Note where a value parts from what the file declares; an error if nothing is open."""
+        declared, value = self._model.declared.get(name), self._values.get(name)
+        found = parting(where, declared, value) if declared and value else None
+        if found and not self.doubled:
+            raise found.error
+        if found:
+            self.partings[name] = found
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of all values by their names in the model."""
+        return {name: value.shape for name, value in self._values.items()}
 
     def _is_wanted(self, given: OnnxInput) -> bool:
         """All inputs of the model, where its own outputs are returned; else those in use."""
@@ -258,8 +293,7 @@ class _Importer:
                 raise ModelError(f"{output!r} is computed twice", where=where)
         try:
             if self._unknown & outer_reads(node):
-                if not self._is_expandable(node):
-                    find_operator(node)
+                self._require_way(node)
                 self._unknown.update(filter(None, node.outputs))
                 return
             self._compute(node, where, depth)
@@ -270,10 +304,10 @@ class _Importer:
             error.where = error.where or where
             raise
 
-    def _is_expandable(self, node: OnnxNode) -> bool:
-        """Whether a node is supported without an operator of its own."""
-        followed = node.kind in CONTROL or node.kind in LISTS or has_standard_form(node)
-        return _is_shape_op(node) or followed or self._function(node) is not None
+    def _require_way(self, node: OnnxNode) -> None:
+        """Raise UnsupportedError if there is no way to compute a node, whatever it reads."""
+        if self._function(node) is None:
+            require_way(node, node.version or self._model.opset(node.domain))
 
     def _function(self, node: OnnxNode) -> OnnxFunction | None:
         return self._model.functions.get((node.domain, node.kind))
@@ -290,7 +324,11 @@ class _Importer:
         if node.domain in STANDARD and (node.kind in LISTS or self._is_list(node)):
             follow_list(self, self._lists, node, Place(where, depth))
             return
-        inputs = [self.value(i, where) for i in node.inputs]
+        try:
+            inputs = [self.value(i, where) for i in node.inputs]
+        except CanneryError:
+            self._require_way(node)  # an operator that is not supported is the better reason
+            raise
         if node.domain in STANDARD and node.kind in CONTROL:
             follow(self, node, inputs, Place(where, depth))
             return
@@ -371,8 +409,3 @@ class _Importer:
         for output, result in zip(node.outputs, results, strict=False):
             if output:
                 self._values[output] = self._state.known(result)
-
-
-def _is_shape_op(node: OnnxNode) -> bool:
-    """Whether an operator may be folded without being supported otherwise."""
-    return node.domain in STANDARD and node.kind in foldable()

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from cannery.frontends.onnx_build import build_graph
-from cannery.frontends.onnx_model import read_onnx
+from cannery.frontends.onnx_guard import TooLargeError
+from cannery.frontends.onnx_model import OnnxNode, read_onnx
+from cannery.frontends.onnx_ways import require_operator
 from cannery.frontends.options import ImportOptions
 from cannery.ir.graph import Graph
 
@@ -53,4 +55,10 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 def load(path: Path, options: ImportOptions) -> Graph:
     """The graph of a model; see `cannery.frontends.load_graph`."""
-    return build_graph(read_onnx(path), options)
+    try:
+        model = read_onnx(path)
+    except TooLargeError as error:
+        if error.kind:
+            require_operator(OnnxNode(error.kind, error.domain, "", (), (error.label,), {}))
+        raise
+    return build_graph(model, options)

@@ -61,6 +61,20 @@ def standard_function(
     return replace(function, attributes={**function.attributes, **defaults, **own})
 
 
+def has_standard_function(node: OnnxNode, opset: int) -> bool:
+    """Whether a function defines an operator of the standard, maybe of some attributes alone."""
+    import onnx
+
+    try:
+        domain = "" if node.domain in STANDARD else node.domain
+        schema: Any = onnx.defs.get_schema(
+            node.kind, opset or onnx.defs.onnx_opset_version(), domain
+        )
+    except (onnx.defs.SchemaError, TypeError):
+        return False
+    return bool(schema.has_function or schema.has_context_dependent_function)
+
+
 def is_unchanged(node: OnnxNode, old: int, new: int) -> bool:
     """Whether an operator of the standard is the same in two versions, `old` being less."""
     import onnx

@@ -10,9 +10,11 @@ from typing import Any
 
 from cannery.errors import ModelError
 
-#: Fields of a model, all messages within it included: real networks have some ten thousand.
-MAX_FIELDS = 1_000_000
-#: Bytes of numbers in lists that are not stored as raw data.
+#: Messages and texts of a model: real networks have some ten thousand.
+MAX_PARTS = 1_000_000
+#: Numbers that are fields of their own, as those of attributes are.
+MAX_NUMBERS = 8_000_000
+#: Bytes of packed numbers that the file has in fewer bytes.
 MAX_PACKED = 2**29
 #: Messages within messages, as protobuf itself limits them.
 MAX_DEPTH = 100
@@ -20,45 +22,102 @@ MAX_DEPTH = 100
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _GROUPS = (3, 4)
 
+_TOO_MUCH = "the file holds too much for a network"
+
+#: Fields of a NodeProto (onnx.proto): its first output, its operator, and the operator's domain.
+_OUTPUT, _KIND, _DOMAIN = 2, 4, 7
+
+
+class TooLargeError(ModelError):
+    """A file that holds too much; `label`, `kind` and `domain`: of the node that does, if any."""
+
+    def __init__(self, what: str, label: str = "", kind: str = "", domain: str = "") -> None:
+        self.label, self.kind, self.domain = label, kind, domain
+        super().__init__(what, where=f"node {label!r} ({kind})" if kind else "")
+
 
 def check_message(data: bytes, descriptor: Any) -> None:
     """Raises ModelError if parsing `data` as a message of that type would take too much memory.
 
-    What is malformed is left to the parser.
+    That is a TooLargeError where it is sound otherwise. What is malformed is left to the parser.
     """
-    fields, packed = 0, 0
+    parts, numbers, packed = 0, 0, 0
+    node, before = (0, 0), (0, 0, 0)  # the outermost node, and what was counted before it
     view = memoryview(data)
     stack = [(0, len(data), descriptor)]
     while stack:
         at, end, message = stack.pop()
         while at < end:
-            fields += 1
-            if fields > MAX_FIELDS or packed > MAX_PACKED or len(stack) > MAX_DEPTH:
-                raise ModelError("the file holds too much for a network: it is damaged, or a trap")
+            if parts > MAX_PARTS or numbers > MAX_NUMBERS or packed > MAX_PACKED:
+                raise _too_large((parts, numbers, packed), before, view[slice(*node)])
+            if len(stack) > MAX_DEPTH:
+                raise ModelError(f"{_TOO_MUCH}: more than {MAX_DEPTH} messages within messages")
             tag, at = _varint(view, at, end)
             wire = tag & 7
             if wire == _VARINT:
                 at = _varint(view, at, end)[1]
+                numbers += 1
             elif wire in (_FIXED64, _FIXED32):
                 at += 8 if wire == _FIXED64 else 4
+                numbers += 1
             elif wire == _BYTES:
                 size, at = _varint(view, at, end)
                 inner = message.fields_by_number.get(tag >> 3)
                 if at + size > end:
                     return
                 if inner is not None and inner.message_type is not None:
+                    parts += 1
                     stack.append((at + size, end, message))
                     end, message = at + size, inner.message_type
+                    if message.name == "NodeProto" and at >= node[1]:
+                        node, before = (at, end), (parts, numbers, packed)
                     continue
+                width = _width(inner)
+                packed += size * width
+                parts += not width
                 if inner is not None and inner.type == inner.TYPE_STRING:
                     _check_text(view[at : at + size], inner.name)
-                if inner is not None and inner.type not in (inner.TYPE_BYTES, inner.TYPE_STRING):
-                    packed += 8 * size
                 at += size
             elif wire in _GROUPS:
                 raise ModelError("damaged ONNX file: it holds groups")
             else:
                 return
+
+
+def _width(inner: Any) -> int:
+    """Bytes that a byte of packed numbers may become beyond itself; 0 for text and other bytes."""
+    if inner is None or inner.type in (inner.TYPE_BYTES, inner.TYPE_STRING):
+        return 0
+    return {inner.TYPE_FLOAT: 1, inner.TYPE_DOUBLE: 1, inner.TYPE_INT32: 4}.get(inner.type, 8)
+
+
+def _too_large(counts: tuple[int, ...], before: tuple[int, ...], node: memoryview) -> TooLargeError:
+    """What there is too much of, and in which node, if most of it is in one."""
+    limits = {
+        MAX_PARTS: f"more than {MAX_PARTS} nodes, names and the like",
+        MAX_NUMBERS: f"more than {MAX_NUMBERS} numbers that are no weights",
+        MAX_PACKED: f"lists of more than {MAX_PACKED >> 20} MB that are not stored as raw data",
+    }
+    for (limit, what), now, then in zip(limits.items(), counts, before, strict=True):
+        if now > limit:
+            names = _names(node) if 2 * (now - then) > now else ()
+            return TooLargeError(f"{_TOO_MUCH}: {what}", *names)
+    raise AssertionError("nothing is too large")
+
+
+def _names(node: memoryview) -> tuple[str, str, str]:
+    """Label, operator and domain of a NodeProto."""
+    found: dict[int, str] = {}
+    at = 0
+    while at < len(node):
+        tag, at = _varint(node, at, len(node))
+        if tag & 7 != _BYTES:
+            break
+        size, at = _varint(node, at, len(node))
+        if tag >> 3 in (_OUTPUT, _KIND, _DOMAIN):
+            found.setdefault(tag >> 3, bytes(node[at : at + size]).decode("utf-8", "replace"))
+        at += size
+    return found.get(_OUTPUT, ""), found.get(_KIND, ""), found.get(_DOMAIN, "")
 
 
 def _check_text(data: memoryview, field: str) -> None:

@@ -91,7 +91,10 @@ class OnnxFunction:
 
 @dataclass(frozen=True)
 class OnnxInput:
-    """An input: dimensions are numbers, names or None; `dims` is None where the rank is open."""
+    """An input, or what a file declares of a value.
+
+    Dimensions are numbers, names or None; `dims` is None where the rank is open.
+    """
 
     name: str
     dims: tuple[int | str | None, ...] | None
@@ -103,7 +106,8 @@ class OnnxModel:
     """A model. `weights` are the initializers, decoded when called.
 
     `files` grows by the files that are read on the way; `size` is that of the first in bytes.
-    `halves`: the inputs, outputs and weights that are float16 or bfloat16, by name.
+    `halves`: the inputs, outputs and weights that are float16 or bfloat16, by name. `declared`:
+    what the file says of outputs and of values between.
     """
 
     name: str
@@ -116,6 +120,7 @@ class OnnxModel:
     files: set[Path]
     functions: Mapping[tuple[str, str], OnnxFunction] = field(default_factory=dict)
     halves: Mapping[str, str] = field(default_factory=dict)
+    declared: Mapping[str, OnnxInput] = field(default_factory=dict)
 
     def opset(self, domain: str) -> int:
         """The version of the operators of a domain; 0 if the model does not import it."""
@@ -184,6 +189,11 @@ class _Decoder:
             files=self._files,
             functions={(f.domain, f.name): self.function(f) for f in proto.functions},
             halves=_halves(graph),
+            declared={
+                value.name: self._typed(value)
+                for value in (*graph.value_info, *graph.output)
+                if value.type.WhichOneof("value") == "tensor_type"
+            },
         )
 
     def function(self, proto: Any) -> OnnxFunction:
@@ -209,6 +219,10 @@ class _Decoder:
     def _input(self, value: Any) -> OnnxInput:
         if value.type.WhichOneof("value") != "tensor_type":
             raise UnsupportedError("is no tensor", where=f"input {value.name!r}")
+        return self._typed(value)
+
+    def _typed(self, value: Any) -> OnnxInput:
+        """A ValueInfoProto of a tensor."""
         type_ = value.type.tensor_type
         names = self._onnx.TensorProto.DataType
         known = type_.elem_type in names.values()

@@ -16,16 +16,16 @@ class Sizes:
 
     def __init__(self, inputs: Sequence[OnnxInput], options: ImportOptions) -> None:
         self._options = options
-        self._batches: set[str] = set()
-        known = set()
-        for given in inputs:
-            dims = given.dims or ()
-            known |= {self._key(given, k) for k, d in enumerate(dims) if not isinstance(d, int)}
-            if dims and isinstance(dims[0], str):
-                self._batches.add(dims[0])
+        self._open = sorted({
+            self._key(given, axis)
+            for given in inputs
+            for axis, d in enumerate(given.dims or ())
+            if not isinstance(d, int)
+        })  # fmt: skip
+        self._batches = {i.dims[0] for i in inputs if i.dims and isinstance(i.dims[0], str)}
         for name in options.dims:
-            if name not in known:
-                cure = one_of(name, sorted(known), "open")
+            if name not in self._open:
+                cure = one_of(name, self._open, "open")
                 what = f"no open dimension is called {name!r}"
                 raise OptionError(what, where="--dim", cure=cure)
 
@@ -48,6 +48,11 @@ class Sizes:
             return ""
         key = self._key(given, 0)
         return "" if key in self._options.dims else key
+
+    def doubled(self) -> dict[str, int]:
+        """Twice the size of every open dimension; empty where there is none."""
+        options = self._options
+        return {key: 2 * options.dims.get(key, options.batch) for key in self._open}
 
     def _size(self, given: OnnxInput, axis: int, where: str) -> int:
         assert given.dims is not None

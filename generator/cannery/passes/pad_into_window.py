@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from cannery.errors import ModelError
 from cannery.ir.graph import Graph, Node
 from cannery.ir.rewrite import Rewriter
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.conv.op import Conv
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Pad
+from cannery.ops.registry import Op
 
 
 def pad_into_window(graph: Graph) -> Graph:
@@ -27,8 +30,19 @@ def pad_into_window(graph: Graph) -> Graph:
         new = replace(op, pads=pads)
         if isinstance(new, AveragePool):
             new = replace(new, count_include_pad=True)
-        rewriter.update(node, new, (source.inputs[0], *node.inputs[1:]))
+        inputs = (source.inputs[0], *node.inputs[1:])
+        if _is_legal(rewriter, new, inputs):
+            rewriter.update(node, new, inputs)
     return rewriter.finish()
+
+
+def _is_legal(rewriter: Rewriter, op: Op, inputs: Sequence[str]) -> bool:
+    """Whether an operator takes such padding: no window of a pool may lie wholly in its own."""
+    try:
+        op.infer(*(rewriter.types[i] if i else None for i in inputs))
+    except ModelError:
+        return False
+    return True
 
 
 def _fits(pad: Pad, node: Node) -> bool:

@@ -117,7 +117,7 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def translates(self) -> bool:
         """Whether times are those of a translator: additions cost nothing, all else a lot."""
         if self.unit == "cycle":
-            return self.multiply > 0 and self.add < LEAST_CYCLES
+            return self.call > 0 and self.add < LEAST_CYCLES
         slow = [t / self.add for t in (self.multiply, self.convert, self.call) if t and self.add]
         return bool(slow) and math.prod(slow) ** (1 / len(slow)) >= EMULATED_RATIO
 
@@ -170,7 +170,7 @@ def read_device(lines: Iterable[Mapping[str, Any]], *, where: str, cure: str) ->
     try:
         device = msgspec.convert(found[0], Device)
     except (msgspec.ValidationError, ValueError) as error:
-        what = f"damaged report of what the program runs on: {_printable(str(error))}"
+        what = f"damaged report of what the program runs on: {printable(str(error))}"
         raise ToolchainError(what, where=where, cure=cure) from None
     numbers = (device.add, device.multiply, device.convert, device.call, device.mhz)
     if not all(math.isfinite(n) for n in numbers):
@@ -179,6 +179,6 @@ def read_device(lines: Iterable[Mapping[str, Any]], *, where: str, cure: str) ->
     return device
 
 
-def _printable(text: str) -> str:
-    """One line of a message that may quote what a device sent."""
-    return "".join(c if " " <= c <= "~" else "?" for c in text)[:200]
+def printable(text: str) -> str:
+    """What a device sent, for a message: at most 200 characters, none that moves the cursor."""
+    return "".join(c if c.isprintable() else "?" for c in text)[:200]

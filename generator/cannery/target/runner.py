@@ -6,6 +6,7 @@ The contract: `CMD executable args...` with one self-contained executable, which
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import shlex
@@ -13,7 +14,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
@@ -21,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from cannery.errors import ToolchainError
-from cannery.target.device import Device, read_device
+from cannery.target.device import Device, printable, read_device
 from cannery.target.processes import run_to_end
 from cannery.target.targets import NATIVE, Target
 
@@ -94,6 +96,15 @@ class Runner:
                 )  # fmt: skip
         return lines
 
+    @contextmanager
+    def reading(self, executable: Path) -> Iterator[None]:
+        """Make an error of the block, which reads what a program printed, a ToolchainError."""
+        try:
+            yield
+        except (LookupError, TypeError, ValueError, ArithmeticError):
+            what, where = "damaged output line: that is no result", self.where(executable)
+            raise ToolchainError(what, where=where, cure=self.cure) from None
+
     def where(self, executable: Path) -> str:
         """The command in messages: without the temporary folder."""
         return shlex.join([*self.command, executable.name])
@@ -115,12 +126,25 @@ class Runner:
         return done.stdout
 
 
+def number(line: Mapping[str, Any], key: str) -> float:
+    """A number of a line that a program printed; ValueError or so unless it is finite and >= 0."""
+    found = float(line[key])
+    if not (math.isfinite(found) and found >= 0):
+        raise ValueError(key)
+    return found
+
+
+def position(line: Mapping[str, Any], key: str, count: int) -> int:
+    """Which of `count` things a line is about; ValueError or so if it is none."""
+    return range(count).index(line[key])
+
+
 def _failure(done: subprocess.CompletedProcess[str]) -> str:
     code = done.returncode
     # A shell, ssh and most emulators report a death by signal n as 128 + n.
     number = -code if code < 0 else code - 128
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-    detail = f": {lines[-1]}" if lines else ""
+    detail = f": {printable(lines[-1])}" if lines else ""
     try:
         return f"crashed ({signal.Signals(number).name}){detail}"
     except ValueError:

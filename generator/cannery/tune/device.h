@@ -70,7 +70,7 @@ static inline void device_cpuinfo(int core, const char *key, char *text)
     FILE *file = 0;
     text[0] = 0;
 #if defined(__linux__)
-    file = fopen("/proc/cpuinfo", "r");
+    file = fopen(KERNEL_FILES "/proc/cpuinfo", "r");
 #endif
     while (file && fgets(line, sizeof line, file)) {
         const char *value = strchr(line, ':');
@@ -225,7 +225,7 @@ static inline void device_processor(struct device *d)
 #if defined(DEVICE_ARM_M)
     device_midr(d, *(volatile const uint32_t *)(uintptr_t)0xE000ED00u);
 #elif defined(__linux__)
-    char path[80], text[DEVICE_TEXT];
+    char path[256], text[DEVICE_TEXT];
 #if defined(__aarch64__)
     if (getauxval(AT_HWCAP) >> 11 & 1) { /* the kernel lets programs read it */
         unsigned long long midr;
@@ -234,7 +234,7 @@ static inline void device_processor(struct device *d)
         return;
     }
 #endif
-    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/regs/identification/midr_el1", d->core);
+    snprintf(path, sizeof path, KERNEL_FILES "/sys/devices/system/cpu/cpu%d/regs/identification/midr_el1", d->core);
     device_file(path, text);
     if (text[0]) {
         device_midr(d, strtoull(text, 0, 0));
@@ -258,7 +258,7 @@ static inline void device_contradiction(struct device *d)
         snprintf(d->kernel_says, DEVICE_TEXT, "%.40s", text);
         return;
     }
-    device_file("/sys/devices/system/cpu/modalias", text);
+    device_file(KERNEL_FILES "/sys/devices/system/cpu/modalias", text);
     if (strncmp(text, "cpu:type:x86", 12) == 0) {
         snprintf(d->kernel_says, DEVICE_TEXT, "%.40s", text);
     }
@@ -503,8 +503,8 @@ static inline void print_device(int measured)
     d.core = stay_on_one_core();
     device_processor(&d);
     device_contradiction(&d);
-    device_file("/proc/self/comm", d.process);
-    device_file("/proc/sys/kernel/random/boot_id", d.boot);
+    device_file(KERNEL_FILES "/proc/self/comm", d.process);
+    device_file(KERNEL_FILES "/proc/sys/kernel/random/boot_id", d.boot);
     if (measured) {
         t = device_measure();
     }

@@ -18,6 +18,10 @@
 #include <sys/prctl.h>
 #endif
 
+#if !defined(KERNEL_FILES)
+#define KERNEL_FILES "" /* the folder of /proc and /sys: another one for tests */
+#endif
+
 static inline double seconds(void)
 {
 #if defined(__unix__)
@@ -58,9 +62,9 @@ static inline long core_speed(int core)
     static const char *const files[] = { "cpu_capacity", "cpufreq/cpuinfo_max_freq" };
     long speed = 0;
     for (int k = 0; k < 2 && speed == 0; ++k) {
-        char name[80];
+        char name[256];
         FILE *file;
-        snprintf(name, sizeof name, "/sys/devices/system/cpu/cpu%d/%s", core, files[k]);
+        snprintf(name, sizeof name, KERNEL_FILES "/sys/devices/system/cpu/cpu%d/%s", core, files[k]);
         file = fopen(name, "r");
         if (file) {
             if (fscanf(file, "%ld", &speed) != 1) {

@@ -12,7 +12,8 @@ from filelock import FileLock, Timeout
 
 from cannery.deadline import time_left
 from cannery.errors import OptionError, ToolchainError
-from cannery.target.runner import Origin, Runner
+from cannery.target.device import printable
+from cannery.target.runner import Origin, Runner, number, position
 from cannery.tune.build import Built
 from cannery.tune.cache import user_cache
 
@@ -104,11 +105,12 @@ def alone(runner: Runner) -> Iterator[None]:
 
 def check(built: Built, runner: Runner, arguments: Sequence[str] = ()) -> dict[str, Check]:
     """The verdict on every candidate, by symbol. Raises ToolchainError if the program fails."""
-    found = {}
-    for line in runner.run(built.executable, ["--check", *arguments]):
-        if "fault" in line:
-            symbol = built.candidates[line["trial"]].symbol
-            found[symbol] = Check(float(line["error"]), str(line["fault"]))
+    found, count = {}, len(built.candidates)
+    lines = runner.run(built.executable, ["--check", *arguments])
+    with runner.reading(built.executable):
+        for line in (line for line in lines if "fault" in line):
+            symbol = built.candidates[position(line, "trial", count)].symbol
+            found[symbol] = Check(number(line, "error"), printable(line["fault"]))
     if len(found) != len(built.candidates):
         raise ToolchainError(
             f"only {len(found)} of {len(built.candidates)} candidates were reported",
@@ -121,20 +123,21 @@ def measure(
     built: Built, runner: Runner, protocol: Protocol, arguments: Sequence[str] = ()
 ) -> dict[str, Timing]:
     """The times of all candidates, by symbol. Raises ToolchainError if the program fails."""
-    found = {}
-    for line in runner.run(built.executable, ["--time", *protocol.arguments(), *arguments]):
-        if "us" in line:
-            symbol = built.candidates[line["trial"]].symbol
-            found[symbol] = Timing(
-                float(line["us"]), float(line["median_us"]), int(line["samples"])
-            )
+    found, count = {}, len(built.candidates)
+    lines = runner.run(built.executable, ["--time", *protocol.arguments(), *arguments])
+    with runner.reading(built.executable):
+        for line in (line for line in lines if "us" in line):
+            symbol = built.candidates[position(line, "trial", count)].symbol
+            us, median, samples = (number(line, key) for key in ("us", "median_us", "samples"))
+            found[symbol] = Timing(us, median, int(samples))
     return found
 
 
 def measure_peak(built: Built, runner: Runner) -> float:
     """Multiply-add throughput of one core with the widest vectors of the ISA, in GFLOP/s."""
-    for line in runner.run(built.executable, ["--peak"]):
-        if "peak_gflops" in line:
-            return float(line["peak_gflops"])
+    lines = runner.run(built.executable, ["--peak"])
+    with runner.reading(built.executable):
+        for line in (line for line in lines if "peak_gflops" in line):
+            return number(line, "peak_gflops")
     where = runner.where(built.executable)
     raise ToolchainError("no peak was reported", where=where, cure=runner.cure)

@@ -11,7 +11,10 @@ from cannery.frontends.keras_layers.base import Plan, Scope, layer
 from cannery.frontends.keras_layers.window import check_rank
 from cannery.frontends.keras_version import KerasVersion
 from cannery.ops.movement.op import Expand, Pad, Reshape, Slice, Transpose
+from cannery.ops.resize.interpolate import Interpolate
 from cannery.ops.resize.op import Resize
+from cannery.ops.resize.positions import MOST_OUTPUTS, ResizedAxis
+from cannery.ops.resize.tables import Filter, axis_table
 
 
 @layer("Flatten")
@@ -185,16 +188,51 @@ def up_sampling_1d(config: LayerConfig) -> Plan:
     return _plan_up_sampling(size, False, "nearest", "asymmetric", "floor")
 
 
+#: What TensorFlow computes: its bicubic takes weights from a table of 1024 steps.
+_FILTERS = {
+    "bicubic": Filter("cubic", 2, -0.5, exclude_outside=True, steps=1024),
+    "lanczos3": Filter("lanczos", 3, exclude_outside=True),
+    "lanczos5": Filter("lanczos", 5, exclude_outside=True),
+}
+
+
 @layer("UpSampling2D")
 def up_sampling_2d(config: LayerConfig) -> Plan:
-    """Each element repeated, or interpolated bilinearly."""
+    """Each element repeated, or interpolated."""
     size = config.integers("size", 2, (2, 2))
     first = config.channels_first()
-    mode = config.choice("interpolation", "nearest", ("nearest", "bilinear"))
+    mode = config.choice("interpolation", "nearest", ("nearest", "bilinear", *_FILTERS))
     if mode == "nearest":
         return _plan_up_sampling(size, first, mode, "asymmetric", "floor")
+    if mode in _FILTERS:
+        return _plan_filtering(size, first, _FILTERS[mode])
     coordinate = _bilinear_coordinate(config.version)
     return _plan_up_sampling(size, first, "linear", coordinate, "floor")
+
+
+def _plan_filtering(size: tuple[int, ...], first: bool, how: Filter) -> Plan:
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        x = scope.channels_last(scope.to_float(scope.single(inputs)), first)
+        check_rank(scope.shape(x)[1:-1], len(size))
+        for k, factor in enumerate(size, 1):
+            if factor > 1:
+                x = _filtered(scope, x, k, factor, how)
+        return scope.channels_back(x, first)
+
+    return Plan(build)
+
+
+def _filtered(scope: Scope, x: str, k: int, factor: int, how: Filter) -> str:
+    """The value with axis k `factor` times as long."""
+    size = scope.shape(x)[k]
+    if size * factor > MOST_OUTPUTS:
+        raise UnsupportedError(f"an axis of {size * factor} elements, more than {MOST_OUTPUTS}")
+    table = axis_table(how, ResizedAxis("half_pixel", size, size * factor))
+    names = [
+        scope.constant(f"places{k}_{size}", lambda: table.places),
+        scope.constant(f"weights{k}_{size}", lambda: table.weights),
+    ]
+    return scope.node(Interpolate(k), [x, *names], f"axis{k}")
 
 
 def _bilinear_coordinate(version: KerasVersion) -> str:

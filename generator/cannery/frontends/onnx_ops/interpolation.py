@@ -1,15 +1,9 @@
-"""Resize of ONNX in all its modes, axis by axis: which elements weigh how much.
-
-For output index o the position in the input comes from the coordinate transformation; the elements
-around it get the weights of a triangle (linear) or of Keys' cubic, with antialias stretched by the
-inverse of the scale.
-"""
+"""Resize of ONNX in all its modes, axis by axis."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, floor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +16,7 @@ from cannery.ops.logic.compare import Where
 from cannery.ops.registry import Op
 from cannery.ops.resize.interpolate import Interpolate
 from cannery.ops.resize.positions import ResizedAxis
-
-Floats = NDArray[np.float64]
+from cannery.ops.resize.tables import Filter, axis_table
 
 
 @dataclass(frozen=True)
@@ -38,49 +31,11 @@ class Resampling:
     exclude_outside: bool = False
     extrapolation: float = 0.0
 
-
-@dataclass(frozen=True)
-class AxisTable:
-    """For each output index along an axis: what it reads, and its weights."""
-
-    places: NDArray[np.int32]
-    weights: NDArray[np.float32]
-
-
-def axis_table(how: Resampling, axis: ResizedAxis) -> AxisTable:
-    """The table of one axis, for all modes but "nearest"."""
-    places, weights = [], []
-    for x in axis.exact():
-        base = ceil(x) - 1
-        found = _weights(how, float(x - base), float(axis.rounded_scale))
-        first = base + 1 - len(found) // 2
-        at = np.arange(first, first + len(found))
-        within = np.where((at >= 0) & (at < axis.size), found, 0.0)
-        if how.exclude_outside and within.sum():
-            found = within / within.sum()
-        places.append(np.clip(at, 0, axis.size - 1))
-        weights.append(found)
-    return AxisTable(np.asarray(places, np.int32), np.asarray(weights, np.float32))
-
-
-def _weights(how: Resampling, ratio: float, scale: float) -> Floats:
-    """Weights of the elements around a position; 0 < ratio <= 1 behind the one before it."""
-    reach = 1 if how.mode == "linear" else 2
-    shrink = min(scale, 1.0) if how.antialias else 1.0
-    first = floor(-reach / shrink) + 1
-    distance = np.abs(np.arange(first, 2 - first) - ratio)
-    found = _kernel(how, distance * shrink)
-    return found / found.sum() if how.antialias else found
-
-
-def _kernel(how: Resampling, x: Floats) -> Floats:
-    """The triangle, or the cubic of R. Keys (1981), at distances x >= 0."""
-    if how.mode == "linear":
-        return np.clip(1 - x, 0, 1)
-    a = how.cubic
-    near = ((a + 2) * x - (a + 3)) * x * x + 1
-    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-    return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
+    @property
+    def filter(self) -> Filter:
+        """How elements are weighted, for all modes but "nearest"."""
+        reach = 1 if self.mode == "linear" else 2
+        return Filter(self.mode, reach, self.cubic, self.antialias, self.exclude_outside)
 
 
 def interpolated(scope: Scope, x: Value, axes: Sequence[ResizedAxis], how: Resampling) -> Value:
@@ -94,7 +49,7 @@ def interpolated(scope: Scope, x: Value, axes: Sequence[ResizedAxis], how: Resam
             op: Op = Gather(perm.index(k))
             tables = [scope.constant(f"places{k}", axis.nearest(how.rounding))]
         else:
-            op, table = Interpolate(perm.index(k)), axis_table(how, axis)
+            op, table = Interpolate(perm.index(k)), axis_table(how.filter, axis)
             tables = [
                 scope.constant(f"places{k}", table.places),
                 scope.constant(f"weights{k}", table.weights),

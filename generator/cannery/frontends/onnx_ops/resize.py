@@ -14,10 +14,7 @@ from cannery.frontends.onnx_ops.values import Perm, Value, channels_last, check_
 from cannery.ir.tensor import DType
 from cannery.ops.resize.grid_sample import PADDINGS, GridSample
 from cannery.ops.resize.op import Resize
-from cannery.ops.resize.positions import COORDINATES, CROPPING, ROUNDINGS, ResizedAxis
-
-#: Elements of an axis that is resized.
-_MOST = 2**16
+from cannery.ops.resize.positions import COORDINATES, CROPPING, MOST_OUTPUTS, ROUNDINGS, ResizedAxis
 
 #: (start, end) per axis, as parts of its size.
 Regions = tuple[tuple[float, float], ...]
@@ -151,8 +148,10 @@ def _resized(
     if not all(x.shape) or not all(target):
         raise ModelError(f"shape {x.shape} cannot become {target}")
     changed = [t for d, t in zip(x.shape, target, strict=True) if d != t]
-    if max(changed, default=0) > _MOST:
-        raise UnsupportedError(f"an axis of {max(changed)} elements; up to {_MOST} are supported")
+    if max(changed, default=0) > MOST_OUTPUTS:
+        raise UnsupportedError(
+            f"an axis of {max(changed)} elements; up to {MOST_OUTPUTS} are supported"
+        )
     axes = []
     for d, t, scale, region in zip(
         x.shape, target, scales or (0.0,) * len(target), regions, strict=True

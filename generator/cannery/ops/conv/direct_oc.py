@@ -33,6 +33,7 @@ from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.fetch import Fetch
 from cannery.ops.shared.function import describe, residual_pointer, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
+from cannery.ops.shared.sums import Aside, aside, block_steps, even_steps
 from cannery.ops.shared.tiles import tile_registers
 from cannery.schedule.cost import (
     broadcast_work,
@@ -105,7 +106,7 @@ class ConvDirectOc(Schedule):
     """See the module's text."""
 
     id = "conv.direct_oc"
-    version = 2
+    version = 3
     movable = True
     fetches = True
 
@@ -218,6 +219,8 @@ class ConvDirectOc(Schedule):
             "residual": {k: job.inputs[k] for k in ep.tensors},
             "residual_at": residual_pointer(job),
             "joined_residual": joined_residual(job),
+            "every": _put_aside(shape, job.params, job.isa),
+            "aside": lambda block, pixels: _aside(block, pixels, job),
             "symbol": job.symbol,
             "signature": signature(job, band=True),
             "describe": describe(job),
@@ -228,6 +231,31 @@ class ConvDirectOc(Schedule):
     def weights(self, job: Job) -> ConstArray:
         shape = sizes(job.graph, job.step)
         return pack_weights(job, shape, channel_blocks(shape, job.params, job.isa))[0]
+
+
+def _put_aside(shape: ConvShape, params: Params, isa: Isa) -> dict[str, int]:
+    """After how many taps, rows of the window or fours of channels sums are put aside; 0: never.
+
+    Sums that are to be joined stay where they are in loops over a window.
+    """
+    if params.get("joined"):
+        fours = even_steps(shape.ic // 4, 4, isa) if params["unroll"] == "none" else 0
+        return {"taps": 0, "rows": 0, "fours": fours}
+    return {
+        "taps": block_steps(shape.taps, shape.ic, isa),
+        "rows": block_steps(shape.kh, shape.kw * shape.ic, isa),
+        "fours": block_steps(shape.ic // 4, 4, isa),
+    }
+
+
+def _aside(block: Block, pixels: int, job: Job) -> Aside:
+    """The sums of a tile; those of two inputs at a time are twice as wide."""
+    pairing = job.params["broadcast"] == "pairs"
+    return aside(
+        (f"a{px}_{k}", 2 * v.lanes if pairing and paired(v, job.isa) else v.lanes)
+        for px in range(pixels)
+        for k, v in enumerate(block.vecs)
+    )
 
 
 def register_tiles(isa: Isa) -> Sequence[tuple[int, int]]:

@@ -34,6 +34,7 @@ from cannery.ops.shared.axes import even_size
 from cannery.ops.shared.cover import Span, spans, tile_counts
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec
+from cannery.ops.shared.sums import Aside, aside, block_steps
 from cannery.schedule.cost import CORE, reread_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
@@ -73,6 +74,7 @@ class ConvDirectPx(Schedule):
     """See the module's text."""
 
     id = "conv.direct_px"
+    version = 2
     movable = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
@@ -148,6 +150,8 @@ class ConvDirectPx(Schedule):
             row_counts=[1] if flat or rows == 1 else [rows, 1],
             panels=panels,
             loads=_loads(shape),
+            put_aside=block_steps(shape.ic, shape.taps, job.isa),
+            aside=_aside,
             numbered=lambda prefix, count: [f"{prefix}{k}" for k in range(count)],
             ep=ep,
             residual=residual,
@@ -158,6 +162,12 @@ class ConvDirectPx(Schedule):
             describe=describe(job),
         )
         return Kernel(code, (*constants, *ep.constants), band=1, needs_math=ep.needs_math)
+
+
+def _aside(span: Span, rows: int, channels: int) -> Aside:
+    """The sums of a tile."""
+    vectors = range(rows * span.vectors)
+    return aside((f"a{k}_{c}", span.lanes) for k in vectors for c in range(channels))
 
 
 def is_flat(shape: ConvShape, x: Layout, y: Layout, residuals: Sequence[Layout]) -> bool:

@@ -27,6 +27,7 @@ from cannery.ops.shared.axes import balanced, even_size
 from cannery.ops.shared.fetch import Fetch
 from cannery.ops.shared.function import describe, parameter_names, residual_pointer, signature
 from cannery.ops.shared.gemm import Block, Gemm
+from cannery.ops.shared.sums import block_steps
 from cannery.ops.shared.tiles import tile_registers
 from cannery.schedule.cost import L1_BYTES, reread_cycles
 from cannery.schedule.program import Step
@@ -41,6 +42,9 @@ PANELS = (32 * 1024, 128 * 1024, 512 * 1024)
 MAX_CANDIDATES = 48
 #: Extra elements between rows of a panel, so that they do not share cache sets.
 PAD = 16
+
+#: Steps of k in line.
+UNROLL = 4
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,7 @@ class ConvGemm(Schedule):
     """See the module's text."""
 
     id = "conv.gemm"
+    version = 2
     movable = True
     fetches = True
 
@@ -109,7 +114,7 @@ class ConvGemm(Schedule):
         pixels = shape.oh * shape.ow
         blocks = _blocks(shape, params, isa)
         tiles = balanced(pixels, int(params["mr"]))
-        g = _gemm(params, cut.k, cut.pitch)
+        g = _gemm(params, cut.k, cut.pitch, isa)
         cycles = gemm.product_cycles(isa, g, tiles, blocks) * cut.blocks
         cycles += _traffic(shape, params, cut, blocks)
         if cut.blocks > 1:
@@ -130,7 +135,7 @@ class ConvGemm(Schedule):
         cut = _cut(shape, int(job.params["kc"]), contiguous=x.col == shape.ic)
         residuals = [job.inputs[k] for k in ep.tensors]
         flat = _flat(shape, (*([x] if plain else []), y, *residuals), plain=plain)
-        g = _gemm(job.params, cut.k, shape.sw * x.col if plain else cut.pitch)
+        g = _gemm(job.params, cut.k, shape.sw * x.col if plain else cut.pitch, job.isa)
         pixels = _pixels(shape, mr, job.params, cut)
         rows = max(1, pixels // shape.ow)
         panel = pixels if flat else min(rows, shape.oh) * shape.ow
@@ -307,8 +312,9 @@ def _pixels(shape: ConvShape, mr: int, params: Params, cut: Cut) -> int:
     return even_size(tiles, most + most // 4) * mr
 
 
-def _gemm(params: Params, k: int, a_row: int) -> Gemm:
-    return Gemm(k, a_row, 1, 0, 4, 1, str(params["broadcast"]))
+def _gemm(params: Params, k: int, a_row: int, isa: Isa) -> Gemm:
+    aside = block_steps(k // UNROLL, UNROLL, isa)
+    return Gemm(k, a_row, 1, 0, UNROLL, 1, str(params["broadcast"]), aside=aside)
 
 
 def _blocks(shape: ConvShape, params: Params, isa: Isa) -> tuple[Block, ...]:

@@ -43,7 +43,7 @@ class MatMulDenseN(Schedule):
     """See the module's text."""
 
     id = "matmul.dense_n"
-    version = 2
+    version = 3
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if not epilogues.step_supports(step):
@@ -89,7 +89,7 @@ class MatMulDenseN(Schedule):
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         p = _product(graph, step)
-        g = make_gemm(p, params, 0, 1)
+        g = make_gemm(p, params, isa, 0, 1)
         blocks = _blocks(p, params, isa)
         rows = products.row_count(graph, step)
         tiles = balanced(rows, int(params["mr"]))
@@ -111,7 +111,7 @@ class MatMulDenseN(Schedule):
         busy = tile_registers(int(job.params["mr"]), [block.vecs for block in blocks])
         ep = epilogues.build(job, job.step.anchor.output, busy=busy)
         nest = products.nest(job, a, b, ep.tensors)
-        g = make_gemm(p, job.params, nest.rows.strides[0], a.k)
+        g = make_gemm(p, job.params, job.isa, nest.rows.strides[0], a.k)
         rotate = p.k if job.params["broadcast"] == "rotate" else 0
         matrix = products.weight_matrix(job, p)
         packed = gemm.pack_blocks(matrix, blocks, rotate=rotate, streams=g.streams)

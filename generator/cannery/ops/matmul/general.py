@@ -45,6 +45,7 @@ class MatMulGeneral(Schedule):
     """See the module's text."""
 
     id = "matmul.general"
+    version = 2
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if products.product(graph, step) is None:
@@ -91,7 +92,7 @@ class MatMulGeneral(Schedule):
         if p.transpose_b:
             dots = Dots.of(params, packed=False)
             return Estimate(1.2 * dot_cycles(isa, p, dots, rows), dot_code(p, dots, rows))
-        g = make_gemm(p, params, 0, 1, p.n)
+        g = make_gemm(p, params, isa, 0, 1, p.n)
         blocks = gemm.make_blocks(p.n, isa, int(params["lanes"]), int(params["nr"]), p.k)
         cycles = 1.2 * gemm.product_cycles(isa, g, rows, blocks)
         partial = sum(not v.full for block in blocks for v in block.vecs)
@@ -111,7 +112,7 @@ class MatMulGeneral(Schedule):
         else:
             lanes, nr = int(job.params["lanes"]), int(job.params["nr"])
             blocks = gemm.make_blocks(p.n, job.isa, lanes, nr, p.k)
-            g = make_gemm(p, job.params, nest.rows.strides[0], a.k, b.k)
+            g = make_gemm(p, job.params, job.isa, nest.rows.strides[0], a.k, b.k)
             code, units = render_lanes_n(job, p, g, nest, blocks, ep, (a, b))
         arrays = tuple(
             ConstArray(where.pointer, np.ascontiguousarray(job.constant(value)).reshape(-1))

@@ -12,18 +12,23 @@ from cannery.ops.shared.epilogue import Epilogue
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.gemm import AHEAD, STREAMS, Block, Gemm
 from cannery.ops.shared.lanes import Vec
+from cannery.ops.shared.sums import block_steps, even_steps
 from cannery.schedule.cost import FAR_BYTES
 from cannery.schedule.schedule import Job, Params
+from cannery.target.isa import Isa
 
 
-def make_gemm(p: Product, params: Params, a_row: int, a_k: int, b_k: int = 0) -> Gemm:
+def make_gemm(p: Product, params: Params, isa: Isa, a_row: int, a_k: int, b_k: int = 0) -> Gemm:
     """How a tile walks its operands under these parameters; b_k == 0 for packed weights."""
     far = b_k == 0 and not is_joined(params) and 4 * p.k * p.n > FAR_BYTES
     unroll = int(params["unroll"])
     streams = STREAMS if far and p.k % STREAMS == 0 and unroll % STREAMS == 0 else 1
+    split = int(params["split"])
+    cut = even_steps if is_joined(params) else block_steps
     return Gemm(
-        p.k, a_row, a_k, b_k, unroll, int(params["split"]), str(params["broadcast"]),
+        p.k, a_row, a_k, b_k, unroll, split, str(params["broadcast"]),
         AHEAD if far and int(params["mr"]) == 1 else 0, streams,
+        cut(p.k // unroll, unroll // split, isa),
     )  # fmt: skip
 
 

@@ -34,6 +34,9 @@ CROPPING = "tf_crop_and_resize"
 #: as ONNX Runtime computes it: up along axes that shrink, else down.
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "opset_10")
 
+#: Elements of an axis that is resized, at most.
+MOST_OUTPUTS = 2**16
+
 #: Positions so near to the middle between two elements lie on it, as float32 often misses it.
 _TIE = np.float32(1e-6)
 

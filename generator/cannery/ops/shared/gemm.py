@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from cannery.emit.environment import offset
 from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.lanes import Cut, Vec
+from cannery.ops.shared.sums import Aside, tile_sums
 from cannery.schedule.cost import (
     CORE,
     L1_BYTES,
@@ -87,7 +88,7 @@ class Gemm:
     (from memory), rotate (four k loaded once and rotated, B stored in rotated order: Thielke &
     Hasselbring, "A JIT Compiler for Neural Network Inference", 2019, eq. 3) or lane (NEON).
     `ahead`: bytes behind each load of packed B that are prefetched (0: nothing is). `streams`: see
-    `pack_blocks`.
+    `pack_blocks`. `aside`: after how many passes sums are put aside, see `sums` (0: never).
     """
 
     k: int
@@ -99,6 +100,11 @@ class Gemm:
     broadcast: str
     ahead: int = 0
     streams: int = 1
+    aside: int = 0
+
+    def sums(self, block: Block, rows: int) -> Aside:
+        """The accumulators of a tile."""
+        return tile_sums(block.vecs, rows, self.split)
 
     def lines(self, block: Block, k: int) -> list[int]:
         """Where the cache lines of step k begin that are to be prefetched, in floats behind wp."""

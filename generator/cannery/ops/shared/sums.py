@@ -1,0 +1,81 @@
+"""Long sums in blocks: a tile's accumulators are put aside after so many terms, and begin anew.
+
+A sum of K terms, one after the other, has a rounding error that grows with K; in blocks it grows
+with the length of a block and the number of blocks: Higham, "The Accuracy of Floating Point
+Summation", 1993. What is put aside lies on the stack, so that registers are those of the tile.
+Blocks are so long that this takes one instruction in fifty at most. How a sum is cut depends on its
+length and the instruction set alone, never on the tile. The code is in sums.c.j2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cannery.ops.shared.lanes import Vec
+from cannery.schedule.cost import mac_instructions
+from cannery.target.isa import Isa
+
+#: Terms of a block, at least, by the instructions of a multiply-add.
+BLOCK_TERMS = {1.0: 96, 2.0: 64}
+
+
+@dataclass(frozen=True)
+class Sum:
+    """One accumulator: its name, its vector's width, and where it is put aside (floats)."""
+
+    name: str
+    lanes: int
+    at: int
+
+    @property
+    def t(self) -> str:
+        """The vocabulary's type."""
+        return f"f32x{self.lanes}"
+
+
+@dataclass(frozen=True)
+class Aside:
+    """The accumulators of a tile that are put aside together."""
+
+    sums: tuple[Sum, ...]
+
+    @property
+    def room(self) -> int:
+        """Floats on the stack."""
+        return sum(s.lanes for s in self.sums)
+
+
+def aside(named: Iterable[tuple[str, int]]) -> Aside:
+    """Accumulators by name and width, the widest first, so that all are aligned."""
+    found, at = [], 0
+    for name, lanes in sorted(named, key=lambda each: -each[1]):
+        found.append(Sum(name, lanes, at))
+        at += lanes
+    return Aside(tuple(found))
+
+
+def tile_sums(vecs: Sequence[Vec], rows: int, sets: int = 1) -> Aside:
+    """The accumulators `a<row>_<vector>[s<set>]` of a register tile."""
+    return aside(
+        (f"a{m}_{k}" + (f"s{s}" if s else ""), v.lanes)
+        for m in range(rows)
+        for k, v in enumerate(vecs)
+        for s in range(sets)
+    )
+
+
+def block_steps(steps: int, terms: int, isa: Isa) -> int:
+    """After how many of `steps`, with so many terms each, sums are put aside; 0: never.
+
+    Blocks are even, but for the last one, which may be shorter.
+    """
+    blocks = min(int(steps * terms // BLOCK_TERMS[mac_instructions(isa)]), steps)
+    return -(-steps // blocks) if blocks > 1 else 0
+
+
+def even_steps(steps: int, terms: int, isa: Isa) -> int:
+    """The same where all blocks have to be even; 0 also if there is no such length."""
+    least = block_steps(steps, terms, isa)
+    fits = range(least, min(2 * least, steps // 2) + 1) if least else range(0)
+    return next((length for length in fits if steps % length == 0), 0)
