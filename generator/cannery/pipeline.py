@@ -19,8 +19,10 @@ from cannery.ir.graph import Graph
 from cannery.ir.printer import format_graph
 from cannery.ir.verify import verify
 from cannery.layouts import nhwc, planar
+from cannery.ops.quantize.linear import DequantizeLinear
 from cannery.options import Options
 from cannery.passes import run_passes
+from cannery.passes.fold_constants import fold_constants
 from cannery.passes.place_constants import place_constants
 from cannery.quantization.everywhere import require_same_everywhere
 from cannery.quantization.quantize import quantize
@@ -58,6 +60,10 @@ def load_model(options: Options) -> Graph:
     if options.peepholes:
         graph = add_peepholes(graph, options.peepholes)
     verify(graph, after="import")
+    if options.streaming or options.variable_length:
+        # What depends on constants alone has no time; stored integers become layers of integers.
+        graph = fold_constants(graph, keep=(DequantizeLinear,))
+        verify(graph, after="fold_constants")
     if options.streaming:
         graph = to_streaming(graph)
         verify(graph, after="streaming")

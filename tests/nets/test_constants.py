@@ -112,6 +112,40 @@ def test_folded_outputs_keep_their_values(tmp_path: Path) -> None:
         assert np.allclose(y, after[name], rtol=1e-5, atol=1e-6)
 
 
+def _steps(kind: str) -> Any:
+    """A recurrent network, and what depends on constants alone: another one, a state, a mean."""
+    constant = node("GRU", ["c", "cw", "cr"], ["b", "bh"], hidden_size=3, direction="reverse")
+    mean = node("ReduceMean", ["c"], ["m"], axes=[0, 2], keepdims=0)
+    gru = node("GRU", ["x", "w", "r", "", "", *(["h"] if kind == "state" else [])], ["g", "y"],
+               hidden_size=3)  # fmt: skip
+    nodes = {
+        "layer": [
+            constant,
+            node("Squeeze", ["bh", "a"], ["s"]),
+            gru,
+            node("Add", ["g", "s"], ["z"]),
+        ],
+        "output": [constant, gru, node("Softmax", ["b"], ["z"], axis=0)],
+        "state": [mean, node("Expand", ["m", "e"], ["h"]), gru, node("Neg", ["g"], ["z"])],
+        "mean": [mean, gru, node("Add", ["g", "m"], ["z"])],
+    }[kind]
+    weights = {
+        "w": floats(1, 9, 4), "r": floats(1, 9, 3), "c": floats(80, 1, 60), "cr": floats(1, 9, 3),
+        "cw": floats(1, 9, 60), "a": _i64(0), "e": _i64(1, 1, 3),
+    }  # fmt: skip
+    return model(nodes, {"x": [6, 1, 4]}, ["z", "y"], weights)
+
+
+@pytest.mark.parametrize("kind", ["layer", "output", "state", "mean"])
+@pytest.mark.parametrize("option", ["streaming", "variable_length"])
+def test_constants_have_no_time(kind: str, option: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "net.onnx", _steps(kind))
+    compiled = compile_model(make_options(path, {"isa": "avx2", "target": "any", option: True}))
+    assert (len(compiled.source.states.slots), compiled.source.max_length) == (
+        (1, 0) if option == "streaming" else (0, 6)
+    )
+
+
 @pytest.mark.parametrize("inputs", [{}, {"x": [2]}], ids=["none", "unused"])
 @pytest.mark.parametrize("language", ["c99 gcc", "c++11 clang"])
 def test_code_that_reads_no_input_is_silent(

@@ -8,6 +8,7 @@ from cannery.ir.evaluate import widen
 from cannery.ir.graph import Graph, Node
 from cannery.ir.rewrite import Rewriter
 from cannery.ops.movement.op import Identity
+from cannery.ops.registry import Op
 
 #: A folded constant may be this much larger than what it is made from, or this many elements.
 MAX_GROWTH = 4
@@ -17,11 +18,12 @@ SMALL = 4096
 MAX_MACS = 2**28
 
 
-def fold_constants(graph: Graph) -> Graph:
+def fold_constants(graph: Graph, keep: tuple[type[Op], ...] = ()) -> Graph:
     """Nodes with constant inputs become constants, by their reference, rounded once to float32.
 
     An output of the network that turns out to be constant is the Identity of its value. A node
-    that would blow up the model (a large Expand) or takes long is left alone.
+    that would blow up the model (a large Expand) or takes long is left alone, and so are operators
+    to `keep`.
     """
     rewriter = Rewriter(graph)
     stored: dict[str, int] = {}  # how many elements of the model a folded constant is made of
@@ -30,6 +32,8 @@ def fold_constants(graph: Graph) -> Graph:
         inputs = tuple(named.get(i, i) for i in node.inputs)
         known = [i for i in inputs if i]
         if not known or any(i not in rewriter.constants for i in known):
+            continue
+        if isinstance(node.op, keep):
             continue
         if isinstance(node.op, Identity) and node.output in graph.outputs:
             continue
