@@ -141,7 +141,7 @@ static inline void device_processor(struct device *d)
     __get_cpuid(0, &a, &b, &c, &e);
     device_x86_letters(b, e, c, d->vendor);
     __get_cpuid(1, &a, &b, &c, &e);
-    const int hypervisor = c >> 31 & 1;
+    const int hypervisor = (int)(c >> 31 & 1);
     const unsigned family = a >> 8 & 15, model = a >> 4 & 15;
     d->family = family == 15 ? family + (a >> 20 & 255) : family;
     d->model = family == 15 || family == 6 ? model | (a >> 12 & 0xf0) : model;

@@ -90,7 +90,7 @@ static inline int stay_on_one_core(void)
         has_all_cores = 1;
     }
     for (int k = 0; k < CPU_SETSIZE && has_all_cores; ++k) {
-        if (CPU_ISSET(k, &all_cores)) {
+        if (CPU_ISSET((size_t)k, &all_cores)) {
             const long found = core_speed(k);
             if (found >= speed) {
                 best = k;
@@ -101,7 +101,7 @@ static inline int stay_on_one_core(void)
     if (best >= 0) {
         cpu_set_t one;
         CPU_ZERO(&one);
-        CPU_SET(best, &one);
+        CPU_SET((size_t)best, &one);
         sched_setaffinity(0, sizeof one, &one);
     }
 #endif
