@@ -351,6 +351,8 @@ endfunction()
 
 # The custom command that runs the generator.
 function(_cannery_add_generation)
+  # The first is the file by which Make judges whether to run the command: the generator, which may be
+  # killed, writes it last.
   set(outputs)
   foreach(suffix .h .hpp .c _static.c _weights.c _selftest.c .json ${openmp_unit})
     list(APPEND outputs "${folder}/${ARG_NAME}${suffix}")

@@ -31,13 +31,18 @@ def without_file(command):
 
 def main():
     command = sys.argv[1:]
-    path = command[command.index("-o") + 1] + ".command"
+    place = command.index("-o") + 1
+    listing = command[place]
     text = " ".join(map(shlex.quote, without_file(command))) + "\n"
-    temporary = path + ".tmp"
-    with open(temporary, "w") as stream:
+    with open(listing + ".command.tmp", "w") as stream:
         stream.write(text)
-    os.replace(temporary, path)
-    sys.exit(subprocess.call(command + ["-dM", "-E"]))
+    os.replace(listing + ".command.tmp", listing + ".command")
+    # A listing that is cut off, as the compiler was killed, would prove less than the flags allow.
+    command[place] = listing + ".tmp"
+    code = subprocess.call(command + ["-dM", "-E"])
+    if code == 0:
+        os.replace(listing + ".tmp", listing)
+    sys.exit(code)
 
 
 main()

@@ -25,6 +25,7 @@ import numpy as np
 from filelock import FileLock
 from numpy.typing import ArrayLike, NDArray
 
+from cannery.atomic import replace_files, temporary_folder
 from cannery.emit.files import OPENMP_SOURCE
 from cannery.emit.interface import Tensor
 from cannery.emit.source import Source
@@ -313,12 +314,26 @@ def _library(options: Options, toolchain: Toolchain, files: Mapping[str, bytes])
 def _build_once(
     options: Options, toolchain: Toolchain, files: Mapping[str, bytes], library: Path
 ) -> None:
-    if library.is_file():
+    if _is_whole(library):
         return
     library.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(str(library.parent / "lock")):
-        if not library.is_file():
+        if not _is_whole(library):
             _build(options, toolchain, files, library)
+
+
+def _digest_file(library: Path) -> Path:
+    """The file beside a library that holds its SHA-256: loading a damaged one may crash."""
+    return library.with_suffix(".sha256")
+
+
+def _is_whole(library: Path) -> bool:
+    """Whether there is a library, and it is what was built."""
+    try:
+        found = hashlib.sha256(library.read_bytes()).hexdigest()
+        return found.encode() == _digest_file(library).read_bytes()
+    except OSError:
+        return False
 
 
 def _temporary_folder() -> Path:
@@ -331,8 +346,7 @@ def _temporary_folder() -> Path:
 def _build(
     options: Options, toolchain: Toolchain, files: Mapping[str, bytes], library: Path
 ) -> None:
-    folder = Path(tempfile.mkdtemp(prefix="cannery-"))
-    try:
+    with temporary_folder() as folder:
         for name, data in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(data)
@@ -347,8 +361,6 @@ def _build(
                 toolchain.compiler.compile(folder / name, objects[-1], flags, [folder])
         built = folder / library.name
         toolchain.compiler.link(objects, built, [*toolchain.cflags, "-shared", "-lm"])
-        temporary = library.with_name(f".{library.name}.{os.getpid()}")
-        shutil.copyfile(built, temporary)
-        temporary.replace(library)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        data = built.read_bytes()
+        digest = hashlib.sha256(data).hexdigest().encode()
+        replace_files({library: data, _digest_file(library): digest})

@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
+from cannery.atomic import replace_file
 from cannery.cli.files import depfile_text, own_files, write_files
 from cannery.tune import build
-from cannery.tune.cache import replace_file
 
 FILES = {"a.h": b"one", "cannery/b.h": b"two"}
 
@@ -44,15 +44,16 @@ def test_a_full_disk_leaves_everything_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_files(below(tmp_path, FILES))
-    write = Path.write_bytes
+    right = Path.open
 
-    def full(self: Path, data: bytes) -> int:
-        if data == b"big":
-            write(self, b"b")
+    def full(self: Path, *arguments: Any, **more: Any) -> Any:
+        file = right(self, *arguments, **more)
+        if self.name.startswith(".b.h"):
+            file.close()
             raise OSError(errno.ENOSPC, "No space left on device", str(self))
-        return write(self, data)
+        return file
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(Path, "open", full)
     with pytest.raises(OSError, match="No space left"):
         write_files(below(tmp_path, {"a.h": b"changed", "new/b.h": b"big", "c.h": b"more"}))
     with pytest.raises(OSError, match="No space left"):

@@ -116,7 +116,16 @@ TRAPS: dict[str, tuple[list[Any], dict[str, Any], dict[str, Any], str]] = {
     ),
     "padding": (
         [node("MaxPool", ["x"], ["y"], kernel_shape=[1, 3], pads=[2**31 - 1, 0, 0, 2])], IMAGE, {},
-        "wholly in the padding",
+        "wholly in the padding|too large",
+    ),
+    "padded": (
+        [node("AveragePool", ["x"], ["y"], kernel_shape=[1, 1], strides=[2**27, 1],
+              pads=[2**27, 0, 2**27, 0], count_include_pad=1)], IMAGE, {}, "too large",
+    ),
+    "cropped": (
+        [node("ConvTranspose", ["x", "w"], ["y"], strides=[2**27, 1],
+              pads=[2**29 - 8, 0, 2**28 + 2**27 - 9, 0])], IMAGE,
+        {"w": np.ones((3, 2, 2, 2), np.float32)}, "too large",
     ),
     "grown": ([node("ConstantOfShape", ["s"], ["y"])], {}, {"s": _i64(2**25)}, "too large"),
     "empty": ([node("Relu", ["x"], ["y"])], {"x": [0, 2**62, 2**62]}, {}, "more than 2"),

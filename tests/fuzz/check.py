@@ -27,12 +27,16 @@ from cannery.target.runner import Origin
 from cannery.target.toolchain import Toolchain, find_toolchain
 from cannery.tune.trial import random_inputs
 from fuzz.cases import Case
+from memory.interpreter import check_program
 
 #: Error of float32, relative to the largest output, that no network is free of.
 ROUNDING = 1e-4
 
 #: How much farther off than the references in float32 the kernels may be.
 KERNELS = 64.0
+
+#: Bytes of the largest workspace whose plan is run on labels.
+LABELLED = 2**18
 
 #: Samples that a network runs on.
 SAMPLES = 2
@@ -111,6 +115,9 @@ def _check(compiled: Compiled) -> None:
     """What can be seen without running anything."""
     source = compiled.source
     verify(source.graph, after="compile")
+    if source.workspace.bytes <= LABELLED:
+        scratch = [call.kernel.scratch_bytes for call in source.calls]
+        check_program(source.program, source.isa, source.workspace, scratch)
     for name, data in compiled.files.items():
         place = Path(name)
         if place.is_absolute() or ".." in place.parts or not data:

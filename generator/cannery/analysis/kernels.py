@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -13,6 +11,7 @@ from pathlib import Path
 from cannery.analysis.disassembly import Function, Machine, disassemble
 from cannery.analysis.loops import find_regions, split_blocks
 from cannery.analysis.mix import Piece, count_mix, framed_effects
+from cannery.atomic import temporary_folder
 from cannery.emit.source import Source
 from cannery.emit.steps import Call
 from cannery.errors import ToolchainError
@@ -70,13 +69,10 @@ def step_codes(
 
     Every kernel stays a function of its own; in a library, compilers may put several into one.
     """
-    folder = Path(tempfile.mkdtemp(prefix="cannery-"))
-    try:
+    with temporary_folder() as folder:
         machine, functions = disassemble(
             _compiled(folder, source, files, toolchain), toolchain.compiler
         )
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     return machine, tuple(_step_code(source, call, functions, machine) for call in source.calls)
 
 

@@ -78,11 +78,14 @@ def command(
         stages[f"{len(stages):02d}_{stage}.txt"] = text.encode()
 
     compiled = compile_model(options, keep)
-    results = {folder / path: data for path, data in compiled.files.items()}
+    # Build tools judge by the header whether the files are up to date: it comes last.
+    stamp = f"{options.name}.h"
+    ordered = sorted(compiled.files, key=lambda path: path == stamp)
+    results = {folder / path: compiled.files[path] for path in ordered}
     others = {dump / path: data for path, data in stages.items()} if dump is not None else {}
     if depfile is not None:
         read = [*compiled.dependencies, *own_files()]
-        others[depfile] = depfile_text(folder / f"{options.name}.h", read).encode()
+        others[depfile] = depfile_text(folder / stamp, read).encode()
     changed = [path for path in write_files({**others, **results}) if path in results]
     if options.target == ANY and not options.isa and compiled.source.isa.name == "sse2":
         remark(

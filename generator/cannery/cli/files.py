@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 import cannery
+from cannery.atomic import remove_stale, replace_files
 from cannery.errors import OptionError
 from cannery.resources import runtime_include_dir
 from cannery.user_files import unusual
@@ -18,29 +18,24 @@ def write_files(files: Mapping[Path, bytes]) -> list[Path]:
     """Write `files`, whose folders are made; returns those that changed.
 
     All contents are on the disk before the first file is replaced, so an error, such as a full
-    disk, leaves an earlier result as it was, and no new folder. Raises OptionError where a pipe or
+    disk, leaves an earlier result as it was, and no new folder. Files are replaced in their order:
+    the one by which build tools judge whether all are up to date has to be the last, as a process
+    may be killed in between. Raises OptionError where a pipe or
     a device is in the way, OSError.
     """
     for path in files:
         if unusual(path):
             what = f"{unusual(path)} is in the way of a file"
             raise OptionError(what, where=str(path), cure="remove it, or write elsewhere")
+    for folder in {path.parent for path in files}:
+        remove_stale(folder)
     changed = [path for path, data in files.items() if not _holds(path, data)]
-    staged: list[tuple[Path, Path]] = []
     made: list[Path] = []
     try:
         for path in changed:
             made += _make_folder(path.parent)
-            temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-            staged.append((temporary, path))
-            _write(temporary, path, files[path])
-        for temporary, path in staged:
-            temporary.replace(path)
+        replace_files({path: files[path] for path in changed})
     finally:
-        for temporary, _ in staged:
-            # On a file system that cannot be written even this fails, and would hide why.
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
         for folder in reversed(made):
             # Those that hold something by now stay.
             with suppress(OSError):
@@ -70,15 +65,6 @@ def check_output_folder(path: Path, option: str) -> None:
     """Raise OptionError where something that is no folder is in the way."""
     if path.exists() and not path.is_dir():
         raise OptionError(f"{path} is no folder", where=option, cure="name another one")
-
-
-def _write(temporary: Path, path: Path, data: bytes) -> None:
-    """Write a file that is to become `path`; errors name `path`."""
-    try:
-        temporary.write_bytes(data)
-    except OSError as error:
-        error.filename = str(path)
-        raise
 
 
 def _holds(path: Path, data: bytes) -> bool:

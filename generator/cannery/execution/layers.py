@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
+from cannery.atomic import temporary_folder
 from cannery.emit.source import Source
 from cannery.errors import ToolchainError
 from cannery.execution.program import Sample
@@ -66,11 +64,8 @@ def _candidates(source: Source, sample: Sample) -> list[Candidate | None]:
 def _built(
     source: Source, toolchain: Toolchain, candidates: list[Candidate | None]
 ) -> Iterator[Built]:
-    folder = Path(tempfile.mkdtemp(prefix="cannery-"))
-    try:
+    with temporary_folder() as folder:
         yield build(folder, Harness(source.isa), [c for c in candidates if c], toolchain)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def check_layers(

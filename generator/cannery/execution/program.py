@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from cannery.atomic import temporary_folder
 from cannery.emit.files import OPENMP_SOURCE
 from cannery.emit.interface import Tensor
 from cannery.emit.source import Source
@@ -177,8 +176,7 @@ def network_program(
     With `threads` it can time several of them. Raises ToolchainError with the compiler's words if
     it does not build.
     """
-    folder = Path(tempfile.mkdtemp(prefix="cannery-"))
-    try:
+    with temporary_folder() as folder:
         write(folder, {**files, "driver_data.bin": _data(source, samples) or b"\0"})
         driver = _macros(source, len(samples), threads=threads).encode() + _DRIVER.read_bytes()
         write(folder, {"driver.c": driver, **device_sources()})
@@ -191,5 +189,3 @@ def network_program(
         if failures:
             raise build_error(failures, toolchain)
         yield NetworkProgram(folder / _EXECUTABLE, source, len(samples))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -5,11 +5,10 @@ Per spatial axis, tap k of output o reads input  o * stride + k * dilation - pad
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, product
 from math import prod
 
-from cannery.ir.tensor import MAX_ELEMENTS
 from cannery.ops.checks import require
 from cannery.ops.registry import Op
 
@@ -19,6 +18,12 @@ Pads = tuple[tuple[int, int], ...]
 
 #: Taps of a window.
 MAX_TAPS = 2**22
+
+#: What strides, pads and the extents of windows may be: sums of them are int32 in generated code.
+MAX_STEP = 2**29
+
+#: Pixels of an image with its padding, or before it is cropped, if it is much larger than without.
+MAX_PADDED = 2**24
 
 
 def extent(kernel: int, dilation: int) -> int:
@@ -41,8 +46,13 @@ def check_attributes(
     for name, sizes in (("kernel", kernel), ("strides", strides), ("dilations", dilations)):
         require(all(s >= 1 for s in sizes), op, f"{name} {sizes} must be positive")
     steps = max(*kernel, *strides, *dilations, *(p for pair in pads for p in pair))
-    small = prod(kernel) <= MAX_TAPS and steps <= MAX_ELEMENTS
-    require(small, op, f"kernel {kernel}, strides {strides} or pads {pads} are too large")
+    steps = max(steps, *map(extent, kernel, dilations))
+    small = prod(kernel) <= MAX_TAPS and steps <= MAX_STEP
+    require(
+        small,
+        op,
+        f"kernel {kernel}, strides {strides}, pads {pads}, or dilations {dilations} are too large",
+    )
     sound = all(len(pair) == 2 and min(pair) >= 0 for pair in pads)
     require(sound, op, f"pads {pads} must be pairs (begin, end), none negative")
 
@@ -74,7 +84,16 @@ def output_sizes(
         )
         require(fits, op, f"{what} on spatial axis {axis}")
         sizes.append((padded - extent(k, d)) // s + 1)
+    check_padded(op, spatial, [b + size + e for size, (b, e) in zip(spatial, pads, strict=True)])
     return tuple(sizes)
+
+
+def check_padded(op: Op, image: Sequence[int], padded: Sequence[int]) -> None:
+    """Raises ModelError where padding makes an image huge."""
+    fits = prod(padded) <= max(MAX_PADDED, 4 * prod(image))
+    require(
+        fits, op, f"an image of {tuple(image)} is padded to {tuple(padded)}, which is too large"
+    )
 
 
 def tap_slices(

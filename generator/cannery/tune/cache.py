@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+import math
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import platformdirs
 from filelock import FileLock
 
 from cannery import __version__
+from cannery.atomic import replace_file
 from cannery.target.device import same_clock
 
 
@@ -55,26 +56,6 @@ class Environment:
 def user_cache() -> Path:
     """The folder of everything that Cannery may forget."""
     return platformdirs.user_cache_path("cannery", appauthor=False)
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Write a file so that a reader sees all of it or what was there before.
-
-    Raises OSError with the name of the file.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        error.filename = str(path)
-        raise
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 @dataclass
@@ -129,11 +110,26 @@ class MeasurementCache:
             mhz = float(content["mhz"])
             if not same_clock(self.mhz, mhz):
                 return {}, 0.0, 0.0
-            rows = content["measurements"]
-            known = {str(key): Measurement(**row) for key, row in rows.items()}
-            return known, float(content["peak_gflops"]), mhz
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return _known(content["measurements"]), float(content["peak_gflops"]), mhz
+        except _DAMAGE:
             return {}, 0.0, 0.0
+
+
+#: What a damaged file raises.
+_DAMAGE = (
+    OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError,
+    msgspec.ValidationError,
+)  # fmt: skip
+
+
+def _known(rows: object) -> dict[str, Measurement]:
+    """The measurements in a file; msgspec.ValidationError unless they are such."""
+    known = msgspec.convert(rows, dict[str, Measurement])
+    return {key: m for key, m in known.items() if _is_time(m.us) and _is_time(m.estimated_us)}
+
+
+def _is_time(us: float | None) -> bool:
+    return us is None or 0.0 <= us < math.inf
 
 
 def environment_text() -> str:

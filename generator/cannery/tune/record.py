@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from cannery.atomic import remove_stale, replace_file
 from cannery.errors import RecordError
 from cannery.ir.graph import Graph
 from cannery.layouts import ORDERS
@@ -23,7 +24,6 @@ from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import MATH, Params, Schedule, all_schedules
 from cannery.target.isa import Isa
 from cannery.target.runner import Origin
-from cannery.tune.cache import replace_file
 from cannery.tune.plan import Unit
 from cannery.tune.recheck import emulated_error
 from cannery.tune.recorded_device import RecordedDevice
@@ -178,6 +178,7 @@ def _no_number(text: str) -> float:
 def write_record(path: Path, record: Record) -> bool:
     """Write a record if it changes anything; an error leaves the old one. Raises OSError."""
     data = format_record(record).encode()
+    remove_stale(path.parent)
     try:
         if path.read_bytes() == data:
             return False

@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 import os
 import queue
-import shutil
-import tempfile
 from collections import deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Protocol as Interface
 
+from cannery.atomic import temporary_folder
 from cannery.deadline import OutOfTimeError, check_time, now, time_left
 from cannery.schedule.schedule import ConstArray
 from cannery.target.runner import Origin, Runner
@@ -228,8 +226,7 @@ class Search:
         known: dict[bytes, ConstArray] = {}
         candidates = [c.whole(known) for contest in batch for c in contest.candidates]
         began = now()
-        folder = Path(tempfile.mkdtemp(prefix="cannery-tune-"))
-        try:
+        with temporary_folder() as folder:
             self.progress.stage(f"building {len(candidates)} candidates")
             harness = Harness(self.bench.toolchain.target.isa, unit=_unit_size(len(candidates)))
             built = build(folder, harness, candidates, self.bench.toolchain)
@@ -241,8 +238,6 @@ class Search:
                 self.cache.peak_gflops = measure_peak(built, self.bench.runners[0])
             self.progress.stage("timing")
             self._time(built, batch, found)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
         self.measured += len(candidates)
         # The slowest so far: what is left should not take longer than the budget allows.
         each = (now() - began) / len(candidates)

@@ -15,7 +15,7 @@ import numpy as np
 
 from cannery.ir.graph import Graph
 from cannery.layouts import Halo, Want, image_dims
-from cannery.ops.conv_transpose.op import ConvTranspose
+from cannery.ops.conv_transpose.op import MAX_PHASES, ConvTranspose
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.tap_conv import (
     Phase,
@@ -44,6 +44,8 @@ class ConvTransposeGather(Schedule):
             return "not a 2D transposed convolution"
         if any(value and value not in graph.constants for value in node.inputs[1:]):
             return "weights are not constant"
+        if op.phases(graph.types[step.anchor.output].shape[1:3]) > MAX_PHASES:
+            return "strides are too large"
         return "" if epilogues.step_supports(step) else "epilogue not elementwise"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
@@ -77,10 +79,12 @@ def _op(step: Step) -> ConvTranspose:
     return op
 
 
-def _axis_taps(stride: int, pad: int, dilation: int, taps: int) -> list[list[tuple[int, int]]]:
-    """For each phase: (input index from o // stride, tap) of every tap that it receives."""
+def _axis_taps(
+    stride: int, size: int, pad: int, dilation: int, taps: int
+) -> list[list[tuple[int, int]]]:
+    """For each phase of `size` outputs: (input index from o // stride, tap) of all its taps."""
     phases: list[list[tuple[int, int]]] = []
-    for phase in range(stride):
+    for phase in range(min(stride, size)):
         reach = [(phase + pad - tap * dilation, tap) for tap in range(taps)]
         phases.append([(at // stride, tap) for at, tap in reach if at % stride == 0])
     return phases
@@ -91,8 +95,8 @@ def _taps(graph: Graph, step: Step) -> TapShape:
     kh, kw, oc, _ = graph.types[node.inputs[1]].shape
     _, oh, ow, _ = image_dims(graph.types[node.output])
     ic = graph.types[node.inputs[0]].shape[-1] // op.group
-    rows = _axis_taps(op.strides[0], op.pads[0][0], op.dilations[0], kh)
-    cols = _axis_taps(op.strides[1], op.pads[1][0], op.dilations[1], kw)
+    rows = _axis_taps(op.strides[0], oh, op.pads[0][0], op.dilations[0], kh)
+    cols = _axis_taps(op.strides[1], ow, op.pads[1][0], op.dilations[1], kw)
     phases = tuple(
         Phase(
             tuple((row[0], col[0]) for row in in_rows for col in in_cols),
@@ -101,7 +105,7 @@ def _taps(graph: Graph, step: Step) -> TapShape:
         for in_rows in rows
         for in_cols in cols
     )
-    sh, sw = op.strides
+    sh, sw = min(op.strides[0], oh), min(op.strides[1], ow)
     return TapShape(oh, ow, ic, oc, op.group, sh, sw, 1, 1, phases)
 
 
@@ -114,7 +118,7 @@ def _halo(graph: Graph, step: Step) -> Halo:
     sides: list[int] = []
     for axis, (size, out) in enumerate(((ih, oh), (iw, ow))):
         stride = op.strides[axis]
-        taps = _axis_taps(stride, op.pads[axis][0], op.dilations[axis], kernel[axis])
+        taps = _axis_taps(stride, out, op.pads[axis][0], op.dilations[axis], kernel[axis])
         ends = {*range(min(stride, out)), *range(max(out - stride, 0), out)}  # of every phase
         read = [o // stride + at for o in ends for at, _ in taps[o % stride]]
         sides += [max(-min(read, default=0), 0), max(max(read, default=0) - size + 1, 0)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -11,7 +12,10 @@ from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_float, require_shape
 from cannery.ops.numeric import F64, accumulate_product, f64
 from cannery.ops.registry import Op, RefArray, register
-from cannery.ops.window import Pads, check_attributes, extent, tap_slices
+from cannery.ops.window import Pads, check_attributes, check_padded, extent, tap_slices
+
+#: Phases for which vector kernels have code of their own: strides of 32.
+MAX_PHASES = 1024
 
 
 @register
@@ -60,7 +64,12 @@ class ConvTranspose(Op):
             require(0 <= more < bound, self, f"output_padding {more} is outside 0..{bound - 1}")
             sizes.append((size - 1) * s + extent(k, d) - begin - end + more)
         require(min(sizes) >= 1, self, f"pads {self.pads} leave no output: sizes {tuple(sizes)}")
+        check_padded(self, sizes, self._uncropped(spatial, kernel, tuple(sizes)))
         return tuple(sizes)
+
+    def phases(self, sizes: Sequence[int]) -> int:
+        """How many different sets of taps the outputs of an image of `sizes` receive."""
+        return prod(min(s, size) for s, size in zip(self.strides, sizes, strict=True))
 
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
         """Scatters tap by tap into an uncropped output; input channels ascend; then the bias."""

@@ -25,7 +25,7 @@ from cannery.ops.conv.depthwise_c import ConvDepthwiseC
 from cannery.ops.conv.direct_oc import ConvDirectOc
 from cannery.ops.conv.geometry import ConvShape, conv_shape
 from cannery.ops.conv.op import Conv
-from cannery.ops.conv_transpose.op import ConvTranspose
+from cannery.ops.conv_transpose.op import MAX_PHASES, ConvTranspose
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.schedule.program import Step
@@ -151,6 +151,8 @@ class Phases(Schedule):
             return "not a 2D transposed convolution"
         if any(i and i not in graph.constants for i in step.anchor.inputs[1:]):
             return "weights are not constant"
+        if op.phases(graph.types[step.anchor.output].shape[1:3]) > MAX_PHASES:
+            return "strides are too large"
         if is_depthwise(graph, step.anchor) != self.depthwise:
             return "depthwise" if not self.depthwise else "not depthwise"
         return "" if epilogues.step_supports(step) else "epilogue not elementwise"

@@ -1,6 +1,7 @@
 """Plain C of convolutions that the other schedules do not compute.
 
-Those whose weights are computed when the network runs, and transposed ones with three spatial axes.
+Those whose weights are computed when the network runs, and transposed ones with three spatial
+axes, or with strides for whose phases there is no code.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Protocol
 
 from cannery.ir.graph import Graph, Node
 from cannery.ops.conv.op import Conv
-from cannery.ops.conv_transpose.op import ConvTranspose
+from cannery.ops.conv_transpose.op import MAX_PHASES, ConvTranspose
 from cannery.ops.scalar.body import Body, Tensor
 from cannery.ops.window import Pads
 
@@ -25,7 +26,8 @@ def convolution_form(graph: Graph, node: Node) -> Callable[[Body], None] | None:
     if not isinstance(op, Conv | ConvTranspose):
         return None
     known = all(not i or i in graph.constants for i in node.inputs[1:])
-    if known and len(op.strides) <= _VECTOR_AXES:
+    small = isinstance(op, Conv) or op.phases(graph.types[node.output].shape[1:-1]) <= MAX_PHASES
+    if known and small and len(op.strides) <= _VECTOR_AXES:
         return None
     if isinstance(op, Conv):
         return lambda c: _write_conv(c, op)

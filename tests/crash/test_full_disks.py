@@ -1,0 +1,131 @@
+"""Full disks: one line, exit code 2, nothing lost; a cache that cannot be written is no error."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from crash.test_kills import contents, model, visible
+from needs import need_program, need_toolchain
+
+#: Bytes of the small disk, and of the largest file where there is a limit of these.
+DISK, LIMIT = 256 * 1024, 6000
+
+
+def run(
+    words: list[str | Path], code: int, *, limit: bool = False, stdout: str = os.devnull,
+    **environment: str | Path,
+) -> str:  # fmt: skip
+    """What a command says on stderr; with `limit` no file may be larger than LIMIT."""
+
+    def set_limit() -> None:
+        if limit:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
+
+    with Path(stdout).open("w") as out:
+        done = subprocess.run(
+            [sys.executable, "-m", "cannery", *words],
+            stdout=out, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, **{k: str(v) for k, v in environment.items()}}, check=False,
+            preexec_fn=set_limit,
+        )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    errors = [line for line in done.stderr.splitlines() if "error" in line]
+    assert len(errors) == (code == 2), done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small disk of its own."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "none", str(folder)]
+    if os.geteuid() or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("no disk can be mounted here, which only root may")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def fill(disk: Path, left: int = 0) -> Path:
+    """A file that leaves so many bytes of a disk."""
+    path = disk / "filled"
+    with path.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+        except OSError:
+            pass
+        file.truncate(max(file.tell() - left, 0))
+    return path
+
+
+def compiled(folder: Path, units: int) -> list[str | Path]:
+    source = model(folder / f"{units}.h5", units)
+    return ["compile", source, "-o", folder / "disk" / "out", "--name=net", "--isa=generic"]
+
+
+@pytest.mark.parametrize("left", [0, 32768])
+def test_output(tmp_path: Path, disk: Path, left: int) -> None:
+    run(compiled(tmp_path, 3), 0)
+    before = contents(disk / "out")
+    filled = fill(disk, left)
+    said = run(compiled(tmp_path, 300), 2)
+    assert "No space left on device (make room" in said and str(disk / "out") in said
+    assert contents(disk / "out") == before
+    filled.unlink()
+    run(compiled(tmp_path, 5), 0)
+    assert visible(contents(disk / "out")).keys() == before.keys()
+
+
+def test_output_that_may_not_be_so_large(tmp_path: Path) -> None:
+    run(compiled(tmp_path, 3), 0)
+    before = contents(tmp_path / "disk" / "out")
+    said = run(compiled(tmp_path, 300), 2, limit=True)
+    assert "File too large (raise the limit" in said
+    assert contents(tmp_path / "disk" / "out") == before
+
+
+def test_temporary_files(tmp_path: Path, disk: Path) -> None:
+    need_program("ninja")
+    need_toolchain("generic")
+    source = model(tmp_path / "net.h5", 3)
+    (disk / "tmp").mkdir()
+    for left in (0, 16384):
+        fill(disk, left)
+        run(["verify", source, "--isa=generic"], 2, TMPDIR=disk / "tmp")
+        assert list((disk / "tmp").iterdir()) == []
+
+
+def test_a_full_cache_is_no_error(tmp_path: Path, disk: Path) -> None:
+    need_program("ninja")
+    need_toolchain("generic")
+    source = model(tmp_path / "net.h5", 3)
+    fill(disk)
+    words: list[str | Path] = ["autotune", source, "--target=generic", "--budget=0"]
+    run(words, 0, XDG_CACHE_HOME=disk)
+    assert (tmp_path / "net.generic.tuning.json").is_file()
+
+
+def test_a_full_disk_beside_the_model(tmp_path: Path, disk: Path) -> None:
+    need_program("ninja")
+    need_toolchain("generic")
+    source, record = model(disk / "net.h5", 3), disk / "net.generic.tuning.json"
+    words: list[str | Path] = ["autotune", source, "--target=generic", "--budget=0"]
+    fill(disk)
+    said = run(words, 2, XDG_CACHE_HOME=tmp_path / "cache")
+    assert "No space left" in said and not record.exists()
+    assert {p.name for p in disk.iterdir()} == {"net.h5", "filled"}
+
+
+def test_what_is_printed() -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full")
+    assert "No space left" in run(["list"], 2, stdout="/dev/full")
