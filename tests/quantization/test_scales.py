@@ -50,6 +50,22 @@ MOVES: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "concat": ([node("Concat", ["a", "a"], ["b"], axis=1)], {}),
     "gather": ([node("Gather", ["a", "n"], ["b"], axis=1)], {"n": _i64(2, 0)}),
     "max pool": ([node("MaxPool", ["a"], ["b"], kernel_shape=[2, 2])], {}),
+    "where": ([node("Where", ["n", "a", "a"], ["b"])], {"n": np.array([True, False] * 4)}),
+    "max": ([node("Max", ["a", "a"], ["b"])], {}),
+    "clip": ([node("Clip", ["a", "n"], ["b"])], {"n": np.int8(-3)}),
+    "reduced": ([node("ReduceMax", ["a", "n"], ["b"])], {"n": _i64(2, 3)}),
+    "top": ([node("TopK", ["a", "n"], ["b", "c"])], {"n": _i64(2)}),
+    "reversed": (
+        [node("ReverseSequence", ["a", "n"], ["b"], time_axis=1, batch_axis=0)], {"n": _i64(3)},
+    ),
+    "elements": (
+        [node("GatherElements", ["a", "n"], ["b"], axis=1)],
+        {"n": np.zeros((1, 2, 6, 8), np.int64)},
+    ),
+    "scattered": (
+        [node("ScatterElements", ["a", "n", "a"], ["b"], axis=1)],
+        {"n": np.zeros(SHAPE, np.int64)},
+    ),
     "chain": (
         [
             node("Reshape", ["a", "n"], ["c"]), node("Transpose", ["c"], ["d"], perm=[1, 0]),
@@ -149,6 +165,21 @@ def test_scales_that_are_no_single_number(scale: str, zero: str, why: str, tmp_p
     proto.graph.input.extend([given] if scale == "given" else [])
     graph = _graph(tmp_path, proto)
     assert graph.notes == (f"input 'x' has no scale: {why}",) and not graph.scales
+
+
+@pytest.mark.parametrize(
+    ("between", "dtype"),
+    [
+        ([node("Neg", ["x"], ["b"])], INT8), ([node("Add", ["x", "x"], ["b"])], INT8),
+        ([node("ReduceSum", ["x"], ["b"])], 6), ([node("Cast", ["x"], ["b"], to=INT8)], 6),
+        ([node("TopK", ["x", "k"], ["c", "i"]), node("Cast", ["i"], ["b"], to=6)], INT8),
+    ],
+    ids=["negated", "added", "summed", "narrowed", "places"],
+)  # fmt: skip
+def test_what_computes_has_another_meaning(between: Any, dtype: int, tmp_path: Path) -> None:
+    nodes = [*between, node("DequantizeLinear", ["b", "s"], ["y"])]
+    graph = _graph(tmp_path, _model(nodes, {"k": _i64(2)}, dtype))
+    assert not graph.scales and not graph.notes
 
 
 def test_parts_of_an_output_that_differ(tmp_path: Path) -> None:
