@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,17 @@ def test_a_record_that_is_not_there(project: Project, generator: str) -> None:
     project.configure(generator=generator)
     text = _told(project.build(ok=False))
     assert "mine.json: there is no tuning record (build the target ball_autotune)" in text
+    step = {
+        "nodes": ["x"], "signature": "0" * 12, "schedule": "conv.direct_oc", "version": 1,
+        "params": {}, "reads": [], "writes": [], "origin": "host",
+    }  # fmt: skip
+    other = {
+        "format": 1, "cannery": "0", "model": "cnn_old", "target": "generic", "isa": "generic",
+        "bits": 64, "key": "", "provenance": {}, "steps": [step],
+    }  # fmt: skip
+    project.write("records/mine.json", json.dumps(other))
+    text = _told(project.build(ok=False))
+    assert "this is the record of cnn_old, not of ball: none of its layers is there" in text
     project.write("records/mine.json", "damaged")
     assert "mine.json: damaged" in _told(project.build(ok=False))
 

@@ -185,7 +185,7 @@ class Search:
                 return front
             self.progress.stage(f"generating candidates for {front.name}")
             try:
-                made = front.make()
+                made = self.contests.get(front.key) or front.make()
             except OutOfTimeError:
                 break
             self.waiting.popleft()

@@ -275,6 +275,10 @@ class Tuner:
             ]
         with until(self.budget.search_end(seconds)):
             known = search.run(prospects)
+        if not search.decides and search.untried:
+            # There is nothing to confirm: its time serves better here.
+            with until(self.budget.end):
+                known = search.run(prospects)
         self.short = {k for c in (*search.untried, *search.partly) for k in c.steps}
         kept = self.kept({k for c in search.untried for k in c.steps})
         contests = {k: c for c in search.contests.values() for k in c.steps}
