@@ -171,14 +171,15 @@ def test_scales_that_are_no_single_number(scale: str, zero: str, why: str, tmp_p
     ("between", "dtype"),
     [
         ([node("Neg", ["x"], ["b"])], INT8), ([node("Add", ["x", "x"], ["b"])], INT8),
+        ([node("ScatterND", ["x", "i0", "x"], ["b"], reduction="add")], INT8),
         ([node("ReduceSum", ["x"], ["b"])], 6), ([node("Cast", ["x"], ["b"], to=INT8)], 6),
         ([node("TopK", ["x", "k"], ["c", "i"]), node("Cast", ["i"], ["b"], to=6)], INT8),
     ],
-    ids=["negated", "added", "summed", "narrowed", "places"],
+    ids=["negated", "added", "scattered", "summed", "narrowed", "places"],
 )  # fmt: skip
 def test_what_computes_has_another_meaning(between: Any, dtype: int, tmp_path: Path) -> None:
     nodes = [*between, node("DequantizeLinear", ["b", "s"], ["y"])]
-    graph = _graph(tmp_path, _model(nodes, {"k": _i64(2)}, dtype))
+    graph = _graph(tmp_path, _model(nodes, {"k": _i64(2), "i0": _i64([0])}, dtype))
     assert not graph.scales and not graph.notes
 
 

@@ -35,7 +35,7 @@ _RESULTS: dict[type[Op], tuple[int, int]] = {QuantizeLinear: (1, 2), Requantize:
 #: Operators whose first output is made of elements of these inputs.
 _MOVES: dict[type[Op], tuple[int, ...]] = {
     **dict.fromkeys((Identity, Reshape, Transpose, Slice, Expand, Pad, Cast), (0,)),
-    **dict.fromkeys((Gather, GatherElements, GatherND, Trilu, ReverseSequence), (0,)),
+    **dict.fromkeys((Gather, GatherElements, GatherND, Trilu, ReverseSequence, TopK), (0,)),
     **dict.fromkeys((MaxPool, ReduceMax, ReduceMin, Clip), (0,)),
     **dict.fromkeys((Max, Min, TensorScatter), (0, 1)),
     **dict.fromkeys((ScatterElements, ScatterND), (0, 2)),
@@ -109,8 +109,10 @@ def _moved(node: Node, output: str) -> list[str]:
         return list(node.inputs)
     if isinstance(node.op, Resize):
         return [node.inputs[0]] if node.op.mode == "nearest" else []
-    if isinstance(node.op, TopK):
-        return [] if node.op.indices else [node.inputs[0]]
+    if isinstance(node.op, TopK) and node.op.indices:
+        return []
+    if isinstance(node.op, ScatterElements | ScatterND) and node.op.reduction in ("add", "mul"):
+        return []
     return [node.inputs[k] for k in _MOVES.get(type(node.op), ())]
 
 
