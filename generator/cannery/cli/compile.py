@@ -110,7 +110,7 @@ def command(
         *compiled.source.graph.notes,
         *([never] if never else []),
         *provenance_notes(options),
-        *bound_notes(options, dtypes, compiled.source.max_error),
+        *bound_notes(options, dtypes, compiled.source.max_error, compiled.source.graph),
     ]
     for text in notes:
         remark(text)

@@ -11,6 +11,7 @@ from cannery.schedule.schedule import legal
 from cannery.target.isa import Isa
 from cannery.tune.plan import Option, Plan, Unit, make_option, overlap, plans
 from cannery.tune.recheck import Emulates, network_error
+from cannery.tune.rounding import rounding_error
 from cannery.tune.signature import step_kind
 
 #: Networks with more multiply-accumulates are not emulated: it would take longer than compiling
@@ -51,7 +52,8 @@ class Defaults:
     def plan(self, known: Mapping[int, Choice] | None = None) -> Plan:
         """The plan that the cost model prefers, with `known` choices for some units.
 
-        It has inexact schedules if the network as a whole, emulated, keeps half of the bound.
+        It has inexact schedules if the network as a whole, emulated, keeps half of the bound, and
+        less where rounding alone takes more than the other half.
         Raises UnsupportedError for a step that nothing can compute.
         """
         known = known or {}
@@ -62,9 +64,15 @@ class Defaults:
             fresh = [c for k, c in best.picks if k not in known]
             if not any(c.inexact for c in fresh):
                 return best
-            if network_error(self.graph, chosen) <= self.max_error / 2:
+            room = self._room()
+            if room > 0.0 and network_error(self.graph, chosen) <= room:
                 return best
         return self._cheapest(known, inexact=False)
+
+    def _room(self) -> float:
+        """What inexact schedules may add to the network's error: rounding is there already."""
+        rounding = rounding_error(self.graph, self.max_error) or 0.0
+        return min(self.max_error / 2, self.max_error - rounding)
 
     def _cheapest(self, known: Mapping[int, Choice], *, inexact: bool) -> Plan:
         options = self._options(known, inexact=inexact)
