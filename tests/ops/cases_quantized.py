@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
-from cannery.ops.elementwise import Add, HardSigmoid, Mul, Relu, Sigmoid, Tanh
+from cannery.ops.elementwise import Add, Clip, HardSigmoid, Mul, Relu, Sigmoid, Tanh
 from cannery.ops.movement.op import Pad
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
-from cannery.ops.quantized.arithmetic import LARGEST_SUM
+from cannery.ops.quantized.arithmetic import LARGEST_SUM, Activation
 from cannery.ops.quantized.average_pool import QuantizedAveragePool
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.elementwise import ByteTable, QuantizedElementwise, Scaled
@@ -91,6 +91,53 @@ for _name, (_shape, _n, _attributes) in PRODUCTS.items():
         add_case(
             f"quantized_matmul_{_name}_{_dtype.value}",
             partial(product, _dtype, _shape, _n, **_attributes), tolerance=0.0,
+        )  # fmt: skip
+
+
+def turned(activation: Activation, gain: float) -> Graph:
+    """A dense layer with a factor behind its activation, which may turn its sign."""
+    net, n = Net(7), 19
+    x, w = net.input("x", (4, 12), INT16), weights(net, INT16, 12, n)
+    inputs = [x, net.constant("w", w), net.constant("scale", net.rng.uniform(0.2, 2.0, n) * 1e-8)]
+    inputs += [net.constant("bias", net.rng.standard_normal(n)), net.constant("gain", gain)]
+    op = QuantizedMatMul(activation=activation, bound=4095, dtype=INT16)
+    return net.graph(net.node(op, inputs))
+
+
+#: Activations that keep, and that do not keep, results from falling below 0.
+SIGNS: dict[str, Activation] = {
+    "relu": (Relu(),), "above": (Clip(0.0, 6.0),), "around": (Clip(-3.0, 6.0),),
+    "below": (Clip(-3.0, 0.0),), "not_last": (Relu(), Clip(-1.0, 4.0)), "none": (),
+}  # fmt: skip
+
+for _name, _activation in SIGNS.items():
+    for _gain in (800.0, -800.0):
+        add_case(
+            f"quantized_matmul_{_name}_times_{_gain:g}",
+            partial(turned, _activation, np.float32(_gain)), tolerance=0.0,
+        )  # fmt: skip
+
+
+def far_results(*, bias: bool, zero: int, dtype: DType) -> Graph:
+    """Results beyond int32 on both sides, by a large bias or by what sums begin with."""
+    net, n = Net(5), 21
+    w = net.constant("w", net.rng.integers(-9, 9, (11, n), np.int8))
+    signs = net.rng.choice([-1.0, 1.0], n)
+    inputs = [net.input("x", (3, 11), UINT8), w, net.constant("scale", np.full(n, 1.9)), "", ""]
+    if bias:
+        inputs[3] = net.constant("bias", signs * 5e9)
+    else:
+        inputs.append(net.constant("start", (signs * 1.6e9).astype(np.int32)))
+    while not inputs[-1]:
+        inputs.pop()
+    return net.graph(net.node(QuantizedMatMul(dtype=dtype, zero=zero), inputs))
+
+
+for _bias in (False, True):
+    for _zero, _to in ((3, UINT8), (-128, INT8)):
+        add_case(
+            f"quantized_far_{'bias' if _bias else 'start'}_{_to.value}",
+            partial(far_results, bias=_bias, zero=_zero, dtype=_to), tolerance=0.0,
         )  # fmt: skip
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
+
 from cannery.ir.graph import Graph
+from cannery.ops.elementwise import Add
 from cannery.ops.softmax.op import LogSoftmax, Softmax
 from ops.cases import Net, add_case
 from ops.epilogues import add_tail
@@ -35,16 +38,35 @@ CASES: dict[str, tuple[tuple[int, ...], int, str]] = {
 }
 
 
-def softmax_graph(shape: tuple[int, ...], axis: int, tail: str, *, log: bool) -> Graph:
-    """One softmax with its epilogue."""
+#: The same of numbers whose exponentials no float holds, in both directions.
+FAR: dict[str, tuple[tuple[int, ...], int]] = {
+    "two": ((2, 9, 2), 2), "few": ((3, 6), 1), "ten": ((5, 10), 1), "long": ((2, 259), 1),
+    "pixels": ((1, 3, 4, 5), 3), "rows": ((1, 5, 3, 4), 1), "columns": ((1, 3, 6, 7), 2),
+}  # fmt: skip
+
+
+def softmax_graph(
+    shape: tuple[int, ...], axis: int, tail: str, *, log: bool, shift: float = 0.0
+) -> Graph:
+    """One softmax with its epilogue; with `shift`, of rows around it and its negative in turn."""
     net = Net()
     op = LogSoftmax(axis) if log else Softmax(axis)
-    return net.graph(add_tail(net, net.node(op, [net.input("x", shape)]), tail))
+    x = net.input("x", shape)
+    if shift:
+        rows = [d if k == (axis == 0) else 1 for k, d in enumerate(shape)]
+        signs = np.where(np.arange(max(rows)) % 2, -shift, shift).astype(np.float32)
+        x = net.node(Add(), [x, net.constant("far", signs.reshape(rows))])
+    return net.graph(add_tail(net, net.node(op, [x]), tail))
 
 
-for _name, _case in CASES.items():
-    for _log in (False, True):
+for _log in (False, True):
+    for _name, _case in CASES.items():
         add_case(
             f"{'log_' if _log else ''}softmax_{_name}",
             partial(softmax_graph, *_case, log=_log),
         )
+    for _name, _far in FAR.items():
+        add_case(
+            f"{'log_' if _log else ''}softmax_far_{_name}",
+            partial(softmax_graph, *_far, "", log=_log, shift=150.0), tolerance=1e-4,
+        )  # fmt: skip

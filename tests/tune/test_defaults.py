@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from cannery.ir.graph import Graph
 from cannery.layouts import nhwc
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Relu
+from cannery.schedule.program import Choice
 from cannery.target.targets import find_target
-from cannery.tune import defaults
+from cannery.tune import defaults, recheck
 from cannery.tune.defaults import Defaults, estimated_options
-from cannery.tune.plan import make_units
+from cannery.tune.plan import make_units, overlap
 from cannery.tune.recheck import network_error
 from ops.cases import Net, all_cases
+from tune.toy import Toy
 
 SAME = Conv((1, 1), ((1, 1), (1, 1)), (1, 1))
 SSSE3 = find_target("ssse3").isa
@@ -67,3 +70,43 @@ def test_every_case_can_be_estimated() -> None:
                 options = estimated_options(graph, unit.step, SSSE3, inexact=True)
                 assert options or unit.step.parts, case.name
                 assert all(0.0 <= option.cost < float("inf") for option in options)
+
+
+@pytest.mark.parametrize(("error", "steps"), [(0.4e-4, 2), (0.5e-4, 2), (0.6e-4, 0), (2e-4, 0)])
+def test_inexact_steps_may_take_half_of_the_bound(
+    error: float, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(defaults, "network_error", lambda graph, chosen: error)
+    assert inexact_steps(deep_net(), 1e-4) == steps
+
+
+def test_what_is_known_is_not_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was when it was tuned."""
+    graph = deep_net()
+    units = make_units(graph)
+    known = dict(Defaults(graph, units, SSSE3, nhwc.ORDER, 1e-4).plan().picks)
+    assert any(choice.inexact for choice in known.values())
+    monkeypatch.setattr(defaults, "network_error", lambda graph, chosen: 1.0)
+    again = Defaults(graph, units, SSSE3, nhwc.ORDER, 1e-4).plan(known)
+    assert dict(again.picks) == known
+
+
+def test_nothing_competes_with_what_is_known() -> None:
+    """Whatever has a step in common with a known chain, or a known step, has no options."""
+    graph = deep_net()
+    units = make_units(graph)
+    made = Defaults(graph, units, SSSE3, nhwc.ORDER, 1e-4)
+    chosen = Choice(Toy(), {"from": "nhwc", "to": "nhwc"})
+    for index, unit in enumerate(units):
+        options = made._options({index: chosen}, inexact=False)
+        for other, found in enumerate(options):
+            if other != index and overlap(unit, units[other]):
+                assert not found, (index, other)
+        assert [o.choice for o in options[index]] == [chosen]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_is_a_large_error(value: float) -> None:
+    right = np.array([1.0, 2.0])
+    assert recheck._distance(np.array([1.0, value]), right) > 1e100
+    assert recheck._distance(np.array([1.0, 2.5]), right) == 0.25

@@ -22,14 +22,16 @@ from cannery.schedule.program import Choice
 from cannery.schedule.schedule import all_schedules
 from cannery.schedule.stack import stacked_choices, stacked_graph, why_not
 from cannery.target.isa import isa
-from cannery.tune import tune_many, tuner
+from cannery.tune import stacks, tune_many, tuner
 from cannery.tune.defaults import Defaults
 from cannery.tune.measure import Protocol
 from cannery.tune.outcome import Outcome, Settings
 from cannery.tune.plan import make_units
-from cannery.tune.record import read_record
-from cannery.tune.stacks import choose_stacks, chunk_sizes
+from cannery.tune.record import FORMAT, Record, read_record
+from cannery.tune.record import Many as RecordedMany
+from cannery.tune.stacks import choose_stacks, chunk_sizes, record_stacks
 from cannery.tune.tuner import tune, usable_record
+from emit.test_many import two_heads
 from needs import need_program, need_toolchain
 from tiny_models import write_tiny_classifier
 
@@ -232,3 +234,31 @@ def test_too_many() -> None:
         make_options(Path("m.h5"), {"many": "0"})
     with pytest.raises(OptionError, match="twice"):
         make_options(Path("m.h5"), {"input_view": ("a", "a")})
+
+
+@pytest.mark.parametrize(
+    ("together", "gain"), [(0.7, True), (0.79, True), (0.81, False), (1.0, False)]
+)
+def test_stacks_have_to_gain_a_fifth(
+    together: float, gain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the time of so many images one by one."""
+    graph = two_heads()
+    step = next(s for s in cut(graph) if s.name == "a")
+    for images in (2, 8):
+        cycles = iter([together * images * 1000.0, 1000.0])
+        monkeypatch.setattr(stacks, "_cycles", lambda *given, cycles=cycles: next(cycles))
+        choice = Choice(all_schedules()["matmul.dense_n"], {})
+        assert stacks.gains(graph, step, choice, choice, isa("sse2"), images) is gain
+
+
+def test_what_a_record_says_is_for_one_number_of_images() -> None:
+    graph = two_heads()
+    record = Record(
+        FORMAT, "0", "net", "sse2", "sse2", 64, "k", {}, [], RecordedMany(8, [8, 4], [])
+    )
+    said = {n: record_stacks(record, graph, (), (), isa("sse2"), n) for n in (4, 8, 16)}
+    assert isinstance(said[4], str)
+    assert isinstance(said[16], str)
+    assert isinstance(said[8], stacks.Known)
+    assert said[8].chunks == [8, 4]

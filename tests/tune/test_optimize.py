@@ -297,3 +297,28 @@ def test_contests_hold_different_code_only() -> None:
 def test_equal_steps_are_one_group() -> None:
     graph = network(4)
     assert list(group(graph, singles(graph)).values()) == [[0, 1, 2, 3]]
+
+
+def test_an_emulator_has_no_times_of_any_kind() -> None:
+    found = Measurement(1e-7, "", 1.0, estimated_us=2.0)
+    for origin, us in ((Origin.EMULATED, None), (Origin.ESTIMATED, 2.0), (Origin.HOST, 1.0)):
+        assert make(steady, origin=origin).time(found) == us
+
+
+def test_what_is_inexact_is_usable_only_if_it_was_measured() -> None:
+    optimizer = make(lambda ranked, index: None)
+    tried = optimizer.tried[0]
+    assert any(t.ranked.choice.inexact for t in tried)
+    assert {t.usable for t in tried if t.ranked.choice.inexact} == {False}
+    assert {t.usable for t in tried if not t.ranked.choice.inexact} == {True}
+
+
+def test_rivals_have_the_same_orders() -> None:
+    optimizer = make(steady)
+    orders = {(t.option.reads, t.option.writes) for t in optimizer.tried[0] if t.usable}
+    assert len(orders) > 1
+    for tried in optimizer.tried[0]:
+        rivals = optimizer.rivals(0, tried.ranked.choice)
+        mine = (tried.option.reads, tried.option.writes)
+        assert {(t.option.reads, t.option.writes) for t in rivals} <= {mine}
+        assert tried.label not in {t.label for t in rivals}

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
 from cannery.errors import UnsupportedError
 from cannery.ir.graph import Graph
-from cannery.layouts import Halo
+from cannery.layouts import Halo, Want
 from cannery.ops.conv.op import Conv
+from cannery.ops.elementwise import Relu
 from cannery.schedule.lower import chains, cut
-from cannery.tune.plan import Option, Plan, ReorderCost, Unit, make_units, overlap, plans
+from cannery.tune.plan import (
+    Option,
+    Plan,
+    Read,
+    ReorderCost,
+    Unit,
+    best_per_orders,
+    make_units,
+    overlap,
+    plans,
+    same_memory,
+)
 from ops.cases import Net
 from tune.toy import network, option, singles
 
@@ -167,3 +180,47 @@ def test_where_weights_are_computed_the_error_says_so() -> None:
     graph = net.graph(net.node(Conv((1, 1), ((0, 0), (0, 0)), (1, 1)), [x, w]))
     with pytest.raises(UnsupportedError, match=r"where 'w' is no constant .*initializer"):
         plans(graph, singles(graph), [[]])
+
+
+@pytest.mark.parametrize(
+    ("shape", "same"),
+    [((1, 1, 1, 8), True), ((1, 8), True), ((1, 4, 5, 1), True), ((1, 1, 5, 2), False),
+     ((1, 5, 1, 2), False), ((1, 4, 5, 2), False)],
+)  # fmt: skip
+def test_one_channel_and_one_pixel_are_the_same_in_both_orders(
+    shape: tuple[int, ...], same: bool
+) -> None:
+    net = Net()
+    graph = net.graph(net.node(Relu(), [net.input("x", shape)]))
+    assert same_memory(graph, "x", "nhwc", "planar") is same
+    assert not same_memory(graph, "x", "nhwc", "phase_split")
+
+
+def test_of_equal_orders_the_cheapest_stays() -> None:
+    graph = network(1)
+    (unit,) = singles(graph)
+    made = [option(graph, unit.step, "nhwc", "planar", cost) for cost in (3.0, 1.0, 2.0, 1.0)]
+    other = option(graph, unit.step, "planar", "planar", 9.0)
+    assert best_per_orders([*made, other]) == [made[1], other]
+
+
+@pytest.mark.parametrize(
+    ("want", "plain"),
+    [(Want(), True), (Want(halo=Halo(right=1)), False), (Want(slack=1), False),
+     (Want("planar"), True), (Want(dense=True), True)],
+)  # fmt: skip
+def test_what_memory_without_gaps_serves(want: Want, plain: bool) -> None:
+    assert Read.of(want) == Read(want.order, plain)
+
+
+def test_units_overlap_where_they_share_a_step() -> None:
+    steps = [unit.step for unit in singles(network(4))]
+
+    def unit(first: int, count: int) -> Unit:
+        parts = tuple(steps[first : first + count]) if count > 1 else ()
+        return Unit(replace(steps[first], parts=parts), first)
+
+    ranges = [(first, count) for first in range(4) for count in range(1, 5 - first)]
+    for (a, n), (b, m) in itertools.product(ranges, ranges):
+        shared = set(range(a, a + n)) & set(range(b, b + m))
+        assert overlap(unit(a, n), unit(b, m)) is bool(shared)

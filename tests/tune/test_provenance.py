@@ -104,3 +104,8 @@ def test_compile_tells_and_changes_nothing(
     assert len(notes) == 1
     assert "made with another cpu Intel 8086" in notes[0]
     assert files[0] == files[1]
+
+
+def test_flags_with_paths_are_left_out() -> None:
+    words = ["-O2", "-fplugin=/opt/x.so", "-I/usr/include", "-mavx2", "-O2", "-fprofile-use=a/b"]
+    assert code_flags(words) == "-O2 -mavx2"

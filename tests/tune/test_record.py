@@ -441,3 +441,25 @@ def test_new_weights_are_checked_without_running_anything(
     assert len(calls) == 2
     assert not usable(0.7)
     assert len(calls) == 2
+
+
+def test_records_are_for_one_width_of_pointers() -> None:
+    graph = network(2)
+    units, record = singles(graph), record_of(graph)
+    assert len(find_choices(PATH, record, graph, units, ISA, 1e-4).choices) == 2
+    for other in (ISA.with_bits(32), replace(ISA, name="another")):
+        found = find_choices(PATH, record, graph, units, other, 1e-4)
+        assert not found.choices
+        assert len(found.unusable) == 2
+
+
+@pytest.mark.parametrize("step", [-1, 1])
+def test_schedules_of_any_other_version_are_others(step: int) -> None:
+    """Also those of a newer Cannery."""
+    graph = network(1)
+    units, record = singles(graph), record_of(graph)
+    (entry,) = record.steps
+    changed = edit(record, 0, version=entry.version + step)
+    found = find_choices(PATH, changed, graph, units, ISA, 1e-4)
+    assert not found.choices
+    assert "version" in found.unusable[0]
