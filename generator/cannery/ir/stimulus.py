@@ -7,6 +7,7 @@ do the outputs move when weights change?
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -193,9 +194,10 @@ class _Search:
 def layer_weights(graph: Graph) -> dict[str, str]:
     """The largest constant of each layer that multiplies, by the layer's name."""
     found: dict[str, str] = {}
+    macs = _macs(graph)
     for node in graph.nodes:
         floats = [i for i in node.inputs if i in graph.constants and _is_float(graph, i)]
-        if floats and _macs(graph, node.name):
+        if floats and macs[node.name]:
             found[node.name] = max(floats, key=lambda name: graph.types[name].elements)
     return found
 
@@ -246,16 +248,15 @@ def _is_float(graph: Graph, name: str) -> bool:
     return graph.types[name].dtype == DType.FLOAT32
 
 
-def _macs(graph: Graph, layer: str | None = None) -> int:
-    """Multiply-accumulates of one layer, or of all."""
-    return sum(
-        node.op.macs(
+def _macs(graph: Graph) -> Counter[str]:
+    """Multiply-accumulates by layer."""
+    found: Counter[str] = Counter()
+    for node in graph.nodes:
+        found[node.name] += node.op.macs(
             tuple(graph.types[i] if i else None for i in node.inputs),
             tuple(graph.types[o] for o in node.outputs),
         )
-        for node in graph.nodes
-        if layer is None or node.name == layer
-    )
+    return found
 
 
 def reference_cost(graph: Graph) -> int:
@@ -264,7 +265,7 @@ def reference_cost(graph: Graph) -> int:
     weights = (graph.types[name].shape for name in layer_weights(graph).values())
     loops = sum(prod(shape[:-1]) for shape in weights)
     return (
-        _macs(graph) + ELEMENT_COST * elements + WEIGHT_COST * loops
+        _macs(graph).total() + ELEMENT_COST * elements + WEIGHT_COST * loops
         + NODE_COST * (1 + len(graph.nodes))
     )  # fmt: skip
 

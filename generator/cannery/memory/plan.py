@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
 
 #: Every offset is a multiple of this: the widest vector.
 ALIGNMENT = 64
@@ -39,22 +42,47 @@ def align(size: int) -> int:
 
 def plan_memory(blocks: Sequence[Block]) -> MemoryPlan:
     """Place blocks so that no two that live at the same step overlap."""
-    placed: list[tuple[int, int, Block]] = []
+    placed = _Placed(len(blocks))
     offsets: dict[str, int] = {}
     for block in sorted(blocks, key=lambda b: (-b.bytes, b.first, b.name)):
-        busy = sorted(
-            (start, end)
-            for start, end, other in placed
-            if other.first <= block.last and block.first <= other.last
-        )
-        size, at = align(block.bytes), 0
-        for start, end in busy:
-            if at + size <= start:
-                break
-            at = max(at, end)
-        placed.append((at, at + size, block))
+        at = placed.free(block)
+        placed.add(block, at)
         offsets[block.name] = at
-    steps = {b.first for b in blocks} | {b.last for b in blocks}
-    alive = (sum(align(b.bytes) for b in blocks if b.first <= s <= b.last) for s in steps)
-    total = max((end for _, end, _ in placed), default=0)
-    return MemoryPlan(offsets, total, max(alive, default=0))
+    return MemoryPlan(offsets, placed.end, _most_alive(blocks))
+
+
+class _Placed:
+    """Blocks that have their place, by where they begin, in arrays: thousands may live at once."""
+
+    def __init__(self, count: int) -> None:
+        self.end = 0
+        self._count = 0
+        #: Begin and end in memory, first and last step.
+        self._rows = np.zeros((4, count), np.int64)
+
+    def free(self, block: Block) -> int:
+        """The lowest offset that is free during the whole life of a block."""
+        start, end, first, last = self._rows[:, : self._count]
+        busy = (first <= block.last) & (block.first <= last)
+        starts, below = start[busy], np.maximum.accumulate(end[busy])
+        before = np.concatenate([[0], below])
+        fits = before[:-1] + align(block.bytes) <= starts
+        return int(before[np.argmax(fits) if fits.any() else len(starts)])
+
+    def add(self, block: Block, at: int) -> None:
+        """Note the place of a block."""
+        rows, end = self._rows, at + align(block.bytes)
+        k = int(np.searchsorted(rows[0, : self._count], at))
+        rows[:, k + 1 : self._count + 1] = rows[:, k : self._count].copy()
+        rows[:, k] = at, end, block.first, block.last
+        self._count += 1
+        self.end = max(self.end, end)
+
+
+def _most_alive(blocks: Sequence[Block]) -> int:
+    """The largest sum of what lives at one step."""
+    change: dict[int, int] = {}
+    for block in blocks:
+        change[block.first] = change.get(block.first, 0) + align(block.bytes)
+        change[block.last + 1] = change.get(block.last + 1, 0) - align(block.bytes)
+    return max(accumulate(change[step] for step in sorted(change)), default=0)

@@ -68,8 +68,9 @@ def run_passes(
     for name, run in PASSES:
         if integers and name in FLOATS_ONLY:
             continue
-        graph = run(graph)
-        verify(graph, after=name)
+        before, graph = graph, run(graph)
+        if graph is not before:
+            verify(graph, after=name)
         if dump:
             dump(name, format_graph(graph, weights=True))
     return graph

@@ -7,6 +7,9 @@ which reads all before it, are full of such.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+
 from cannery.ir.graph import Graph, Node
 from cannery.ir.rewrite import Rewriter
 from cannery.ops.concat.op import Concat
@@ -15,20 +18,47 @@ from cannery.ops.concat.op import Concat
 def nest_concats(graph: Graph) -> Graph:
     """concat(x, a, b) becomes concat(x, concat(a, b)) where that is computed before."""
     rewriter = Rewriter(graph)
-    before: list[Node] = []
+    before = _Before()
     for node in rewriter.nodes:
         if isinstance(node.op, Concat):
-            before.append(_nested(rewriter, node, before))
+            before.add(_nested(rewriter, node, before))
     return rewriter.finish()
 
 
-def _nested(rewriter: Rewriter, node: Node, before: list[Node]) -> Node:
+class _Before:
+    """The concatenations so far, by their first input."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, list[tuple[int, int, Node]]] = {}
+        self._count = 0
+
+    def add(self, node: Node) -> None:
+        """The next one."""
+        row = (-len(node.inputs), self._count, node)
+        self._found.setdefault(node.inputs[0], []).append(row)
+        self._count += 1
+
+    def starting(self, values: Iterable[str]) -> list[tuple[int, int, Node]]:
+        """Those that begin with one of `values`; rows sort by falling size, then as they came."""
+        return [row for value in dict.fromkeys(values) for row in self._found.get(value, ())]
+
+
+def _nested(rewriter: Rewriter, node: Node, before: _Before) -> Node:
     """The node, changed to read those before it that cover most of its inputs."""
     parts = node.inputs
-    for other in sorted(before, key=lambda n: -len(n.inputs)):
+    waiting = before.starting(parts)
+    heapify(waiting)
+    while waiting:
+        *place, other = heappop(waiting)
         size = len(other.inputs)
-        places = [k for k in range(len(parts)) if parts[k : k + size] == other.inputs]
-        if other.op == node.op and 1 < size < len(parts) and len(places) == 1:
+        if other.op != node.op or not 1 < size < len(parts):
+            continue
+        starts = (k for k, part in enumerate(parts) if part == other.inputs[0])
+        places = [k for k in starts if parts[k : k + size] == other.inputs]
+        if len(places) == 1:
             at = places[0]
             parts = (*parts[:at], other.output, *parts[at + size :])
+            for row in before.starting([other.output]):
+                if [*row[:2]] > place:
+                    heappush(waiting, row)
     return node if parts == node.inputs else rewriter.update(node, inputs=parts)

@@ -85,26 +85,42 @@ class Draft:
 
     def exists(self, value: str) -> bool:
         """Whether a value is integers by now, or moved or joined of such."""
+        while value not in self.integers and (source := self.flow.moved_from(value)):
+            value = source
         if value in self.integers or (self.flow.raw and value in self.graph.inputs):
             return True
-        node, source = self.graph.producer(value), self.flow.moved_from(value)
-        if source:
-            return self.exists(source)
+        node = self.graph.producer(value)
         return node is not None and self.flow.is_joint(value) and any(map(self.exists, node.inputs))
 
     def as_integers(self, value: str, new: list[Node]) -> Integers:
         """A value as integers; the nodes that make it so are appended to `new`."""
+        moves: list[Node] = []
+        if self.exists(value):
+            while value not in self.integers and self.flow.moved_from(value):
+                moves += filter(None, [self.graph.producer(value)])
+                value = self.flow.moved_from(value)
+        found = self._made(value, new)
+        for node in reversed(moves):
+            found = self._moved(node, [found], new)
+        return found
+
+    def _made(self, value: str, new: list[Node]) -> Integers:
+        """A value that is not moved, as integers: there already, joined or rounded."""
         if value in self.integers:
             return self.integers[value]
         node = self.graph.producer(value)
-        name = f"{value}/{self.dtype.value}"
         if node is not None and self.exists(value):
-            parts = [self.as_integers(i, new) for i in node.inputs]
-            made = self.add(on_integers(node.op) or node.op, name, [p.name for p in parts], new)
-            self.integers[value] = replace(parts[0], name=made)
-            return self.integers[value]
+            return self._moved(node, [self.as_integers(i, new) for i in node.inputs], new)
+        name = f"{value}/{self.dtype.value}"
         self.integers[value] = self.rounded(value, name, self.bound_of(value), new)
         return self.integers[value]
+
+    def _moved(self, node: Node, parts: list[Integers], new: list[Node]) -> Integers:
+        """What a node that moves or joins makes of integers on one scale."""
+        name, op = f"{node.output}/{self.dtype.value}", on_integers(node.op) or node.op
+        made = self.add(op, name, [part.name for part in parts], new)
+        self.integers[node.output] = replace(parts[0], name=made)
+        return self.integers[node.output]
 
     def rounded(
         self, floats: str, name: str, scale: tuple[int, float], new: list[Node]

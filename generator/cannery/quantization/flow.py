@@ -87,11 +87,14 @@ class Flow:
 
     def readers(self, value: str) -> Iterator[tuple[Node, str]]:
         """The nodes that read a value, what it is moved to or joined with, and what they read."""
-        for node in self.graph.consumers(value):
+        waiting = [(node, value) for node in reversed(self.graph.consumers(value))]
+        while waiting:
+            node, read = waiting.pop()
             if on_integers(node.op) is not None or self.is_joint(node.outputs[0]):
-                yield from self.readers(node.outputs[0])
+                result = node.outputs[0]
+                waiting += [(n, result) for n in reversed(self.graph.consumers(result))]
             else:
-                yield node, value
+                yield node, read
 
     # ---- groups ----
 

@@ -7,6 +7,7 @@ Concatenation and reshaping become views where that is possible.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -59,6 +60,7 @@ class _Assigner:
     wants: dict[str, list[Want]] = field(default_factory=dict)
     gives: dict[str, Want] = field(default_factory=dict)
     parents: dict[str, tuple[str, tuple[int, int, int]]] = field(default_factory=dict)
+    children: dict[str, list[str]] = field(default_factory=dict)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     of_value: dict[str, list[str]] = field(default_factory=dict)
     out: list[PlannedStep] = field(default_factory=list)
@@ -90,9 +92,15 @@ class _Assigner:
                 self.wants.setdefault(value, []).append(want)
             self.gives.update(zip(step.outputs, gives, strict=True))
         self.share_pitches()
+        views = {
+            value
+            for step, choice in zip(self.steps, self.choices, strict=True)
+            if isinstance(choice.schedule, MovementReshape)
+            for value in step.outputs
+        }
         for step, choice in zip(self.steps, self.choices, strict=True):
             if isinstance(choice.schedule, ConcatView):
-                self.note_parts(step)
+                self.note_parts(step, views)
 
     def share_pitches(self) -> None:
         """Equal pad columns for values of one height and width, where their steps ask for it."""
@@ -111,15 +119,13 @@ class _Assigner:
         self.wants = {v: [widen(v, w) for w in wants] for v, wants in self.wants.items()}
         self.gives = {v: widen(v, want) for v, want in self.gives.items()}
 
-    def note_parts(self, step: Step) -> None:
-        """The parts of a concatenation that their producers can write where they belong."""
+    def note_parts(self, step: Step, views: Collection[str]) -> None:
+        """The parts of a concatenation that their producers can write where they belong.
+
+        Not `views`, the results of reshapes.
+        """
         order = self.gives[step.output].order
-        views = {
-            value
-            for other, choice in zip(self.steps, self.choices, strict=True)
-            if isinstance(choice.schedule, MovementReshape)
-            for value in other.outputs
-        }
+        times = Counter(step.anchor.inputs)
         at = 0
         axis = concat_axis(self.graph, step)
         for value in step.anchor.inputs:
@@ -130,8 +136,9 @@ class _Assigner:
             fits = gives and gives.order == order and not gives.slack and not gives.dense
             if value in views or not fits:
                 continue
-            if value not in self.parents and step.anchor.inputs.count(value) == 1:
+            if value not in self.parents and times[value] == 1:
                 self.parents[value] = (step.output, (start[0], start[1], start[2]))
+                self.children.setdefault(step.output, []).append(value)
 
     def add(
         self, name: str, value: str, layout: Layout, root: str, storage: str = "arena"
@@ -143,10 +150,18 @@ class _Assigner:
 
     def place(self, value: str) -> Buffer:
         """The buffer that the producer of a value writes, maybe inside its concatenation."""
+        wholes = [value]
+        while wholes[-1] not in self.of_value and wholes[-1] in self.parents:
+            wholes.append(self.parents[wholes[-1]][0])
+        found = self._placed_alone(wholes.pop())
+        for part in reversed(wholes):
+            found = self.place_part(part, part, *self.parents[part])
+        return found
+
+    def _placed_alone(self, value: str) -> Buffer:
+        """The buffer of a value that is placed already, or is not part of another one."""
         if value in self.of_value:
             return self.buffers[self.of_value[value][0]]
-        if value in self.parents:
-            return self.place_part(value, value, *self.parents[value])
         gives = self.gives[value]
         parts = self.parts(value)
         readers = [w for v in (value, *parts) for w in self.wants.get(v, [])]
@@ -158,8 +173,10 @@ class _Assigner:
 
     def parts(self, whole: str) -> list[str]:
         """The values that lie in a concatenation, those in parts of it included."""
-        found = [v for v, (parent, _) in self.parents.items() if parent == whole]
-        return [*found, *(v for part in found for v in self.parts(part))]
+        found = [whole]
+        for value in found:
+            found += self.children.get(value, ())
+        return found[1:]
 
     def place_part(self, name: str, value: str, whole: str, start: tuple[int, int, int]) -> Buffer:
         """A buffer for a value that is a box of a larger one."""
@@ -321,6 +338,9 @@ def share_in_place(program: Program) -> Program:
         for k, step in enumerate(program.steps)
         for name in (*step.reads, *step.writes)
     }
+    members: dict[str, list[str]] = {}
+    for name, buffer in buffers.items():
+        members.setdefault(buffer.root, []).append(name)
     for k, step in enumerate(program.steps):
         for index in step.choice.schedule.in_place:
             source, target = buffers[step.reads[index]], buffers[step.writes[0]]
@@ -328,8 +348,8 @@ def share_in_place(program: Program) -> Program:
             whole = target.root == target.name and target.storage == source.storage == "arena"
             if free and whole and source.layout == target.layout and source.root != target.root:
                 last[source.root] = last[target.root]
-                for name, buffer in buffers.items():
-                    if buffer.root == target.name:
-                        buffers[name] = replace(buffer, root=source.name)
+                moved = members.pop(target.name)
+                buffers.update({n: replace(buffers[n], root=source.name) for n in moved})
+                members[source.name] += moved
                 break
     return replace(program, buffers=buffers)

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 
 from cannery.ir.graph import Graph, Node
 from cannery.ops.concat.op import Concat
@@ -29,6 +30,7 @@ def cut(graph: Graph) -> tuple[Step, ...]:
     """
     reads = _read_counts(graph)
     position = {node.outputs[0]: k for k, node in enumerate(graph.nodes)}
+    position |= dict.fromkeys(graph.inputs, -1)
     taken: set[str] = set()
     steps: list[Step] = []
     for index, node in enumerate(graph.nodes):
@@ -36,7 +38,7 @@ def cut(graph: Graph) -> tuple[Step, ...]:
             continue
         tail: list[Node] = []
         if len(node.outputs) == 1 and _may_fuse(graph, node):
-            tail = _chain(graph, node, index, position, reads, taken)
+            tail = _chain(graph, node, _Before(position, index), reads, taken)
         taken.update(n.outputs[0] for n in tail)
         steps.append(make_step(graph, (node,), tuple(tail)))
     return tuple(steps)
@@ -99,7 +101,7 @@ def _linked(graph: Graph, step: Step, following: Step, reads: Mapping[str, int])
         _may_fuse(graph, part.anchor) for part in (step, following)
     ):
         return False
-    alone = reads.get(step.output) == 1 and step.output not in graph.outputs
+    alone = reads.get(step.output) == 1 and bool(graph.consumers(step.output))
     inputs = following.anchor.inputs
     return alone and inputs.count(step.output) == 1 and step.output == inputs[0]
 
@@ -115,16 +117,10 @@ def _make_chain(parts: Sequence[Step]) -> Step:
 def make_step(graph: Graph, anchors: tuple[Node, ...], epilogue_nodes: tuple[Node, ...]) -> Step:
     """A Step, with the activations that it reads in order."""
     inner = {o for n in anchors for o in n.outputs}
-    inputs: list[str] = []
-    for node in anchors:
-        for value in node.inputs:
-            known = not value or value in graph.constants or value in inner or value in inputs
-            if not known:
-                inputs.append(value)
+    read = (value for node in anchors for value in node.inputs if value)
+    inputs = dict.fromkeys(v for v in read if v not in graph.constants and v not in inner)
     running = anchors[-1].outputs[0]
-    for value in epilogue.residuals(graph, epilogue_nodes, running):
-        if value not in inputs:
-            inputs.append(value)
+    inputs |= dict.fromkeys(epilogue.residuals(graph, epilogue_nodes, running))
     outputs = epilogue_nodes[-1].outputs if epilogue_nodes else anchors[-1].outputs
     return Step(anchors, epilogue_nodes, tuple(inputs), outputs)
 
@@ -148,23 +144,29 @@ def _read_counts(graph: Graph) -> dict[str, int]:
     return counts
 
 
+@dataclass(frozen=True)
+class _Before:
+    """The values that are there before the node `index`: inputs have the position -1."""
+
+    position: Mapping[str, int]
+    index: int
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, str) and self.position.get(value, self.index) < self.index
+
+
 def _chain(
-    graph: Graph,
-    anchor: Node,
-    index: int,
-    position: dict[str, int],
-    reads: dict[str, int],
-    taken: set[str],
+    graph: Graph, anchor: Node, available: _Before, reads: Mapping[str, int], taken: Set[str]
 ) -> list[Node]:
     """The elementwise nodes behind an anchor that join its step."""
-    available = {v for v, k in position.items() if k < index} | set(graph.inputs)
     chain: list[Node] = []
     running = anchor.output
-    while reads.get(running) == 1 and running not in graph.outputs:
-        (consumer,) = graph.consumers(running)
-        if consumer.outputs[0] in taken:
+    while reads.get(running) == 1:
+        found = graph.consumers(running)
+        if not found or found[0].outputs[0] in taken:  # it is an output, or was taken
             break
-        if not epilogue.fusible(graph, consumer, running, tuple(available)):
+        (consumer,) = found
+        if not epilogue.fusible(graph, consumer, running, available):
             break
         chain.append(consumer)
         running = consumer.output

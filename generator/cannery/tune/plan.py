@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
 
 from cannery.deadline import check_time
 from cannery.errors import UnsupportedError
@@ -141,8 +143,7 @@ def plans(
     UnsupportedError for a step that nothing can compute.
     """
     length = max((unit.end for unit in units), default=0)
-    last = {v: u.end for u in units if not u.step.parts for v in u.step.inputs}
-    search = _Search(graph, units, reorder or reorder_cycles(graph), io_order, count, last)
+    search = _Search(graph, units, reorder or reorder_cycles(graph), io_order, count)
     starts: dict[int, list[tuple[int, list[Option]]]] = {}
     for index, unit in enumerate(units):
         starts.setdefault(unit.first, []).append((index, best_per_orders(options[index])))
@@ -158,7 +159,7 @@ def plans(
         raise _unsupported(
             graph, next(u.step for u, o in zip(units, options, strict=True) if not o)
         )
-    return [Plan(s.cost, tuple((k, o.choice) for k, o in s.chosen)) for s in finished[:count]]
+    return [state.plan() for state in finished[:count]]
 
 
 def _unsupported(graph: Graph, step: Step) -> UnsupportedError:
@@ -175,39 +176,108 @@ def _unsupported(graph: Graph, step: Step) -> UnsupportedError:
     )  # fmt: skip
 
 
+class _Orders:
+    """In which orders live values exist: a mapping that is changed by copying a small part of it.
+
+    Many values may live at once, in many states. `key` is equal where the mappings are: the XOR of
+    a 128-bit hash of each entry, so that a change takes the same time however many there are.
+    """
+
+    __slots__ = ("_pages", "key")
+
+    _PAGE = 64
+
+    def __init__(self, pages: tuple[tuple[frozenset[str], ...], ...], key: int) -> None:
+        self._pages = pages
+        self.key = key
+
+    @staticmethod
+    def none(count: int) -> _Orders:
+        """The orders of `count` values none of which lives."""
+        page = (frozenset[str](),) * _Orders._PAGE
+        return _Orders((page,) * -(-count // _Orders._PAGE), 0)
+
+    def __getitem__(self, number: int) -> frozenset[str]:
+        return self._pages[number // self._PAGE][number % self._PAGE]
+
+    def changed(self, changes: Mapping[int, frozenset[str]]) -> _Orders:
+        """With other orders of some values; none for those that die."""
+        pages, key = list(self._pages), self.key
+        for number, orders in changes.items():
+            page = list(pages[number // self._PAGE])
+            key ^= _hash(number, page[number % self._PAGE]) ^ _hash(number, orders)
+            page[number % self._PAGE] = orders
+            pages[number // self._PAGE] = tuple(page)
+        return _Orders(tuple(pages), key)
+
+
+@lru_cache(maxsize=1 << 16)
+def _hash(number: int, orders: frozenset[str]) -> int:
+    text = f"{number} {' '.join(sorted(orders))}" if orders else ""
+    return int.from_bytes(blake2b(text.encode(), digest_size=16).digest(), "little") if text else 0
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """The last option of a state, and what was chosen before it."""
+
+    before: _Chosen | None
+    unit: int
+    option: Option
+
+
 @dataclass(frozen=True)
 class _State:
     cost: float
-    orders: Mapping[str, frozenset[str]]
-    chosen: tuple[tuple[int, Option], ...]
+    orders: _Orders
+    chosen: _Chosen | None
 
-    def key(self) -> tuple[tuple[str, frozenset[str]], ...]:
-        return tuple(sorted(self.orders.items()))
+    def plan(self) -> Plan:
+        """The choices from the first to the last."""
+        picks, chosen = [], self.chosen
+        while chosen is not None:
+            picks.append((chosen.unit, chosen.option.choice))
+            chosen = chosen.before
+        return Plan(self.cost, tuple(picks[::-1]))
 
 
-@dataclass(frozen=True)
 class _Search:
-    """What does not change during a search; `last` is where a value is read for the last time."""
+    """What does not change during a search."""
 
-    graph: Graph
-    units: Sequence[Unit]
-    reorder: ReorderCost
-    io_order: str
-    count: int
-    last: Mapping[str, int]
+    def __init__(
+        self, graph: Graph, units: Sequence[Unit], reorder: ReorderCost, io_order: str, count: int
+    ) -> None:
+        self.graph = graph
+        self.units = units
+        self.reorder = reorder
+        self.io_order = io_order
+        self.count = count
+        #: Where a value is read for the last time.
+        self.last = {v: u.end for u in units if not u.step.parts for v in u.step.inputs}
+        self.number = {value: k for k, value in enumerate(self.last)}
+        self.dying: dict[int, list[int]] = {}
+        for value, end in self.last.items():
+            self.dying.setdefault(end, []).append(self.number[value])
+        self.outputs = frozenset(graph.outputs)
 
     def port(self, value: str) -> str:
         """The order of an input or output at the interface."""
         return interface_order(self.graph, value, self.io_order)
 
     def start(self) -> _State:
-        return _State(0.0, {v: frozenset({self.port(v) + _PORT}) for v in self.graph.inputs}, ())
+        """Inputs that are read are there."""
+        there = {
+            self.number[v]: frozenset({self.port(v) + _PORT})
+            for v in self.graph.inputs
+            if v in self.number
+        }
+        return _State(0.0, _Orders.none(len(self.number)).changed(there), None)
 
     def best(self, states: Sequence[_State]) -> list[_State]:
         """By cost; of those with equal orders only the `count` cheapest."""
-        merged: dict[object, list[_State]] = {}
+        merged: dict[int, list[_State]] = {}
         for state in sorted(states, key=_cost):
-            same = merged.setdefault(state.key(), [])
+            same = merged.setdefault(state.orders.key, [])
             if len(same) < self.count:
                 same.append(state)
         return sorted((state for same in merged.values() for state in same), key=_cost)
@@ -215,19 +285,22 @@ class _Search:
     def advance(self, state: _State, option: Option, index: int) -> _State:
         unit = self.units[index]
         cost = state.cost + option.cost
-        orders = dict(state.orders)
+        changes: dict[int, frozenset[str]] = {}
         for value, read in zip(unit.step.inputs, option.reads, strict=True):
-            there = orders[value]
+            there = state.orders[self.number[value]]
             if read.order not in there:
                 change = min(self.change(value, source, read) for source in there)
                 cost += change
-                orders[value] = there | {read.order} if change else there
+                if change:
+                    changes[self.number[value]] = there | {read.order}
         for value, order in zip(unit.step.outputs, option.writes, strict=True):
-            orders[value] = frozenset({order})
-            if value in self.graph.outputs:
+            if self.last.get(value, -1) > unit.end:
+                changes[self.number[value]] = frozenset({order})
+            if value in self.outputs:
                 cost += self.change(value, order, Read(self.port(value), plain=True))
-        live = {v: o for v, o in orders.items() if self.last.get(v, -1) > unit.end}
-        return _State(cost, live, (*state.chosen, (index, option)))
+        for position in range(unit.first + 1, unit.end + 1):
+            changes |= dict.fromkeys(self.dying.get(position, ()), frozenset[str]())
+        return _State(cost, state.orders.changed(changes), _Chosen(state.chosen, index, option))
 
     def change(self, value: str, source: str, read: Read) -> float:
         """The cost of reading a value that exists in the order `source`."""

@@ -70,6 +70,12 @@ def value_range(graph: Graph, value: str) -> tuple[int, int]:
     node, info = graph.producer(value), np.iinfo(graph.types[value].dtype.value)
     if node is None or value in graph.constants:
         return int(info.min), int(info.max)
+    while isinstance(node.op, _MOVES) and len(node.inputs) == 1:
+        value = node.inputs[0]
+        source = graph.producer(value)
+        if source is None or value in graph.constants:
+            return value_range(graph, value)
+        node = source
     if isinstance(node.op, _MOVES):
         found = [value_range(graph, i) for i in node.inputs]
         return min(low for low, _ in found), max(high for _, high in found)

@@ -7,7 +7,7 @@ rendered over vectors. Written once here; every schedule calls `apply` on its ac
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -161,7 +161,7 @@ def constant_kind(graph: Graph, value: str, shape: tuple[int, ...]) -> str:
     return ""
 
 
-def fusible(graph: Graph, node: Node, running: str, available: Sequence[str]) -> bool:
+def fusible(graph: Graph, node: Node, running: str, available: Container[str]) -> bool:
     """Whether an elementwise node can follow `running` in an epilogue.
 
     Its other operands must be per-channel or scalar constants, or values of the same shape that
@@ -184,11 +184,11 @@ def fusible(graph: Graph, node: Node, running: str, available: Sequence[str]) ->
 
 def residuals(graph: Graph, nodes: Sequence[Node], running: str) -> tuple[str, ...]:
     """The activations that a chain of epilogue nodes reads beside the running value."""
-    found: list[str] = []
+    found: dict[str, None] = {}
     for node in nodes:
         for value in node.inputs:
-            if value != running and value not in graph.constants and value not in found:
-                found.append(value)
+            if value != running and value not in graph.constants:
+                found[value] = None
         running = node.output
     return tuple(found)
 
