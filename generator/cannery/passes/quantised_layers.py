@@ -72,11 +72,9 @@ def _rounds(graph: Graph) -> bool:
 def _is_exact(graph: Graph, value: str) -> bool:
     """Whether a value has the same bits however it is computed."""
     node = graph.producer(value)
-    if node is None:
-        return True
-    if not isinstance(node.op, (*EXACT, Transpose, Reshape, Pad, DequantizeLinear)):
-        return False
-    return isinstance(node.op, DequantizeLinear) or _is_exact(graph, node.inputs[0])
+    while node is not None and isinstance(node.op, (*EXACT, Transpose, Reshape, Pad)):
+        node = graph.producer(node.inputs[0])
+    return node is None or isinstance(node.op, DequantizeLinear)
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,8 @@ def _layer(rewriter: Rewriter, node: Node) -> bool:
         return False
     own = node.inputs[2] if len(node.inputs) > 2 else ""
     tail = _tail(rewriter, node, own)
-    scale = f32(np.float32(x.scaled.scale) * w.scale)
+    with np.errstate(over="ignore"):
+        scale = f32(np.float32(x.scaled.scale) * w.scale)
     start, bias = _bias(rewriter, tail.bias, scale)
     if start is None:
         return False
@@ -109,9 +108,13 @@ def _layer(rewriter: Rewriter, node: Node) -> bool:
     activation, target = tail.activation, None
     if facts:
         dtype, y = facts
-        scale = f32(scale / np.float32(y.scale))
-        bias = None if bias is None else f32(bias / np.float32(y.scale))
+        with np.errstate(over="ignore"):
+            scale = f32(scale / np.float32(y.scale))
+            bias = None if bias is None else f32(bias / np.float32(y.scale))
         activation, target = _in_units(activation, y, dtype), (dtype, y.zero)
+    numbers = [scale] if bias is None else [scale, bias]
+    if not all(np.isfinite(each).all() for each in numbers) or not scale.all():
+        return False  # beyond float32: what floats make of it depends on their order
     result = Result(scale, bias, activation, target)
     product = Product(node, x.name, x.scaled.zero, w.integers, start, result)
     return _replaced(rewriter, product, tail.nodes)

@@ -87,10 +87,10 @@ class Scope:
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
-        """A float attribute."""
+        """A float attribute, which may be infinite."""
         value = self._given(name, default)
-        if not isinstance(value, int | float):
-            raise ModelError(f"attribute {name!r} is no number")
+        if not isinstance(value, int | float) or value != value:
+            raise ModelError(f"attribute {name!r} is not a number")
         return float(value)
 
     def text(self, name: str, default: str, choices: Sequence[str] = ()) -> str:
@@ -124,8 +124,11 @@ class Scope:
     def numbers(self, name: str) -> tuple[float, ...]:
         """A list of floats, empty if it is absent."""
         value = self._given(name, ())
-        if not isinstance(value, tuple) or not all(isinstance(v, int | float) for v in value):
-            raise ModelError(f"attribute {name!r} is no list of numbers")
+        numbers = isinstance(value, tuple) and all(
+            isinstance(v, int | float) and v == v for v in value
+        )
+        if not isinstance(value, tuple) or not numbers:
+            raise ModelError(f"attribute {name!r} is not a list of numbers")
         return value
 
     def _given(self, name: str, default: object) -> object:

@@ -26,6 +26,14 @@ def _channels(x: Value) -> int:
     return x.shape[1]
 
 
+def _epsilon(scope: Scope) -> float:
+    """What is added to a variance, whose square root divides: finite, and not negative."""
+    epsilon = scope.number("epsilon", _EPSILON)
+    if not 0.0 <= epsilon < np.inf:
+        raise ModelError(f"epsilon {epsilon:g} must be finite and >= 0")
+    return epsilon
+
+
 @operator("BatchNormalization")
 def batch_normalization(scope: Scope) -> Value:
     """By stored statistics, per channel."""
@@ -34,7 +42,7 @@ def batch_normalization(scope: Scope) -> Value:
     _channels(x)
     if scope.integer("training_mode", 0) or not scope.integer("spatial", 1):
         raise UnsupportedError("it is in training mode, or not per channel")
-    epsilon = scope.number("epsilon", _EPSILON)
+    epsilon = _epsilon(scope)
     values = [scope.input(k) for k in range(1, 5)]
     if any(isinstance(v, Computed) for v in values):
         return _by_computed_statistics(scope, x, values, epsilon)
@@ -91,7 +99,7 @@ def _grouped(
     name, perm = scope.as_is(x)
     if perm[0] != 0:  # statistics are those of one sample
         name, perm = scope.last(x), channels_last(len(x.shape))
-    op = GroupNormalization(groups, perm.index(1), scope.number("epsilon", _EPSILON))
+    op = GroupNormalization(groups, perm.index(1), _epsilon(scope))
     operands = []
     for k in affine:
         value = scope.input(k)
@@ -124,7 +132,7 @@ def layer_normalization(scope: Scope) -> Value:
         if value is not None:
             full = _full(scope, value, x.shape[axis:], f"affine{k}")
             operands.append(scope.place(full, inner))
-    op = LayerNormalization(axes, scope.number("epsilon", _EPSILON))
+    op = LayerNormalization(axes, _epsilon(scope))
     return scope.result(scope.node(op, [name, *operands]), perm)
 
 
@@ -151,7 +159,7 @@ def rms_normalization(scope: Scope) -> Value:
     name = scope.plain(x)
     squares = scope.node(Square(), [name], "squares")
     mean = scope.node(ReduceMean(axes, keepdims=True), [squares], "mean")
-    small = scope.scalar("epsilon", scope.number("epsilon", _EPSILON))
+    small = scope.scalar("epsilon", _epsilon(scope))
     safe = scope.node(Add(), [mean, small], "stabilised")
     root = scope.node(Sqrt(), [safe], "root")
     scaled = scope.node(Div(), [name, root], "scaled")

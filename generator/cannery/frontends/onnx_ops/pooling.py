@@ -39,20 +39,22 @@ class _Pool:
     pads: Pads
     dilations: tuple[int, ...]
 
-    def beyond(self, spatial: tuple[int, ...]) -> tuple[int, ...]:
-        """How many elements windows reach beyond the padding, where sizes are rounded up.
+    def beyond(self, spatial: tuple[int, ...], ceil: bool) -> tuple[int, ...]:
+        """How many elements windows reach beyond the padding: where sizes are rounded up.
 
-        A window that would begin behind the input and its padding at the beginning is left out.
+        A window that would begin behind the input and its padding at the beginning is left out. One
+        that exceeds all of the padded input, by less than its stride, is there in any case, as in
+        ONNX Runtime; the text of ONNX rounds such a size down to 0, of which nothing can be made.
         """
         more = []
         for size, k, s, (begin, end), d in zip(
             spatial, self.kernel, self.strides, self.pads, self.dilations, strict=True
         ):
             span = size + begin + end - extent(k, d)
-            windows = -(-span // s) + 1
+            windows = -(-span // s) + 1 if ceil or -s < span < 0 else span // s + 1
             if (windows - 1) * s >= size + begin:
                 windows -= 1
-            more.append(max((windows - 1) * s - span, 0))
+            more.append(max((windows - 1) * s - span, 0) if windows > 0 else 0)
         return tuple(more)
 
 
@@ -68,8 +70,7 @@ def _pool(scope: Scope, x: Value) -> tuple[_Pool, tuple[int, ...]]:
     sound = all(v >= 1 for v in (*kernel, *strides, *dilations))
     if not sound:
         raise ModelError("its kernel, strides and dilations must be positive")
-    ceil = scope.integer("ceil_mode", 0)
-    return pool, pool.beyond(spatial) if ceil else (0,) * rank
+    return pool, pool.beyond(spatial, bool(scope.integer("ceil_mode", 0)))
 
 
 def _extended(pads: Pads, more: tuple[int, ...]) -> Pads:

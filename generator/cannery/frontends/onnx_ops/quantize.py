@@ -42,6 +42,27 @@ def _spread(scope: Scope, value: Value, shape: tuple[int, ...], axis: int, label
     return scope.reshaped(wide, shape, label)
 
 
+def _check_scale(scope: Scope, value: Value, what: str, *, divides: bool) -> None:
+    """Raise ModelError for a constant scale that is not the distance of two numbers.
+
+    ONNX says nothing on that. A result is divided by its scale, which has to be positive, and not
+    so small that some processors take it as 0. What is read is multiplied: by 0 where a channel of
+    weights has nothing but zeros, which is sound; never by less, or by what is not finite.
+    """
+    if not isinstance(value, Constant) or scope.dtype(value) != "float32":
+        return
+    scale = value.array.astype(np.float64)
+    least = float(np.finfo(np.float32).tiny) if divides else 0.0
+    sound = np.isfinite(scale) & (scale >= least)
+    if not sound.all():
+        at = np.unravel_index(int(np.argmin(sound)), scale.shape)
+        place = f" at {[int(k) for k in at]}" if scale.size > 1 else ""
+        raise ModelError(
+            f"{what} is {scale[at]:g}{place}",
+            cure="scales are positive, finite numbers: quantise the model again",
+        )
+
+
 def _linear(scope: Scope, op: QuantizeLinear | DequantizeLinear, dtype: str) -> Value:
     """x, scale and zero point, which is 0 of `dtype` where it is absent."""
     x, scale, zero = scope.input(0), scope.input(1), scope.optional(2)
@@ -53,6 +74,7 @@ def _linear(scope: Scope, op: QuantizeLinear | DequantizeLinear, dtype: str) -> 
         zero = Constant(np.zeros((), dtype), f"{scope.name}/zero")
     if scope.dtype(scale) != "float32":
         raise UnsupportedError(f"a scale of {scope.dtype(scale)} is not supported")
+    _check_scale(scope, scale, "its scale", divides=isinstance(op, QuantizeLinear))
     parts = [x]
     for value, label in ((scale, "scale"), (zero, "zero")):
         parts.append(_spread(scope, value, x.shape, axis, label))
@@ -90,6 +112,16 @@ def _zero(scope: Scope, index: int, like: Value) -> Value:
     return Constant(np.zeros((), scope.dtype(like)), f"{scope.name}/zero{index}")
 
 
+def _scales(scope: Scope) -> list[Value]:
+    """Those of the factors and of the result of QLinearMatMul and QLinearConv, checked."""
+    scales = [scope.input(k) for k in (1, 4, 6)]
+    if any(scope.dtype(s) != "float32" for s in scales):
+        raise UnsupportedError("scales other than float32 are not supported")
+    for scale, what in zip(scales, ("first", "second", "result's"), strict=True):
+        _check_scale(scope, scale, f"the {what} scale", divides=what == "result's")
+    return scales
+
+
 def _product(scope: Scope, a: Value, b: Value, zeros: tuple[Value, Value], label: str) -> str:
     """(a - zero) (b - zero) in int32, as MatMul multiplies."""
     if len(a.shape) < 2 or len(b.shape) < 2:
@@ -113,9 +145,7 @@ def qlinear_matmul(scope: Scope) -> Value:
     """8-bit numbers to 8-bit numbers."""
     a, b = scope.input(0), scope.input(3)
     total = _product(scope, a, b, (scope.input(2), scope.input(5)), "sums")
-    scales = [scope.input(k) for k in (1, 4, 6)]
-    if any(scope.dtype(s) != "float32" for s in scales):
-        raise UnsupportedError("scales other than float32 are not supported")
+    scales = _scales(scope)
     if len(scales[0].shape) == 1 and scales[0].shape[0] > 1:
         scales[0] = scope.reshaped(scales[0], (*scales[0].shape, 1), "scale_a")
     names = [total, *map(scope.plain, scales), scope.plain(scope.input(7))]
@@ -151,5 +181,5 @@ def qlinear_conv(scope: Scope) -> Value:
     bias = scope.optional(8)
     if bias is not None:
         total = scope.node(Add(), [total, scope.plain(bias)], "biased")
-    scales = [scope.plain(scope.input(k)) for k in (1, 4, 6)]
+    scales = [scope.plain(s) for s in _scales(scope)]
     return first(scope, scope.node(Requantize(), [total, *scales, scope.plain(scope.input(7))]))
