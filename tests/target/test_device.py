@@ -137,6 +137,9 @@ def test_additions_that_take_no_time_are_emulated() -> None:
     times: dict[str, Any] = {"add": 0.0069, "multiply": 0.0686, "convert": 0.14, "call": 0.63}
     assert device(CORTEX_M7, **times).emulated
     assert device(CORTEX_M7, **(times | {"add": 0.0})).emulated
+    no_timer = dict.fromkeys(times, 0.0)
+    assert not device(CORTEX_M7, **no_timer).emulated
+    assert device(CORTEX_M7, **no_timer, mhz=3200.0).emulated
 
 
 @pytest.mark.parametrize(

@@ -239,7 +239,14 @@ def test_better_measurements_are_kept(model: Path) -> None:
     first.path.write_text(text)
     again = tuned(model)
     assert again.path.read_text() == text
-    assert any("of better origin" in note for note in again.notes)
+    (note,) = (note for note in again.notes if "of better origin" in note)
+    assert note.endswith("host")
+    old = json.loads(text)
+    del old["device"]
+    first.path.write_text(json.dumps(old))
+    (note,) = (note for note in tuned(model).notes if "of better origin" in note)
+    assert note.endswith("host; the record names no device: delete it if that was an emulator")
+    assert the_record(again).device is None
 
 
 def test_progress_is_told(model: Path) -> None:

@@ -24,6 +24,9 @@ EMULATED_RATIO = 12.0
 #: Cycles of its own clock that a processor takes at least for one of a chain of additions.
 LEAST_CYCLES = 0.2
 
+#: MHz that no processor reaches whose programs count its cycles: those of microcontrollers.
+MOST_MHZ = 1500.0
+
 #: Factor between two clocks that are taken for the same: clocks rise and fall with load and heat.
 SAME_CLOCK = 1.5
 
@@ -99,6 +102,8 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def virtual(self) -> str:
         """The hypervisor's name; empty if there is none, as far as the processor says."""
+        if self.emulated:
+            return ""
         return _HYPERVISORS.get(self.hypervisor, self.hypervisor)
 
     @property
@@ -117,7 +122,7 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def translates(self) -> bool:
         """Whether times are those of a translator: additions cost nothing, all else a lot."""
         if self.unit == "cycle":
-            return self.call > 0 and self.add < LEAST_CYCLES
+            return (self.call > 0 and self.add < LEAST_CYCLES) or self.mhz > MOST_MHZ
         slow = [t / self.add for t in (self.multiply, self.convert, self.call) if t and self.add]
         return bool(slow) and math.prod(slow) ** (1 / len(slow)) >= EMULATED_RATIO
 

@@ -425,7 +425,9 @@ static inline struct device_times device_measure(void)
     timer[1] = 0xffffff;
     timer[2] = 0;
     timer[0] = 5; /* on, no interrupt, the processor's clock */
-    if ((timer[0] & 5) == 5) {
+    for (long k = 0; k < 1000000 && timer[2] == 0; ++k) { /* emulators begin when they find time */
+    }
+    if ((timer[0] & 5) == 5 && timer[2] != 0) {
         for (int r = 0; r < 20; ++r) {
             device_round(&t);
         }

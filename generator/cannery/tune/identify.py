@@ -95,7 +95,7 @@ def _check_processor(toolchain: Toolchain, runner: Runner) -> None:
 def _way_out(device: Device, target: Target) -> str:
     fitting = fitting_target(device, target.isa)
     another = f"--target {fitting.name} is for that processor; " if fitting else ""
-    return f"{another}--stand-in takes its times as those of another one: host"
+    return f"{another}--stand-in, in CMake STAND_IN, takes its times as those of another one: host"
 
 
 def _check_alike(runners: Sequence[Runner]) -> None:

@@ -295,8 +295,10 @@ class Tuner:
         kept = self.earlier.better(self.bench.origin)
         if kept:
             origin = self.bench.origin.value
+            unnamed = "; the record names no device: delete it if that was an emulator"
+            whose = "" if self.old.device else unnamed
             self.notes.append(
-                f"{len(kept)} steps keep their choices, of better origin than {origin}"
+                f"{len(kept)} steps keep their choices, of better origin than {origin}{whose}"
             )
         return kept
 
