@@ -26,7 +26,7 @@ from cannery.tune.identify import check_devices, identify, origin_of, remark_of
 from cannery.tune.measure import Context, Protocol, alone
 from cannery.tune.outcome import Outcome, Settings
 from cannery.tune.record import Record, read_record
-from cannery.tune.search import Bench
+from cannery.tune.search import Bench, Quiet, Search
 from cannery.tune.tuner import tune
 from devices import CORTEX_A72, EPYC, SILVERMONT, device
 from needs import need_program, need_runner, need_toolchain
@@ -246,6 +246,11 @@ def test_all_that_times_depend_on_is_in_the_key(other: dict[str, Any]) -> None:
     assert bench(**other).environment().key != bench().environment().key
 
 
+def test_the_cache_knows_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert Search(bench(), 1e-4, Quiet()).cache.mhz == EPYC["mhz"]
+
+
 def test_the_lock_is_the_machine_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
@@ -334,7 +339,7 @@ def test_a_script_around_an_emulator_chooses_nothing(
     folder = project(tmp_path / "one", f'exec {emulator} "$@"')
     monkeypatch.chdir(folder)
     raw = {"target": "neon64", "runner": ("./on-robot",)}
-    outcome = tune(make_options(Path("net.h5"), raw), Settings(budget=0.0))
+    outcome = tune(make_options(Path("net.h5"), raw), Settings())
     assert outcome.origin is Origin.EMULATED
     assert any("./on-robot is an emulator: " in note for note in outcome.notes)
     record = the_record(folder, "neon64")
@@ -354,7 +359,6 @@ def test_a_target_that_the_robot_is_not(
     folder = project(tmp_path / "one", f'"$@" | {SED}')
     monkeypatch.chdir(folder)
     words = ["autotune", "net.h5", "--target", "silvermont", "--runner", "./on-robot"]
-    words += ["--budget", "0"]
     assert invoke(words) == 2
     told = capsys.readouterr()
     assert "the runner reaches Robot (" in told.err

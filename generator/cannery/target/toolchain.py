@@ -148,10 +148,10 @@ class Toolchain:
 
     def build(self, sources: Sequence[Path], output: Path, includes: Sequence[Path] = ()) -> None:
         """Compile and link an executable; objects are put beside the sources."""
-        objects, flags = [], (*self.cflags, *self.warnings)
+        objects = []
         for source in sources:
             objects.append(source.with_suffix(".o"))
-            self.compiler.compile(source, objects[-1], flags, includes)
+            self.compiler.compile(source, objects[-1], self.cflags, includes)
         self.compiler.link(objects, output, [*self.cflags, *self.ldflags, "-lm"])
 
 

@@ -39,7 +39,20 @@ struct device {
 
 /* ---- Files of the kernel ---- */
 
-/* The first line of a file, without what is around it; empty if there is none. */
+/* Text without what is around it. */
+static inline void device_trim(char *text)
+{
+    size_t n = strlen(text), lead = 0;
+    while (n && isspace((unsigned char)text[n - 1])) {
+        text[--n] = 0;
+    }
+    while (isspace((unsigned char)text[lead])) {
+        ++lead;
+    }
+    memmove(text, text + lead, n - lead + 1);
+}
+
+/* The first line of a file; empty if there is none. */
 static inline void device_file(const char *path, char *text)
 {
     FILE *file = 0;
@@ -55,9 +68,7 @@ static inline void device_file(const char *path, char *text)
         }
         fclose(file);
     }
-    for (size_t n = strlen(text); n && isspace((unsigned char)text[n - 1]); --n) {
-        text[n - 1] = 0;
-    }
+    device_trim(text);
 }
 
 /* What /proc/cpuinfo says of a core under `key`; empty if nothing. Old kernels list the cores first,
@@ -79,8 +90,8 @@ static inline void device_cpuinfo(int core, const char *key, char *text)
         }
         if (value && strncmp(line, key, length) == 0 && strspn(line + length, " \t") + line + length == value
             && (number <= core || !text[0])) {
-            value += 1 + strspn(value + 1, " \t");
-            snprintf(text, DEVICE_TEXT, "%.*s", (int)strcspn(value, "\n"), value);
+            snprintf(text, DEVICE_TEXT, "%s", value + 1);
+            device_trim(text);
         }
     }
     if (file) {
@@ -133,6 +144,7 @@ static inline void device_x86_letters(unsigned b, unsigned c, unsigned d, char *
             text[0] = 0;
         }
     }
+    device_trim(text);
 }
 
 static inline void device_processor(struct device *d)
@@ -144,7 +156,7 @@ static inline void device_processor(struct device *d)
     const int hypervisor = (int)(c >> 31 & 1);
     const unsigned family = a >> 8 & 15, model = a >> 4 & 15;
     d->family = family == 15 ? family + (a >> 20 & 255) : family;
-    d->model = family == 15 || family == 6 ? model | (a >> 12 & 0xf0) : model;
+    d->model = family >= 6 ? model | (a >> 12 & 0xf0) : model;
     d->revision = a & 15;
     __cpuid(0x40000000u, a, b, c, e); /* where there is no hypervisor: anything */
     device_x86_letters(b, c, e, d->hypervisor);
@@ -157,8 +169,8 @@ static inline void device_processor(struct device *d)
             unsigned *const w = words + 4 * k;
             __cpuid(0x80000002u + k, w[0], w[1], w[2], w[3]);
         }
-        const char *const brand = (const char *)words;
-        snprintf(d->name, DEVICE_TEXT, "%s", brand + strspn(brand, " "));
+        memcpy(d->name, words, sizeof words);
+        device_trim(d->name);
     }
     device_x86_features(d);
 }

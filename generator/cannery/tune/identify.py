@@ -40,7 +40,8 @@ def identify(toolchain: Toolchain, runners: Sequence[Runner]) -> tuple[Runner, .
     try:
         for name in (_PROBE, *_HEADERS):
             shutil.copyfile(Path(__file__).with_name(name), folder / name)
-        toolchain.build([folder / _PROBE], folder / "device")
+        silent = replace(toolchain, cflags=(*toolchain.cflags, *toolchain.warnings))
+        silent.build([folder / _PROBE], folder / "device")
         return tuple(ask(toolchain, runner, folder / "device") for runner in runners)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

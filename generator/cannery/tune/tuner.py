@@ -296,7 +296,7 @@ class Tuner:
         if kept:
             origin = self.bench.origin.value
             unnamed = "; the record names no device: delete it if that was an emulator"
-            whose = "" if self.old.device else unnamed
+            whose = "" if self.old is None or self.old.device else unnamed
             self.notes.append(
                 f"{len(kept)} steps keep their choices, of better origin than {origin}{whose}"
             )
