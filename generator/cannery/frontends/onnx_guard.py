@@ -13,7 +13,7 @@ from cannery.errors import ModelError
 #: Messages and texts of a model: real networks have some ten thousand.
 MAX_PARTS = 1_000_000
 #: Numbers that are fields of their own, as those of attributes are.
-MAX_NUMBERS = 8_000_000
+MAX_NUMBERS = 4_000_000
 #: Bytes of packed numbers that the file has in fewer bytes.
 MAX_PACKED = 2**29
 #: Messages within messages, as protobuf itself limits them.
