@@ -146,7 +146,10 @@ def test_no_time_for_more_than_the_model(
     assert record_of(outcome).steps == []
     assert as_dict(outcome)["not_done"] == ["more than reading the model, which took 4.0 s"]
     print_report(outcome)
-    assert told in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert told in printed
+    assert "no error is known; 0 candidates measured in 4.0 s\n" in printed
+    assert "layer" not in printed, "there is no table of nothing"
 
 
 @pytest.mark.parametrize("place", ["evaluate_all", "rank"])

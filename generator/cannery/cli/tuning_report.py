@@ -101,13 +101,12 @@ def print_report(outcome: Outcome, *, all_layers: bool = False) -> None:
     rows = [row for layer in layers for row in _rows(outcome, layer)]
     times = ["est. us", "emulated us"] if outcome.estimated else ["us", "% of peak"]
     header = ["layer", *times, "error", "margin", "", "candidate"]
-    if sys.stdout.isatty():
-        _print_rich(header, rows)
-    else:
-        print_table(header, rows)
+    if rows:
+        (_print_rich if sys.stdout.isatty() else print_table)(header, rows)
     if any(_is_slower_alone(layer) for layer in layers):
         click.echo(f"\n{_WHY_SLOWER}")
-    click.echo()
+    if rows:
+        click.echo()
     for line in _totals(outcome):
         click.echo(line)
 
@@ -194,7 +193,8 @@ def _totals(outcome: Outcome) -> list[str]:
         lines.append(f"{where}: an emulator tells no times; the cost model chose")
     how = "checked and estimated" if outcome.estimated else "measured"
     timed = not outcome.estimated and outcome.origin is not Origin.EMULATED
-    peak = f"; peak {outcome.peak_gflops:.3g} GFLOP/s" if timed else ""
+    known = timed and outcome.peak_gflops
+    peak = f"; peak {outcome.peak_gflops:.3g} GFLOP/s" if known else ""
     error = "no error is known"
     if outcome.error is not None:
         error = f"error {outcome.error:.2g} over {outcome.samples} samples"
