@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from cannery.errors import OptionError
+from cannery.errors import CanneryWarning, OptionError
 from cannery.execution.samples import read_samples
 from cannery.ir.evaluate import evaluate_all
 from cannery.ir.graph import Graph
@@ -19,6 +20,12 @@ from cannery.ops.registry import RefArray
 
 #: The option that names the file.
 OPTION = "--calibration"
+
+#: Magnitudes up to this are zeros: float32 holds neither their integers' unit nor its inverse.
+NOTHING = 2.0**-100
+
+#: Layers that a message names.
+_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,9 @@ def observe(graph: Graph, file: Path) -> Observed:
 
     Arrays lie as in the model; one may hold k samples, one after the other along its first axis.
     States may be left out: samples are then the steps of one sequence.
-    Raises OptionError for files that do not fit, and where the network computes no numbers.
+    Raises OptionError for files that do not fit, for samples of zeros, and where the network
+    computes no numbers. Warns (CanneryWarning) of inputs that are the same everywhere, and of
+    layers whose results are 0: nothing is known of their ranges.
     """
     where = f"{OPTION} {file}"
     given = [from_model(graph, sample) for sample in read_samples(file, _types(graph, file))]
@@ -59,6 +68,7 @@ def observe(graph: Graph, file: Path) -> Observed:
                     f"{name!r} is not finite everywhere", where=where,
                     cure="leave out infinities and NaN",
                 )  # fmt: skip
+    _check_variety(given, {state.input for state in graph.states}, where)
     largest: dict[str, float] = {}
     squares: dict[str, list[float]] = {}
     samples, outputs = [], []
@@ -83,7 +93,45 @@ def observe(graph: Graph, file: Path) -> Observed:
                 f"output {name!r} is not finite on these samples", where=where,
                 cure="take inputs as the network was trained on",
             )  # fmt: skip
+    _tell_silent(graph, spreads, where)
     return Observed(samples, outputs, spreads)
+
+
+def _check_variety(samples: Sequence[Mapping[str, RefArray]], states: Set[str], where: str) -> None:
+    """Samples of zeros tell nothing; those of another constant little. States begin as they do."""
+    same: dict[str, float] = {}
+    for name in samples[0].keys() - states if samples else ():
+        values = np.stack([np.asarray(sample[name]) for sample in samples])
+        if np.abs(values.astype(np.float64)).max(initial=0.0) <= NOTHING:
+            same[name] = 0.0
+        elif values.size > 1 and np.all(values == values.flat[0]):
+            same[name] = float(values.flat[0])
+    if same and len(same) == len(samples[0].keys() - states) and not any(same.values()):
+        raise OptionError(
+            f"all samples are 0 (of {', '.join(map(repr, sorted(same)))}), which tells no ranges",
+            where=where, cure="take typical inputs",
+        )  # fmt: skip
+    for name in sorted(same):
+        text = f"{where}: {name!r} is {same[name]:g} in all samples, so its range is not known"
+        warnings.warn(f"{text} (take typical inputs)", CanneryWarning, stacklevel=3)
+
+
+def _tell_silent(graph: Graph, spreads: Mapping[str, Spread], where: str) -> None:
+    """Warn of layers that made 0 of something else: whatever they may make is cut off at 1."""
+
+    def silent(value: str) -> bool:
+        return value in spreads and spreads[value].largest <= NOTHING
+
+    found = [
+        node.name
+        for node in graph.nodes
+        if any(map(silent, node.outputs)) and not any(map(silent, node.inputs))
+    ]
+    if found:
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        names = ", ".join(map(repr, found[:_NAMED])) + more
+        text = f"{where}: results of {names} are 0 in all samples, so their ranges are not known"
+        warnings.warn(f"{text} (take typical inputs)", CanneryWarning, stacklevel=3)
 
 
 def _types(graph: Graph, file: Path) -> dict[str, TensorType]:

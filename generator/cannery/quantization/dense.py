@@ -131,7 +131,7 @@ def rewrite_dense(draft: Draft, node: Node) -> None:
     inputs = [
         x.name,
         draft.constant(f"{node.name}/{draft.dtype.value}", integers),
-        draft.constant(f"{node.name}/scale", scale * factor),
+        draft.scales(f"{node.name}/scale", scale * factor),
         "" if bias is None else draft.constant(f"{node.name}/bias", bias * factor),
         "" if gain is None else draft.scalar(f"{node.name}/gain", gain),
     ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from cannery.errors import OptionError
 from cannery.ir.graph import Graph, Node
 from cannery.ir.rewrite import Rewriter
 from cannery.ir.tensor import DType
@@ -15,7 +16,7 @@ from cannery.ops.quantize.linear import DequantizeLinear
 from cannery.ops.quantized.arithmetic import LARGEST_SUM
 from cannery.ops.quantized.scale import Quantize
 from cannery.ops.registry import Op
-from cannery.quantization.calibration import Observed, Spread
+from cannery.quantization.calibration import NOTHING, Observed, Spread
 from cannery.quantization.flow import Flow, on_integers
 from cannery.quantization.steps import choose_bound
 
@@ -71,8 +72,8 @@ class Draft:
     def spread(self, value: str) -> Spread:
         """What a value came to, and those that share its scale; if all were 0 always, up to 1."""
         found = [self.seen.spreads[v] for v in self.flow.group(value)]
-        largest = max(s.largest for s in found)
-        return Spread(largest, max(s.rms for s in found)) if largest > 0.0 else Spread(1.0, 1.0)
+        largest, rms = max(s.largest for s in found), max(s.rms for s in found)
+        return Spread(largest, rms) if largest > NOTHING else Spread(1.0, 1.0)
 
     def bound_of(self, value: str) -> tuple[int, float]:
         """The bound of a value, by the layers that read it, and its unit."""
@@ -179,5 +180,16 @@ class Draft:
         return self.rewriter.constant(name, array)
 
     def scalar(self, name: str, value: float) -> str:
-        """A float constant of rank 0."""
-        return self.constant(name, np.float32(value).reshape(()))
+        """A float constant of rank 0, a scale or the inverse of one."""
+        return self.scales(name, np.asarray(value))
+
+    def scales(self, name: str, array: Numeric) -> str:
+        """Scales; OptionError where float32 cannot hold them."""
+        with np.errstate(all="ignore"):
+            rounded = np.abs(array).astype(np.float32)
+        if not (np.isfinite(rounded) & (rounded >= np.finfo(np.float32).tiny)).all():
+            raise OptionError(
+                f"{name!r} would be {float(np.abs(array).min()):g}, beyond float32",
+                where="--quantize", cure="the samples or weights are too small or too large",
+            )  # fmt: skip
+        return self.constant(name, array.astype(np.float32))

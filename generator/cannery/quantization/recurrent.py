@@ -81,7 +81,7 @@ def rewrite_recurrent(draft: Draft, node: Node) -> None:
     inputs = [
         p,
         draft.constant(f"{node.name}/{draft.dtype.value}", np.stack([w.integers for w in rounded])),
-        draft.constant(f"{node.name}/scale", scale),
+        draft.scales(f"{node.name}/scale", scale),
         h0,
         c0,
     ]

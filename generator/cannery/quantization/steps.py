@@ -40,7 +40,7 @@ def round_weights(w: Numeric, bound: int, dtype: DType) -> Weights:
     if most < 1:
         raise AssertionError(f"{w.shape[0]} products of numbers up to {bound}")
     steps = np.maximum(np.abs(exact).max(axis=0) / np.iinfo(dtype.value).max, sums / most)
-    steps[steps == 0.0] = 1.0
+    steps[steps < np.finfo(np.float32).tiny] = 1.0  # nothing but zeros
     integers = np.rint(exact / steps).astype(dtype.numpy)
     if largest_sums(integers, bound).max(initial=0) > LARGEST_SUM:
         raise AssertionError("sums may become too large")
