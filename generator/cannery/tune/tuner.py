@@ -369,7 +369,8 @@ class Tuner:
                     best = better
         except OutOfTimeError:
             late = UNTIMED if best.after_us is None else MORE
-            self.budget.missed.append(UNJUDGED if best.error is None else late)
+            if search.decides:
+                self.budget.missed.append(UNJUDGED if best.error is None else late)
         if best.untuned:
             self.notes.append("the network without tuning was the fastest")
         return best
@@ -396,7 +397,6 @@ class Tuner:
         if plan.picks and not optimizer.timed:
             return tuner.estimate(plan)
         self.progress.stage(f"{images} images at once")
-        # What was not tried for want of time is told anyway.
         rest = replace(search, untried=(), partly=())
         try:
             if self.judge is None:
@@ -409,5 +409,7 @@ class Tuner:
             self.budget.missed.append(f"{images} images at once")
             return old
         search.measured += rest.measured - search.measured
+        if rest.untried or rest.partly:
+            self.budget.missed.append(f"all ways to compute {images} images at once")
         self.notes.append(f"{images} images at once are {gain:.2f} times as fast as one by one")
         return found
