@@ -13,10 +13,9 @@ import atexit
 import ctypes
 import hashlib
 import os
-import shutil
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -338,9 +337,9 @@ def _is_whole(library: Path) -> bool:
 
 def _temporary_folder() -> Path:
     """A folder that is there until Python ends."""
-    folder = Path(tempfile.mkdtemp(prefix="cannery-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    stack = ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(temporary_folder())
 
 
 def _build(

@@ -12,7 +12,7 @@ import pytest
 
 from fuzz import keras_networks, onnx_changes, onnx_networks, records
 from fuzz.cases import Case
-from fuzz.settings import calibration, random_options
+from fuzz.settings import calibration, fitting_options, random_options
 
 onnx = pytest.importorskip("onnx")
 
@@ -57,10 +57,19 @@ def _of_model(random: Random, model: Any, kind: str) -> Case:
     case = Case(
         "net.onnx", {"net.onnx": data}, random_options(random), f"{kind}: {', '.join(made)}"
     )
-    if len(shapes) == 1:
-        ((name, dims),) = shapes.items()
-        return _quantised(random, case, name, dims)
-    return case
+    if len(shapes) != 1:
+        return case
+    ((name, dims),) = shapes.items()
+    recurrent = any(node.op_type in ("LSTM", "GRU", "RNN") for node in model.graph.node)
+    return _quantised(random, _fitted(random, case, name, dims, recurrent), name, dims)
+
+
+def _fitted(random: Random, case: Case, name: str, dims: tuple[int, ...], recurrent: bool) -> Case:
+    """Half of the cases get options for what the network is."""
+    if not dims or random.random() < 0.5:
+        return case
+    more = fitting_options(random, name, dims, recurrent=recurrent)
+    return replace(case, options={**case.options, **more})
 
 
 def _quantised(random: Random, case: Case, name: str, dims: tuple[int, ...]) -> Case:
@@ -83,6 +92,8 @@ def _keras(random: Random) -> Case:
     suffix, data, made = keras_networks.changed(random, model)
     name = f"net{suffix}"
     case = Case(name, {name: data}, random_options(random), f"keras: {', '.join(made)}")
+    recurrent = any(layer.class_name in ("LSTM", "GRU", "SimpleRNN") for layer in model.layers)
+    case = _fitted(random, case, "x", (1, *dims), recurrent)
     return _quantised(random, case, "x", (1, *dims))
 
 

@@ -31,10 +31,34 @@ _RARE: dict[str, tuple[Any, ...]] = {
 def random_options(random: Random) -> dict[str, Any]:
     """Texts by option; the instruction set is always given."""
     found: dict[str, Any] = {"isa": (random.choice(isa_names()),)}
-    for table, share in ((_COMMON, 0.12), (_RARE, 0.008)):
+    for table, share in ((_COMMON, 0.15), (_RARE, 0.008)):
         for name, values in table.items():
             if random.random() < share:
                 found[name] = random.choice(values)
+    return found
+
+
+def fitting_options(
+    random: Random, name: str, dims: tuple[int, ...], *, recurrent: bool
+) -> dict[str, Any]:
+    """Options for an input of floats, and for networks with recurrent layers."""
+    found: dict[str, Any] = {}
+    image = len(dims) == 4
+    if image and random.random() < 0.12:
+        found["input_view"] = (name,)
+    if random.random() < 0.12:
+        found["input_dtype"] = (f"{name}=uint8",)
+        channels = dims[1] if random.random() < 0.5 else dims[-1]
+        by_channel = ",".join(str(0.5 + k) for k in range(channels))
+        found["scale"] = random.choice(["0.0039", by_channel])
+        if random.random() < 0.3:
+            found["offset"] = "-0.5"
+    if image and 3 in dims and random.random() < 0.15:
+        found["reverse_channels"] = (name,)
+    if recurrent and random.random() < 0.6:
+        found[random.choice(["streaming", "variable_length"])] = True
+    if random.random() < 0.05:
+        found["rename"] = (f"{name}=renamed",)
     return found
 
 

@@ -7,9 +7,7 @@ instruction instead. Counts are exact and the same in every run, however busy th
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cannery.analysis.disassembly import Function
+from cannery.atomic import temporary_folder
 from cannery.errors import ToolchainError
 from cannery.target.compiler import find_compiler
 from cannery.target.runner import Runner, is_qemu
@@ -74,9 +73,8 @@ def counting(runner: Runner) -> Iterator[Counting]:
 
     Raises ToolchainError for another emulator, or a device.
     """
-    folder = Path(tempfile.mkdtemp(prefix="cannery-"))
-    out = folder / "counts"
-    try:
+    with temporary_folder() as folder:
+        out = folder / "counts"
         if not runner.command:
             stepper = folder / "stepper"
             find_compiler("").link([_STEPPER], stepper, ["-O2", "-D_GNU_SOURCE"])
@@ -86,8 +84,6 @@ def counting(runner: Runner) -> Iterator[Counting]:
             plugin = _build_plugin(folder, emulator)
             command = (emulator, "-plugin", f"{plugin},out={out}", *words)
         yield Counting(replace(runner, command=command), out)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _build_plugin(folder: Path, emulator: str) -> Path:

@@ -7,11 +7,11 @@ projects may each have an `./on-robot`, and any script may hold an emulator.
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from cannery.atomic import temporary_folder
 from cannery.errors import ToolchainError
 from cannery.target.device import Device, read_device
 from cannery.target.runner import Origin, Runner
@@ -36,15 +36,12 @@ def identify(toolchain: Toolchain, runners: Sequence[Runner]) -> tuple[Runner, .
 
     Raises ToolchainError where nothing runs, or does not say what it is.
     """
-    folder = Path(tempfile.mkdtemp(prefix="cannery-device-"))
-    try:
+    with temporary_folder() as folder:
         for name in (_PROBE, *_HEADERS):
             shutil.copyfile(Path(__file__).with_name(name), folder / name)
         silent = replace(toolchain, cflags=(*toolchain.cflags, *toolchain.warnings))
         silent.build([folder / _PROBE], folder / "device")
         return tuple(ask(toolchain, runner, folder / "device") for runner in runners)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def ask(toolchain: Toolchain, runner: Runner, executable: Path) -> Runner:
