@@ -26,9 +26,21 @@ for _group in (1, 2):
     plain(f"conv_{_group}", _conv, ((2, 5, 6, 4), F32), ((3, 2, 4 // _group, 6), F32), ((6,), F32))
     _transposed = ConvTranspose((2, 1), ((1, 0), (0, 1)), (1, 2), (1, 0), _group)
     plain(f"conv_transpose_{_group}", _transposed, ((2, 3, 4, 4), F32), ((3, 2, 3, 4), F32))
+_weight_steps = np.linspace(-1, 1, 3 * 2 * 2 * 2, dtype=np.float32).reshape(3, 2, 2, 2)
 plain(
     "conv_one_pixel", Conv((1, 1), ((0, 0),) * 2, (1, 1)), ((1, 1, 1, 3), F32), ((1, 1, 3, 2), F32)
 )
+# More phases than kernels have code for; also where a single input has no next one.
+for _steps, _rest in (((40, 30), ((11, 3), (0, 5))), ((2**26, 2000), ((0, 0), (0, 0)))):
+    _wide = ConvTranspose(_steps, _rest, (1, 3), (0, 1))
+    _size = (1, 2, 2, 2) if _steps[0] < 99 else (1, 1, 2, 2)
+    plain(
+        f"conv_transpose_steps_{_steps[0]}",
+        _wide,
+        (_size, F32),
+        _weight_steps,
+        np.ones(2, np.float32),
+    )
 _cube = ConvTranspose((2, 1, 2), ((0, 1), (1, 0), (0, 0)), (1, 1, 1), (0, 0, 1))
 _weight = np.linspace(-1, 1, 2 * 3 * 2 * 2 * 3, dtype=np.float32).reshape(2, 3, 2, 2, 3)
 plain("conv_transpose_3d", _cube, ((1, 2, 3, 3, 3), F32), _weight, np.ones(2, np.float32))

@@ -330,7 +330,7 @@ def test_unknown_modes_are_unsupported(op: Op) -> None:
     ],
 )
 def test_overflow(op: Op, inputs: list[TensorType | None]) -> None:
-    with pytest.raises(ModelError, match="more than 2"):
+    with pytest.raises(ModelError, match=r"more than 2|too large"):
         op.infer(*inputs)
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cannery.tune.cache import Environment, Measurement, MeasurementCache, replace_file
+from cannery.atomic import replace_file
+from cannery.tune.cache import Environment, Measurement, MeasurementCache
 
 HERE = Environment("gcc 12", "-O2", "a device", "device")
 
@@ -57,7 +58,13 @@ def test_damage_is_forgotten(tmp_path: Path) -> None:
     one = cache(tmp_path)
     one.add({"a": Measurement(0.0, "", 1.0)})
     whole = one.path.read_bytes()
-    for text in (b"", b"{", whole[:-20], b"[]", b'{"measurements": {"a": {"bad": 1}}}', b"\xff"):
+    garbage = (b"", b"{", whole[:-20], b"[]", b"\xff", bytes(range(256)), b"[" * 10**5)
+    wrong = (b'{"bad": 1}', b'{"error": "0"}', b'{"error": 0, "us": "1"}',
+             b'{"error": 0, "us": NaN}', b"null", b"[]", b'{"error": 0, "fault": 3}')  # fmt: skip
+    rows = (b'{"mhz": 0, "peak_gflops": 1, "measurements": {"a": %s}}' % row for row in wrong)
+    peaks = (whole.replace(b'"peak_gflops": 0.0', b'"peak_gflops": %s' % p)
+             for p in (b"null", b"[]", b"1" * 400, b'"x"'))  # fmt: skip
+    for text in (*garbage, *rows, *peaks):
         one.path.write_bytes(text)
         assert cache(tmp_path).known == {}
         cache(tmp_path).add({"b": Measurement(0.0, "", 2.0)})
@@ -87,6 +94,15 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     made.load()
     made.add({"a": Measurement(0.0, "", 1.0)})
     assert made.get("a") == Measurement(0.0, "", 1.0)
+
+
+@pytest.mark.parametrize("suffix", ["", ".lock"])
+def test_a_folder_in_the_way_is_no_error(tmp_path: Path, suffix: str) -> None:
+    made = cache(tmp_path)
+    made.path.with_name(made.path.name + suffix).mkdir()
+    made.add({"a": Measurement(0.0, "", 1.0)})
+    assert made.get("a") == Measurement(0.0, "", 1.0)
+    assert cache(tmp_path).known == {}
 
 
 def test_replace_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from filelock import Timeout
 
 from cannery import deadline
 from cannery.cli import invoke
@@ -20,7 +21,8 @@ from cannery.errors import RecordError
 from cannery.options import Options, make_options
 from cannery.pipeline import compile_model
 from cannery.target.processes import run_to_end
-from cannery.tune import build, confirm, prepare, tuner
+from cannery.target.runner import Origin, Runner
+from cannery.tune import build, confirm, measure, prepare, tuner
 from cannery.tune.measure import Protocol
 from cannery.tune.outcome import Outcome, Settings
 from cannery.tune.record import Record, read_record
@@ -169,6 +171,7 @@ def test_compilers_that_are_too_slow(
     built = slow(monkeypatch, clock, build, "run_ninja")
     outcome = tune(options(model), Settings(budget=60.0))
     assert len(built) == 1, "no other program is begun"
+    assert clock.time < 2 * LONG
     assert (outcome.measured, outcome.untried, outcome.error) == (0, ("scores",), None)
     assert "within 60 s nothing was tried of scores" in outcome.notes
     assert record_of(outcome).steps == []
@@ -177,6 +180,46 @@ def test_compilers_that_are_too_slow(
     assert usable_record(options(model)) is None
     layers = as_dict(outcome)["steps"]
     assert [(s["name"], s["recorded"]) for s in layers if s["macs"]] == [("scores", False)]
+
+
+def test_time_for_confirming_serves_candidates_where_there_are_none(
+    model: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first program is not compiled in the time that candidates have, the second one is."""
+    function = build.run_ninja
+    began: list[float] = []
+
+    def slow_at_first(folder: Path, text: str, *, jobs: int = 0) -> dict[str, str]:
+        began.append(clock.time)
+        if len(began) == 1:
+            clock.time += time_left() * 1.01
+            check_time()
+        return function(folder, text, jobs=jobs)
+
+    monkeypatch.setattr(build, "run_ninja", slow_at_first)
+    monkeypatch.setattr("cannery.tune.search.CANDIDATE_SECONDS", 1e-3)
+    outcome = tune(options(model), Settings(budget=60.0))
+    assert outcome.measured > 0
+    assert outcome.untried == ()
+
+
+def test_nobody_waits_longer_for_a_device_than_there_is_time(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    patience: list[float] = []
+
+    def lock(path: str, timeout: float) -> None:
+        patience.append(timeout)
+        raise Timeout(path)
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(measure, "FileLock", lock)
+    for seconds in (7.0, -1.0):
+        with until(seconds), measure.alone(Runner((), Origin.HOST)):
+            pass
+    with measure.alone(Runner((), Origin.HOST)):
+        pass
+    assert patience == [7.0, 0.0, 600.0]
 
 
 def test_what_was_compiled_in_time_is_measured(
