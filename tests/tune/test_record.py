@@ -129,7 +129,7 @@ def test_a_full_disk_leaves_the_old_record(tmp_path: Path, monkeypatch: pytest.M
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("cannery.tune.cache.os.fsync", full)
+    monkeypatch.setattr("cannery.atomic.os.fsync", full)
     with pytest.raises(OSError, match="No space"):
         write_record(path, record_of(network(), which=1))
     assert path.read_bytes() == old
