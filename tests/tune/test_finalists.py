@@ -1,4 +1,4 @@
-"""Which of several networks wins, and how errors are mended before they compete."""
+"""Which network wins among those that keep the bound, and how errors are mended before that."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from cannery.tune.finalists import MAX_REPAIRS, fastest, make_exact
+from cannery.tune import finalists
+from cannery.tune.finalists import MAX_REPAIRS, aim, best_of, fastest, make_exact
 from cannery.tune.measure import TIE
 from cannery.tune.plan import Plan
+from tune.test_defaults import deep_net
+
+GOOD, BAD, LIMIT = 1e-5, 2e-4, 1e-4
 
 
 @pytest.mark.parametrize(
@@ -70,3 +74,33 @@ def test_mending_ends_where_nothing_helps() -> None:
     error, asked = exact([4e-4, 3e-4], 1e-4, steps=1)
     assert (error, asked) == (3e-4, [4e-4, 3e-4])
     assert len(exact([1.0] * 99, 1e-4)[1]) == MAX_REPAIRS
+
+
+@pytest.mark.parametrize(
+    ("errors", "times", "winner"),
+    [
+        ([GOOD, GOOD, GOOD], [9.0, 7.0, 8.0], 1),
+        ([GOOD, GOOD, GOOD], [9.0, 8.0, 4.0], 2),
+        ([GOOD, BAD, GOOD], [6.0, 1.0, 8.0], 0),
+        ([GOOD, BAD, BAD], [6.0, 1.0, 2.0], 0),
+        ([BAD, GOOD, BAD], [6.0, 7.0, 2.0], 1),
+        ([GOOD, GOOD, BAD], [9.0, 6.0, 2.0], 1),
+        ([BAD, BAD, GOOD], [1.0, 2.0, 9.0], 2),
+        ([BAD, 1.5e-4, 3e-4], [1.0, 3.0, 0.5], 1),
+        ([BAD, GOOD], [1.0, 9.0], 1),
+    ],
+)
+def test_the_fastest_that_keeps_the_bound_wins(
+    errors: list[float], times: list[float], winner: int
+) -> None:
+    assert best_of(errors, times, LIMIT) == winner
+
+
+@pytest.mark.parametrize(
+    ("rounding", "goal"), [(None, 0.5e-4), (1e-6, 0.5e-4), (0.8e-4, 0.8e-4), (1.0, 1e-4)]
+)
+def test_no_more_is_aimed_at_than_rounding_allows(
+    monkeypatch: pytest.MonkeyPatch, rounding: float | None, goal: float
+) -> None:
+    monkeypatch.setattr(finalists, "rounding_error", lambda graph, bound: rounding)
+    assert aim(deep_net(), LIMIT) == goal

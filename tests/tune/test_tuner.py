@@ -354,9 +354,18 @@ def test_table(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_error_bound_that_nothing_meets(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It leaves no record, and an earlier one as it was."""
     need_toolchain("generic")
-    assert invoke(["autotune", str(model), "--target", "generic", "--max-error", "1e-12"]) == 1
-    assert "the error exceeds 1e-12, what --max-error allows" in capsys.readouterr().out
+    words = ["autotune", str(model), "--target", "generic"]
+    record = model.with_name("tiny.generic.tuning.json")
+    assert invoke([*words, "--max-error", "1e-12"]) == 1
+    printed = capsys.readouterr()
+    assert "the error exceeds 1e-12, what --max-error allows" in printed.out
+    assert not record.exists() and "written" not in printed.err
+    assert invoke(words) == 0
+    earlier = record.read_bytes()
+    assert invoke([*words, "--max-error", "1e-12"]) == 1
+    assert record.read_bytes() == earlier
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="pseudo-terminals")

@@ -58,7 +58,7 @@ def command(
     """Measure variants of every layer of MODEL, and write the best plan as its tuning record.
 
     The record lies beside the model unless --tuning says otherwise. Exit code 1 if the network's
-    error exceeds --max-error.
+    error exceeds --max-error; no record is written then.
     """
     from cannery.tune.outcome import Settings
     from cannery.tune.tuner import tune, usable_record
@@ -78,14 +78,16 @@ def command(
     with live_progress() as progress:
         started = click.get_current_context().find_root().obj
         outcome = tune(options, Settings(budget, exhaustive, wanted, started), progress)
-    _write_depfile(depfile, options, outcome.path)
+    broken = outcome.error is not None and outcome.error > outcome.max_error
+    _write_depfile(depfile, options, outcome.path if outcome.path.exists() else None)
     if as_json:
         print_json(as_dict(outcome))
     else:
         print_report(outcome, all_layers=all_layers)
-        state = "written" if outcome.changed else "confirmed, not a byte changed"
-        note(f"{outcome.path}: {state}")
-    return int(outcome.error is not None and outcome.error > outcome.max_error)
+        if not broken:
+            state = "written" if outcome.changed else "confirmed, not a byte changed"
+            note(f"{outcome.path}: {state}")
+    return int(broken)
 
 
 def _check_tuning(options: Options) -> None:

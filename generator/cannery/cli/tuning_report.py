@@ -202,6 +202,6 @@ def _totals(outcome: Outcome) -> list[str]:
     if outcome.error is not None and outcome.error > outcome.max_error:
         lines.append(
             f"the error exceeds {outcome.max_error:.2g}, what --max-error allows, and nothing that "
-            "was tried is more exact"
+            "was tried is more exact: no record is written, an earlier one stays"
         )
     return lines + list(outcome.notes)

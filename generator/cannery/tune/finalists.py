@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 from cannery.deadline import time_left
 from cannery.execution.program import NetworkProgram
+from cannery.ir.graph import Graph
 from cannery.tune.confirm import Judge
 from cannery.tune.measure import TIE
 from cannery.tune.optimize import Optimizer, plan_text
 from cannery.tune.plan import Plan
+from cannery.tune.rounding import rounding_error
 
 #: How often a network's errors are mended before its error is taken as it is.
 MAX_REPAIRS = 12
@@ -42,6 +44,12 @@ class Net:
     program: NetworkProgram
 
 
+def aim(graph: Graph, max_error: float) -> float:
+    """The error to aim at: half of what is allowed, or what rounding alone makes of it."""
+    bound = graph.error_bound(max_error)
+    return min(max(bound / 2, rounding_error(graph, max_error) or 0.0), bound)
+
+
 def make_exact(
     judge: Judge, optimizer: Optimizer, plan: Plan, bound: float, stack: ExitStack
 ) -> Net:
@@ -60,6 +68,20 @@ def make_exact(
     return Net(plan, error, program)
 
 
+def best_of(errors: Sequence[float], times: Sequence[float], limit: float) -> int:
+    """Which network to take: the fastest of those whose error is at most `limit`.
+
+    If there is none, the most exact one. The last one is that without tuning.
+    """
+    untuned = len(errors) - 1
+    right = [k for k, error in enumerate(errors) if error <= limit]
+    if not right:
+        return min(range(len(errors)), key=lambda k: errors[k])
+    if right[-1] == untuned:
+        return right[fastest([times[k] for k in right])] if len(right) > 1 else untuned
+    return next(k for k in right if times[k] <= min(times[j] for j in right) * (1 + TIE))
+
+
 def fastest(times: Sequence[float]) -> int:
     """Which network to take: the first of those that tie with the best.
 
@@ -72,14 +94,16 @@ def fastest(times: Sequence[float]) -> int:
 
 @dataclass(frozen=True)
 class Finals:
-    """Whole networks in competition, each of at most half the error that is allowed (`bound`).
+    """Whole networks in competition: each is made as exact as `bound`, if that is possible.
 
+    Those whose error exceeds `limit`, what is allowed, lose against those whose error does not.
     `complete` makes of a plan what compiling by its record gives. Programs live as long as `stack`.
     """
 
     judge: Judge
     optimizer: Optimizer
     bound: float
+    limit: float
     complete: Callable[[Plan], Plan]
     stack: ExitStack
 
@@ -94,10 +118,14 @@ class Finals:
         first, *others = self._distinct(self.optimizer.plans(count))
         nets = [self._net(first)]
         yield Chosen(nets[0].plan, nets[0].error)
-        if not self.optimizer.timed:
+        if not self.optimizer.timed and nets[0].error <= self.limit:
             return
         text = plan_text(untuned := self.complete(self.optimizer.with_times(default)))
         before = nets[0] if plan_text(nets[0].plan) == text else self._net(untuned)
+        if not self.optimizer.timed:
+            if before.error < nets[0].error:
+                yield Chosen(before.plan, before.error)
+            return
         if others and not math.isinf(time_left()):
             # Rather two networks compared in time than many too late.
             yield self._winner(nets, before)
@@ -107,9 +135,10 @@ class Finals:
     def _winner(self, nets: Sequence[Net], before: Net) -> Chosen:
         """Times networks beside the one without tuning."""
         times = self.judge.times([net.program for net in (*nets, before)])
-        winner = fastest(times)
+        winner = best_of([net.error for net in (*nets, before)], times, self.limit)
         best = (*nets, before)[winner]
-        return Chosen(best.plan, best.error, times[-1], times[winner], winner == len(nets))
+        untuned = winner == len(nets) and times[-1] <= min(times)
+        return Chosen(best.plan, best.error, times[-1], times[winner], untuned)
 
     def _distinct(self, plans: Sequence[Plan]) -> list[Plan]:
         return list({plan_text(p): p for p in map(self.complete, plans)}.values())

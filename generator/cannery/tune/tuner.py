@@ -20,7 +20,7 @@ from cannery.tune.confirm import Judge
 from cannery.tune.contests import ContestMaker, is_view
 from cannery.tune.earlier import Earlier
 from cannery.tune.estimates import Estimated, Pipeline, find_pipeline
-from cannery.tune.finalists import Chosen, Finals
+from cannery.tune.finalists import Chosen, Finals, aim
 from cannery.tune.identify import check_devices, identify, remark_of
 from cannery.tune.lookup import find_record
 from cannery.tune.measure import Context, Protocol, refuse_emulated
@@ -139,8 +139,10 @@ class Tuner:
         unknown = self.unknown(optimizer, chosen.plan)
         new = NewRecord(self.options.model.stem, self.bench, optimizer, self.old, unknown)
         record = new.make(chosen, many)
-        # Where nothing is known an old record is worth more.
-        changed = (search.decides or there is None) and write_record(self.path, record)
+        # Where nothing is known, or the bound is broken, an old record is worth more.
+        known = search.decides or there is None
+        right = chosen.error is None or chosen.error <= self.bound
+        changed = known and right and write_record(self.path, record)
         untried, partly = self.untried_names(search, chosen.plan)
         emulated = runners[0].origin is Origin.EMULATED
         return Outcome(
@@ -150,7 +152,7 @@ class Tuner:
             now() - self.budget.started, search.measured, self.path, changed,
             (*self.notes, *self.budget.notes(untried, partly)), untried, partly, self.context,
             self.estimates(optimizer, prepared, chosen.plan),
-            self.graph.error_bound(self.options.max_error), runners[0].device,
+            self.bound, runners[0].device,
             tuple(self.budget.missed),
         )  # fmt: skip
 
@@ -362,9 +364,9 @@ class Tuner:
                 if not search.decides and self.short:
                     return best
                 count = 1 if self.short else CONFIRMED_PLANS
-                bound = self.graph.error_bound(self.options.max_error) / 2
                 self.judge = self.make_judge()
-                finals = Finals(self.judge, optimizer, bound, complete, stack)
+                goal = aim(self.graph, self.options.max_error)
+                finals = Finals(self.judge, optimizer, goal, self.bound, complete, stack)
                 for better in finals.run(prepared.default, count):
                     best = better
         except OutOfTimeError:
@@ -374,6 +376,11 @@ class Tuner:
         if best.untuned:
             self.notes.append("the network without tuning was the fastest")
         return best
+
+    @property
+    def bound(self) -> float:
+        """What the error of the whole network may be."""
+        return self.graph.error_bound(self.options.max_error)
 
     def make_judge(self) -> Judge:
         """Samples, and what the references make of them. Raises OutOfTimeError."""
