@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from cannery.ir.tensor import TensorType
 from cannery.layouts import Halo, Layout, nhwc, phase_split, planar
 from cannery.schedule.program import Buffer
 from emit.c_programs import build, run
+from memory.run_functions import Pointer, as_python
 
 SHAPES = [(5, 7, 3), (8, 12, 2), (1, 1, 1), (6, 9, 1), (4, 3, 2)]
 HALO = Halo(1, 2, 2, 1)
@@ -65,3 +68,39 @@ def test_clear_lines(shape: tuple[int, int, int], tmp_path: Path) -> None:
             assert all(image[k] == 0 for k in zero), layout
             pixels = {layout.at(y, x, k) for y, x, k in np.ndindex(*shape)}
             assert all(image[k] == 7 for k in pixels), layout
+
+
+#: One side alone, unequal sides, none below: where the next image begins right behind the last row.
+HALOS = [Halo(*sides) for sides in itertools.product((0, 1), (0, 1), (0, 2), (0, 1, 2))]
+
+
+def cleared(lines: Sequence[str], cells: int) -> set[int]:
+    """The cells that statements clear, by running them on addresses."""
+    found: set[int] = set()
+    names: dict[str, object] = {
+        "v": Pointer(0, 1), "cast": lambda p, type_: p,
+        "clear": lambda p, count: found.update(range(p.address, p.address + count // 4)),
+        "store": lambda p, k: found.add(p.address + k),
+    }  # fmt: skip
+    exec(as_python(lines), names)
+    assert not found or (min(found) >= 0 and max(found) < cells)
+    return found
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_all_gaps_are_cleared_and_nothing_else(shape: tuple[int, int, int]) -> None:
+    layouts = [make(shape, halo) for halo in HALOS for make in (nhwc.make, planar.make)]
+    layouts += [planar.make(shape, HALO, slack=3), nhwc.make(shape, HALO, slack=2)]
+    layouts += [phase_split.make((h, w, 2)) for h in range(1, 9) for w in range(1, 9)]
+    for layout in layouts:
+        value = TensorType((IMAGES, *layout.shape))
+        total = IMAGES * layout.elements
+        pixels = {
+            n * layout.elements + layout.at(*place)
+            for n in range(IMAGES)
+            for place in np.ndindex(*layout.shape)
+        }
+        found = cleared(clear_lines("v", Buffer("b", "v", value, layout, "b", "arena")), total)
+        assert not found & pixels, layout
+        gaps = {n * layout.elements + k for n in range(IMAGES) for k in zero_cells(layout)}
+        assert gaps <= found, layout

@@ -14,6 +14,7 @@ from cannery.emit.selftest import _rounded
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.ir.stimulus import Stimulus, best_stimulus
 from cannery.ir.tensor import DType
+from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Transpose
 from cannery.passes import run_passes
 from emit.c_programs import (
@@ -85,6 +86,28 @@ def test_a_wrong_weight_is_found(tmp_path: Path) -> None:
     assert count == 1
     files["net.c"] = code[:at] + changed
     assert run(build(tmp_path, files))[:1] == b"1"
+
+
+def two_outputs(first: float, second: float) -> Graph:
+    """Two dense layers on one input, their weights times these."""
+    rng = np.random.default_rng(1)
+    b = GraphBuilder("net")
+    x = b.input("x", (1, 7))
+    for name, factor in (("one", first), ("two", second)):
+        w = rng.standard_normal((7, 3)).astype(np.float32) * np.float32(factor)
+        b.output(b.node(MatMul(), [x, b.constant("w", w)], name=name))
+    return b.build()
+
+
+@pytest.mark.parametrize("wrong", [1.05, 0.0, np.nan, np.inf])
+def test_a_wrong_output_is_found_whichever_it_is(wrong: float, tmp_path: Path) -> None:
+    """Also if the others are right, and if it is no number."""
+    right = net_files(two_outputs(1.0, 1.0), "net")
+    for k, factors in enumerate(((1.0, 1.0), (wrong, 1.0), (1.0, wrong))):
+        with np.errstate(all="ignore"):
+            code = net_files(two_outputs(*factors), "net")["net.c"]
+        files: Files = {**right, "net.c": code, "main.c": RESULT}
+        assert run(build(tmp_path / str(k), files)) == (b"1" if k else b"0")
 
 
 def test_large_networks_need_a_finite_result(

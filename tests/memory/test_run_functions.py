@@ -77,6 +77,29 @@ def test_halos_of_several_images_are_cleared() -> None:
     assert any("memset" in line for line in many.chunk_lines(source, chunk))
 
 
+def test_what_has_a_halo_is_not_stacked() -> None:
+    """A matrix product of pixels that a window reads, too."""
+    b = GraphBuilder("net")
+    same = Conv((1, 1), ((1, 1), (1, 1)), (1, 1))
+    window = b.constant("w", np.ones((3, 3, 8, 8), np.float32))
+    x = b.node(same, [b.input("image", (1, 6, 5, 8)), window], name="first")
+    matrix = b.constant("m", np.ones((8, 8), np.float32))
+    b.output(b.node(MatMul(), [x, matrix], name="pixels"))
+    b.output(b.node(same, [x, window], name="second"))
+    found = set()
+    for name in ISAS:
+        source = stacked_source(b.build(), name, (3,))
+        for chunk in source.many.chunks:
+            for index in chunk.steps:
+                planned = source.program.steps[index]
+                roots = [source.program.buffers[n].root for n in (*planned.reads, *planned.writes)]
+                assert not any(source.program.buffers[root].layout.halo for root in roots)
+        buffers = source.program.buffers.values()
+        found.add(any(b.layout.halo for b in buffers if b.value == "first"))
+        check_run_functions(source)
+    assert True in found
+
+
 def _moved(source: Source) -> Source:
     offsets = {root: at + 64 for root, at in source.workspace.offsets.items()}
     return replace(source, workspace=replace(source.workspace, offsets=offsets))

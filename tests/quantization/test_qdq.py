@@ -403,3 +403,27 @@ def test_sixteen_bits(tmp_path: Path, dtype: str, bits: int, isa: str) -> None:
         assert np.abs(outputs["y"] - judged).max() < 4e-3 * np.abs(judged).max()
         (reference,) = expected(proto, {"x": np.moveaxis(sample["x"], -1, 1)})
         assert np.abs(outputs["y"] - reference).max() < 4e-3 * np.abs(reference).max()
+
+
+@pytest.mark.parametrize(
+    ("group", "kernel", "zero", "integer"),
+    [(1, 3, 0, True), (1, 3, 5, True), (2, 3, 0, False), (6, 3, 0, True), (6, 3, 5, True),
+     (6, 25, 0, False)],
+)  # fmt: skip
+def test_convolutions_of_bytes_are_what_onnx_says(
+    group: int, kernel: int, zero: int, integer: bool, tmp_path: Path
+) -> None:
+    """Groups, zero points of weights, windows whose sums float32 does not hold."""
+    w = np.full((6, 6 // group, kernel, kernel), 127, np.int8)
+    w[RNG.random(w.shape) < 0.2] = -100
+    names = {"w/q": w, "w/s": np.float32(1e-3), "w/z": np.asarray(zero, np.int8)}
+    nodes, weights = joined(
+        quantised("x", 0.02, 0), ([node("DequantizeLinear", [*names], ["w"])], names),
+        ([node("Conv", ["x/dq", "w"], ["y"], group=group)], {}),
+    )  # fmt: skip
+    size = kernel + 2
+    before, graph = graphs(tmp_path, model(nodes, {"x": (1, 6, size, size)}, weights=weights))
+    assert bool(graph.integer_layers) is integer
+    for sample in seeded_samples(before, 2):
+        (found,), (right,) = evaluate(graph, sample).values(), evaluate(before, sample).values()
+        assert np.abs(found - right).max() <= 1e-5 * np.abs(right).max()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -80,3 +82,21 @@ def test_networks_that_prefetch(target: str, tmp_path: Path) -> None:
     code = output_files(make_net_source(graph, isa, "net"), "test")["net.c"].decode()
     assert code.count("CANNERY_PREFETCH(net_L00") > 0
     run([reference_net("pointwise", graph)], target, tmp_path)
+
+
+def test_the_last_step_that_prefetches_asks_for_all_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Weights of steps that prefetch nothing are asked for by the one before them."""
+    graph = pointwise(256, 512, 512, 256)
+    program = make_net_source(graph, find_target("avx512").isa, "net").program
+    fetches = [SimpleNamespace(fetches=k in (0, 1)) for k in range(3)]
+    steps = [
+        SimpleNamespace(step=p.step, choice=SimpleNamespace(schedule=s))
+        for p, s in zip(program.steps, fetches, strict=True)
+    ]
+    some = SimpleNamespace(graph=graph, steps=steps)
+    found = weights_ahead(cast(Any, some), find_target("avx512").isa)
+    assert list(found) == [1024 * KB, 512 * KB, 0]
+    fetches[1].fetches = False
+    assert list(weights_ahead(cast(Any, some), find_target("avx512").isa))[1:] == [0, 0]

@@ -6,7 +6,16 @@ from itertools import product
 
 import pytest
 
-from cannery.schedule.cores import ROWS, UNITS, Cores, Work, cut_steps, two_thread_us
+from cannery.schedule.cores import (
+    MOVED_BYTES_PER_US,
+    ROWS,
+    TILES,
+    UNITS,
+    Cores,
+    Work,
+    cut_steps,
+    two_thread_us,
+)
 
 LARGE = 600_000
 
@@ -61,3 +70,18 @@ def test_the_search_finds_the_best() -> None:
     options = [(False, True) if work.parts > 1 else (False,) for work in works]
     best = min(two_thread_us(works, cut) for cut in product(*options))
     assert two_thread_us(works, is_cut(works)) == pytest.approx(best)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "moved"),
+    [("", ROWS, 0.5), (ROWS, ROWS, 0.0), (UNITS, ROWS, 0.25), (TILES, ROWS, 0.25),
+     ("", UNITS, 1.0), (ROWS, UNITS, 0.5), (UNITS, TILES, 0.5), (ROWS, "", 0.5), ("", "", 0.0)],
+)  # fmt: skip
+def test_what_comes_from_the_other_core(before: str, now: str, moved: float) -> None:
+    """By the axes along which a value is written and read."""
+    size = 1_000_000
+    works = [Work(9.0, before or ROWS, 2), Work(9.0, now or ROWS, 2, ((0, size),))]
+    cut = [bool(before), bool(now)]
+    alone = [Work(9.0, before or ROWS, 2), Work(9.0, now or ROWS, 2)]
+    more = two_thread_us(works, cut) - two_thread_us(alone, cut)
+    assert more == pytest.approx(moved * size / MOVED_BYTES_PER_US)

@@ -17,7 +17,7 @@ from cannery.ops.elementwise.binary import Add
 from cannery.ops.matmul.op import MatMul
 from cannery.options import MAX_MANY, Options, make_options
 from cannery.pipeline import compile_model
-from cannery.schedule.lower import cut
+from cannery.schedule.lower import cut, make_step
 from cannery.schedule.program import Choice
 from cannery.schedule.schedule import all_schedules
 from cannery.schedule.stack import stacked_choices, stacked_graph, why_not
@@ -84,6 +84,15 @@ def test_chunks() -> None:
     assert chunk_sizes(12) == [12, 8, 4, 2]
 
 
+def graph_with_sum(shape: tuple[int, ...]) -> Graph:
+    """A dense layer of two rows, and a constant that is added."""
+    b = GraphBuilder("sum")
+    w = b.constant("w", np.ones((512, 256), np.float32))
+    y = b.node(MatMul(), [b.input("x", (2, 512)), w], name="y")
+    b.output(b.node(Add(), [y, b.constant("c", np.ones(shape, np.float32))], name="z"))
+    return b.build()
+
+
 def test_what_cannot_be_stacked() -> None:
     def reason(graph: Graph) -> str:
         return why_not(graph, cut(graph)[0])
@@ -101,6 +110,11 @@ def test_what_cannot_be_stacked() -> None:
     added = b.build()
     step = next(s for s in cut(added) if s.kind == "MatMul")
     assert bool(step.epilogue) == bool(reason(added))
+    # Whoever takes in such a constant must not stack it; one row for all is none.
+    for shape, told in (((2, 256), True), ((1, 256), False), ((256,), False)):
+        product, addition = graph_with_sum(shape).nodes
+        alone = make_step(graph_with_sum(shape), (product,), (addition,))
+        assert bool(why_not(graph_with_sum(shape), alone)) is told
 
 
 @pytest.mark.parametrize("isa_name", ["generic", "ssse3", "avx2", "avx512", "neon32", "neon64"])
