@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 onnx = pytest.importorskip("onnx")
 
 #: No value has more elements, so that references stay quick.
-MAX_ELEMENTS = 3000
+MAX_ELEMENTS = 4000
 
 _FLOAT, _INT64, _BOOL = 1, 7, 9
 
@@ -136,7 +136,7 @@ def conv(m: Maker) -> None:
         found["dilations"] = [m.count(1, 2) for _ in dims[2:]]
     channels = dims[1]
     group = m.random.choice([1, 1, 1, channels])
-    outputs = group * m.count(1, max(1, 9 // group))
+    outputs = group * m.count(1, max(1, m.random.choice([9, 20]) // group))
     w = m.weight(outputs, channels // group, *found["kernel_shape"])
     bias = [m.weight(outputs)] if m.chance(0.6) else []
     m.node("Conv", x, w, *bias, group=group, **found)
@@ -391,10 +391,43 @@ def constants(m: Maker) -> None:
     m.node("ReduceSum", b, keepdims=0) if m.chance(0.5) else m.node("Tanh", b)
 
 
+def unet(m: Maker) -> None:
+    """Down, up, and joined with what was there before."""
+    x, dims, _ = m.pick(rank=4)
+    same = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    (a,) = m.node("Conv", x, m.weight(6, dims[1], 3, 3), m.weight(6), **same)
+    (a,) = m.node("Relu", a)
+    (b,) = m.node("MaxPool", a, kernel_shape=[2, 2], strides=[2, 2])
+    (b,) = m.node("Conv", b, m.weight(8, 6, 3, 3), **same)
+    if m.chance(0.5):
+        scales = m.constant(np.array([1, 1, 2, 2], np.float32))
+        mode = m.random.choice(["nearest", "linear"])
+        (c,) = m.node("Resize", b, "", scales, mode=mode)
+    else:
+        (c,) = m.node("ConvTranspose", b, m.weight(8, 8, 2, 2), strides=[2, 2])
+    (d,) = m.node("Concat", a, c, axis=1)
+    m.node("Conv", d, m.weight(4, 14, 3, 3), **same)
+
+
+def residual(m: Maker) -> None:
+    """A sum with what was before one or two convolutions, perhaps depthwise."""
+    x, dims, _ = m.pick(rank=4)
+    c = dims[1]
+    group = m.random.choice([1, 1, c])
+    same = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "group": group}
+    (y,) = m.node("Conv", x, m.weight(c, c // group, 3, 3), m.weight(c), **same)
+    if m.chance(0.5):
+        (y,) = m.node("Relu", y)
+        (y,) = m.node("Conv", y, m.weight(c, c, 1, 1))
+    (y,) = m.node("Add", y, x)
+    m.node(m.random.choice(["Relu", "Clip", "LeakyRelu"]), y)
+
+
 BLOCKS: tuple[Callable[[Maker], None], ...] = (
     conv, conv, conv, conv_transpose, pool, pool, unary, unary, binary, binary, compare, dense,
     dense, product, normalise, softmax, transpose, reshape, concat, split, cut, pad, resize,
-    rearrange, reduce, gather, index, repeat, recurrent, quantised, known, constants,
+    rearrange, reduce, gather, index, repeat, recurrent, quantised, known, constants, unet,
+    residual, residual,
 )  # fmt: skip
 
 
@@ -402,6 +435,8 @@ def _first_inputs(m: Maker) -> None:
     rank = m.random.choice([1, 2, 3, 3, 4, 4, 4, 4, 5])
     batch = 1 if m.chance(0.85) else 2
     dims = (batch, *(m.count(1, 9) for _ in range(rank - 1)))
+    if rank == 4 and m.chance(0.6):
+        dims = (batch, m.random.choice([1, 3, 4, 8, 16]), m.count(3, 13), m.count(3, 13))
     m.input("x", dims)
     if m.chance(0.2):
         m.input("other", dims)
