@@ -209,7 +209,9 @@ def normalise(m: Maker) -> None:
     if kind == "LayerNormalization":
         m.node(kind, x, m.weight(dims[-1]), m.weight(dims[-1]), axis=-1)
         return
-    c = dims[1] if len(dims) > 1 else 1
+    if len(dims) < 3:
+        raise LookupError
+    c = dims[1]
     more = [m.weight(c), m.positive(c)] if kind.startswith("Batch") else []
     m.node(kind, x, m.weight(c), m.weight(c), *more)
 
@@ -277,8 +279,8 @@ def cut(m: Maker) -> None:
 def pad(m: Maker) -> None:
     x, dims, _ = m.pick()
     pads = m.numbers(*(m.random.choice([0, 0, 1, 2]) for _ in range(2 * len(dims))))
-    mode = m.random.choice(["constant", "constant", "reflect", "edge"])
-    m.node("Pad", x, pads, mode=mode)
+    modes = ["constant", "edge", "reflect"] if min(dims, default=0) > 2 else ["constant"]
+    m.node("Pad", x, pads, mode=m.random.choice(modes))
 
 
 def resize(m: Maker) -> None:
