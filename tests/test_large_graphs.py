@@ -111,6 +111,25 @@ def quantised(n: int) -> Any:
     return model(nodes, {"x": (1, 8)}, [f"f{n - 1}"], weights)
 
 
+def deep_moves(n: int) -> list[Any]:
+    return [
+        node("MaxPool", [f"f{k}"], [f"f{k + 1}"], kernel_shape=[2, 2], pads=[0, 0, 1, 1])
+        for k in range(n)
+    ]
+
+
+def maxima(n: int) -> Any:
+    """Bytes that are made behind a chain, and may be made before it."""
+    nodes = [
+        node("Sigmoid", ["x"], ["f0"]),
+        *deep_moves(n),
+        node("QuantizeLinear", [f"f{n}", "s", "z"], ["q"]),
+        node("DequantizeLinear", ["q", "s", "z"], ["y"]),
+    ]
+    weights = {"s": np.float32(0.1), "z": np.uint8(0)}
+    return model(nodes, {"x": (1, 2, 3, 3)}, weights=weights)
+
+
 def lines_of(work: Callable[[], object]) -> int:
     """Lines of the package that run, those of each turn of a loop or comprehension."""
     count = 0
@@ -135,7 +154,7 @@ def lines_of(work: Callable[[], object]) -> int:
 #: What is made, and of how many nodes to begin with: multiples of three, as operators alternate.
 KINDS: tuple[tuple[Callable[[int], Any], int], ...] = (
     (relus, 24), (activations, 24), (residuals, 24), (pools, 15), (readers, 15), (parts, 15),
-    (nested, 15), (outputs, 24), (normalised, 15), (quantised, 24),
+    (nested, 15), (outputs, 24), (normalised, 15), (quantised, 24), (maxima, 15),
 )  # fmt: skip
 
 
@@ -151,13 +170,6 @@ def test_work_grows_with_the_number_of_nodes(
     work(6)  # imports, templates
     some, double, fourfold = work(first), work(2 * first), work(4 * first)
     assert fourfold - double < 2.01 * (double - some)
-
-
-def deep_moves(n: int) -> list[Any]:
-    return [
-        node("MaxPool", [f"f{k}"], [f"f{k + 1}"], kernel_shape=[2, 2], pads=[0, 0, 1, 1])
-        for k in range(n)
-    ]
 
 
 def test_deep_chains_of_bytes_end(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def _other_zeros(graph: Graph) -> Graph:
 def _rule(rewriter: Rewriter, node: Node) -> bool:
     """Whether the node was changed."""
     if isinstance(node.op, QuantizeLinear):
-        return _moved_before(rewriter, node) or _in_bytes(rewriter, node)
+        return _moved_back(rewriter, node) or _in_bytes(rewriter, node)
     if isinstance(node.op, Concat):
         return _joined(rewriter, node)
     if isinstance(node.op, Cast):
@@ -112,11 +112,23 @@ def _value(rewriter: Rewriter, node: Node, dtype: DType) -> str:
     return rewriter.value(f"{node.output}/{dtype.value}", TensorType(shape, dtype))
 
 
-def _moved_before(rewriter: Rewriter, node: Node) -> bool:
-    """A QuantizeLinear before what it follows, where that moves elements only or is monotonous."""
+def _moved_back(rewriter: Rewriter, node: Node) -> bool:
+    """Whether a QuantizeLinear was moved before what it follows, and that before what that does."""
+    waiting = _moved_before(rewriter, node)
+    moved = bool(waiting)
+    while waiting:
+        waiting += _moved_before(rewriter, waiting.pop())
+    return moved
+
+
+def _moved_before(rewriter: Rewriter, node: Node) -> list[Node]:
+    """A QuantizeLinear before what it follows, where that moves elements only or is monotonous.
+
+    One for each input of that; none where it stays.
+    """
     facts, source = quantised_to(rewriter, node), rewriter.producer(node.inputs[0])
     if facts is None or source is None or rewriter.single_reader(node.inputs[0]) is not node:
-        return False
+        return []
     dtype, what = facts
     parts: list[Node] = []
     if isinstance(source.op, Concat):
@@ -124,7 +136,7 @@ def _moved_before(rewriter: Rewriter, node: Node) -> bool:
     else:
         op = _on_bytes(rewriter, source, what.zero) if len(source.inputs) == 1 else None
     if op is None or any(i in rewriter.constants for i in source.inputs):
-        return False
+        return []
     for value in source.inputs:
         type_ = TensorType(rewriter.types[value].shape, dtype)
         name = rewriter.value(f"{value}/{dtype.value}", type_)
@@ -132,7 +144,7 @@ def _moved_before(rewriter: Rewriter, node: Node) -> bool:
     inputs = tuple(part.output for part in parts)
     rewriter.replace_node(source, [])
     rewriter.replace_node(node, [*parts, Node(op, source.name, inputs, node.outputs)])
-    return True
+    return parts
 
 
 def _joined(rewriter: Rewriter, node: Node) -> bool:
