@@ -295,12 +295,16 @@ class _Search:
                     changes[self.number[value]] = there | {read.order}
         for value, order in zip(unit.step.outputs, option.writes, strict=True):
             if self.last.get(value, -1) > unit.end:
-                changes[self.number[value]] = frozenset({order})
+                changes[self.number[value]] = frozenset({self.plain(value, order)})
             if value in self.outputs:
                 cost += self.change(value, order, Read(self.port(value), plain=True))
         for position in range(unit.first + 1, unit.end + 1):
             changes |= dict.fromkeys(self.dying.get(position, ()), frozenset[str]())
         return _State(cost, state.orders.changed(changes), _Chosen(state.chosen, index, option))
+
+    def plain(self, value: str, order: str) -> str:
+        """The order itself, or the plainest one that is the same bytes: fewer states differ."""
+        return ORDERS[0] if same_memory(self.graph, value, order, ORDERS[0]) else order
 
     def change(self, value: str, source: str, read: Read) -> float:
         """The cost of reading a value that exists in the order `source`."""
