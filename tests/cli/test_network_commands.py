@@ -310,3 +310,17 @@ def test_verify_finds_wrong_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             errors[what] = verdict["errors"]["scores"]
             assert not verdict["passed"], errors
     assert len(errors) == 3
+
+
+@pytest.mark.parametrize(
+    ("errors", "code"),
+    [([0.0, 0.0], 0), ([1.0, 0.0], 1), ([0.0, 1.0], 1), ([1.0, 1.0], 1), ([float("nan"), 0.0], 1)],
+)
+def test_verify_fails_if_any_output_is_wrong(
+    errors: list[float], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_toolchain("generic")
+    model = write_tiny_classifier(tmp_path / "tiny.h5")
+    found = {f"y{k}": error for k, error in enumerate(errors)}
+    monkeypatch.setattr(verify, "errors_by_output", lambda found_, expected: found)
+    assert invoke(["verify", str(model), "--target", "generic"]) == code

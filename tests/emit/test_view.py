@@ -238,3 +238,22 @@ def test_an_unused_view(tmp_path: Path) -> None:
         write_all(tmp_path, output_files(view_source(graph), "test"))
     for name in ("net.c", "net_static.c", "net_selftest.c"):
         compile_file(tmp_path, name, "c99 gcc")
+
+
+@pytest.mark.parametrize(
+    ("shape", "order", "fits"),
+    [((1, 4, 5, 3), nhwc.ORDER, True), ((2, 4, 5, 3), nhwc.ORDER, False),
+     ((4, 5, 3), nhwc.ORDER, False), ((1, 4, 5, 3), planar.ORDER, False),
+     ((1, 4, 5, 1), planar.ORDER, True)],
+)  # fmt: skip
+def test_views_are_single_images_with_channels_last(
+    shape: tuple[int, ...], order: str, fits: bool
+) -> None:
+    b = GraphBuilder("net")
+    b.output(b.node(Cast(DType.INT32), [b.input("x", shape)], name="y"))
+    graph = b.build()
+    if fits:
+        check_views(graph, ["x"], order)
+        return
+    with pytest.raises(OptionError):
+        check_views(graph, ["x"], order)

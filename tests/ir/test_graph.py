@@ -17,7 +17,7 @@ from cannery.ir.tensor import MAX_ELEMENTS, DType, TensorType
 from cannery.ir.verify import verify
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
-from cannery.ops.elementwise import Add, Clip, Relu
+from cannery.ops.elementwise import Add, Clip, Relu, Sub
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Cast, Reshape
 from cannery.ops.registry import Op, RefArray, register
@@ -311,3 +311,19 @@ def test_operator_names_are_taken_once() -> None:
 def test_node_without_outputs_cannot_have_one() -> None:
     with pytest.raises(ValueError, match="not enough values"):
         _ = Node(Relu(), "n", ("x",), ()).output
+
+
+def test_evaluation_is_in_float64() -> None:
+    """What float32 would round away stays, of inputs, constants and between nodes."""
+    b = GraphBuilder("net")
+    x = b.input("x", (1,))
+    tiny = b.constant("tiny", np.float32([1e-9]))
+    y = b.node(Add(), [x, tiny], name="y")
+    b.output(b.node(Sub(), [y, x], name="z"))
+    b.output(y)
+    for found in (evaluate(b.build(), {"x": np.float32([1.0])}), evaluate_all(
+        b.build(), {"x": np.float32([1.0])}
+    )):  # fmt: skip
+        assert found["z"].dtype == np.float64
+        assert found["z"][0] == pytest.approx(1e-9, rel=1e-6)
+        assert found["y"][0] > 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,3 +157,22 @@ def plain_between_floats() -> Graph:
     mask = net.node(compare.Less(), [x, y])
     number = net.node(Cast(F32), [mask])
     return net.graph(net.node(Mul(), [net.node(Relu(), [number]), x]))
+
+
+#: Both equal and unequal numbers, of either sign.
+TIES = (np.arange(30).reshape(5, 6) % 5 - 2).astype(np.float32)
+
+
+def with_ties(op: Op, ties: NDArray[np.generic]) -> Graph:
+    """A comparison of numbers that are rounded, so that some are equal to the known ones."""
+    net = Net()
+    x = net.node(Cast(INT32), [net.input("x", (5, 6))])
+    x = net.node(Cast(DType(ties.dtype.name)), [x])
+    return net.graph(net.node(op, [x, net.constant("ties", ties)]))
+
+
+for _compared in (compare.Equal(), compare.Less(), compare.LessOrEqual(), compare.Greater(),
+                  compare.GreaterOrEqual()):  # fmt: skip
+    for _ties in (TIES, TIES.astype(np.int64)):
+        add_case(f"plain_{_compared.kind.lower()}_ties_{_ties.dtype.name}",
+                 partial(with_ties, _compared, _ties))  # fmt: skip

@@ -182,13 +182,16 @@ def pruned(m: Maker) -> None:
     conv(m, zeros=0.4, group=1)
     for _ in range(m.integer(0, 3)):
         c = m.shape()[-1]
-        kind = m.integer(0, 4)
+        kind = m.integer(0, 5)
         if kind == 0:
-            act(m)
+            m.then((Relu(), Clip(-0.5, 0.0), Clip(0.0, 0.5))[m.integer(0, 2)])
         elif kind == 1:
             m.then((Mul() if m.maybe() else Add()), per_channel(m, exact=True))
         elif kind == 2:
             conv(m, group=c, zeros=0.3)
+        elif kind == 3:
+            m.then(Add(), per_channel(m, exact=True))
+            m.then(Relu())
         else:
             pool(m)
     conv(m, zeros=0.3, group=1)
@@ -346,7 +349,9 @@ def flattened(m: Maker) -> None:
     """The head of a network whose images have their channels first."""
     n, h, w, c = m.shape()
     if m.maybe(0.8):
-        m.then(Transpose((0, *(1 + int(k) for k in m.rng.permutation(3)))))
+        whole = n == 1 and m.maybe(0.4)
+        perm = m.rng.permutation(4) if whole else [0, *(1 + m.rng.permutation(3))]
+        m.then(Transpose(tuple(int(k) for k in perm)))
     elements = h * w * c
     m.then(Reshape((n, elements) if m.maybe(0.8) else (elements // c, c * n)))
     _matmul(m)

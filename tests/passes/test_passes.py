@@ -16,7 +16,7 @@ from cannery.ops.elementwise.activations import Clip, Relu
 from cannery.ops.elementwise.binary import Add, Div, Mul, Sub
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
-from cannery.ops.movement.op import Identity, Pad, Reshape, Slice, Transpose
+from cannery.ops.movement.op import Expand, Identity, Pad, Reshape, Slice, Transpose
 from cannery.ops.normalization.op import BatchNormalization
 from cannery.ops.registry import Op
 from cannery.ops.resize.op import Resize
@@ -253,6 +253,23 @@ def test_channels_that_are_zero_are_left_out(
     assert run_passes(graph) == graph
 
 
+@pytest.mark.parametrize("counts", [False, True])
+@pytest.mark.parametrize("bias", [2.0, -2.0])
+@pytest.mark.parametrize("shift", [0.0, 1.5, -1.5])
+def test_counted_padding_changes_what_is_constant(counts: bool, bias: float, shift: float) -> None:
+    """Behind such a pool a channel of one number is another number at the border."""
+    net = Net(1, 6, 6, 3)
+    first = net.rng.standard_normal((1, 1, 3, 4)).astype(np.float32)
+    first[..., 1:] = 0.0
+    constants = [first, np.float32([bias] * 4), np.float32([shift] * 4)]
+    weights, biases, shifts = (net.builder.constant("c", c) for c in constants)
+    net.then(conv(), weights, biases)
+    net.then(AveragePool((3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), counts))
+    net.then(Sub(), shifts).then(Mul(), net.builder.constant("m", np.float32([-1.0])))
+    net.then(Relu(), name="relu").then(conv(pad=1), net.weight(3, 3, 4, 5))
+    simplified(net.graph())
+
+
 def test_a_channel_that_others_read_stays() -> None:
     net = Net(1, 6, 6, 4)
     weights = net.rng.standard_normal((1, 1, 4, 4)).astype(np.float32)
@@ -298,6 +315,33 @@ def test_what_is_constant_is_computed_at_once() -> None:
     result = simplified(net.graph())
     assert kinds(result) == ["Mul"]
     assert len(result.constants) == 1
+
+
+def test_what_reads_a_constant_output_is_computed_at_once_too() -> None:
+    net = Net(1, 4)
+    known = net.builder.node(Add(), [net.weight(4), net.weight(1)], name="known")
+    more = net.builder.node(Mul(), [known, known], name="more")
+    net.then(Mul(), more)
+    net.builder.output(known)
+    assert sorted(kinds(simplified(net.graph()))) == ["Identity", "Mul"]
+
+
+@pytest.mark.parametrize(("size", "folded"), [(4096, True), (4097, False)])
+def test_what_would_grow_is_left_to_the_network(size: int, folded: bool) -> None:
+    net = Net(1, size)
+    known = net.builder.node(Expand((1, size)), [net.weight(1, 1)], name="known")
+    found = kinds(simplified(net.then(Add(), known).graph()))
+    assert ("Expand" not in found) is folded
+
+
+@pytest.mark.parametrize("own", [0, 1])
+@pytest.mark.parametrize("counts", [False, True])
+def test_padding_joins_averages_that_count_it(own: int, counts: bool) -> None:
+    """Or that have no padding of their own, which they would not count."""
+    net = Net(1, 5, 6, 2).then(Pad(((0, 0), (1, 0), (0, 1), (0, 0))))
+    net.then(AveragePool((2, 2), (1, 1), ((own, own), (own, 0)), (1, 1), counts))
+    found = kinds(simplified(net.graph()))
+    assert found == (["AveragePool"] if counts or not own else ["Pad", "AveragePool"])
 
 
 def test_passes_leave_the_given_graph_alone_and_are_idempotent() -> None:
@@ -416,3 +460,17 @@ def test_concatenations_read_those_before_them() -> None:
     joins = {n.output: n.inputs for n in graph.nodes if n.op.kind == "Concat"}
     assert joins["xyx"] == (x, first)
     assert joins["xyxyx"] == (x, y, x, y, x)  # it is there twice: nothing is gained
+
+
+def test_outputs_keep_their_names_and_producers() -> None:
+    """Also where an output is an input, or the same as another output."""
+    b = GraphBuilder("net")
+    x = b.input("x", (1, 4))
+    same = b.node(Identity(), [x], name="same")
+    y = b.node(Relu(), [x], name="y")
+    again = b.node(Identity(), [y], name="again")
+    more = b.node(Reshape((1, 4)), [again], name="more")
+    for value in (same, y, again, more):
+        b.output(value)
+    graph = simplified(b.build())
+    assert graph.outputs == ("same", "y", "again", "more")

@@ -14,7 +14,7 @@ from cannery.passes import PASSES
 from passes.networks import BLOCKS, pattern_network
 
 #: Networks of each kind.
-COUNT = 12
+COUNT = 24
 
 #: Folding rounds constants, of which the rest may be small; what is wrong is wrong by far more.
 TOLERANCE = 1e-3

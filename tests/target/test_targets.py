@@ -10,11 +10,18 @@ import pytest
 
 from cannery.errors import OptionError, ToolchainError
 from cannery.options import Options, make_options
-from cannery.target.compiler import Compiler, first_error, probe_compiler
-from cannery.target.isa import ISAS
-from cannery.target.runner import Origin, Runner, find_runner, parse_json_lines
+from cannery.target import runner as runner_module
+from cannery.target.compiler import (
+    PRIVATE_FLAGS,
+    Compiler,
+    first_error,
+    private_flags,
+    probe_compiler,
+)
+from cannery.target.isa import ISAS, check_isas
+from cannery.target.runner import Origin, Runner, find_runner, parse_json_lines, why_not_here
 from cannery.target.targets import TARGETS, find_target, isa_from_macros, parse_isa
-from cannery.target.toolchain import resolve_target, toolchain_for
+from cannery.target.toolchain import find_toolchain, resolve_target, toolchain_for
 from needs import need_runner, need_toolchain
 
 PROGRAM = """
@@ -184,3 +191,52 @@ def test_origins() -> None:
     assert find_runner(target, "/usr/bin/qemu-i386 -cpu n270").origin is Origin.EMULATED
     if platform.machine() == "x86_64":
         assert toolchain_for("native").runners()[0].origin is Origin.DEVICE
+
+
+@pytest.mark.parametrize("kind", ["gcc", "clang"])
+@pytest.mark.parametrize("name", ["sse2", "avx512", "sse2-32", "atom32", "neon32", "neon64"])
+def test_private_flags_by_compiler_and_processor(kind: str, name: str) -> None:
+    """The old unit of 32-bit x86 would round otherwise; clang knows no flags of gcc."""
+    flags = private_flags(kind, find_target(name).isa)
+    assert set(PRIVATE_FLAGS["all"]) <= set(flags)
+    assert ("-mfpmath=sse" in flags) is (name in ("sse2-32", "atom32"))
+    assert (set(PRIVATE_FLAGS["gcc"]) <= set(flags)) is (kind == "gcc")
+
+
+def test_targets_of_32_bit_x86_compute_with_sse() -> None:
+    """In their own flags, too, which the compiler of a user's project gets."""
+    for target in TARGETS.values():
+        x86_32 = target.isa.family == "x86" and target.isa.bits == 32
+        assert ("-mfpmath=sse" in target.flags) is x86_32, target.name
+
+
+def test_own_flags_win_over_those_of_users() -> None:
+    need_toolchain("sse2")
+    given = ("-ffast-math", "-ffp-contract=fast", "-O0")
+    found = find_toolchain(Options(Path("m.h5"), "m", target="sse2", cflags=given)).cflags
+    own = private_flags("gcc", find_target("sse2").isa)
+    assert [flag for flag in found if flag in given] == list(given)
+    assert max(map(found.index, given)) < min(map(found.index, own[:3]))
+
+
+def test_of_several_instruction_sets_the_richest_comes_first() -> None:
+    names = ["sse2", "avx2", "ssse3", "avx512", "sse42"]
+    for order in (names, names[::-1]):
+        found = [isa.name for isa in check_isas([ISAS[name] for name in order])]
+        assert found == ["avx512", "avx2", "sse42", "ssse3", "sse2"]
+    with pytest.raises(OptionError, match="twice"):
+        check_isas([ISAS["sse2"], ISAS["avx2"], ISAS["sse2"]])
+
+
+@pytest.mark.parametrize("lacking", ["avx2", "fma"])
+def test_programs_do_not_run_where_anything_is_missing(
+    lacking: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = find_target("avx2")
+    assert len(target.cpu_flags) > 1
+    monkeypatch.setattr(runner_module.platform, "machine", lambda: "x86_64")
+    there = frozenset(target.cpu_flags) - {lacking}
+    monkeypatch.setattr(runner_module, "host_cpu_flags", lambda: there)
+    assert lacking in why_not_here(target)
+    monkeypatch.setattr(runner_module, "host_cpu_flags", lambda: frozenset(target.cpu_flags))
+    assert why_not_here(target) == ""

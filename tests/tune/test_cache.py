@@ -64,7 +64,8 @@ def test_damage_is_forgotten(tmp_path: Path) -> None:
     rows = (b'{"mhz": 0, "peak_gflops": 1, "measurements": {"a": %s}}' % row for row in wrong)
     peaks = (whole.replace(b'"peak_gflops": 0.0', b'"peak_gflops": %s' % p)
              for p in (b"null", b"[]", b"1" * 400, b'"x"'))  # fmt: skip
-    for text in (*garbage, *rows, *peaks):
+    absent = (b"{}", b'{"mhz": 0}', b'{"mhz": 0, "peak_gflops": 0}', b'{"measurements": {}}')
+    for text in (*garbage, *rows, *peaks, *absent):
         one.path.write_bytes(text)
         assert cache(tmp_path).known == {}
         cache(tmp_path).add({"b": Measurement(0.0, "", 2.0)})

@@ -86,7 +86,11 @@ def test_what_is_known_is_not_judged_again(monkeypatch: pytest.MonkeyPatch) -> N
     units = make_units(graph)
     known = dict(Defaults(graph, units, SSSE3, nhwc.ORDER, 1e-4).plan().picks)
     assert any(choice.inexact for choice in known.values())
-    monkeypatch.setattr(defaults, "network_error", lambda graph, chosen: 1.0)
+
+    def never(graph: Graph, chosen: object) -> float:
+        raise AssertionError("judged again")
+
+    monkeypatch.setattr(defaults, "network_error", never)
     again = Defaults(graph, units, SSSE3, nhwc.ORDER, 1e-4).plan(known)
     assert dict(again.picks) == known
 

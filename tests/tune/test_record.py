@@ -18,9 +18,12 @@ import pytest
 
 from cannery.cli import autotune
 from cannery.errors import CanneryWarning, RecordError
-from cannery.ir.graph import Graph
-from cannery.ops.registry import RefArray
+from cannery.ir.graph import Graph, GraphBuilder
+from cannery.ir.tensor import DType
+from cannery.ops.elementwise import Add, LeakyRelu, Max
+from cannery.ops.registry import Op, RefArray
 from cannery.options import SPECS, Options, make_options
+from cannery.schedule.lower import cut
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import Schedule, all_schedules, legal
 from cannery.target.runner import Origin
@@ -44,6 +47,7 @@ from cannery.tune.record import (
     write_record,
 )
 from cannery.tune.recorded_device import recorded_device
+from cannery.tune.signature import step_signature
 from cannery.tune.trial import step_data
 from devices import EPYC, device
 from tune.toy import ISA, network, singles
@@ -463,3 +467,27 @@ def test_schedules_of_any_other_version_are_others(step: int) -> None:
     found = find_choices(PATH, changed, graph, units, ISA, 1e-4)
     assert not found.choices
     assert "version" in found.unusable[0]
+
+
+def test_signatures_tell_steps_apart() -> None:
+    """By operator, attributes, types and who reads what; not by names."""
+
+    def signature(op: Op, shape: tuple[int, ...], dtype: DType = DType.FLOAT32, again: str = "x",
+                  name: str = "n") -> str:  # fmt: skip
+        b = GraphBuilder("net")
+        values = {"x": b.input("x", shape, dtype), "y": b.input("y", shape, dtype)}
+        inputs = ["x"] if isinstance(op, LeakyRelu) else ["x", values[again]]
+        b.output(b.node(op, inputs, name=name))
+        graph = b.build()
+        (step,) = cut(graph)
+        return step_signature(graph, step)
+
+    base = signature(LeakyRelu(0.1), (1, 4))
+    assert base == signature(LeakyRelu(0.1), (1, 4), name="other")
+    others = [
+        signature(LeakyRelu(0.2), (1, 4)), signature(LeakyRelu(0.1), (1, 5)),
+        signature(LeakyRelu(0.1), (4, 1)), signature(Add(), (1, 4)),
+        signature(Add(), (1, 4), again="y"), signature(Max(), (1, 4)),
+        signature(Max(), (1, 4), DType.INT32),
+    ]  # fmt: skip
+    assert len({base, *others}) == 1 + len(others)
