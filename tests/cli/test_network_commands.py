@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click.testing
 import numpy as np
 import pytest
 
-from cannery.cli import cli, invoke, verify
+from cannery.cli import autotune, cli, invoke, verify
 from cannery.cli import run as run_command
 from cannery.errors import OptionError
 from cannery.execution.program import network_program
@@ -324,3 +325,18 @@ def test_verify_fails_if_any_output_is_wrong(
     found = {f"y{k}": error for k, error in enumerate(errors)}
     monkeypatch.setattr(verify, "errors_by_output", lambda found_, expected: found)
     assert invoke(["verify", str(model), "--target", "generic"]) == code
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(None, 0), (0.0, 0), (1e-4, 0), (1.1e-4, 1), (float("inf"), 1)]
+)
+def test_autotune_fails_if_the_network_is_wrong(
+    error: float | None, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = write_tiny_classifier(tmp_path / "tiny.h5")
+    outcome = SimpleNamespace(
+        error=error, max_error=1e-4, path=tmp_path / "tiny.tuning.json", changed=True
+    )
+    monkeypatch.setattr("cannery.tune.tuner.tune", lambda *given: outcome)
+    monkeypatch.setattr(autotune, "print_report", lambda *given, **how: None)
+    assert invoke(["autotune", str(model), "--target", "generic"]) == code

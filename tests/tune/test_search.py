@@ -15,7 +15,7 @@ from cannery.tune import search as module
 from cannery.tune.cache import Environment, Measurement
 from cannery.tune.measure import Context, Protocol, Timing, check, measure
 from cannery.tune.search import Quiet, Search
-from cannery.tune.tune_many import ManyTuner
+from cannery.tune.tune_many import LEAST_GAIN, ManyTuner
 
 BOUND = 1e-4
 GOOD, WRONG = Measurement(1e-7, "", 2.0), Measurement(1e-3, "", 1.0)
@@ -113,6 +113,30 @@ def test_of_stacked_steps_the_fastest_that_is_right(
     tuner = ManyTuner(cast(Any, None), (), cast(Any, None), 4)
     chosen = tuner._best(contest(len(found)), known, search)
     assert chosen == (None if best is None else (f"choice {best}", found[best]))
+
+
+@pytest.mark.parametrize(
+    ("gains", "chunks", "gain"),
+    [
+        ({8: 2.0, 4: 1.5}, [8, 4], 2.0),
+        ({8: 2.0, 4: 1.0}, [8], 2.0),
+        ({8: 0.9, 4: 1.5}, [4], 1.0),
+        ({8: LEAST_GAIN - 1e-3, 4: LEAST_GAIN}, [4], 1.0),
+        ({8: 1.0, 4: 0.5}, [], 1.0),
+    ],
+)
+def test_chunks_that_gain_nothing_are_left_out(
+    gains: Mapping[int, float], chunks: list[int], gain: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stacks = [SimpleNamespace(images=images) for images in gains]
+    monkeypatch.setattr("cannery.tune.tune_many.choose_stacks", lambda *given: stacks)
+    judge = SimpleNamespace(
+        program=lambda *given: None, error=lambda program: 0.0,
+        gain=lambda program, images: gains[images],
+    )  # fmt: skip
+    tuner = ManyTuner(cast(Any, None), (), cast(Any, None), 8)
+    plan = cast(Any, SimpleNamespace(steps=lambda units: (), choices=()))
+    assert tuner._confirm(plan, cast(Any, judge), cast(Any, None)) == (chunks, gain)
 
 
 class Device:
