@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from cannery.errors import UnsupportedError
-from frontends.onnx_models import floats, load, model, node
+from cannery.options import make_options
+from cannery.pipeline import compile_model
+from frontends.onnx_models import floats, load, model, node, write
 from frontends.onnx_programs import Program, run_programs
 from needs import need_program, need_runner, need_toolchain
 
@@ -31,6 +33,13 @@ def test_generated_code_writes_nothing(tmp_path: Path) -> None:
     assert not second.fault
     assert np.array_equal(second.outputs[0], cases[1].inputs["x"])
     assert second.outputs[1].shape == (0, 3)
+
+
+@pytest.mark.parametrize("kind", ["ReduceMean", "ReduceL2", "ReduceMax", "ReduceLogSumExp"])
+def test_a_single_number_is_reduced(tmp_path: Path, kind: str) -> None:
+    file = write(tmp_path / "net.onnx", model([node(kind, ["x"], ["y"])], {"x": []}))
+    source = compile_model(make_options(file, {"isa": ("avx2",)})).source
+    assert [tensor.dims for tensor in source.outputs] == [()]
 
 
 def test_other_operators_are_refused(tmp_path: Path) -> None:

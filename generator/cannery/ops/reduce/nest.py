@@ -83,11 +83,12 @@ class ReduceNest(Schedule):
         x, y = graph.types[step.anchor.inputs[0]], graph.types[step.anchor.output]
         op = step.anchor.op
         assert isinstance(op, Reduction)
+        width = x.shape[-1] if x.rank else 1
         nv, split = int(params["nv"]), int(params["split"])
         last_kept = x.rank - 1 not in op.axes
         vertical = last_kept and params["order"] == nhwc.ORDER
-        run = x.shape[-1] if params["order"] == nhwc.ORDER else x.elements // max(x.shape[-1], 1)
-        used = max(min(nv, -(-x.shape[-1] // isa.widest)), 1) if vertical else 1
+        run = width if params["order"] == nhwc.ORDER else x.elements // max(width, 1)
+        used = max(min(nv, -(-width // isa.widest)), 1) if vertical else 1
         filled = run / (-(-run // isa.widest) * isa.widest) if run else 1.0
         vectors = x.elements / isa.widest / filled
         each = max(0.5, CORE.latency / (used * split)) + 0.2
