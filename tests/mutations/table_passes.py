@@ -1,0 +1,170 @@
+"""Changes of the passes, and of the graph below them."""
+
+from __future__ import annotations
+
+from mutations.change import Change, rows
+
+_PASSES = "generator/cannery/passes"
+_TEST = "tests/passes/test_passes.py"
+_RANDOM = "tests/passes/test_random.py"
+
+_common = rows(f"{_PASSES}/eliminate_common.py", _TEST, _RANDOM)
+_prune = rows(f"{_PASSES}/prune_channels.py", _TEST, _RANDOM)
+_fold = rows(f"{_PASSES}/fold_scale_shift.py", _TEST, _RANDOM)
+_constants = rows(f"{_PASSES}/fold_constants.py", _TEST, _RANDOM)
+_movement = rows(f"{_PASSES}/simplify_movement.py", _TEST, _RANDOM)
+_pad = rows(f"{_PASSES}/pad_into_window.py", _TEST, _RANDOM)
+_norm = rows(f"{_PASSES}/lower_batch_norm.py", _TEST, _RANDOM)
+_matmul = rows(f"{_PASSES}/transpose_into_matmul.py", _TEST, _RANDOM)
+_channels = rows(f"{_PASSES}/channels_into_conv.py", _TEST, _RANDOM)
+_sink = rows(f"{_PASSES}/sink_upsampling.py", _TEST, _RANDOM)
+_upsample = rows(f"{_PASSES}/upsample_into_conv.py", _TEST, _RANDOM)
+_nest = rows(f"{_PASSES}/nest_concats.py", _TEST, _RANDOM)
+_lift = rows(f"{_PASSES}/lift_1d.py", _TEST, _RANDOM)
+_recurrent = rows(f"{_PASSES}/simplify_recurrent.py", _RANDOM,
+                  "tests/frontends/test_keras_recurrent.py",
+                  "tests/frontends/test_onnx_recurrent.py")  # fmt: skip
+
+CHANGES: tuple[Change, ...] = (
+    _common(
+        "eliminate_common ignores attributes",
+        "(node.op.kind, repr(node.op), node.inputs)",
+        "(node.op.kind, node.inputs)",
+    ),
+    _common(
+        "eliminate_common ignores the order of inputs",
+        "repr(node.op), node.inputs)",
+        "repr(node.op), frozenset(node.inputs))",
+    ),
+    _prune(
+        "prune_channels lets constants through pools",
+        "return _Constant(x.known & (x.value == 0.0), x.value)",
+        "return x",
+    ),
+    _prune(
+        "prune_channels lets constants through depthwise convolutions",
+        "_all_zero(w, -1) | (x.known & (x.value == 0.0))",
+        "_all_zero(w, -1) | x.known",
+    ),
+    _prune(
+        "prune_channels drops every known channel",
+        "drop = unused | (constant.known & (constant.value == 0.0))",
+        "drop = unused | constant.known",
+    ),
+    _prune(
+        "prune_channels keeps old weights of the reader",
+        "rewriter.constants[weight][..., keep, :])",
+        "rewriter.constants[weight][..., : len(keep), :])",
+    ),
+    _fold(
+        "a scale leaves the bias alone",
+        "weight * _along_outputs(producer, weight, c), bias * c",
+        "weight * _along_outputs(producer, weight, c), bias",
+    ),
+    _fold("a shift goes into a padded convolution", "elif _padded(reader):", "elif False:"),
+    _fold(
+        "a scale goes back past other readers",
+        "if producer is None or rewriter.single_reader(value) is not node:",
+        "if producer is None:",
+    ),
+    _fold(
+        "groups of a transposed convolution are mixed",
+        "return np.repeat(table.T, ic // groups, axis=1)",
+        "return np.tile(table.T, (1, ic // groups))",
+    ),
+    _fold(
+        "shifts in a row are multiplied",
+        "c * after[1] if isinstance(node.op, Mul) else c + after[1]",
+        "c * after[1]",
+    ),
+    _fold(
+        "division is turned round", "orders[:1] if isinstance(node.op, Div) else orders", "orders"
+    ),
+    _constants(
+        "a folded output is read by its old name",
+        "inputs = tuple(named.get(i, i) for i in node.inputs)",
+        "inputs = tuple(node.inputs)",
+    ),
+    _constants(
+        "folding has no limit of size",
+        "if sum(o.elements for o in outputs) > max(SMALL, MAX_GROWTH * size):",
+        "if sum(o.elements for o in outputs) > max(SMALL, MAX_GROWTH * size) ** 2:",
+    ),
+    _movement(
+        "transposes are joined the wrong way round",
+        "tuple(source.op.perm[p] for p in node.op.perm)",
+        "tuple(node.op.perm[p] for p in source.op.perm)",
+    ),
+    _movement(
+        "a slice backwards is no change",
+        "any(s < 0 for s in op.steps))",
+        "any(s < -1 for s in op.steps))",
+    ),
+    _movement(
+        "a slice of a slice ends one early",
+        "(1 if r.step > 0 else -1) for r in taken",
+        "(0 if r.step > 0 else -1) for r in taken",
+    ),
+    _pad(
+        "padding with anything goes into a convolution",
+        "    return pad.value == 0.0\n",
+        "    return True\n",
+    ),
+    _pad(
+        "an average that counts no padding takes some",
+        "(node.op.count_include_pad or unpadded)",
+        "True",
+    ),
+    _pad("padding of other modes goes into windows", 'pad.mode != "constant" or ', ""),
+    _norm(
+        "epsilon is added to the deviation",
+        "np.sqrt(var + np.float64(node.op.epsilon))",
+        "(np.sqrt(var) + np.float64(node.op.epsilon))",
+    ),
+    _matmul("rows are permuted forwards", "np.argsort(inner)", "inner"),
+    _matmul("the batch may move", " or moved.op.perm[0] != 0:", ":"),
+    _channels(
+        "constants are not turned",
+        "return rewriter.constant(name, array[..., ::-1].copy())",
+        "return name",
+    ),
+    _channels("groups are turned, too", " or node.op.group != 1:", ":"),
+    _sink(
+        "a convolution with padding goes before the upsampling",
+        " and not any(map(any, op.pads))",
+        "",
+    ),
+    _sink(
+        "a value that others read goes, too",
+        "if rewriter.single_reader(source.output) is not node:",
+        "if rewriter.single_reader(source.output) is None and False:",
+    ),
+    _upsample("taps are not flipped", "flipped = np.flip(w, axis)", "flipped = w"),
+    _upsample(
+        "the part behind the first takes its weights",
+        "        begin = end\n",
+        "        begin = 0\n",
+    ),
+    _nest(
+        "parts beside those that fit get lost", "*parts[at + size :])", "*parts[at + size + 1 :])"
+    ),
+    _lift(
+        "padding is lifted to the other axis",
+        "pads=((0, 0), *op.pads), dilations=(1, "
+        "*op.dilations)\n        )\n    if isinstance(op, ConvTranspose)",
+        "pads=(*op.pads, (0, 0)), dilations=(1, "
+        "*op.dilations)\n        )\n    if isinstance(op, ConvTranspose)",
+    ),
+    _recurrent(
+        "the last step of a layer that runs backwards",
+        "(0 if op.reverse[0] else steps - 1)",
+        "(steps - 1)",
+    ),
+    Change(
+        "evaluation keeps float32",
+        "generator/cannery/ir/evaluate.py",
+        "astype(np.float64",
+        "astype(np.float32",
+        ("tests/ir/test_graph.py",),
+    ),
+)

@@ -1,0 +1,110 @@
+"""Changes of quantisation: steps, sums, scales, what stays float."""
+
+from __future__ import annotations
+
+from mutations.change import Change, rows
+
+_Q = "generator/cannery/quantization"
+_T = "tests/quantization"
+
+_LOSS = (
+    f"{_T}/test_random.py",
+    f"{_T}/test_steps.py",
+    f"{_T}/test_quantize.py::test_loss",
+    f"{_T}/test_quantize.py::test_sums_stay_within_int32_at_the_extremes",
+    f"{_T}/test_quantize.py::test_branches_meet_as_integers",
+    f"{_T}/test_quantize.py::test_depthwise_convolutions_are_integers",
+)
+_INTERFACE = (
+    f"{_T}/test_random.py",
+    f"{_T}/test_interface.py::test_the_meaning_of_integers_is_told",
+    f"{_T}/test_interface.py::test_bad_samples",
+    f"{_T}/test_interface.py::test_networks_without_such_layers",
+    f"{_T}/test_interface.py::test_integers_at_the_interface",
+)
+
+_steps = rows(f"{_Q}/steps.py", *_LOSS)
+_products = rows(f"{_Q}/products.py", f"{_T}/test_qdq.py")
+_stored = rows(f"{_Q}/stored.py", f"{_T}/test_qdq.py")
+_dense = rows(f"{_Q}/dense.py", *_LOSS, f"{_T}/test_floats.py")
+_means = rows(f"{_Q}/means.py", *_LOSS, f"{_T}/test_floats.py")
+_flow = rows(
+    f"{_Q}/flow.py", *_LOSS, f"{_T}/test_quantize.py::test_sums_that_are_read_as_floats_stay"
+)
+_calibration = rows(
+    f"{_Q}/calibration.py",
+    *_LOSS,
+    f"{_T}/test_quantize.py::test_states_are_those_of_a_sequence_if_the_samples_have_none",
+    f"{_T}/test_interface.py::test_bad_samples",
+)
+_raw = rows(f"{_Q}/raw.py", *_INTERFACE)
+_recurrent = rows(f"{_Q}/recurrent.py", *_LOSS, f"{_T}/test_recurrent.py::test_what_is_lost")
+_rewrite = rows(f"{_Q}/rewrite.py", *_LOSS, *_INTERFACE)
+
+CHANGES: tuple[Change, ...] = (
+    _steps(
+        "rounding of weights is not counted",
+        "LARGEST_SUM // bound - (w.shape[0] + 1) // 2",
+        "LARGEST_SUM // bound",
+    ),
+    _steps(
+        "columns share the coarsest step", "np.abs(exact).max(axis=0) /", "np.abs(exact).max() /"
+    ),
+    _steps(
+        "the noisiest bound is taken",
+        "return min(noise, key=lambda bound: (noise[bound], bound))",
+        "return max(noise, key=lambda bound: (noise[bound], bound))",
+    ),
+    _products(
+        "sums of bytes in float32 may be inexact",
+        "(EXACT_SUM if in_floats else LARGEST_SUM)",
+        "LARGEST_SUM",
+    ),
+    _products(
+        "weights of bytes may have any group",
+        "_groups(product) == 1 or (alone and _within(w, narrow))",
+        "_groups(product) >= 1",
+    ),
+    _stored(
+        "zero points of weights are forgotten",
+        "x.astype(np.int64) - zero.astype(np.int64)",
+        "x.astype(np.int64)",
+    ),
+    _dense(
+        "activations behind read values are fused",
+        "if len(readers) != 1 or node.output in graph.outputs:",
+        "if len(readers) != 1:",
+    ),
+    _dense("long sums are quantised", "terms <= MOST_TERMS", "terms <= MOST_TERMS ** 2"),
+    _means(
+        "clips are not in units",
+        "Clip(o.minimum / unit, o.maximum / unit)",
+        "Clip(o.minimum, o.maximum)",
+    ),
+    _means("products have the scale of sums", "if isinstance(node.op, Mul):", "if False:"),
+    _flow(
+        "joined values keep scales of their own",
+        "                for value in node.inputs:\n                    self._unite(value, "
+        "node.output)\n",
+        "",
+    ),
+    _flow("padding with ones stays integer", 'op.mode != "constant" or op.value == 0.0', "True"),
+    _calibration(
+        "states begin anew with each sample",
+        "sample = {**state, **step}",
+        "sample = {**_first_state(graph), **step}",
+    ),
+    _raw(
+        "the scale of an input is turned round",
+        "float(np.float32(1.0 / factor))",
+        "float(np.float32(factor))",
+    ),
+    _recurrent(
+        "weights of gates keep the scale of floats",
+        "np.stack([w.steps for w in rounded]) / bound * steps",
+        "np.stack([w.steps for w in rounded]) * steps",
+    ),
+    _rewrite(
+        "softmax along other axes becomes integer", "and node.op.axis == len(shape) - 1\n", "\n"
+    ),
+)

@@ -1,0 +1,293 @@
+"""Changes of layouts, steps, memory, and the C around kernels."""
+
+from __future__ import annotations
+
+from mutations.change import Change, rows
+
+_C = "generator/cannery"
+_PROGRAMS = "tests/memory/test_programs.py"
+_PLAN = "tests/memory/test_plan.py"
+
+_assign = rows(f"{_C}/schedule/assign.py", _PROGRAMS)
+_lifetimes = rows(f"{_C}/memory/lifetimes.py", _PROGRAMS)
+_plan = rows(f"{_C}/memory/plan.py", _PLAN)
+_layout = rows(f"{_C}/layouts/layout.py", "tests/layouts/test_layouts.py", _PROGRAMS)
+_nhwc = rows(f"{_C}/layouts/nhwc.py", "tests/layouts/test_layouts.py")
+_planar = rows(f"{_C}/layouts/planar.py", "tests/layouts/test_layouts.py")
+_phase = rows(f"{_C}/layouts/phase_split.py", "tests/layouts/test_layouts.py")
+_halo = rows(f"{_C}/emit/halo.py", "tests/emit/test_halo.py")
+_lower = rows(f"{_C}/schedule/lower.py", "tests/passes/test_passes.py", "tests/ops/test_sources.py",
+              _PROGRAMS)  # fmt: skip
+_stack = rows(
+    f"{_C}/schedule/stack.py",
+    "tests/memory/test_run_functions.py",
+    "tests/emit/test_many.py::test_steps_alternate",
+    "tests/tune/test_many.py::test_what_cannot_be_stacked",
+)
+_cores = rows(f"{_C}/schedule/cores.py", "tests/schedule/test_cores.py")
+_ahead = rows(f"{_C}/schedule/ahead.py", "tests/schedule/test_ahead.py")
+_many = rows(
+    f"{_C}/emit/many.py",
+    "tests/memory/test_run_functions.py",
+    "tests/emit/test_many.py::test_weights_of_the_same_packing_are_stored_once",
+    "tests/emit/test_many.py::test_the_same_bits_as_single_calls",
+)
+_parallel = rows(
+    f"{_C}/emit/parallel.py",
+    "tests/emit/test_parallel.py::test_sequences_of_any_length",
+    "tests/nets/test_parallel.py",
+)
+_pieces = rows(f"{_C}/emit/pieces.py", "tests/emit/test_pieces.py", "tests/nets/test_parallel.py")
+_states = rows(f"{_C}/emit/states.py", "tests/emit/test_streaming.py")
+_step = rows(f"{_C}/emit/step.c.j2", "tests/emit/test_streaming.py")
+_arrays = rows(f"{_C}/emit/arrays.py", "tests/emit/test_arrays.py")
+_literals = rows(f"{_C}/emit/literals.py", "tests/emit/test_literals.py")
+_selftest = rows(f"{_C}/emit/selftest.c.j2", "tests/emit/test_selftest.py")
+_stored = rows(f"{_C}/emit/selftest.py", "tests/emit/test_selftest.py")
+_interface = rows(f"{_C}/emit/interface.py", "tests/emit/test_interface.py",
+                  "tests/emit/test_interface_names.py", "tests/emit/test_view.py")  # fmt: skip
+_dispatch = rows(f"{_C}/emit/dispatch.py", "tests/emit/test_interface.py",
+                 "tests/emit/test_parallel.py::test_a_library_of_several_instruction_sets",
+                 "tests/cmake/test_instruction_sets.py")  # fmt: skip
+_source = rows(f"{_C}/emit/source.py", "tests/emit/test_interface.py",
+               "tests/emit/test_determinism.py", "tests/memory/test_run_functions.py")  # fmt: skip
+_tidy = rows(f"{_C}/emit/tidy.py", "tests/emit/test_tidy.py")
+_verify = rows(f"{_C}/ir/verify.py", "tests/ir/test_graph.py")
+_rewrite = rows(f"{_C}/ir/rewrite.py", "tests/ir/test_graph.py", "tests/passes/test_passes.py")
+
+CHANGES: tuple[Change, ...] = (
+    _assign("memory that is read later is taken over", " and last[source.root] == k", ""),
+    _assign(
+        "parts of two concatenations are in one only",
+        'if self.parents.get(value, ("",))[0] == step.output:',
+        "if value in self.parents:",
+    ),
+    _assign(
+        "parts that occur twice are written once",
+        "if value not in self.parents and times[value] == 1:",
+        "if value not in self.parents:",
+    ),
+    _assign("reshapes count as written in place", "if value in views or not fits:", "if not fits:"),
+    _assign(
+        "neighbours of a part are its halo",
+        "        if (h, w) == parent.layout.shape[:2]:\n    ",
+        "",
+    ),
+    _assign(
+        "aliases stay behind when memory is shared",
+        "replace(buffers[n], root=source.name) for n in moved})",
+        "replace(buffers[n], root=source.name) for n in moved[:1]})",
+    ),
+    _assign("in place between layouts", " and source.layout == target.layout", ""),
+    _assign(
+        "outputs of another order are exported",
+        "if layout == port and whole",
+        "if layout.elements == port.elements and whole",
+    ),
+    _assign(
+        "a want of dense memory is forgotten",
+        "merged = want if want.dense else merge_wants(",
+        "merged = merge_wants(",
+    ),
+    _lifetimes(
+        "halos in shared memory are not cleared",
+        "for n in halos if n not in pinned}",
+        "for n in ()}",
+    ),
+    _lifetimes("pinned memory is shared", "life = (0, end) if name in pinned else", "life ="),
+    _lifetimes(
+        "batches have memory for one image",
+        "return image_dims(buffer.type)[0] * buffer.layout.bytes",
+        "return buffer.layout.bytes",
+    ),
+    _lifetimes(
+        "scratch lives one step too early",
+        'Block(f"scratch {index}", size, index, index)',
+        'Block(f"scratch {index}", size, index - 1, index - 1)',
+    ),
+    _plan(
+        "blocks that end where others begin overlap",
+        "(first <= block.last) & (block.first <= last)",
+        "(first < block.last) & (block.first < last)",
+    ),
+    _plan(
+        "gaps are taken without rounding",
+        "before[:-1] + align(block.bytes) <= starts",
+        "before[:-1] + block.bytes <= starts",
+        equivalent="gaps begin and end at multiples of 64, so a block that fits, fits rounded",
+    ),
+    _plan(
+        "blocks overlap the end of what is busy", "np.maximum.accumulate(end[busy])", "end[busy]"
+    ),
+    _layout(
+        "a halo counts as covered by any",
+        "return self.union(other) == self",
+        "return bool(self) or not other",
+    ),
+    _layout(
+        "slack is not looked at",
+        "            and layout.slack >= self.slack\n",
+        "",
+        "tests/layouts/test_layouts.py",
+        _PROGRAMS,
+    ),
+    _layout(
+        "one pixel of many channels is any order",
+        "not (c == 1 or h * w == 1):",
+        "not (c == 1 or h == 1):",
+    ),
+    _nhwc("the tail of an image is missing", "tail = min(halo.left, halo.right) * col", "tail = 0"),
+    _planar("planes have no tail", "tail = min(halo.left, halo.right)", "tail = 0"),
+    _phase("planes have no row of zeros", "(-(-h // 4) + 1) * row", "-(-h // 4) * row"),
+    _halo("rows of halo between images stay", "if plane > end:", "if plane > end + layout.row:"),
+    _halo(
+        "the last row's gap is cleared, too",
+        "for (int i = 0; i < {h - 1}; ++i)",
+        "for (int i = 0; i < {h}; ++i)",
+    ),
+    _halo("columns of phases stay where a row is short", "p % 4 >= {w % 4}", "p % 4 > {w % 4}"),
+    _lower(
+        "outputs are fused away",
+        "while reads.get(running) == 1:",
+        "while len(graph.consumers(running)) == 1:",
+    ),
+    _lower(
+        "inputs of inner parts are inputs of chains",
+        "for v in part.inputs if v not in inner)",
+        "for v in part.inputs)",
+    ),
+    _stack(
+        "what differs along the first axis is stacked",
+        "if any(len(shape) == rank and shape[0] != 1 for shape in shapes):",
+        "if False:",
+    ),
+    _stack(
+        "images with halos are stacked", "== root.elements and not root.halo", "== root.elements"
+    ),
+    _stack("what lives between phases is shared", " or len(set(numbers)) > 1", ""),
+    _cores(
+        "a writer's axis does not matter",
+        "if before in (UNITS, TILES):\n        return 0.25",
+        "if before in (UNITS, TILES):\n        return 0.0",
+    ),
+    _cores("uneven parts take no longer", "us * -(-work.parts // 2) / work.parts", "us / 2"),
+    _ahead(
+        "the last step prefetches nothing",
+        "[*fetchers[1:], len(own) - 1]",
+        "[*fetchers[1:], fetchers[-1]]",
+    ),
+    _many("halos of many images are not cleared", "(spread and root not in seen)", "False"),
+    _many(
+        "images lie too close",
+        "stride = image_dims(buffer.type)[0] * buffer.layout.elements",
+        "stride = buffer.layout.elements",
+    ),
+    _many(
+        "constants of other values are shared",
+        "first = self.known.setdefault(_digest(as_bytes(constant.values)), constant.name)\n"
+        "            if first == constant.name:",
+        "first = self.known.setdefault(_digest(as_bytes(constant.values)[:4]), constant.name)\n"
+        "            if first == constant.name:",
+    ),
+    _parallel(
+        "threads share scratch memory",
+        "(size_t)(index - 1) * {self._thread_bytes}u",
+        "(size_t)(index - 1) * 64u",
+    ),
+    _parallel(
+        "scratch is that of the first step",
+        "max((calls[step.index].kernel.scratch_bytes for step in steps), default=0)",
+        "min((calls[step.index].kernel.scratch_bytes for step in steps), default=0)",
+    ),
+    _pieces(
+        "the last band is whole",
+        "? {last} * {band} : {call.rows})",
+        "? {last} * {band} : {last} * {band})",
+    ),
+    _pieces("bands of images begin anew", "part += end - begin;", "part += end;"),
+    _states(
+        "states overlap",
+        "at = _up(at + input_.type.bytes, STATE_ALIGN)",
+        "at = _up(input_.type.bytes, STATE_ALIGN)",
+    ),
+    _states("next states lie in the workspace", "return _up(before, _NEXT_ALIGN)\n", "return 0\n"),
+    _step(
+        "the first part of a state is copied alone",
+        "{{ slot.output.name }}, {{ slot.input.type.bytes }}u);",
+        "{{ slot.output.name }}, 4u);",
+    ),
+    _arrays("equal arrays are stored twice", "if digest not in self._known:", "if True:"),
+    _arrays(
+        "arrays in the blob are not aligned",
+        "self.data.write(bytes(-len(content) % ALIGNMENT))",
+        "self.data.write(b'')",
+    ),
+    _literals(
+        "the least integer overflows", "if value in (-(2**31), -(2**63)):", "if value == -(2**63):"
+    ),
+    _literals(
+        "infinities lose their sign",
+        '"(1.0f / 0.0f)" if single > 0 else "(-1.0f / 0.0f)"',
+        '"(1.0f / 0.0f)"',
+    ),
+    _selftest(
+        "the self-test accepts NaN",
+        "if (!(f32x1_abs(y[i * stride] - expected[i]) <= {{ tolerance | c_float }} * largest)) {",
+        "if (f32x1_abs(y[i * stride] - expected[i]) > {{ tolerance | c_float }} * largest) {",
+    ),
+    _selftest("the last output alone is judged", "    wrong |= differs(", "    wrong = differs("),
+    _stored("every element is stored", "stride = -(-values.size // MAX_STORED) | 1", "stride = 1"),
+    _interface(
+        "names that differ in case are no clash", "if name.lower() in owners:", "if name in owners:"
+    ),
+    _interface(
+        "views may have batches",
+        "if type_.rank != 4 or type_.shape[0] != 1:",
+        "if type_.rank != 4:",
+    ),
+    _interface(
+        "dense strides are swapped",
+        "return (c, w * c) if self.view",
+        "return (w * c, c) if self.view",
+    ),
+    _dispatch(
+        "the workspace is that of the plainest",
+        "bytes_ = max(part.workspace.bytes for part in parts)",
+        "bytes_ = parts[-1].workspace.bytes",
+    ),
+    _source(
+        "the hash forgets the weights",
+        "        digest.update(as_bytes(graph.constants[name]))\n",
+        "",
+    ),
+    _source(
+        "kernels of one image run for each of a batch",
+        "images = 1 if kernel.whole else image_dims(written.type)[0]",
+        "images = image_dims(written.type)[0]",
+    ),
+    _tidy(
+        "braces in text count",
+        'bare = _STRING.sub("", line) if _MAYBE_STRING.search(line) else line',
+        "bare = line",
+    ),
+    _verify(
+        "values may be read before they are defined",
+        "if value and value not in defined:",
+        "if value and value not in graph.types:",
+    ),
+    _verify(
+        "types of outputs are not compared",
+        "if inferred != tuple(graph.types[o] for o in node.outputs):",
+        "if len(inferred) != len(node.outputs):",
+    ),
+    _rewrite(
+        "an output loses its name",
+        "        if node.output not in self.outputs:\n            return True\n",
+        "        return True\n",
+    ),
+    _rewrite(
+        "readers of outputs count alone",
+        "if len(readers) != 1 or value in self.outputs:",
+        "if len(readers) != 1:",
+    ),
+)

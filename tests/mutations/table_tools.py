@@ -1,0 +1,130 @@
+"""Changes of targets, compilers, commands, the analysis of code, programs, CMake files."""
+
+from __future__ import annotations
+
+from mutations.change import Change, rows
+
+_C = "generator/cannery"
+
+_TARGETS = "tests/target/test_targets.py"
+_COMMANDS = "tests/cli/test_network_commands.py"
+
+_runner = rows(
+    f"{_C}/target/runner.py",
+    f"{_TARGETS}::test_programs_do_not_run_where_anything_is_missing",
+    f"{_TARGETS}::test_failures_of_programs",
+    f"{_TARGETS}::test_other_lines_are_passed_over",
+    "tests/cli/test_failing_tools.py",
+)
+_compiler = rows(
+    f"{_C}/target/compiler.py",
+    f"{_TARGETS}::test_private_flags_by_compiler_and_processor",
+    f"{_TARGETS}::test_missing_and_foreign_compilers",
+)
+_toolchain = rows(
+    f"{_C}/target/toolchain.py",
+    f"{_TARGETS}::test_own_flags_win_over_those_of_users",
+    f"{_TARGETS}::test_a_target_must_fit_the_listing",
+)
+_isa = rows(
+    f"{_C}/target/isa.py",
+    f"{_TARGETS}::test_of_several_instruction_sets_the_richest_comes_first",
+)
+_targets = rows(
+    f"{_C}/target/targets.py", f"{_TARGETS}::test_targets_of_32_bit_x86_compute_with_sse"
+)
+_files = rows(f"{_C}/cli/files.py", "tests/cli/test_files.py")
+_verify = rows(
+    f"{_C}/cli/verify.py",
+    f"{_COMMANDS}::test_verify_fails_if_any_output_is_wrong",
+)
+_autotune = rows(
+    f"{_C}/cli/autotune.py", f"{_COMMANDS}::test_autotune_fails_if_the_network_is_wrong"
+)
+_samples = rows(
+    f"{_C}/execution/samples.py", "tests/cli/test_network_commands.py", "tests/test_api.py"
+)
+_api = rows(f"{_C}/api.py", "tests/test_api.py")
+_options = rows(f"{_C}/options.py", "tests/test_options.py")
+_mix = rows(f"{_C}/analysis/mix.py", "tests/analysis/test_mix.py")
+_loops = rows(
+    f"{_C}/analysis/loops.py", "tests/analysis/test_mix.py", "tests/analysis/test_walk.py"
+)
+_integers = rows(f"{_C}/analysis/integers.py", "tests/analysis/test_walk.py")
+_walk = rows(f"{_C}/analysis/walk.py", "tests/analysis/test_walk.py")
+_mca = rows(
+    f"{_C}/analysis/mca.py", "tests/analysis/test_objects.py", "tests/analysis/test_walk.py"
+)
+_add = rows("cmake/AddNnModel.cmake", "tests/cmake/test_errors.py", "tests/cmake/test_building.py")
+_capture = rows("cmake/capture_compiler.py", "tests/cmake/test_building.py",
+                "tests/cmake/test_autotune.py")  # fmt: skip
+_run = rows("cmake/run_cannery.py", "tests/cmake/test_run_cannery.py")
+
+CHANGES: tuple[Change, ...] = (
+    _runner(
+        "deaths by signals behind a shell are exit codes",
+        "number = -code if code < 0 else code - 128",
+        "number = -code",
+    ),
+    _runner(
+        "programs run where the processor lacks something",
+        "missing = [flag for flag in target.cpu_flags if flag not in host_cpu_flags()]",
+        "missing = [flag for flag in target.cpu_flags[:1] if flag not in host_cpu_flags()]",
+    ),
+    _compiler(
+        "32-bit x86 computes with the old unit",
+        'if isa.family == "x86" and isa.bits == 32:',
+        'if isa.family == "x86" and isa.bits == 16:',
+    ),
+    _toolchain(
+        "own flags go before the user's",
+        "(*target.flags, *options.cflags, *private_flags(compiler.kind, target.isa))",
+        "(*target.flags, *private_flags(compiler.kind, target.isa), *options.cflags)",
+    ),
+    _isa(
+        "plainest instruction sets go first",
+        "key=lambda isa: -rank[isa.name]",
+        "key=lambda isa: rank[isa.name]",
+    ),
+    _targets(
+        "32-bit programs need no other unit", "flags = (*flags, _FPMATH)", "flags = (*flags,)"
+    ),
+    _files("folders of failed runs stay", "for folder in reversed(made):", "for folder in ():"),
+    _verify(
+        "verify passes where one output is right",
+        "passed = all(error <= most for error in errors.values())",
+        "passed = any(error <= most for error in errors.values())",
+    ),
+    _autotune(
+        "autotune of a wrong network succeeds",
+        "outcome.error is not None and outcome.error > outcome.max_error",
+        "False",
+    ),
+    _samples(
+        "batches are cut into single images", "array.shape[0] // type_.shape[0])", "array.shape[0])"
+    ),
+    _mix(
+        "spills count loads alone",
+        "spilled = times * (one.loads + one.stores) if framed else 0",
+        "spilled = times * one.loads if framed else 0",
+    ),
+    _add(
+        "AUTOTUNE takes several instruction sets",
+        "if(NOT problem AND ARG_AUTOTUNE AND count GREATER 1)",
+        "if(NOT problem AND ARG_AUTOTUNE AND count GREATER 9)",
+    ),
+    _add(
+        "paths are relative to the build", "if(keyword IN_LIST _CANNERY_PATH_OPTIONS)", "if(FALSE)"
+    ),
+    _add(
+        "flags of other targets are forgotten",
+        'target_compile_options(${compiled} PRIVATE "$<TARGET_PROPERTY:${other},${property}>")',
+        "",
+    ),
+    _capture("the dependency file stays in the command", '"-MF": 1, ', '"-MF": 0, '),
+    _run(
+        "missing packages are not told",
+        "missing = [name for name in NEEDED if find_spec(name) is None]",
+        "missing = []",
+    ),
+)
