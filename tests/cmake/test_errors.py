@@ -47,6 +47,8 @@ def _told(text: str) -> str:
         ),
         ("ball MODEL ball.h5 ISA sse2 sse9", "unknown instruction set 'sse9'"),
         ("ball MODEL ball.h5 TARGET atom32 ISA sse2", "give TARGET or ISA, not both"),
+        ("ball MODEL ball.h5 AUTOTUNE ISA sse2 avx2", "AUTOTUNE is for one instruction set"),
+        ("ball MODEL ball.h5 CONTEXT hot", "CONTEXT hot is neither cold nor warm"),
         ("ball MODEL ball.h5 FLAGS_FROM cpu", "FLAGS_FROM cpu is no target"),
     ],
 )

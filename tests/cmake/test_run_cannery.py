@@ -49,3 +49,12 @@ def test_the_checkout_goes_first(environment: dict[str, str]) -> None:
     assert (probed.stdout.strip(), probed.stderr) == (__version__, "")
     version = run(environment, SCRIPT, "--version")
     assert (version.returncode, __version__ in version.stdout) == (0, True)
+
+
+def test_missing_packages_are_named(tmp_path: Path) -> None:
+    """With the command that installs them; what is there is not."""
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['h5py'] = None\n")
+    probed = run({**os.environ, "PYTHONPATH": str(tmp_path)}, SCRIPT, "--probe")
+    assert probed.returncode != 0
+    assert "lacks h5py: " in probed.stderr
+    assert probed.stderr.strip().endswith("-m pip install h5py")

@@ -460,3 +460,19 @@ def test_slices_that_begin_before_the_first_element(tmp_path: Path) -> None:
     graph = load(tmp_path, proto)
     (y,) = evaluate(graph, {"x": np.arange(4.0)}).values()
     assert y.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("fmod", [0, 1])
+@pytest.mark.parametrize("dtype", [np.int64, np.int32])
+def test_known_rests_have_the_sign_that_onnx_says(fmod: int, dtype: type, tmp_path: Path) -> None:
+    """Of the divisor, or with fmod of the dividend; quotients go towards zero."""
+    known = {"a": np.array([-7, 7, -7, 7, 6], dtype), "b": np.array([3, -3, -3, 3, -3], dtype)}
+    nodes = [
+        node("Mod", ["a", "b"], ["m"], fmod=fmod), node("Div", ["a", "b"], ["d"]),
+        node("Cast", ["m"], ["mf"], to=1), node("Cast", ["d"], ["df"], to=1),
+        node("Add", ["x", "mf"], ["s"]), node("Mul", ["s", "df"], ["y"]),
+    ]  # fmt: skip
+    proto = model(nodes, {"x": (5,)}, weights=known)
+    x = {"x": np.arange(5, dtype=np.float32)}
+    (found,) = evaluate(load(tmp_path, proto), x).values()
+    assert np.array_equal(found, expected(proto, x)[0])

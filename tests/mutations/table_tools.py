@@ -120,6 +120,7 @@ CHANGES: tuple[Change, ...] = (
         "flags of other targets are forgotten",
         'target_compile_options(${compiled} PRIVATE "$<TARGET_PROPERTY:${other},${property}>")',
         "",
+        "tests/cmake/test_instruction_sets.py",
     ),
     _capture("the dependency file stays in the command", '"-MF": 1, ', '"-MF": 0, '),
     _run(
