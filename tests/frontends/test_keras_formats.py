@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cannery.errors import ModelError
-from cannery.frontends import ImportOptions, load_graph
+from cannery.frontends import ImportOptions, keras_hdf5, load_graph
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from frontends.keras_files import (
@@ -333,3 +333,15 @@ def test_a_cycle_is_an_error(tmp_path: Path) -> None:
     )
     with pytest.raises(ModelError, match="in a circle"):
         load_graph(write_h5(tmp_path / "m", model))
+
+
+def test_what_is_trainable_is_stored_first() -> None:
+    """Each kind in the order in which Keras made it: weights are told apart by that alone where
+    names are the same.
+    """
+    made = [
+        keras_hdf5._Variable(("net", name), "kernel", trainable)
+        for name, trainable in (("a", False), ("b", True), ("c", False), ("d", True))
+    ]
+    order = [variable.path[-1] for variable in keras_hdf5._stored_order(made)]
+    assert order == ["b", "d", "a", "c"]
