@@ -6,9 +6,12 @@ import hashlib
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import cannery
+from cannery.emit.source import model_hash
+from emit.c_programs import network
 from frontends.keras_files import write_h5
 from networks import robot_detector, segmenter
 
@@ -36,3 +39,17 @@ def test_same_bytes_in_every_process(tmp_path: Path) -> None:
         second = compile_in_a_process(file, tmp_path / f"{model.name}_2", isa, "2")
         assert f"{model.name}.c" in first
         assert first == second
+
+
+def test_the_hash_is_that_of_graph_and_weights() -> None:
+    graph = network()
+    known = model_hash(graph)
+    assert model_hash(network()) == known
+    for name, array in graph.constants.items():
+        changed = array.copy()
+        changed.flat[-1] += 1e-3
+        constants = {**graph.constants, name: changed}
+        assert model_hash(replace(graph, constants=constants)) != known
+    assert (
+        model_hash(replace(graph, nodes=graph.nodes[:-1], outputs=graph.nodes[-2].outputs)) != known
+    )
