@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from cannery.cli import invoke
+from cannery.deadline import OutOfTimeError, now, until
 from cannery.errors import ToolchainError
 from cannery.options import Options, make_options
 from cannery.target.compiler import Compiler
@@ -22,7 +23,7 @@ from cannery.target.toolchain import Toolchain, find_toolchain, toolchain_for
 from cannery.tune import tuner
 from cannery.tune.confirm import Judge
 from cannery.tune.estimates import Pipeline
-from cannery.tune.identify import check_devices, identify, origin_of, remark_of
+from cannery.tune.identify import ask, check_devices, identify, origin_of, remark_of
 from cannery.tune.measure import Context, Protocol, alone
 from cannery.tune.outcome import Outcome, Settings
 from cannery.tune.record import Record, read_record
@@ -69,6 +70,18 @@ def test_a_script_around_an_emulator_is_one(name: str, tmp_path: Path) -> None:
     assert remark_of(runner).startswith(f"{command} is an emulator: ")
     assert runner.device.translates, "its times show it, even if nothing else did"
     check_devices(given, found)
+
+
+def test_a_runner_that_never_answers_is_the_reason(tmp_path: Path) -> None:
+    toolchain = need_toolchain("native")
+    command = script(tmp_path / "on-robot", "sleep 600")
+    given = replace(toolchain, runner_commands=(command,))
+    with until(now() + 5.0), pytest.raises(ToolchainError) as caught:
+        ask(given, Runner((command,), Origin.DEVICE), tmp_path / "device")
+    assert "no answer within" in str(caught.value)
+    assert command in str(caught.value)
+    with until(now()), pytest.raises(OutOfTimeError):  # it was not asked
+        ask(given, Runner((command,), Origin.DEVICE), tmp_path / "device")
 
 
 CPUINFO = {

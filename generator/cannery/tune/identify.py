@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cannery.atomic import temporary_folder
+from cannery.deadline import OutOfTimeError, check_time, now
 from cannery.errors import ToolchainError
 from cannery.target.device import Device, read_device
 from cannery.target.runner import Origin, Runner
@@ -45,8 +46,21 @@ def identify(toolchain: Toolchain, runners: Sequence[Runner]) -> tuple[Runner, .
 
 
 def ask(toolchain: Toolchain, runner: Runner, executable: Path) -> Runner:
-    """The runner with what `executable` says that it runs on. Raises ToolchainError."""
-    lines = runner.run(executable, [ASK])
+    """The runner with what `executable` says that it runs on.
+
+    Raises ToolchainError, also where a given runner has not answered when the time is over.
+    """
+    check_time()
+    began = now()
+    try:
+        lines = runner.run(executable, [ASK])
+    except OutOfTimeError:
+        if not toolchain.runner_commands:
+            raise
+        raise ToolchainError(
+            f"no answer within {now() - began:.1f} s, and the time is over",
+            where=runner.where(executable), cure=runner.cure,
+        ) from None  # fmt: skip
     device = read_device(lines, where=runner.where(executable), cure=runner.cure)
     origin = origin_of(toolchain, runner, device)
     return replace(runner, device=device, origin=origin)
