@@ -66,6 +66,11 @@ def test_what_does_not_matter_is_not_told() -> None:
     assert "flags" in note(same, flags="-march=core2 -march=atom")
 
 
+def test_a_record_that_nobody_measured_names_no_other_processor() -> None:
+    assert note(cpu=GENERIC.cpu) == ""
+    assert "another compiler" in note(cpu=GENERIC.cpu, compiler="gcc 3.4.6")
+
+
 def test_what_is_not_known_here_is_not_told() -> None:
     # Neither is the compiler asked that a cross target would have, nor this machine's processor.
     cross = Options(Path("toy.h5"), "toy", target="aarch64-a53")

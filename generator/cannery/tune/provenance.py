@@ -52,7 +52,9 @@ def provenance_note(options: Options, target: Target, path: Path, record: Record
     Only what is known here and matters is compared: the machine where it is what is tuned for, the
     compiler's major version, the flags that change loops.
     """
-    was, now = record.provenance, _here(options, target)
+    was, now = dict(record.provenance), _here(options, target)
+    if was.get("cpu") == target.cpu:  # nothing was measured: the target's own words
+        del was["cpu"]
     differing = [
         f"{key} {was[key] or 'none'} (here: {now[key] or 'none'})"
         for key in ("cpu", "compiler", "flags")
