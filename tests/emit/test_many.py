@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from cannery.emit.dispatch import dispatching_files
 from cannery.emit.files import output_files
 from cannery.emit.source import Source, make_source
 from cannery.ir.graph import Graph, GraphBuilder
@@ -188,3 +190,14 @@ def test_the_class(tmp_path: Path) -> None:
     source = stacked_source(two_heads(), "generic", (2,))
     files: Files = {**output_files(source, "test"), "class.c": CLASS}
     assert run(build(tmp_path, files, "c++11 g++")) == b"1"
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+def test_a_choice_at_run_time_has_room_for_each(largest: int) -> None:
+    """The workspace is that of the part which needs most, whichever it is."""
+    parts = [stacked_source(two_heads(), name, (3,)) for name in ("avx2", "sse2")]
+    parts = [replace(part, name=f"net_{k}") for k, part in enumerate(parts)]
+    some = parts[largest]
+    parts[largest] = replace(some, workspace=replace(some.workspace, bytes=1 << 20))
+    header = dispatching_files("net", parts, "test")["net.h"].decode()
+    assert f"#define NET_WORKSPACE_BYTES {1 << 20}u" in header

@@ -46,9 +46,8 @@ _selftest = rows(f"{_C}/emit/selftest.c.j2", "tests/emit/test_selftest.py")
 _stored = rows(f"{_C}/emit/selftest.py", "tests/emit/test_selftest.py")
 _interface = rows(f"{_C}/emit/interface.py", "tests/emit/test_interface.py",
                   "tests/emit/test_interface_names.py", "tests/emit/test_view.py")  # fmt: skip
-_dispatch = rows(f"{_C}/emit/dispatch.py", "tests/emit/test_interface.py",
-                 "tests/emit/test_parallel.py::test_a_library_of_several_instruction_sets",
-                 "tests/cmake/test_instruction_sets.py")  # fmt: skip
+_ROOM = "tests/emit/test_many.py::test_a_choice_at_run_time_has_room_for_each"
+_dispatch = rows(f"{_C}/emit/dispatch.py", _ROOM)
 _source = rows(f"{_C}/emit/source.py", "tests/emit/test_interface.py",
                "tests/emit/test_determinism.py", "tests/memory/test_run_functions.py")  # fmt: skip
 _tidy = rows(f"{_C}/emit/tidy.py", "tests/emit/test_tidy.py")
