@@ -148,17 +148,31 @@ endmacro()
 
 # For messages: "did you mean X? ", if a known word resembles `word`.
 function(_cannery_meant out word)
-  set(python "${CANNERY_PYTHON}")
-  if(NOT python)
-    find_program(python python3 NO_CACHE NO_CMAKE_FIND_ROOT_PATH)
-  endif()
-  execute_process(
-    COMMAND "${python}" "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/run_cannery.py" --closest "${word}" ${ARGN}
-    OUTPUT_VARIABLE near ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
   set(${out} "" PARENT_SCOPE)
-  if(near)
-    set(${out} "did you mean ${near}? " PARENT_SCOPE)
-  endif()
+  _cannery_python_candidates(candidates)
+  foreach(python IN LISTS candidates)
+    execute_process(
+      COMMAND "${python}" "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/run_cannery.py" --closest "${word}" ${ARGN}
+      RESULT_VARIABLE result OUTPUT_VARIABLE near ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+    if(result EQUAL 0)
+      if(near)
+        set(${out} "did you mean ${near}? " PARENT_SCOPE)
+      endif()
+      return()
+    endif()
+  endforeach()
+endfunction()
+
+# For messages: what serves a processor or board that has no target of its own, if that is known.
+function(_cannery_served_by out word)
+  string(TOLOWER "${word}" word)
+  set(${out} "" PARENT_SCOPE)
+  foreach(pattern cure IN ZIP_LISTS _CANNERY_BOARDS _CANNERY_BOARD_CURES)
+    if(word MATCHES "^(${pattern})")
+      set(${out} "${cure}" PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
 endfunction()
 
 # The language that generated sources are compiled as: no project has to enable C for them.
@@ -185,6 +199,14 @@ function(_cannery_choose_target out_flags out_options)
     foreach(isa IN LISTS ARG_ISA)
       list(APPEND options --isa "${isa}")
       if(NOT isa IN_LIST _CANNERY_ISAS)
+        _cannery_served_by(served "${isa}")
+        if(isa IN_LIST _CANNERY_TARGETS)
+          set(served "${isa}")
+        endif()
+        if(served)
+          message(FATAL_ERROR "add_nn_model(${target}): unknown instruction set '${isa}'; "
+            "name a processor by TARGET: ${served}")
+        endif()
         list(JOIN _CANNERY_ISAS ", " known)
         _cannery_meant(meant "${isa}" ${_CANNERY_ISAS})
         message(FATAL_ERROR "add_nn_model(${target}): unknown instruction set '${isa}'; ${meant}"
@@ -213,6 +235,11 @@ function(_cannery_choose_target out_flags out_options)
     endif()
   elseif(key)
     if(NOT key IN_LIST _CANNERY_TARGETS)
+      _cannery_served_by(served "${key}")
+      if(served)
+        message(FATAL_ERROR "add_nn_model(${target}): unknown target '${key}'; take ${served}; "
+          "`cannery targets` lists all")
+      endif()
       list(JOIN _CANNERY_TARGETS ", " known)
       _cannery_meant(meant "${key}" ${_CANNERY_TARGETS})
       message(FATAL_ERROR "add_nn_model(${target}): unknown target '${key}'; ${meant}known are ${known} "

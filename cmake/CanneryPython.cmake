@@ -14,8 +14,8 @@ function(_cannery_python_command out)
   set(${out} "${command}" PARENT_SCOPE)
 endfunction()
 
-# _cannery_find_python(<script>): sets CANNERY_PYTHON to the first Python that passes its probe.
-function(_cannery_find_python script)
+# _cannery_python_candidates(<out>): where a Python may be that runs Cannery.
+function(_cannery_python_candidates out)
   set(candidates "${CANNERY_PYTHON}")
   if(NOT CANNERY_PYTHON)
     # The environment that owns the wheel: <prefix>/lib/python3.x/site-packages/cannery/cmake.
@@ -38,7 +38,12 @@ function(_cannery_find_python script)
     endforeach()
     list(REMOVE_DUPLICATES candidates)
   endif()
+  set(${out} "${candidates}" PARENT_SCOPE)
+endfunction()
 
+# _cannery_find_python(<script>): sets CANNERY_PYTHON to the first Python that passes its probe.
+function(_cannery_find_python script)
+  _cannery_python_candidates(candidates)
   set(reasons)
   foreach(candidate IN LISTS candidates)
     if(NOT EXISTS "${candidate}" AND NOT CANNERY_PYTHON)

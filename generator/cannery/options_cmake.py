@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from cannery.options import SPECS, Kind
 from cannery.target.compiler import PRIVATE_FLAGS
-from cannery.target.targets import TARGETS, isa_names, target_names
+from cannery.target.targets import BOARDS, TARGETS, isa_names, target_names
 
 _HEADER = """\
 # Rendered from cannery/options.py and cannery/target/ by
@@ -35,6 +35,11 @@ def render() -> str:
     lines.append(_set("TARGETS", target_names()))
     lines.append(_set("ISAS", isa_names()))
     lines += [_set(f"FLAGS_{target.name}", target.flags) for target in TARGETS.values()]
+    lines.append(
+        "\n# Processors and boards that have no target of their own, and what serves them."
+    )
+    lines.append(_set("BOARDS", (pattern for pattern, _ in BOARDS)))
+    lines.append(_set("BOARD_CURES", (cure for _, cure in BOARDS)))
     lines.append("\n# How generated code is compiled in every configuration.")
     lines += [_set(f"PRIVATE_FLAGS_{key}", flags) for key, flags in PRIVATE_FLAGS.items()]
     return "\n".join(lines) + "\n"

@@ -41,10 +41,10 @@ def _told(text: str) -> str:
         ),
         ("ball MODEL ball.h5 TARGET AVX2", "'AVX2'; did you mean avx2? known are native"),
         ("ball MODEL ball.h5 ISA sse9", "unknown instruction set 'sse9'"),
-        (
-            "ball MODEL ball.h5 ISA atom32",
-            "unknown instruction set 'atom32'; known are generic, sse2",
-        ),
+        ("ball MODEL ball.h5 TARGET ESP32-S3", "'ESP32-S3'; take generic, plain C"),
+        ("ball MODEL ball.h5 TARGET cortex-a53", "'cortex-a53'; take aarch64-a53;"),
+        ("ball MODEL ball.h5 ISA esp32", "'esp32'; name a processor by TARGET: generic"),
+        ("ball MODEL ball.h5 ISA atom32", "'atom32'; name a processor by TARGET: atom32"),
         ("ball MODEL ball.h5 ISA sse2 sse9", "unknown instruction set 'sse9'"),
         ("ball MODEL ball.h5 TARGET atom32 ISA sse2", "give TARGET or ISA, not both"),
         ("ball MODEL ball.h5 AUTOTUNE ISA sse2 avx2", "AUTOTUNE is for one instruction set"),
@@ -55,6 +55,11 @@ def _told(text: str) -> str:
 def test_wrong_calls(project: Project, call: str, message: str) -> None:
     project.lists(f"add_nn_model({call})\n")
     assert message in _told(project.configure(ok=False))
+
+
+def test_the_right_word_while_no_python_is_named(project: Project) -> None:
+    project.lists("add_nn_model(ball MODEL ball.h5 QUANTISE int8)\n")
+    assert "did you mean QUANTIZE?" in _told(project.configure("-DCANNERY_PYTHON=", ok=False))
 
 
 def test_twice_the_same_target(project: Project) -> None:

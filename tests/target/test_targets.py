@@ -72,12 +72,19 @@ def test_32_bit_x86_has_8_registers() -> None:
         ("AVX2", "did you mean 'avx2'"), ("cortex-a53", "take aarch64-a53"),
         ("esp32", "take generic"), ("STM32F4", "take generic"), ("stm32h743", "take cortex-m7"),
         ("nao", "take silvermont"), ("Raspberry-Pi-4", "aarch64-a72 for a 4"),
+        ("raspi4", "aarch64-a72 for a 4"), ("x86_64", "take sse2"), ("arm64", "take neon64,"),
         ("zz", r"\(one of: native"),
     ],
 )  # fmt: skip
 def test_what_an_unknown_target_may_mean(name: str, meant: str) -> None:
     with pytest.raises(OptionError, match=meant):
         find_target(name)
+
+
+@pytest.mark.parametrize("name", ["esp32", "atom32", "native", "NAO"])
+def test_processors_are_no_instruction_sets(name: str) -> None:
+    with pytest.raises(OptionError, match=f"{name}' .name a processor by --target: "):
+        parse_isa(name)
 
 
 def test_unknown_names() -> None:

@@ -155,24 +155,31 @@ def target_names() -> tuple[str, ...]:
 
 
 #: What people call processors and boards that have no target of their own, and what serves them.
-_BOARDS = (
+#: Patterns fit the beginning of a name in lower case; CMake understands them, too.
+BOARDS = (
     (r"nao", "silvermont for a NAO V6, atom32 for a V5"),
-    (r"raspberry|rpi|pi-?[345]",
+    (r"rasp|rpi|pi-?[345]",
      "aarch64-a53 for a Raspberry Pi 3, aarch64-a72 for a 4, neon64dot for a 5"),
     *((rf"(arm-?)?cortex-?{name.rpartition('-')[2]}$", name) for name in TARGETS if "-a" in name),
     (r"jetson|orin|booster", "aarch64-a78"),
+    (r"(aarch64|arm64|armv8)(-?a)?$", "neon64, which every Arm v8-A runs"),
+    (r"(x86|amd64|x64)([-_]64)?$", "sse2, which every PC runs, or native for this one"),
     (r"stm32[fh]7|cortex-?m7", "cortex-m7"),
     (r"esp|rp2|stm32|nrf|avr|arduino|teensy|xtensa|risc|rv(32|64)|cortex-?m|mips|power|wasm",
      "generic, plain C for every processor, with its compiler by --cc or CMake's toolchain file"),
 )  # fmt: skip
 
 
+def _served_by(name: str) -> str:
+    """What serves a processor or board of this name; empty if that is not known."""
+    fits = (cure for pattern, cure in BOARDS if re.match(pattern, name.casefold()))
+    return next(fits, "")
+
+
 def _meant(name: str) -> str:
     """What to do about an unknown target."""
-    for pattern, cure in _BOARDS:
-        if re.match(pattern, name.casefold()):
-            return f"take {cure}; `cannery targets` lists all"
-    return one_of(name, target_names())
+    cure = _served_by(name)
+    return f"take {cure}; `cannery targets` lists all" if cure else one_of(name, target_names())
 
 
 def find_target(name: str) -> Target:
@@ -207,7 +214,9 @@ def parse_isa(text: str) -> Isa:
     names = isa_names()
     if text not in names:
         what = f"unknown instruction set {text!r}"
-        raise OptionError(what, where="--isa", cure=one_of(text, names))
+        target = text if text in target_names() else _served_by(text)
+        cure = f"name a processor by --target: {target}" if target else one_of(text, names)
+        raise OptionError(what, where="--isa", cure=cure)
     return TARGETS[text].isa
 
 
