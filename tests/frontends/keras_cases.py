@@ -363,6 +363,7 @@ def _augmentation() -> Iterator[Case]:
     yield from grid("RandomZoom", image, height_factor=[0.2])
     yield from grid("RandomTranslation", image, height_factor=[0.2], width_factor=[0.2])
     yield from grid("RandomCrop", image, height=[7], width=[8])
+    yield from grid("Resizing", image, height=[7], width=[8], interpolation=["bilinear", "bicubic"])
     yield from grid("CenterCrop", image, height=[1, 4, 7, 9, 20], width=[1, 5, 8, 11])
     yield from grid(
         "CenterCrop", (3, 7, 8), height=[4, 9], width=[5], data_format=["channels_first"]

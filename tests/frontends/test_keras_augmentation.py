@@ -46,9 +46,9 @@ def result(graph: Graph, x: NDArray[Any]) -> NDArray[Any]:
     return y
 
 
-@pytest.mark.parametrize("name", [*NAMES, "RandomCrop", "CenterCrop"])
+@pytest.mark.parametrize("name", [*NAMES, "RandomCrop", "CenterCrop", "Resizing"])
 def test_augmentation_vanishes(name: str, tmp_path: Path) -> None:
-    size = {"height": 4, "width": 5} if "Crop" in name else CONFIG
+    size = {"height": 4, "width": 5} if "Crop" in name or name == "Resizing" else CONFIG
     spec = LayerSpec(name, "a", (), size)
     plain = called(spec, 4, 5, 3)
     # Keras 3 stores that training=True is the default of `call`.
@@ -129,6 +129,22 @@ def test_a_random_crop_to_another_size_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="use CenterCrop") as caught:
         load_graph(write_keras(tmp_path / "m", called(spec, 7, 8, 2)))
     assert "(7, 8) to (3, 8)" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"height": 3, "width": 8}, r"it resizes \(7, 8\) to \(3, 8\)"),
+        ({"height": 7, "width": 8, "interpolation": "mitchellcubic"}, "'mitchellcubic'"),
+    ],
+)
+def test_resizing_that_changes_images_is_refused(
+    config: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UnsupportedError, match=message):
+        load_graph(
+            write_keras(tmp_path / "m", called(LayerSpec("Resizing", "r", (), config), 7, 8, 2))
+        )
 
 
 @pytest.mark.parametrize("write", [write_h5, write_keras])

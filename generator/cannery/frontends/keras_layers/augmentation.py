@@ -98,10 +98,7 @@ def random_crop(config: LayerConfig) -> Plan:
 
     def build(scope: Scope, inputs: Sequence[str]) -> str:
         x = scope.to_float(scope.single(inputs))
-        shape = scope.shape(x)
-        if len(shape) != 4:
-            raise ModelError(f"its input has shape {shape}, expected images")
-        found = shape[2:] if first else shape[1:3]
+        found = _height_and_width(scope, x, first)
         if found != size:
             raise UnsupportedError(
                 f"it crops {found} to {size} in training; without, Keras resizes or does nothing, "
@@ -111,3 +108,36 @@ def random_crop(config: LayerConfig) -> Plan:
         return x
 
     return Plan(build, trains_by_default=True)
+
+
+@layer("Resizing")
+def resizing(config: LayerConfig) -> Plan:
+    """Returns images that have its size, however it would interpolate others."""
+    size = (config.integer("height"), config.integer("width"))
+    first = config.channels_first()
+    # "gaussian" and "mitchellcubic" blur what they do not resize.
+    config.choice("interpolation", "bilinear", _INTERPOLATIONS)
+    config.ignore("crop_to_aspect_ratio", "pad_to_aspect_ratio", "antialias")
+    config.ignore("fill_mode", "fill_value")
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        x = scope.to_float(scope.single(inputs))
+        found = _height_and_width(scope, x, first)
+        if found != size:
+            raise UnsupportedError(
+                f"it resizes {found} to {size}",
+                cure="give the network images of its size, or use UpSampling2D",
+            )
+        return x
+
+    return Plan(build, trains_by_default=True)
+
+
+_INTERPOLATIONS = ("bilinear", "nearest", "bicubic", "area", "lanczos3", "lanczos5")
+
+
+def _height_and_width(scope: Scope, x: str, first: bool) -> tuple[int, ...]:
+    shape = scope.shape(x)
+    if len(shape) != 4:
+        raise ModelError(f"its input has shape {shape}, expected images")
+    return shape[2:] if first else shape[1:3]
