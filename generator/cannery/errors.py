@@ -11,10 +11,15 @@ from difflib import get_close_matches
 
 
 def closest(word: str, known: Iterable[str]) -> str:
-    """The known word that a misspelt one most likely means; empty if none is near."""
+    """The known word that a misspelt one most likely means; empty if none is near.
+
+    That may be the only one of which it is a part.
+    """
     plain = {_plain(name): name for name in known}
     found = get_close_matches(_plain(word), plain, n=1, cutoff=0.7)
-    return plain[found[0]] if found else ""
+    if not found and len(word) > 2:
+        found = [name for name in plain if _plain(word) in name]
+    return plain[found[0]] if len(found) == 1 else ""
 
 
 def _plain(word: str) -> str:

@@ -69,7 +69,8 @@ def test_32_bit_x86_has_8_registers() -> None:
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("AVX2", "did you mean 'avx2'"), ("cortex-a53", "take aarch64-a53"),
+        ("AVX2", "did you mean 'avx2'"), ("a72", "did you mean 'aarch64-a72'"),
+        ("cortex-a53", "take aarch64-a53"),
         ("esp32", "take generic"), ("STM32F4", "take generic"), ("stm32h743", "take cortex-m7"),
         ("nao", "take silvermont"), ("Raspberry-Pi-4", "aarch64-a72 for a 4"),
         ("raspi4", "aarch64-a72 for a 4"), ("x86_64", "take sse2"), ("arm64", "take neon64,"),
