@@ -27,21 +27,21 @@ import numpy as np
 
 from cannery.analysis.disassembly import machine_of
 from cannery.analysis.mca import find_estimator
+from cannery.choose.plan import make_units
+from cannery.choose.signature import step_signature
 from cannery.errors import CanneryError
 from cannery.ir.graph import Graph
+from cannery.measure.build import Built, build
+from cannery.measure.harness import Candidate, Harness, make_candidate
+from cannery.measure.measure import Protocol, measure
+from cannery.measure.trial import all_data, make_trial, random_inputs
 from cannery.options import make_options
 from cannery.pipeline import import_graph
 from cannery.schedule.program import Step
 from cannery.target.isa import Isa
 from cannery.target.toolchain import Toolchain, find_toolchain
-from cannery.tune.build import Built, build
 from cannery.tune.contests import LONGEST_CODE, Ranked, by_preference, is_view, rank
 from cannery.tune.estimates import candidate_cycles, counted_check
-from cannery.tune.harness import Candidate, Harness, make_candidate
-from cannery.tune.measure import Protocol, measure
-from cannery.tune.plan import make_units
-from cannery.tune.signature import step_signature
-from cannery.tune.trial import all_data, make_trial, random_inputs
 
 
 @dataclass(frozen=True)

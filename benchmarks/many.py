@@ -21,10 +21,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from cannery.execution.program import network_program
 from cannery.execution.samples import seeded_samples
+from cannery.measure.measure import alone
 from cannery.options import make_options
 from cannery.pipeline import compile_model
 from cannery.target.toolchain import find_toolchain
-from cannery.tune.measure import alone
 from frontends.keras_files import Model, write_h5
 from isas import isa_words
 from networks import Builder

@@ -20,19 +20,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cannery.choose.signature import step_signature
 from cannery.errors import CanneryError
 from cannery.ir.graph import Graph
 from cannery.layouts import image_dims
+from cannery.measure.build import build
+from cannery.measure.harness import Candidate, Harness, make_candidate
+from cannery.measure.measure import Protocol, Timing, check, measure
+from cannery.measure.trial import Trial, all_data, make_trial, random_inputs
 from cannery.options import make_options
 from cannery.pipeline import choose, import_graph
 from cannery.schedule.program import Choice, Step
 from cannery.target.toolchain import Toolchain, find_toolchain
-from cannery.tune.build import build
 from cannery.tune.contests import is_view
-from cannery.tune.harness import Candidate, Harness, make_candidate
-from cannery.tune.measure import Protocol, Timing, check, measure
-from cannery.tune.signature import step_signature
-from cannery.tune.trial import Trial, all_data, make_trial, random_inputs
 from plain_forms.schedule import PlainLoops
 
 PLAIN = PlainLoops()

@@ -27,11 +27,11 @@ from cannery.execution.samples import seeded_samples
 from cannery.frontends import load_graph
 from cannery.ir.graph import Graph, Quantization
 from cannery.ir.orders import model_type
+from cannery.measure.measure import alone
 from cannery.options import Options, make_options
 from cannery.pipeline import compile_model
 from cannery.target.runner import Runner
 from cannery.target.toolchain import find_toolchain
-from cannery.tune.measure import alone
 from cannery.tune.outcome import Settings
 from cannery.tune.tuner import tune
 from frontends.keras_files import Model, write_h5

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cannery.emit.source import Source
+from cannery.measure.build import build_error, ninja_file, run_ninja, write
+from cannery.measure.identify import device_sources
+from cannery.measure.measure import alone
 from cannery.options import make_options
 from cannery.pipeline import compile_model
 from cannery.target.toolchain import find_toolchain
-from cannery.tune.build import build_error, ninja_file, run_ninja, write
-from cannery.tune.identify import device_sources
-from cannery.tune.measure import alone
 from isas import isa_words
 from onnx_networks import write_onnx_network
 

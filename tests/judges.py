@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from cannery.ir.numeric import F64
+from cannery.ir.registry import Op
 from cannery.ir.tensor import DType, TensorType
-from cannery.ops.numeric import F64
-from cannery.ops.registry import Op
 
 
 def numbers(*shape: int, seed: int = 0) -> F64:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from cannery.emit.literals import c_float
+from cannery.ctext.literals import c_float
 from cannery.ops.normalization.op import LayerNormalization
 from cannery.ops.reduce.op import ReduceMax, ReduceMean, ReduceSum
 from cannery.ops.softmax.op import Softmax

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cannery.emit.environment import input_name
-from cannery.emit.literals import c_float
+from cannery.ctext.environment import input_name
+from cannery.ctext.literals import c_float
+from cannery.ir.registry import Elementwise
 from cannery.ops.movement.op import Cast, Pad, Slice, Transpose
-from cannery.ops.registry import Elementwise
 from plain_forms.form import Form, index, loops, names_of, place, strides_of, write
 
 

@@ -10,10 +10,10 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from cannery.ir.registry import Op
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.conv.op import Conv
 from cannery.ops.max_pool.op import MaxPool
-from cannery.ops.registry import Op
 from cannery.schedule.schedule import ConstArray, Job
 
 

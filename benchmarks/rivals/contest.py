@@ -20,11 +20,11 @@ from cannery.errors import CanneryError
 from cannery.execution.samples import reference_outputs, relative_error
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.ir.orders import to_model
+from cannery.ir.registry import RefArray
+from cannery.measure.trial import random_inputs
 from cannery.ops.elementwise import Relu
-from cannery.ops.registry import RefArray
 from cannery.options import Options, make_options
 from cannery.pipeline import load_model
-from cannery.tune.trial import random_inputs
 from isas import isa_words
 from rivals.convert import Prepared, prepare
 from rivals.exchange import exchange_graph

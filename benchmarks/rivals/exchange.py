@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from cannery.errors import UnsupportedError
+from cannery.ir.eliminate_dead import eliminate_dead
 from cannery.ir.graph import Array, Graph, Node
 from cannery.ir.verify import verify
 from cannery.ops.elementwise import Sigmoid, Tanh
@@ -21,7 +22,6 @@ from cannery.ops.recurrent.op import Lstm
 from cannery.ops.window import Pads, extent
 from cannery.options import make_options
 from cannery.passes.eliminate_common import eliminate_common
-from cannery.passes.eliminate_dead import eliminate_dead
 from cannery.passes.fold_constants import fold_constants
 from cannery.passes.fold_scale_shift import fold_scale_shift
 from cannery.passes.lower_batch_norm import lower_batch_norm

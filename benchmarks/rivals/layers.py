@@ -9,11 +9,11 @@ from pathlib import Path
 
 import onnx
 
+from cannery.choose.signature import step_signature
 from cannery.errors import CanneryError
 from cannery.ir.graph import Graph
-from cannery.schedule.lower import cut
+from cannery.lowering.lower import cut
 from cannery.schedule.program import Step
-from cannery.tune.signature import step_signature
 from rivals.exchange import exchange_graph
 from rivals.onnx_writer import onnx_model
 

@@ -11,6 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from cannery.ir.graph import Array, Graph, Node
+from cannery.ir.registry import Op
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
@@ -30,7 +31,6 @@ from cannery.ops.elementwise import (
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Identity, Pad, Reshape
-from cannery.ops.registry import Op
 from cannery.ops.resize.op import Resize
 from cannery.ops.softmax.op import Softmax
 from cannery.ops.window import Pads

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from cannery.emit.source import Source
-from cannery.ops.registry import RefArray
+from cannery.ir.registry import RefArray
+from cannery.measure.build import build, build_error, ninja_file, run_ninja, write
+from cannery.measure.harness import Harness
+from cannery.measure.measure import measure_peak
 from cannery.options import Options
 from cannery.pipeline import compile_model
 from cannery.target.toolchain import Toolchain, find_toolchain
-from cannery.tune.build import build, build_error, ninja_file, run_ninja, write
-from cannery.tune.harness import Harness
-from cannery.tune.measure import measure_peak
 from cannery.tune.outcome import Settings
 from cannery.tune.tuner import tune
 

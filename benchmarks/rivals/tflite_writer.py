@@ -14,6 +14,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from cannery.ir.graph import Array, Graph, Node
+from cannery.ir.registry import Op
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
@@ -22,7 +23,6 @@ from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Pad, Reshape
 from cannery.ops.recurrent.op import Lstm
-from cannery.ops.registry import Op
 from cannery.ops.resize.op import Resize
 from cannery.ops.softmax.op import Softmax
 from cannery.ops.window import Pads

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 
 from cannery.ir.graph import Graph, Node
+from cannery.ir.registry import Op
 from cannery.ops.elementwise import Relu, Sigmoid, Tanh
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Reshape, Slice, Transpose
 from cannery.ops.recurrent.op import Lstm
-from cannery.ops.registry import Op
 from cannery.ops.softmax.op import Softmax
 from rivals.exchange import as_float, constant, is_projection, lstm_layer, unsupported
 

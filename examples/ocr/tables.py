@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from cannery import __version__
+from cannery.choose.record import FORMAT, Record, make_entry, record_path, write_record
+from cannery.choose.signature import graph_key
 from cannery.ops.recurrent.base import Recurrent
 from cannery.options import make_options
 from cannery.pipeline import choose, import_graph
 from cannery.schedule.schedule import MATH
 from cannery.target.toolchain import resolve_target
-from cannery.tune.record import FORMAT, Record, make_entry, record_path, write_record
-from cannery.tune.signature import graph_key
 
 #: Tables of so many pieces.
 FORM = "lut1024"

@@ -29,12 +29,12 @@ from cannery.emit.files import OPENMP_SOURCE
 from cannery.emit.interface import Tensor
 from cannery.emit.source import Source
 from cannery.errors import OptionError, ToolchainError, one_of
+from cannery.measure.cache import user_cache
 from cannery.options import SPECS, Options, make_options
 from cannery.pipeline import compile_model
 from cannery.target.runner import why_not_here
 from cannery.target.targets import NATIVE
 from cannery.target.toolchain import Toolchain, find_toolchain
-from cannery.tune.cache import user_cache
 
 #: An array that goes in or comes out.
 Array = NDArray[np.generic]

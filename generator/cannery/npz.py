@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from cannery.errors import OptionError
-from cannery.ops.registry import RefArray
+from cannery.ir.registry import RefArray
 from cannery.user_files import check_file
 
 _CURE = "name a file made by numpy.savez, with one array for each tensor"

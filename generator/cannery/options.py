@@ -18,7 +18,7 @@ from typing import Any
 from cannery.errors import OptionError, one_of
 from cannery.ir.tensor import MAX_ELEMENTS, DType
 from cannery.names import check_model_name, check_tensor_name, make_identifier
-from cannery.option_texts import flag_of, text_of, texts_of
+from cannery.options_given import flag_of, text_of, texts_of
 from cannery.user_files import read_file
 
 #: Orders of image tensors at the interface; `model` is the order of the model file.

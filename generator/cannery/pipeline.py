@@ -7,6 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cannery import __version__
+from cannery.choose.defaults import Defaults
+from cannery.choose.lookup import recorded_choices, recorded_stacks
+from cannery.choose.plan import make_units
+from cannery.choose.stacks import choose_stacks
 from cannery.emit.dispatch import dispatching_files, part_name
 from cannery.emit.files import output_files
 from cannery.emit.interface import check_views
@@ -19,6 +23,10 @@ from cannery.ir.graph import Graph
 from cannery.ir.printer import format_graph
 from cannery.ir.verify import verify
 from cannery.layouts import nhwc, planar
+from cannery.lowering.assign import MODEL_ORDER, assign
+from cannery.lowering.cores import Cores
+from cannery.lowering.printer import format_program, format_steps, format_workspace
+from cannery.lowering.stack import Stack
 from cannery.ops.quantize.linear import DequantizeLinear
 from cannery.options import Options
 from cannery.passes import run_passes
@@ -28,18 +36,10 @@ from cannery.quantization.everywhere import require_same_everywhere
 from cannery.quantization.quantize import quantize
 from cannery.quantization.raw import raw_interface
 from cannery.quantization.scales import with_scales
-from cannery.schedule.assign import MODEL_ORDER, assign
-from cannery.schedule.cores import Cores
-from cannery.schedule.printer import format_program, format_steps, format_workspace
 from cannery.schedule.program import Choice, Step
-from cannery.schedule.stack import Stack
 from cannery.target.isa import Isa
 from cannery.target.targets import Target, plain_target
 from cannery.target.toolchain import resolve_target, resolve_targets
-from cannery.tune.defaults import Defaults
-from cannery.tune.lookup import recorded_choices, recorded_stacks
-from cannery.tune.plan import make_units
-from cannery.tune.stacks import choose_stacks
 
 #: Tells a stage's name and its text form.
 Dump = Callable[[str, str], None]

@@ -13,11 +13,11 @@ from cannery.execution.samples import relative_error
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import GraphBuilder
 from cannery.ir.orders import model_type
+from cannery.lowering.lower import cut
+from cannery.measure.trial import random_inputs
 from cannery.ops.elementwise import Selu
 from cannery.options import make_options
 from cannery.pipeline import load_model
-from cannery.schedule.lower import cut
-from cannery.tune.trial import random_inputs
 from networks import write_network
 from rivals.exchange import exchange_graph, is_projection, is_same, lstm_layer
 

@@ -18,7 +18,7 @@ import pytest
 from cannery import __version__
 from cannery.cli import COMMANDS, invoke
 from cannery.frontends import formats
-from cannery.ops.registry import all_ops
+from cannery.ir.registry import all_ops
 from cannery.resources import cmake_dir
 from cannery.schedule.schedule import all_schedules
 from cannery.target.targets import TARGETS

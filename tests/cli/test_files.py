@@ -11,7 +11,7 @@ import pytest
 
 from cannery.atomic import replace_file
 from cannery.cli.files import depfile_text, own_files, write_files
-from cannery.tune import build
+from cannery.measure import build
 
 FILES = {"a.h": b"one", "cannery/b.h": b"two"}
 

@@ -12,6 +12,7 @@ import click.testing
 import numpy as np
 import pytest
 
+from cannery.choose.record import FORMAT, Record, record_path, write_record
 from cannery.cli import autotune, cli, invoke, verify
 from cannery.cli import run as run_command
 from cannery.errors import OptionError
@@ -24,11 +25,10 @@ from cannery.execution.samples import (
 )
 from cannery.frontends import load_graph
 from cannery.ir.tensor import DType, TensorType
+from cannery.measure.measure import Context
 from cannery.options import make_options
 from cannery.pipeline import compile_model
 from cannery.resources import ball_example_dir
-from cannery.tune.measure import Context
-from cannery.tune.record import FORMAT, Record, record_path, write_record
 from emit.c_programs import net_files
 from emit.mutants import mutants
 from needs import need_program, need_toolchain

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from cannery.cli.tuning_report import as_dict, print_report
+from cannery.measure.cache import Measurement
 from cannery.schedule.program import Choice
 from cannery.target.runner import Origin
-from cannery.tune.cache import Measurement
 from cannery.tune.contests import Ranked
 from cannery.tune.optimize import Tried
 from cannery.tune.outcome import Layer, Outcome

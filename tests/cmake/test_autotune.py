@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cannery.tune.record import read_record
+from cannery.choose.record import read_record
 from cmake_project import MAIN_C, MAIN_CPP, Project
 from needs import need_program, need_runner, need_toolchain
 from tiny_models import write_tiny_model

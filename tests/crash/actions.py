@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cannery.tune.cache import Environment, Measurement, MeasurementCache
-from cannery.tune.record import FORMAT, Record, write_record
+from cannery.choose.record import FORMAT, Record, write_record
+from cannery.measure.cache import Environment, Measurement, MeasurementCache
 
 HERE = Environment("gcc 12", "-O2", "a cpu", "device")
 

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from cannery.atomic import remove_stale, replace_files, temporary_folder
-from cannery.tune.cache import MeasurementCache
-from cannery.tune.record import read_record
+from cannery.choose.record import read_record
+from cannery.measure.cache import MeasurementCache
 from cmake_project import MAIN_C, Project
 from crash.actions import HERE, measured
 from frontends.keras_files import chain, image, write_h5

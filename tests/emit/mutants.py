@@ -9,12 +9,12 @@ import numpy as np
 
 from cannery.frontends import load_graph
 from cannery.ir.graph import Graph, GraphBuilder
+from cannery.ir.registry import Op
 from cannery.ir.stimulus import layer_weights
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise.activations import Relu, Sigmoid
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Reshape
-from cannery.ops.registry import Op
 from cannery.ops.softmax.op import Softmax
 from cannery.passes import run_passes
 from cannery.resources import ball_example_dir

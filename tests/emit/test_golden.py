@@ -15,6 +15,8 @@ import pytest
 
 from cannery.emit.source import make_source, render_model
 from cannery.ir.graph import Graph, GraphBuilder
+from cannery.lowering.assign import assign
+from cannery.lowering.lower import cut
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise.activations import Relu
 from cannery.ops.matmul.op import MatMul
@@ -22,8 +24,6 @@ from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Reshape
 from cannery.ops.softmax.op import Softmax
 from cannery.passes import run_passes
-from cannery.schedule.assign import assign
-from cannery.schedule.lower import cut
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import Params, all_schedules
 from cannery.target.isa import Isa, isa

@@ -14,7 +14,7 @@ from cannery.ir.tensor import TensorType
 from cannery.layouts import Halo, Layout, nhwc, phase_split, planar
 from cannery.schedule.program import Buffer
 from emit.c_programs import build, run
-from memory.run_functions import Pointer, as_python
+from lowering.run_functions import Pointer, as_python
 
 SHAPES = [(5, 7, 3), (8, 12, 2), (1, 1, 1), (6, 9, 1), (4, 3, 2)]
 HALO = Halo(1, 2, 2, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cannery.emit.literals import c_float, c_integer
+from cannery.ctext.literals import c_float, c_integer
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])

@@ -8,11 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cannery.choose.defaults import Defaults
+from cannery.choose.plan import make_units
 from cannery.emit.dispatch import dispatching_files
 from cannery.emit.files import output_files
 from cannery.emit.source import Source, make_source
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.layouts import nhwc
+from cannery.lowering.assign import assign
+from cannery.lowering.stack import Stack
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise.activations import Relu, Sigmoid
@@ -20,11 +24,7 @@ from cannery.ops.elementwise.binary import Add
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Reshape
 from cannery.ops.softmax.op import Softmax
-from cannery.schedule.assign import assign
-from cannery.schedule.stack import Stack
 from cannery.target.isa import isa
-from cannery.tune.defaults import Defaults
-from cannery.tune.plan import make_units
 from emit.c_programs import LANGUAGES, Files, build, compile_file, run, write_all
 from nets.net_bench import all_stacked
 

@@ -11,10 +11,10 @@ import pytest
 from cannery.emit.dispatch import dispatching_files, part_name
 from cannery.emit.files import output_files
 from cannery.emit.source import Source, make_source
+from cannery.lowering.cores import Cores
 from cannery.options import make_options
 from cannery.passes import run_passes
 from cannery.pipeline import compile_model
-from cannery.schedule.cores import Cores
 from cannery.target.targets import parse_isa
 from emit.c_programs import LANGUAGES, Files, build, compile_file, network, run, write_all
 from emit.test_lengths import MAX, reader

@@ -8,7 +8,7 @@ import pytest
 
 from cannery.emit.pieces import CutStep, piece_calls
 from cannery.emit.steps import Call
-from cannery.schedule.cores import ROWS
+from cannery.lowering.cores import ROWS
 from cannery.schedule.schedule import Kernel
 
 #: `(last < 3 ? last * 4 : 10)`.

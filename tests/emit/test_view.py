@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cannery.choose.defaults import Defaults
+from cannery.choose.plan import make_units
 from cannery.emit.files import output_files
 from cannery.emit.interface import check_views
 from cannery.emit.source import Source, make_source
@@ -16,15 +18,13 @@ from cannery.errors import OptionError
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.ir.tensor import DType
 from cannery.layouts import nhwc, planar
+from cannery.lowering.assign import assign
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise.binary import Mul
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Cast, Reshape
-from cannery.schedule.assign import assign
 from cannery.schedule.schedule import all_schedules
 from cannery.target.isa import isa
-from cannery.tune.defaults import Defaults
-from cannery.tune.plan import make_units
 from emit.c_programs import LANGUAGES, Files, build, compile_file, run, write_all
 from nets.net_bench import all_stacked
 

@@ -8,7 +8,7 @@ import pytest
 
 from cannery.errors import OptionError
 from cannery.execution.pace import DEFAULT_SECONDS, judge_pace, make_pace, spread
-from cannery.tune.measure import Context
+from cannery.measure.measure import Context
 
 
 def test_the_period_is_the_deadline_by_default() -> None:

@@ -27,8 +27,8 @@ from cannery.frontends import load_graph
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from cannery.ir.orders import from_model, to_model
+from cannery.ir.registry import RefArray
 from cannery.ir.tensor import DType, TensorType
-from cannery.ops.registry import RefArray
 from cannery.target.runner import find_runner
 from cannery.target.toolchain import toolchain_for
 from frontends.onnx_cases import HALVES, as_array, cases, operator_of, type_of, with_initializers

@@ -16,14 +16,14 @@ from cannery.emit.files import headers, model_texts, runtime_folder
 from cannery.emit.source import Source
 from cannery.errors import CanneryError
 from cannery.ir.graph import Graph
-from cannery.ops.registry import RefArray
+from cannery.ir.registry import RefArray
+from cannery.measure.build import ninja_file, run_ninja, write
 from cannery.options import Options
 from cannery.passes import run_passes
 from cannery.pipeline import choose, generate
 from cannery.target.runner import Runner
 from cannery.target.targets import Target
 from cannery.target.toolchain import Toolchain
-from cannery.tune.build import ninja_file, run_ninja, write
 
 _WARNINGS = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 

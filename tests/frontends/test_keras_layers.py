@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from cannery.frontends import load_graph
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
+from cannery.ir.registry import Op
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
@@ -32,7 +33,6 @@ from cannery.ops.normalization.op import (
     LayerNormalization,
 )
 from cannery.ops.reduce.op import ReduceMax, ReduceMean
-from cannery.ops.registry import Op
 from cannery.ops.resize.op import Resize
 from cannery.ops.softmax.op import LogSoftmax, Softmax
 from frontends.keras_files import LayerSpec, Model, chain, image, write_h5, write_keras

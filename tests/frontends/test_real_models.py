@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cannery.choose.signature import step_text
 from cannery.frontends import load_graph
 from cannery.ir.evaluate import evaluate
 from cannery.ir.orders import from_model, to_model
@@ -14,7 +15,6 @@ from cannery.options import make_options
 from cannery.passes import run_passes
 from cannery.pipeline import choose, import_graph
 from cannery.target.toolchain import resolve_target
-from cannery.tune.signature import step_text
 
 FOLDER = Path(__file__).parents[3] / "shared" / "models"
 SUFFIXES = ("*.h5", "*.hdf5", "*.keras", "*.onnx")

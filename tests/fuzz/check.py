@@ -17,18 +17,18 @@ from cannery.errors import CanneryError
 from cannery.execution.program import network_program
 from cannery.ir.evaluate import evaluate, widen
 from cannery.ir.graph import Graph
+from cannery.ir.registry import RefArray
 from cannery.ir.verify import verify
 from cannery.layouts import nhwc
-from cannery.ops.registry import RefArray
+from cannery.measure.trial import random_inputs
 from cannery.options import Options
 from cannery.options_text import option_words
 from cannery.pipeline import Compiled, compile_model, judge_graph
 from cannery.schedule.program import VIEW
 from cannery.target.runner import Origin
 from cannery.target.toolchain import Toolchain, find_toolchain
-from cannery.tune.trial import random_inputs
 from fuzz.cases import Case
-from memory.interpreter import check_program
+from lowering.interpreter import check_program
 
 #: Error of float32, relative to the largest output, that no network is free of.
 ROUNDING = 1e-4

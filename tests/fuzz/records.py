@@ -10,14 +10,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from cannery import __version__
+from cannery.choose.record import FORMAT, Record, RunnerUp, format_record, make_entry
+from cannery.choose.signature import graph_key
 from cannery.errors import CanneryError
 from cannery.options import make_options
 from cannery.pipeline import choose, import_graph, io_order
 from cannery.schedule.program import Choice
 from cannery.schedule.schedule import legal
 from cannery.target.toolchain import resolve_target
-from cannery.tune.record import FORMAT, Record, RunnerUp, format_record, make_entry
-from cannery.tune.signature import graph_key
 from fuzz.cases import Case
 
 NAME = "net.tuning.json"

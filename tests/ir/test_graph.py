@@ -13,6 +13,7 @@ from cannery.errors import CanneryError, ModelError, UnsupportedError
 from cannery.ir.evaluate import evaluate, evaluate_all
 from cannery.ir.graph import Graph, GraphBuilder, Node
 from cannery.ir.printer import format_graph
+from cannery.ir.registry import Op, RefArray, register
 from cannery.ir.tensor import MAX_ELEMENTS, DType, TensorType
 from cannery.ir.verify import verify
 from cannery.ops.concat.op import Concat
@@ -20,7 +21,6 @@ from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Add, Clip, Relu, Sub
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Cast, Reshape
-from cannery.ops.registry import Op, RefArray, register
 from cannery.ops.resize.op import Resize
 
 

@@ -26,7 +26,7 @@ _lanes = rows(f"{_OPS}/shared/lanes.py", "tests/ops/test_cover.py",
               kernels("softmax.row", "avx2"))  # fmt: skip
 _cover = rows(f"{_OPS}/shared/cover.py", "tests/ops/test_cover.py")
 _geometry = rows(f"{_OPS}/conv/geometry.py", kernels("conv.direct_oc", "generic", "avx2"))
-_view = rows(f"{_OPS}/concat/view.py", "tests/memory/test_programs.py",
+_view = rows(f"{_OPS}/concat/view.py", "tests/lowering/test_programs.py",
              "tests/passes/test_passes.py")  # fmt: skip
 _stacked = rows(f"{_OPS}/movement/view.c.j2", "tests/emit/test_view.py")
 _math = rows(f"{_RUNTIME}/vec_math_body.h", "tests/runtime/test_vec_math.py")

@@ -5,30 +5,30 @@ from __future__ import annotations
 from mutations.change import Change, rows
 
 _C = "generator/cannery"
-_PROGRAMS = "tests/memory/test_programs.py"
-_PLAN = "tests/memory/test_plan.py"
+_PROGRAMS = "tests/lowering/test_programs.py"
+_PLAN = "tests/lowering/test_memory_plan.py"
 
-_assign = rows(f"{_C}/schedule/assign.py", _PROGRAMS)
-_lifetimes = rows(f"{_C}/memory/lifetimes.py", _PROGRAMS)
-_plan = rows(f"{_C}/memory/plan.py", _PLAN)
+_assign = rows(f"{_C}/lowering/assign.py", _PROGRAMS)
+_lifetimes = rows(f"{_C}/lowering/lifetimes.py", _PROGRAMS)
+_plan = rows(f"{_C}/lowering/memory_plan.py", _PLAN)
 _layout = rows(f"{_C}/layouts/layout.py", "tests/layouts/test_layouts.py", _PROGRAMS)
 _nhwc = rows(f"{_C}/layouts/nhwc.py", "tests/layouts/test_layouts.py")
 _planar = rows(f"{_C}/layouts/planar.py", "tests/layouts/test_layouts.py")
 _phase = rows(f"{_C}/layouts/phase_split.py", "tests/layouts/test_layouts.py")
 _halo = rows(f"{_C}/emit/halo.py", "tests/emit/test_halo.py")
-_lower = rows(f"{_C}/schedule/lower.py", "tests/passes/test_passes.py", "tests/ops/test_sources.py",
+_lower = rows(f"{_C}/lowering/lower.py", "tests/passes/test_passes.py", "tests/ops/test_sources.py",
               _PROGRAMS)  # fmt: skip
 _stack = rows(
-    f"{_C}/schedule/stack.py",
-    "tests/memory/test_run_functions.py",
+    f"{_C}/lowering/stack.py",
+    "tests/lowering/test_run_functions.py",
     "tests/emit/test_many.py::test_steps_alternate",
     "tests/tune/test_many.py::test_what_cannot_be_stacked",
 )
-_cores = rows(f"{_C}/schedule/cores.py", "tests/schedule/test_cores.py")
+_cores = rows(f"{_C}/lowering/cores.py", "tests/lowering/test_cores.py")
 _ahead = rows(f"{_C}/schedule/ahead.py", "tests/schedule/test_ahead.py")
 _many = rows(
     f"{_C}/emit/many.py",
-    "tests/memory/test_run_functions.py",
+    "tests/lowering/test_run_functions.py",
     "tests/emit/test_many.py::test_weights_of_the_same_packing_are_stored_once",
     "tests/emit/test_many.py::test_the_same_bits_as_single_calls",
 )
@@ -40,8 +40,8 @@ _parallel = rows(
 _pieces = rows(f"{_C}/emit/pieces.py", "tests/emit/test_pieces.py", "tests/nets/test_parallel.py")
 _states = rows(f"{_C}/emit/states.py", "tests/emit/test_streaming.py")
 _step = rows(f"{_C}/emit/step.c.j2", "tests/emit/test_streaming.py")
-_arrays = rows(f"{_C}/emit/arrays.py", "tests/emit/test_arrays.py")
-_literals = rows(f"{_C}/emit/literals.py", "tests/emit/test_literals.py")
+_arrays = rows(f"{_C}/ctext/arrays.py", "tests/ctext/test_arrays.py")
+_literals = rows(f"{_C}/ctext/literals.py", "tests/emit/test_literals.py")
 _selftest = rows(f"{_C}/emit/selftest.c.j2", "tests/emit/test_selftest.py")
 _stored = rows(f"{_C}/emit/selftest.py", "tests/emit/test_selftest.py")
 _interface = rows(f"{_C}/emit/interface.py", "tests/emit/test_interface.py",
@@ -49,8 +49,9 @@ _interface = rows(f"{_C}/emit/interface.py", "tests/emit/test_interface.py",
 _ROOM = "tests/emit/test_many.py::test_a_choice_at_run_time_has_room_for_each"
 _dispatch = rows(f"{_C}/emit/dispatch.py", _ROOM)
 _source = rows(f"{_C}/emit/source.py", "tests/emit/test_interface.py",
-               "tests/emit/test_determinism.py", "tests/memory/test_run_functions.py")  # fmt: skip
-_tidy = rows(f"{_C}/emit/tidy.py", "tests/emit/test_tidy.py")
+               "tests/emit/test_determinism.py",
+               "tests/lowering/test_run_functions.py")  # fmt: skip
+_tidy = rows(f"{_C}/ctext/tidy.py", "tests/ctext/test_tidy.py")
 _verify = rows(f"{_C}/ir/verify.py", "tests/ir/test_graph.py")
 _rewrite = rows(f"{_C}/ir/rewrite.py", "tests/ir/test_graph.py", "tests/passes/test_passes.py")
 

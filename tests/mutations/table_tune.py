@@ -5,29 +5,37 @@ from __future__ import annotations
 from mutations.change import Change, rows
 
 _TUNE = "generator/cannery/tune"
+_CHOOSE = "generator/cannery/choose"
+_MEASURE = "generator/cannery/measure"
 _T = "tests/tune"
 
 _finalists = rows(f"{_TUNE}/finalists.py", f"{_T}/test_finalists.py")
-_cache = rows(f"{_TUNE}/cache.py", f"{_T}/test_cache.py")
+_cache = rows(f"{_MEASURE}/cache.py", "tests/measure/test_cache.py")
 _search = rows(f"{_TUNE}/search.py", f"{_T}/test_search.py", f"{_T}/test_budget.py")
-_plan = rows(f"{_TUNE}/plan.py", f"{_T}/test_plan.py")
-_defaults = rows(f"{_TUNE}/defaults.py", f"{_T}/test_defaults.py", f"{_T}/test_approximations.py")
+_plan = rows(f"{_CHOOSE}/plan.py", "tests/choose/test_plan.py")
+_defaults = rows(
+    f"{_CHOOSE}/defaults.py", "tests/choose/test_defaults.py", f"{_T}/test_approximations.py"
+)
 _optimize = rows(f"{_TUNE}/optimize.py", f"{_T}/test_optimize.py")
-_record = rows(f"{_TUNE}/record.py", f"{_T}/test_record.py")
-_lookup = rows(f"{_TUNE}/lookup.py", f"{_T}/test_record.py", f"{_T}/test_owner.py")
-_provenance = rows(f"{_TUNE}/provenance.py", f"{_T}/test_provenance.py")
-_recheck = rows(f"{_TUNE}/recheck.py", f"{_T}/test_defaults.py", f"{_T}/test_record.py")
-_signature = rows(f"{_TUNE}/signature.py", f"{_T}/test_record.py", f"{_T}/test_owner.py")
+_record = rows(f"{_CHOOSE}/record.py", "tests/choose/test_record.py")
+_lookup = rows(f"{_CHOOSE}/lookup.py", "tests/choose/test_record.py", "tests/choose/test_owner.py")
+_provenance = rows(f"{_CHOOSE}/provenance.py", "tests/choose/test_provenance.py")
+_recheck = rows(
+    f"{_CHOOSE}/recheck.py", "tests/choose/test_defaults.py", "tests/choose/test_record.py"
+)
+_signature = rows(
+    f"{_CHOOSE}/signature.py", "tests/choose/test_record.py", "tests/choose/test_owner.py"
+)
 _stacks = rows(
-    f"{_TUNE}/stacks.py",
+    f"{_CHOOSE}/stacks.py",
     f"{_T}/test_many.py::test_chunks",
     f"{_T}/test_many.py::test_stacks_have_to_gain_a_fifth",
     f"{_T}/test_many.py::test_what_a_record_says_is_for_one_number_of_images",
 )
 _many = rows(f"{_TUNE}/tune_many.py", f"{_T}/test_search.py")
-_measure = rows(f"{_TUNE}/measure.py", f"{_T}/test_search.py")
-_trial = rows(f"{_TUNE}/trial.py", f"{_T}/test_trial.py")
-_harness = rows(f"{_TUNE}/harness.c.j2", f"{_T}/test_harness.py")
+_measure = rows(f"{_MEASURE}/measure.py", f"{_T}/test_search.py")
+_trial = rows(f"{_MEASURE}/trial.py", "tests/measure/test_trial.py")
+_harness = rows(f"{_MEASURE}/harness.c.j2", "tests/measure/test_harness.py")
 
 CHANGES: tuple[Change, ...] = (
     _finalists(
@@ -56,7 +64,7 @@ CHANGES: tuple[Change, ...] = (
         "generator/cannery/atomic.py",
         'temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")',
         "temporary = path",
-        ("tests/tune/test_cache.py", "tests/cli/test_files.py"),
+        ("tests/measure/test_cache.py", "tests/cli/test_files.py"),
     ),
     _search(
         "a wrong candidate is timed",
@@ -114,8 +122,8 @@ CHANGES: tuple[Change, ...] = (
         "options lie beside known chains",
         "elif any(overlap(unit, self.units[other]) for other in known):",
         "elif any(unit.first == self.units[other].first for other in known):",
-        f"{_T}/test_defaults.py",
-        f"{_T}/test_record.py",
+        "tests/choose/test_defaults.py",
+        "tests/choose/test_record.py",
     ),
     _optimize(
         "emulated times decide",
@@ -280,14 +288,14 @@ CHANGES: tuple[Change, ...] = (
         f"{_TUNE}/search.py",
         '" ".join([*self.toolchain.compiler.command, *self.toolchain.cflags])',
         '" ".join(self.toolchain.compiler.command)',
-        (f"{_T}/test_identify.py",),
+        ("tests/measure/test_identify.py",),
     ),
     Change(
         "the cache forgets the device",
         f"{_TUNE}/search.py",
         'device = runner.device.key if runner.device else ""',
         'device = ""',
-        (f"{_T}/test_identify.py",),
+        ("tests/measure/test_identify.py",),
     ),
     _cache(
         "flags are no part of an environment",

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator, Sequence
 
 from cannery.emit.source import Source, make_source
 from cannery.ir.graph import Graph
-from cannery.schedule.assign import assign
-from cannery.schedule.cores import Cores
-from cannery.schedule.lower import chains, cut
+from cannery.lowering.assign import assign
+from cannery.lowering.cores import Cores
+from cannery.lowering.lower import chains, cut
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import all_schedules, legal
 from cannery.target.isa import Isa

@@ -8,25 +8,25 @@ from pathlib import Path
 
 import numpy as np
 
+from cannery.choose.defaults import Defaults
+from cannery.choose.plan import Unit, make_units, overlap
 from cannery.emit.files import output_files
 from cannery.emit.source import Source, make_source
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
+from cannery.ir.registry import RefArray
 from cannery.layouts import nhwc
-from cannery.memory.lifetimes import buffer_bytes
-from cannery.ops.registry import RefArray
+from cannery.lowering.assign import assign
+from cannery.lowering.cores import Cores
+from cannery.lowering.lifetimes import buffer_bytes
+from cannery.lowering.stack import Stack, stacked_choices
+from cannery.measure.build import ninja_file, run_ninja, write
 from cannery.passes import run_passes
-from cannery.schedule.assign import assign
-from cannery.schedule.cores import Cores
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import legal
-from cannery.schedule.stack import Stack, stacked_choices
 from cannery.target.isa import Isa
 from cannery.target.runner import Runner
 from cannery.target.toolchain import Toolchain
-from cannery.tune.build import ninja_file, run_ninja, write
-from cannery.tune.defaults import Defaults
-from cannery.tune.plan import Unit, make_units, overlap
 
 MAIN = Path(__file__).with_name("net_main.c")
 

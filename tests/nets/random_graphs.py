@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cannery.ir.graph import Graph, GraphBuilder
+from cannery.ir.registry import Op
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
@@ -36,7 +37,6 @@ from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Expand, Identity, Pad, Reshape, Slice, Transpose
 from cannery.ops.normalization.op import BatchNormalization, LayerNormalization
 from cannery.ops.reduce.op import ReduceMax, ReduceMean
-from cannery.ops.registry import Op
 from cannery.ops.resize.op import Resize
 from cannery.ops.softmax.op import Softmax
 

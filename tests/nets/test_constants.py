@@ -12,6 +12,7 @@ from cannery.errors import OptionError
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
+from cannery.lowering.cores import Cores
 from cannery.ops.movement.op import Expand, Identity
 from cannery.options import make_options
 from cannery.passes import run_passes
@@ -19,7 +20,6 @@ from cannery.passes.place_constants import place_constants
 from cannery.pipeline import compile_model
 from cannery.quantization.quantize import quantize
 from cannery.quantization.raw import raw_interface
-from cannery.schedule.cores import Cores
 from cannery.target.targets import find_target
 from emit.c_programs import compile_file, net_files, write_all
 from frontends.onnx_models import floats, load, model, node, write

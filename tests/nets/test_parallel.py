@@ -11,10 +11,10 @@ import pytest
 from cannery.emit.files import output_files
 from cannery.emit.source import Source
 from cannery.ir.graph import Graph
+from cannery.measure.build import ninja_file, run_ninja, write
 from cannery.passes import run_passes
 from cannery.target.runner import Runner
 from cannery.target.toolchain import Toolchain
-from cannery.tune.build import ninja_file, run_ninja, write
 from needs import need_program, need_runner, need_toolchain
 from nets.kernels_in_pieces import ALL, cut_schedules, kernel_sources
 from nets.net_bench import make_net_source

@@ -36,10 +36,10 @@ from unittest.mock import patch
 import numpy as np
 
 from cannery.ir.graph import Graph, GraphBuilder
+from cannery.ir.registry import Op
 from cannery.ops.chains import convolutions
 from cannery.ops.conv import unrolled, winograd_oc
 from cannery.ops.matmul import lanes_n
-from cannery.ops.registry import Op
 
 #: Largest error of an exact schedule, and of one that is inexact.
 TOLERANCE = 1e-5

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from cannery.ir.graph import Graph
+from cannery.ir.registry import Op
 from cannery.ir.tensor import DType
 from cannery.ops.elementwise import Add, Mul, Relu, Sigmoid, Sub
 from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Slice, Transpose
-from cannery.ops.registry import Op
 from ops.cases import Net, add_case, case
 
 SHAPE = (2, 4, 5, 3)

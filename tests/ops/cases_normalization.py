@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from cannery.ir.graph import Graph
+from cannery.ir.registry import Op
 from cannery.ops.normalization.op import (
     BatchNormalization,
     GroupNormalization,
     LayerNormalization,
 )
-from cannery.ops.registry import Op
 from ops.cases import Net, add_case
 from ops.epilogues import add_tail
 

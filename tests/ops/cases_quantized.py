@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cannery.ir.graph import Graph
+from cannery.ir.registry import Op
 from cannery.ir.tensor import DType
 from cannery.ops.elementwise import Add, Clip, HardSigmoid, Mul, Relu, Sigmoid, Tanh
 from cannery.ops.movement.op import Pad
@@ -27,7 +28,6 @@ from cannery.ops.quantized.scale import Quantize
 from cannery.ops.quantized.softmax import QuantizedSoftmax
 from cannery.ops.quantized.table import make_table
 from cannery.ops.quantized.winograd import MOST_CHANNELS
-from cannery.ops.registry import Op
 from cannery.ops.resize.op import Resize
 from cannery.ops.window import Pads
 from ops.cases import Net, add_case, case

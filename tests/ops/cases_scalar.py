@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cannery.ir.graph import Graph
+from cannery.ir.registry import Op
 from cannery.ir.tensor import DType
 from cannery.ops.elementwise import Abs, Add, Div, Max, Min, Mul, Neg, Relu, Sign, Square, Sub
 from cannery.ops.indexing.gather import Gather, GatherElements, GatherND
@@ -26,7 +27,6 @@ from cannery.ops.reduce.op import (
     ReduceSum,
     ReduceSumSquare,
 )
-from cannery.ops.registry import Op
 from ops.cases import Net, add_case, case
 
 F32, BOOL, INT64, INT32, INT8 = DType.FLOAT32, DType.BOOL, DType.INT64, DType.INT32, DType.INT8

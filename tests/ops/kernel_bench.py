@@ -25,18 +25,18 @@ if __name__ == "__main__":  # what pytest gets from pyproject.toml
 
 from cannery.errors import CanneryError
 from cannery.ir.graph import Graph
-from cannery.ops.registry import RefArray
-from cannery.schedule.lower import chains, cut
+from cannery.ir.registry import RefArray
+from cannery.lowering.lower import chains, cut
+from cannery.measure.build import build
+from cannery.measure.harness import Candidate, Harness, make_candidate
+from cannery.measure.measure import Check, check
+from cannery.measure.trial import Data, Placing, Trial, all_data, make_trial, random_inputs
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Params, Schedule, all_schedules, legal
 from cannery.target.runner import Runner, find_runner
 from cannery.target.targets import Target, find_target
 from cannery.target.toolchain import Toolchain, toolchain_for
-from cannery.tune.build import build
 from cannery.tune.contests import is_view
-from cannery.tune.harness import Candidate, Harness, make_candidate
-from cannery.tune.measure import Check, check
-from cannery.tune.trial import Data, Placing, Trial, all_data, make_trial, random_inputs
 from nets.compilation import WARNINGS
 from ops.cases import Case, all_cases
 

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cannery.emit.literals import c_float
-from cannery.emit.words import Words
+from cannery.ctext.literals import c_float
+from cannery.ctext.words import Words
+from cannery.ir.registry import Elementwise, all_ops
 from cannery.ops.elementwise import (
     Abs,
     Add,
@@ -56,7 +57,6 @@ from cannery.ops.elementwise import (
     Tanh,
     ThresholdedRelu,
 )
-from cannery.ops.registry import Elementwise, all_ops
 from cannery.resources import runtime_include_dir
 from cannery.target.isa import ISAS, Isa
 from needs import need_program, need_runner, need_toolchain

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cannery.errors import ModelError, UnsupportedError
+from cannery.ir.registry import Elementwise, Op, all_ops
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.concat.op import Concat
@@ -46,7 +47,6 @@ from cannery.ops.reduce.op import (
     ReduceSum,
     ReduceSumSquare,
 )
-from cannery.ops.registry import Elementwise, Op, all_ops
 from cannery.ops.resize.op import Resize
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.softmax.op import LogSoftmax, Softmax

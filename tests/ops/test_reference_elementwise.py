@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cannery.ir.registry import Op
 from cannery.ops.elementwise import (
     Abs,
     Add,
@@ -47,7 +48,6 @@ from cannery.ops.elementwise import (
     Tanh,
     ThresholdedRelu,
 )
-from cannery.ops.registry import Op
 from judges import checked, numbers, onnx_run, same
 
 ACTIVATIONS: list[tuple[Op, dict[str, Any]]] = [

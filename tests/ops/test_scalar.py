@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cannery.errors import CanneryError
+from cannery.ir.registry import Op, all_ops
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.elementwise import Div, Relu
 from cannery.ops.indexing.gather import Gather, GatherElements, GatherND
@@ -14,7 +15,6 @@ from cannery.ops.indexing.scatter import ScatterElements, ScatterND
 from cannery.ops.logic import bits, compare, trigonometry
 from cannery.ops.ordering.cumulative import CumSum
 from cannery.ops.ordering.extremes import ArgMax, Hardmax, TopK
-from cannery.ops.registry import Op, all_ops
 from cannery.ops.scalar.base import ScalarOp
 from ops.cases import all_cases
 

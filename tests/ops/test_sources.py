@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from cannery.ir.evaluate import evaluate_all
+from cannery.lowering.lower import chains, cut
+from cannery.measure.trial import make_trial, random_inputs, step_data
 from cannery.ops.chains.sources import ChainsSourcesWinograd
 from cannery.ops.chains.terms import lines, pieces, whole_weights, why_not_terms
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Add
-from cannery.schedule.lower import chains, cut
 from cannery.schedule.schedule import all_schedules
 from cannery.target.isa import isa
-from cannery.tune.trial import make_trial, random_inputs, step_data
 from ops.cases import Net
 from ops.cases_sources import CASES, joined_graph
 

@@ -12,11 +12,11 @@ from cannery.emit.source import make_source
 from cannery.execution.program import network_program
 from cannery.execution.samples import reference_outputs, relative_error
 from cannery.ir.graph import Graph, GraphBuilder
+from cannery.lowering.assign import assign
+from cannery.lowering.lower import cut
 from cannery.ops.conv.op import Conv
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.shared.sums import block_steps, even_steps
-from cannery.schedule.assign import assign
-from cannery.schedule.lower import cut
 from cannery.schedule.program import Choice
 from cannery.schedule.schedule import all_schedules
 from cannery.target.isa import ISAS, Isa

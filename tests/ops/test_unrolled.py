@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from cannery.ir.graph import Graph
+from cannery.lowering.lower import cut
+from cannery.measure.trial import all_data, make_trial, random_inputs
 from cannery.ops.conv.op import Conv
 from cannery.ops.conv.unrolled import ConvUnrolled
-from cannery.schedule.lower import cut
 from cannery.target.isa import isa
 from cannery.tune.contests import rank
-from cannery.tune.trial import all_data, make_trial, random_inputs
 from ops.cases import Net
 
 AVX2 = isa("avx2")

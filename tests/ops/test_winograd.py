@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from cannery.ir.graph import Graph
+from cannery.lowering.lower import cut
+from cannery.measure.trial import all_data, random_inputs
 from cannery.ops.conv.op import Conv
 from cannery.ops.conv.winograd import F2, F4, Tile, Winograd, cheapest, filtering
 from cannery.ops.conv.winograd_planar import ConvWinogradPlanar
 from cannery.ops.elementwise import Relu
-from cannery.schedule.lower import cut
-from cannery.tune.trial import all_data, random_inputs
 from ops.cases import Net
 
 SAME = Conv((1, 1), ((1, 1), (1, 1)), (1, 1))

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cannery.ir.graph import Graph, GraphBuilder
+from cannery.ir.registry import Op
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
@@ -34,7 +35,6 @@ from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Identity, Pad, Reshape, Slice, Transpose
 from cannery.ops.normalization.op import BatchNormalization
 from cannery.ops.recurrent.op import Gru
-from cannery.ops.registry import Op
 from cannery.ops.resize.op import Resize
 
 Array = NDArray[np.float32]

@@ -7,6 +7,7 @@ import pytest
 
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph, GraphBuilder
+from cannery.ir.registry import Op
 from cannery.ir.verify import verify
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.concat.op import Concat
@@ -18,7 +19,6 @@ from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Expand, Identity, Pad, Reshape, Slice, Transpose
 from cannery.ops.normalization.op import BatchNormalization
-from cannery.ops.registry import Op
 from cannery.ops.resize.op import Resize
 from cannery.ops.window import Pads
 from cannery.passes import run_passes

@@ -8,8 +8,8 @@ import pytest
 from cannery.execution.samples import relative_error
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
+from cannery.ir.registry import RefArray
 from cannery.ir.verify import verify
-from cannery.ops.registry import RefArray
 from cannery.passes import PASSES
 from passes.networks import BLOCKS, pattern_network
 

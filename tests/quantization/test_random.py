@@ -11,6 +11,7 @@ import pytest
 
 from cannery.errors import OptionError
 from cannery.ir.graph import Graph, GraphBuilder
+from cannery.ir.registry import Op
 from cannery.ir.tensor import DType
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.concat.op import Concat
@@ -20,7 +21,6 @@ from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Pad, Reshape
 from cannery.ops.reduce.op import ReduceMean
-from cannery.ops.registry import Op
 from cannery.ops.resize.op import Resize
 from cannery.ops.softmax.op import Softmax
 from cannery.passes import run_passes

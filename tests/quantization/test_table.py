@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cannery.ir.registry import Elementwise
 from cannery.ops.elementwise import Gelu, HardSigmoid, Relu, Sigmoid, Softsign, Tanh
 from cannery.ops.quantized.table import MOST_PIECES, ONE, make_table
-from cannery.ops.registry import Elementwise
 
 
 @pytest.mark.parametrize("op", [Sigmoid(), Tanh(), HardSigmoid()])

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from cannery.choose.defaults import estimated_options
+from cannery.choose.plan import make_units
+from cannery.choose.record import resolve
 from cannery.emit.source import make_source
 from cannery.ir.graph import Graph, GraphBuilder
+from cannery.lowering.assign import assign
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Relu, Tanh
 from cannery.ops.shared import epilogue
-from cannery.schedule.assign import assign
 from cannery.schedule.program import Choice
 from cannery.schedule.schedule import MATH, all_schedules
 from cannery.target.isa import isa
 from cannery.tune.contests import rank
-from cannery.tune.defaults import estimated_options
-from cannery.tune.plan import make_units
-from cannery.tune.record import resolve
 
 AVX2 = isa("avx2")
 FORMS = ("lut1024", "lut256", "lut64", "rational", "table")

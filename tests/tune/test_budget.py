@@ -12,10 +12,10 @@ import pytest
 
 from cannery import deadline
 from cannery.deadline import check_time, until
+from cannery.measure.cache import Environment, Measurement
+from cannery.measure.measure import Context
 from cannery.tune import search as module
-from cannery.tune.cache import Environment, Measurement
 from cannery.tune.contests import Contest, Prospect
-from cannery.tune.measure import Context
 from cannery.tune.search import BATCH_CANDIDATES, Quiet, Search
 
 
@@ -43,7 +43,7 @@ class Clocked(Search):
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Clock, "now", 0.0)
     monkeypatch.setattr(deadline, "time", SimpleNamespace(monotonic=lambda: Clock.now))
-    monkeypatch.setattr("cannery.tune.cache.MeasurementCache.load", lambda self: None)
+    monkeypatch.setattr("cannery.measure.cache.MeasurementCache.load", lambda self: None)
 
 
 class Clock:

@@ -14,18 +14,19 @@ import pytest
 from filelock import Timeout
 
 from cannery import deadline
+from cannery.choose.record import Record, read_record
 from cannery.cli import invoke
 from cannery.cli.tuning_report import as_dict, print_report
 from cannery.deadline import OutOfTimeError, check_time, now, time_left, until
 from cannery.errors import RecordError
+from cannery.measure import build, measure
+from cannery.measure.measure import Protocol
 from cannery.options import Options, make_options
 from cannery.pipeline import compile_model
 from cannery.target.processes import run_to_end
 from cannery.target.runner import Origin, Runner
-from cannery.tune import build, confirm, measure, prepare, tuner
-from cannery.tune.measure import Protocol
+from cannery.tune import confirm, prepare, tuner
 from cannery.tune.outcome import Outcome, Settings
-from cannery.tune.record import Record, read_record
 from cannery.tune.tuner import tune, usable_record
 from needs import need_program, need_toolchain
 from tiny_models import write_tiny_model
@@ -331,8 +332,8 @@ def test_the_command_counts_from_its_beginning(
 
 
 def test_members_of_chains_are_told_from_chains() -> None:
+    from cannery.choose.plan import Plan, Unit
     from cannery.tune.budget import unit_names
-    from cannery.tune.plan import Plan, Unit
 
     def step(name: str, *parts: Any) -> Any:
         return SimpleNamespace(name=name, parts=parts)

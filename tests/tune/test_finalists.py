@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pytest
 
+from cannery.choose.plan import Plan
+from cannery.measure.measure import TIE
 from cannery.tune import finalists
 from cannery.tune.finalists import MAX_REPAIRS, aim, best_of, fastest, make_exact
-from cannery.tune.measure import TIE
-from cannery.tune.plan import Plan
-from tune.test_defaults import deep_net
+from choose.test_defaults import deep_net
 
 GOOD, BAD, LIMIT = 1e-5, 2e-4, 1e-4
 

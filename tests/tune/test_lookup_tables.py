@@ -11,13 +11,13 @@ import pytest
 from cannery.emit.files import output_files
 from cannery.execution.program import network_program
 from cannery.execution.samples import errors_by_output, reference_outputs
+from cannery.measure.trial import random_inputs
 from cannery.ops.elementwise import Sigmoid, Tanh
 from cannery.ops.shared.lookup import table_of
 from cannery.options import make_options
 from cannery.pipeline import choose, generate, import_graph
 from cannery.schedule.schedule import MATH
 from cannery.target.toolchain import find_toolchain
-from cannery.tune.trial import random_inputs
 from frontends.keras_files import chain, image, write_h5
 from needs import need_runner
 from quantization.networks import F, H, T, dense, lstm

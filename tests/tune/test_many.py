@@ -9,27 +9,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cannery.choose import stacks
+from cannery.choose.defaults import Defaults
+from cannery.choose.plan import make_units
+from cannery.choose.record import FORMAT, Record, read_record
+from cannery.choose.record import Many as RecordedMany
+from cannery.choose.stacks import choose_stacks, chunk_sizes, record_stacks
 from cannery.cli import invoke
 from cannery.errors import CanneryWarning, OptionError, RecordError
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.layouts import nhwc
+from cannery.lowering.lower import cut, make_step
+from cannery.lowering.stack import stacked_choices, stacked_graph, why_not
+from cannery.measure.measure import Protocol
 from cannery.ops.elementwise.binary import Add
 from cannery.ops.matmul.op import MatMul
 from cannery.options import MAX_MANY, Options, make_options
 from cannery.pipeline import compile_model
-from cannery.schedule.lower import cut, make_step
 from cannery.schedule.program import Choice
 from cannery.schedule.schedule import all_schedules
-from cannery.schedule.stack import stacked_choices, stacked_graph, why_not
 from cannery.target.isa import isa
-from cannery.tune import stacks, tune_many, tuner
-from cannery.tune.defaults import Defaults
-from cannery.tune.measure import Protocol
+from cannery.tune import tune_many, tuner
 from cannery.tune.outcome import Outcome, Settings
-from cannery.tune.plan import make_units
-from cannery.tune.record import FORMAT, Record, read_record
-from cannery.tune.record import Many as RecordedMany
-from cannery.tune.stacks import choose_stacks, chunk_sizes, record_stacks
 from cannery.tune.tuner import tune, usable_record
 from emit.test_many import two_heads
 from needs import need_program, need_toolchain

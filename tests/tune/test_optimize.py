@@ -8,11 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cannery.choose.plan import Plan
 from cannery.ir.evaluate import evaluate_all
 from cannery.ir.graph import Graph
+from cannery.measure.cache import Measurement
+from cannery.measure.measure import TIE
+from cannery.measure.trial import random_inputs
 from cannery.schedule.program import Choice
 from cannery.target.runner import Origin
-from cannery.tune.cache import Measurement
 from cannery.tune.contests import (
     Contest,
     ContestMaker,
@@ -23,10 +26,7 @@ from cannery.tune.contests import (
     needed_reorders,
     rank,
 )
-from cannery.tune.measure import TIE
 from cannery.tune.optimize import Optimizer, Tried, plan_text
-from cannery.tune.plan import Plan
-from cannery.tune.trial import random_inputs
 from tune.toy import ISA, network, singles
 
 #: What a test says about a candidate, by its label and the step's index.

@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 
 from cannery.errors import ToolchainError
-from cannery.tune import measure as measure_module
+from cannery.measure import measure as measure_module
+from cannery.measure.cache import Environment, Measurement
+from cannery.measure.measure import Context, Protocol, Timing, check, measure
 from cannery.tune import search as module
-from cannery.tune.cache import Environment, Measurement
-from cannery.tune.measure import Context, Protocol, Timing, check, measure
 from cannery.tune.search import Quiet, Search
 from cannery.tune.tune_many import LEAST_GAIN, ManyTuner
 
@@ -25,7 +25,7 @@ FAULTY, UNTIMED = Measurement(0.0, "wrote outside a buffer", 0.5), Measurement(1
 @pytest.fixture
 def search(monkeypatch: pytest.MonkeyPatch) -> Search:
     """A search that knows nothing."""
-    monkeypatch.setattr("cannery.tune.cache.MeasurementCache.load", lambda self: None)
+    monkeypatch.setattr("cannery.measure.cache.MeasurementCache.load", lambda self: None)
     monkeypatch.setattr(module, "alone", lambda runner: nullcontext())
     bench = SimpleNamespace(
         environment=lambda: Environment("cc", "", "", "host"), context=Context.WARM, mhz=0.0

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from cannery.choose.record import Record, read_record
 from cannery.cli import invoke
 from cannery.errors import ToolchainError
+from cannery.measure.measure import Context, Protocol
 from cannery.options import Options, make_options
 from cannery.pipeline import choose, compile_model, import_graph
 from cannery.target.runner import Origin, Runner
 from cannery.target.toolchain import find_toolchain
 from cannery.tune import tuner
 from cannery.tune.confirm import Judge
-from cannery.tune.measure import Context, Protocol
 from cannery.tune.outcome import Outcome, Settings
-from cannery.tune.record import Record, read_record
 from cannery.tune.search import Quiet
 from cannery.tune.tuner import tune, usable_record
 from needs import need_program, need_runner, need_toolchain

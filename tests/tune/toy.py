@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from cannery.choose.plan import Option, Unit, make_option, make_units
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.layouts import Halo, Want
 from cannery.ops.conv.op import Conv
@@ -14,7 +15,6 @@ from cannery.ops.elementwise import Relu
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule
 from cannery.target.isa import Isa, isa
-from cannery.tune.plan import Option, Unit, make_option, make_units
 
 ISA: Isa = isa("generic")
 

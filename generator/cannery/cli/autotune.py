@@ -14,11 +14,11 @@ from cannery.cli.output import json_option, note, print_json, remark
 from cannery.cli.tuning_progress import live_progress
 from cannery.cli.tuning_report import as_dict, print_report
 from cannery.errors import OptionError, RecordError
+from cannery.measure.identify import identify
+from cannery.measure.measure import Context
 from cannery.options import Options, make_options
 from cannery.target.runner import Origin
 from cannery.target.toolchain import find_toolchain
-from cannery.tune.identify import identify
-from cannery.tune.measure import Context
 
 
 @click.command("autotune")

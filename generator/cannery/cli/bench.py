@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from cannery.choose.lookup import find_record, untuned, untuned_note
 from cannery.cli.arguments import Seconds, generating_options
 from cannery.cli.output import json_option, note, print_json, print_table, remark, warn
 from cannery.emit.source import Source
@@ -15,14 +16,13 @@ from cannery.execution.layers import LayerTime, time_layers
 from cannery.execution.pace import Pace, Paced, make_pace
 from cannery.execution.program import Latency, NetworkProgram, ThreadTimes, network_program
 from cannery.execution.samples import seeded_samples
+from cannery.measure.identify import identify
+from cannery.measure.measure import Context, Protocol, refuse_emulated
 from cannery.options import Options, make_options
 from cannery.pipeline import compile_model
 from cannery.target.runner import Origin, Runner, origin_text
 from cannery.target.targets import Target
 from cannery.target.toolchain import find_toolchain
-from cannery.tune.identify import identify
-from cannery.tune.lookup import find_record, untuned, untuned_note
-from cannery.tune.measure import Context, Protocol, refuse_emulated
 
 #: Runs at once for each thread, at most.
 MAX_SHARED = 256

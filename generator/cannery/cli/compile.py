@@ -61,10 +61,10 @@ def command(
     **raw: Any,
 ) -> None:
     """Turn MODEL into C files in DIR. Only files that change are written."""
+    from cannery.choose.bounds import bound_notes
+    from cannery.choose.lookup import untuned, untuned_note
+    from cannery.choose.provenance import provenance_notes
     from cannery.pipeline import compile_model
-    from cannery.tune.bounds import bound_notes
-    from cannery.tune.lookup import untuned, untuned_note
-    from cannery.tune.provenance import provenance_notes
 
     options = make_options(model, raw)
     check_output_folder(folder, "--output")

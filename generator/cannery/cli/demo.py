@@ -28,8 +28,8 @@ from cannery.cli.output import json_option, note, print_json
 from cannery.cli.pictures import read_pgm, side_by_side
 from cannery.cli.tuning_progress import live_progress
 from cannery.cli.tuning_report import as_dict, print_report
+from cannery.measure.build import find_ninja
 from cannery.target.compiler import find_compiler
-from cannery.tune.build import find_ninja
 
 #: Pictures beside each other on 80 columns.
 _ABREAST = 4

@@ -11,8 +11,8 @@ import click
 from cannery.cli.output import json_option, print_json, print_table
 from cannery.frontends.keras_layers.base import layer_names
 from cannery.frontends.onnx_ops.base import operator_names
+from cannery.ir.registry import all_ops
 from cannery.layouts import ORDERS
-from cannery.ops.registry import all_ops
 from cannery.schedule.schedule import all_schedules
 from cannery.target.isa import ISAS
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from cannery.tune.cache import Measurement
+from cannery.measure.cache import Measurement
 from cannery.tune.contests import Contest
 from cannery.tune.search import Progress, Quiet
 

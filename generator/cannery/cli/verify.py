@@ -20,10 +20,10 @@ from cannery.execution.samples import (
     seeded_samples,
 )
 from cannery.ir.graph import Graph
+from cannery.measure.identify import ask
 from cannery.options import make_options
 from cannery.pipeline import compile_graph, import_graph, judge_graph
 from cannery.target.toolchain import find_toolchain
-from cannery.tune.identify import ask
 
 
 def _samples(

@@ -6,12 +6,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cannery.emit.environment import render
+from cannery.ctext.environment import render
+from cannery.ctext.tidy import tidy
 from cannery.emit.files import headers, manifest, model_texts, openmp_texts, runtime_folder
 from cannery.emit.parallel import Parallel
 from cannery.emit.selftest import render_selftest
 from cannery.emit.source import Source
-from cannery.emit.tidy import tidy
 from cannery.target.isa import Isa, cpu_features
 
 

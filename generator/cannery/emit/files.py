@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cannery.emit.environment import render
+from cannery.ctext.environment import render
 from cannery.emit.interface import Tensor
 from cannery.emit.many import Chunk
 from cannery.emit.selftest import render_selftest

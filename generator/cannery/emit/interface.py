@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cannery.emit.literals import c_float
+from cannery.ctext.literals import c_float
 from cannery.errors import OptionError, one_of
 from cannery.ir.graph import Graph, Scale
+from cannery.ir.registry import RefArray
 from cannery.ir.tensor import TensorType
 from cannery.layouts import nhwc, planar
+from cannery.lowering.assign import interface_order
 from cannery.names import make_identifier
-from cannery.ops.registry import RefArray
-from cannery.schedule.assign import interface_order
 
 #: The variable that counts images in generated functions.
 ITEM = "item_number"

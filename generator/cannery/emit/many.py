@@ -1,6 +1,6 @@
 """Functions that run the network on several images at once, for `<name>_run_many`.
 
-A chunk of images runs phase by phase (`cannery.schedule.stack`): loops over the images with the
+A chunk of images runs phase by phase (`cannery.lowering.stack`): loops over the images with the
 code of the single network, in its memory, and between them stacked steps with code of their own.
 What passes from one phase to the next has memory for every image, behind the single network's.
 """
@@ -13,17 +13,17 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from cannery.emit.arrays import as_bytes
+from cannery.ctext.arrays import as_bytes
+from cannery.ctext.tidy import tidy
 from cannery.emit.halo import clear_lines
 from cannery.emit.interface import ITEM, Tensor
 from cannery.emit.steps import call_text, make_job, root_variables, step_symbol
-from cannery.emit.tidy import tidy
 from cannery.layouts import image_dims
-from cannery.memory.lifetimes import buffer_bytes
-from cannery.memory.plan import Block, plan_memory
+from cannery.lowering.lifetimes import buffer_bytes
+from cannery.lowering.memory_plan import Block, plan_memory
+from cannery.lowering.stack import Phase, Stack, phases, spread_roots, stacked_graph
 from cannery.schedule.program import VIEW, Choice, Program
 from cannery.schedule.schedule import Kernel
-from cannery.schedule.stack import Phase, Stack, phases, spread_roots, stacked_graph
 from cannery.target.isa import Isa
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """`<name>_run_parallel` and `<name>_run_many_parallel`: the network on the threads of a pool.
 
-A step that is worth it (`cannery.schedule.cores`) is cut into pieces of equal size: bands of rows,
+A step that is worth it (`cannery.lowering.cores`) is cut into pieces of equal size: bands of rows,
 units of its kernel, both, or images. Each piece has scratch memory of its own, that of piece 0 lies
 where `run_in` has it, those of the others behind the workspace. All else runs in the caller.
 """
@@ -12,13 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cannery.emit.environment import render
+from cannery.ctext.environment import render
 from cannery.emit.halo import clear_lines
 from cannery.emit.interface import LENGTH
 from cannery.emit.pieces import CutStep, piece_calls
 from cannery.emit.steps import Call, call_text, root_variables
-from cannery.memory.plan import align
-from cannery.schedule.cores import (
+from cannery.lowering.cores import (
     IMAGES,
     ROWS,
     TILES,
@@ -29,6 +28,7 @@ from cannery.schedule.cores import (
     samples_per_piece,
     step_us,
 )
+from cannery.lowering.memory_plan import align
 from cannery.schedule.program import VIEW, Program
 from cannery.target.isa import Isa
 

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cannery.emit.steps import Call, call_text
-from cannery.schedule.cores import IMAGES, TILES, UNITS
+from cannery.lowering.cores import IMAGES, TILES, UNITS
 
 
 @dataclass(frozen=True)
 class CutStep:
-    """A step (by its index) cut into up to `pieces` along an axis of `cannery.schedule.cores`.
+    """A step (by its index) cut into up to `pieces` along an axis of `cannery.lowering.cores`.
 
     There are `parts` in all, which pieces share.
     """

@@ -8,14 +8,14 @@ from math import ceil, log10
 
 import numpy as np
 
-from cannery.emit.arrays import format_array
-from cannery.emit.environment import render
+from cannery.ctext.arrays import format_array
+from cannery.ctext.environment import render
+from cannery.ctext.tidy import tidy
 from cannery.emit.source import Source
-from cannery.emit.tidy import tidy
 from cannery.ir.evaluate import evaluate
+from cannery.ir.registry import RefArray
 from cannery.ir.stimulus import INCREMENT, MULTIPLIER, Stimulus, best_stimulus, reference_cost
 from cannery.ir.tensor import DType
-from cannery.ops.registry import RefArray
 from cannery.schedule.schedule import ConstArray
 
 #: Networks that cost more than this keep the reference busy for seconds, or fill the memory.

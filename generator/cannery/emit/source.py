@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from cannery import __version__
-from cannery.emit.arrays import WeightBlob, as_bytes, format_array, split_constants
-from cannery.emit.environment import render
+from cannery.ctext.arrays import WeightBlob, as_bytes, format_array, split_constants
+from cannery.ctext.environment import render
+from cannery.ctext.tidy import tidy
 from cannery.emit.halo import clear_lines
 from cannery.emit.interface import LENGTH, Tensor, interface, joined_parameters
 from cannery.emit.many import Many, ManyMaker, chunk_lines
@@ -24,18 +25,17 @@ from cannery.emit.steps import (
     step_symbol,
     unused_roots,
 )
-from cannery.emit.tidy import tidy
 from cannery.ir.graph import Graph
 from cannery.ir.printer import format_graph
 from cannery.layouts import image_dims
-from cannery.memory.lifetimes import Workspace, plan_workspace
-from cannery.memory.plan import align
+from cannery.lowering.cores import Cores
+from cannery.lowering.lifetimes import Workspace, plan_workspace
+from cannery.lowering.memory_plan import align
+from cannery.lowering.stack import Stack
 from cannery.ops.shared.function import kernel_of_nothing
 from cannery.schedule.ahead import weights_ahead
-from cannery.schedule.cores import Cores
 from cannery.schedule.program import VIEW, PlannedStep, Program
 from cannery.schedule.schedule import Job, Kernel, Schedule
-from cannery.schedule.stack import Stack
 from cannery.target.isa import Isa
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cannery.emit.arrays import format_array
+from cannery.ctext.arrays import format_array
 from cannery.emit.interface import Tensor
 from cannery.ir.graph import Graph
 from cannery.schedule.schedule import ConstArray

@@ -14,9 +14,9 @@ from cannery.analysis.mix import Mix, executed_mix, sum_mixes
 from cannery.emit.source import Source
 from cannery.errors import ToolchainError
 from cannery.execution.program import NetworkProgram, Sample, network_program
+from cannery.measure.elf import function_places
 from cannery.target.runner import Runner
 from cannery.target.toolchain import Toolchain
-from cannery.tune.elf import function_places
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,14 @@ from cannery.atomic import temporary_folder
 from cannery.emit.source import Source
 from cannery.errors import ToolchainError
 from cannery.execution.program import Sample
+from cannery.measure.build import Built, build
+from cannery.measure.harness import Candidate, Harness, make_candidate
+from cannery.measure.measure import Protocol, check, measure, measure_peak
+from cannery.measure.trial import all_data, make_trial
 from cannery.ops.movement.strided import MovementStrided
 from cannery.ops.movement.view import MovementView
 from cannery.target.runner import Origin, Runner
 from cannery.target.toolchain import Toolchain
-from cannery.tune.build import Built, build
-from cannery.tune.harness import Candidate, Harness, make_candidate
-from cannery.tune.measure import Protocol, check, measure, measure_peak
-from cannery.tune.trial import all_data, make_trial
 
 
 @dataclass(frozen=True)

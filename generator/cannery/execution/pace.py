@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cannery.errors import OptionError
-from cannery.tune.measure import Context
+from cannery.measure.measure import Context
 
 #: Calls of one measurement at most: each is printed.
 MAX_CALLS = 1_000_000

@@ -16,12 +16,12 @@ from cannery.emit.interface import Tensor
 from cannery.emit.source import Source
 from cannery.errors import ToolchainError
 from cannery.execution.pace import Pace, Paced, judge_pace
-from cannery.ops.registry import RefArray
+from cannery.ir.registry import RefArray
+from cannery.measure.build import build_error, ninja_file, run_ninja, write
+from cannery.measure.identify import device_sources
+from cannery.measure.measure import Context
 from cannery.target.runner import Runner, number, position
 from cannery.target.toolchain import Toolchain
-from cannery.tune.build import build_error, ninja_file, run_ninja, write
-from cannery.tune.identify import device_sources
-from cannery.tune.measure import Context
 
 #: A sample: every input of the graph by name, in the graph's order of axes.
 Sample = Mapping[str, RefArray]

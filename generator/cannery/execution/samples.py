@@ -12,11 +12,11 @@ from cannery.execution.program import Sample
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from cannery.ir.orders import from_model, model_type
+from cannery.ir.registry import RefArray
 from cannery.ir.stimulus import best_stimulus, neighbours
 from cannery.ir.tensor import DType, TensorType
+from cannery.measure.trial import random_inputs
 from cannery.npz import read_arrays
-from cannery.ops.registry import RefArray
-from cannery.tune.trial import random_inputs
 
 #: How many samples judge a network when none are given.
 SEEDED_SAMPLES = 16

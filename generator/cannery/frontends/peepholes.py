@@ -13,10 +13,10 @@ import numpy as np
 
 from cannery.errors import OptionError, one_of
 from cannery.ir.graph import Array, Graph, Node
+from cannery.ir.registry import RefArray
 from cannery.ir.tensor import DType, TensorType
 from cannery.npz import read_arrays
 from cannery.ops.recurrent.op import Lstm
-from cannery.ops.registry import RefArray
 
 _OPTION = "--peepholes"
 

@@ -12,6 +12,7 @@ from math import prod
 from typing import Any
 
 from cannery.errors import UnsupportedError
+from cannery.ir.registry import Elementwise, Op
 from cannery.ir.tensor import TensorType
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.concat.op import Concat
@@ -23,7 +24,6 @@ from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Slice,
 from cannery.ops.normalization.op import BatchNormalization, LayerNormalization
 from cannery.ops.recurrent.base import Recurrent
 from cannery.ops.reduce.op import Reduction
-from cannery.ops.registry import Elementwise, Op
 from cannery.ops.resize.op import Resize
 from cannery.ops.softmax.op import LogSoftmax, Softmax
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from cannery.deadline import check_time
 from cannery.ir.graph import Graph, Node
-from cannery.ops.registry import RefArray
+from cannery.ir.registry import RefArray
 
 
 def widen(array: RefArray) -> RefArray:

@@ -20,7 +20,7 @@ from cannery.errors import CanneryError, ModelError
 from cannery.ir.tensor import DType, TensorType
 
 if TYPE_CHECKING:
-    from cannery.ops.registry import Op
+    from cannery.ir.registry import Op
 
 #: A constant of the graph.
 Array = NDArray[np.generic]

@@ -12,7 +12,7 @@ from cannery.ir.graph import Array, Graph, Node
 from cannery.ir.tensor import DType, TensorType
 
 if TYPE_CHECKING:
-    from cannery.ops.registry import Op
+    from cannery.ir.registry import Op
 
 
 class Rewriter:

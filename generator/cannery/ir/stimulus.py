@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from cannery.deadline import check_time
 from cannery.ir.evaluate import evaluate_all
 from cannery.ir.graph import Graph
+from cannery.ir.registry import RefArray
 from cannery.ir.tensor import DType, TensorType
-from cannery.ops.registry import RefArray
 
 #: The generator of Numerical Recipes: x <- x * MULTIPLIER + INCREMENT, modulo 2^32.
 MULTIPLIER = 1664525

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TypeVar
 
 from cannery.errors import ModelError, UnsupportedError
+from cannery.ir.registry import Op
 from cannery.ir.tensor import DType, TensorType
-from cannery.ops.registry import Op
 
 T = TypeVar("T")
 

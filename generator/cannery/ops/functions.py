@@ -14,7 +14,7 @@ from math import factorial, pi, sqrt
 
 import numpy as np
 
-from cannery.ops.numeric import F64
+from cannery.ir.numeric import F64
 
 _LN2 = Decimal("0.6931471805599453094172321214581765680755")
 #: ln 2 in two parts; the products of the high one with small integers are exact.

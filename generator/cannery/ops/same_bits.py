@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cannery.ir.graph import FloatLayer, Graph, Node
+from cannery.ir.registry import Op
 from cannery.ir.tensor import DType
 from cannery.ops.concat.op import Concat
 from cannery.ops.elementwise import (
@@ -39,7 +40,6 @@ from cannery.ops.ordering.extremes import TopK
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.quantized.arithmetic import QuantizedOp
 from cannery.ops.reduce.op import ReduceMax, ReduceMin
-from cannery.ops.registry import Op
 from cannery.ops.resize.op import Resize
 from cannery.ops.zeros import picking_zeros
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, product
 from math import prod
 
+from cannery.ir.registry import Op
 from cannery.ops.checks import require
-from cannery.ops.registry import Op
 
 #: ((begin, end), ...) per spatial axis.
 Pads = tuple[tuple[int, int], ...]

@@ -11,16 +11,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from cannery.ir.graph import Array, Graph, Node
+from cannery.ir.numeric import f64
+from cannery.ir.registry import Op
 from cannery.ir.tensor import DType
 from cannery.ops.elementwise import Abs, Add, Clip, Max, Min, Relu, Square, Sub
 from cannery.ops.max_pool.op import MaxPool
-from cannery.ops.numeric import f64
 from cannery.ops.quantize.linear import DequantizeLinear
 from cannery.ops.quantized.arithmetic import QuantizedOp
 from cannery.ops.quantized.matmul import QuantizedProduct
 from cannery.ops.quantized.recurrent import QuantizedRecurrent
 from cannery.ops.reduce.op import ReduceMax, ReduceMin
-from cannery.ops.registry import Op
 
 #: What picks one of several numbers.
 PICKING = (Clip, Max, MaxPool, Min, ReduceMax, ReduceMin, Relu)

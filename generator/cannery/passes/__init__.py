@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cannery.ir.eliminate_dead import eliminate_dead
 from cannery.ir.graph import Graph
 from cannery.ir.printer import format_graph
 from cannery.ir.verify import verify
 from cannery.passes.channels_into_conv import channels_into_conv
 from cannery.passes.conv_to_matmul import conv_to_matmul
 from cannery.passes.eliminate_common import eliminate_common
-from cannery.passes.eliminate_dead import eliminate_dead
 from cannery.passes.fold_constants import fold_constants
 from cannery.passes.fold_scale_shift import fold_scale_shift
 from cannery.passes.lift_1d import lift_1d

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from cannery.ir.graph import Graph, Node
+from cannery.ir.registry import Elementwise
 from cannery.ir.rewrite import Rewriter
 from cannery.ir.tensor import TensorType
 from cannery.ops.conv.op import Conv
 from cannery.ops.movement.op import Slice
-from cannery.ops.registry import Elementwise
 
 
 def channels_into_conv(graph: Graph) -> Graph:

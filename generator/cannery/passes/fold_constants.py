@@ -6,9 +6,9 @@ import numpy as np
 
 from cannery.ir.evaluate import widen
 from cannery.ir.graph import Graph, Node
+from cannery.ir.registry import Op
 from cannery.ir.rewrite import Rewriter
 from cannery.ops.movement.op import Identity
-from cannery.ops.registry import Op
 
 #: A folded constant may be this much larger than what it is made from, or this many elements.
 MAX_GROWTH = 4

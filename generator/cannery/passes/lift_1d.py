@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from cannery.ir.graph import Graph, Node
+from cannery.ir.registry import Elementwise, Op
 from cannery.ir.rewrite import Rewriter
 from cannery.ir.tensor import TensorType
 from cannery.ops.average_pool.op import AveragePool
@@ -13,7 +14,6 @@ from cannery.ops.conv.op import Conv
 from cannery.ops.conv_transpose.op import ConvTranspose
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Reshape
-from cannery.ops.registry import Elementwise, Op
 from cannery.ops.resize.op import Resize
 
 

@@ -1,6 +1,6 @@
 """A concatenation reads an earlier one that has some of its parts.
 
-A value can be written in place into one concatenation only, see `cannery.schedule.assign`: where
+A value can be written in place into one concatenation only, see `cannery.lowering.assign`: where
 concat(a, b, c) reads concat(a, b), all parts of both are. Densely connected networks, each layer of
 which reads all before it, are full of such.
 """

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from cannery.errors import ModelError
 from cannery.ir.graph import Graph, Node
+from cannery.ir.registry import Op
 from cannery.ir.rewrite import Rewriter
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.conv.op import Conv
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Pad
-from cannery.ops.registry import Op
 
 
 def pad_into_window(graph: Graph) -> Graph:

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cannery.ir.graph import Graph, Node
+from cannery.ir.registry import Elementwise
 from cannery.ir.rewrite import Rewriter
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.conv.op import Conv
 from cannery.ops.max_pool.op import MaxPool
-from cannery.ops.registry import Elementwise
 
 
 def prune_channels(graph: Graph) -> Graph:

@@ -16,22 +16,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from cannery.ir.eliminate_dead import eliminate_dead
 from cannery.ir.graph import Graph, Node
+from cannery.ir.numeric import f64
+from cannery.ir.registry import Elementwise
 from cannery.ir.rewrite import Rewriter
 from cannery.ir.tensor import DType
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Add, Clip, LeakyRelu, Mul, Relu, Sub
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Cast, Pad, Reshape, Transpose
-from cannery.ops.numeric import f64
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear, Requantize
 from cannery.ops.quantize.products import ConvInteger, MatMulInteger
 from cannery.ops.quantized.arithmetic import F32, Activation, f32
 from cannery.ops.quantized.average_pool import QuantizedAveragePool
 from cannery.ops.quantized.elementwise import Scaled
 from cannery.ops.quantized.matmul import QuantizedProduct
-from cannery.ops.registry import Elementwise
-from cannery.passes.eliminate_dead import eliminate_dead
 from cannery.passes.quantised_values import EXACT
 from cannery.quantization.products import Product, Result, append, made_of
 from cannery.quantization.stored import (

@@ -12,19 +12,19 @@ from math import prod
 
 import numpy as np
 
+from cannery.ir.eliminate_dead import eliminate_dead
 from cannery.ir.graph import Graph, Node
+from cannery.ir.numeric import f64
+from cannery.ir.registry import Elementwise, Op
 from cannery.ir.rewrite import Rewriter
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.concat.op import Concat
 from cannery.ops.elementwise import Clip, LeakyRelu, Relu
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Cast, Pad, Reshape
-from cannery.ops.numeric import f64
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.quantized.arithmetic import BYTES, EXACT_SUM, Activation, f32, largest_of
 from cannery.ops.quantized.elementwise import ByteTable, QuantizedElementwise
-from cannery.ops.registry import Elementwise, Op
-from cannery.passes.eliminate_dead import eliminate_dead
 from cannery.quantization.flow import on_integers
 from cannery.quantization.means import PAIRS, mean_of
 from cannery.quantization.products import append

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+from cannery.ir.eliminate_dead import eliminate_dead
 from cannery.ir.graph import Graph, Node
 from cannery.ir.rewrite import Rewriter
 from cannery.ir.tensor import TensorType
 from cannery.ops.movement.op import Reshape, Slice
 from cannery.ops.recurrent.base import HIDDEN, SEQUENCE, Recurrent
-from cannery.passes.eliminate_dead import eliminate_dead
 
 
 def simplify_recurrent(graph: Graph) -> Graph:

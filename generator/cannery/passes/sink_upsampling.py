@@ -2,7 +2,7 @@
 
 Activations, scales and pointwise convolutions behind an upsampling have a quarter of the work
 before one by two. What is left between an upsampling, or a concatenation, and the layer that reads
-it is moved out of their way: `cannery.schedule.lower` joins neighbours only.
+it is moved out of their way: `cannery.lowering.lower` joins neighbours only.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from math import prod
 
 from cannery.ir.graph import Graph, Node
+from cannery.ir.registry import Elementwise
 from cannery.ir.rewrite import Rewriter
 from cannery.ir.tensor import TensorType
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
-from cannery.ops.registry import Elementwise
 from cannery.ops.resize.op import Resize, repeats
 
 

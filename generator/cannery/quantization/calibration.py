@@ -14,9 +14,9 @@ from cannery.execution.samples import read_samples
 from cannery.ir.evaluate import evaluate_all
 from cannery.ir.graph import Graph
 from cannery.ir.orders import from_model, model_type
+from cannery.ir.registry import RefArray
 from cannery.ir.tensor import TensorType
 from cannery.npz import read_arrays
-from cannery.ops.registry import RefArray
 
 #: The option that names the file.
 OPTION = "--calibration"

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from cannery.ir.graph import Graph, Node
+from cannery.ir.numeric import F64, Numeric, f64
+from cannery.ir.registry import Elementwise, Op
 from cannery.ir.tensor import DType
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Clip, LeakyRelu, Relu
 from cannery.ops.matmul.op import MatMul
-from cannery.ops.numeric import F64, Numeric, f64
 from cannery.ops.quantized.arithmetic import EXACT_SUM, Activation
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.matmul import QuantizedMatMul, QuantizedProduct
 from cannery.ops.quantized.table import make_table
-from cannery.ops.registry import Elementwise, Op
 from cannery.quantization.calibration import Observed
 from cannery.quantization.draft import Draft
 from cannery.quantization.recurrent import gates_of

@@ -9,13 +9,13 @@ import numpy as np
 
 from cannery.errors import OptionError
 from cannery.ir.graph import Graph, Node
+from cannery.ir.numeric import F64, Numeric
+from cannery.ir.registry import Op
 from cannery.ir.rewrite import Rewriter
 from cannery.ir.tensor import DType
-from cannery.ops.numeric import F64, Numeric
 from cannery.ops.quantize.linear import DequantizeLinear
 from cannery.ops.quantized.arithmetic import LARGEST_SUM
 from cannery.ops.quantized.scale import Quantize
-from cannery.ops.registry import Op
 from cannery.quantization.calibration import NOTHING, Observed, Spread
 from cannery.quantization.flow import Flow, on_integers
 from cannery.quantization.steps import choose_bound

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from cannery.ir.graph import FloatLayer, Graph, Node
+from cannery.ir.registry import Elementwise
 from cannery.ir.tensor import DType
 from cannery.ops.conv.op import Conv
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.recurrent.op import Gru, Lstm, Rnn
-from cannery.ops.registry import Elementwise
 from cannery.ops.same_bits import layers_of_floats
 from cannery.ops.softmax.op import Softmax
 from cannery.quantization import dense, recurrent

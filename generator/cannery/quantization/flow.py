@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from cannery.ir.graph import Graph, Node
+from cannery.ir.registry import Op
 from cannery.ops.concat.op import Concat
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Identity, Pad, Reshape, Slice, Transpose
 from cannery.ops.quantized.max_pool import QuantizedMaxPool
 from cannery.ops.recurrent.base import Recurrent
-from cannery.ops.registry import Op
 from cannery.ops.resize.op import Resize
 
 #: What moves integers as well as floats, from one input to one output.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cannery.ops.numeric import F64, Numeric, f64
+from cannery.ir.numeric import F64, Numeric, f64
 from cannery.ops.quantized.table import make_table
 from cannery.ops.recurrent.op import Gru, Lstm, Rnn
 

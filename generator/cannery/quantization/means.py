@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from cannery.ir.graph import Graph, Node
+from cannery.ir.registry import Elementwise
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.elementwise import Add, Clip, Max, Min, Mul, Sub
@@ -15,7 +16,6 @@ from cannery.ops.quantized.arithmetic import EXACT_SUM, Activation
 from cannery.ops.quantized.average_pool import QuantizedAveragePool
 from cannery.ops.quantized.elementwise import QuantizedElementwise, Scaled
 from cannery.ops.reduce.op import ReduceMean
-from cannery.ops.registry import Elementwise
 from cannery.quantization.calibration import Observed
 from cannery.quantization.draft import Draft
 

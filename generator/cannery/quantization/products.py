@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cannery.ir.graph import Array, Node
+from cannery.ir.registry import Op
 from cannery.ir.rewrite import Rewriter
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.conv.op import Conv
@@ -25,7 +26,6 @@ from cannery.ops.quantized.arithmetic import (
 )
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.matmul import QuantizedMatMul, QuantizedProduct
-from cannery.ops.registry import Op
 
 #: Axes of the convolutions that have kernels.
 _AXES = 2

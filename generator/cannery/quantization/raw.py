@@ -12,12 +12,12 @@ from dataclasses import replace
 import numpy as np
 
 from cannery.errors import OptionError
+from cannery.ir.eliminate_dead import eliminate_dead
 from cannery.ir.graph import Array, Graph, Node, Scale
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.elementwise import Max, Min
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.quantized.scale import Quantize
-from cannery.passes.eliminate_dead import eliminate_dead
 from cannery.quantization.scales import single_scale
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from cannery.ir.graph import Graph, Node
+from cannery.ir.numeric import F64, f64
 from cannery.ir.tensor import TensorType
 from cannery.ops.elementwise import Mul
-from cannery.ops.numeric import F64, f64
 from cannery.ops.quantized.gru import QuantizedGru
 from cannery.ops.quantized.lstm import QuantizedLstm
 from cannery.ops.quantized.recurrent import QuantizedRecurrent

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from cannery.ir.eliminate_dead import eliminate_dead
 from cannery.ir.graph import FloatLayer, Graph, Node
 from cannery.ir.tensor import DType
 from cannery.ops.quantized.softmax import QuantizedSoftmax
 from cannery.ops.softmax.op import Softmax
-from cannery.passes.eliminate_dead import eliminate_dead
 from cannery.quantization.calibration import Observed
 from cannery.quantization.dense import (
     EXACT,

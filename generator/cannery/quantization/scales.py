@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from cannery.ir.graph import Graph, Node, Scale
+from cannery.ir.registry import Op
 from cannery.ir.tensor import DType
 from cannery.ops.concat.op import Concat
 from cannery.ops.elementwise import Add, Clip, Max, Min
@@ -26,7 +27,6 @@ from cannery.ops.ordering.extremes import TopK
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear, Requantize
 from cannery.ops.quantize.products import ConvInteger, MatMulInteger
 from cannery.ops.reduce.op import ReduceMax, ReduceMin
-from cannery.ops.registry import Op
 from cannery.ops.resize.op import Resize
 
 #: Which input of an operator tells the scale and the zero point of its result.

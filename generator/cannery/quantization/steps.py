@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cannery.ir.numeric import F64, Numeric, f64
 from cannery.ir.tensor import DType
-from cannery.ops.numeric import F64, Numeric, f64
 from cannery.ops.quantized.arithmetic import LARGEST_SUM, largest_sums
 from cannery.quantization.calibration import Spread
 

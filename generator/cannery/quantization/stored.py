@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cannery.ir.graph import Array, Node
+from cannery.ir.numeric import F64
 from cannery.ir.rewrite import Rewriter
 from cannery.ir.tensor import DType
 from cannery.ops.movement.op import Identity, Reshape, Transpose
-from cannery.ops.numeric import F64
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.quantized.arithmetic import F32, STORED
 from cannery.ops.quantized.elementwise import Scaled

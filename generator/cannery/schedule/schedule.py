@@ -208,7 +208,7 @@ class Schedule(ABC):
     def stacked(
         self, graph: Graph, step: Step, params: Params, isa: Isa
     ) -> Sequence[tuple[Schedule, Params]]:
-        """What is worth trying for a step that is stacked, see `cannery.schedule.stack`.
+        """What is worth trying for a step that is stacked, see `cannery.lowering.stack`.
 
         `step` and `graph` are the stacked ones, `params` what a single image is computed with; the
         results of each image have to be the same, bit for bit. Empty: stacking has no use.

@@ -1,7 +1,7 @@
 """What programs run on, by what they say themselves: a processor, its kernel, emulated or not.
 
-`tune/device.h` prints the line that is read here. A device is not trusted: whatever it prints is a
-`Device`, or one error.
+`measure/device.h` prints the line that is read here. A device is not trusted: whatever it prints is
+a `Device`, or one error.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Runner:
     """A way to run executables. `command` goes before the executable; `timeout` is in seconds.
 
     A system emulator takes the program's arguments as one word after `-append` (`append`). `device`
-    is what it reaches, if that was asked (`cannery.tune.identify`): every program has to say the
+    is what it reaches, if that was asked (`cannery.measure.identify`): every program has to say the
     same then. `origin` is a guess before that.
     """
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from cannery.choose.plan import Plan, Unit
 from cannery.deadline import now
-from cannery.tune.plan import Plan, Unit
 
 #: Names that a note lists.
 SHOWN_NAMES = 6

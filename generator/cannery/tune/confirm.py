@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from cannery.choose.plan import Plan, Unit
 from cannery.deadline import now, time_left
 from cannery.emit.files import output_files
 from cannery.emit.source import Source, make_source
 from cannery.execution.program import NetworkProgram, Sample, network_program
 from cannery.execution.samples import errors_by_output
 from cannery.ir.graph import Graph
-from cannery.ops.registry import RefArray
-from cannery.schedule.assign import assign
-from cannery.schedule.stack import Stack
+from cannery.ir.registry import RefArray
+from cannery.lowering.assign import assign
+from cannery.lowering.stack import Stack
+from cannery.measure.measure import Context, alone
 from cannery.target.runner import Runner
 from cannery.target.toolchain import Toolchain
-from cannery.tune.measure import Context, alone
-from cannery.tune.plan import Plan, Unit
 
 #: Rounds of timing networks in turn, and seconds of each turn.
 ROUNDS = 12

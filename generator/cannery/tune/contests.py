@@ -7,24 +7,24 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from cannery.choose.plan import Unit
+from cannery.choose.signature import step_kind
 from cannery.deadline import check_time
 from cannery.ir.graph import Graph, GraphBuilder
+from cannery.ir.registry import RefArray
 from cannery.ir.tensor import TensorType
 from cannery.layouts import ORDERS, Want
+from cannery.lowering.assign import interface_order, make_layout, reorder_choice
+from cannery.lowering.lower import cut
+from cannery.measure.harness import Candidate, array_digest, make_candidate
+from cannery.measure.trial import Data, Trial, make_trial, step_data
 from cannery.ops.concat.view import ConcatView
 from cannery.ops.movement.op import Identity
 from cannery.ops.movement.reshape import MovementReshape
-from cannery.ops.registry import RefArray
 from cannery.ops.shared import epilogue
-from cannery.schedule.assign import interface_order, make_layout, reorder_choice
-from cannery.schedule.lower import cut
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import MATH, Schedule, legal
 from cannery.target.isa import Isa
-from cannery.tune.harness import Candidate, array_digest, make_candidate
-from cannery.tune.plan import Unit
-from cannery.tune.signature import step_kind
-from cannery.tune.trial import Data, Trial, make_trial, step_data
 
 #: How many candidates of each schedule and layout are in a contest in any case.
 SEEDED = 2

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from cannery.choose.plan import Unit
+from cannery.choose.record import Entry, Record, better_origin, find_choices, match
+from cannery.choose.recorded_device import recorded_device
 from cannery.ir.graph import Graph
 from cannery.schedule.program import Choice
 from cannery.target.device import Device
 from cannery.target.isa import Isa
 from cannery.target.runner import Origin
-from cannery.tune.plan import Unit
-from cannery.tune.record import Entry, Record, better_origin, find_choices, match
-from cannery.tune.recorded_device import recorded_device
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from cannery.analysis.counting import Piece, by_instruction, counting
 from cannery.analysis.disassembly import Machine, disassemble
 from cannery.analysis.estimate import estimate
 from cannery.analysis.mca import Estimator, find_estimator
+from cannery.measure.build import Built
+from cannery.measure.elf import function_places
+from cannery.measure.measure import Check, check
 from cannery.target.targets import Target
 from cannery.target.toolchain import Toolchain
-from cannery.tune.build import Built
-from cannery.tune.elf import function_places
-from cannery.tune.measure import Check, check
 
 #: Changes where the same code is estimated differently: what was estimated before is forgotten.
 VERSION = 2

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from cannery.choose.plan import Plan
+from cannery.choose.rounding import rounding_error
 from cannery.deadline import time_left
 from cannery.execution.program import NetworkProgram
 from cannery.ir.graph import Graph
+from cannery.measure.measure import TIE
 from cannery.tune.confirm import Judge
-from cannery.tune.measure import TIE
 from cannery.tune.optimize import Optimizer, plan_text
-from cannery.tune.plan import Plan
-from cannery.tune.rounding import rounding_error
 
 #: How often a network's errors are mended before its error is taken as it is.
 MAX_REPAIRS = 12

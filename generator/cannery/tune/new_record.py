@@ -6,12 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from cannery import __version__
-from cannery.schedule.program import Choice
-from cannery.target.runner import Origin, host_cpu_name
-from cannery.tune.finalists import Chosen
-from cannery.tune.optimize import Optimizer, Tried
-from cannery.tune.provenance import code_flags
-from cannery.tune.record import (
+from cannery.choose.provenance import code_flags
+from cannery.choose.record import (
     FORMAT,
     Entry,
     Many,
@@ -23,9 +19,13 @@ from cannery.tune.record import (
     match,
     rounded,
 )
-from cannery.tune.recorded_device import RecordedDevice, recorded_device
+from cannery.choose.recorded_device import RecordedDevice, recorded_device
+from cannery.choose.signature import graph_key
+from cannery.schedule.program import Choice
+from cannery.target.runner import Origin, host_cpu_name
+from cannery.tune.finalists import Chosen
+from cannery.tune.optimize import Optimizer, Tried
 from cannery.tune.search import Bench
-from cannery.tune.signature import graph_key
 
 
 @dataclass(frozen=True)

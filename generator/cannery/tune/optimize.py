@@ -8,17 +8,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
 
+from cannery.choose.plan import Option, Plan, Unit, best_per_orders, make_option, plans
 from cannery.deadline import check_time
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import TensorType
+from cannery.measure.cache import Measurement
+from cannery.measure.measure import TIE
 from cannery.schedule.program import Choice
 from cannery.schedule.schedule import FETCHED_BYTES
 from cannery.target.isa import Isa
 from cannery.target.runner import Origin
-from cannery.tune.cache import Measurement
 from cannery.tune.contests import Contest, Ranked, is_view
-from cannery.tune.measure import TIE
-from cannery.tune.plan import Option, Plan, Unit, best_per_orders, make_option, plans
 
 #: Cycles per microsecond where nothing was measured that tells better.
 CYCLES_PER_US = 3000.0

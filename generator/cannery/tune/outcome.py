@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from cannery.measure.measure import Context
 from cannery.schedule.program import Choice, Step
 from cannery.target.device import Device
 from cannery.target.runner import Origin
 from cannery.target.toolchain import Toolchain
 from cannery.tune.estimates import Estimated
-from cannery.tune.measure import Context
 from cannery.tune.optimize import Tried
 
 

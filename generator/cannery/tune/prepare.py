@@ -7,10 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cannery.choose.defaults import Defaults
+from cannery.choose.plan import REORDER_CALL, REORDER_PER_ELEMENT, Option, Plan, Unit, make_option
+from cannery.choose.recheck import Emulates
+from cannery.choose.signature import step_kind
 from cannery.ir.evaluate import evaluate_all
 from cannery.ir.graph import Graph
+from cannery.ir.registry import RefArray
 from cannery.ir.tensor import TensorType
-from cannery.ops.registry import RefArray
+from cannery.measure.trial import random_inputs
 from cannery.schedule.schedule import MATH
 from cannery.target.isa import Isa
 from cannery.tune.contests import (
@@ -22,11 +27,6 @@ from cannery.tune.contests import (
     needed_reorders,
     rank,
 )
-from cannery.tune.defaults import Defaults
-from cannery.tune.plan import REORDER_CALL, REORDER_PER_ELEMENT, Option, Plan, Unit, make_option
-from cannery.tune.recheck import Emulates
-from cannery.tune.signature import step_kind
-from cannery.tune.trial import random_inputs
 
 #: A change of order: the type of the value, from, to.
 Reorder = tuple[TensorType, str, str]

@@ -14,15 +14,15 @@ from typing import Protocol as Interface
 
 from cannery.atomic import temporary_folder
 from cannery.deadline import OutOfTimeError, check_time, now, time_left
+from cannery.measure.build import Built, build, code_sizes
+from cannery.measure.cache import Environment, Measurement, MeasurementCache, environment_text
+from cannery.measure.harness import UNIT_CANDIDATES, Candidate, Harness
+from cannery.measure.measure import Context, Protocol, alone, check, measure, measure_peak
 from cannery.schedule.schedule import ConstArray
 from cannery.target.runner import Origin, Runner
 from cannery.target.toolchain import Toolchain
-from cannery.tune.build import Built, build, code_sizes
-from cannery.tune.cache import Environment, Measurement, MeasurementCache, environment_text
 from cannery.tune.contests import MOST_CONSTANTS, Contest, Prospect
 from cannery.tune.estimates import Pipeline, counted_check
-from cannery.tune.harness import UNIT_CANDIDATES, Candidate, Harness
-from cannery.tune.measure import Context, Protocol, alone, check, measure, measure_peak
 
 #: Candidates of one program: enough for all cores, few enough to show progress.
 BATCH_CANDIDATES = 160

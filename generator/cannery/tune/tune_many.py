@@ -8,20 +8,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from cannery.choose.plan import Plan, Unit
+from cannery.choose.record import Entry, Many, make_entry
+from cannery.choose.stacks import Known, choose_stacks, chunk_sizes
 from cannery.deadline import now, time_left, until
 from cannery.ir.evaluate import evaluate_all
 from cannery.ir.graph import Graph
+from cannery.lowering.stack import stacked_choices, stacked_graph
+from cannery.measure.cache import Measurement
+from cannery.measure.trial import random_inputs
 from cannery.schedule.program import Choice, Step
-from cannery.schedule.stack import stacked_choices, stacked_graph
 from cannery.target.isa import Isa
-from cannery.tune.cache import Measurement
 from cannery.tune.confirm import Judge
 from cannery.tune.contests import Contest, ContestMaker, Prospect
-from cannery.tune.plan import Plan, Unit
-from cannery.tune.record import Entry, Many, make_entry
 from cannery.tune.search import Search
-from cannery.tune.stacks import Known, choose_stacks, chunk_sizes
-from cannery.tune.trial import random_inputs
 
 #: A chunk is used if it is so much faster than single images, as a whole network.
 LEAST_GAIN = 1.01

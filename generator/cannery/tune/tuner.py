@@ -7,9 +7,23 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from cannery.choose.lookup import find_record
+from cannery.choose.owner import check_replaced
+from cannery.choose.plan import Plan, make_units
+from cannery.choose.record import (
+    Many,
+    Record,
+    find_choices,
+    read_record,
+    record_path,
+    write_record,
+)
+from cannery.choose.stacks import record_stacks
 from cannery.deadline import OutOfTimeError, check_time, now, until
 from cannery.errors import ToolchainError
 from cannery.execution.samples import reference_outputs, seeded_samples
+from cannery.measure.identify import check_devices, identify, remark_of
+from cannery.measure.measure import Context, Protocol, refuse_emulated
 from cannery.options import Options
 from cannery.pipeline import import_graph, io_order, judge_graph
 from cannery.schedule.program import Choice
@@ -21,25 +35,11 @@ from cannery.tune.contests import ContestMaker, is_view
 from cannery.tune.earlier import Earlier
 from cannery.tune.estimates import Estimated, Pipeline, find_pipeline
 from cannery.tune.finalists import Chosen, Finals, aim
-from cannery.tune.identify import check_devices, identify, remark_of
-from cannery.tune.lookup import find_record
-from cannery.tune.measure import Context, Protocol, refuse_emulated
 from cannery.tune.new_record import NewRecord
 from cannery.tune.optimize import ROUNDING, Optimizer
 from cannery.tune.outcome import Layer, Outcome, Settings
-from cannery.tune.owner import check_replaced
-from cannery.tune.plan import Plan, make_units
 from cannery.tune.prepare import Prepared, prepare
-from cannery.tune.record import (
-    Many,
-    Record,
-    find_choices,
-    read_record,
-    record_path,
-    write_record,
-)
 from cannery.tune.search import Bench, Progress, Quiet, Search
-from cannery.tune.stacks import record_stacks
 from cannery.tune.tune_many import ManyTuner
 
 #: Candidates of one kind of step, and of one that takes less than this part of the whole time.

@@ -9,6 +9,7 @@ from cannery.errors import ModelError
 from cannery.frontends.keras_config import LayerConfig
 from cannery.frontends.keras_layers.base import Plan, Scope, layer
 from cannery.frontends.keras_layers.functions import read_activation
+from cannery.ir.registry import Op
 from cannery.ops.elementwise.activations import (
     Clip,
     Elu,
@@ -19,7 +20,6 @@ from cannery.ops.elementwise.activations import (
     ThresholdedRelu,
 )
 from cannery.ops.movement.op import Reshape, Transpose
-from cannery.ops.registry import Op
 from cannery.ops.softmax.op import Softmax
 
 

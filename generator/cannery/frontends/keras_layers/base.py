@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.keras_config import LayerConfig, mapping, text
 from cannery.ir.graph import Array, GraphBuilder
+from cannery.ir.registry import Op
 from cannery.ir.tensor import DType
 from cannery.ops.movement.op import Cast, Transpose
-from cannery.ops.registry import Op
 
 #: Names of a layer from the top of the model, `("outer", "inner")`; where a layer holds another one
 #: as an attribute, the attribute's name, as `("conv", "activation")`.

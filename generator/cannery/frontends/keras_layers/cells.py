@@ -12,8 +12,8 @@ from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.keras_config import LayerConfig, mapping, text
 from cannery.frontends.keras_layers.base import Layer, Plan, Scope
 from cannery.frontends.keras_layers.functions import chain_of, read_activation, read_function
+from cannery.ir.numeric import F64, f64
 from cannery.ops.matmul.op import MatMul
-from cannery.ops.numeric import F64, f64
 from cannery.ops.recurrent.base import Activation, Recurrent
 from cannery.ops.recurrent.op import Gru, Lstm, Rnn
 

@@ -16,6 +16,7 @@ from cannery.frontends.keras_layers.base import (
 )
 from cannery.frontends.keras_version import KerasVersion
 from cannery.ir.graph import Array, GraphBuilder
+from cannery.ir.registry import Elementwise, Op
 from cannery.ops.elementwise.activations import (
     Celu,
     Clip,
@@ -35,7 +36,6 @@ from cannery.ops.elementwise.activations import (
 )
 from cannery.ops.elementwise.binary import Sub
 from cannery.ops.elementwise.unary import Exp, Neg
-from cannery.ops.registry import Elementwise, Op
 from cannery.ops.softmax.op import LogSoftmax, Softmax
 
 #: Slope of the function leaky_relu, in both Keras 2 and 3; the layer LeakyReLU has another one.

@@ -10,13 +10,13 @@ import numpy as np
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.keras_config import LayerConfig
 from cannery.frontends.keras_layers.base import Plan, Scope, layer
+from cannery.ir.registry import Op
 from cannery.ops.concat.op import Concat
 from cannery.ops.elementwise.binary import Add, Div, Max, Min, Mul, Sub
 from cannery.ops.elementwise.unary import Sqrt
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Reshape
 from cannery.ops.reduce.op import ReduceSumSquare
-from cannery.ops.registry import Op
 
 #: Least squared length that Dot divides by when it normalizes, in Keras 2 and 3.
 _MIN_SQUARES = (1e-12, 1e-14)

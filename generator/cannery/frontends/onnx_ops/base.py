@@ -29,12 +29,12 @@ from cannery.frontends.onnx_ops.values import (
     supported,
 )
 from cannery.ir.graph import Array
+from cannery.ir.registry import Elementwise, Op
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.concat.op import Concat
 from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Slice, Transpose
 from cannery.ops.quantize.linear import DequantizeLinear
 from cannery.ops.reduce.op import Reduction
-from cannery.ops.registry import Elementwise, Op
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.integers import takes_integers
 

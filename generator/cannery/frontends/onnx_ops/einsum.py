@@ -14,11 +14,11 @@ from math import prod
 from cannery.errors import ModelError
 from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.values import Value
+from cannery.ir.registry import Op
 from cannery.ops.elementwise.binary import Mul
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Expand, Reshape, Slice, Transpose
 from cannery.ops.reduce.op import ReduceSum
-from cannery.ops.registry import Op
 
 _ELLIPSIS = "..."
 

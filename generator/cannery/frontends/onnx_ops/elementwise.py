@@ -9,9 +9,9 @@ import numpy as np
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.values import Computed, Constant, Perm, Value, filled, identity
+from cannery.ir.registry import Op
 from cannery.ops.elementwise import activations as act
 from cannery.ops.elementwise import binary, unary
-from cannery.ops.registry import Op
 
 
 def apply(scope: Scope, op: Op, value: Value, label: str = "") -> Computed:

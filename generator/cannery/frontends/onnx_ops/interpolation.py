@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from cannery.frontends.onnx_ops.base import Scope
 from cannery.frontends.onnx_ops.elementwise import aligned
 from cannery.frontends.onnx_ops.values import Computed, Constant, Value
+from cannery.ir.registry import Op
 from cannery.ops.indexing.gather import Gather
 from cannery.ops.logic.compare import Where
-from cannery.ops.registry import Op
 from cannery.ops.resize.interpolate import Interpolate
 from cannery.ops.resize.positions import ResizedAxis
 from cannery.ops.resize.tables import Filter, axis_table

@@ -9,10 +9,10 @@ from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.elementwise import aligned, apply, combined
 from cannery.frontends.onnx_ops.movement import as_type
 from cannery.frontends.onnx_ops.values import Value, supported, unsupported_elements
+from cannery.ir.registry import Op
 from cannery.ir.tensor import DType
 from cannery.ops.elementwise.binary import Pow
 from cannery.ops.logic import bits, compare, trigonometry
-from cannery.ops.registry import Op
 
 _BINARY: dict[str, Op] = {
     "Equal": compare.Equal(), "Less": compare.Less(), "LessOrEqual": compare.LessOrEqual(),

@@ -17,6 +17,7 @@ from cannery.frontends.onnx_ops.movement import as_type
 from cannery.frontends.onnx_ops.reduction import reduced
 from cannery.frontends.onnx_ops.values import Constant, Value, filled
 from cannery.frontends.onnx_ops.volumes import Window, pool_3d
+from cannery.ir.registry import Op
 from cannery.ir.tensor import DType
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.elementwise.binary import Add, Div, Mul, Pow
@@ -26,7 +27,6 @@ from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Pad, Reshape
 from cannery.ops.ordering.pool_places import PoolPlaces
 from cannery.ops.reduce.op import ReduceSum
-from cannery.ops.registry import Op
 from cannery.ops.window import Pads, extent
 
 

@@ -10,6 +10,7 @@ from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.values import Constant, Value, identity
 from cannery.ir.graph import Array
+from cannery.ir.numeric import F64, f64
 from cannery.ops.elementwise import (
     Affine,
     Elu,
@@ -24,7 +25,6 @@ from cannery.ops.elementwise import (
 )
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Reshape
-from cannery.ops.numeric import F64, f64
 from cannery.ops.recurrent.base import SEQUENCE, Activation, Recurrent
 from cannery.ops.recurrent.op import Gru, Lstm, Rnn
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cannery.frontends.onnx_ops.base import Scope
+from cannery.ir.registry import Op
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise.binary import Add
 from cannery.ops.movement.op import Pad, Reshape, Slice
-from cannery.ops.registry import Op
 from cannery.ops.window import Pads
 
 #: A window: kernel, strides, pads, dilations.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cannery.emit.literals import c_float
+from cannery.ctext.literals import c_float
 from cannery.ir.graph import Graph
 from cannery.ops.chains.winograd_pooled import RISING
 from cannery.ops.conv.geometry import sizes as conv_sizes

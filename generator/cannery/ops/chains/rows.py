@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from cannery.emit.environment import offset, render
+from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.layouts import Halo, Layout, Want, image_dims, nhwc, planar
 from cannery.ops.chains.parts import (

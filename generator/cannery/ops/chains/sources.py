@@ -16,6 +16,7 @@ import numpy as np
 
 from cannery.ir.evaluate import Values
 from cannery.ir.graph import Graph
+from cannery.ir.registry import RefArray
 from cannery.layouts import Want
 from cannery.ops.chains.parts import LETTERS
 from cannery.ops.chains.sources_code import Sum
@@ -35,7 +36,6 @@ from cannery.ops.chains.terms import (
     why_not_terms,
 )
 from cannery.ops.conv.winograd_oc import ConvWinogradOc
-from cannery.ops.registry import RefArray
 from cannery.ops.shared import epilogue as epilogues
 from cannery.schedule.cost import elementwise_cycles
 from cannery.schedule.program import Step

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import lcm
 
-from cannery.emit.environment import offset, render
+from cannery.ctext.environment import offset, render
 from cannery.layouts import Halo, Layout
 from cannery.ops.chains.parts import LETTERS
 from cannery.ops.chains.term_ways import (

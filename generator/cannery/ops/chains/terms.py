@@ -27,7 +27,7 @@ from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Add
 from cannery.ops.resize.op import Resize, repeats
-from cannery.schedule.lower import make_step
+from cannery.ops.shared.steps import make_step
 from cannery.schedule.program import Step
 
 

@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cannery.ir.graph import Graph
+from cannery.ir.registry import RefArray
 from cannery.layouts import Layout, Want
 from cannery.ops.conv.geometry import ConvShape
 from cannery.ops.conv.winograd import F4
 from cannery.ops.conv.winograd_planar import Target, WinogradPlanar
 from cannery.ops.conv.winograd_tiles import Masks
 from cannery.ops.elementwise.activations import Clip, HardSigmoid, Relu, Sigmoid, Softplus, Tanh
-from cannery.ops.registry import RefArray
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import quarters
 from cannery.ops.shared.function import parameter_names

@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from cannery.emit.environment import offset, render
+from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.layouts import Want

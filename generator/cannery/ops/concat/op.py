@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cannery.ir.registry import Op, RefArray, register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_axis
-from cannery.ops.registry import Op, RefArray, register
 
 
 @register

@@ -1,6 +1,6 @@
 """Concatenation without code: its parts are views of one buffer, written by their producers.
 
-Parts that cannot be written in place are copied, see `cannery.schedule.assign`. So this schedule
+Parts that cannot be written in place are copied, see `cannery.lowering.assign`. So this schedule
 only says which orders and axes allow it.
 """
 
@@ -37,7 +37,7 @@ def copied_parts(graph: Graph, step: Step) -> list[str]:
     """The parts of a concatenation that have to be copied in any case.
 
     These are inputs of the network, views of other memory, and what has its place already: in an
-    earlier concatenation, or in this one. See `cannery.schedule.assign`.
+    earlier concatenation, or in this one. See `cannery.lowering.assign`.
     """
     found, seen = [], set()
     for value in step.anchor.inputs:

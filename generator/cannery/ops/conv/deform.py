@@ -9,10 +9,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from cannery.ir.numeric import F64, f64
+from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_float, require_shape
-from cannery.ops.numeric import F64, f64
-from cannery.ops.registry import RefArray, register
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.body import Body
 from cannery.ops.window import Pads, output_sizes

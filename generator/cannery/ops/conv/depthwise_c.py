@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.emit.environment import render
+from cannery.ctext.environment import render
 from cannery.ir.graph import Graph
 from cannery.layouts import Want
 from cannery.ops.conv.depthwise import (

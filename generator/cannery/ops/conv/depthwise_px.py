@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cannery.emit.environment import offset, render
+from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.layouts import Want, planar
 from cannery.ops.conv.depthwise import (

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cannery.emit.environment import offset, render
+from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.layouts import Layout, Want
 from cannery.ops.conv.direct_oc import padded_bias

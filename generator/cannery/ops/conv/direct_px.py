@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from cannery.emit.environment import offset, render
+from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.layouts import Layout, Want, planar
 from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense

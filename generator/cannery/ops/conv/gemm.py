@@ -17,7 +17,7 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.emit.environment import offset, render
+from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.layouts import Layout, Want
 from cannery.ops.conv.geometry import ConvShape, conv_shape, sizes

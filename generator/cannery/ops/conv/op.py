@@ -7,10 +7,10 @@ from math import prod
 
 import numpy as np
 
+from cannery.ir.numeric import F64, accumulate_product, f64
+from cannery.ir.registry import Op, RefArray, register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_float, require_shape
-from cannery.ops.numeric import F64, accumulate_product, f64
-from cannery.ops.registry import Op, RefArray, register
 from cannery.ops.window import Pads, output_sizes, tap_slices
 
 

@@ -22,7 +22,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from cannery.emit.environment import render
+from cannery.ctext.environment import render
 from cannery.ir.graph import Graph, Node
 from cannery.layouts import Layout, Want, nhwc, planar
 from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.emit.environment import offset, render
-from cannery.emit.literals import c_float
+from cannery.ctext.environment import offset, render
+from cannery.ctext.literals import c_float
 from cannery.ir.graph import Graph
 from cannery.layouts import Layout, Want, nhwc, planar
 from cannery.ops.conv.geometry import ConvShape, conv_shape, sizes

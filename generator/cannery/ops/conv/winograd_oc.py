@@ -24,8 +24,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from cannery.emit.environment import offset, render
+from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
+from cannery.ir.registry import RefArray
 from cannery.layouts import Halo, Want
 from cannery.ops.conv.direct_oc import (
     HELD_WEIGHTS,
@@ -42,7 +43,6 @@ from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
 from cannery.ops.conv.winograd import Tile, cheapest
 from cannery.ops.conv.winograd_planar import GROUPS, emulate
 from cannery.ops.conv.winograd_tiles import KEPT, TileCode, transform_cycles
-from cannery.ops.registry import RefArray
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.axes import even_size
 from cannery.ops.shared.cover import Span

@@ -22,8 +22,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.emit.environment import render
+from cannery.ctext.environment import render
 from cannery.ir.graph import Graph
+from cannery.ir.registry import RefArray
 from cannery.layouts import Layout, Want, image_dims, phase_split
 from cannery.ops.conv.geometry import ConvShape, sizes, why_not_3x3
 from cannery.ops.conv.panels import (
@@ -35,7 +36,6 @@ from cannery.ops.conv.panels import (
 )  # fmt: skip
 from cannery.ops.conv.winograd import F4, Tile, Winograd, stacked_input, stacked_output
 from cannery.ops.conv.winograd_tiles import KEPT, Masks, TileCode, blocks, transform_cycles
-from cannery.ops.registry import RefArray
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.axes import even_size
 from cannery.ops.shared.cover import Span, spans, tile_counts

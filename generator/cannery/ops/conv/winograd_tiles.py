@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product
 
-from cannery.emit.environment import offset
-from cannery.emit.transforms import Assign, linear, order
+from cannery.ctext.environment import offset
+from cannery.ctext.transforms import Assign, linear, order
 from cannery.layouts import Layout
 from cannery.ops.conv.winograd import Matrix, Winograd, stacked_input, stacked_output
 from cannery.ops.shared import epilogue as epilogues

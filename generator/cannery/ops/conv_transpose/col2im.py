@@ -8,10 +8,10 @@ from math import prod
 
 import numpy as np
 
+from cannery.ir.numeric import f64
+from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_float
-from cannery.ops.numeric import f64
-from cannery.ops.registry import RefArray, register
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.body import Body
 from cannery.ops.window import Pads, output_sizes

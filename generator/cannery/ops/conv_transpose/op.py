@@ -8,10 +8,10 @@ from math import prod
 
 import numpy as np
 
+from cannery.ir.numeric import F64, accumulate_product, f64
+from cannery.ir.registry import Op, RefArray, register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_float, require_shape
-from cannery.ops.numeric import F64, accumulate_product, f64
-from cannery.ops.registry import Op, RefArray, register
 from cannery.ops.window import Pads, check_attributes, check_padded, extent, tap_slices
 
 #: Phases for which vector kernels have code of their own: strides of 32.

@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.emit.environment import render
+from cannery.ctext.environment import render
 from cannery.ir.graph import Graph, Node
 from cannery.ir.tensor import TensorType
 from cannery.layouts import Halo, Layout, Want, image_dims

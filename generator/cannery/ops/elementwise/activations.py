@@ -12,14 +12,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from cannery.emit.literals import c_float
-from cannery.emit.words import Words
+from cannery.ctext.literals import c_float
+from cannery.ctext.words import Words
+from cannery.ir.numeric import F64, Numeric, f32, f64
+from cannery.ir.registry import register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require
 from cannery.ops.elementwise.base import Binary, Unary
 from cannery.ops.functions import erf, exp, expm1, log1p, tanh
-from cannery.ops.numeric import F64, Numeric, f32, f64
-from cannery.ops.registry import register
 
 
 def _sigmoid(x: F64) -> F64:

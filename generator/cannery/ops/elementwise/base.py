@@ -9,11 +9,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from cannery.emit.words import Words
+from cannery.ctext.words import Words
+from cannery.ir.numeric import Numeric, f32
+from cannery.ir.registry import Elementwise, RefArray
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import broadcast_shapes, operands, require, require_float
-from cannery.ops.numeric import Numeric, f32
-from cannery.ops.registry import Elementwise, RefArray
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from cannery.emit.words import Words
+from cannery.ctext.words import Words
+from cannery.ir.numeric import Numeric, f64
+from cannery.ir.registry import register
 from cannery.ops.elementwise.base import Binary
 from cannery.ops.functions import power
-from cannery.ops.numeric import Numeric, f64
-from cannery.ops.registry import register
 
 
 @register

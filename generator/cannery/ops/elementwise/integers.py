@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cannery.ir.registry import Elementwise
 from cannery.ir.tensor import DType
 from cannery.ops.elementwise.activations import Relu
 from cannery.ops.elementwise.binary import Add, Div, Max, Min, Mul, Sub
 from cannery.ops.elementwise.unary import Abs, Neg, Sign, Square
-from cannery.ops.registry import Elementwise
 
 #: C expressions of the operands to that of the result.
 IntegerForm = Callable[..., str]

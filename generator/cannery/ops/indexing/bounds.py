@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cannery.errors import UnsupportedError
+from cannery.ir.numeric import Numeric
+from cannery.ir.registry import Op
 from cannery.ir.tensor import DType, TensorType
-from cannery.ops.numeric import Numeric
-from cannery.ops.registry import Op
 from cannery.ops.scalar.body import Body
 
 

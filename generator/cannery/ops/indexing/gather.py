@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_axis
 from cannery.ops.indexing.bounds import bounded, require_indices, write_bounded
-from cannery.ops.registry import RefArray, register
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.body import Body
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_axis, require_type
-from cannery.ops.registry import RefArray, register
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.body import Body
 

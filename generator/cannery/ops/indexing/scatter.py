@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from cannery.errors import UnsupportedError
+from cannery.ir.numeric import Numeric
+from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import operands, require
 from cannery.ops.elementwise.integers import wrapped
 from cannery.ops.indexing.bounds import require_indices, write_checked
 from cannery.ops.indexing.gather import require_elements
-from cannery.ops.numeric import Numeric
-from cannery.ops.registry import RefArray, register
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.body import Body
 

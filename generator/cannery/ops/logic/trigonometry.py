@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from cannery.ir.numeric import Numeric, f64
+from cannery.ir.registry import register
 from cannery.ir.tensor import DType
 from cannery.ops import functions
 from cannery.ops.checks import require_type
-from cannery.ops.numeric import Numeric, f64
-from cannery.ops.registry import register
 from cannery.ops.scalar.base import Pointwise
 
 

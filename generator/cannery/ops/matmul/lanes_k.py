@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cannery.emit.environment import offset, render
+from cannery.ctext.environment import offset, render
 from cannery.ops.matmul.lanes_n import bias_load
 from cannery.ops.matmul.product import Cut, Nest, Operand, Product, residual_rows
 from cannery.ops.shared.axes import balanced, nested_pointer

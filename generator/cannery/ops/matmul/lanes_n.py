@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cannery.emit.environment import offset, render
+from cannery.ctext.environment import offset, render
 from cannery.ops.matmul.joined import is_joined
 from cannery.ops.matmul.product import Cut, Nest, Operand, Product, residual_rows
 from cannery.ops.shared.axes import balanced, nested_pointer

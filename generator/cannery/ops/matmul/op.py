@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cannery.ir.numeric import accumulate_product, f64
+from cannery.ir.registry import Op, RefArray, register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import broadcast_shapes, operands, require, require_float, require_shape
-from cannery.ops.numeric import accumulate_product, f64
-from cannery.ops.registry import Op, RefArray, register
 
 
 @register

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cannery.emit.environment import offset
+from cannery.ctext.environment import offset
 from cannery.ir.graph import Graph
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.shared.axes import (

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cannery.ir.numeric import f64
+from cannery.ir.registry import Op, RefArray, register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_float
-from cannery.ops.numeric import f64
-from cannery.ops.registry import Op, RefArray, register
 from cannery.ops.window import Pads, output_sizes, require_no_empty_window, tap_slices
 
 

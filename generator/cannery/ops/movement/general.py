@@ -16,14 +16,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cannery.emit.environment import offset, render
-from cannery.emit.literals import c_float
+from cannery.ctext.environment import offset, render
+from cannery.ctext.literals import c_float
 from cannery.ir.graph import Graph, Node
+from cannery.ir.registry import Elementwise
 from cannery.ir.tensor import DType, TensorType
 from cannery.layouts import Layout, Want, image_dims
 from cannery.ops.movement.op import Cast
 from cannery.ops.movement.walk import Axis, Loop, Walk, broadcast, loops, movement
-from cannery.ops.registry import Elementwise
 from cannery.ops.shared.axes import dense_strides
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, vector_runs

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from cannery.errors import UnsupportedError
+from cannery.ir.numeric import Numeric, f32
+from cannery.ir.registry import Op, RefArray, register
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import broadcast_shapes, operands, require
-from cannery.ops.numeric import Numeric, f32
-from cannery.ops.registry import Op, RefArray, register
 from cannery.ops.window import Pads
 
 PAD_MODES = ("constant", "reflect", "edge")

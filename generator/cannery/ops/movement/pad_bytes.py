@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cannery.emit.environment import offset
+from cannery.ctext.environment import offset
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.layouts import Want

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from cannery.emit.environment import render
+from cannery.ctext.environment import render
 from cannery.ir.graph import Graph, Node
+from cannery.ir.registry import Elementwise
 from cannery.ir.tensor import DType
 from cannery.layouts import Layout, Want, nhwc, phase_split, planar
 from cannery.ops.movement.strided import MovementStrided, source
-from cannery.ops.registry import Elementwise
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.lanes import Vec, split_lanes

@@ -1,4 +1,4 @@
-"""Reshaping without code: another view of a dense buffer, see `cannery.schedule.assign`."""
+"""Reshaping without code: another view of a dense buffer, see `cannery.lowering.assign`."""
 
 from __future__ import annotations
 

@@ -15,12 +15,12 @@ from math import gcd
 
 import numpy as np
 
-from cannery.emit.environment import offset, render, times
+from cannery.ctext.environment import offset, render, times
 from cannery.ir.graph import Graph, Node
+from cannery.ir.registry import Elementwise
 from cannery.ir.tensor import DType
 from cannery.layouts import Layout, Want, nhwc, planar
 from cannery.ops.movement.op import Cast, Identity
-from cannery.ops.registry import Elementwise
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.lanes import Vec, split_lanes, vector_runs

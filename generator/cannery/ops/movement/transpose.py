@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cannery.emit.environment import render
+from cannery.ctext.environment import render
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.layouts import Layout, Want, image_dims, nhwc, planar

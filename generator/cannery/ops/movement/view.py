@@ -1,6 +1,6 @@
 """Reads a region of a larger image, whose strides are known only when the network runs.
 
-Not a candidate for anything: `schedule/assign.py` places it where an input is a view. Rows whose
+Not a candidate for anything: `lowering/assign.py` places it where an input is a view. Rows whose
 pixels lie apart are gathered, one at a time; then a row is what `movement.strided` reads, so a
 conversion from bytes and the change of order before a convolution cost nothing more.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from cannery.emit.environment import offset, render
+from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.layouts import Layout, Want, nhwc
 from cannery.ops.movement.strided import MovementStrided

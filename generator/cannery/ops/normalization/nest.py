@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cannery.emit.environment import render
+from cannery.ctext.environment import render
 from cannery.ir.graph import Graph
 from cannery.layouts import Want, nhwc
 from cannery.ops.normalization import problem

@@ -7,6 +7,8 @@ from math import isfinite
 
 import numpy as np
 
+from cannery.ir.numeric import F64, f64, keep_axes, tree_mean
+from cannery.ir.registry import Op, RefArray, register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import (
     operands,
@@ -16,8 +18,6 @@ from cannery.ops.checks import (
     require_float,
     require_shape,
 )
-from cannery.ops.numeric import F64, f64, keep_axes, tree_mean
-from cannery.ops.registry import Op, RefArray, register
 
 
 def _check_epsilon(op: Op, epsilon: float) -> None:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from cannery.ir.graph import Graph
+from cannery.ir.numeric import F64, f64
 from cannery.layouts import Want
 from cannery.ops.normalization.op import (
     BatchNormalization,
     GroupNormalization,
     LayerNormalization,
 )
-from cannery.ops.numeric import F64, f64
 from cannery.ops.shared.axes import axis_strides, dense_strides
 from cannery.ops.shared.epilogue import Epilogue
 from cannery.ops.shared.function import parameter_names

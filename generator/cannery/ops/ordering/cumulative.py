@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from cannery.ir.numeric import Numeric
+from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import operands, require_axis, require_type
 from cannery.ops.elementwise.integers import wrapped
-from cannery.ops.numeric import Numeric
-from cannery.ops.registry import RefArray, register
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.body import Body
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cannery.ir.numeric import Numeric
+from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import operands, require, require_axis, require_float
-from cannery.ops.numeric import Numeric
-from cannery.ops.registry import RefArray, register
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.body import Body
 

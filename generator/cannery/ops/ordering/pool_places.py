@@ -7,9 +7,9 @@ from math import prod
 
 import numpy as np
 
+from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import operands, require, require_float
-from cannery.ops.registry import RefArray, register
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.body import Body
 from cannery.ops.window import Pads, output_sizes, require_no_empty_window, tap_slices

@@ -11,10 +11,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from cannery.ir.numeric import Numeric
+from cannery.ir.registry import register
 from cannery.ir.tensor import DType
 from cannery.ops.checks import require_type
-from cannery.ops.numeric import Numeric
-from cannery.ops.registry import register
 from cannery.ops.scalar.base import Pointwise
 
 #: Element types of quantised tensors.

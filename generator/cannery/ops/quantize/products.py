@@ -7,10 +7,10 @@ from math import prod
 
 import numpy as np
 
+from cannery.ir.numeric import Numeric
+from cannery.ir.registry import Op, RefArray, register
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import broadcast_shapes, operands, require, require_type
-from cannery.ops.numeric import Numeric
-from cannery.ops.registry import Op, RefArray, register
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.body import Body, Tensor
 from cannery.ops.scalar.windows import walk_conv

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cannery.emit.environment import offset
-from cannery.emit.literals import c_float
+from cannery.ctext.environment import offset
+from cannery.ctext.literals import c_float
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear

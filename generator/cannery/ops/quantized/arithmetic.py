@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cannery.ir.numeric import Numeric
+from cannery.ir.registry import Elementwise, Op
 from cannery.ir.tensor import DType
-from cannery.ops.numeric import Numeric
-from cannery.ops.registry import Elementwise, Op
 
 F32 = NDArray[np.float32]
 

@@ -13,9 +13,10 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.emit.environment import offset
-from cannery.emit.literals import c_float
+from cannery.ctext.environment import offset
+from cannery.ctext.literals import c_float
 from cannery.ir.graph import Graph
+from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import operands, require, require_type
 from cannery.ops.quantize.linear import quantised as saturated
@@ -24,7 +25,6 @@ from cannery.ops.quantized.arithmetic import STORED, f32, quantised
 from cannery.ops.quantized.groups import Groups
 from cannery.ops.quantized.scale import store_bounded
 from cannery.ops.quantized.windows import WindowOp, tap_offsets, window_axes, window_kernel
-from cannery.ops.registry import RefArray, register
 from cannery.ops.shared.lanes import Vec, vector_runs
 from cannery.ops.shared.window_axis import TapSpan
 from cannery.ops.window import output_sizes, require_no_empty_window, tap_slices

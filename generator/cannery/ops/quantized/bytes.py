@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cannery.emit.literals import c_float
+from cannery.ctext.literals import c_float
 from cannery.ir.graph import Graph
 from cannery.ops.quantize.stream import dequantised, saturate, streamed
 from cannery.ops.quantized.elementwise import ByteTable, QuantizedElementwise

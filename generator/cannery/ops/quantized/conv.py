@@ -7,11 +7,11 @@ from math import prod
 
 import numpy as np
 
+from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require
 from cannery.ops.quantized.arithmetic import integer_product
 from cannery.ops.quantized.matmul import QuantizedProduct
-from cannery.ops.registry import RefArray, register
 from cannery.ops.window import Pads, output_sizes, tap_slices
 
 

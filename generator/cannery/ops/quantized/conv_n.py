@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from cannery.emit.environment import render
+from cannery.ctext.environment import render
 from cannery.ir.graph import Graph
 from cannery.layouts import Want
 from cannery.ops.conv.geometry import ConvShape

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cannery.emit.environment import offset
+from cannery.ctext.environment import offset
 from cannery.ir.graph import Graph
 from cannery.ops.conv.depthwise import window_columns
 from cannery.ops.conv.geometry import ConvShape

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cannery.ir.numeric import Numeric
+from cannery.ir.registry import Elementwise, RefArray, register
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import operands, require, require_shape, require_type
-from cannery.ops.numeric import Numeric
 from cannery.ops.quantize.linear import quantised
 from cannery.ops.quantized.arithmetic import (
     BYTES,
@@ -22,7 +23,6 @@ from cannery.ops.quantized.arithmetic import (
     f32,
 )
 from cannery.ops.quantized.arithmetic import quantised as bounded
-from cannery.ops.registry import Elementwise, RefArray, register
 
 
 @dataclass(frozen=True)

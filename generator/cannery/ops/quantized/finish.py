@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.emit.environment import offset
-from cannery.emit.literals import c_float
+from cannery.ctext.environment import offset
+from cannery.ctext.literals import c_float
 from cannery.ir.graph import Array
+from cannery.ir.numeric import f64
 from cannery.ir.tensor import DType
 from cannery.ops.elementwise import Clip, Relu
-from cannery.ops.numeric import f64
 from cannery.ops.quantize.stream import LARGEST_PUT, put, saturate
 from cannery.ops.quantized.arithmetic import F32, largest_of, largest_sums
 from cannery.ops.quantized.matmul import QuantizedProduct

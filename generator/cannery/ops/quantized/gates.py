@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cannery.emit.environment import offset, render
-from cannery.emit.literals import c_float
-from cannery.emit.words import Words
+from cannery.ctext.environment import offset, render
+from cannery.ctext.literals import c_float
+from cannery.ctext.words import Words
 from cannery.ir.graph import Graph
 from cannery.layouts import Want
 from cannery.ops.quantize.stream import put

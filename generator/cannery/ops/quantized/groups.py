@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.emit.environment import offset
+from cannery.ctext.environment import offset
 from cannery.ir.tensor import DType
 from cannery.ops.shared.gemm import Block
 from cannery.schedule.cost import CORE

@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import require
 from cannery.ops.quantized.arithmetic import F32, f32
 from cannery.ops.quantized.recurrent import TINY, Multiply, QuantizedRecurrent
 from cannery.ops.recurrent.base import HIDDEN, SEQUENCE
-from cannery.ops.registry import RefArray, register
 
 
 @register

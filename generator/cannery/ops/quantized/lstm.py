@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from cannery.ir.registry import RefArray, register
 from cannery.ops.quantized.arithmetic import F32, f32, quantised
 from cannery.ops.quantized.recurrent import EVERY, TINY, Multiply, QuantizedRecurrent
 from cannery.ops.recurrent.base import CELL, HIDDEN, SEQUENCE
-from cannery.ops.registry import RefArray, register
 
 
 @register

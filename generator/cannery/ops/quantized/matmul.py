@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cannery.ir.numeric import Numeric
+from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import operands, require, require_float, require_shape, require_type
-from cannery.ops.numeric import Numeric
 from cannery.ops.quantize.linear import quantised as saturated
 from cannery.ops.quantized.arithmetic import (
     F32,
@@ -21,7 +22,6 @@ from cannery.ops.quantized.arithmetic import (
     quantised,
 )
 from cannery.ops.quantized.table import make_table
-from cannery.ops.registry import RefArray, register
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from cannery.ir.graph import Graph
+from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_type
 from cannery.ops.quantized.arithmetic import STORED
 from cannery.ops.quantized.windows import WindowOp, tap_offsets, window_kernel
-from cannery.ops.registry import RefArray, register
 from cannery.ops.shared.window_axis import TapSpan
 from cannery.ops.window import output_sizes, require_no_empty_window, tap_slices
 from cannery.schedule.program import Step

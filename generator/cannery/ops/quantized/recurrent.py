@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from cannery.ir.registry import RefArray
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import operands, require, require_float, require_shape, require_type
 from cannery.ops.quantized.arithmetic import (
@@ -23,7 +24,6 @@ from cannery.ops.quantized.arithmetic import (
 )
 from cannery.ops.quantized.table import Table, make_table
 from cannery.ops.recurrent.base import CELL, HIDDEN, SEQUENCE
-from cannery.ops.registry import RefArray
 
 #: Added to a state before anything is added that may be 0: none decays to a number so small that
 #: processors disagree on it. It is far below the last bit of what a table gives.

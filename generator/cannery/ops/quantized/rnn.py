@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from cannery.ir.registry import RefArray, register
 from cannery.ops.quantized.arithmetic import F32, f32
 from cannery.ops.quantized.recurrent import EVERY, Multiply, QuantizedRecurrent
 from cannery.ops.recurrent.base import HIDDEN, SEQUENCE
-from cannery.ops.registry import RefArray, register
 
 
 @register

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cannery.emit.literals import c_float
+from cannery.ctext.literals import c_float
 from cannery.ir.graph import Graph
+from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import operands, require, require_float, require_shape, require_type
 from cannery.ops.quantize.stream import put, streamed
 from cannery.ops.quantized.arithmetic import NARROW, QuantizedOp, f32, quantised
 from cannery.ops.quantized.groups import Groups
-from cannery.ops.registry import RefArray, register
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.cost import stream_cycles
 from cannery.schedule.program import Step

@@ -12,13 +12,13 @@ from math import ceil, log2
 
 import numpy as np
 
-from cannery.emit.literals import c_float
+from cannery.ctext.literals import c_float
 from cannery.ir.graph import Graph
+from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import TensorType
 from cannery.layouts import Want
 from cannery.ops.checks import operands, require, require_float
 from cannery.ops.quantized.arithmetic import F32, QuantizedOp, f32
-from cannery.ops.registry import RefArray, register
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, vector_runs
 from cannery.schedule.cost import CORE

@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.ops.numeric import F64, f64
+from cannery.ir.numeric import F64, f64
 from cannery.ops.quantized.arithmetic import F32, Activation, f32
 
 #: What an entry of 1.0 is, and the steps of a piece.

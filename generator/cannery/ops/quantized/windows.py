@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from cannery.emit.environment import offset
+from cannery.ctext.environment import offset
 from cannery.layouts import image_dims
 from cannery.ops.quantized.arithmetic import QuantizedOp
 from cannery.ops.shared.function import describe, signature

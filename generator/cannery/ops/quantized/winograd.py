@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.emit.environment import offset, render
+from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.layouts import Halo, Layout, Want

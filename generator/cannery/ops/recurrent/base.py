@@ -22,10 +22,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from cannery.ir.numeric import F64, accumulate_product, f64
+from cannery.ir.registry import Elementwise, Op, RefArray
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_float, require_shape
-from cannery.ops.numeric import F64, accumulate_product, f64
-from cannery.ops.registry import Elementwise, Op, RefArray
 
 #: An activation function: operators applied one after the other; none: the identity.
 Activation = tuple[Elementwise, ...]

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from cannery.ir.numeric import F64
+from cannery.ir.registry import register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import require, require_shape
-from cannery.ops.numeric import F64
 from cannery.ops.recurrent.base import CELL, HIDDEN, SEQUENCE, Recurrent, activate, product
-from cannery.ops.registry import register
 
 
 @register

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cannery.emit.environment import offset, render
-from cannery.emit.words import Words
+from cannery.ctext.environment import offset, render
+from cannery.ctext.words import Words
 from cannery.ir.graph import Node
+from cannery.ir.registry import Elementwise
 from cannery.ops.elementwise import Sigmoid, Tanh
 from cannery.ops.recurrent.base import SEQUENCE, Activation, Recurrent
 from cannery.ops.recurrent.op import Gru, Lstm, Rnn
 from cannery.ops.recurrent.weights import Pass, sums_of
-from cannery.ops.registry import Elementwise
 from cannery.ops.shared.epilogue import CHANNEL_PADDING
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.gemm import Block, Gemm

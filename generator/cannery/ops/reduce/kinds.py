@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cannery.emit.words import Words
+from cannery.ctext.words import Words
 from cannery.ops.reduce.op import (
     ReduceL1,
     ReduceL2,

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from cannery.ir.numeric import F64, Numeric, f64, keep_axes, tree_mean, tree_sum
+from cannery.ir.registry import Op, RefArray, register
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import operands, require, require_axes, require_float
 from cannery.ops.functions import exp, log
-from cannery.ops.numeric import F64, Numeric, f64, keep_axes, tree_mean, tree_sum
-from cannery.ops.registry import Op, RefArray, register
 
 
 @dataclass(frozen=True)

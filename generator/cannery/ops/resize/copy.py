@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cannery.emit.environment import offset
+from cannery.ctext.environment import offset
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.ops.resize.op import Resize

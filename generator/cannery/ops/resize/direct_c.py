@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cannery.emit.environment import input_name, offset, render
+from cannery.ctext.environment import input_name, offset, render
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.layouts import Layout, Want

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cannery.errors import UnsupportedError
+from cannery.ir.numeric import f64
+from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_float
-from cannery.ops.numeric import f64
-from cannery.ops.registry import RefArray, register
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.body import Body, Tensor
 

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from cannery.errors import UnsupportedError
+from cannery.ir.numeric import Numeric, f64
+from cannery.ir.registry import Op, RefArray, register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_float
-from cannery.ops.numeric import Numeric, f64
-from cannery.ops.registry import Op, RefArray, register
 from cannery.ops.resize.positions import COORDINATES, ROUNDINGS, ResizedAxis
 
 MODES = ("nearest", "linear")

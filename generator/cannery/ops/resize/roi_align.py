@@ -9,12 +9,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.emit.literals import c_float
+from cannery.ctext.literals import c_float
+from cannery.ir.numeric import F64, f64
+from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_float
 from cannery.ops.indexing.bounds import bounded, require_indices, write_bounded
-from cannery.ops.numeric import F64, f64
-from cannery.ops.registry import RefArray, register
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.body import Body
 

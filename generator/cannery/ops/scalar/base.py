@@ -13,10 +13,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from cannery.ir.numeric import Numeric
+from cannery.ir.registry import Op, RefArray
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import broadcast_shapes, operands, require_type
-from cannery.ops.numeric import Numeric
-from cannery.ops.registry import Op, RefArray
 from cannery.ops.scalar.body import Body
 from cannery.ops.shared.axes import Loop, broadcast_strides, dense_strides, merge_loops
 

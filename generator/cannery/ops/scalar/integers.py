@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cannery.ir.registry import Elementwise, Op
 from cannery.ir.tensor import DType
 from cannery.ops.elementwise.integers import integer_form, is_signed, wrapped
 from cannery.ops.reduce.op import (
@@ -15,7 +16,6 @@ from cannery.ops.reduce.op import (
     ReduceSumSquare,
     Reduction,
 )
-from cannery.ops.registry import Elementwise, Op
 from cannery.ops.scalar.base import write_pointwise
 from cannery.ops.scalar.body import Body
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from cannery.emit.environment import offset
+from cannery.ctext.environment import offset
 from cannery.ir.tensor import TensorType
 from cannery.layouts import Layout
 

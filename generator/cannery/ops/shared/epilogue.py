@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cannery.emit.environment import offset
-from cannery.emit.literals import c_float
+from cannery.ctext.environment import offset
+from cannery.ctext.literals import c_float
 from cannery.ir.graph import Graph, Node
+from cannery.ir.registry import Elementwise
 from cannery.ir.tensor import DType
 from cannery.ops.recurrent.base import Recurrent
-from cannery.ops.registry import Elementwise
 from cannery.ops.shared.lanes import Vec
 from cannery.ops.shared.lookup import Lookup, forms, lookups, table_array
 from cannery.schedule.program import Step

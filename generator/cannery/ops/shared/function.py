@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cannery.emit.environment import c_comment, input_name, offset
+from cannery.ctext.environment import c_comment, input_name, offset
 from cannery.ir.tensor import DType
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.schedule import Job, Kernel

@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.emit.environment import offset
+from cannery.ctext.environment import offset
 from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.lanes import Cut, Vec
 from cannery.ops.shared.sums import Aside, tile_sums

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cannery.emit.words import Words
+from cannery.ctext.words import Words
+from cannery.ir.registry import Elementwise
 from cannery.ops.quantized.table import Table, sized_table
-from cannery.ops.registry import Elementwise
 from cannery.schedule.schedule import ConstArray
 
 #: The forms, and the pieces of their tables.

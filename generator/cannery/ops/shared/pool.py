@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cannery.emit.literals import c_float
+from cannery.ctext.literals import c_float
 from cannery.ir.graph import Graph
 from cannery.layouts import Layout, image_dims
 from cannery.ops.average_pool.op import AveragePool

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from cannery.emit.environment import render
+from cannery.ctext.environment import render
 from cannery.ir.graph import Graph
 from cannery.layouts import Want, nhwc
 from cannery.ops.shared import epilogue as epilogues

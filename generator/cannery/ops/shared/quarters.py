@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cannery.emit.environment import render
+from cannery.ctext.environment import render
 from cannery.layouts import Layout, phase_split, planar
 from cannery.ops.shared.epilogue import Epilogue
 from cannery.ops.shared.function import parameter_names, signature

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.emit.environment import offset, render
+from cannery.ctext.environment import offset, render
 from cannery.layouts import Layout
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, signature

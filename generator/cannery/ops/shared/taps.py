@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cannery.emit.environment import offset
+from cannery.ctext.environment import offset
 from cannery.ops.shared.lanes import Vec
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cannery.ir.numeric import F64, f64, keep_axes, tree_sum
+from cannery.ir.registry import Op, RefArray, register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_axis, require_float
 from cannery.ops.functions import exp, log
-from cannery.ops.numeric import F64, f64, keep_axes, tree_sum
-from cannery.ops.registry import Op, RefArray, register
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cannery.emit.environment import render
+from cannery.ctext.environment import render
 from cannery.ir.graph import Graph
 from cannery.layouts import Want
 from cannery.ops.shared import epilogue as epilogues

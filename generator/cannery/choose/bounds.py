@@ -1,0 +1,50 @@
+"""What is known of MAX_ERROR without running a network: bounds that it can hardly keep are told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cannery.choose.provenance import served_records
+from cannery.choose.rounding import rounding_error
+from cannery.ir.graph import Graph
+from cannery.ir.tensor import DType
+from cannery.options import Options
+
+#: What storing a number in float32 costs at most, of the number: half a unit of 24 bits.
+FLOAT32_ROUNDING = 2.0**-24
+
+
+def bound_notes(
+    options: Options, dtypes: Sequence[DType], bound: float, graph: Graph | None = None
+) -> list[str]:
+    """Why outputs of these types may be off by more than `bound`; empty if nothing speaks for it.
+
+    What a record measured counts, for its own weights and processor; else what the rounding to
+    float32 is estimated to make of `graph`.
+    """
+    check = "`cannery verify` tells what it is"
+    served = served_records(options)
+    notes = [
+        f"{path}: the network's error was {record.error:.2g} when it was tuned, more than "
+        f"--max-error {bound:g}; {check}"
+        for _, path, record in served
+        if record.error is not None and record.error > bound
+    ]
+    if notes or DType.FLOAT32 not in dtypes:
+        return notes
+    if bound < FLOAT32_ROUNDING:
+        notes.append(
+            f"--max-error {bound:g} is less than the rounding of the outputs to float32, "
+            f"{FLOAT32_ROUNDING:.2g}, which no choice of kernels changes; {check}"
+        )
+        return notes
+    measured = served and all(record.error is not None for _, _, record in served)
+    error = rounding_error(graph, bound) if graph is not None and not measured else None
+    if error is not None and error > bound:
+        size = f"an error of about {error:.2g}" if error < 1 else "outputs that mean nothing"
+        notes.append(
+            f"float32 rounding alone is estimated to make {size} of this network, more than "
+            f"--max-error {bound:g}, whichever kernels are chosen; {check}, a larger --max-error "
+            "allows it"
+        )
+    return notes

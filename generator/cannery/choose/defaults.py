@@ -1,0 +1,99 @@
+"""What to choose where nothing was measured: every candidate, ranked by the cost model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cannery.choose.plan import Option, Plan, Unit, make_option, overlap, plans
+from cannery.choose.recheck import Emulates, network_error
+from cannery.choose.rounding import rounding_error
+from cannery.choose.signature import step_kind
+from cannery.ir.graph import Graph
+from cannery.schedule.program import Choice, Step
+from cannery.schedule.schedule import legal
+from cannery.target.isa import Isa
+
+#: Networks with more multiply-accumulates are not emulated: it would take longer than compiling
+#: them. (VGG19, 20e9, takes as long.)
+MAX_MACS = 25_000_000_000
+
+
+def estimated_options(graph: Graph, step: Step, isa: Isa, *, inexact: bool) -> list[Option]:
+    """All candidates of a step with their estimated cost, cheapest first.
+
+    With `inexact`, those that can be judged without being run are among them.
+    """
+    options = []
+    for schedule in legal(graph, step, isa):
+        if schedule.inexact and not (inexact and isinstance(schedule, Emulates)):
+            continue
+        for params in schedule.candidates(graph, step, isa):
+            cost = schedule.cost(graph, step, params, isa).total_in(graph, isa)
+            options.append(make_option(graph, step, Choice(schedule, params), isa, cost))
+    return sorted(options, key=lambda option: option.cost)
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """Plans where nothing, or not all, was measured. `io_order` is the order of images outside.
+
+    `ranked` are the options of each unit, cheapest first, as `estimated_options` finds them with
+    `inexact`, where they are known already.
+    """
+
+    graph: Graph
+    units: Sequence[Unit]
+    isa: Isa
+    io_order: str
+    max_error: float
+    ranked: Mapping[int, Sequence[Option]] | None = None
+
+    def plan(self, known: Mapping[int, Choice] | None = None) -> Plan:
+        """The plan that the cost model prefers, with `known` choices for some units.
+
+        It has inexact schedules if the network as a whole, emulated, keeps half of the bound, and
+        less where rounding alone takes more than the other half.
+        Raises UnsupportedError for a step that nothing can compute.
+        """
+        known = known or {}
+        macs = sum(u.step.macs(self.graph) for u in self.units if not u.step.parts)
+        if macs <= MAX_MACS:
+            best = self._cheapest(known, inexact=True)
+            chosen = [(self.units[k].step, choice) for k, choice in best.picks]
+            fresh = [c for k, c in best.picks if k not in known]
+            if not any(c.inexact for c in fresh):
+                return best
+            room = self._room()
+            if room > 0.0 and network_error(self.graph, chosen) <= room:
+                return best
+        return self._cheapest(known, inexact=False)
+
+    def _room(self) -> float:
+        """What inexact schedules may add to the network's error: rounding is there already."""
+        rounding = rounding_error(self.graph, self.max_error) or 0.0
+        return min(self.max_error / 2, self.max_error - rounding)
+
+    def _cheapest(self, known: Mapping[int, Choice], *, inexact: bool) -> Plan:
+        options = self._options(known, inexact=inexact)
+        return plans(self.graph, self.units, options, io_order=self.io_order)[0]
+
+    def _options(self, known: Mapping[int, Choice], *, inexact: bool) -> list[Sequence[Option]]:
+        """The options of each unit; those that overlap known ones have none."""
+        kinds: dict[str, list[Option]] = {}
+        found: list[Sequence[Option]] = []
+        for index, unit in enumerate(self.units):
+            step = unit.step
+            if index in known:
+                found.append([make_option(self.graph, step, known[index], self.isa, 0.0)])
+            elif any(overlap(unit, self.units[other]) for other in known):
+                found.append([])
+            elif self.ranked is not None:
+                ranked = self.ranked[index]
+                found.append([o for o in ranked if inexact or not o.choice.inexact])
+            else:
+                kind = step_kind(self.graph, step)
+                if kind not in kinds:
+                    kinds[kind] = estimated_options(self.graph, step, self.isa, inexact=inexact)
+                found.append(kinds[kind])
+        return found

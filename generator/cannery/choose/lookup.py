@@ -1,0 +1,155 @@
+"""Choices from tuning records: what fits is taken, what does not is told."""
+
+from __future__ import annotations
+
+import shlex
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from cannery.choose.owner import check_used, owner_text
+from cannery.choose.plan import Unit
+from cannery.choose.record import Found, Record, find_choices, read_record, record_path
+from cannery.choose.stacks import Known, record_stacks
+from cannery.errors import CanneryWarning, RecordError
+from cannery.ir.graph import Graph
+from cannery.options import Options
+from cannery.options_text import option_words
+from cannery.schedule.program import Choice, Step
+from cannery.target.targets import ANY, NATIVE, Target, plain_target
+from cannery.target.toolchain import resolve_target, resolve_targets
+
+
+def find_record(options: Options, target: Target) -> tuple[Path, Record | None]:
+    """The record for a model and target, and where it is or belongs.
+
+    A record named after the instruction set serves `native`, and one of `native` its instruction
+    set, if it is the same. Raises RecordError if a record is damaged.
+    """
+    plain = plain_target(target.isa).name
+    names = [target.name, plain if target.name == NATIVE else NATIVE]
+    paths = [record_path(options.model, name, options.tuning, options.form) for name in names]
+    record = read_record(paths[0])
+    if record is None and target.name in (NATIVE, plain) and paths[1] != paths[0]:
+        other = read_record(paths[1])
+        if other is not None and (other.isa, other.bits) == (target.isa.name, target.isa.bits):
+            return paths[1], other
+    return paths[0], record
+
+
+def record_targets(options: Options) -> tuple[Target, ...]:
+    """The targets whose records count: of several instruction sets, one each."""
+    return resolve_targets(options) if len(options.isa) > 1 else (resolve_target(options),)
+
+
+def untuned(options: Options) -> list[Target]:
+    """The targets for which there is no record."""
+    return [t for t in record_targets(options) if find_record(options, t)[1] is None]
+
+
+def untuned_note(options: Options) -> str:
+    """That a network was never tuned for its targets, with what would do it; empty if it was.
+
+    Where `options.tuning` names a folder, `recorded_choices` has warned.
+    """
+    targets = untuned(options) if options.tuning is None else []
+    if not targets:
+        return ""
+    names = ", ".join(target.name for target in targets)
+    advice = _advice(options, targets[0])
+    others = ", and for the others" if len(targets) > 1 and not options.tuned_by else ""
+    name = options.model.name
+    return f"{name} was never tuned for {names}: the cost model chose ({advice}{others})"
+
+
+def recorded_choices(
+    graph: Graph, units: Sequence[Unit], target: Target, options: Options
+) -> tuple[Path | None, dict[int, Choice]]:
+    """The record that was used, if any, and what it chooses, by unit.
+
+    Warns (CanneryWarning) about steps for which it has no usable entry; with `options.locked`, that
+    is a RecordError, as is a missing record. Raises RecordError if the record is damaged, is that
+    of another model, or is not where `options.tuning` says.
+    """
+    path, record = find_record(options, target)
+    if record is None:
+        _miss(path, options, target)
+        return None, {}
+    check_used(path, record, options, graph, units)
+    found = find_choices(path, record, graph, units, target.isa, options.max_error)
+    if found.unusable:
+        _tell(_problem(found, units, owner_text(record, options.model)), options, target)
+    return path, dict(found.choices)
+
+
+def _miss(path: Path, options: Options, target: Target) -> None:
+    """Raise RecordError where a record has to be there, warn where one was looked for."""
+    what, cure = "there is no tuning record", _advice(options, target)
+    place = options.tuning
+    if place is not None and not place.is_dir():
+        if place.suffix != ".json":
+            what = "there is no such folder, nor a tuning record of that name"
+            cure = f"make the folder, then {cure}"
+        raise RecordError(what, where=str(place), cure=cure)
+    if options.locked or place is not None:
+        _tell(f"{path}: {what}", options, target)
+
+
+def recorded_stacks(
+    graph: Graph,
+    steps: Sequence[Step],
+    choices: Sequence[Choice],
+    target: Target,
+    options: Options,
+) -> Known | None:
+    """What the record says of several images at once, for the steps and choices of a plan.
+
+    Warns, or raises RecordError if `options.locked`, where it says nothing.
+    """
+    path, record = find_record(options, target)
+    if record is None or options.many < 2:
+        return None
+    found = record_stacks(record, graph, steps, choices, target.isa, options.many)
+    if isinstance(found, str):
+        _tell(f"{path}: {found}", options, target)
+        return None
+    return found
+
+
+def _problem(found: Found, units: Sequence[Unit], owner: str) -> str:
+    """What is wrong with a record; `owner` is what there is to say of its model."""
+    index, reason = next(iter(found.unusable.items()))
+    text = f"{found.path}: {owner}{': ' if owner else ''}"
+    text += f"layer {units[index].step.name!r}: {reason}"
+    if len(found.unusable) > 1:
+        text += f"; {len(found.unusable) - 1} more steps have no usable entry"
+    return text
+
+
+def _advice(options: Options, target: Target) -> str:
+    return options.tuned_by or f"run {autotune_command(options, target)}"
+
+
+def _tell(problem: str, options: Options, target: Target) -> None:
+    cure = _advice(options, target)
+    if options.locked:
+        where, _, what = problem.partition(": ")
+        raise RecordError(what, where=where, cure=cure)
+    text = f"{problem}; the cost model chooses instead ({cure})"
+    warnings.warn(text, CanneryWarning, stacklevel=2)
+
+
+#: Options without influence on a plan and on where its record lies.
+_NO_MATTER = (
+    "name", "rename", "input_view", "locked", "tuned_by", "parallel", "openmp", "same_everywhere",
+)  # fmt: skip
+
+
+def autotune_command(options: Options, target: Target) -> str:
+    """The command that makes the record which `options` look for, for one of their targets."""
+    if len(options.isa) > 1 or (options.target == ANY and not options.isa):
+        isa = plain_target(target.isa).name
+        options = replace(options, isa=(isa,), target=NATIVE, macros=None)
+    words = ["cannery", "autotune", str(options.model), *option_words(options, _NO_MATTER)]
+    return shlex.join(words)

@@ -1,0 +1,103 @@
+"""Constant arrays: small ones as C text, large models' weights as one binary blob."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from io import BytesIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannery.ctext.environment import c_comment
+from cannery.ctext.literals import c_float, c_integer
+from cannery.schedule.ahead import IN_ORDER_BYTES
+from cannery.schedule.schedule import ConstArray, Kernel
+
+#: Models with more constant bytes than this keep their large arrays in a blob.
+BLOB_FROM_BYTES = IN_ORDER_BYTES
+#: Arrays below this stay C text even then.
+BLOB_ARRAY_BYTES = 4096
+ALIGNMENT = 64
+
+_C_TYPES = {
+    "float32": "float", "int32": "int32_t", "uint32": "uint32_t", "int16": "int16_t",
+    "int8": "int8_t", "uint8": "uint8_t", "uint16": "uint16_t", "int64": "int64_t",
+    "uint64": "uint64_t",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class WeightBlob:
+    """The bytes of `<name>_weights.bin`, and where each array lies in them."""
+
+    symbol: str
+    data: bytes
+    offsets: tuple[tuple[str, str, int], ...]
+
+
+def array_type(array: NDArray[np.generic]) -> str:
+    """The C type of an array's elements."""
+    return _C_TYPES[array.dtype.name]
+
+
+def format_array(constant: ConstArray) -> str:
+    """`static const float name[n] CANNERY_ALIGN(64) = {...};`, eight elements a line."""
+    values = constant.values.reshape(-1)
+    values = values.astype(np.uint8) if values.dtype.kind == "b" else values
+    text = list(map(c_float if values.dtype.kind == "f" else c_integer, values.tolist()))
+    lines = ["    " + ", ".join(text[k : k + 8]) for k in range(0, len(text), 8)]
+    comment = f"/* {c_comment(constant.comment)} */\n" if constant.comment else ""
+    head = f"static const {array_type(values)} {constant.name}[{max(len(text), 1)}]"
+    body = ",\n".join(lines) or "    0"
+    return f"{comment}{head} CANNERY_ALIGN({ALIGNMENT}) = {{\n{body}\n}};\n"
+
+
+def as_bytes(array: NDArray[np.generic]) -> memoryview:
+    """The bytes of an array, in C order, without a copy where that is possible."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def split_constants(name: str, kernels: Iterable[Kernel]) -> tuple[list[Kernel], WeightBlob]:
+    """Move large arrays of a large model into a blob; equal arrays are stored once.
+
+    Once a model turns out to be large, the arrays of a kernel are let go before the next is made.
+    """
+    total = moved = 0
+    kept: list[Kernel] = []
+    blob = _BlobWriter()
+    for kernel in kernels:
+        kept.append(kernel)
+        total += sum(c.values.nbytes for c in kernel.constants)
+        if total >= BLOB_FROM_BYTES:
+            kept[moved:] = [blob.take(each) for each in kept[moved:]]
+            moved = len(kept)
+    return kept, WeightBlob(f"{name}_weights", blob.data.getvalue(), tuple(blob.offsets))
+
+
+class _BlobWriter:
+    """A blob that grows."""
+
+    def __init__(self) -> None:
+        self.data = BytesIO()
+        self.offsets: list[tuple[str, str, int]] = []
+        self._known: dict[bytes, int] = {}
+
+    def take(self, kernel: Kernel) -> Kernel:
+        """The kernel without its large arrays."""
+        for constant in filter(is_large, kernel.constants):
+            content = as_bytes(constant.values)
+            digest = hashlib.sha256(content).digest()
+            if digest not in self._known:
+                self._known[digest] = self.data.tell()
+                self.data.write(content)
+                self.data.write(bytes(-len(content) % ALIGNMENT))
+            place = self._known[digest]
+            self.offsets.append((constant.name, array_type(constant.values), place))
+        return replace(kernel, constants=tuple(c for c in kernel.constants if not is_large(c)))
+
+
+def is_large(constant: ConstArray) -> bool:
+    """Whether an array of a large model belongs into the blob."""
+    return constant.values.nbytes >= BLOB_ARRAY_BYTES

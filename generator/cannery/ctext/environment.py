@@ -1,0 +1,87 @@
+"""The Jinja environment of all templates: strict, and with line statements (`%%`)."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import jinja2
+
+from cannery.ctext.literals import c_float
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """Templates are found relative to the package: `ops/conv/direct_oc.c.j2`."""
+    root = Path(__file__).resolve().parent.parent
+    env = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(str(root)),
+        undefined=jinja2.StrictUndefined,
+        line_statement_prefix="%%",
+        line_comment_prefix="%#",
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    env.filters["c_float"] = c_float
+    env.filters["c_string"] = c_string
+    env.filters["c_comment"] = c_comment
+    env.globals["offset"] = offset
+    env.globals["input_name"] = input_name
+    env.globals["loop_head"] = loop_head
+    env.globals["unit_loop"] = unit_loop
+    env.globals["times"] = times
+    env.globals["zip"] = zip
+    return env
+
+
+def c_string(text: str) -> str:
+    """Any text inside C quotes; what is not printable ASCII becomes a question mark."""
+    plain = "".join(ch if " " <= ch <= "~" else "?" for ch in text)
+    return plain.replace("\\", "\\\\").replace('"', '\\"').replace("??", "?\\?")
+
+
+def c_comment(text: str) -> str:
+    """Any text inside a C comment or quotes within one."""
+    return c_string(text).replace("*/", "* /").replace("/*", "/ *").replace("\\", "|")
+
+
+def offset(elements: int) -> str:
+    """` + 12`, ` - 3` or nothing: an offset behind a pointer."""
+    if elements == 0:
+        return ""
+    return f" + {elements}" if elements > 0 else f" - {-elements}"
+
+
+def input_name(index: int) -> str:
+    """The parameter of a step's input: x, x1, x2 ..."""
+    return f"x{index}" if index else "x"
+
+
+def loop_head(variable: str, count: int) -> str:
+    """The head of a loop, nothing where it would run once: a block follows."""
+    return f"for (int {variable} = 0; {variable} < {count}; ++{variable}) " if count > 1 else ""
+
+
+def unit_loop(variable: str, count: int, first: int, *, cut: bool) -> str:
+    """The head of a loop over `count` units of a kernel, number `first` and on.
+
+    `cut`: only those from first_unit to end_unit, parameters of the kernel. A block follows.
+    """
+    if not cut:
+        return f"for (int {variable} = 0; {variable} < {count}; ++{variable}) "
+    begin = f"first_unit > {first} ? first_unit - {first} : 0" if first else "first_unit"
+    end = f"end_unit{offset(-first)}"
+    bound = f"({end} < {count} ? {end} : {count})"
+    return f"for (int {variable} = {begin}; {variable} < {bound}; ++{variable}) "
+
+
+def times(variable: str, count: int, stride: int) -> str:
+    """` + t * 12`: where iteration `variable` of a loop as above is; nothing if it runs once."""
+    return f" + {variable} * {stride}" if count > 1 else ""
+
+
+def render(template: str, **context: object) -> str:
+    """The text of a template; an undefined name is an error."""
+    return environment().get_template(template).render(**context)

@@ -1,0 +1,78 @@
+"""What of a program lies in the workspace, how long it lives, and which halos are kept zero."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cannery.layouts import image_dims
+from cannery.lowering.memory_plan import Block, align, plan_memory
+from cannery.schedule.program import Program
+
+#: Halos are pinned (memory of their own, zero for ever) while all of them fit into this.
+PINNED_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Where buffers and scratch lie. `zeroed` are the roots whose halo every run has to clear.
+
+    `lower_bound` is the least that any placement could reach with these lifetimes.
+    """
+
+    offsets: Mapping[str, int]
+    scratch: Mapping[int, int]
+    zeroed: Mapping[str, int]
+    bytes: int
+    lower_bound: int
+    pinned: frozenset[str] = frozenset()
+
+
+def plan_workspace(program: Program, scratch_bytes: Sequence[int]) -> Workspace:
+    """Offsets of all arena buffers, and of the scratch memory of each step."""
+    first, last = _lives(program)
+    halos = [n for n in first if program.buffers[n].layout.halo]
+    pinned = _pinned(program, halos)
+    end = len(program.steps)
+    blocks = []
+    for name in first:
+        life = (0, end) if name in pinned else (first[name], last[name])
+        blocks.append(Block(name, buffer_bytes(program, name), *life))
+    for index, size in enumerate(scratch_bytes):
+        if size:
+            blocks.append(Block(f"scratch {index}", size, index, index))
+    plan = plan_memory(blocks)
+    scratch = {k: plan.offsets[f"scratch {k}"] for k, size in enumerate(scratch_bytes) if size}
+    zeroed = {n: first[n] for n in halos if n not in pinned}
+    return Workspace(plan.offsets, scratch, zeroed, plan.bytes, plan.lower_bound, frozenset(pinned))
+
+
+def buffer_bytes(program: Program, name: str) -> int:
+    """Bytes of a buffer, all images of the batch."""
+    buffer = program.buffers[name]
+    return image_dims(buffer.type)[0] * buffer.layout.bytes
+
+
+def _pinned(program: Program, halos: Sequence[str]) -> set[str]:
+    """The smallest halo buffers, as long as they fit into PINNED_BYTES together."""
+    pinned: set[str] = set()
+    total = 0
+    for name in sorted(halos, key=lambda n: (buffer_bytes(program, n), n)):
+        total += align(buffer_bytes(program, name))
+        if total > PINNED_BYTES:
+            break
+        pinned.add(name)
+    return pinned
+
+
+def _lives(program: Program) -> tuple[dict[str, int], dict[str, int]]:
+    """First and last step of every arena root."""
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for index, step in enumerate(program.steps):
+        for name in (*step.reads, *step.writes):
+            root = program.buffers[name].root
+            if program.buffers[root].storage == "arena":
+                first.setdefault(root, index)
+                last[root] = index
+    return first, last

@@ -1,0 +1,116 @@
+"""The choice where nothing was measured: inexact schedules only where the network bears them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cannery.choose import defaults, recheck
+from cannery.choose.defaults import Defaults, estimated_options
+from cannery.choose.plan import make_units, overlap
+from cannery.choose.recheck import network_error
+from cannery.ir.graph import Graph
+from cannery.layouts import nhwc
+from cannery.ops.conv.op import Conv
+from cannery.ops.elementwise import Relu
+from cannery.schedule.program import Choice
+from cannery.target.targets import find_target
+from ops.cases import Net, all_cases
+from tune.toy import Toy
+
+SAME = Conv((1, 1), ((1, 1), (1, 1)), (1, 1))
+SSSE3 = find_target("ssse3").isa
+
+
+def deep_net() -> Graph:
+    """Two convolutions for which Winograd is by far the cheapest."""
+    net = Net()
+    x = net.input("x", (1, 16, 16, 24))
+    for _ in range(2):
+        x = net.node(SAME, [x, net.weight(3, 3, 24, 24), net.weight(24)])
+        x = net.node(Relu(), [x])
+    return net.graph(x)
+
+
+def inexact_steps(graph: Graph, max_error: float) -> int:
+    units = make_units(graph)
+    plan = Defaults(graph, units, SSSE3, nhwc.ORDER, max_error).plan()
+    return sum(choice.inexact for choice in plan.choices)
+
+
+def test_winograd_where_the_bound_allows_it() -> None:
+    assert inexact_steps(deep_net(), 1e-4) == 2
+
+
+def test_no_winograd_where_the_network_would_break_the_bound() -> None:
+    assert inexact_steps(deep_net(), 1e-7) == 0
+
+
+def test_no_winograd_where_it_would_take_too_long_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(defaults, "MAX_MACS", 1000)
+    assert inexact_steps(deep_net(), 1e-4) == 0
+
+
+def test_the_error_of_a_network_is_that_of_its_inexact_steps() -> None:
+    graph = deep_net()
+    units = make_units(graph)
+    plan = Defaults(graph, units, SSSE3, nhwc.ORDER, 1e-4).plan()
+    chosen = [(units[k].step, choice) for k, choice in plan.picks]
+    assert 1e-7 < network_error(graph, chosen) < 2e-5
+    exact = Defaults(graph, units, SSSE3, nhwc.ORDER, 0.0).plan()
+    assert network_error(graph, [(units[k].step, choice) for k, choice in exact.picks]) == 0.0
+
+
+def test_every_case_can_be_estimated() -> None:
+    """Also what has nothing to multiply in some places, such as gaps of transposed convolutions."""
+    for case in all_cases():
+        graph = case.make()
+        with case.caches():
+            for unit in make_units(graph):
+                options = estimated_options(graph, unit.step, SSSE3, inexact=True)
+                assert options or unit.step.parts, case.name
+                assert all(0.0 <= option.cost < float("inf") for option in options)
+
+
+@pytest.mark.parametrize(("error", "steps"), [(0.4e-4, 2), (0.5e-4, 2), (0.6e-4, 0), (2e-4, 0)])
+def test_inexact_steps_may_take_half_of_the_bound(
+    error: float, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(defaults, "network_error", lambda graph, chosen: error)
+    assert inexact_steps(deep_net(), 1e-4) == steps
+
+
+def test_what_is_known_is_not_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was when it was tuned."""
+    graph = deep_net()
+    units = make_units(graph)
+    known = dict(Defaults(graph, units, SSSE3, nhwc.ORDER, 1e-4).plan().picks)
+    assert any(choice.inexact for choice in known.values())
+
+    def never(graph: Graph, chosen: object) -> float:
+        raise AssertionError("judged again")
+
+    monkeypatch.setattr(defaults, "network_error", never)
+    again = Defaults(graph, units, SSSE3, nhwc.ORDER, 1e-4).plan(known)
+    assert dict(again.picks) == known
+
+
+def test_nothing_competes_with_what_is_known() -> None:
+    """Whatever has a step in common with a known chain, or a known step, has no options."""
+    graph = deep_net()
+    units = make_units(graph)
+    made = Defaults(graph, units, SSSE3, nhwc.ORDER, 1e-4)
+    chosen = Choice(Toy(), {"from": "nhwc", "to": "nhwc"})
+    for index, unit in enumerate(units):
+        options = made._options({index: chosen}, inexact=False)
+        for other, found in enumerate(options):
+            if other != index and overlap(unit, units[other]):
+                assert not found, (index, other)
+        assert [o.choice for o in options[index]] == [chosen]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_is_a_large_error(value: float) -> None:
+    right = np.array([1.0, 2.0])
+    assert recheck._distance(np.array([1.0, value]), right) > 1e100
+    assert recheck._distance(np.array([1.0, 2.5]), right) == 0.25
