@@ -12,7 +12,7 @@ from cannery.schedule.program import Choice
 from cannery.target.runner import Origin
 from cannery.tune.contests import Ranked
 from cannery.tune.optimize import Tried
-from cannery.tune.outcome import Layer, Outcome
+from cannery.tune.outcome import LayerOutcome, Outcome
 from needs import need_toolchain
 from tune.toy import ISA, Toy, network, option, singles
 
@@ -28,7 +28,7 @@ def tried(source: str, target: str, us: float, fault: str = "", tile: int = 1) -
 
 def report(*candidates: Tried) -> Outcome:
     """A layer for which the first candidate was chosen."""
-    layer = Layer(0, STEP, 1000, candidates, candidates[0].ranked.choice)
+    layer = LayerOutcome(0, STEP, 1000, candidates, candidates[0].ranked.choice)
     toolchain = need_toolchain(ISA.name)
     return Outcome(
         toolchain, Origin.HOST, 1.0, (layer,), 2.0, 1.0, 0.0, 1, 1.0, 3, Path("r.json"), True

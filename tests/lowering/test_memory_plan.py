@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cannery.lowering.memory_plan import ALIGNMENT, Block, MemoryPlan, align, plan_memory
+from cannery.lowering.memory_plan import ALIGNMENT, Allocation, MemoryPlan, align, plan_memory
 
 block = st.tuples(st.integers(1, 5000), st.integers(0, 12), st.integers(0, 6))
 
 
-def _overlap(a: Block, b: Block, plan: MemoryPlan) -> bool:
+def _overlap(a: Allocation, b: Allocation, plan: MemoryPlan) -> bool:
     start_a, start_b = plan.offsets[a.name], plan.offsets[b.name]
     alive = a.first <= b.last and b.first <= a.last
     return alive and start_a < start_b + b.bytes and start_b < start_a + a.bytes
@@ -18,7 +18,7 @@ def _overlap(a: Block, b: Block, plan: MemoryPlan) -> bool:
 
 @given(st.lists(block, max_size=20))
 def test_no_two_live_blocks_overlap(raw: list[tuple[int, int, int]]) -> None:
-    blocks = [Block(f"b{k}", size, first, first + n) for k, (size, first, n) in enumerate(raw)]
+    blocks = [Allocation(f"b{k}", size, first, first + n) for k, (size, first, n) in enumerate(raw)]
     plan = plan_memory(blocks)
     for k, a in enumerate(blocks):
         assert plan.offsets[a.name] % ALIGNMENT == 0
@@ -29,11 +29,11 @@ def test_no_two_live_blocks_overlap(raw: list[tuple[int, int, int]]) -> None:
 
 def test_a_chain_needs_its_two_largest_neighbours() -> None:
     sizes = [640, 1280, 320, 1280, 64]
-    blocks = [Block(f"b{k}", size, k, k + 1) for k, size in enumerate(sizes)]
+    blocks = [Allocation(f"b{k}", size, k, k + 1) for k, size in enumerate(sizes)]
     plan = plan_memory(blocks)
     assert plan.bytes == plan.lower_bound == 1280 + 640
 
 
 def test_the_result_does_not_depend_on_the_order_of_the_blocks() -> None:
-    blocks = [Block(f"b{k}", 64 * (k % 5 + 1), k % 3, k % 3 + k % 4) for k in range(15)]
+    blocks = [Allocation(f"b{k}", 64 * (k % 5 + 1), k % 3, k % 3 + k % 4) for k in range(15)]
     assert plan_memory(blocks) == plan_memory(blocks[::-1])

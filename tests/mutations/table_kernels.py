@@ -122,8 +122,8 @@ CHANGES: tuple[Change, ...] = (
     Change(
         "panels of the rest begin at the front",
         f"{_OPS}/conv/panels.py",
-        "blocks.append(Block(rest, full * c, full * self.k * self.row(c), 1))",
-        "blocks.append(Block(rest, full * c, full * self.k * c, 1))",
+        "blocks.append(PanelBlock(rest, full * c, full * self.k * self.row(c), 1))",
+        "blocks.append(PanelBlock(rest, full * c, full * self.k * c, 1))",
         (kernels("conv.winograd_planar*", "neon64"), kernels("conv.direct_px", "neon64", "sse2")),
     ),
     Change(

@@ -102,8 +102,8 @@ CHANGES: tuple[Change, ...] = (
     ),
     _lifetimes(
         "scratch lives one step too early",
-        'Block(f"scratch {index}", size, index, index)',
-        'Block(f"scratch {index}", size, index - 1, index - 1)',
+        'Allocation(f"scratch {index}", size, index, index)',
+        'Allocation(f"scratch {index}", size, index - 1, index - 1)',
     ),
     _plan(
         "blocks that end where others begin overlap",

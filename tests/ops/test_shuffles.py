@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from cannery.ops.shared.shuffles import ZERO, Plan, plan
+from cannery.ops.shared.shuffles import ZERO, ShufflePlan, plan
 
 Lanes = tuple[int | None, ...]
 
 
-def carry_out(found: Plan, registers: int, lanes: int) -> list[Lanes]:
+def carry_out(found: ShufflePlan, registers: int, lanes: int) -> list[Lanes]:
     """The targets; place p of the input is the number p, zero is None."""
     vectors: list[Lanes] = [tuple(range(r * lanes, r * lanes + lanes)) for r in range(registers)]
     for pick in found.picks:
@@ -33,7 +33,7 @@ def test_any_targets(registers: int, zeros: float) -> None:
 
 
 def test_a_register_needs_no_pick() -> None:
-    assert plan(2, 4, [(4, 5, 6, 7)]) == Plan((), (1,))
+    assert plan(2, 4, [(4, 5, 6, 7)]) == ShufflePlan((), (1,))
 
 
 def test_parts_of_other_targets_take_one_pick() -> None:

@@ -15,7 +15,7 @@ from cannery.analysis.kinds import Branch
 
 
 @dataclass(frozen=True)
-class Block:
+class BasicBlock:
     """Instructions that run one after the other; `successors` number the blocks that may follow."""
 
     instructions: tuple[Instruction, ...]
@@ -31,7 +31,7 @@ class Region:
     innermost: bool
 
 
-def split_blocks(function: Function, machine: Machine) -> list[Block]:
+def split_blocks(function: Function, machine: Machine) -> list[BasicBlock]:
     """The basic blocks of a function, by ascending address."""
     code = function.instructions
     starts = {i.address: k for k, i in enumerate(code)}
@@ -55,11 +55,11 @@ def split_blocks(function: Function, machine: Machine) -> list[Block]:
         if kind in (Branch.ALWAYS, Branch.MAYBE) and last.target in starts:
             target = numbers.get(starts[last.target])
             follow += [target] if target is not None and last.target != last.address else []
-        blocks.append(Block(code[first:end], tuple(follow)))
+        blocks.append(BasicBlock(code[first:end], tuple(follow)))
     return blocks
 
 
-def predecessors(blocks: Sequence[Block]) -> list[list[int]]:
+def predecessors(blocks: Sequence[BasicBlock]) -> list[list[int]]:
     """The blocks before each block."""
     found: list[list[int]] = [[] for _ in blocks]
     for number, block in enumerate(blocks):
@@ -68,7 +68,7 @@ def predecessors(blocks: Sequence[Block]) -> list[list[int]]:
     return found
 
 
-def _dominators(blocks: Sequence[Block], before: Sequence[Sequence[int]]) -> list[int]:
+def _dominators(blocks: Sequence[BasicBlock], before: Sequence[Sequence[int]]) -> list[int]:
     """The blocks without which each block is not reached; those that nothing precedes are entries.
 
     Blocks behind jump tables are such entries.
@@ -89,7 +89,7 @@ def _dominators(blocks: Sequence[Block], before: Sequence[Sequence[int]]) -> lis
     return found
 
 
-def _natural_loops(blocks: Sequence[Block]) -> dict[int, set[int]]:
+def _natural_loops(blocks: Sequence[BasicBlock]) -> dict[int, set[int]]:
     """The blocks of each loop, by its header."""
     before = predecessors(blocks)
     loops: dict[int, set[int]] = {}
@@ -103,7 +103,7 @@ def _natural_loops(blocks: Sequence[Block]) -> dict[int, set[int]]:
     return loops
 
 
-def back_edges(blocks: Sequence[Block]) -> Iterator[tuple[int, int]]:
+def back_edges(blocks: Sequence[BasicBlock]) -> Iterator[tuple[int, int]]:
     """The edges (from, to) by which loops come round to their headers."""
     dominators = _dominators(blocks, predecessors(blocks))
     for number, block in enumerate(blocks):
@@ -112,7 +112,7 @@ def back_edges(blocks: Sequence[Block]) -> Iterator[tuple[int, int]]:
                 yield number, header
 
 
-def find_regions(blocks: Sequence[Block]) -> Iterator[Region]:
+def find_regions(blocks: Sequence[BasicBlock]) -> Iterator[Region]:
     """What is in no loop, then every loop without the loops inside it."""
     loops = _natural_loops(blocks)
     inside = set().union(*loops.values())

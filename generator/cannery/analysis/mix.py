@@ -10,7 +10,7 @@ from functools import reduce
 from cannery.analysis.disassembly import Instruction, Machine
 from cannery.analysis.instructions import effect, stack_registers
 from cannery.analysis.kinds import Effect, Kind
-from cannery.analysis.loops import Block, predecessors
+from cannery.analysis.loops import BasicBlock, predecessors
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def count_mix(effects: Iterable[tuple[Effect, bool]]) -> Mix:
     return _weighted((one, framed, 1) for one, framed in effects)
 
 
-def executed_mix(blocks: Sequence[Block], machine: Machine, runs: Mapping[int, int]) -> Mix:
+def executed_mix(blocks: Sequence[BasicBlock], machine: Machine, runs: Mapping[int, int]) -> Mix:
     """The mix of what ran of a function: `runs` by the instructions' addresses."""
     framed = framed_effects(blocks, machine)
     return _weighted(
@@ -85,7 +85,9 @@ def _weighted(effects: Iterable[tuple[Effect, bool, int]]) -> Mix:
     return Mix(**{name: math.ceil(count) for name, count in counts.items()})
 
 
-def framed_effects(blocks: Sequence[Block], machine: Machine) -> list[list[tuple[Effect, bool]]]:
+def framed_effects(
+    blocks: Sequence[BasicBlock], machine: Machine
+) -> list[list[tuple[Effect, bool]]]:
     """The effects of every block, each with whether it accesses the function's stack frame.
 
     A register holds a frame address if on every way to it the last write was a copy of the stack
@@ -116,7 +118,7 @@ def _follow(frame: set[str], one: Effect, stack: frozenset[str]) -> None:
 
 
 def _frame_registers(
-    blocks: Sequence[Block], effects: Sequence[Sequence[Effect]], stack: frozenset[str]
+    blocks: Sequence[BasicBlock], effects: Sequence[Sequence[Effect]], stack: frozenset[str]
 ) -> list[frozenset[str]]:
     """The registers with frame addresses at the start of each block, by iteration from above."""
     before = predecessors(blocks)

@@ -20,7 +20,7 @@ from cannery.pipeline import import_graph
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerRow:
     """One node of the simplified graph."""
 
     name: str
@@ -42,7 +42,7 @@ class Summary:
     model: str
     inputs: dict[str, str]
     outputs: dict[str, str]
-    layers: tuple[Layer, ...]
+    layers: tuple[LayerRow, ...]
     macs: int
     parameters: int
     parameter_bytes: int
@@ -70,11 +70,11 @@ def _size(count: int) -> str:
     return f"{count} B"
 
 
-def _layer(graph: Graph, node: Node) -> Layer:
+def _layer(graph: Graph, node: Node) -> LayerRow:
     outputs = tuple(graph.types[o] for o in node.outputs)
     macs = node.op.macs(tuple(graph.types[i] if i else None for i in node.inputs), outputs)
     parameters = sum(graph.types[i].elements for i in set(node.inputs) if i in graph.constants)
-    return Layer(node.name, node.op.kind, ", ".join(map(str, outputs)), macs, parameters)
+    return LayerRow(node.name, node.op.kind, ", ".join(map(str, outputs)), macs, parameters)
 
 
 def _activation_bytes(graph: Graph) -> int:

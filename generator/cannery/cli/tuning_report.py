@@ -11,7 +11,7 @@ import click
 from cannery.cli.output import print_table
 from cannery.target.runner import Origin, origin_text
 from cannery.tune.optimize import Tried
-from cannery.tune.outcome import Layer, Outcome
+from cannery.tune.outcome import LayerOutcome, Outcome
 
 #: Why the fastest candidate of a layer is not always the chosen one.
 _WHY_SLOWER = (
@@ -56,7 +56,7 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _step(outcome: Outcome, layer: Layer) -> dict[str, Any]:
+def _step(outcome: Outcome, layer: LayerOutcome) -> dict[str, Any]:
     return {
         "name": layer.step.name,
         "op": layer.step.kind,
@@ -69,7 +69,7 @@ def _step(outcome: Outcome, layer: Layer) -> dict[str, Any]:
     }
 
 
-def _candidate(outcome: Outcome, layer: Layer, tried: Tried) -> dict[str, Any]:
+def _candidate(outcome: Outcome, layer: LayerOutcome, tried: Tried) -> dict[str, Any]:
     measured = tried.measurement
     us = None if outcome.estimated else tried.us
     emulated = {"emulated_us": tried.us, "estimated_us": tried.estimated_us}
@@ -84,7 +84,7 @@ def _candidate(outcome: Outcome, layer: Layer, tried: Tried) -> dict[str, Any]:
     }
 
 
-def _by_time(outcome: Outcome, layer: Layer) -> list[Tried]:
+def _by_time(outcome: Outcome, layer: LayerOutcome) -> list[Tried]:
     """All that was measured, or estimated, the fastest first, then what was not."""
     known = [t for t in layer.tried if t.measurement is not None]
     return sorted(known, key=lambda t: _decisive(outcome, t) or float("inf"))
@@ -111,7 +111,7 @@ def print_report(outcome: Outcome, *, all_layers: bool = False) -> None:
         click.echo(line)
 
 
-def _rows(outcome: Outcome, layer: Layer) -> list[list[str]]:
+def _rows(outcome: Outcome, layer: LayerOutcome) -> list[list[str]]:
     """The best candidates, not all of one schedule, and the chosen one."""
     chosen = str(layer.chosen)
     counts: dict[str, int] = {}
@@ -137,7 +137,7 @@ def _rows(outcome: Outcome, layer: Layer) -> list[list[str]]:
     return rows
 
 
-def _excuse(layer: Layer, tried: Tried) -> str:
+def _excuse(layer: LayerOutcome, tried: Tried) -> str:
     """Why a candidate that looks good was not chosen, if there is a reason."""
     if tried.measurement and tried.measurement.fault:
         return tried.measurement.fault
@@ -145,7 +145,7 @@ def _excuse(layer: Layer, tried: Tried) -> str:
     return "" if tried.rivals(chosen) else "other layout"
 
 
-def _is_slower_alone(layer: Layer) -> bool:
+def _is_slower_alone(layer: LayerOutcome) -> bool:
     """Whether a sound candidate is faster than the chosen one."""
     us = layer.chosen.us
     sound = (t for t in layer.tried if t.usable and t.label != str(layer.chosen))

@@ -20,8 +20,8 @@ from cannery.emit.interface import ITEM, Tensor
 from cannery.emit.steps import call_text, make_job, root_variables, step_symbol
 from cannery.layouts import image_dims
 from cannery.lowering.lifetimes import buffer_bytes
-from cannery.lowering.memory_plan import Block, plan_memory
-from cannery.lowering.stack import Phase, Stack, phases, spread_roots, stacked_graph
+from cannery.lowering.memory_plan import Allocation, plan_memory
+from cannery.lowering.stack import Stack, StackPhase, phases, spread_roots, stacked_graph
 from cannery.schedule.program import VIEW, Choice, Program
 from cannery.schedule.schedule import Kernel
 from cannery.target.isa import Isa
@@ -46,7 +46,7 @@ class Chunk:
     """So many images at once: `steps` by their index in the program, offsets behind its memory."""
 
     images: int
-    phases: tuple[Phase, ...]
+    phases: tuple[StackPhase, ...]
     steps: Mapping[int, StackedStep]
     offsets: Mapping[str, int]
     bytes: int
@@ -152,10 +152,12 @@ def _digest(content: memoryview) -> bytes:
     return hashlib.sha256(content).digest()
 
 
-def _place(program: Program, parts: Sequence[Phase], images: int) -> tuple[dict[str, int], int]:
+def _place(
+    program: Program, parts: Sequence[StackPhase], images: int
+) -> tuple[dict[str, int], int]:
     """Offsets and total size of what every image has memory of its own for."""
     blocks = [
-        Block(root, images * buffer_bytes(program, root), first, last)
+        Allocation(root, images * buffer_bytes(program, root), first, last)
         for root, (first, last) in spread_roots(program, parts).items()
     ]
     plan = plan_memory(blocks)
@@ -225,7 +227,7 @@ class _ChunkText:
                 lines.append(f"{start}{tensor.name};")
         return lines
 
-    def _stacked(self, phase: Phase) -> list[str]:
+    def _stacked(self, phase: StackPhase) -> list[str]:
         (index,) = phase.steps
         planned = self.source.program.steps[index]
         roots = [
@@ -234,7 +236,7 @@ class _ChunkText:
         arguments = ", ".join(f"all_{self._variables[root]}" for root in roots)
         return [f"{self.chunk.steps[index].symbol}({arguments});"]
 
-    def _loop(self, phase: Phase, number: int) -> list[str]:
+    def _loop(self, phase: StackPhase, number: int) -> list[str]:
         """The steps of a phase for one image after the other."""
         source, program = self.source, self.source.program
         lines = [f"for (int {ITEM} = 0; {ITEM} < {self.chunk.images}; ++{ITEM}) {{"]

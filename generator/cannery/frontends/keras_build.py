@@ -15,7 +15,7 @@ from cannery.frontends.keras_inline import (
     needed_applications,
     select_outputs,
 )
-from cannery.frontends.keras_layers.base import Layer, LayerPath, Scope, WeightStore
+from cannery.frontends.keras_layers.base import KerasLayer, LayerPath, Scope, WeightStore
 from cannery.frontends.keras_model import AS_ONNX, InputSpec, ModelConfig
 from cannery.frontends.open_dimensions import OpenDimensionError, with_time
 from cannery.frontends.options import ImportOptions
@@ -108,7 +108,7 @@ class _Importer:
 
     def _apply(self, application: Application) -> Sequence[str]:
         layer = application.target
-        if not isinstance(layer, Layer):
+        if not isinstance(layer, KerasLayer):
             raise ModelError("is no input of the model", where=f"layer {application.name!r}")
         scope = Scope(
             self._builder, self._store, application.name, application.path, self._constants

@@ -18,7 +18,7 @@ from cannery.frontends.hdf5_heap import check_heaps
 from cannery.frontends.hdf5_reader import MAGIC, Hdf5Reader, open_hdf5
 from cannery.frontends.keras_build import build_graph
 from cannery.frontends.keras_config import parse_json
-from cannery.frontends.keras_layers.base import Layer, LayerPath
+from cannery.frontends.keras_layers.base import KerasLayer, LayerPath
 from cannery.frontends.keras_model import ModelConfig, Target, read_model
 from cannery.frontends.keras_version import parse_version
 from cannery.frontends.options import ImportOptions
@@ -124,7 +124,7 @@ def _variables(path: LayerPath, target: Target) -> Iterator[_Variable]:
     if isinstance(target, ModelConfig):
         for entry in target.entries:
             yield from _variables((*path, entry.name), entry.target)
-    elif isinstance(target, Layer):
+    elif isinstance(target, KerasLayer):
         yield from (_Variable(path, name, target.trainable) for name in target.plan.weights)
         yield from (_Variable(path, name, False) for name in target.plan.state)
         for attribute, child in target.children.items():

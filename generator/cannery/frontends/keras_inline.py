@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from cannery.errors import ModelError, OptionError, closest
 from cannery.frontends.keras_calls import Structure, TensorRef, flatten
-from cannery.frontends.keras_layers.base import Layer, LayerPath
+from cannery.frontends.keras_layers.base import KerasLayer, LayerPath
 from cannery.frontends.keras_model import Entry, InputSpec, ModelConfig
 from cannery.frontends.unsupported import Problem
 
@@ -37,7 +37,7 @@ class Application:
 
     name: str
     path: LayerPath
-    target: InputSpec | Layer | Problem
+    target: InputSpec | KerasLayer | Problem
     inputs: tuple[Value, ...] = ()
     shapes: tuple[tuple[int | None, ...] | None, ...] = ()
 

@@ -21,7 +21,7 @@ from cannery.frontends.keras_calls import (
     scan_refs,
 )
 from cannery.frontends.keras_config import LayerConfig, mapping, policy_name, sequence, text
-from cannery.frontends.keras_layers.base import Layer, Plan, read_layer
+from cannery.frontends.keras_layers.base import KerasLayer, LayerPlan, read_layer
 from cannery.frontends.keras_layers.recurrent import samples_as_steps, steps_as_samples
 from cannery.frontends.keras_version import KerasVersion
 from cannery.frontends.unsupported import Problem
@@ -47,7 +47,7 @@ class InputSpec:
     dtype: DType
 
 
-Target: TypeAlias = Union[InputSpec, Layer, "ModelConfig", Problem]
+Target: TypeAlias = Union[InputSpec, KerasLayer, "ModelConfig", Problem]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class ModelConfig:
 
 def has_weights(target: Target) -> bool:
     """Whether a layer or nested model stores anything, as far as is known."""
-    return isinstance(target, Layer | ModelConfig) and target.has_weights
+    return isinstance(target, KerasLayer | ModelConfig) and target.has_weights
 
 
 def is_wrapper(model: ModelConfig) -> bool:
@@ -202,7 +202,7 @@ class _EntryReader:
         except UnsupportedError as error:
             return self.problem(error)
         steps, samples = (
-            Layer(label, self.class_name, True, Plan(build))
+            KerasLayer(label, self.class_name, True, LayerPlan(build))
             for label, build in (("steps", samples_as_steps), ("samples", steps_as_samples))
         )
         x, flat, y, result = (TensorRef(n, 0, 0) for n in ("input", "samples", HELD, "steps"))
@@ -240,7 +240,7 @@ class _EntryReader:
     def calls(self, target: Target) -> tuple[tuple[Structure, ...], UnsupportedError | None]:
         """The calls; with an error, if one of them is not supported, and what they depend on."""
         trains = self.class_name == "Pipeline"
-        trains |= isinstance(target, Layer) and target.plan.trains_by_default
+        trains |= isinstance(target, KerasLayer) and target.plan.trains_by_default
         nodes = sequence(self._value.get("inbound_nodes", []), "inbound_nodes")
         try:
             return tuple(parse_call(n, trains=trains) for n in nodes), None

@@ -20,7 +20,7 @@ from cannery.frontends.foreign import identify_archive
 from cannery.frontends.hdf5_reader import Hdf5Reader, open_hdf5
 from cannery.frontends.keras_build import build_graph
 from cannery.frontends.keras_config import mapping, parse_json
-from cannery.frontends.keras_layers.base import Layer, LayerPath
+from cannery.frontends.keras_layers.base import KerasLayer, LayerPath
 from cannery.frontends.keras_model import (
     HELD,
     Entry,
@@ -120,7 +120,7 @@ class ArchiveWeights:
             raise
 
 
-_Found = tuple[LayerPath, tuple[str, Layer]]
+_Found = tuple[LayerPath, tuple[str, KerasLayer]]
 
 
 def _groups(file: Hdf5Reader, model: ModelConfig, base: str, path: LayerPath) -> Iterator[_Found]:
@@ -132,11 +132,11 @@ def _groups(file: Hdf5Reader, model: ModelConfig, base: str, path: LayerPath) ->
         group, inner = f"{base}{names[entry.name]}", (*path, entry.name)
         if isinstance(entry.target, ModelConfig):
             yield from _groups(file, entry.target, f"{group}/", inner)
-        elif isinstance(entry.target, Layer):
+        elif isinstance(entry.target, KerasLayer):
             yield from _groups_of_layer(entry.target, group, inner)
 
 
-def _groups_of_layer(layer: Layer, group: str, path: LayerPath) -> Iterator[_Found]:
+def _groups_of_layer(layer: KerasLayer, group: str, path: LayerPath) -> Iterator[_Found]:
     yield path, (group, layer)
     for attribute, child in layer.children.items():
         yield from _groups_of_layer(child, f"{group}/{attribute}", (*path, attribute))

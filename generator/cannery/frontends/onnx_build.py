@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedError, closest
 from cannery.frontends.interface import check_input_names, declare_input, finish
-from cannery.frontends.onnx_control import CONTROL, Place, follow
+from cannery.frontends.onnx_control import CONTROL, NodePlace, follow
 from cannery.frontends.onnx_declared import Parting, parting, require_declared
 from cannery.frontends.onnx_fold import (
     MAX_BYTES,
@@ -36,7 +36,7 @@ from cannery.frontends.onnx_model import (
     readers,
 )
 from cannery.frontends.onnx_ops.base import Scope, find_operator
-from cannery.frontends.onnx_ops.state import State
+from cannery.frontends.onnx_ops.state import ImportState
 from cannery.frontends.onnx_ops.values import Computed, Constant, Value, channels_last, identity
 from cannery.frontends.onnx_order import ordered, outer_reads
 from cannery.frontends.onnx_sizes import Sizes, require_batches
@@ -173,7 +173,7 @@ class _Importer:
         self._outputs = outputs
         self._options = options
         self._builder = GraphBuilder(model.name)
-        self._state = State(self._builder, model.opset, self._meets_channels_first)
+        self._state = ImportState(self._builder, model.opset, self._meets_channels_first)
         self._readers = readers(nodes)
         self._values: dict[str, Value] = {}
         self._unknown: set[str] = set()
@@ -316,13 +316,15 @@ class _Importer:
         """The outputs of a node: by its function in the model, as known, or by its operator."""
         function = self._function(node)
         if function is not None:
-            self.inline(node, inlined(node, function, self.prefix(node.label)), Place(where, depth))
+            self.inline(
+                node, inlined(node, function, self.prefix(node.label)), NodePlace(where, depth)
+            )
             return
         if has_standard_form(node):
-            self.inline(node, standard_form(node, self.prefix(node.label)), Place(where, depth))
+            self.inline(node, standard_form(node, self.prefix(node.label)), NodePlace(where, depth))
             return
         if node.domain in STANDARD and (node.kind in LISTS or self._is_list(node)):
-            follow_list(self, self._lists, node, Place(where, depth))
+            follow_list(self, self._lists, node, NodePlace(where, depth))
             return
         try:
             inputs = [self.value(i, where) for i in node.inputs]
@@ -330,7 +332,7 @@ class _Importer:
             self._require_way(node)  # an operator that is not supported is the better reason
             raise
         if node.domain in STANDARD and node.kind in CONTROL:
-            follow(self, node, inputs, Place(where, depth))
+            follow(self, node, inputs, NodePlace(where, depth))
             return
         scope = Scope(self._state, node, inputs)
         known = folded(scope) if node.domain in STANDARD else None
@@ -349,7 +351,9 @@ class _Importer:
             function = standard_function(node, scope.opset, types)
             if function is None:
                 raise
-            self.inline(node, inlined(node, function, self.prefix(node.label)), Place(where, depth))
+            self.inline(
+                node, inlined(node, function, self.prefix(node.label)), NodePlace(where, depth)
+            )
 
     def _is_list(self, node: OnnxNode) -> bool:
         """Whether a node is an Identity of a list of tensors."""
@@ -377,7 +381,11 @@ class _Importer:
         return True
 
     def inline(
-        self, node: OnnxNode, nodes: Sequence[OnnxNode], place: Place, wanted: Sequence[str] = ()
+        self,
+        node: OnnxNode,
+        nodes: Sequence[OnnxNode],
+        place: NodePlace,
+        wanted: Sequence[str] = (),
     ) -> None:
         """Compute the outputs of a node by other nodes: those that are read, and `wanted`."""
         where, depth = place.where, place.depth

@@ -22,7 +22,7 @@ _AXES_ARE_ATTRIBUTES = 9
 
 
 @dataclass(frozen=True)
-class Place:
+class NodePlace:
     """Where a node is: for messages, and how many calls are around it."""
 
     where: str
@@ -45,7 +45,11 @@ class Host(Protocol):
         """What names of one body begin with."""
 
     def inline(
-        self, node: OnnxNode, nodes: Sequence[OnnxNode], place: Place, wanted: Sequence[str] = ()
+        self,
+        node: OnnxNode,
+        nodes: Sequence[OnnxNode],
+        place: NodePlace,
+        wanted: Sequence[str] = (),
     ) -> None:
         """Compute the outputs of a node by other nodes."""
 
@@ -53,7 +57,7 @@ class Host(Protocol):
         """Whether what a node needs is not supported."""
 
 
-def follow(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: Place) -> None:
+def follow(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: NodePlace) -> None:
     """Compute the outputs of an If, Loop or Scan.
 
     Raises UnsupportedError if its course depends on what is computed, ModelError for a malformed
@@ -101,7 +105,7 @@ def _trips(inputs: Sequence[Value | None]) -> tuple[int, bool]:
     return min(trips, MAX_INLINED), condition is None or _known_flag(condition)
 
 
-def _loop(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: Place) -> None:
+def _loop(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: NodePlace) -> None:
     """Turn by turn; what it collects is joined."""
     body = _body(node, "body")
     count, going = _trips(inputs)
@@ -128,7 +132,7 @@ def _loop(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: Pla
 
 
 def run_body(
-    host: Host, node: OnnxNode, given: Sequence[str], prefix: str, place: Place
+    host: Host, node: OnnxNode, given: Sequence[str], prefix: str, place: NodePlace
 ) -> list[str]:
     """One turn of a loop; returns the names of the outputs of its body."""
     body = _body(node, "body")
@@ -150,7 +154,7 @@ class _Join:
 
 
 def _finish(
-    host: Host, node: OnnxNode, carried: Sequence[str], joins: Sequence[_Join], place: Place
+    host: Host, node: OnnxNode, carried: Sequence[str], joins: Sequence[_Join], place: NodePlace
 ) -> None:
     """The outputs of a loop: what it carried, then what it collected."""
     nodes = []
@@ -172,7 +176,7 @@ def unary(kind: str, source: str, target: str, **attributes: object) -> OnnxNode
     return OnnxNode(kind, "", "", (source,), (target,), attributes, _AXES_ARE_ATTRIBUTES)
 
 
-def _scan(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: Place) -> None:
+def _scan(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: NodePlace) -> None:
     """Element by element of the scanned inputs, along an axis of each."""
     body = _body(node, "body")
     count = node.attributes.get("num_scan_inputs")
@@ -213,7 +217,7 @@ def _scan(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: Pla
 
 
 def _element(
-    host: Host, node: OnnxNode, name: str, axis: int, at: int, target: str, place: Place
+    host: Host, node: OnnxNode, name: str, axis: int, at: int, target: str, place: NodePlace
 ) -> str:
     """Element `at` of a tensor along an axis, without that axis."""
     part = unary("Slice", name, f"{target}/part", starts=(at,), ends=(at + 1,), axes=(axis,))
@@ -223,7 +227,7 @@ def _element(
     return target
 
 
-def _rank(host: Host, parts: Sequence[str], place: Place) -> int:
+def _rank(host: Host, parts: Sequence[str], place: NodePlace) -> int:
     value = host.value(parts[0], place.where) if parts else None
     return 0 if value is None else len(value.shape)
 

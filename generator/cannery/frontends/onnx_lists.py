@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
-from cannery.frontends.onnx_control import Host, Place, run_body, unary
+from cannery.frontends.onnx_control import Host, NodePlace, run_body, unary
 from cannery.frontends.onnx_model import OnnxNode
 from cannery.frontends.onnx_ops.values import Computed, Constant
 
@@ -22,7 +22,7 @@ LISTS = (
 Lists = dict[str, tuple[str, ...]]
 
 
-def follow_list(host: Host, lists: Lists, node: OnnxNode, place: Place) -> None:
+def follow_list(host: Host, lists: Lists, node: OnnxNode, place: NodePlace) -> None:
     """Compute the output of an operator of `LISTS`, or of an Identity of a list.
 
     Raises UnsupportedError where a place is computed when the network runs, ModelError for a
@@ -39,7 +39,7 @@ def follow_list(host: Host, lists: Lists, node: OnnxNode, place: Place) -> None:
         _read(host, lists, node, _items(lists, node), place)
 
 
-def _read(host: Host, lists: Lists, node: OnnxNode, items: Sequence[str], place: Place) -> None:
+def _read(host: Host, lists: Lists, node: OnnxNode, items: Sequence[str], place: NodePlace) -> None:
     """The output of an operator that reads a list."""
     output, count = node.label, len(items)
     if node.kind == "Identity":
@@ -61,7 +61,7 @@ def _read(host: Host, lists: Lists, node: OnnxNode, items: Sequence[str], place:
         _concat(host, node, items, place)
 
 
-def _map(host: Host, lists: Lists, node: OnnxNode, place: Place) -> None:
+def _map(host: Host, lists: Lists, node: OnnxNode, place: NodePlace) -> None:
     """A body for each item of a list, with the items of other lists, or the same tensors."""
     count = len(_items(lists, node))
     if any(len(lists[i]) != count for i in node.inputs if i in lists):
@@ -85,7 +85,7 @@ def _items(lists: Lists, node: OnnxNode) -> tuple[str, ...]:
     return lists[name]
 
 
-def _index(host: Host, node: OnnxNode, index: int, count: int, place: Place) -> int:
+def _index(host: Host, node: OnnxNode, index: int, count: int, place: NodePlace) -> int:
     """A place among `count`, by default the last one; input `index`, negative from the end."""
     name = node.inputs[index] if len(node.inputs) > index else ""
     value = host.value(name, place.where)
@@ -98,7 +98,7 @@ def _index(host: Host, node: OnnxNode, index: int, count: int, place: Place) -> 
     return at
 
 
-def _split(host: Host, node: OnnxNode, place: Place) -> tuple[str, ...]:
+def _split(host: Host, node: OnnxNode, place: NodePlace) -> tuple[str, ...]:
     """Parts of a tensor: of one size, of given sizes, or of one element."""
     value = host.value(node.inputs[0] if node.inputs else "", place.where)
     axis, keep = node.attributes.get("axis", 0), node.attributes.get("keepdims", 1)
@@ -121,7 +121,7 @@ def _split(host: Host, node: OnnxNode, place: Place) -> tuple[str, ...]:
     return names
 
 
-def _sizes(host: Host, node: OnnxNode, total: int, place: Place) -> tuple[int, ...]:
+def _sizes(host: Host, node: OnnxNode, total: int, place: NodePlace) -> tuple[int, ...]:
     value = host.value(node.inputs[1] if len(node.inputs) > 1 else "", place.where)
     if isinstance(value, Computed):
         raise UnsupportedError("its sizes are computed when the network runs")
@@ -133,7 +133,7 @@ def _sizes(host: Host, node: OnnxNode, total: int, place: Place) -> tuple[int, .
     return tuple(min(each, total - start) for start in range(0, total, each))
 
 
-def _concat(host: Host, node: OnnxNode, items: Sequence[str], place: Place) -> None:
+def _concat(host: Host, node: OnnxNode, items: Sequence[str], place: NodePlace) -> None:
     """All tensors along an axis, or along a new one."""
     axis, names, nodes = node.attributes.get("axis"), tuple(items), []
     if not isinstance(axis, int) or not items:

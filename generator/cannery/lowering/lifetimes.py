@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cannery.layouts import image_dims
-from cannery.lowering.memory_plan import Block, align, plan_memory
+from cannery.lowering.memory_plan import Allocation, align, plan_memory
 from cannery.schedule.program import Program
 
 #: Halos are pinned (memory of their own, zero for ever) while all of them fit into this.
@@ -37,10 +37,10 @@ def plan_workspace(program: Program, scratch_bytes: Sequence[int]) -> Workspace:
     blocks = []
     for name in first:
         life = (0, end) if name in pinned else (first[name], last[name])
-        blocks.append(Block(name, buffer_bytes(program, name), *life))
+        blocks.append(Allocation(name, buffer_bytes(program, name), *life))
     for index, size in enumerate(scratch_bytes):
         if size:
-            blocks.append(Block(f"scratch {index}", size, index, index))
+            blocks.append(Allocation(f"scratch {index}", size, index, index))
     plan = plan_memory(blocks)
     scratch = {k: plan.offsets[f"scratch {k}"] for k, size in enumerate(scratch_bytes) if size}
     zeroed = {n: first[n] for n in halos if n not in pinned}

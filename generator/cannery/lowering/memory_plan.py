@@ -17,7 +17,7 @@ ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
-class Block:
+class Allocation:
     """`bytes` of memory that live from step `first` to step `last`, both included."""
 
     name: str
@@ -40,7 +40,7 @@ def align(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def plan_memory(blocks: Sequence[Block]) -> MemoryPlan:
+def plan_memory(blocks: Sequence[Allocation]) -> MemoryPlan:
     """Place blocks so that no two that live at the same step overlap."""
     placed = _Placed(len(blocks))
     offsets: dict[str, int] = {}
@@ -60,7 +60,7 @@ class _Placed:
         #: Begin and end in memory, first and last step.
         self._rows = np.zeros((4, count), np.int64)
 
-    def free(self, block: Block) -> int:
+    def free(self, block: Allocation) -> int:
         """The lowest offset that is free during the whole life of a block."""
         start, end, first, last = self._rows[:, : self._count]
         busy = (first <= block.last) & (block.first <= last)
@@ -69,7 +69,7 @@ class _Placed:
         fits = before[:-1] + align(block.bytes) <= starts
         return int(before[np.argmax(fits) if fits.any() else len(starts)])
 
-    def add(self, block: Block, at: int) -> None:
+    def add(self, block: Allocation, at: int) -> None:
         """Note the place of a block."""
         rows, end = self._rows, at + align(block.bytes)
         k = int(np.searchsorted(rows[0, : self._count], at))
@@ -79,7 +79,7 @@ class _Placed:
         self.end = max(self.end, end)
 
 
-def _most_alive(blocks: Sequence[Block]) -> int:
+def _most_alive(blocks: Sequence[Allocation]) -> int:
     """The largest sum of what lives at one step."""
     change: dict[int, int] = {}
     for block in blocks:

@@ -78,7 +78,7 @@ def stacked_choices(
 
 
 @dataclass(frozen=True)
-class Phase:
+class StackPhase:
     """Steps (by index in the program) that run one after the other.
 
     Either a loop over the images that runs all of them, or, if `stacked`, one step for all images.
@@ -88,16 +88,16 @@ class Phase:
     stacked: bool
 
 
-def phases(program: Program, stack: Stack) -> tuple[Phase, ...]:
+def phases(program: Program, stack: Stack) -> tuple[StackPhase, ...]:
     """The steps of a program in order, cut where stacked ones are."""
-    found: list[Phase] = []
+    found: list[StackPhase] = []
     for index, planned in enumerate(program.steps):
         if is_stacked(program, planned, stack):
-            found.append(Phase((index,), stacked=True))
+            found.append(StackPhase((index,), stacked=True))
         elif found and not found[-1].stacked:
-            found[-1] = Phase((*found[-1].steps, index), stacked=False)
+            found[-1] = StackPhase((*found[-1].steps, index), stacked=False)
         else:
-            found.append(Phase((index,), stacked=False))
+            found.append(StackPhase((index,), stacked=False))
     return tuple(found)
 
 
@@ -118,7 +118,7 @@ def is_stacked(program: Program, planned: PlannedStep, stack: Stack) -> bool:
     )
 
 
-def spread_roots(program: Program, parts: Sequence[Phase]) -> dict[str, tuple[int, int]]:
+def spread_roots(program: Program, parts: Sequence[StackPhase]) -> dict[str, tuple[int, int]]:
     """Roots of the workspace that need memory for every image: first and last phase of each.
 
     Those are what stacked steps touch, and what lives from one phase to another.

@@ -31,14 +31,14 @@ _CLASSES = {
 
 
 @dataclass(frozen=True)
-class Place:
+class FunctionPlace:
     """Where a function begins, and its bytes."""
 
     address: int
     size: int
 
 
-def function_places(path: Path) -> dict[str, Place]:
+def function_places(path: Path) -> dict[str, FunctionPlace]:
     """Where every function is, by name; empty for what is no such file."""
     data = path.read_bytes()
     kind = _class_of(data)
@@ -54,7 +54,7 @@ def _class_of(data: bytes) -> _Class | None:
     return _CLASSES.get(data[4]) if data[:4] == b"\x7fELF" and data[5:6] == b"\x01" else None
 
 
-def _functions(data: bytes, kind: _Class) -> Iterator[tuple[str, Place]]:
+def _functions(data: bytes, kind: _Class) -> Iterator[tuple[str, FunctionPlace]]:
     header = struct.unpack_from(kind.header, data)
     offset, size, count = header[5], header[10], header[11]
     sections = [struct.unpack_from(kind.section, data, offset + k * size) for k in range(count)]
@@ -68,4 +68,7 @@ def _functions(data: bytes, kind: _Class) -> Iterator[tuple[str, Place]]:
             name, info, size_of, value = (symbol[k] for k in kind.value_index)
             if info & 0xF == _FUNCTION:
                 end = data.index(b"\0", names + name)
-                yield data[names + name : end].decode("ascii", "replace"), Place(value, size_of)
+                yield (
+                    data[names + name : end].decode("ascii", "replace"),
+                    FunctionPlace(value, size_of),
+                )

@@ -25,7 +25,7 @@ from cannery.emit.files import runtime_folder
 from cannery.ir.tensor import DType
 from cannery.layouts import ORDERS, image_dims, planar
 from cannery.measure.identify import device_sources
-from cannery.measure.trial import Place, Trial
+from cannery.measure.trial import BufferPlace, Trial
 from cannery.schedule.schedule import ConstArray, Kernel
 from cannery.target.isa import Isa
 
@@ -292,7 +292,7 @@ class Harness:
             "places": numbers, "contest": c.contest, "rivals": group,
         }  # fmt: skip
 
-    def _place(self, images: int, place: Place, array: NDArray[np.generic]) -> dict[str, Any]:
+    def _place(self, images: int, place: BufferPlace, array: NDArray[np.generic]) -> dict[str, Any]:
         layout = place.layout
         per_plane = layout.order == planar.ORDER or bool(layout.phase)
         planes = layout.shape[2] * (16 if layout.phase else 1) if per_plane else 1

@@ -46,7 +46,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Place:
+class BufferPlace:
     """A layout, and what the schedule may rely on in it: zero halo, and slack.
 
     Halo cells of an output are those that it may overwrite with zeros.
@@ -69,8 +69,8 @@ class Trial:
     step: Step
     choice: Choice
     isa: Isa
-    inputs: tuple[Place, ...]
-    outputs: tuple[Place, ...]
+    inputs: tuple[BufferPlace, ...]
+    outputs: tuple[BufferPlace, ...]
     data: Data
     in_place: int = -1
 
@@ -129,7 +129,7 @@ def make_trial(
 
 def _places(
     types: Sequence[TensorType], wants: Sequence[Want], placing: Placing
-) -> list[Place] | None:
+) -> list[BufferPlace] | None:
     """A place for each value; None if this placing makes no difference or is impossible."""
     shared = Halo()
     for want in wants:
@@ -139,7 +139,7 @@ def _places(
         asked = replace(want, halo=shared) if want.shared_pitch else want
         extra = 1 + (0 if want.shared_pitch else number % 3)
         layout = _layout(type_, asked, placing, extra)
-        found.append(Place(layout, want.halo, want.slack))
+        found.append(BufferPlace(layout, want.halo, want.slack))
     plain = placing in (Placing.PLAIN, Placing.IN_PLACE)
     if not plain and all(
         place.layout == _layout(type_, want, Placing.PLAIN, 0)

@@ -29,7 +29,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerOutcome:
     """One step after tuning: what was tried, the best first, and what was chosen.
 
     `untried`: for want of time nothing was tried of it, and the record has no line for it.
@@ -66,7 +66,7 @@ class Outcome:
     toolchain: Toolchain
     origin: Origin
     peak_gflops: float
-    layers: tuple[Layer, ...]
+    layers: tuple[LayerOutcome, ...]
     before_us: float | None
     after_us: float | None
     error: float | None

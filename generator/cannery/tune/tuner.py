@@ -37,7 +37,7 @@ from cannery.tune.estimates import Estimated, Pipeline, find_pipeline
 from cannery.tune.finalists import Chosen, Finals, aim
 from cannery.tune.new_record import NewRecord
 from cannery.tune.optimize import ROUNDING, Optimizer
-from cannery.tune.outcome import Layer, Outcome, Settings
+from cannery.tune.outcome import LayerOutcome, Outcome, Settings
 from cannery.tune.prepare import Prepared, prepare
 from cannery.tune.search import Bench, Progress, Quiet, Search
 from cannery.tune.tune_many import ManyTuner
@@ -218,11 +218,13 @@ class Tuner:
 
     def layers(
         self, optimizer: Optimizer, plan: Plan, unknown: Collection[int]
-    ) -> tuple[Layer, ...]:
+    ) -> tuple[LayerOutcome, ...]:
         """What is told of each step of a plan."""
         steps = ((k, self.units[k].step, choice) for k, choice in plan.picks)
         return tuple(
-            Layer(number, step, step.macs(self.graph), optimizer.tried[k], choice, k in unknown)
+            LayerOutcome(
+                number, step, step.macs(self.graph), optimizer.tried[k], choice, k in unknown
+            )
             for number, (k, step, choice) in enumerate(steps)
         )
 

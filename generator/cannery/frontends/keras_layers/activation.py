@@ -7,7 +7,7 @@ from math import prod
 
 from cannery.errors import ModelError
 from cannery.frontends.keras_config import LayerConfig
-from cannery.frontends.keras_layers.base import Plan, Scope, layer
+from cannery.frontends.keras_layers.base import LayerPlan, Scope, layer
 from cannery.frontends.keras_layers.functions import read_activation
 from cannery.ir.registry import Op
 from cannery.ops.elementwise.activations import (
@@ -23,17 +23,17 @@ from cannery.ops.movement.op import Reshape, Transpose
 from cannery.ops.softmax.op import Softmax
 
 
-def _plan(op: Op) -> Plan:
+def _plan(op: Op) -> LayerPlan:
     """A layer that is one node without weights."""
 
     def build(scope: Scope, inputs: Sequence[str]) -> str:
         return scope.node(op, [scope.to_float(scope.single(inputs))])
 
-    return Plan(build)
+    return LayerPlan(build)
 
 
 @layer("Activation")
-def activation(config: LayerConfig) -> Plan:
+def activation(config: LayerConfig) -> LayerPlan:
     """Any activation function."""
     function = read_activation(config)
     if function is not None and function.child is not None:
@@ -43,11 +43,11 @@ def activation(config: LayerConfig) -> Plan:
         x = scope.single(inputs)
         return x if function is None else function.apply(scope, scope.to_float(x))
 
-    return Plan(build)
+    return LayerPlan(build)
 
 
 @layer("ReLU", activation=True)
-def relu(config: LayerConfig) -> Plan:
+def relu(config: LayerConfig) -> LayerPlan:
     """With negative slope, threshold and maximum; as the simplest operator that computes it."""
     slope = config.number("negative_slope", 0.0)
     threshold = config.number("threshold", 0.0)
@@ -60,26 +60,26 @@ def relu(config: LayerConfig) -> Plan:
 
 
 @layer("LeakyReLU", activation=True)
-def leaky_relu(config: LayerConfig) -> Plan:
+def leaky_relu(config: LayerConfig) -> LayerPlan:
     """Keras 2 calls the slope alpha, Keras 3 negative_slope; 0.3 in both unless given."""
     alpha = config.number("alpha", config.number("negative_slope", 0.3))
     return _plan(LeakyRelu(alpha))
 
 
 @layer("ThresholdedReLU", activation=True)
-def thresholded_relu(config: LayerConfig) -> Plan:
+def thresholded_relu(config: LayerConfig) -> LayerPlan:
     """The input where it is above theta, else 0."""
     return _plan(ThresholdedRelu(config.number("theta", 1.0)))
 
 
 @layer("ELU", activation=True)
-def elu(config: LayerConfig) -> Plan:
+def elu(config: LayerConfig) -> LayerPlan:
     """The input x where x > 0, else alpha * (exp(x) - 1)."""
     return _plan(Elu(config.number("alpha", 1.0)))
 
 
 @layer("PReLU", activation=True)
-def prelu(config: LayerConfig) -> Plan:
+def prelu(config: LayerConfig) -> LayerPlan:
     """A stored slope per element of a sample, equal along `shared_axes`."""
     shared = config.axes("shared_axes", ())
 
@@ -90,11 +90,11 @@ def prelu(config: LayerConfig) -> Plan:
         stored = tuple(1 if a in axes else shape[a] for a in range(1, len(shape)))
         return scope.node(PRelu(), [x, scope.stored("alpha", stored)])
 
-    return Plan(build, weights=("alpha",))
+    return LayerPlan(build, weights=("alpha",))
 
 
 @layer("Softmax", activation=True)
-def softmax(config: LayerConfig) -> Plan:
+def softmax(config: LayerConfig) -> LayerPlan:
     """Along one axis, or along several as if they were one."""
     axes = config.axes("axis", (-1,))
 
@@ -107,7 +107,7 @@ def softmax(config: LayerConfig) -> Plan:
             return scope.node(Softmax(resolved[0]), [x])
         return _softmax_over(scope, x, resolved)
 
-    return Plan(build)
+    return LayerPlan(build)
 
 
 def _softmax_over(scope: Scope, x: str, axes: list[int]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.keras_config import LayerConfig
-from cannery.frontends.keras_layers.base import Plan, Scope, layer
+from cannery.frontends.keras_layers.base import LayerPlan, Scope, layer
 from cannery.frontends.keras_layers.window import check_rank
 from cannery.ops.movement.op import Slice
 from cannery.ops.resize.op import Resize
@@ -41,7 +41,7 @@ from cannery.ops.resize.op import Resize
     "RandomZoom",
     "Solarization",
 )
-def augmentation(config: LayerConfig) -> Plan:
+def augmentation(config: LayerConfig) -> LayerPlan:
     """Returns its input, as floats.
 
     Equalization and Solarization are not random, but as far as Keras has them (3.8 to 3.15) they,
@@ -52,11 +52,11 @@ def augmentation(config: LayerConfig) -> Plan:
     def build(scope: Scope, inputs: Sequence[str]) -> str:
         return scope.to_float(scope.single(inputs))
 
-    return Plan(build, trains_by_default=True)
+    return LayerPlan(build, trains_by_default=True)
 
 
 @layer("CenterCrop")
-def center_crop(config: LayerConfig) -> Plan:
+def center_crop(config: LayerConfig) -> LayerPlan:
     """The middle of an image, as floats; a smaller image is cut to the shape, then resized.
 
     keras/src/layers/preprocessing/image_preprocessing/center_crop.py, and smart_resize in
@@ -77,7 +77,7 @@ def center_crop(config: LayerConfig) -> Plan:
             y = scope.node(Resize("linear", (height, width), "half_pixel", "floor"), [y], "resized")
         return scope.channels_back(y, first)
 
-    return Plan(build, trains_by_default=True)
+    return LayerPlan(build, trains_by_default=True)
 
 
 def _middle(scope: Scope, x: str, height: int, width: int) -> str:
@@ -90,7 +90,7 @@ def _middle(scope: Scope, x: str, height: int, width: int) -> str:
 
 
 @layer("RandomCrop")
-def random_crop(config: LayerConfig) -> Plan:
+def random_crop(config: LayerConfig) -> LayerPlan:
     """Returns images that have its size; what becomes of others depends on the version of Keras."""
     size = (config.integer("height"), config.integer("width"))
     first = config.channels_first()
@@ -107,11 +107,11 @@ def random_crop(config: LayerConfig) -> Plan:
             )
         return x
 
-    return Plan(build, trains_by_default=True)
+    return LayerPlan(build, trains_by_default=True)
 
 
 @layer("Resizing")
-def resizing(config: LayerConfig) -> Plan:
+def resizing(config: LayerConfig) -> LayerPlan:
     """Returns images that have its size, however it would interpolate others."""
     size = (config.integer("height"), config.integer("width"))
     first = config.channels_first()
@@ -130,7 +130,7 @@ def resizing(config: LayerConfig) -> Plan:
             )
         return x
 
-    return Plan(build, trains_by_default=True)
+    return LayerPlan(build, trains_by_default=True)
 
 
 _INTERPOLATIONS = ("bilinear", "nearest", "bicubic", "area", "lanczos3", "lanczos5")

@@ -151,7 +151,7 @@ Build = Callable[[Scope, Sequence[str]], "str | list[str]"]
 
 
 @dataclass(frozen=True)
-class Plan:
+class LayerPlan:
     """What a layer does and stores.
 
     `weights` are its trainable variables and `state` the others, in the order in which Keras makes
@@ -163,22 +163,22 @@ class Plan:
     build: Build
     weights: tuple[str, ...] = ()
     state: tuple[str, ...] = ()
-    children: Mapping[str, Layer] | None = None
+    children: Mapping[str, KerasLayer] | None = None
     stateful: bool = False
     trains_by_default: bool = False
 
 
 @dataclass(frozen=True)
-class Layer:
+class KerasLayer:
     """A layer, read and found to be supported."""
 
     name: str
     class_name: str
     trainable: bool
-    plan: Plan
+    plan: LayerPlan
 
     @property
-    def children(self) -> Mapping[str, Layer]:
+    def children(self) -> Mapping[str, KerasLayer]:
         """Layers with weights that this one holds, by attribute."""
         return self.plan.children or {}
 
@@ -189,7 +189,7 @@ class Layer:
         return own or any(child.has_weights for child in self.children.values())
 
 
-Read = Callable[[LayerConfig], Plan]
+Read = Callable[[LayerConfig], LayerPlan]
 
 _LAYERS: dict[str, Read] = {}
 _ACTIVATIONS: set[str] = set()
@@ -229,7 +229,7 @@ def is_activation(class_name: str) -> bool:
     return class_name in _ACTIVATIONS
 
 
-def read_layer(config: LayerConfig) -> Layer:
+def read_layer(config: LayerConfig) -> KerasLayer:
     """The layer of a config.
 
     Raises UnsupportedError for an unknown class or attribute, ModelError for a malformed one.
@@ -241,10 +241,10 @@ def read_layer(config: LayerConfig) -> Layer:
     config.check_policy()
     plan = read(config)
     config.check_all_read()
-    return Layer(config.name, config.class_name, config.trainable, plan)
+    return KerasLayer(config.name, config.class_name, config.trainable, plan)
 
 
-def held_layer(config: LayerConfig) -> Layer:
+def held_layer(config: LayerConfig) -> KerasLayer:
     """The layer that a wrapper holds as `layer`; it has the wrapper's name.
 
     Raises UnsupportedError and ModelError as `read_layer`.

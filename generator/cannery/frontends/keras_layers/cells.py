@@ -10,7 +10,7 @@ import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.keras_config import LayerConfig, mapping, text
-from cannery.frontends.keras_layers.base import Layer, Plan, Scope
+from cannery.frontends.keras_layers.base import KerasLayer, LayerPlan, Scope
 from cannery.frontends.keras_layers.functions import chain_of, read_activation, read_function
 from cannery.ir.numeric import F64, f64
 from cannery.ops.matmul.op import MatMul
@@ -117,13 +117,13 @@ def _snake_case(class_name: str) -> str:
     )
 
 
-def layer_of(cell: Cell, name: str, *, trainable: bool) -> Layer:
+def layer_of(cell: Cell, name: str, *, trainable: bool) -> KerasLayer:
     """A cell as a layer that is stored within another."""
 
     def build(scope: Scope, inputs: Sequence[str]) -> str:
         raise UnsupportedError("a cell is no layer", cure="use it in the layer RNN")
 
-    return Layer(name, cell.kind.__name__, trainable, Plan(build, cell.weights))
+    return KerasLayer(name, cell.kind.__name__, trainable, LayerPlan(build, cell.weights))
 
 
 @dataclass(frozen=True)

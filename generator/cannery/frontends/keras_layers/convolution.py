@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cannery.errors import ModelError
 from cannery.frontends.keras_config import LayerConfig
-from cannery.frontends.keras_layers.base import Plan, Scope, layer
+from cannery.frontends.keras_layers.base import LayerPlan, Scope, layer
 from cannery.frontends.keras_layers.functions import (
     Activation,
     apply_activation,
@@ -82,7 +82,7 @@ def _conv(window: _Window, scope: Scope, x: str, group: int) -> Conv:
     return Conv(window.strides, pads, window.dilations, group)
 
 
-def _plan_conv(config: LayerConfig, rank: int) -> Plan:
+def _plan_conv(config: LayerConfig, rank: int) -> LayerPlan:
     window = _read_window(config, rank, _paddings(rank))
     filters, groups = config.integer("filters"), config.integer("groups", 1)
 
@@ -96,17 +96,17 @@ def _plan_conv(config: LayerConfig, rank: int) -> Plan:
         return _leave(scope, scope.node(_conv(window, scope, x, groups), operands), window)
 
     weights = ("kernel", "bias") if window.bias else ("kernel",)
-    return Plan(build, weights, children=children_of(window.activation))
+    return LayerPlan(build, weights, children=children_of(window.activation))
 
 
 @layer("Conv1D", "Convolution1D")
-def conv_1d(config: LayerConfig) -> Plan:
+def conv_1d(config: LayerConfig) -> LayerPlan:
     """x[N,S,IC], kernel[K,IC/groups,OC]; padding may be causal."""
     return _plan_conv(config, 1)
 
 
 @layer("Conv2D", "Convolution2D")
-def conv_2d(config: LayerConfig) -> Plan:
+def conv_2d(config: LayerConfig) -> LayerPlan:
     """x[N,H,W,IC], kernel[KH,KW,IC/groups,OC]."""
     return _plan_conv(config, 2)
 
@@ -118,7 +118,7 @@ def _depthwise_kernel(scope: Scope, kernel: tuple[int, ...], channels: int, mult
     return scope.constant(label, lambda: scope.weight(label, stored).reshape(wanted))
 
 
-def _plan_depthwise(config: LayerConfig, rank: int) -> Plan:
+def _plan_depthwise(config: LayerConfig, rank: int) -> LayerPlan:
     window = _read_window(config, rank, _paddings(rank))
     multiplier = config.integer("depth_multiplier", 1)
     config.ignore("filters", "groups")  # Keras 2 writes what it inherits and does not use
@@ -131,22 +131,22 @@ def _plan_depthwise(config: LayerConfig, rank: int) -> Plan:
         return _leave(scope, scope.node(_conv(window, scope, x, channels), operands), window)
 
     weights = ("depthwise_kernel", "bias") if window.bias else ("depthwise_kernel",)
-    return Plan(build, weights, children=children_of(window.activation))
+    return LayerPlan(build, weights, children=children_of(window.activation))
 
 
 @layer("DepthwiseConv1D")
-def depthwise_conv_1d(config: LayerConfig) -> Plan:
+def depthwise_conv_1d(config: LayerConfig) -> LayerPlan:
     """x[N,S,C], kernel[K,C,m] -> y[N,O,C*m]."""
     return _plan_depthwise(config, 1)
 
 
 @layer("DepthwiseConv2D")
-def depthwise_conv_2d(config: LayerConfig) -> Plan:
+def depthwise_conv_2d(config: LayerConfig) -> LayerPlan:
     """x[N,H,W,C], kernel[KH,KW,C,m] -> y[N,OH,OW,C*m]."""
     return _plan_depthwise(config, 2)
 
 
-def _plan_separable(config: LayerConfig, rank: int) -> Plan:
+def _plan_separable(config: LayerConfig, rank: int) -> LayerPlan:
     window = _read_window(config, rank, _paddings(rank))
     filters, multiplier = config.integer("filters"), config.integer("depth_multiplier", 1)
     config.ignore("groups")  # Keras 2 writes what it inherits and does not use
@@ -163,22 +163,22 @@ def _plan_separable(config: LayerConfig, rank: int) -> Plan:
 
     bias = ("bias",) if window.bias else ()
     weights = ("depthwise_kernel", "pointwise_kernel", *bias)
-    return Plan(build, weights, children=children_of(window.activation))
+    return LayerPlan(build, weights, children=children_of(window.activation))
 
 
 @layer("SeparableConv1D", "SeparableConvolution1D")
-def separable_conv_1d(config: LayerConfig) -> Plan:
+def separable_conv_1d(config: LayerConfig) -> LayerPlan:
     """A depthwise Conv `<layer>/depthwise`, then a pointwise one `<layer>/pointwise`."""
     return _plan_separable(config, 1)
 
 
 @layer("SeparableConv2D", "SeparableConvolution2D")
-def separable_conv_2d(config: LayerConfig) -> Plan:
+def separable_conv_2d(config: LayerConfig) -> LayerPlan:
     """A depthwise Conv `<layer>/depthwise`, then a pointwise one `<layer>/pointwise`."""
     return _plan_separable(config, 2)
 
 
-def _plan_transpose(config: LayerConfig, rank: int) -> Plan:
+def _plan_transpose(config: LayerConfig, rank: int) -> LayerPlan:
     window = _read_window(config, rank, ("valid", "same"))
     filters = config.integer("filters")
     given = config.raw("output_padding") is not None
@@ -199,16 +199,16 @@ def _plan_transpose(config: LayerConfig, rank: int) -> Plan:
         return _leave(scope, scope.node(op, operands), window)
 
     weights = ("kernel", "bias") if window.bias else ("kernel",)
-    return Plan(build, weights, children=children_of(window.activation))
+    return LayerPlan(build, weights, children=children_of(window.activation))
 
 
 @layer("Conv1DTranspose", "Convolution1DTranspose")
-def conv_1d_transpose(config: LayerConfig) -> Plan:
+def conv_1d_transpose(config: LayerConfig) -> LayerPlan:
     """x[N,S,IC], kernel[K,OC,IC]."""
     return _plan_transpose(config, 1)
 
 
 @layer("Conv2DTranspose", "Convolution2DTranspose")
-def conv_2d_transpose(config: LayerConfig) -> Plan:
+def conv_2d_transpose(config: LayerConfig) -> LayerPlan:
     """x[N,H,W,IC], kernel[KH,KW,OC,IC]."""
     return _plan_transpose(config, 2)

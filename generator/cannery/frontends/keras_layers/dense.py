@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from cannery.errors import ModelError
 from cannery.frontends.keras_config import LayerConfig
-from cannery.frontends.keras_layers.base import Plan, Scope, layer
+from cannery.frontends.keras_layers.base import LayerPlan, Scope, layer
 from cannery.frontends.keras_layers.functions import apply_activation, children_of, read_activation
 from cannery.ops.matmul.op import MatMul
 
 
 @layer("Dense")
-def dense(config: LayerConfig) -> Plan:
+def dense(config: LayerConfig) -> LayerPlan:
     """x[N,...,K] @ kernel[K,units] + bias, for inputs of any rank from 2."""
     units, bias = config.integer("units"), config.flag("use_bias", True)
     activation = read_activation(config)
@@ -26,4 +26,4 @@ def dense(config: LayerConfig) -> Plan:
         return apply_activation(scope, scope.node(MatMul(), operands), activation)
 
     weights = ("kernel", "bias") if bias else ("kernel",)
-    return Plan(build, weights, children=children_of(activation))
+    return LayerPlan(build, weights, children=children_of(activation))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.keras_config import LayerConfig
 from cannery.frontends.keras_layers.base import (
-    Layer,
+    KerasLayer,
     LayerPath,
     Scope,
     is_activation,
@@ -54,7 +54,7 @@ class Activation:
     label: str
     apply: Callable[[Scope, str], str]
     pointwise: bool = True
-    child: Layer | None = None
+    child: KerasLayer | None = None
 
 
 #: What names and serialized forms of nothing there are.
@@ -222,7 +222,7 @@ class _NoWeights:
         raise ModelError(f"weight {variable!r} is not stored")
 
 
-def children_of(activation: Activation | None) -> Mapping[str, Layer]:
+def children_of(activation: Activation | None) -> Mapping[str, KerasLayer]:
     """The layers to store for an activation: itself, if it is one with weights."""
     if activation is None or activation.child is None or not activation.child.has_weights:
         return {}

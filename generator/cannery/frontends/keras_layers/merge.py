@@ -9,7 +9,7 @@ import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.keras_config import LayerConfig
-from cannery.frontends.keras_layers.base import Plan, Scope, layer
+from cannery.frontends.keras_layers.base import LayerPlan, Scope, layer
 from cannery.ir.registry import Op
 from cannery.ops.concat.op import Concat
 from cannery.ops.elementwise.binary import Add, Div, Max, Min, Mul, Sub
@@ -50,47 +50,47 @@ def _chain(scope: Scope, op: Op, inputs: Sequence[str], label: str = "") -> str:
     return result
 
 
-def _plan(fold: Callable[[Scope, list[str]], str], exactly: int | None = None) -> Plan:
+def _plan(fold: Callable[[Scope, list[str]], str], exactly: int | None = None) -> LayerPlan:
     def build(scope: Scope, inputs: Sequence[str]) -> str:
         if not inputs or (exactly is not None and len(inputs) != exactly):
             raise ModelError(f"takes {exactly or 'several'} inputs, has {len(inputs)}")
         return fold(scope, _operands(scope, inputs))
 
-    return Plan(build)
+    return LayerPlan(build)
 
 
 @layer("Add")
-def add(config: LayerConfig) -> Plan:
+def add(config: LayerConfig) -> LayerPlan:
     """Sum of all inputs, from the left."""
     return _plan(lambda scope, xs: _chain(scope, Add(), xs))
 
 
 @layer("Subtract")
-def subtract(config: LayerConfig) -> Plan:
+def subtract(config: LayerConfig) -> LayerPlan:
     """Difference of two inputs."""
     return _plan(lambda scope, xs: _chain(scope, Sub(), xs), exactly=2)
 
 
 @layer("Multiply")
-def multiply(config: LayerConfig) -> Plan:
+def multiply(config: LayerConfig) -> LayerPlan:
     """Product of all inputs, from the left."""
     return _plan(lambda scope, xs: _chain(scope, Mul(), xs))
 
 
 @layer("Maximum")
-def maximum(config: LayerConfig) -> Plan:
+def maximum(config: LayerConfig) -> LayerPlan:
     """Greatest of all inputs."""
     return _plan(lambda scope, xs: _chain(scope, Max(), xs))
 
 
 @layer("Minimum")
-def minimum(config: LayerConfig) -> Plan:
+def minimum(config: LayerConfig) -> LayerPlan:
     """Least of all inputs."""
     return _plan(lambda scope, xs: _chain(scope, Min(), xs))
 
 
 @layer("Average")
-def average(config: LayerConfig) -> Plan:
+def average(config: LayerConfig) -> LayerPlan:
     """Sum of all inputs, times 1 / count."""
 
     def fold(scope: Scope, xs: list[str]) -> str:
@@ -101,7 +101,7 @@ def average(config: LayerConfig) -> Plan:
 
 
 @layer("Concatenate")
-def concatenate(config: LayerConfig) -> Plan:
+def concatenate(config: LayerConfig) -> LayerPlan:
     """All inputs joined along one axis."""
     axis = config.integer("axis", -1, minimum=-(2**31))
 
@@ -113,11 +113,11 @@ def concatenate(config: LayerConfig) -> Plan:
         resolved = scope.axis(xs[0], axis)
         return scope.node(Concat(resolved), xs) if len(xs) > 1 else xs[0]
 
-    return Plan(build)
+    return LayerPlan(build)
 
 
 @layer("Dot")
-def dot(config: LayerConfig) -> Plan:
+def dot(config: LayerConfig) -> LayerPlan:
     """Contracts axes[0] of the first with axes[1] of the second input, sample by sample.
 
     Other axes follow each other: first those of the first input, then those of the second; two
@@ -140,7 +140,7 @@ def dot(config: LayerConfig) -> Plan:
             xs = [_unit(scope.under(f"unit{i}"), x, a, least) for i, (x, a) in enumerate(pairs)]
         return _contract(scope, xs, resolved)
 
-    return Plan(build)
+    return LayerPlan(build)
 
 
 def _unit(scope: Scope, x: str, axis: int, least: float) -> str:

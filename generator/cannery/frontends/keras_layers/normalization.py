@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cannery.errors import ModelError
 from cannery.frontends.keras_config import LayerConfig
-from cannery.frontends.keras_layers.base import Plan, Scope, layer
+from cannery.frontends.keras_layers.base import LayerPlan, Scope, layer
 from cannery.ops.elementwise.binary import Add, Div, Mul, Sub
 from cannery.ops.elementwise.unary import Sqrt, Square
 from cannery.ops.normalization.op import (
@@ -31,7 +31,7 @@ def _epsilon(config: LayerConfig) -> float:
 
 
 @layer("BatchNormalization", "BatchNormalizationV1", "BatchNormalizationV2")
-def batch_normalization(config: LayerConfig) -> Plan:
+def batch_normalization(config: LayerConfig) -> LayerPlan:
     """By the moving statistics, along one axis or several."""
     axes = config.axes("axis", (-1,))
     scale, center = config.flag("scale", True), config.flag("center", True)
@@ -49,7 +49,7 @@ def batch_normalization(config: LayerConfig) -> Plan:
         return scope.node(BatchNormalization(resolved[0], epsilon), [x, *statistics.operands()])
 
     state = ("moving_mean", "moving_variance")
-    return Plan(build, _affine_names(scale, center), (*state, *_renorm_state(config)))
+    return LayerPlan(build, _affine_names(scale, center), (*state, *_renorm_state(config)))
 
 
 def _renorm_state(config: LayerConfig) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ class _Statistics:
 
 
 @layer("LayerNormalization")
-def layer_normalization(config: LayerConfig) -> Plan:
+def layer_normalization(config: LayerConfig) -> LayerPlan:
     """Per sample, over one axis or several; Keras 3 has a form without subtraction and bias."""
     axes = config.axes("axis", (-1,))
     rms = config.flag("rms_scaling", False)
@@ -122,7 +122,7 @@ def layer_normalization(config: LayerConfig) -> Plan:
         operands = affine if center else affine[: int(scale)]
         return scope.node(LayerNormalization(resolved, epsilon), [x, *operands])
 
-    return Plan(build, _affine_names(scale, center))
+    return LayerPlan(build, _affine_names(scale, center))
 
 
 def _rms_scaled(scope: Scope, x: str, axes: tuple[int, ...], epsilon: float) -> str:
@@ -141,7 +141,7 @@ def _rms_scaled(scope: Scope, x: str, axes: tuple[int, ...], epsilon: float) -> 
 
 
 @layer("GroupNormalization")
-def group_normalization(config: LayerConfig) -> Plan:
+def group_normalization(config: LayerConfig) -> LayerPlan:
     """Per sample and group of channels; -1 groups are as many as channels."""
     groups = config.integer("groups", 32, minimum=-1)
     axis = config.integer("axis", -1, minimum=-(2**31))
@@ -158,4 +158,4 @@ def group_normalization(config: LayerConfig) -> Plan:
         op = GroupNormalization(channels if groups == -1 else groups, resolved, epsilon)
         return scope.node(op, [x, *operands])
 
-    return Plan(build, _affine_names(scale, center))
+    return LayerPlan(build, _affine_names(scale, center))

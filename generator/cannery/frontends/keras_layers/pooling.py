@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cannery.frontends.keras_config import LayerConfig
-from cannery.frontends.keras_layers.base import Plan, Scope, layer
+from cannery.frontends.keras_layers.base import LayerPlan, Scope, layer
 from cannery.frontends.keras_layers.window import check_rank, window_pads
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.reduce.op import ReduceMax, ReduceMean
 
 
-def _plan_pool(config: LayerConfig, rank: int, op: type[MaxPool] | type[AveragePool]) -> Plan:
+def _plan_pool(config: LayerConfig, rank: int, op: type[MaxPool] | type[AveragePool]) -> LayerPlan:
     kernel = config.integers("pool_size", rank, (2,) * rank)
     strides = config.integers("strides", rank, kernel)
     padding = config.choice("padding", "valid", ("valid", "same"))
@@ -24,34 +24,36 @@ def _plan_pool(config: LayerConfig, rank: int, op: type[MaxPool] | type[AverageP
         pads = window_pads(padding, scope.shape(x)[1:-1], kernel, strides, ones)
         return scope.channels_back(scope.node(op(kernel, strides, pads, ones), [x]), first)
 
-    return Plan(build)
+    return LayerPlan(build)
 
 
 @layer("MaxPooling1D", "MaxPool1D")
-def max_pooling_1d(config: LayerConfig) -> Plan:
+def max_pooling_1d(config: LayerConfig) -> LayerPlan:
     """x[N,S,C] -> y[N,O,C]."""
     return _plan_pool(config, 1, MaxPool)
 
 
 @layer("MaxPooling2D", "MaxPool2D")
-def max_pooling_2d(config: LayerConfig) -> Plan:
+def max_pooling_2d(config: LayerConfig) -> LayerPlan:
     """x[N,H,W,C] -> y[N,OH,OW,C]."""
     return _plan_pool(config, 2, MaxPool)
 
 
 @layer("AveragePooling1D", "AvgPool1D")
-def average_pooling_1d(config: LayerConfig) -> Plan:
+def average_pooling_1d(config: LayerConfig) -> LayerPlan:
     """x[N,S,C] -> y[N,O,C]; padding does not count."""
     return _plan_pool(config, 1, AveragePool)
 
 
 @layer("AveragePooling2D", "AvgPool2D")
-def average_pooling_2d(config: LayerConfig) -> Plan:
+def average_pooling_2d(config: LayerConfig) -> LayerPlan:
     """x[N,H,W,C] -> y[N,OH,OW,C]; padding does not count."""
     return _plan_pool(config, 2, AveragePool)
 
 
-def _plan_global(config: LayerConfig, rank: int, op: type[ReduceMax] | type[ReduceMean]) -> Plan:
+def _plan_global(
+    config: LayerConfig, rank: int, op: type[ReduceMax] | type[ReduceMean]
+) -> LayerPlan:
     keepdims = config.flag("keepdims", False)
     begin = 2 if config.channels_first() else 1
     reduction = op(tuple(range(begin, begin + rank)), keepdims)
@@ -61,28 +63,28 @@ def _plan_global(config: LayerConfig, rank: int, op: type[ReduceMax] | type[Redu
         check_rank(scope.shape(x)[1:-1], rank)
         return scope.node(reduction, [x])
 
-    return Plan(build)
+    return LayerPlan(build)
 
 
 @layer("GlobalMaxPooling1D", "GlobalMaxPool1D")
-def global_max_pooling_1d(config: LayerConfig) -> Plan:
+def global_max_pooling_1d(config: LayerConfig) -> LayerPlan:
     """x[N,S,C] -> y[N,C], or y[N,1,C] with keepdims."""
     return _plan_global(config, 1, ReduceMax)
 
 
 @layer("GlobalMaxPooling2D", "GlobalMaxPool2D")
-def global_max_pooling_2d(config: LayerConfig) -> Plan:
+def global_max_pooling_2d(config: LayerConfig) -> LayerPlan:
     """x[N,H,W,C] -> y[N,C], or y[N,1,1,C] with keepdims."""
     return _plan_global(config, 2, ReduceMax)
 
 
 @layer("GlobalAveragePooling1D", "GlobalAvgPool1D")
-def global_average_pooling_1d(config: LayerConfig) -> Plan:
+def global_average_pooling_1d(config: LayerConfig) -> LayerPlan:
     """x[N,S,C] -> y[N,C], or y[N,1,C] with keepdims."""
     return _plan_global(config, 1, ReduceMean)
 
 
 @layer("GlobalAveragePooling2D", "GlobalAvgPool2D")
-def global_average_pooling_2d(config: LayerConfig) -> Plan:
+def global_average_pooling_2d(config: LayerConfig) -> LayerPlan:
     """x[N,H,W,C] -> y[N,C], or y[N,1,1,C] with keepdims."""
     return _plan_global(config, 2, ReduceMean)

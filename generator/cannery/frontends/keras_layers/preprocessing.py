@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cannery.errors import ModelError
 from cannery.frontends.keras_config import LayerConfig
-from cannery.frontends.keras_layers.base import Plan, Scope, layer
+from cannery.frontends.keras_layers.base import LayerPlan, Scope, layer
 from cannery.ops.elementwise.binary import Add, Mul
 
 #: Least standard deviation that Normalization divides by.
@@ -41,7 +41,7 @@ def _check_broadcast(scope: Scope, x: str, label: str, value: _Numbers) -> None:
 
 
 @layer("Rescaling")
-def rescaling(config: LayerConfig) -> Plan:
+def rescaling(config: LayerConfig) -> LayerPlan:
     """As x * scale + offset; both may be arrays that broadcast."""
     scale, offset = config.array("scale"), config.array("offset", 0.0)
 
@@ -49,11 +49,11 @@ def rescaling(config: LayerConfig) -> Plan:
         x = scope.to_float(scope.single(inputs))
         return _affine(scope, x, [(Mul, "scale", scale), (Add, "offset", offset)])
 
-    return Plan(build)
+    return LayerPlan(build)
 
 
 @layer("Normalization")
-def normalization(config: LayerConfig) -> Plan:
+def normalization(config: LayerConfig) -> LayerPlan:
     """(x - mean) / deviation along the kept axes, or its inverse; from the config or as learnt."""
     axes = config.axes("axis", ()) if config.has("axis") else (-1,)
     invert = config.flag("invert", False)
@@ -72,7 +72,7 @@ def normalization(config: LayerConfig) -> Plan:
         return _affine(scope, x, [(Add, "offset", -mean), (Mul, "scale", 1 / deviation)])
 
     stored = config.raw("mean") is None
-    return Plan(build, state=("mean", "variance", "count") if stored else ())
+    return LayerPlan(build, state=("mean", "variance", "count") if stored else ())
 
 
 _Moment = Callable[[Scope, tuple[int, ...]], _Numbers]

@@ -9,7 +9,7 @@ import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.keras_config import LayerConfig, mapping, text
-from cannery.frontends.keras_layers.base import Layer, Plan, Scope, held_layer, layer
+from cannery.frontends.keras_layers.base import KerasLayer, LayerPlan, Scope, held_layer, layer
 from cannery.frontends.keras_layers.cells import (
     Cell,
     Direction,
@@ -31,7 +31,7 @@ _ANY_RANK = frozenset("Dense Activation ReLU LeakyReLU ELU ThresholdedReLU Dropo
 
 
 @dataclass(frozen=True)
-class Loop:
+class RecurrentLoop:
     """A recurrent layer: its cells from the first to the last, each with its attribute."""
 
     cells: tuple[tuple[Cell, str], ...]
@@ -45,25 +45,25 @@ class Loop:
         return sum(cell.states for cell, _ in self.cells)
 
 
-def _read_loop(config: LayerConfig) -> Loop:
+def _read_loop(config: LayerConfig) -> RecurrentLoop:
     """What a config of LSTM, GRU, SimpleRNN or RNN says."""
     config.ignore("unroll", "zero_output_for_mask")
     if config.class_name in _LAYERS:
         cells = [(read_cell(config, _LAYERS[config.class_name]), "cell")]
     else:
         cells = read_cells(config, config.raw("cell"))
-    return Loop(
+    return RecurrentLoop(
         tuple(cells), config.flag("go_backwards", False), config.flag("return_sequences", False),
         config.flag("return_state", False), config.flag("stateful", False),
     )  # fmt: skip
 
 
-def _children(loop: Loop, *, trainable: bool) -> dict[str, Layer]:
+def _children(loop: RecurrentLoop, *, trainable: bool) -> dict[str, KerasLayer]:
     return {at: layer_of(cell, at, trainable=trainable) for cell, at in loop.cells}
 
 
 @layer("LSTM", "GRU", "SimpleRNN", "RNN")
-def recurrent(config: LayerConfig) -> Plan:
+def recurrent(config: LayerConfig) -> LayerPlan:
     """One loop over time; inputs are the sequence and, maybe, the initial states."""
     loop = _read_loop(config)
 
@@ -75,7 +75,7 @@ def recurrent(config: LayerConfig) -> Plan:
         return [y, *states] if loop.state else y
 
     children = _children(loop, trainable=config.trainable)
-    return Plan(build, children=children, stateful=loop.stateful)
+    return LayerPlan(build, children=children, stateful=loop.stateful)
 
 
 def _operands(scope: Scope, inputs: Sequence[str], states: int) -> tuple[str, list[str]]:
@@ -89,7 +89,7 @@ def _operands(scope: Scope, inputs: Sequence[str], states: int) -> tuple[str, li
 
 
 def _run(
-    scope: Scope, loop: Loop, x: str, initial: Sequence[str], side: str = ""
+    scope: Scope, loop: RecurrentLoop, x: str, initial: Sequence[str], side: str = ""
 ) -> tuple[str, list[str]]:
     """The cells one behind the other: the last one's output, in the order of steps, all states.
 
@@ -116,7 +116,7 @@ def _flipped(scope: Scope, x: str, label: str) -> str:
 
 
 @layer("Bidirectional")
-def bidirectional(config: LayerConfig) -> Plan:
+def bidirectional(config: LayerConfig) -> LayerPlan:
     """A layer from the first step on and one from the last, their outputs merged."""
     modes = ("concat", "sum", "mul", "ave", "")
     raw = config.raw("merge_mode")
@@ -149,10 +149,10 @@ def bidirectional(config: LayerConfig) -> Plan:
         for side, loop in (("forward", forward), ("backward", backward))
         for at, child in _children(loop, trainable=config.trainable).items()
     }
-    return Plan(build, children=children, stateful=forward.stateful or backward.stateful)
+    return LayerPlan(build, children=children, stateful=forward.stateful or backward.stateful)
 
 
-def _wrapped_loop(config: LayerConfig, value: object, *, opposite: bool = False) -> Loop:
+def _wrapped_loop(config: LayerConfig, value: object, *, opposite: bool = False) -> RecurrentLoop:
     """The recurrent layer that Bidirectional wraps."""
     given = mapping(value, "layer")
     class_name = text(given.get("class_name"), "the class of its layer")
@@ -165,10 +165,10 @@ def _wrapped_loop(config: LayerConfig, value: object, *, opposite: bool = False)
     loop = _read_loop(inner)
     inner.check_all_read()
     backwards = loop.backwards != opposite
-    return Loop(loop.cells, backwards, loop.sequences, loop.state, loop.stateful)
+    return RecurrentLoop(loop.cells, backwards, loop.sequences, loop.state, loop.stateful)
 
 
-def _joins(forward: Loop, backward: Loop) -> bool:
+def _joins(forward: RecurrentLoop, backward: RecurrentLoop) -> bool:
     """Whether one node can run both: alike cells, the first from the start."""
     if len(forward.cells) > 1 or len(backward.cells) > 1 or forward.backwards:
         return False
@@ -178,7 +178,7 @@ def _joins(forward: Loop, backward: Loop) -> bool:
     )  # fmt: skip
 
 
-Both = tuple[Loop, Loop]
+Both = tuple[RecurrentLoop, RecurrentLoop]
 
 
 SIDES = ("forward", "backward")
@@ -265,7 +265,7 @@ def samples_as_steps(scope: Scope, inputs: Sequence[str]) -> str:
 
 
 @layer("TimeDistributed")
-def time_distributed(config: LayerConfig) -> Plan:
+def time_distributed(config: LayerConfig) -> LayerPlan:
     """A layer on each step: steps become samples, and are steps again behind it.
 
     Models on each step are read as models, see `keras_model.py`.
@@ -282,4 +282,4 @@ def time_distributed(config: LayerConfig) -> Plan:
             raise UnsupportedError("wraps a layer with several outputs")
         return samples_as_steps(scope, [y, x])
 
-    return Plan(build, children={"layer": inner} if inner.has_weights else {})
+    return LayerPlan(build, children={"layer": inner} if inner.has_weights else {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cannery.frontends.keras_config import LayerConfig
-from cannery.frontends.keras_layers.base import Plan, Scope, held_layer, layer
+from cannery.frontends.keras_layers.base import LayerPlan, Scope, held_layer, layer
 
 
 @layer(
@@ -19,18 +19,18 @@ from cannery.frontends.keras_layers.base import Plan, Scope, held_layer, layer
     "ActivityRegularization",
     "Identity",
 )
-def training_only(config: LayerConfig) -> Plan:
+def training_only(config: LayerConfig) -> LayerPlan:
     """Returns its input."""
     config.ignore("rate", "stddev", "noise_shape", "seed", "data_format", "l1", "l2")
 
     def build(scope: Scope, inputs: Sequence[str]) -> str:
         return scope.single(inputs)
 
-    return Plan(build)
+    return LayerPlan(build)
 
 
 @layer("SpectralNormalization")
-def spectral_normalization(config: LayerConfig) -> Plan:
+def spectral_normalization(config: LayerConfig) -> LayerPlan:
     """The layer that it wraps, whose weights training has normalised."""
     config.ignore("power_iterations")
     inner = held_layer(config)
@@ -38,4 +38,4 @@ def spectral_normalization(config: LayerConfig) -> Plan:
     def build(scope: Scope, inputs: Sequence[str]) -> str | list[str]:
         return inner.plan.build(scope.under("layer", attribute="layer"), inputs)
 
-    return Plan(build, state=("vector_u",), children={"layer": inner})
+    return LayerPlan(build, state=("vector_u",), children={"layer": inner})

@@ -7,7 +7,7 @@ from math import prod
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.keras_config import LayerConfig
-from cannery.frontends.keras_layers.base import Plan, Scope, layer
+from cannery.frontends.keras_layers.base import LayerPlan, Scope, layer
 from cannery.frontends.keras_layers.window import check_rank
 from cannery.frontends.keras_version import KerasVersion
 from cannery.ops.movement.op import Expand, Pad, Reshape, Slice, Transpose
@@ -18,7 +18,7 @@ from cannery.ops.resize.tables import Filter, axis_table
 
 
 @layer("Flatten")
-def flatten(config: LayerConfig) -> Plan:
+def flatten(config: LayerConfig) -> LayerPlan:
     """To [N,F], channels last in F also where the data has them first."""
     first = config.channels_first()
 
@@ -30,11 +30,11 @@ def flatten(config: LayerConfig) -> Plan:
         shape = scope.shape(x)
         return scope.node(Reshape((shape[0], prod(shape[1:]))), [x])
 
-    return Plan(build)
+    return LayerPlan(build)
 
 
 @layer("Reshape")
-def reshape(config: LayerConfig) -> Plan:
+def reshape(config: LayerConfig) -> LayerPlan:
     """To `target_shape` per sample; -1 stands for what is left."""
     target = config.shape("target_shape", minimum=-1)
     if target.count(-1) > 1:
@@ -49,11 +49,11 @@ def reshape(config: LayerConfig) -> Plan:
         rest = prod(dims) // known if known else 0
         return scope.node(Reshape((batch, *(rest if d == -1 else d for d in target))), [x])
 
-    return Plan(build)
+    return LayerPlan(build)
 
 
 @layer("Permute")
-def permute(config: LayerConfig) -> Plan:
+def permute(config: LayerConfig) -> LayerPlan:
     """Output dimension i is input dimension dims[i]; the batch is dimension 0 and stays."""
     dims = config.shape("dims", minimum=1)
     if sorted(dims) != list(range(1, len(dims) + 1)):
@@ -62,11 +62,11 @@ def permute(config: LayerConfig) -> Plan:
     def build(scope: Scope, inputs: Sequence[str]) -> str:
         return scope.node(Transpose((0, *dims)), [scope.single(inputs)])
 
-    return Plan(build)
+    return LayerPlan(build)
 
 
 @layer("RepeatVector")
-def repeat_vector(config: LayerConfig) -> Plan:
+def repeat_vector(config: LayerConfig) -> LayerPlan:
     """x[N,F] -> y[N,n,F]."""
     count = config.integer("n")
 
@@ -78,7 +78,7 @@ def repeat_vector(config: LayerConfig) -> Plan:
         row = scope.node(Reshape((batch, 1, features)), [x], "row")
         return scope.node(Expand((batch, count, features)), [row])
 
-    return Plan(build)
+    return LayerPlan(build)
 
 
 _Pairs = tuple[tuple[int, int], ...]
@@ -117,28 +117,28 @@ def _around_space(pairs: _Pairs, first: bool) -> _Pairs:
     return (none, none, *pairs) if first else (none, *pairs, none)
 
 
-def _plan_padding(config: LayerConfig, rank: int) -> Plan:
+def _plan_padding(config: LayerConfig, rank: int) -> LayerPlan:
     pairs = _around_space(_pairs(config, "padding", rank), config.channels_first())
 
     def build(scope: Scope, inputs: Sequence[str]) -> str:
         return scope.node(Pad(pairs), [scope.single(inputs)])
 
-    return Plan(build)
+    return LayerPlan(build)
 
 
 @layer("ZeroPadding1D")
-def zero_padding_1d(config: LayerConfig) -> Plan:
+def zero_padding_1d(config: LayerConfig) -> LayerPlan:
     """Zeros before and after the spatial axis."""
     return _plan_padding(config, 1)
 
 
 @layer("ZeroPadding2D")
-def zero_padding_2d(config: LayerConfig) -> Plan:
+def zero_padding_2d(config: LayerConfig) -> LayerPlan:
     """Zeros before and after both spatial axes."""
     return _plan_padding(config, 2)
 
 
-def _plan_cropping(config: LayerConfig, rank: int) -> Plan:
+def _plan_cropping(config: LayerConfig, rank: int) -> LayerPlan:
     pairs = _around_space(_pairs(config, "cropping", rank), config.channels_first())
 
     def build(scope: Scope, inputs: Sequence[str]) -> str:
@@ -152,24 +152,24 @@ def _plan_cropping(config: LayerConfig, rank: int) -> Plan:
         ends = tuple(d - e for d, (_, e) in zip(shape, pairs, strict=True))
         return scope.node(Slice(starts, ends, (1,) * len(shape)), [x])
 
-    return Plan(build)
+    return LayerPlan(build)
 
 
 @layer("Cropping1D")
-def cropping_1d(config: LayerConfig) -> Plan:
+def cropping_1d(config: LayerConfig) -> LayerPlan:
     """Cuts off both ends of the spatial axis."""
     return _plan_cropping(config, 1)
 
 
 @layer("Cropping2D")
-def cropping_2d(config: LayerConfig) -> Plan:
+def cropping_2d(config: LayerConfig) -> LayerPlan:
     """Cuts off both ends of both spatial axes."""
     return _plan_cropping(config, 2)
 
 
 def _plan_up_sampling(
     size: tuple[int, ...], first: bool, mode: str, coordinate: str, rounding: str
-) -> Plan:
+) -> LayerPlan:
     def build(scope: Scope, inputs: Sequence[str]) -> str:
         x = scope.channels_last(scope.to_float(scope.single(inputs)), first)
         spatial = scope.shape(x)[1:-1]
@@ -178,11 +178,11 @@ def _plan_up_sampling(
         y = scope.node(Resize(mode, sizes, coordinate, rounding), [x])
         return scope.channels_back(y, first)
 
-    return Plan(build)
+    return LayerPlan(build)
 
 
 @layer("UpSampling1D")
-def up_sampling_1d(config: LayerConfig) -> Plan:
+def up_sampling_1d(config: LayerConfig) -> LayerPlan:
     """Each element repeated; there is no interpolation."""
     size = config.integers("size", 1, (2,))
     return _plan_up_sampling(size, False, "nearest", "asymmetric", "floor")
@@ -197,7 +197,7 @@ _FILTERS = {
 
 
 @layer("UpSampling2D")
-def up_sampling_2d(config: LayerConfig) -> Plan:
+def up_sampling_2d(config: LayerConfig) -> LayerPlan:
     """Each element repeated, or interpolated."""
     size = config.integers("size", 2, (2, 2))
     first = config.channels_first()
@@ -210,7 +210,7 @@ def up_sampling_2d(config: LayerConfig) -> Plan:
     return _plan_up_sampling(size, first, "linear", coordinate, "floor")
 
 
-def _plan_filtering(size: tuple[int, ...], first: bool, how: Filter) -> Plan:
+def _plan_filtering(size: tuple[int, ...], first: bool, how: Filter) -> LayerPlan:
     def build(scope: Scope, inputs: Sequence[str]) -> str:
         x = scope.channels_last(scope.to_float(scope.single(inputs)), first)
         check_rank(scope.shape(x)[1:-1], len(size))
@@ -219,7 +219,7 @@ def _plan_filtering(size: tuple[int, ...], first: bool, how: Filter) -> Plan:
                 x = _filtered(scope, x, k, factor, how)
         return scope.channels_back(x, first)
 
-    return Plan(build)
+    return LayerPlan(build)
 
 
 def _filtered(scope: Scope, x: str, k: int, factor: int, how: Filter) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_model import STANDARD, OnnxNode, Reference, Subgraph, Unread
 from cannery.frontends.onnx_ops.regroup import regroup, regroup_for
-from cannery.frontends.onnx_ops.state import State
+from cannery.frontends.onnx_ops.state import ImportState
 from cannery.frontends.onnx_ops.values import (
     Computed,
     Constant,
@@ -54,7 +54,7 @@ _ANY_TYPE = (Cast, Concat, Expand, Identity, Pad, Reshape, Slice, Transpose)
 class Scope:
     """One node of an ONNX model: its attributes and inputs, and how to make nodes of the graph."""
 
-    def __init__(self, state: State, node: OnnxNode, inputs: Sequence[Value | None]) -> None:
+    def __init__(self, state: ImportState, node: OnnxNode, inputs: Sequence[Value | None]) -> None:
         self._state = state
         self._builder = state.builder
         self._node = node

@@ -13,7 +13,7 @@ from cannery.ops.quantize.linear import DequantizeLinear
 
 
 @dataclass
-class State:
+class ImportState:
     """What all nodes of a model share: the graph that is made, and what was made already.
 
     `meets_channels_first` tells of a tensor of the model whether it is read as images; `wholes`

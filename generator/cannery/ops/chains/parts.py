@@ -39,7 +39,7 @@ class RowWindow:
 
 
 @dataclass(frozen=True)
-class Part:
+class ChainPart:
     """One step of a chain, how it is computed, and what it asks of its first input."""
 
     step: Step
@@ -124,7 +124,7 @@ def combinations(
     return found
 
 
-def make_parts(graph: Graph, step: Step, params: Params, isa: Isa) -> list[Part]:
+def make_parts(graph: Graph, step: Step, params: Params, isa: Isa) -> list[ChainPart]:
     """The parts as the chain's parameters say."""
     found = []
     for letter, part in zip(LETTERS, step.parts, strict=False):
@@ -132,11 +132,13 @@ def make_parts(graph: Graph, step: Step, params: Params, isa: Isa) -> list[Part]
         own = {k[2:]: v for k, v in params.items() if k.startswith(f"{letter}_")}
         window = row_window(graph, part)
         assert window is not None
-        found.append(Part(part, schedule, own, schedule.reads(graph, part, own, isa)[0], window))
+        found.append(
+            ChainPart(part, schedule, own, schedule.reads(graph, part, own, isa)[0], window)
+        )
     return found
 
 
-def link_rows(parts: Sequence[Part], rows: int) -> list[int]:
+def link_rows(parts: Sequence[ChainPart], rows: int) -> list[int]:
     """Rows of each line buffer, for `rows` rows of the last output at a time."""
     found: list[int] = []
     for after in parts[:0:-1]:

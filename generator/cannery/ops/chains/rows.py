@@ -21,7 +21,7 @@ from cannery.ir.graph import Graph
 from cannery.layouts import Halo, Layout, Want, image_dims, nhwc, planar
 from cannery.ops.chains.parts import (
     LETTERS,
-    Part,
+    ChainPart,
     RowWindow,
     chain_cost,
     chain_reads,
@@ -146,7 +146,7 @@ class _ChainJob:
     """The generation of one chain."""
 
     job: Job
-    chain: tuple[Part, ...]
+    chain: tuple[ChainPart, ...]
 
     def kernel(self) -> Kernel:
         """The kernels of the parts, and the loop that calls them."""
@@ -194,7 +194,7 @@ class _ChainJob:
             at += links[-1].room
         return links[::-1]
 
-    def columns(self, before: Part, after: Part) -> Halo:
+    def columns(self, before: ChainPart, after: ChainPart) -> Halo:
         """Pad columns of a link: the window's, and those that make the row pitch that of the input.
 
         Some schedules are quicker where input and output have the same pitch.

@@ -14,7 +14,7 @@ from cannery.ops.chains.term_ways import (
 )
 from cannery.ops.chains.terms import (
     Line,
-    Phase,
+    OutputPhase,
     Piece,
     sources,
     whole_weights,
@@ -147,7 +147,7 @@ class Sum:
             found.append(f"{self.symbol(number)}({', '.join(arguments)});")
         return found
 
-    def place(self, layout: Layout, lead: Phase, phase: Phase) -> str:
+    def place(self, layout: Layout, lead: OutputPhase, phase: OutputPhase) -> str:
         """How far the first pixel of a phase is behind that of the first one."""
         rows, cols = phase.rows.phase - lead.rows.phase, phase.cols.phase - lead.cols.phase
         return _moved(layout, rows, cols)
@@ -163,7 +163,7 @@ def _row(side: str, rows: Line, scale: int) -> str:
     return side if scale == 1 else f"({side}{offset(scale - 1 - rows.phase)}) / {scale}"
 
 
-def _lattice(layout: Layout, phase: Phase, scales: tuple[int, int]) -> Layout:
+def _lattice(layout: Layout, phase: OutputPhase, scales: tuple[int, int]) -> Layout:
     """The pixels of a phase of an image, as an image."""
     if scales == (1, 1):
         return layout

@@ -56,7 +56,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Phase:
+class OutputPhase:
     """The outputs of one phase along both axes."""
 
     rows: Line
@@ -83,24 +83,24 @@ class Piece:
     """
 
     source: Source
-    phases: tuple[Phase, ...]
+    phases: tuple[OutputPhase, ...]
     graph: Graph
     step: Step
     weight: str
     so_far: str = ""
 
-    def weighted(self, weights: NDArray[np.float64], phase: Phase) -> Graph:
+    def weighted(self, weights: NDArray[np.float64], phase: OutputPhase) -> Graph:
         """The graph with the weights of one of the phases, of the whole window's `weights`."""
         own = fold(weights[:, :, self.source.first :][:, :, : self.source.channels], phase)
         return replace(self.graph, constants={**self.graph.constants, self.weight: own})
 
-    def placed(self, phase: Phase) -> Step:
+    def placed(self, phase: OutputPhase) -> Step:
         """The step with the pads of one of the phases, all else being that of the first one."""
         conv = self.step.anchor
         return replace(self.step, anchors=(replace(conv, op=_op(self.graph, conv, phase)),))
 
 
-def _op(graph: Graph, conv: Node, phase: Phase) -> Conv:
+def _op(graph: Graph, conv: Node, phase: OutputPhase) -> Conv:
     """The convolution of a phase of the image that `conv` reads first."""
     op = conv.op
     assert isinstance(op, Conv)
@@ -128,7 +128,7 @@ def lines(size: int, taps: int, scale: int, begin: int) -> list[Line]:
     return found
 
 
-def fold(weights: NDArray[np.float64], phase: Phase) -> Array:
+def fold(weights: NDArray[np.float64], phase: OutputPhase) -> Array:
     """w[kh,kw,IC,OC] with the taps of a phase added up, in a fixed order."""
     kh, kw = len(phase.rows.taps), len(phase.cols.taps)
     own = np.zeros((kh, kw, *weights.shape[2:]))
@@ -199,10 +199,10 @@ def pieces(graph: Graph, step: Step) -> tuple[Piece, ...]:
     found = []
     all_sources = sources(graph, step)
     for number, source in enumerate(all_sources):
-        groups: dict[tuple[int, int, int, int], list[Phase]] = {}
+        groups: dict[tuple[int, int, int, int], list[OutputPhase]] = {}
         rows = lines(shape.oh, shape.kh, source.scales[0], shape.top)
         for phase in (
-            Phase(r, c)
+            OutputPhase(r, c)
             for r in rows
             for c in lines(shape.ow, shape.kw, source.scales[1], shape.left)
         ):
@@ -217,7 +217,7 @@ def _piece(
     step: Step,
     shape: ConvShape,
     source: Source,
-    phases: Sequence[Phase],
+    phases: Sequence[OutputPhase],
     ends: tuple[bool, bool],
 ) -> Piece:
     """One piece; `ends`: whether its term is the first and the last one."""

@@ -31,7 +31,7 @@ from cannery.target.isa import Isa
 
 
 @dataclass(frozen=True)
-class Part:
+class ConcatPart:
     """A part: its C array, its elements per row, and where they go in a row of the output."""
 
     source: str
@@ -71,9 +71,9 @@ class ConcatCopy(FixedSchedule):
         return Kernel(code, tuple(constants), whole=True)
 
 
-def _parts(job: Job, axis: int) -> tuple[list[Part], list[ConstArray]]:
+def _parts(job: Job, axis: int) -> tuple[list[ConcatPart], list[ConstArray]]:
     names = parameter_names(job)
-    parts: list[Part] = []
+    parts: list[ConcatPart] = []
     constants: list[ConstArray] = []
     at = 0
     for value in job.step.anchor.inputs:
@@ -85,6 +85,6 @@ def _parts(job: Job, axis: int) -> tuple[list[Part], list[ConstArray]]:
             constants.append(ConstArray(source, stored))
         else:
             source = names[job.step.inputs.index(value)]
-        parts.append(Part(source, elements, offset(at)))
+        parts.append(ConcatPart(source, elements, offset(at)))
         at += elements
     return parts, constants

@@ -32,6 +32,7 @@ from cannery.ops.conv.pairs import pair_panel, paired, worth_pairing
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.fetch import Fetch
 from cannery.ops.shared.function import describe, residual_pointer, signature
+from cannery.ops.shared.gemm import VectorBlock
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.sums import Aside, aside, block_steps, even_steps
 from cannery.ops.shared.tiles import tile_registers
@@ -82,22 +83,6 @@ HELD_WEIGHTS = 8
 
 #: More inputs than this do not stay in registers from one block of channels to the next.
 HELD_INPUTS = 8
-
-
-@dataclass(frozen=True)
-class Block:
-    """`count` neighbouring groups of vectors of the same shape; a loop over them if count > 1."""
-
-    vecs: tuple[Vec, ...]
-    channel: int
-    width: int
-    weight: int
-    count: int
-
-    @property
-    def in_fours(self) -> bool:
-        """Whether the weights of each k are whole fours of scalars, on 16-byte boundaries."""
-        return self.weight % 4 == 0 and self.width % 4 == 0
 
 
 @schedule
@@ -248,7 +233,7 @@ def _put_aside(shape: ConvShape, params: Params, isa: Isa) -> dict[str, int]:
     }
 
 
-def _aside(block: Block, pixels: int, job: Job) -> Aside:
+def _aside(block: VectorBlock, pixels: int, job: Job) -> Aside:
     """The sums of a tile; those of two inputs at a time are twice as wide."""
     pairing = job.params["broadcast"] == "pairs"
     return aside(
@@ -299,7 +284,7 @@ def _pairs(shape: ConvShape, isa: Isa, lanes: int) -> list[str]:
     return ["pairs"] if worth_pairing(shape.ic, shape.taps, shape.oc, isa, lanes) else []
 
 
-def _halves(block: Block, params: Params, isa: Isa) -> int:
+def _halves(block: VectorBlock, params: Params, isa: Isa) -> int:
     """How many vectors of a block take two inputs with each multiply-add."""
     return sum(paired(v, isa) for v in block.vecs) if params["broadcast"] == "pairs" else 0
 
@@ -347,14 +332,14 @@ def can_join(shape: ConvShape, isa: Isa) -> bool:
     return isa.widest == 1 and isa.bits == 64 and shape.oc >= JOINED
 
 
-def held_weights(isa: Isa) -> Callable[[Block, Sequence[int]], bool]:
+def held_weights(isa: Isa) -> Callable[[VectorBlock, Sequence[int]], bool]:
     """Whether the weights of a block, for some pixels, are to be loaded once.
 
     gcc makes them operands in memory of every multiply-add instead, so that loads limit the speed;
     without FMA, additions do.
     """
 
-    def held(block: Block, pixels: Sequence[int]) -> bool:
+    def held(block: VectorBlock, pixels: Sequence[int]) -> bool:
         vectors = len(block.vecs)
         needed = len(pixels) * vectors + vectors + 2
         worth = isa.family == "x86" and isa.has("fma")
@@ -379,17 +364,19 @@ def pixel_runs(width: int, mr: int) -> list[tuple[int, int]]:
     return ([(mr, full)] if full else []) + ([(rest, 1)] if rest else [])
 
 
-def channel_blocks(shape: ConvShape, params: Params, isa: Isa) -> tuple[Block, ...]:
+def channel_blocks(shape: ConvShape, params: Params, isa: Isa) -> tuple[VectorBlock, ...]:
     """Groups of NR vectors; neighbouring groups of the same shape become one loop."""
     per_lane = shape.ic * shape.taps
     return cut_channels(shape.oc, per_lane, isa, int(params["lanes"]), int(params["nr"]))
 
 
 @cache
-def cut_channels(channels: int, per_lane: int, isa: Isa, lanes: int, nr: int) -> tuple[Block, ...]:
+def cut_channels(
+    channels: int, per_lane: int, isa: Isa, lanes: int, nr: int
+) -> tuple[VectorBlock, ...]:
     """The blocks of so many output channels with `per_lane` weights each."""
     vectors = split_lanes(channels, isa, lanes)
-    blocks: list[Block] = []
+    blocks: list[VectorBlock] = []
     weight = 0
     for at in range(0, len(vectors), nr):
         group = vectors[at : at + nr]
@@ -400,15 +387,15 @@ def cut_channels(channels: int, per_lane: int, isa: Isa, lanes: int, nr: int) ->
         width = sum(v.lanes for v in group)
         if blocks and blocks[-1].vecs == vecs and all(v.full for v in vecs):
             last = blocks[-1]
-            blocks[-1] = Block(vecs, last.channel, width, last.weight, last.count + 1)
+            blocks[-1] = VectorBlock(vecs, last.channel, width, last.weight, last.count + 1)
         else:
-            blocks.append(Block(vecs, first.start, width, weight, 1))
+            blocks.append(VectorBlock(vecs, first.start, width, weight, 1))
         weight += width * per_lane
     return tuple(blocks)
 
 
 def pack_weights(
-    job: Job, shape: ConvShape, blocks: Sequence[Block]
+    job: Job, shape: ConvShape, blocks: Sequence[VectorBlock]
 ) -> tuple[ConstArray, ConstArray]:
     """Weights as [block][kh][kw][ic][lanes of the block], biases as [channel], zero-padded."""
     way = str(job.params["broadcast"])
@@ -426,7 +413,7 @@ def padded_bias(job: Job, shape: ConvShape) -> ConstArray:
 
 
 def pack_panels(
-    w: NDArray[np.float32], blocks: Sequence[Block], way: str, isa: Isa
+    w: NDArray[np.float32], blocks: Sequence[VectorBlock], way: str, isa: Isa
 ) -> NDArray[np.float32]:
     """w[kh,kw,ic,oc] as one row [block][kh][kw][ic][lanes of the block], zero-padded.
 

@@ -53,7 +53,7 @@ MAX_WIDTH = 16
 
 
 @dataclass(frozen=True)
-class Part:
+class TileRun:
     """`count` neighbouring tiles of `pixels` pixels, the first at output column `start`.
 
     `taps` lists (kw, numbers of the pixels whose tap kw lies in the image); `column` is the input
@@ -174,18 +174,18 @@ def _window_rows(shape: ConvShape, oh: int) -> int:
     return sum(0 <= top + kh * shape.dh < shape.ih for kh in range(shape.kh))
 
 
-def _parts(shape: ConvShape, mr: int) -> list[Part]:
+def _parts(shape: ConvShape, mr: int) -> list[TileRun]:
     """The tiles of a row; neighbours whose taps reach the same pixels become one part."""
-    parts: list[Part] = []
+    parts: list[TileRun] = []
     at = 0
     for pixels, count in pixel_runs(shape.ow, mr):
         for _ in range(count):
             taps = _taps(shape, at, pixels)
             last = parts[-1] if parts else None
             if last and (last.pixels, last.taps) == (pixels, taps):
-                parts[-1] = Part(last.start, pixels, last.count + 1, last.column, taps)
+                parts[-1] = TileRun(last.start, pixels, last.count + 1, last.column, taps)
             else:
-                parts.append(Part(at, pixels, 1, at * shape.sw, taps))
+                parts.append(TileRun(at, pixels, 1, at * shape.sw, taps))
             at += pixels
     return parts
 

@@ -26,7 +26,7 @@ from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced, even_size
 from cannery.ops.shared.fetch import Fetch
 from cannery.ops.shared.function import describe, parameter_names, residual_pointer, signature
-from cannery.ops.shared.gemm import Block, Gemm
+from cannery.ops.shared.gemm import Gemm, VectorBlock
 from cannery.ops.shared.sums import block_steps
 from cannery.ops.shared.tiles import tile_registers
 from cannery.schedule.cost import L1_BYTES, reread_cycles
@@ -264,7 +264,7 @@ def _space(shape: ConvShape, isa: Isa) -> list[dict[str, int | str]]:
     return found
 
 
-def _traffic(shape: ConvShape, params: Params, cut: Cut, blocks: Sequence[Block]) -> float:
+def _traffic(shape: ConvShape, params: Params, cut: Cut, blocks: Sequence[VectorBlock]) -> float:
     """Cycles of what the loops read again because no first-level cache holds it."""
     pixels = shape.oh * shape.ow
     width = sum(b.width * b.count for b in blocks)
@@ -291,7 +291,7 @@ def _partial_sums(
     shape: ConvShape,
     cut: Cut,
     tiles: Sequence[tuple[int, int, int]],
-    blocks: Sequence[Block],
+    blocks: Sequence[VectorBlock],
     isa: Isa,
 ) -> float:
     """Cycles of storing and loading accumulators; some compilers need registers to do so."""
@@ -317,7 +317,7 @@ def _gemm(params: Params, k: int, a_row: int, isa: Isa) -> Gemm:
     return Gemm(k, a_row, 1, 0, UNROLL, 1, str(params["broadcast"]), aside=aside)
 
 
-def _blocks(shape: ConvShape, params: Params, isa: Isa) -> tuple[Block, ...]:
+def _blocks(shape: ConvShape, params: Params, isa: Isa) -> tuple[VectorBlock, ...]:
     k = shape.taps * shape.ic // shape.group
     columns = shape.oc // shape.group
     return gemm.make_blocks(columns, isa, int(params["lanes"]), int(params["nr"]), k)
@@ -343,7 +343,7 @@ def _copies(length: int, isa: Isa) -> list[tuple[int, int, int]]:
 
 
 def _constants(
-    job: Job, shape: ConvShape, blocks: Sequence[Block], depth: int
+    job: Job, shape: ConvShape, blocks: Sequence[VectorBlock], depth: int
 ) -> tuple[ConstArray, ...]:
     """Weights as [group][block][kh*kw*ic][lanes], biases as [oc], zero-padded."""
     w = job.constant(shape.weight).reshape(-1, shape.oc)

@@ -14,7 +14,7 @@ from cannery.layouts import Want
 from cannery.ops.conv.geometry import ConvShape, conv_shape, sizes
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.tap_conv import (
-    Phase,
+    TapPhase,
     TapShape,
     tap_candidates,
     tap_code_bytes,
@@ -66,5 +66,5 @@ def _taps(s: ConvShape) -> TapShape:
     cells = tuple((kh * s.dh - s.top, kw * s.dw - s.left) for kh, kw in taps)
     return TapShape(
         s.oh, s.ow, s.ic // s.group, s.oc // s.group, s.group, 1, 1, s.sh, s.sw,
-        (Phase(cells, taps),),
+        (TapPhase(cells, taps),),
     )  # fmt: skip

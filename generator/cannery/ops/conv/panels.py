@@ -19,7 +19,7 @@ from cannery.target.isa import Isa
 
 
 @dataclass(frozen=True)
-class Block:
+class PanelBlock:
     """`count` neighbouring groups of `n` output channels from `channel` on.
 
     `weight` is where the first group's weights begin.
@@ -55,13 +55,13 @@ class Panels:
         return -(-n // 4) * 4 if self.broadcast == "lane" else n * self.copies
 
     @property
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[PanelBlock]:
         """The full groups, which a loop walks, then the rest."""
         c = min(self.c, self.channels)
         full, rest = divmod(self.channels, c)
-        blocks = [Block(c, 0, 0, full)]
+        blocks = [PanelBlock(c, 0, 0, full)]
         if rest:
-            blocks.append(Block(rest, full * c, full * self.k * self.row(c), 1))
+            blocks.append(PanelBlock(rest, full * c, full * self.k * self.row(c), 1))
         return blocks
 
     def pack(self, weights: NDArray[np.float32]) -> NDArray[np.float32]:

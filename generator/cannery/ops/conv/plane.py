@@ -31,7 +31,7 @@ from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.axes import even_size
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
-from cannery.ops.shared.shuffles import ZERO, Pick, Places, Plan, plan
+from cannery.ops.shared.shuffles import ZERO, Pick, Places, ShufflePlan, plan
 from cannery.schedule.cost import CORE, mac_bytes
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
@@ -138,7 +138,7 @@ class Plane:
         return {cell: number for number, cell in enumerate(seen)}
 
     @cached_property
-    def plan(self) -> Plan:
+    def plan(self) -> ShufflePlan:
         """How the vectors of the cells are made."""
         return _plan(self)
 
@@ -218,7 +218,7 @@ class Plane:
 
 
 @lru_cache
-def _plan(plane: Plane) -> Plan:
+def _plan(plane: Plane) -> ShufflePlan:
     """All candidates of a step have the same."""
     return plan(plane.registers, LANES, [plane.places(*cell) for cell in plane.cells])
 

@@ -67,7 +67,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Block:
+class ChannelBlock:
     """Output channels whose accumulators live at the same time.
 
     Across: `vecs` are vectors of channels; else each is one channel (`start`) of pixel lanes.
@@ -283,11 +283,11 @@ def _parts(counts: Sequence[int]) -> list[tuple[int, int]]:
     return found
 
 
-def _blocks(graph: Graph, shape: ConvShape, params: Params, isa: Isa) -> list[Block]:
+def _blocks(graph: Graph, shape: ConvShape, params: Params, isa: Isa) -> list[ChannelBlock]:
     """The multiply-accumulates of a tile, in the order in which they are made."""
     full = _expanded(graph, shape)
     across = params["order"] == nhwc.ORDER
-    blocks: list[Block] = []
+    blocks: list[ChannelBlock] = []
     packed = 0
     for vecs in _groups(shape, params, isa):
         used = [_used(full, v, across=across) for v in vecs]
@@ -308,7 +308,7 @@ def _blocks(graph: Graph, shape: ConvShape, params: Params, isa: Isa) -> list[Bl
                 terms.append(tuple(found))
             if columns:
                 rows.append(Row(kh, ic, columns, tuple(terms)))
-        blocks.append(Block(vecs, tuple(rows)))
+        blocks.append(ChannelBlock(vecs, tuple(rows)))
     return blocks
 
 
@@ -385,7 +385,7 @@ def _bias(job: Job, shape: ConvShape, v: Vec) -> str:
 
 
 def _constants(
-    job: Job, shape: ConvShape, blocks: Sequence[Block], *, across: bool
+    job: Job, shape: ConvShape, blocks: Sequence[ChannelBlock], *, across: bool
 ) -> tuple[ConstArray, ...]:
     """Vectors of weights in the order of their use, and biases, where they are no literals."""
     if not (across or _splats(job.isa)) or job.params["lanes"] == 1:

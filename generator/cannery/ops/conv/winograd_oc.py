@@ -30,7 +30,6 @@ from cannery.ir.registry import RefArray
 from cannery.layouts import Halo, Want
 from cannery.ops.conv.direct_oc import (
     HELD_WEIGHTS,
-    Block,
     broadcast_words,
     cut_channels,
     held_weights,
@@ -48,6 +47,7 @@ from cannery.ops.shared.axes import even_size
 from cannery.ops.shared.cover import Span
 from cannery.ops.shared.fetch import Fetch
 from cannery.ops.shared.function import describe, signature
+from cannery.ops.shared.gemm import VectorBlock
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.tiles import vector_loops
 from cannery.schedule.ahead import LINE
@@ -101,11 +101,11 @@ class Sums:
     batch: int
     position: int
 
-    def tile_of(self, block: Block) -> int:
+    def tile_of(self, block: VectorBlock) -> int:
         """From one tile to the next."""
         return self.tile or block.width
 
-    def position_of(self, block: Block) -> int:
+    def position_of(self, block: VectorBlock) -> int:
         """From one position to the next."""
         return self.position if self.tile else self.batch * block.width
 
@@ -297,17 +297,17 @@ class WinogradOc(Schedule):
             cheapest(self.points, shape.kh, shape.oh), cheapest(self.points, shape.kw, shape.ow)
         )
 
-    def _blocks(self, shape: ConvShape, params: Params, isa: Isa) -> tuple[Block, ...]:
+    def _blocks(self, shape: ConvShape, params: Params, isa: Isa) -> tuple[VectorBlock, ...]:
         per_lane = self._tile(shape).positions * shape.ic
         return cut_channels(shape.oc, per_lane, isa, int(params["lanes"]), int(params["nr"]))
 
-    def _sums(self, params: Params, tile: Tile, blocks: Sequence[Block], batch: int) -> Sums:
+    def _sums(self, params: Params, tile: Tile, blocks: Sequence[VectorBlock], batch: int) -> Sums:
         if params["outside"] == "positions":
             row = sum(block.width * block.count for block in blocks)
             return Sums(row, batch, _pitch(batch * row))
         return Sums(0, batch, batch * max(block.width for block in blocks))
 
-    def _weights(self, job: Job, shape: ConvShape, blocks: Sequence[Block]) -> ConstArray:
+    def _weights(self, job: Job, shape: ConvShape, blocks: Sequence[VectorBlock]) -> ConstArray:
         u = self._tile(shape).weights(job.constant(shape.weight))[None]
         name, way = f"{job.symbol}_w", str(job.params["broadcast"])
         if job.params["outside"] == "blocks":
@@ -316,7 +316,7 @@ class WinogradOc(Schedule):
         each = [pack_panels(u[:, e : e + 1], blocks, way, job.isa) for e in range(u.shape[1])]
         return ConstArray(name, np.concatenate(each), "weights [position][block][ic][lanes]")
 
-    def _fetch(self, job: Job, shape: ConvShape, block: Block, batch: int) -> Fetch | None:
+    def _fetch(self, job: Job, shape: ConvShape, block: VectorBlock, batch: int) -> Fetch | None:
         """How the tiles of one panel prefetch the next panel.
 
         None if the weights stay in the second-level cache, or if tiles have no loop over the input
@@ -350,12 +350,12 @@ class WinogradOc(Schedule):
 
     def _back(
         self, job: Job, shape: ConvShape, ep: epilogues.Epilogue, sums: Sums
-    ) -> Callable[[Block, Vec], list[list[str]]]:
+    ) -> Callable[[VectorBlock, Vec], list[list[str]]]:
         """The output transform of one vector of a block, with the bias."""
         y, tile = job.output, self._tile(shape)
         mh, mw, middle = tile.rows.m, tile.columns.m, (tile.rows.ones, tile.columns.ones)
 
-        def code(block: Block, vec: Vec) -> list[list[str]]:
+        def code(block: VectorBlock, vec: Vec) -> list[list[str]]:
             def load(a: int, b: int) -> str:
                 place = (a * tile.columns.tile + b) * sums.position_of(block)
                 text = f"{vec.t}_load(ap{offset(place)})"

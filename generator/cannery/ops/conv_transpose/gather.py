@@ -18,7 +18,7 @@ from cannery.layouts import Halo, Want, image_dims
 from cannery.ops.conv_transpose.op import MAX_PHASES, ConvTranspose
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.tap_conv import (
-    Phase,
+    TapPhase,
     TapShape,
     tap_candidates,
     tap_code_bytes,
@@ -98,7 +98,7 @@ def _taps(graph: Graph, step: Step) -> TapShape:
     rows = _axis_taps(op.strides[0], oh, op.pads[0][0], op.dilations[0], kh)
     cols = _axis_taps(op.strides[1], ow, op.pads[1][0], op.dilations[1], kw)
     phases = tuple(
-        Phase(
+        TapPhase(
             tuple((row[0], col[0]) for row in in_rows for col in in_cols),
             tuple((row[1], col[1]) for row in in_rows for col in in_cols),
         )

@@ -50,7 +50,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Phase:
+class PhaseConv:
     """One phase of the output, as a convolution step of its own in a graph of its own."""
 
     rows: Line
@@ -72,7 +72,7 @@ def lines(size: int, kernel: int, stride: int, dilation: int, begin: int) -> lis
     return found
 
 
-def phases(graph: Graph, step: Step) -> list[Phase]:
+def phases(graph: Graph, step: Step) -> list[PhaseConv]:
     """All phases of a 2D transposed convolution with constant weights."""
     node = step.anchor
     op = node.op
@@ -114,7 +114,9 @@ def dense_weight(graph: Graph, node: Node) -> NDArray[np.float32]:
     return dense
 
 
-def _phase(graph: Graph, step: Step, weight: NDArray[np.float32], rows: Line, cols: Line) -> Phase:
+def _phase(
+    graph: Graph, step: Step, weight: NDArray[np.float32], rows: Line, cols: Line
+) -> PhaseConv:
     """The graph of one phase: the convolution, then the step's epilogue, on smaller types."""
     node = step.anchor
     if rows.taps and cols.taps:
@@ -134,7 +136,7 @@ def _phase(graph: Graph, step: Step, weight: NDArray[np.float32], rows: Line, co
         types[value] = TensorType((batch, rows.size, cols.size, channels))
     constants = {**graph.constants, name: kernel}
     small = replace(graph, nodes=(conv, *step.epilogue), types=types, constants=constants)
-    return Phase(rows, cols, small, replace(step, anchors=(conv,)))
+    return PhaseConv(rows, cols, small, replace(step, anchors=(conv,)))
 
 
 @dataclass(frozen=True)
@@ -199,7 +201,7 @@ class Phases(Schedule):
         return Kernel(code, constants, band=stride, needs_math=kernels[0].needs_math)
 
     def _sub_kernel(
-        self, job: Job, phase: Phase, stride: int, stride_x: int, number: int
+        self, job: Job, phase: PhaseConv, stride: int, stride_x: int, number: int
     ) -> Kernel:
         def lattice(layout: Layout) -> Layout:
             """Every stride-th row and column of an image."""

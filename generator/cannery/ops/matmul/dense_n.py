@@ -21,7 +21,7 @@ from cannery.ops.matmul.product import Product
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced
-from cannery.ops.shared.gemm import Block
+from cannery.ops.shared.gemm import VectorBlock
 from cannery.ops.shared.tiles import tile_registers
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
@@ -130,7 +130,7 @@ def _product(graph: Graph, step: Step) -> Product:
     return found
 
 
-def _blocks(p: Product, params: Params, isa: Isa) -> tuple[Block, ...]:
+def _blocks(p: Product, params: Params, isa: Isa) -> tuple[VectorBlock, ...]:
     if joined.is_joined(params):
         return joined.blocks(p.n, int(params["nr"]), p.k)
     return gemm.make_blocks(p.n, isa, int(params["lanes"]), int(params["nr"]), p.k)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cannery.ops.shared.gemm import Block, Gemm
+from cannery.ops.shared.gemm import Gemm, VectorBlock
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.cost import CORE, tile_cycles
 from cannery.schedule.schedule import Params
@@ -51,18 +51,20 @@ def with_sets(split: int, columns: int) -> list[tuple[int, int]]:
     return [(mr, min(nr, columns)) for mr, nr in fits or [(1, JOINED)]]
 
 
-def blocks(columns: int, nr: int, k: int) -> tuple[Block, ...]:
+def blocks(columns: int, nr: int, k: int) -> tuple[VectorBlock, ...]:
     """Columns in blocks of `nr` scalars, then the rest: even blocks would break the fours."""
     full, rest = divmod(columns, nr)
     found = [_block(0, nr, full, k)] if full else []
     return (*found, _block(full * nr, rest, 1, k)) if rest else tuple(found)
 
 
-def _block(first: int, size: int, count: int, k: int) -> Block:
-    return Block(tuple(Vec(i, 1, 1, i) for i in range(size)), first, size, first * k, count)
+def _block(first: int, size: int, count: int, k: int) -> VectorBlock:
+    return VectorBlock(tuple(Vec(i, 1, 1, i) for i in range(size)), first, size, first * k, count)
 
 
-def cycles(isa: Isa, g: Gemm, rows: Sequence[tuple[int, int, int]], cut: Sequence[Block]) -> float:
+def cycles(
+    isa: Isa, g: Gemm, rows: Sequence[tuple[int, int, int]], cut: Sequence[VectorBlock]
+) -> float:
     """Estimated cycles of all tiles: rows as from `balanced`. An input takes a shuffle more."""
     total = 0.0
     split = min(g.split, g.k)

@@ -10,7 +10,7 @@ from cannery.ops.matmul.product import Cut, Nest, Operand, Product, residual_row
 from cannery.ops.shared.axes import balanced, nested_pointer
 from cannery.ops.shared.epilogue import Epilogue
 from cannery.ops.shared.function import describe, parameter_names, signature
-from cannery.ops.shared.gemm import AHEAD, STREAMS, Block, Gemm
+from cannery.ops.shared.gemm import AHEAD, STREAMS, Gemm, VectorBlock
 from cannery.ops.shared.lanes import Vec
 from cannery.ops.shared.sums import block_steps, even_steps
 from cannery.schedule.cost import FAR_BYTES
@@ -37,7 +37,7 @@ def render_lanes_n(
     p: Product,
     g: Gemm,
     nest: Nest,
-    blocks: Sequence[Block],
+    blocks: Sequence[VectorBlock],
     ep: Epilogue,
     operands: tuple[Operand, Operand],
 ) -> tuple[str, int]:

@@ -23,7 +23,7 @@ from cannery.ir.registry import Elementwise
 from cannery.ir.tensor import DType, TensorType
 from cannery.layouts import Layout, Want, image_dims
 from cannery.ops.movement.op import Cast
-from cannery.ops.movement.walk import Axis, Loop, Walk, broadcast, loops, movement
+from cannery.ops.movement.walk import Axis, Walk, WalkLoop, broadcast, loops, movement
 from cannery.ops.shared.axes import dense_strides
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, vector_runs
@@ -98,7 +98,7 @@ class MovementGeneral(FixedSchedule):
         written = _written(target, job.output)
         nest_loops = loops(target.shape, [*(o.walk for o in nest.operands), written])
         if nest_loops[-1].extent > 1 and nest_loops[-1].axes[-1].stride != 1:
-            nest_loops.append(Loop(1, tuple(Axis(0) for _ in nest_loops[-1].axes)))
+            nest_loops.append(WalkLoop(1, tuple(Axis(0) for _ in nest_loops[-1].axes)))
         inner = nest_loops[-1]
         contiguous = all(_vectorises(axis) for axis in inner.axes)
         dtypes = {target.dtype, *(o.dtype for o in nest.operands)}
@@ -172,7 +172,7 @@ class _Nest:
         self.operands.append(Operand(pointer, dtype, walk, fill))
         return self.places[value]
 
-    def runs(self, inner: Loop, *, inside: bool) -> list[Run]:
+    def runs(self, inner: WalkLoop, *, inside: bool) -> list[Run]:
         """The innermost loop in runs, where the outer ones are inside of all operands or not."""
         if not inside:
             return [Run(0, inner.extent, False)]
@@ -182,7 +182,7 @@ class _Nest:
         found = (Run(0, first, False), Run(first, last, True), Run(last, inner.extent, False))
         return [run for run in found if run.end > run.start]
 
-    def copy(self, run: Run, inner: Loop) -> str:
+    def copy(self, run: Run, inner: WalkLoop) -> str:
         """How a run is moved by the C library, where no vectors are known; or nothing."""
         if len(self.plan) != 1 or self.job.isa.widest > 1:
             return ""
@@ -197,7 +197,7 @@ class _Nest:
             return f"memset(q, 0, {size});" if zero else ""
         return f"memcpy(q, {operand.pointer} + (o{used[0]}{offset(run.start)}), {size});"
 
-    def statements(self, vec: Vec, inner: Loop, at: str, *, inside: bool) -> list[str]:
+    def statements(self, vec: Vec, inner: WalkLoop, at: str, *, inside: bool) -> list[str]:
         """Statements that compute `v`, `at` being the index within the innermost loop."""
         lines = []
         for number, (node, used) in enumerate(self.plan):
@@ -285,7 +285,7 @@ def _store(vec: Vec, value: str, dtype: DType) -> str:
     return f"*q = {value};"
 
 
-def _tables(symbol: str, nest: Sequence[Loop]) -> list[ConstArray]:
+def _tables(symbol: str, nest: Sequence[WalkLoop]) -> list[ConstArray]:
     found = []
     for number, loop in enumerate(nest):
         place = "inner" if number == len(nest) - 1 else str(number)
@@ -303,7 +303,7 @@ def _written(target: TensorType, layout: Layout) -> Walk:
     return Walk(layout.origin, tuple(map(Axis, (0, layout.row, layout.col, layout.channel))))
 
 
-def _ranges(loop: Loop, variable: str) -> str:
+def _ranges(loop: WalkLoop, variable: str) -> str:
     """The condition under which every partial operand has an element at this index."""
     found = {f"{variable} >= {a.first} && {variable} < {a.last}" for a in loop.axes if a.last >= 0}
     return " && ".join(sorted(found))

@@ -34,7 +34,7 @@ LOADS = {DType.FLOAT32: "load", DType.UINT8: "load_u8", DType.INT8: "load_i8"}
 
 
 @dataclass(frozen=True)
-class Loop:
+class StridedLoop:
     """One loop of the nest: its extent, and the stride of each operand (inputs, then output)."""
 
     extent: int
@@ -165,27 +165,27 @@ def stages(step: Step) -> tuple[Node, ...]:
 
 def nest(
     layouts: Sequence[Layout], *, per_channel: bool, channels_alone: bool = True
-) -> list[Loop]:
+) -> list[StridedLoop]:
     """Loops from the outermost (largest output stride) to the innermost, merged where possible.
 
     `per_channel` tells that operands depend on the channel only: then pixels and channels are kept
     apart, or, without `channels_alone`, channels may run on into the next pixel.
     """
     h, w, c = layouts[0].shape
-    rows = Loop(h, tuple(layout.row for layout in layouts), channel=False)
-    cols = Loop(w, tuple(layout.col for layout in layouts), channel=False)
-    channels = Loop(c, tuple(layout.channel for layout in layouts), channel=True)
+    rows = StridedLoop(h, tuple(layout.row for layout in layouts), channel=False)
+    cols = StridedLoop(w, tuple(layout.col for layout in layouts), channel=False)
+    channels = StridedLoop(c, tuple(layout.channel for layout in layouts), channel=True)
     loops = [loop for loop in (rows, cols, channels) if loop.extent > 1 or loop is channels]
     loops.sort(key=lambda loop: -loop.strides[-1])
     if loops[-1].strides[-1] != 1:
-        loops.append(Loop(1, tuple(1 for _ in layouts), channel=loops[-1].channel))
-    merged: list[Loop] = []
+        loops.append(StridedLoop(1, tuple(1 for _ in layouts), channel=loops[-1].channel))
+    merged: list[StridedLoop] = []
     for loop in loops:
         mixes = per_channel and merged and merged[-1].channel != loop.channel
         runs_on = not channels_alone and loop.channel
         if merged and (runs_on or not mixes) and _contiguous(merged[-1], loop):
             channel = loop.channel if runs_on else merged[-1].channel and loop.channel
-            merged[-1] = Loop(merged[-1].extent * loop.extent, loop.strides, channel)
+            merged[-1] = StridedLoop(merged[-1].extent * loop.extent, loop.strides, channel)
         else:
             merged.append(loop)
     return merged
@@ -214,7 +214,9 @@ def periodic_runs(extent: int, channels: int, isa: Isa, lanes: int = 0) -> list[
     return [*([Run(body, count)] if count else []), *(Run((vec,), 1) for vec in rest)]
 
 
-def _channel(loops: Sequence[Loop], channels: int, *, across: bool) -> Callable[[Run, Vec], str]:
+def _channel(
+    loops: Sequence[StridedLoop], channels: int, *, across: bool
+) -> Callable[[Run, Vec], str]:
     """The C expression of a vector's first channel."""
     if across:
         return lambda run, vec: str(vec.start % channels)
@@ -224,7 +226,7 @@ def _channel(loops: Sequence[Loop], channels: int, *, across: bool) -> Callable[
     return lambda run, vec: outer[-1] if outer else "0"
 
 
-def _contiguous(outer: Loop, inner: Loop) -> bool:
+def _contiguous(outer: StridedLoop, inner: StridedLoop) -> bool:
     pairs = zip(outer.strides, inner.strides, strict=True)
     return all(a == b * inner.extent for a, b in pairs)
 

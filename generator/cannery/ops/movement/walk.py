@@ -103,21 +103,21 @@ def _nearest(op: Resize, source: Sequence[int], strides: Sequence[int]) -> Walk:
 
 
 @dataclass(frozen=True)
-class Loop:
+class WalkLoop:
     """One loop over the output: its extent, and for each operand the Axis it moves along."""
 
     extent: int
     axes: tuple[Axis, ...]
 
 
-def loops(shape: Sequence[int], walks: Sequence[Walk]) -> list[Loop]:
+def loops(shape: Sequence[int], walks: Sequence[Walk]) -> list[WalkLoop]:
     """Loops from the outermost to the innermost; what is contiguous for every operand is one.
 
     The innermost is always there, with extent 1 if need be.
     """
-    merged: list[Loop] = []
+    merged: list[WalkLoop] = []
     for k, extent in enumerate(shape):
-        loop = Loop(extent, tuple(walk.axes[k] for walk in walks))
+        loop = WalkLoop(extent, tuple(walk.axes[k] for walk in walks))
         plain = all(not a.table and a.last < 0 for a in loop.axes)
         if extent == 1 and plain:
             continue
@@ -125,20 +125,20 @@ def loops(shape: Sequence[int], walks: Sequence[Walk]) -> list[Loop]:
             merged[-1] = _merged(merged[-1], loop)
         else:
             merged.append(loop)
-    return merged or [Loop(1, tuple(Axis(0) for _ in walks))]
+    return merged or [WalkLoop(1, tuple(Axis(0) for _ in walks))]
 
 
-def _contiguous(outer: Loop, inner: Loop) -> bool:
+def _contiguous(outer: WalkLoop, inner: WalkLoop) -> bool:
     return all(
         not a.table and a.stride == b.stride * inner.extent
         for a, b in zip(outer.axes, inner.axes, strict=True)
     )
 
 
-def _merged(outer: Loop, inner: Loop) -> Loop:
+def _merged(outer: WalkLoop, inner: WalkLoop) -> WalkLoop:
     """One loop for two; what exists of the outer one's axes are now runs of inner ones."""
     axes = [
         replace(b, first=a.first * inner.extent, last=a.last * inner.extent) if a.last >= 0 else b
         for a, b in zip(outer.axes, inner.axes, strict=True)
     ]
-    return Loop(outer.extent * inner.extent, tuple(axes))
+    return WalkLoop(outer.extent * inner.extent, tuple(axes))

@@ -31,7 +31,7 @@ from cannery.target.isa import Isa
 
 
 @dataclass(frozen=True)
-class Plan:
+class NormalizationLoops:
     """Loops that are kept, the loop in the lanes, loops that are standardised over.
 
     `horizontal` tells that the lanes belong to the standardised ones. `count` elements share
@@ -125,7 +125,7 @@ class NormalizationNest(Schedule):
         return Kernel(code, (*arrays, *ep.constants), needs_math=ep.needs_math, whole=True)
 
 
-def make_plan(dims: Sequence[Dim]) -> Plan:
+def make_plan(dims: Sequence[Dim]) -> NormalizationLoops:
     """The longest loop that is contiguous in all operands goes into the lanes."""
     kept = merge_loops([Loop(d.extent, d.strides) for d in dims if not d.reduced])
     reduced = merge_loops([Loop(d.extent, d.strides) for d in dims if d.reduced])
@@ -136,7 +136,7 @@ def make_plan(dims: Sequence[Dim]) -> Plan:
     arity = len(dims[0].strides) if dims else RESIDUALS
     alone = Loop(1, (1, 1, 0, 0, *(1,) * (arity - RESIDUALS)))
     lane = max(found, key=lambda loop: loop.extent, default=alone)
-    return Plan(
+    return NormalizationLoops(
         tuple(loop for loop in kept if loop is not lane),
         tuple(loop for loop in reduced if loop is not lane),
         lane,
@@ -151,7 +151,7 @@ def _contiguous(loop: Loop) -> bool:
     return ones and loop.strides[AFFINE] in (0, 1) and loop.strides[CHANNEL] in (0, 1)
 
 
-def index_expression(plan: Plan, operand: int) -> str:
+def index_expression(plan: NormalizationLoops, operand: int) -> str:
     """C expression of an index that all loops but the lanes add to."""
     terms = []
     for name, loops in (("i", plan.outer), ("j", plan.reduced)):

@@ -32,7 +32,7 @@ from cannery.ops.quantized.matmul_n import FINISH
 from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.function import describe, signature
-from cannery.ops.shared.gemm import Block
+from cannery.ops.shared.gemm import VectorBlock
 from cannery.ops.shared.tiles import widths
 from cannery.schedule.cost import CORE
 from cannery.schedule.program import Step
@@ -104,16 +104,16 @@ class QuantizedDepthwisePairs(QuantizedDepthwise):
         return Kernel(code, (weights, *finish.constants), band=1)
 
 
-def _blocks(s: ConvShape, params: Params, isa: Isa) -> tuple[Block, ...]:
+def _blocks(s: ConvShape, params: Params, isa: Isa) -> tuple[VectorBlock, ...]:
     return gemm.make_blocks(s.oc, isa, int(params["lanes"]), int(params["nr"]), 1)
 
 
-def is_double(block: Block) -> bool:
+def is_double(block: VectorBlock) -> bool:
     """Whether the channels of a block are interleaved at once."""
     return len(block.vecs) == 2 and len({(v.lanes, v.valid) for v in block.vecs}) == 1
 
 
-def turns(blocks: Sequence[Block]) -> list[int]:
+def turns(blocks: Sequence[VectorBlock]) -> list[int]:
     """The channel in each place: those of doubles four at a time by turns, see vec_scalar.h."""
     found: list[int] = []
     for block in blocks:

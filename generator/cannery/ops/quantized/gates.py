@@ -42,7 +42,7 @@ from cannery.ops.recurrent.weights import (
 from cannery.ops.shared import gemm
 from cannery.ops.shared.epilogue import CHANNEL_PADDING
 from cannery.ops.shared.function import describe, parameter_names, signature
-from cannery.ops.shared.gemm import Block
+from cannery.ops.shared.gemm import VectorBlock
 from cannery.ops.shared.lookup import table_array
 from cannery.schedule.cost import CORE, L1_BYTES, reread_cycles
 from cannery.schedule.program import Step
@@ -72,7 +72,7 @@ TAILS: dict[type[QuantizedRecurrent], str] = {
 
 
 @dataclass(frozen=True)
-class Part:
+class GatePass:
     """One pass: its label, its gates, the blocks of their vectors.
 
     `sums` are the C expressions of the sums of each block, by gate.
@@ -80,7 +80,7 @@ class Part:
 
     label: str
     gates: tuple[int, ...]
-    blocks: tuple[Block, ...]
+    blocks: tuple[VectorBlock, ...]
     sums: tuple[dict[int, list[str]], ...]
 
 
@@ -197,29 +197,29 @@ class QuantizedGates(Schedule):
         )  # fmt: skip
 
 
-def cell_blocks(op: QuantizedRecurrent, params: Params, isa: Isa) -> tuple[Block, ...]:
+def cell_blocks(op: QuantizedRecurrent, params: Params, isa: Isa) -> tuple[VectorBlock, ...]:
     """The cells cut into blocks of vectors."""
     return gemm.make_blocks(op.cells, isa, int(params["lanes"]), int(params["nr"]), 1)
 
 
-def _joined(cell: Block, block: Block, isa: Isa) -> Block:
+def _joined(cell: VectorBlock, block: VectorBlock, isa: Isa) -> VectorBlock:
     """The vectors of all gates, neighbours joined where each gate has one narrow vector only."""
     alone = len(cell.vecs) == 1 and cell.vecs[0].full and cell.count == 1
     return replace(block, vecs=wide_vectors(block, isa)) if alone else block
 
 
-def _parts(op: QuantizedRecurrent, cells: Sequence[Block], isa: Isa) -> list[Part]:
+def _parts(op: QuantizedRecurrent, cells: Sequence[VectorBlock], isa: Isa) -> list[GatePass]:
     """The passes of a step."""
     found = []
     for label, gates in zip(LABELS, op.passes, strict=False):
         each = with_gates(cells, len(gates))
         blocks = tuple(_joined(cell, block, isa) for cell, block in zip(cells, each, strict=True))
         sums = tuple(_sums(cell, b, gates) for cell, b in zip(cells, blocks, strict=True))
-        found.append(Part(label, gates, blocks, sums))
+        found.append(GatePass(label, gates, blocks, sums))
     return found
 
 
-def _sums(cell: Block, block: Block, gates: Sequence[int]) -> dict[int, list[str]]:
+def _sums(cell: VectorBlock, block: VectorBlock, gates: Sequence[int]) -> dict[int, list[str]]:
     """C expressions of the sums of the vectors of a cell, by gate."""
     lanes, per = cell.vecs[0].lanes, len(cell.vecs)
     pieces = [f"a0_{k}" for k in range(len(block.vecs))]
@@ -244,7 +244,7 @@ def _padded(op: QuantizedRecurrent) -> int:
 
 
 def _render(
-    job: Job, op: QuantizedRecurrent, cells: Sequence[Block], parts: Sequence[Part],
+    job: Job, op: QuantizedRecurrent, cells: Sequence[VectorBlock], parts: Sequence[GatePass],
     tables: Sequence[Activation],
 ) -> tuple[str, int, int]:  # fmt: skip
     """The text, the floats of its scratch memory, and its units: samples or directions."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cannery.ctext.environment import offset
 from cannery.ir.tensor import DType
-from cannery.ops.shared.gemm import Block
+from cannery.ops.shared.gemm import VectorBlock
 from cannery.schedule.cost import CORE
 from cannery.target.isa import Isa
 
@@ -145,7 +145,7 @@ def in_groups(w: NDArray[Any]) -> NDArray[Any]:
 
 
 def pack_groups(
-    w: NDArray[Any], blocks: Sequence[Block], isa: Isa, columns: Sequence[int] | None = None
+    w: NDArray[Any], blocks: Sequence[VectorBlock], isa: Isa, columns: Sequence[int] | None = None
 ) -> NDArray[Any]:
     """w[K,N] in the order of the module's text; `columns` permutes them first."""
     ordered = w if columns is None else w[:, list(columns)]

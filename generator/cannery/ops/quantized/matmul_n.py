@@ -20,7 +20,7 @@ from cannery.ops.quantized.ways import choose_way
 from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced, nested_pointer
 from cannery.ops.shared.function import describe, parameter_names, signature
-from cannery.ops.shared.gemm import Block
+from cannery.ops.shared.gemm import VectorBlock
 from cannery.schedule.cost import reread_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
@@ -112,7 +112,7 @@ class QuantizedMatMulN(Schedule):
         )  # fmt: skip
 
 
-def make_blocks(n: int, params: Params, isa: Isa) -> tuple[Block, ...]:
+def make_blocks(n: int, params: Params, isa: Isa) -> tuple[VectorBlock, ...]:
     """Columns cut into blocks of vectors."""
     return gemm.make_blocks(n, isa, int(params["lanes"]), int(params["nr"]), 1)
 

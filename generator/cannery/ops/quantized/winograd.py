@@ -32,7 +32,7 @@ from cannery.ops.quantized.matmul_n import FINISH
 from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import even_size
 from cannery.ops.shared.function import describe, signature
-from cannery.ops.shared.gemm import Block
+from cannery.ops.shared.gemm import VectorBlock
 from cannery.schedule.cost import CORE, L1_BYTES, L2_BYTES, reread_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
@@ -151,25 +151,25 @@ def _batches(s: ConvShape, mr: int) -> list[int]:
     return sorted({mr * even_size(groups, max(limit // each, 1)) for limit in limits})
 
 
-def _blocks(s: ConvShape, params: Params, isa: Isa) -> tuple[Block, ...]:
+def _blocks(s: ConvShape, params: Params, isa: Isa) -> tuple[VectorBlock, ...]:
     return gemm.make_blocks(s.oc, isa, int(params["lanes"]), int(params["nr"]), 1)
 
 
 @dataclass(frozen=True)
-class Part:
+class ChannelGroup:
     """Input channels of one vector: `lanes` pairs from channel `start` on."""
 
     start: int
     lanes: int
 
 
-def _parts(s: ConvShape, isa: Isa) -> list[Part]:
+def _parts(s: ConvShape, isa: Isa) -> list[ChannelGroup]:
     """The input channels in full vectors; the last one may overlap its neighbour."""
     lanes = max(n for n in isa.lanes if n == 4 or 2 * n <= s.ic)
     starts = list(range(0, s.ic - 2 * lanes + 1, 2 * lanes))
     if s.ic % (2 * lanes):
         starts.append(s.ic - 2 * lanes)
-    return [Part(start, lanes) for start in starts]
+    return [ChannelGroup(start, lanes) for start in starts]
 
 
 def _depth(s: ConvShape) -> int:
@@ -185,7 +185,7 @@ def _transformed(w: NDArray[Any], depth: int) -> NDArray[Any]:
     return found.reshape(-1, w.shape[-1])
 
 
-def _into(part: Part, x: Layout, pitch: int) -> list[str]:
+def _into(part: ChannelGroup, x: Layout, pitch: int) -> list[str]:
     """B^T d B of a vector of channels of one tile, from `xt` to `vt`, `pitch` from position to
     position.
     """

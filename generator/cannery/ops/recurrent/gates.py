@@ -25,7 +25,7 @@ from cannery.ops.recurrent.render import begins_at_zero, needs_weights, render_g
 from cannery.ops.recurrent.weights import Pass, block_weights, gate_blocks, passes_of, sums_of
 from cannery.ops.shared import gemm
 from cannery.ops.shared.epilogue import CHANNEL_PADDING
-from cannery.ops.shared.gemm import Block, Gemm
+from cannery.ops.shared.gemm import Gemm, VectorBlock
 from cannery.ops.shared.lookup import table_array
 from cannery.schedule.cost import CORE, L1_BYTES, reread_cycles
 from cannery.schedule.program import Step
@@ -160,7 +160,7 @@ def side_by_side(far: float, tails: float, instructions: float) -> float:
     return far + tails - both * (1.0 - APART if instructions <= WINDOW else 0.0)
 
 
-def tail_waits(functions: int, blocks: Sequence[Block]) -> float:
+def tail_waits(functions: int, blocks: Sequence[VectorBlock]) -> float:
     """Cycles of waiting behind the sums of all blocks but the last, by the activations in a row."""
     return LATENCY * min(functions, 2) * (sum(block.count for block in blocks) - 1)
 

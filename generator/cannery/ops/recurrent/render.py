@@ -15,7 +15,7 @@ from cannery.ops.recurrent.op import Gru, Lstm, Rnn
 from cannery.ops.recurrent.weights import Pass, sums_of
 from cannery.ops.shared.epilogue import CHANNEL_PADDING
 from cannery.ops.shared.function import describe, parameter_names, signature
-from cannery.ops.shared.gemm import Block, Gemm
+from cannery.ops.shared.gemm import Gemm, VectorBlock
 from cannery.ops.shared.lanes import Vec
 from cannery.ops.shared.lookup import Lookup, lookups
 from cannery.schedule.schedule import MATH, Job
@@ -76,7 +76,7 @@ def _is_usual(activation: Activation, kind: type[Elementwise]) -> bool:
 
 
 def render_gates(
-    job: Job, op: Recurrent, g: Gemm, parts: Sequence[tuple[Pass, Sequence[Block]]]
+    job: Job, op: Recurrent, g: Gemm, parts: Sequence[tuple[Pass, Sequence[VectorBlock]]]
 ) -> tuple[str, int, int]:
     """The text, the floats of its scratch memory, and its units: samples or directions."""
     anchor = job.step.anchor
@@ -187,7 +187,7 @@ def needs_weights(job: Job, op: Recurrent) -> bool:
     return steps > 1 or not begins_at_zero(job, op)
 
 
-def _starts(op: Recurrent) -> Callable[[Cell, Pass, Block], list[str]]:
+def _starts(op: Recurrent) -> Callable[[Cell, Pass, VectorBlock], list[str]]:
     """What the sums of a block begin with: the projected input, or the bias of the product."""
 
     def start(cell: Cell, part: Pass, gate: int, v: Vec) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cannery.ops.recurrent.base import Recurrent
 from cannery.ops.recurrent.op import Gru, Lstm
 from cannery.ops.shared import gemm
-from cannery.ops.shared.gemm import Block, Gemm
+from cannery.ops.shared.gemm import Gemm, VectorBlock
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.schedule import Params
 from cannery.target.isa import Isa
@@ -45,17 +45,17 @@ def passes_of(op: Recurrent) -> tuple[Pass, ...]:
     return (Pass("w", (0,), (0,)),)
 
 
-def cell_blocks(op: Recurrent, params: Params, isa: Isa) -> tuple[Block, ...]:
+def cell_blocks(op: Recurrent, params: Params, isa: Isa) -> tuple[VectorBlock, ...]:
     """The cells cut into blocks of NR vectors."""
     return gemm.make_blocks(op.cells, isa, int(params["lanes"]), int(params["nr"]), op.cells)
 
 
-def gate_blocks(op: Recurrent, part: Pass, params: Params, isa: Isa) -> tuple[Block, ...]:
+def gate_blocks(op: Recurrent, part: Pass, params: Params, isa: Isa) -> tuple[VectorBlock, ...]:
     """The same blocks with the vectors of all gates: gate by gate, `len(vecs) / gates` of each."""
     return with_gates(cell_blocks(op, params, isa), len(part.gates))
 
 
-def with_gates(cells: Sequence[Block], count: int) -> tuple[Block, ...]:
+def with_gates(cells: Sequence[VectorBlock], count: int) -> tuple[VectorBlock, ...]:
     """Blocks of cells with the vectors of `count` gates, one gate after the other."""
     found = []
     for block in cells:
@@ -65,7 +65,7 @@ def with_gates(cells: Sequence[Block], count: int) -> tuple[Block, ...]:
             for v in block.vecs
         )
         found.append(
-            Block(vecs, count * block.channel, count * block.width, count * block.weight,
+            VectorBlock(vecs, count * block.channel, count * block.width, count * block.weight,
                   block.count)
         )  # fmt: skip
     return tuple(found)
@@ -79,8 +79,8 @@ class Sums:
     are then the C expressions of the vectors of the cells, gate by gate; else it is empty.
     """
 
-    cell: Block
-    block: Block
+    cell: VectorBlock
+    block: VectorBlock
     pieces: tuple[str, ...]
 
     def gemm(self, g: Gemm) -> Gemm:
@@ -108,7 +108,7 @@ def sums_of(op: Recurrent, part: Pass, params: Params, isa: Isa) -> tuple[Sums, 
     return tuple(found)
 
 
-def wide_vectors(block: Block, isa: Isa) -> tuple[Vec, ...]:
+def wide_vectors(block: VectorBlock, isa: Isa) -> tuple[Vec, ...]:
     """Equal neighbours joined to the widest vectors that they fill."""
     left, found = list(block.vecs), []
     while left:
@@ -127,14 +127,14 @@ def pieces_of(name: str, lanes: int, narrow: int, element: str = "f32") -> list[
 
 
 def block_weights(
-    op: Recurrent, part: Pass, blocks: Sequence[Block], r: NDArray[np.float32], *, rotate: int
+    op: Recurrent, part: Pass, blocks: Sequence[VectorBlock], r: NDArray[np.float32], *, rotate: int
 ) -> NDArray[np.float32]:
     """r[H,G*H] as [block][k][gate][lanes]."""
     columns = gate_columns(op.cells, part.gates, blocks)
     return gemm.pack_blocks(np.ascontiguousarray(r[:, columns]), blocks, rotate=rotate)
 
 
-def gate_columns(cells: int, gates: Sequence[int], blocks: Sequence[Block]) -> list[int]:
+def gate_columns(cells: int, gates: Sequence[int], blocks: Sequence[VectorBlock]) -> list[int]:
     """The columns of r[H,G*H] in the order of blocks with the vectors of some gates."""
     columns: list[int] = []
     for block in blocks:

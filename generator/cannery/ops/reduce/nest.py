@@ -20,7 +20,7 @@ from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.axes import Loop, axis_strides, merge_loops, nested_pointer
 from cannery.ops.shared.epilogue import Epilogue
 from cannery.ops.shared.function import describe, parameter_names, signature
-from cannery.ops.shared.gemm import Block, make_blocks
+from cannery.ops.shared.gemm import VectorBlock, make_blocks
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.cost import CORE
 from cannery.schedule.program import Step
@@ -32,7 +32,7 @@ SHAPES = ((1, 4), (1, 8), (2, 4), (4, 1), (4, 2), (8, 1), (16, 1))
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReduceLoops:
     """Loops over outputs, the kept loop in the lanes, loops over what is reduced.
 
     Kept strides are those of x, y and the residuals, reduced strides those of x. The innermost
@@ -122,7 +122,7 @@ class ReduceNest(Schedule):
             names=parameter_names(job),
             ep=ep,
             residual=lambda at: lambda k: f"r{k} + {at}",
-            one=Block((Vec(0, 1, 1, 0),), 0, 1, 0, 1),
+            one=VectorBlock((Vec(0, 1, 1, 0),), 0, 1, 0, 1),
         )
         math = kind.exp or ep.needs_math
         return Kernel(code, ep.constants, needs_math=math, whole=True)
@@ -134,13 +134,13 @@ def _kind(step: Step) -> Kind:
     return kind
 
 
-def _sets(split: int, plan: Plan, lanes: int) -> int:
+def _sets(split: int, plan: ReduceLoops, lanes: int) -> int:
     """As many sets of accumulators as there are steps for."""
     steps = plan.inner.extent // lanes if plan.horizontal else plan.inner.extent
     return max(1, min(split, steps))
 
 
-def _plan(job: Job, ep: Epilogue) -> Plan:
+def _plan(job: Job, ep: Epilogue) -> ReduceLoops:
     """Which axes are loops, and which one is in the lanes."""
     anchor = job.step.anchor
     op = anchor.op
@@ -165,14 +165,14 @@ def _plan(job: Job, ep: Epilogue) -> Plan:
     horizontal = not found and inner.strides == (1,)
     outer = tuple(loop for loop in loops if loop is not lane)
     count = x.elements // max(y.elements, 1)
-    return Plan(outer, lane, tuple(reduced), inner, horizontal, count)
+    return ReduceLoops(outer, lane, tuple(reduced), inner, horizontal, count)
 
 
 def _residuals(job: Job, ep: Epilogue) -> list[Layout]:
     return [job.inputs[k] for k in ep.tensors]
 
 
-def _channel(plan: Plan) -> str:
+def _channel(plan: ReduceLoops) -> str:
     """C expression of the channel index of the first lane."""
     if plan.lane.channel:
         return "c"

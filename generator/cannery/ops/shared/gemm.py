@@ -55,7 +55,7 @@ ROWS_AGAIN = 3.0
 
 
 @dataclass(frozen=True)
-class Block:
+class VectorBlock:
     """`count` neighbouring groups of vectors of the same shape; a loop over them if count > 1.
 
     `channel` is the first column, `width` the packed elements per k, `weight` where its packed
@@ -102,29 +102,29 @@ class Gemm:
     streams: int = 1
     aside: int = 0
 
-    def sums(self, block: Block, rows: int) -> Aside:
+    def sums(self, block: VectorBlock, rows: int) -> Aside:
         """The accumulators of a tile."""
         return tile_sums(block.vecs, rows, self.split)
 
-    def lines(self, block: Block, k: int) -> list[int]:
+    def lines(self, block: VectorBlock, k: int) -> list[int]:
         """Where the cache lines of step k begin that are to be prefetched, in floats behind wp."""
         if not self.ahead:
             return []
         start = self._packed(block, k)
         return list(range(start + -start % LINE, start + block.width, LINE))
 
-    def b(self, block: Block, v: Vec, k: int) -> str:
+    def b(self, block: VectorBlock, v: Vec, k: int) -> str:
         """The load of one vector of B, k steps behind `wp`."""
         if self.b_k:
             return v.load(f"wp{offset(k * self.b_k + v.start)}")
         word = "load_aligned" if v.lanes == 4 else "load"
         return f"{v.t}_{word}(wp{offset(self._packed(block, k) + v.packed)})"
 
-    def b_steps(self, block: Block, n: int) -> int:
+    def b_steps(self, block: VectorBlock, n: int) -> int:
         """How far `n` steps of k are in B; whole rounds over the streams."""
         return n * (self.b_k or block.width) // self.streams
 
-    def _packed(self, block: Block, k: int) -> int:
+    def _packed(self, block: VectorBlock, k: int) -> int:
         """Where the row of packed B that is k steps behind `wp` begins."""
         stream = self.k // self.streams * block.width
         return k % self.streams * stream + k // self.streams * block.width
@@ -133,10 +133,10 @@ class Gemm:
 @cache
 def make_blocks(
     columns: int, isa: Isa, lanes: int, nr: int, k: int, *, partial: bool = True
-) -> tuple[Block, ...]:
+) -> tuple[VectorBlock, ...]:
     """Columns cut into vectors no wider than `lanes`, and those into even groups of up to `nr`."""
     vectors = Cut.of(columns, isa, lanes, partial=partial)
-    blocks: list[Block] = []
+    blocks: list[VectorBlock] = []
     weight = 0
     for size, count, first in balanced(len(vectors), nr):
         for at, repeats in _like_groups(vectors, size, count, first):
@@ -147,9 +147,9 @@ def make_blocks(
             if blocks and blocks[-1].vecs == vecs and all(v.full for v in vecs):
                 last = blocks[-1]
                 joined = last.count + repeats
-                blocks[-1] = Block(vecs, last.channel, width, last.weight, joined)
+                blocks[-1] = VectorBlock(vecs, last.channel, width, last.weight, joined)
             else:
-                blocks.append(Block(vecs, start, width, weight, repeats))
+                blocks.append(VectorBlock(vecs, start, width, weight, repeats))
             weight += repeats * width * k
     return tuple(blocks)
 
@@ -162,7 +162,7 @@ def _like_groups(vectors: Cut, size: int, count: int, first: int) -> list[tuple[
 
 
 def pack_blocks(
-    b: NDArray[np.float32], blocks: Sequence[Block], *, rotate: int = 0, streams: int = 1
+    b: NDArray[np.float32], blocks: Sequence[VectorBlock], *, rotate: int = 0, streams: int = 1
 ) -> NDArray[np.float32]:
     """B[K,N] as [block][k][lanes], zero-padded.
 
@@ -216,7 +216,7 @@ def broadcasts(isa: Isa, lanes: int, k: int, a_k: int) -> list[str]:
 
 
 def product_cycles(
-    isa: Isa, g: Gemm, rows: Sequence[tuple[int, int, int]], blocks: Sequence[Block]
+    isa: Isa, g: Gemm, rows: Sequence[tuple[int, int, int]], blocks: Sequence[VectorBlock]
 ) -> float:
     """Estimated cycles of all tiles: rows as from `balanced`."""
     loads, work = broadcast_work(isa, g.broadcast)
@@ -239,7 +239,7 @@ def product_cycles(
 
 
 def weight_traffic(
-    g: Gemm, pixels: int, mr: int, blocks: Sequence[Block], *, outside: str
+    g: Gemm, pixels: int, mr: int, blocks: Sequence[VectorBlock], *, outside: str
 ) -> float:
     """Cycles of reading the packed weights and the rows of A again, by the outer loop.
 
@@ -264,7 +264,9 @@ def _unseen_spills(isa: Isa, held: int) -> int:
     return max(held + reserve - max(isa.registers, held + 1), 0)
 
 
-def code_size(g: Gemm, rows: Sequence[tuple[int, int, int]], blocks: Sequence[Block]) -> float:
+def code_size(
+    g: Gemm, rows: Sequence[tuple[int, int, int]], blocks: Sequence[VectorBlock]
+) -> float:
     """Bytes of straight-line code of all tile shapes."""
     macs = sum(mr * len(block.vecs) for mr, _, _ in rows for block in blocks)
     return 8.0 * macs * min(g.unroll, g.k) + 16.0 * macs

@@ -29,14 +29,14 @@ class Pick:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ShufflePlan:
     """The picks, and the vector that each target is."""
 
     picks: tuple[Pick, ...]
     targets: tuple[int, ...]
 
 
-def plan(registers: int, lanes: int, targets: Sequence[Places]) -> Plan:
+def plan(registers: int, lanes: int, targets: Sequence[Places]) -> ShufflePlan:
     """How to make `targets` from `registers` full vectors: place p is lane p % lanes of p // lanes.
 
     Targets have at least one lane that is not zero.
@@ -49,7 +49,7 @@ def plan(registers: int, lanes: int, targets: Sequence[Places]) -> Plan:
     planner.join({target: _registers(wanted[target], lanes) for target in whole})
     for target in sorted(wanted, key=lambda t: -len(wanted[t])):
         planner.part(target, wanted[target])
-    return Plan(tuple(planner.picks), tuple(planner.values.index(t) for t in targets))
+    return ShufflePlan(tuple(planner.picks), tuple(planner.values.index(t) for t in targets))
 
 
 def _registers(places: frozenset[int], lanes: int) -> list[int]:

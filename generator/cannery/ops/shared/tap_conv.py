@@ -40,7 +40,7 @@ TILES = {
 
 
 @dataclass(frozen=True)
-class Phase:
+class TapPhase:
     """The taps of one phase.
 
     `cells` are (input rows, input columns) from the phase's own cell, `taps` the (kh, kw) there.
@@ -67,7 +67,7 @@ class TapShape:
     col_phases: int
     row_step: int
     col_step: int
-    phases: tuple[Phase, ...]
+    phases: tuple[TapPhase, ...]
 
     @property
     def counts(self) -> list[int]:
@@ -76,7 +76,7 @@ class TapShape:
 
 
 @dataclass(frozen=True)
-class Block:
+class TapBlock:
     """`count` neighbouring groups of vectors of the same shape, as `conv.direct_oc` has them."""
 
     vecs: tuple[Vec, ...]
@@ -201,11 +201,11 @@ def _residual(job: Job, shape: TapShape, k: int, pixel: int, vec: Vec) -> str:
     return f"r{k}{offset(pixel * shape.col_phases * job.inputs[k].col + vec.start)}"
 
 
-def _blocks(shape: TapShape, params: Params, isa: Isa) -> list[Block]:
+def _blocks(shape: TapShape, params: Params, isa: Isa) -> list[TapBlock]:
     """The vectors of one group, NR at a time; neighbours of the same shape become one loop."""
     vectors = split_lanes(shape.oc, isa, int(params["lanes"]))
     nr = int(params["nr"])
-    blocks: list[Block] = []
+    blocks: list[TapBlock] = []
     for at in range(0, len(vectors), nr):
         group = vectors[at : at + nr]
         first = group[0]
@@ -214,12 +214,12 @@ def _blocks(shape: TapShape, params: Params, isa: Isa) -> list[Block]:
         )
         if blocks and blocks[-1].vecs == vecs and all(v.full for v in vecs):
             last = blocks[-1]
-            blocks[-1] = Block(
+            blocks[-1] = TapBlock(
                 vecs, last.channel, last.packed, last.width, last.channels, last.count + 1
             )
         else:
             width, channels = sum(v.lanes for v in group), sum(v.valid for v in group)
-            blocks.append(Block(vecs, first.start, first.packed, width, channels, 1))
+            blocks.append(TapBlock(vecs, first.start, first.packed, width, channels, 1))
     return blocks
 
 
@@ -252,7 +252,7 @@ def _rotated(panel: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _weights(
-    job: Job, shape: TapShape, blocks: Sequence[Block], w: NDArray[np.float32], bias: str
+    job: Job, shape: TapShape, blocks: Sequence[TapBlock], w: NDArray[np.float32], bias: str
 ) -> list[ConstArray]:
     """Weights as [phase][group][block][tap][ic][lanes of the block], biases as [channel]."""
     panels: list[NDArray[np.float32]] = [np.zeros(0, np.float32)]

@@ -29,7 +29,7 @@ from cannery.target.isa import Isa
 
 
 @dataclass(frozen=True)
-class Plan:
+class SoftmaxLoops:
     """Loops around the lanes, the loop in the lanes, and the strides of the softmax axis."""
 
     outer: tuple[Loop, ...]
@@ -122,7 +122,7 @@ class SoftmaxAcross(Schedule):
         return Kernel(code, ep.constants, needs_math=True, whole=True)
 
 
-def _plan(job: Job, ep: Epilogue) -> Plan:
+def _plan(job: Job, ep: Epilogue) -> SoftmaxLoops:
     """The longest contiguous loop goes into the lanes; else the longest, if nothing forbids it.
 
     Residuals are read as whole vectors, so they forbid strides in the lanes.
@@ -150,10 +150,10 @@ def _plan(job: Job, ep: Epilogue) -> Plan:
         found = loops
     lane = max(found, key=lambda loop: loop.extent, default=Loop(1, ones))
     outer = tuple(loop for loop in loops if loop is not lane)
-    return Plan(outer, lane, axis.extent, axis.strides)
+    return SoftmaxLoops(outer, lane, axis.extent, axis.strides)
 
 
-def _channel(plan: Plan) -> str:
+def _channel(plan: SoftmaxLoops) -> str:
     """C expression of the channel index; `a` where the softmax axis itself is the channel."""
     if plan.lane.channel:
         return "i"
