@@ -86,10 +86,10 @@ class Scope:
             raise ModelError(f"attribute {name!r} is no integer")
         return value
 
-    def number(self, name: str, default: float | None = None) -> float:
-        """A float attribute, which may be infinite."""
+    def number(self, name: str, default: float | None = None, *, nan: bool = False) -> float:
+        """A float attribute, which may be infinite, and NaN where that means something (`nan`)."""
         value = self._given(name, default)
-        if not isinstance(value, int | float) or value != value:
+        if not isinstance(value, int | float) or (value != value and not nan):
             raise ModelError(f"attribute {name!r} is not a number")
         return float(value)
 

@@ -66,7 +66,7 @@ def imputer(scope: Scope) -> Value:
     x = scope.input(0)
     if scope.dtype(x) != "float32":
         raise UnsupportedError(f"missing values of {scope.dtype(x)} are not supported")
-    missing = scope.number("replaced_value_float", 0.0)
+    missing = scope.number("replaced_value_float", 0.0, nan=True)
     value = _features(scope, "imputed_value_floats", x, 0.0)
     if np.isnan(missing):
         found = apply(scope, compare.IsNaN(), x, "missing")
