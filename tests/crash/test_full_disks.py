@@ -74,11 +74,15 @@ def compiled(folder: Path, units: int) -> list[str | Path]:
 
 @pytest.mark.parametrize("left", [0, 32768])
 def test_output(tmp_path: Path, disk: Path, left: int) -> None:
+    other = tmp_path / "tmp"
+    other.mkdir()
     run(compiled(tmp_path, 3), 0)
     before = contents(disk / "out")
     filled = fill(disk, left)
     said = run(compiled(tmp_path, 300), 2)
     assert "No space left on device (make room" in said and str(disk / "out") in said
+    said = run(compiled(tmp_path, 300), 2, TMPDIR=other)
+    assert "No space left on device (make room, or write to another place)" in said
     assert contents(disk / "out") == before
     filled.unlink()
     run(compiled(tmp_path, 5), 0)

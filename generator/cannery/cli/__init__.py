@@ -16,6 +16,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
@@ -162,7 +163,7 @@ def _os_error(error: OSError) -> int:
     ):  # fmt: skip
         raise error
     place = f"{error.filename}: " if error.filename else ""
-    return print_error(f"{place}{error.strerror} ({_os_cure(error.errno)})")
+    return print_error(f"{place}{error.strerror} ({_os_cure(error)})")
 
 
 def _first_of(error: OSError) -> OSError:
@@ -176,10 +177,14 @@ def _first_of(error: OSError) -> OSError:
     return OSError(int(number[1]), os.strerror(int(number[1])), target)
 
 
-def _os_cure(number: int | None) -> str:
+def _os_cure(error: OSError) -> str:
     """What to do about an error of the system."""
+    number = error.errno
     if number in (errno.ENOSPC, errno.EDQUOT):
-        return f"make room; programs are built in {tempfile.gettempdir()}, or where TMPDIR says"
+        temporary = tempfile.gettempdir()
+        if not Path(str(error.filename or temporary)).is_relative_to(temporary):
+            return "make room, or write to another place"
+        return f"make room; programs are built in {temporary}, or where TMPDIR says"
     if number in (errno.EACCES, errno.EPERM, errno.EROFS):
         return "change its permissions, or name another place"
     if number in (errno.EMFILE, errno.EFBIG):
