@@ -133,6 +133,7 @@ def test_bench_reports_times_and_steps(model: Path) -> None:
     latency = found["latency_us"]
     assert 0 < latency["p25"] <= latency["p50"] <= latency["p99"]
     assert found["macs"] == 16 * 16 * 2
+    assert found["gflops"] == pytest.approx(2 * found["macs"] / latency["p50"] / 1000)
     assert (found["origin"], found["device"]["emulated"]) == ("device", "")
     assert found["device"]["cpu"] and found["device"]["mhz"] > 0
     assert 0 < found["percent_of_peak"] < 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +50,17 @@ def test_the_checkout_goes_first(environment: dict[str, str]) -> None:
     assert (probed.stdout.strip(), probed.stderr) == (__version__, "")
     version = run(environment, SCRIPT, "--version")
     assert (version.returncode, __version__ in version.stdout) == (0, True)
+
+
+def test_a_package_runs_no_other_one(tmp_path: Path) -> None:
+    """Outside a checkout the script serves the Cannery that it came with, and no other."""
+    alone = tmp_path / "cannery" / "cmake" / SCRIPT.name
+    alone.parent.mkdir(parents=True)
+    shutil.copyfile(SCRIPT, alone)
+    generator = SCRIPT.parents[1] / "generator"
+    probed = run({**os.environ, "PYTHONPATH": str(generator)}, alone, "--probe")
+    assert probed.returncode == 1
+    assert probed.stderr.strip() == f"has another Cannery, in {generator / 'cannery'}"
 
 
 def test_missing_packages_are_named(tmp_path: Path) -> None:

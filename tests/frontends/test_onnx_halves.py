@@ -101,6 +101,15 @@ def test_layers_in_the_middle_are_said(tmp_path: Path) -> None:
     assert text == "what the model computes with float16 or bfloat16 is computed with float32"
 
 
+def test_layers_without_a_cast_to_them_are_said(tmp_path: Path) -> None:
+    nodes = [
+        node("CastLike", ["x", "v"], ["a"]), node("MatMul", ["a", "v"], ["b"]),
+        node("CastLike", ["b", "x"], ["y"]),
+    ]  # fmt: skip
+    graph = load(tmp_path, model(nodes, {"x": [2, 5]}, weights={"v": half(5, 5)}))
+    assert len(graph.notes) == 1 and graph.notes[0].startswith("what the model computes with")
+
+
 @pytest.mark.parametrize("dtype", [FLOAT16, BFLOAT16])
 def test_weights_that_are_only_stored_so_are_not(dtype: int, tmp_path: Path) -> None:
     w = onnx.helper.make_tensor("w", dtype, [4, 3], floats(12))

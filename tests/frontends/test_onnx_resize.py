@@ -147,6 +147,14 @@ def test_a_region_counts_where_the_size_stays(tmp_path: Path) -> None:
     assert np.allclose(expected(proto, {"x": x})[0].ravel(), np.linspace(2, 6, 9))
 
 
+def test_one_pixel_of_a_region_is_its_middle(tmp_path: Path) -> None:
+    x = np.arange(9, dtype=np.float32).reshape(1, 1, 1, 9)
+    how = {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize"}
+    proto = resize(x, sizes=[1, 1, 1, 1], roi=[0, 0, 0, 0.25, 1, 1, 1, 1], **how)
+    assert computed(tmp_path, proto, x).item() == 5
+    assert expected(proto, {"x": x})[0].item() == 5
+
+
 def test_both_axes_get_the_scale_of_the_policy(tmp_path: Path) -> None:
     x = np.arange(7, dtype=np.float32).reshape(1, 1, 1, 7) + 10 * np.arange(4).reshape(1, 1, 4, 1)
     how = {"nearest_mode": "floor", "coordinate_transformation_mode": "asymmetric"}

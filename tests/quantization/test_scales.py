@@ -172,10 +172,11 @@ def test_scales_that_are_no_single_number(scale: str, zero: str, why: str, tmp_p
     [
         ([node("Neg", ["x"], ["b"])], INT8), ([node("Add", ["x", "x"], ["b"])], INT8),
         ([node("ScatterND", ["x", "i0", "x"], ["b"], reduction="add")], INT8),
+        ([node("ScatterND", ["x", "i0", "x"], ["b"], reduction="mul")], INT8),
         ([node("ReduceSum", ["x"], ["b"])], 6), ([node("Cast", ["x"], ["b"], to=INT8)], 6),
         ([node("TopK", ["x", "k"], ["c", "i"]), node("Cast", ["i"], ["b"], to=6)], INT8),
     ],
-    ids=["negated", "added", "scattered", "summed", "narrowed", "places"],
+    ids=["negated", "added", "scattered", "multiplied", "summed", "narrowed", "places"],
 )  # fmt: skip
 def test_what_computes_has_another_meaning(between: Any, dtype: int, tmp_path: Path) -> None:
     nodes = [*between, node("DequantizeLinear", ["b", "s"], ["y"])]

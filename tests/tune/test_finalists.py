@@ -7,11 +7,13 @@ from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from cannery.choose.plan import Plan
 from cannery.measure.measure import TIE
 from cannery.tune import finalists
+from cannery.tune.confirm import Judge
 from cannery.tune.finalists import MAX_REPAIRS, aim, best_of, fastest, make_exact
 from choose.test_defaults import deep_net
 
@@ -104,3 +106,11 @@ def test_no_more_is_aimed_at_than_rounding_allows(
 ) -> None:
     monkeypatch.setattr(finalists, "rounding_error", lambda graph, bound: rounding)
     assert aim(deep_net(), LIMIT) == goal
+
+
+def test_the_worst_output_tells_the_error() -> None:
+    expected = {name: np.ones(2) for name in ("exact", "wrong")}
+    found = {"exact": np.ones(2), "wrong": np.array([1.0, 1.5])}
+    judge = SimpleNamespace(runner=None, expected=[expected])
+    program = SimpleNamespace(run=lambda runner: [found])
+    assert Judge.error(cast(Any, judge), cast(Any, program)) == 0.5
