@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -104,6 +105,15 @@ def test_a_folder_in_the_way_is_no_error(tmp_path: Path, suffix: str) -> None:
     made.add({"a": Measurement(0.0, "", 1.0)})
     assert made.get("a") == Measurement(0.0, "", 1.0)
     assert cache(tmp_path).known == {}
+
+
+def test_a_pipe_in_the_way_is_replaced(tmp_path: Path) -> None:
+    """Nobody writes to it: whoever opened it to read would wait for ever."""
+    first = cache(tmp_path)
+    os.mkfifo(first.path)
+    first.add({"a": Measurement(0.0, "", 1.0)})
+    assert first.path.is_file()
+    assert set(cache(tmp_path).known) == {"a"}
 
 
 def test_replace_leaves_nothing_behind(tmp_path: Path) -> None:
