@@ -41,7 +41,14 @@ int main(void)
 }}
 """
 
-OPENMP = {"include": "", "start": "const cannery_pool pool = ball_openmp(THREADS);", "stop": ""}
+OPENMP = {
+    "include": "",
+    "start": """const cannery_pool pool = ball_openmp(THREADS);
+    if (ball_openmp(0).threads < 1) { /* as many as OpenMP likes */
+        return 9;
+    }""",
+    "stop": "",
+}
 PTHREADS = {
     "include": '#include "cannery/pthread_pool.h"',
     "start": "static cannery_pthread_pool threads;\n    cannery_pool pool;\n"
