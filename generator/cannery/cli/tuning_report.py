@@ -190,12 +190,12 @@ def _totals(outcome: Outcome) -> list[str]:
             "the times of an emulator decide nothing"
         )
     elif outcome.origin is Origin.EMULATED:
-        lines.append(f"{where}: an emulator tells no times; the cost model chose")
+        lines.append(f"{where}: times under an emulator are ignored; the cost model chose")
     how = "checked and estimated" if outcome.estimated else "measured"
     timed = not outcome.estimated and outcome.origin is not Origin.EMULATED
     known = timed and outcome.peak_gflops
     peak = f"; peak {outcome.peak_gflops:.3g} GFLOP/s" if known else ""
-    error = "no error is known"
+    error = "the whole network was not compared with the reference"
     if outcome.error is not None:
         error = f"error {outcome.error:.2g} over {outcome.samples} samples"
     lines.append(f"{error}; {outcome.measured} candidates {how} in {outcome.seconds:.1f} s{peak}")

@@ -54,7 +54,10 @@ ALTERNATIVE = 0.25
 CONFIRMED_PLANS = 3
 
 #: Stages for which there may be no time.
-UNJUDGED = "comparing the whole network with the reference (so all that was chosen is exact)"
+UNJUDGED = (
+    "comparing the whole network with the reference (so only exact kernels were chosen; their "
+    "rounding may still exceed --max-error)"
+)
 UNTIMED = "comparing whole networks by their times"
 MORE = "comparing more than two whole networks"
 
