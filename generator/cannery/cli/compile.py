@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,8 +17,11 @@ from cannery.cli.files import (
 )
 from cannery.cli.output import json_option, note, print_json, remark
 from cannery.ir.graph import Quantization
-from cannery.options import make_options
+from cannery.options import Options, make_options
 from cannery.target.targets import ANY
+
+if TYPE_CHECKING:
+    from cannery.emit.source import Source
 
 
 @click.command("compile")
@@ -87,23 +90,7 @@ def command(
         read = [*compiled.dependencies, *own_files()]
         others[depfile] = depfile_text(folder / stamp, read).encode()
     changed = [path for path in write_files({**others, **results}) if path in results]
-    if options.target == ANY and not options.isa and compiled.source.isa.name == "sse2":
-        remark(
-            f"{options.name} is limited to SSE2, as the compiler's flags allow no more; "
-            "-march=native, a toolchain file or TARGET make it faster"
-        )
-    facts = compiled.source.graph.quantization
-    if facts is not None:
-        losses = ", ".join(f"{name} {loss:.2g}" for name, loss in facts.losses)
-        note(
-            f"{len(facts.layers)} layers of {facts.dtype.value}, {facts.bytes} bytes of constants "
-            f"instead of {facts.float_bytes}; loss: {losses}"
-        )
-        if facts.floats:
-            (remark if facts.differs else note)(_float_layers(facts))
-    elif compiled.source.graph.integer_layers:
-        layers = compiled.source.graph.integer_layers
-        note(f"{len(layers)} layers compute with the integers of the model: {', '.join(layers)}")
+    _tell(options, compiled.source)
     dtypes = [port.type.dtype for port in compiled.source.outputs]
     never = "" if autotuned else untuned_note(options)
     notes = [
@@ -122,6 +109,27 @@ def command(
         })  # fmt: skip
     else:
         note(f"{folder}: {len(compiled.files)} files, {len(changed)} changed")
+
+
+def _tell(options: Options, source: Source) -> None:
+    """What is worth knowing of the code: its instruction set, its integers."""
+    if options.target == ANY and not options.isa and source.isa.name == "sse2":
+        remark(
+            f"{options.name} is limited to SSE2, as the compiler's flags allow no more; "
+            "-march=native, a toolchain file or TARGET make it faster"
+        )
+    facts = source.graph.quantization
+    if facts is not None:
+        losses = ", ".join(f"{name} {loss:.2g}" for name, loss in facts.losses)
+        note(
+            f"{len(facts.layers)} layers of {facts.dtype.value}, {facts.bytes} bytes of constants "
+            f"instead of {facts.float_bytes}; loss: {losses}"
+        )
+        if facts.floats:
+            (remark if facts.differs else note)(_float_layers(facts))
+    elif source.graph.integer_layers:
+        layers = source.graph.integer_layers
+        note(f"{len(layers)} layers compute with the integers of the model: {', '.join(layers)}")
 
 
 def _float_layers(facts: Quantization) -> str:
