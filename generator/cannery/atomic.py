@@ -99,13 +99,19 @@ def _hold(descriptor: int) -> None:
 
 
 def _runs(process: int) -> bool:
-    """Whether a process of this machine has that number; it need not be one of ours."""
+    """Whether a process of this machine has that number; it need not be one of ours.
+
+    One that was killed keeps its number until its parent asks; it runs no more.
+    """
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
     except (OSError, OverflowError):
         return True
+    with suppress(OSError):
+        state = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()
+        return state[:1] not in ([b"Z"], [b"X"])
     return True
 
 

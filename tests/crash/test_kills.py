@@ -232,6 +232,17 @@ def check_killed_build(project: Project, number: int, units: int) -> bool:
     return half not in (old, new)
 
 
+def test_a_dead_process_that_nobody_asked_for_owns_nothing(tmp_path: Path) -> None:
+    """Its number lives on until its parent waits for it."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    for number in (process.pid, os.getpid()):
+        (tmp_path / f".net.h.{number}.tmp").touch()
+    remove_stale(tmp_path)
+    process.wait()
+    assert [path.name for path in tmp_path.iterdir()] == [f".net.h.{os.getpid()}.tmp"]
+
+
 def test_a_build_by_make_sees_what_is_mixed(tmp_path: Path) -> None:
     """Killed between two files, the generator runs again in the next build."""
     need_program("make")
