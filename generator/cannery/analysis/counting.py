@@ -6,6 +6,7 @@ instruction instead. Counts are exact and the same in every run, however busy th
 
 from __future__ import annotations
 
+import platform
 import re
 import subprocess
 from collections import Counter
@@ -22,6 +23,9 @@ from cannery.target.runner import Runner, is_qemu
 
 _PLUGIN = Path(__file__).with_name("counter.c")
 _STEPPER = Path(__file__).with_name("stepper.c")
+
+#: Machines whose programs `_STEPPER` can stop after each instruction.
+_STEPPED = ("x86_64", "i686", "i386")
 
 _INSTALL = "apt install qemu-user qemu-system-arm; static builds of QEMU take no plugins"
 
@@ -76,6 +80,11 @@ def counting(runner: Runner) -> Iterator[Counting]:
     with temporary_folder() as folder:
         out = folder / "counts"
         if not runner.command:
+            if platform.machine() not in _STEPPED:
+                raise ToolchainError(
+                    "instructions are counted one by one on x86 only", where="this machine",
+                    cure="name a target that has an emulator",
+                )  # fmt: skip
             stepper = folder / "stepper"
             find_compiler("").link([_STEPPER], stepper, ["-O2", "-D_GNU_SOURCE"])
             command: tuple[str, ...] = (str(stepper), str(out))
