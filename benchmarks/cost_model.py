@@ -27,7 +27,7 @@ import numpy as np
 
 from cannery.analysis.disassembly import machine_of
 from cannery.analysis.mca import find_estimator
-from cannery.choose.plan import make_units
+from cannery.choose.plan import make_segments
 from cannery.choose.signature import step_signature
 from cannery.errors import CanneryError
 from cannery.ir.graph import Graph
@@ -66,10 +66,12 @@ class Row:
 def distinct_steps(graph: Graph, pattern: str, *, with_chains: bool) -> list[Step]:
     """Of all steps that may be measured, the first of each kind."""
     found: dict[str, Step] = {}
-    for unit in make_units(graph):
-        wanted = fnmatch.fnmatch(unit.step.name, pattern) and (with_chains or not unit.step.parts)
+    for segment in make_segments(graph):
+        wanted = fnmatch.fnmatch(segment.step.name, pattern) and (
+            with_chains or not segment.step.parts
+        )
         if wanted:
-            found.setdefault(step_signature(graph, unit.step), unit.step)
+            found.setdefault(step_signature(graph, segment.step), segment.step)
     return list(found.values())
 
 

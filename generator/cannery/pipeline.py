@@ -9,7 +9,7 @@ from pathlib import Path
 from cannery import __version__
 from cannery.choose.defaults import Defaults
 from cannery.choose.lookup import recorded_choices, recorded_stacks
-from cannery.choose.plan import make_units
+from cannery.choose.plan import make_segments
 from cannery.choose.stacks import choose_stacks
 from cannery.emit.dispatch import dispatching_files, part_name
 from cannery.emit.files import output_files
@@ -132,11 +132,11 @@ class Chosen:
 
 def choose(graph: Graph, target: Target, options: Options) -> Chosen:
     """The cut and one choice per step: from the record where there is one, else estimated."""
-    units = make_units(graph)
-    record, known = recorded_choices(graph, units, target, options)
-    defaults = Defaults(graph, units, target.isa, io_order(options), options.max_error)
+    segments = make_segments(graph)
+    record, known = recorded_choices(graph, segments, target, options)
+    defaults = Defaults(graph, segments, target.isa, io_order(options), options.max_error)
     best = defaults.plan(known)
-    steps = best.steps(units)
+    steps = best.steps(segments)
     stacks: tuple[Stack, ...] = ()
     if options.many > 1:
         told = recorded_stacks(graph, steps, best.choices, target, options)

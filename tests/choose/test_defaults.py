@@ -7,7 +7,7 @@ import pytest
 
 from cannery.choose import defaults, recheck
 from cannery.choose.defaults import Defaults, estimated_options
-from cannery.choose.plan import make_units, overlap
+from cannery.choose.plan import make_segments, overlap
 from cannery.choose.recheck import network_error
 from cannery.ir.graph import Graph
 from cannery.layouts import nhwc
@@ -33,8 +33,8 @@ def deep_net() -> Graph:
 
 
 def inexact_steps(graph: Graph, max_error: float) -> int:
-    units = make_units(graph)
-    plan = Defaults(graph, units, SSSE3, nhwc.ORDER, max_error).plan()
+    segments = make_segments(graph)
+    plan = Defaults(graph, segments, SSSE3, nhwc.ORDER, max_error).plan()
     return sum(choice.inexact for choice in plan.choices)
 
 
@@ -53,12 +53,12 @@ def test_no_winograd_where_it_would_take_too_long_to_tell(monkeypatch: pytest.Mo
 
 def test_the_error_of_a_network_is_that_of_its_inexact_steps() -> None:
     graph = deep_net()
-    units = make_units(graph)
-    plan = Defaults(graph, units, SSSE3, nhwc.ORDER, 1e-4).plan()
-    chosen = [(units[k].step, choice) for k, choice in plan.picks]
+    segments = make_segments(graph)
+    plan = Defaults(graph, segments, SSSE3, nhwc.ORDER, 1e-4).plan()
+    chosen = [(segments[k].step, choice) for k, choice in plan.picks]
     assert 1e-7 < network_error(graph, chosen) < 2e-5
-    exact = Defaults(graph, units, SSSE3, nhwc.ORDER, 0.0).plan()
-    assert network_error(graph, [(units[k].step, choice) for k, choice in exact.picks]) == 0.0
+    exact = Defaults(graph, segments, SSSE3, nhwc.ORDER, 0.0).plan()
+    assert network_error(graph, [(segments[k].step, choice) for k, choice in exact.picks]) == 0.0
 
 
 def test_every_case_can_be_estimated() -> None:
@@ -66,9 +66,9 @@ def test_every_case_can_be_estimated() -> None:
     for case in all_cases():
         graph = case.make()
         with case.caches():
-            for unit in make_units(graph):
-                options = estimated_options(graph, unit.step, SSSE3, inexact=True)
-                assert options or unit.step.parts, case.name
+            for segment in make_segments(graph):
+                options = estimated_options(graph, segment.step, SSSE3, inexact=True)
+                assert options or segment.step.parts, case.name
                 assert all(0.0 <= option.cost < float("inf") for option in options)
 
 
@@ -83,28 +83,28 @@ def test_inexact_steps_may_take_half_of_the_bound(
 def test_what_is_known_is_not_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was when it was tuned."""
     graph = deep_net()
-    units = make_units(graph)
-    known = dict(Defaults(graph, units, SSSE3, nhwc.ORDER, 1e-4).plan().picks)
+    segments = make_segments(graph)
+    known = dict(Defaults(graph, segments, SSSE3, nhwc.ORDER, 1e-4).plan().picks)
     assert any(choice.inexact for choice in known.values())
 
     def never(graph: Graph, chosen: object) -> float:
         raise AssertionError("judged again")
 
     monkeypatch.setattr(defaults, "network_error", never)
-    again = Defaults(graph, units, SSSE3, nhwc.ORDER, 1e-4).plan(known)
+    again = Defaults(graph, segments, SSSE3, nhwc.ORDER, 1e-4).plan(known)
     assert dict(again.picks) == known
 
 
 def test_nothing_competes_with_what_is_known() -> None:
     """Whatever has a step in common with a known chain, or a known step, has no options."""
     graph = deep_net()
-    units = make_units(graph)
-    made = Defaults(graph, units, SSSE3, nhwc.ORDER, 1e-4)
+    segments = make_segments(graph)
+    made = Defaults(graph, segments, SSSE3, nhwc.ORDER, 1e-4)
     chosen = Choice(Toy(), {"from": "nhwc", "to": "nhwc"})
-    for index, unit in enumerate(units):
+    for index, segment in enumerate(segments):
         options = made._options({index: chosen}, inexact=False)
         for other, found in enumerate(options):
-            if other != index and overlap(unit, units[other]):
+            if other != index and overlap(segment, segments[other]):
                 assert not found, (index, other)
         assert [o.choice for o in options[index]] == [chosen]
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from cannery.choose.lookup import autotune_command, find_record, recorded_choices
-from cannery.choose.plan import Unit
+from cannery.choose.plan import Segment
 from cannery.choose.record import (
     FORMAT,
     Entry,
@@ -56,21 +56,21 @@ GENERIC = find_target("generic")
 PATH = Path("toy.generic.tuning.json")
 
 
-def choices(graph: Graph, units: tuple[Unit, ...], which: int = 0) -> list[Choice]:
-    """A real candidate of each unit."""
+def choices(graph: Graph, segments: tuple[Segment, ...], which: int = 0) -> list[Choice]:
+    """A real candidate of each segment."""
     found = []
-    for unit in units:
-        schedule = next(s for s in legal(graph, unit.step, ISA) if not s.inexact)
-        params = schedule.candidates(graph, unit.step, ISA)[which]
+    for segment in segments:
+        schedule = next(s for s in legal(graph, segment.step, ISA) if not s.inexact)
+        params = schedule.candidates(graph, segment.step, ISA)[which]
         found.append(Choice(schedule, params, "host", 1.2345678))
     return found
 
 
 def record_of(graph: Graph, which: int = 0) -> Record:
-    units = singles(graph)
+    segments = singles(graph)
     entries = [
         make_entry(graph, u.step, ISA, c, error=1.23456e-7, runner_up=None)
-        for u, c in zip(units, choices(graph, units, which), strict=True)
+        for u, c in zip(segments, choices(graph, segments, which), strict=True)
     ]
     return Record(FORMAT, "0.1.0", "toy", "generic", "generic", 64, "k", {"cpu": "x"}, entries)
 
@@ -183,10 +183,10 @@ def test_binary_garbage(tmp_path: Path) -> None:
 
 def test_choices_are_those_recorded() -> None:
     graph = network()
-    units = singles(graph)
-    found = find_choices(PATH, record_of(graph, 1), graph, units, ISA, 1e-4)
+    segments = singles(graph)
+    found = find_choices(PATH, record_of(graph, 1), graph, segments, ISA, 1e-4)
     assert not found.unusable
-    assert list(map(str, found.choices.values())) == list(map(str, choices(graph, units, 1)))
+    assert list(map(str, found.choices.values())) == list(map(str, choices(graph, segments, 1)))
     assert {c.origin for c in found.choices.values()} == {"record"}
 
 
@@ -241,15 +241,15 @@ def test_unusable_entries_are_told(tmp_path: Path, kind: str) -> None:
         record = msgspec.structs.replace(record, steps=record.steps[:1])
         graph = network(1)
     record = edit(record, 0, **changes)
-    units = singles(graph)
+    segments = singles(graph)
     write_record(tmp_path / PATH, record)
     with pytest.warns(CanneryWarning, match=rf"'conv_0': .*{message}.*cost model"):
-        path, known = recorded_choices(graph, units, GENERIC, options_in(tmp_path))
+        path, known = recorded_choices(graph, segments, GENERIC, options_in(tmp_path))
     assert path == tmp_path / PATH
     assert 0 not in known
-    assert len(known) == len(units) - 1
+    assert len(known) == len(segments) - 1
     with pytest.raises(RecordError, match=message):
-        recorded_choices(graph, units, GENERIC, options_in(tmp_path, locked=True))
+        recorded_choices(graph, segments, GENERIC, options_in(tmp_path, locked=True))
 
 
 def test_text_is_no_number(tmp_path: Path) -> None:
@@ -395,17 +395,17 @@ def inexact(monkeypatch: pytest.MonkeyPatch) -> Schedule:
 
 def test_an_error_that_is_too_large_gives_way(inexact: Schedule) -> None:
     graph = network(1)
-    units = singles(graph)
-    params = dict(inexact.candidates(graph, units[0].step, ISA)[0])
-    other = dict(inexact.candidates(graph, units[0].step, ISA)[1])
+    segments = singles(graph)
+    params = dict(inexact.candidates(graph, segments[0].step, ISA)[0])
+    other = dict(inexact.candidates(graph, segments[0].step, ISA)[1])
     record = edit(
         record_of(graph), 0, schedule=inexact.id, version=inexact.version, params=params,
         error=1e-3, runner_up=RunnerUp(inexact.id, inexact.version, other),
     )  # fmt: skip
-    assert dict(find_choices(PATH, record, graph, units, ISA, 2e-3).choices[0].params) == params
-    assert dict(find_choices(PATH, record, graph, units, ISA, 1e-4).choices[0].params) == other
+    assert dict(find_choices(PATH, record, graph, segments, ISA, 2e-3).choices[0].params) == params
+    assert dict(find_choices(PATH, record, graph, segments, ISA, 1e-4).choices[0].params) == other
     alone = edit(record, 0, runner_up=None)
-    found = find_choices(PATH, alone, graph, units, ISA, 1e-4)
+    found = find_choices(PATH, alone, graph, segments, ISA, 1e-4)
     assert found.unusable == {0: "conv.direct_oc has an error of 0.001, and it has no runner-up"}
 
 
@@ -430,13 +430,13 @@ def test_new_weights_are_checked_without_running_anything(
         weights = np.array(graph.constants["w"])
         weights.flat[0] = first_weight
         graph = replace(graph, constants={"w": weights})
-        units = singles(graph)
-        params = dict(inexact.candidates(graph, units[0].step, ISA)[0])
+        segments = singles(graph)
+        params = dict(inexact.candidates(graph, segments[0].step, ISA)[0])
         record = edit(
             record_of(graph), 0, schedule=inexact.id, version=inexact.version, params=params,
             error=2e-5, runner_up=None,
         )  # fmt: skip
-        found = find_choices(PATH, record, graph, units, ISA, max_error)
+        found = find_choices(PATH, record, graph, segments, ISA, max_error)
         return bool(found.choices)
 
     assert usable(0.4)
@@ -449,10 +449,10 @@ def test_new_weights_are_checked_without_running_anything(
 
 def test_records_are_for_one_width_of_pointers() -> None:
     graph = network(2)
-    units, record = singles(graph), record_of(graph)
-    assert len(find_choices(PATH, record, graph, units, ISA, 1e-4).choices) == 2
+    segments, record = singles(graph), record_of(graph)
+    assert len(find_choices(PATH, record, graph, segments, ISA, 1e-4).choices) == 2
     for other in (ISA.with_bits(32), replace(ISA, name="another")):
-        found = find_choices(PATH, record, graph, units, other, 1e-4)
+        found = find_choices(PATH, record, graph, segments, other, 1e-4)
         assert not found.choices
         assert len(found.unusable) == 2
 
@@ -461,10 +461,10 @@ def test_records_are_for_one_width_of_pointers() -> None:
 def test_schedules_of_any_other_version_are_others(step: int) -> None:
     """Also those of a newer Cannery."""
     graph = network(1)
-    units, record = singles(graph), record_of(graph)
+    segments, record = singles(graph), record_of(graph)
     (entry,) = record.steps
     changed = edit(record, 0, version=entry.version + step)
-    found = find_choices(PATH, changed, graph, units, ISA, 1e-4)
+    found = find_choices(PATH, changed, graph, segments, ISA, 1e-4)
     assert not found.choices
     assert "version" in found.unusable[0]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cannery.choose.defaults import Defaults
-from cannery.choose.plan import make_units
+from cannery.choose.plan import make_segments
 from cannery.emit.dispatch import dispatching_files
 from cannery.emit.files import output_files
 from cannery.emit.source import Source, make_source
@@ -60,9 +60,9 @@ def two_heads(batch: int = 1) -> Graph:
 def stacked_source(graph: Graph, isa_name: str, sizes: tuple[int, ...]) -> Source:
     """The network, with everything stacked that can be."""
     target = isa(isa_name)
-    units = make_units(graph)
-    plan = Defaults(graph, units, target, nhwc.ORDER, 1e-4).plan()
-    steps = plan.steps(units)
+    segments = make_segments(graph)
+    plan = Defaults(graph, segments, target, nhwc.ORDER, 1e-4).plan()
+    steps = plan.steps(segments)
     program = assign(graph, steps, plan.choices, target)
     stacks = [all_stacked(graph, steps, plan.choices, target, size) for size in sizes]
     return make_source(program, target, "net", {}, stacks)

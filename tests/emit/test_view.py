@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cannery.choose.defaults import Defaults
-from cannery.choose.plan import make_units
+from cannery.choose.plan import make_segments
 from cannery.emit.files import output_files
 from cannery.emit.interface import check_views
 from cannery.emit.source import Source, make_source
@@ -53,9 +53,9 @@ def network(channels: int, dtype: DType = DType.UINT8) -> Graph:
 def view_source(graph: Graph, conv: str = "", isa_name: str = "generic") -> Source:
     """The network with its image as a view; `conv` is the schedule of the convolution, if given."""
     target = isa(isa_name)
-    units = make_units(graph)
-    plan = Defaults(graph, units, target, nhwc.ORDER, 1e-4).plan()
-    steps, choices = plan.steps(units), list(plan.choices)
+    segments = make_segments(graph)
+    plan = Defaults(graph, segments, target, nhwc.ORDER, 1e-4).plan()
+    steps, choices = plan.steps(segments), list(plan.choices)
     for k, step in enumerate(steps):
         if conv and step.kind == "Conv":
             schedule = all_schedules()[conv]

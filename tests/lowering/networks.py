@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cannery.choose.plan import make_units
+from cannery.choose.plan import make_segments
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.ir.registry import Op
 from cannery.ops.concat.op import Concat
@@ -146,23 +146,23 @@ def shared_network(integer: Integer) -> Graph:
 
 def any_choices(graph: Graph, isa: Isa, integer: Integer) -> tuple[list[Step], list[Choice]]:
     """Any cut, with any legal schedule and any of its candidates for each step."""
-    units, at = make_units(graph), 0
+    segments, at = make_segments(graph), 0
     steps, choices = [], []
-    while at < max((unit.end for unit in units), default=0):
+    while at < max((segment.end for segment in segments), default=0):
         ways = [
-            (unit, schedule)
-            for unit in units
-            if unit.first == at
-            for schedule in legal(graph, unit.step, isa)
+            (segment, schedule)
+            for segment in segments
+            if segment.first == at
+            for schedule in legal(graph, segment.step, isa)
         ]
         # Plain C can do nearly everything, and shares no memory: the rest should be frequent.
         views = [way for way in ways if way[1].id in ("concat.view", "movement.reshape")]
         fast = [way for way in ways if way[1].id not in ("movement.general", "concat.copy")]
         lists = [found for found in (views, fast, fast, ways) if found]
         found = lists[integer(0, len(lists) - 1)]
-        unit, schedule = found[integer(0, len(found) - 1)]
-        candidates = schedule.candidates(graph, unit.step, isa)
-        steps.append(unit.step)
+        segment, schedule = found[integer(0, len(found) - 1)]
+        candidates = schedule.candidates(graph, segment.step, isa)
+        steps.append(segment.step)
         choices.append(Choice(schedule, candidates[integer(0, len(candidates) - 1)]))
-        at = unit.end
+        at = segment.end
     return steps, choices

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cannery.choose.defaults import Defaults
-from cannery.choose.plan import make_units
+from cannery.choose.plan import make_segments
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.layouts import nhwc, planar
 from cannery.lowering import lifetimes
@@ -102,9 +102,9 @@ def check_everywhere(graph: Graph, *ids: str, names: Iterable[str] = ISAS) -> No
             check(graph, *_with(graph, target, ids, integer), target, integer)
             continue
         check(graph, *any_choices(graph, target, integer), target, integer)
-        units = make_units(graph)
-        plan = Defaults(graph, units, target, nhwc.ORDER, 1e-4).plan()
-        check(graph, plan.steps(units), plan.choices, target, integer)
+        segments = make_segments(graph)
+        plan = Defaults(graph, segments, target, nhwc.ORDER, 1e-4).plan()
+        check(graph, plan.steps(segments), plan.choices, target, integer)
 
 
 def _with(

@@ -88,8 +88,8 @@ CHANGES: tuple[Change, ...] = (
     ),
     _plan(
         "orders of values that are read later get lost",
-        "if self.last.get(value, -1) > unit.end:",
-        "if self.last.get(value, -1) > unit.end + 1:",
+        "if self.last.get(value, -1) > segment.end:",
+        "if self.last.get(value, -1) > segment.end + 1:",
     ),
     _plan(
         "memory of one pixel is reordered",
@@ -120,8 +120,8 @@ CHANGES: tuple[Change, ...] = (
     _defaults("known inexact choices are judged again", "if k not in known]", "]"),
     _defaults(
         "options lie beside known chains",
-        "elif any(overlap(unit, self.units[other]) for other in known):",
-        "elif any(unit.first == self.units[other].first for other in known):",
+        "elif any(overlap(segment, self.segments[other]) for other in known):",
+        "elif any(segment.first == self.segments[other].first for other in known):",
         "tests/choose/test_defaults.py",
         "tests/choose/test_record.py",
     ),

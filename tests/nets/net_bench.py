@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from cannery.choose.defaults import Defaults
-from cannery.choose.plan import Unit, make_units, overlap
+from cannery.choose.plan import Segment, make_segments, overlap
 from cannery.emit.files import output_files
 from cannery.emit.source import Source, make_source
 from cannery.ir.evaluate import evaluate
@@ -76,10 +76,10 @@ def make_net_source(
 
     `prefer` as in `Net`.
     """
-    units = make_units(graph)
-    known = preferred(graph, units, isa, prefer) if prefer else {}
-    best = Defaults(graph, units, isa, io_order, MAX_ERROR).plan(known)
-    steps = best.steps(units)
+    segments = make_segments(graph)
+    known = preferred(graph, segments, isa, prefer) if prefer else {}
+    best = Defaults(graph, segments, isa, io_order, MAX_ERROR).plan(known)
+    steps = best.steps(segments)
     viewed = [v for v in graph.inputs if views and may_be_view(graph, v)]
     program = assign(graph, steps, best.choices, isa, io_order, viewed)
     stacks = [all_stacked(graph, steps, best.choices, isa, n) for n in STACKED]
@@ -87,15 +87,15 @@ def make_net_source(
 
 
 def preferred(
-    graph: Graph, units: Sequence[Unit], isa: Isa, prefix: str
+    graph: Graph, segments: Sequence[Segment], isa: Isa, prefix: str
 ) -> dict[int, Choice]:  # fmt: skip
     """Choices of schedules whose ids begin so, wherever one is legal, the longest steps first."""
     found: dict[int, Choice] = {}
-    for index in sorted(range(len(units)), key=lambda k: units[k].first - units[k].end):
-        ways = [s for s in legal(graph, units[index].step, isa) if s.id.startswith(prefix)]
-        if ways and not any(overlap(units[index], units[other]) for other in found):
+    for index in sorted(range(len(segments)), key=lambda k: segments[k].first - segments[k].end):
+        ways = [s for s in legal(graph, segments[index].step, isa) if s.id.startswith(prefix)]
+        if ways and not any(overlap(segments[index], segments[other]) for other in found):
             way = ways[index % len(ways)]
-            options = way.candidates(graph, units[index].step, isa)
+            options = way.candidates(graph, segments[index].step, isa)
             found[index] = Choice(way, options[index % len(options)])
     return found
 

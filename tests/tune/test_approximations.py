@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cannery.choose.defaults import estimated_options
-from cannery.choose.plan import make_units
+from cannery.choose.plan import make_segments
 from cannery.choose.record import resolve
 from cannery.emit.source import make_source
 from cannery.ir.graph import Graph, GraphBuilder
@@ -32,28 +32,28 @@ def tanh_net() -> Graph:
 
 
 def test_forms_are_those_of_the_activations() -> None:
-    (unit,) = make_units(tanh_net())
-    assert epilogue.approximations(unit.step) == FORMS
+    (segment,) = make_segments(tanh_net())
+    assert epilogue.approximations(segment.step) == FORMS
 
 
 def test_approximate_candidates_need_leave() -> None:
     graph = tanh_net()
-    (unit,) = make_units(graph)
-    forms = {r.choice.params.get(MATH) for r in rank(graph, unit.step, AVX2, inexact=True)}
+    (segment,) = make_segments(graph)
+    forms = {r.choice.params.get(MATH) for r in rank(graph, segment.step, AVX2, inexact=True)}
     assert forms == {None, *FORMS}
-    assert not any(r.choice.inexact for r in rank(graph, unit.step, AVX2, inexact=False))
-    options = estimated_options(graph, unit.step, AVX2, inexact=True)
+    assert not any(r.choice.inexact for r in rank(graph, segment.step, AVX2, inexact=False))
+    options = estimated_options(graph, segment.step, AVX2, inexact=True)
     assert not any(option.choice.inexact for option in options)
 
 
 def test_a_form_changes_that_activation_only() -> None:
     graph = tanh_net()
-    (unit,) = make_units(graph)
+    (segment,) = make_segments(graph)
     schedule = all_schedules()["conv.direct_oc"]
-    params = schedule.candidates(graph, unit.step, AVX2)[0]
+    params = schedule.candidates(graph, segment.step, AVX2)[0]
     code = []
     for choice in (Choice(schedule, params), Choice(schedule, {**params, MATH: "rational"})):
-        program = assign(graph, (unit.step,), (choice,), AVX2)
+        program = assign(graph, (segment.step,), (choice,), AVX2)
         code.append(make_source(program, AVX2, "net", {}).calls[-1].kernel.code)
     assert "_tanh(" in code[0]
     assert "_tanh_rational(" in code[1]
@@ -62,12 +62,12 @@ def test_a_form_changes_that_activation_only() -> None:
 
 def test_a_record_may_name_a_form_that_the_step_has() -> None:
     graph = tanh_net()
-    (unit,) = make_units(graph)
+    (segment,) = make_segments(graph)
     schedule = all_schedules()["conv.direct_oc"]
-    params = {**schedule.candidates(graph, unit.step, AVX2)[0], MATH: "rational"}
-    found = resolve(graph, unit.step, AVX2, schedule.id, schedule.version, params)
+    params = {**schedule.candidates(graph, segment.step, AVX2)[0], MATH: "rational"}
+    found = resolve(graph, segment.step, AVX2, schedule.id, schedule.version, params)
     assert found == (schedule, params)
     wrong = resolve(
-        graph, unit.step, AVX2, schedule.id, schedule.version, {**params, MATH: "schraudolph"}
+        graph, segment.step, AVX2, schedule.id, schedule.version, {**params, MATH: "schraudolph"}
     )
     assert wrong == "no activation of the step has a form 'schraudolph'"

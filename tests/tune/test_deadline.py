@@ -332,20 +332,25 @@ def test_the_command_counts_from_its_beginning(
 
 
 def test_members_of_chains_are_told_from_chains() -> None:
-    from cannery.choose.plan import Plan, Unit
-    from cannery.tune.budget import unit_names
+    from cannery.choose.plan import Plan, Segment
+    from cannery.tune.budget import segment_names
 
     def step(name: str, *parts: Any) -> Any:
         return SimpleNamespace(name=name, parts=parts)
 
     one, two, three = step("one"), step("two"), step("three")
-    units = [Unit(s, k) for k, s in enumerate((one, two, three))]
-    units.append(Unit(step("one", one, two), 0))
+    segments = [Segment(s, k) for k, s in enumerate((one, two, three))]
+    segments.append(Segment(step("one", one, two), 0))
     choice: Any = None
     everything = [0, 1, 2, 3]
     alone = Plan(0.0, ((0, choice), (1, choice), (2, choice)))
-    assert unit_names(units, everything, alone) == ("one", "one to two in one", "two", "three")
+    assert segment_names(segments, everything, alone) == (
+        "one",
+        "one to two in one",
+        "two",
+        "three",
+    )
     chained = Plan(0.0, ((3, choice), (2, choice)))
-    assert unit_names(units, everything, chained) == (
+    assert segment_names(segments, everything, chained) == (
         "one by itself", "one to two in one", "two by itself", "three"
     )  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 
 from cannery.choose import stacks
 from cannery.choose.defaults import Defaults
-from cannery.choose.plan import make_units
+from cannery.choose.plan import make_segments
 from cannery.choose.record import FORMAT, Record, read_record
 from cannery.choose.record import Many as RecordedMany
 from cannery.choose.stacks import choose_stacks, chunk_sizes, record_stacks
@@ -139,13 +139,13 @@ def test_each_candidate_can_be_stacked(isa_name: str, schedule: str) -> None:
 
 def test_the_cost_model_stacks_what_gains() -> None:
     graph, target = dense(), isa("avx512")
-    units = make_units(graph)
-    plan = Defaults(graph, units, target, nhwc.ORDER, 1e-4).plan()
-    stacks = choose_stacks(graph, plan.steps(units), plan.choices, target, 8)
+    segments = make_segments(graph)
+    plan = Defaults(graph, segments, target, nhwc.ORDER, 1e-4).plan()
+    stacks = choose_stacks(graph, plan.steps(segments), plan.choices, target, 8)
     assert stacks[0].images == 8
     assert list(stacks[0].choices) == ["y"]
-    assert choose_stacks(graph, plan.steps(units), plan.choices, target, 1) == ()
-    assert stacked_graph(graph, plan.steps(units)[0], 8).types["x"].shape == (8, 512)
+    assert choose_stacks(graph, plan.steps(segments), plan.choices, target, 1) == ()
+    assert stacked_graph(graph, plan.steps(segments)[0], 8).types["x"].shape == (8, 512)
 
 
 @pytest.mark.parametrize(("units", "stacked"), [(256, False), (1536, True)])
@@ -154,7 +154,7 @@ def test_without_fma_reading_weights_from_far_is_what_stacks_save(
 ) -> None:
     """From near, multiplying and adding take as long for one image as for many."""
     graph, target = dense(units=units), isa("ssse3")
-    found = make_units(graph)
+    found = make_segments(graph)
     plan = Defaults(graph, found, target, nhwc.ORDER, 1e-4).plan()
     stacks = choose_stacks(graph, plan.steps(found), plan.choices, target, 8)
     assert [stack.images for stack in stacks] == ([8, 4, 2] if stacked else [])

@@ -39,22 +39,22 @@ def make(
 ) -> Optimizer:  # fmt: skip
     """An optimizer over a small network whose candidates measured what `judge` says."""
     graph: Graph = network(layers)
-    units = singles(graph)
+    segments = singles(graph)
     values = evaluate_all(graph, random_inputs(graph))
-    estimates = {k: rank(graph, u.step, ISA, inexact=True) for k, u in enumerate(units)}
-    maker = ContestMaker(graph, units, ISA, values, {})
+    estimates = {k: rank(graph, u.step, ISA, inexact=True) for k, u in enumerate(segments)}
+    maker = ContestMaker(graph, segments, ISA, values, {})
     contests: dict[int, Contest] = {}
     known: dict[str, Measurement] = {}
-    for index in range(len(units)):
+    for index in range(len(segments)):
         contest = maker.step_contest([index], limit)
         assert contest is not None
         contests[index] = contest
     reorders = {
         key: maker.reorder_contest(*key)
-        for key in needed_reorders(graph, units, ISA, estimates, "nhwc")
+        for key in needed_reorders(graph, segments, ISA, estimates, "nhwc")
     }
     made = Optimizer(
-        graph, units, ISA, "nhwc", origin, max_error, contests, estimates, reorders, known,
+        graph, segments, ISA, "nhwc", origin, max_error, contests, estimates, reorders, known,
         fixed or {},
     )  # fmt: skip
     for index, contest in contests.items():
@@ -232,7 +232,7 @@ def test_one_plan_is_for_a_cold_cache() -> None:
 def choosing(optimizer: Optimizer, pick: Callable[[list[Tried]], Tried]) -> Plan:
     """A plan of usable candidates that read and write nhwc."""
     picks = []
-    for index in range(len(optimizer.units)):
+    for index in range(len(optimizer.segments)):
         plain = [
             t
             for t in measured(optimizer, index)
@@ -284,9 +284,9 @@ def test_preference_is_the_wanted_then_one_of_each_kind() -> None:
 
 def test_contests_hold_different_code_only() -> None:
     graph = network(1)
-    units = singles(graph)
+    segments = singles(graph)
     values = evaluate_all(graph, {"image": np.zeros((1, 6, 6, 4), np.float32)})
-    maker = ContestMaker(graph, units, ISA, values, {})
+    maker = ContestMaker(graph, segments, ISA, values, {})
     contest = maker.step_contest([0], 12)
     assert contest is not None
     keys = [c.code_key() for c in contest.candidates]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cannery.choose.plan import Option, Unit, make_option, make_units
+from cannery.choose.plan import Option, Segment, make_option, make_segments
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.layouts import Halo, Want
 from cannery.ops.conv.op import Conv
@@ -60,9 +60,9 @@ def network(layers: int = 3, seed: int = 0, prefix: str = "conv") -> Graph:
     return builder.build()
 
 
-def singles(graph: Graph) -> tuple[Unit, ...]:
-    """The units that are no chains."""
-    return tuple(unit for unit in make_units(graph) if not unit.step.parts)
+def singles(graph: Graph) -> tuple[Segment, ...]:
+    """The segments that are no chains."""
+    return tuple(segment for segment in make_segments(graph) if not segment.step.parts)
 
 
 def option(

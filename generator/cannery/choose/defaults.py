@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cannery.choose.plan import Option, Plan, Unit, make_option, overlap, plans
+from cannery.choose.plan import Option, Plan, Segment, make_option, overlap, plans
 from cannery.choose.recheck import Emulates, network_error
 from cannery.choose.rounding import rounding_error
 from cannery.choose.signature import step_kind
@@ -38,29 +38,29 @@ def estimated_options(graph: Graph, step: Step, isa: Isa, *, inexact: bool) -> l
 class Defaults:
     """Plans where nothing, or not all, was measured. `io_order` is the order of images outside.
 
-    `ranked` are the options of each unit, cheapest first, as `estimated_options` finds them with
+    `ranked` are the options of each segment, cheapest first, as `estimated_options` finds them with
     `inexact`, where they are known already.
     """
 
     graph: Graph
-    units: Sequence[Unit]
+    segments: Sequence[Segment]
     isa: Isa
     io_order: str
     max_error: float
     ranked: Mapping[int, Sequence[Option]] | None = None
 
     def plan(self, known: Mapping[int, Choice] | None = None) -> Plan:
-        """The plan that the cost model prefers, with `known` choices for some units.
+        """The plan that the cost model prefers, with `known` choices for some segments.
 
         It has inexact schedules if the network as a whole, emulated, keeps half of the bound, and
         less where rounding alone takes more than the other half.
         Raises UnsupportedError for a step that nothing can compute.
         """
         known = known or {}
-        macs = sum(u.step.macs(self.graph) for u in self.units if not u.step.parts)
+        macs = sum(s.step.macs(self.graph) for s in self.segments if not s.step.parts)
         if macs <= MAX_MACS:
             best = self._cheapest(known, inexact=True)
-            chosen = [(self.units[k].step, choice) for k, choice in best.picks]
+            chosen = [(self.segments[k].step, choice) for k, choice in best.picks]
             fresh = [c for k, c in best.picks if k not in known]
             if not any(c.inexact for c in fresh):
                 return best
@@ -76,17 +76,17 @@ class Defaults:
 
     def _cheapest(self, known: Mapping[int, Choice], *, inexact: bool) -> Plan:
         options = self._options(known, inexact=inexact)
-        return plans(self.graph, self.units, options, io_order=self.io_order)[0]
+        return plans(self.graph, self.segments, options, io_order=self.io_order)[0]
 
     def _options(self, known: Mapping[int, Choice], *, inexact: bool) -> list[Sequence[Option]]:
-        """The options of each unit; those that overlap known ones have none."""
+        """The options of each segment; those that overlap known ones have none."""
         kinds: dict[str, list[Option]] = {}
         found: list[Sequence[Option]] = []
-        for index, unit in enumerate(self.units):
-            step = unit.step
+        for index, segment in enumerate(self.segments):
+            step = segment.step
             if index in known:
                 found.append([make_option(self.graph, step, known[index], self.isa, 0.0)])
-            elif any(overlap(unit, self.units[other]) for other in known):
+            elif any(overlap(segment, self.segments[other]) for other in known):
                 found.append([])
             elif self.ranked is not None:
                 ranked = self.ranked[index]

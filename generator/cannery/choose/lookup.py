@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cannery.choose.owner import check_used, owner_text
-from cannery.choose.plan import Unit
+from cannery.choose.plan import Segment
 from cannery.choose.record import Found, Record, find_choices, read_record, record_path
 from cannery.choose.stacks import Known, record_stacks
 from cannery.errors import CanneryWarning, RecordError
@@ -64,9 +64,9 @@ def untuned_note(options: Options) -> str:
 
 
 def recorded_choices(
-    graph: Graph, units: Sequence[Unit], target: Target, options: Options
+    graph: Graph, segments: Sequence[Segment], target: Target, options: Options
 ) -> tuple[Path | None, dict[int, Choice]]:
-    """The record that was used, if any, and what it chooses, by unit.
+    """The record that was used, if any, and what it chooses, by segment.
 
     Warns (CanneryWarning) about steps for which it has no usable entry; with `options.locked`, that
     is a RecordError, as is a missing record. Raises RecordError if the record is damaged, is that
@@ -76,10 +76,10 @@ def recorded_choices(
     if record is None:
         _miss(path, options, target)
         return None, {}
-    check_used(path, record, options, graph, units)
-    found = find_choices(path, record, graph, units, target.isa, options.max_error)
+    check_used(path, record, options, graph, segments)
+    found = find_choices(path, record, graph, segments, target.isa, options.max_error)
     if found.unusable:
-        _tell(_problem(found, units, owner_text(record, options.model)), options, target)
+        _tell(_problem(found, segments, owner_text(record, options.model)), options, target)
     return path, dict(found.choices)
 
 
@@ -117,11 +117,11 @@ def recorded_stacks(
     return found
 
 
-def _problem(found: Found, units: Sequence[Unit], owner: str) -> str:
+def _problem(found: Found, segments: Sequence[Segment], owner: str) -> str:
     """What is wrong with a record; `owner` is what there is to say of its model."""
     index, reason = next(iter(found.unusable.items()))
     text = f"{found.path}: {owner}{': ' if owner else ''}"
-    text += f"layer {units[index].step.name!r}: {reason}"
+    text += f"layer {segments[index].step.name!r}: {reason}"
     if len(found.unusable) > 1:
         text += f"; {len(found.unusable) - 1} more steps have no usable entry"
     return text

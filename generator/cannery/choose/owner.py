@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cannery.choose.plan import Unit
+from cannery.choose.plan import Segment
 from cannery.choose.record import Record, match
 from cannery.errors import RecordError
 from cannery.ir.graph import Graph
@@ -21,7 +21,7 @@ def owner_text(record: Record, model: Path) -> str:
 
 
 def check_used(
-    path: Path, record: Record, options: Options, graph: Graph, units: Sequence[Unit]
+    path: Path, record: Record, options: Options, graph: Graph, segments: Sequence[Segment]
 ) -> None:
     """Raise RecordError where --tuning names the record of another model that has no entry for any
     step.
@@ -33,7 +33,7 @@ def check_used(
         other
         and record.steps
         and path == options.tuning
-        and not any(match(record, graph, units).values())
+        and not any(match(record, graph, segments).values())
     ):
         cure = f"--tuning has to name the record of {options.model.stem}, or leave it out"
         raise RecordError(f"{other}: none of its layers is there", where=str(path), cure=cure)
@@ -45,7 +45,7 @@ def check_replaced(
     options: Options,
     target: Target,
     graph: Graph,
-    units: Sequence[Unit],
+    segments: Sequence[Segment],
 ) -> str:
     """What there is to say of a record that tuning replaces; empty if it is the network's own.
 
@@ -54,7 +54,7 @@ def check_replaced(
     """
     if not record.steps:
         return ""
-    entries = match(record, graph, units)
+    entries = match(record, graph, segments)
     used = {entry.signature for entry in entries.values() if entry}
     same = None not in entries.values() and used == {entry.signature for entry in record.steps}
     problem = "" if same else owner_text(record, options.model)

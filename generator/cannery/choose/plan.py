@@ -37,7 +37,7 @@ _PORT = "!"
 
 
 @dataclass(frozen=True)
-class Unit:
+class Segment:
     """A step of the finest cut, or a chain of several: `first` is where it begins there."""
 
     step: Step
@@ -74,31 +74,31 @@ class Option:
 
 @dataclass(frozen=True)
 class Plan:
-    """Units (by index) with their choices, in order, and what all of it costs."""
+    """Segments (by index) with their choices, in order, and what all of it costs."""
 
     cost: float
     picks: tuple[tuple[int, Choice], ...]
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """One per unit that was taken."""
+        """One per segment that was taken."""
         return tuple(choice for _, choice in self.picks)
 
-    def steps(self, units: Sequence[Unit]) -> tuple[Step, ...]:
+    def steps(self, segments: Sequence[Segment]) -> tuple[Step, ...]:
         """The cut that the plan makes."""
-        return tuple(units[k].step for k, _ in self.picks)
+        return tuple(segments[k].step for k, _ in self.picks)
 
 
-def make_units(graph: Graph) -> tuple[Unit, ...]:
+def make_segments(graph: Graph) -> tuple[Segment, ...]:
     """The steps of the finest cut, in order, then the chains that may take the place of several."""
     steps = cut(graph)
     position = {step.anchor.outputs[0]: k for k, step in enumerate(steps)}
-    singles = [Unit(step, k) for k, step in enumerate(steps)]
-    return (*singles, *(Unit(c, position[c.anchor.outputs[0]]) for c in chains(graph, steps)))
+    singles = [Segment(step, k) for k, step in enumerate(steps)]
+    return (*singles, *(Segment(c, position[c.anchor.outputs[0]]) for c in chains(graph, steps)))
 
 
-def overlap(one: Unit, other: Unit) -> bool:
-    """Whether two units have a step of the finest cut in common."""
+def overlap(one: Segment, other: Segment) -> bool:
+    """Whether two segments have a step of the finest cut in common."""
     return one.first < other.end and other.first < one.end
 
 
@@ -128,7 +128,7 @@ def reorder_cycles(graph: Graph) -> ReorderCost:
 
 def plans(
     graph: Graph,
-    units: Sequence[Unit],
+    segments: Sequence[Segment],
     options: Sequence[Sequence[Option]],
     *,
     reorder: ReorderCost | None = None,
@@ -138,26 +138,26 @@ def plans(
 ) -> list[Plan]:
     """The `count` cheapest plans that were found, the best first; they differ in cut or layouts.
 
-    `options` are those of each unit; chains may have none. `reorder` tells what a change of order
-    costs (None: `reorder_cycles`), `io_order` is the order of images at the interface. Raises
+    `options` are those of each segment; chains may have none. `reorder` gives the cost of a change
+    of order (None: `reorder_cycles`), `io_order` is the order of images at the interface. Raises
     UnsupportedError for a step that nothing can compute.
     """
-    length = max((unit.end for unit in units), default=0)
-    search = _Search(graph, units, reorder or reorder_cycles(graph), io_order, count)
+    length = max((segment.end for segment in segments), default=0)
+    search = _Search(graph, segments, reorder or reorder_cycles(graph), io_order, count)
     starts: dict[int, list[tuple[int, list[Option]]]] = {}
-    for index, unit in enumerate(units):
-        starts.setdefault(unit.first, []).append((index, best_per_orders(options[index])))
+    for index, segment in enumerate(segments):
+        starts.setdefault(segment.first, []).append((index, best_per_orders(options[index])))
     waiting: dict[int, list[_State]] = {0: [search.start()]}
     for position in range(length):
         check_time()
         states = search.best(waiting.pop(position, []))[: beam * count]
         for index, found in starts[position]:
             following = (search.advance(s, option, index) for s in states for option in found)
-            waiting.setdefault(units[index].end, []).extend(following)
+            waiting.setdefault(segments[index].end, []).extend(following)
     finished = search.best(waiting.get(length, []))
     if not finished:
         raise _unsupported(
-            graph, next(u.step for u, o in zip(units, options, strict=True) if not o)
+            graph, next(s.step for s, o in zip(segments, options, strict=True) if not o)
         )
     return [state.plan() for state in finished[:count]]
 
@@ -222,7 +222,7 @@ class _Chosen:
     """The last option of a state, and what was chosen before it."""
 
     before: _Chosen | None
-    unit: int
+    segment: int
     option: Option
 
 
@@ -236,7 +236,7 @@ class _State:
         """The choices from the first to the last."""
         picks, chosen = [], self.chosen
         while chosen is not None:
-            picks.append((chosen.unit, chosen.option.choice))
+            picks.append((chosen.segment, chosen.option.choice))
             chosen = chosen.before
         return Plan(self.cost, tuple(picks[::-1]))
 
@@ -245,15 +245,20 @@ class _Search:
     """What does not change during a search."""
 
     def __init__(
-        self, graph: Graph, units: Sequence[Unit], reorder: ReorderCost, io_order: str, count: int
+        self,
+        graph: Graph,
+        segments: Sequence[Segment],
+        reorder: ReorderCost,
+        io_order: str,
+        count: int,
     ) -> None:
         self.graph = graph
-        self.units = units
+        self.segments = segments
         self.reorder = reorder
         self.io_order = io_order
         self.count = count
         #: Where a value is read for the last time.
-        self.last = {v: u.end for u in units if not u.step.parts for v in u.step.inputs}
+        self.last = {v: s.end for s in segments if not s.step.parts for v in s.step.inputs}
         self.number = {value: k for k, value in enumerate(self.last)}
         self.dying: dict[int, list[int]] = {}
         for value, end in self.last.items():
@@ -283,22 +288,22 @@ class _Search:
         return sorted((state for same in merged.values() for state in same), key=_cost)
 
     def advance(self, state: _State, option: Option, index: int) -> _State:
-        unit = self.units[index]
+        segment = self.segments[index]
         cost = state.cost + option.cost
         changes: dict[int, frozenset[str]] = {}
-        for value, read in zip(unit.step.inputs, option.reads, strict=True):
+        for value, read in zip(segment.step.inputs, option.reads, strict=True):
             there = state.orders[self.number[value]]
             if read.order not in there:
                 change = min(self.change(value, source, read) for source in there)
                 cost += change
                 if change:
                     changes[self.number[value]] = there | {read.order}
-        for value, order in zip(unit.step.outputs, option.writes, strict=True):
-            if self.last.get(value, -1) > unit.end:
+        for value, order in zip(segment.step.outputs, option.writes, strict=True):
+            if self.last.get(value, -1) > segment.end:
                 changes[self.number[value]] = frozenset({self.plain(value, order)})
             if value in self.outputs:
                 cost += self.change(value, order, Read(self.port(value), plain=True))
-        for position in range(unit.first + 1, unit.end + 1):
+        for position in range(segment.first + 1, segment.end + 1):
             changes |= dict.fromkeys(self.dying.get(position, ()), frozenset[str]())
         return _State(cost, state.orders.changed(changes), _Chosen(state.chosen, index, option))
 

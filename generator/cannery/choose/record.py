@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from cannery.atomic import remove_stale, replace_file
-from cannery.choose.plan import Unit
+from cannery.choose.plan import Segment
 from cannery.choose.recheck import emulated_error
 from cannery.choose.recorded_device import RecordedDevice
 from cannery.choose.signature import step_signature
@@ -209,26 +209,26 @@ def find_choices(
     path: Path,
     record: Record,
     graph: Graph,
-    units: Sequence[Unit],
+    segments: Sequence[Segment],
     isa: Isa,
     max_error: float,
 ) -> Found:
-    """The choices that a record holds, by unit, and why it has none for other steps.
+    """The choices that a record holds, by segment, and why it has none for other steps.
 
-    Units that were found never overlap. An inexact schedule whose recorded error exceeds
+    Segments that were found never overlap. An inexact schedule whose recorded error exceeds
     `max_error` gives way to its runner-up.
     """
     if (record.isa, record.bits) != (isa.name, isa.bits):
         why = f"the record is for {record.isa}, {record.bits} bit"
-        singles = (k for k, unit in enumerate(units) if not unit.step.parts)
+        singles = (k for k, segment in enumerate(segments) if not segment.step.parts)
         return Found(path, record, {}, dict.fromkeys(singles, why))
     choices: dict[int, Choice] = {}
     unusable: dict[int, str] = {}
-    for index, entry in match(record, graph, units).items():
+    for index, entry in match(record, graph, segments).items():
         if entry is None:
             unusable[index] = "it has no entry"
             continue
-        found = _choice(graph, units[index].step, isa, entry, max_error)
+        found = _choice(graph, segments[index].step, isa, entry, max_error)
         if isinstance(found, str):
             unusable[index] = found
         else:
@@ -263,19 +263,19 @@ def _choice(graph: Graph, step: Step, isa: Isa, entry: Entry, max_error: float) 
     return Choice(second[0], second[1], "record", other.us if other else None)
 
 
-def match(record: Record, graph: Graph, units: Sequence[Unit]) -> dict[int, Entry | None]:
-    """The entries of the units that the record's cut takes; None for a step without one.
+def match(record: Record, graph: Graph, segments: Sequence[Segment]) -> dict[int, Entry | None]:
+    """The entries of the segments that the record's cut takes; None for a step without one.
 
     At each step, in this order: the entry of the same nodes, the next entry in the record, any
     entry that computes the same. Layers are often renamed when a model is trained again.
     """
     starts: dict[int, list[int]] = {}
-    for index, unit in enumerate(units):
-        starts.setdefault(unit.first, []).append(index)
-    signatures = [step_signature(graph, unit.step) for unit in units]
+    for index, segment in enumerate(segments):
+        starts.setdefault(segment.first, []).append(index)
+    signatures = [step_signature(graph, segment.step) for segment in segments]
     found: dict[int, Entry | None] = {}
     position, following = 0, 0
-    length = max((unit.end for unit in units), default=0)
+    length = max((segment.end for segment in segments), default=0)
     while position < length:
         here = [
             (index, number)
@@ -286,20 +286,20 @@ def match(record: Record, graph: Graph, units: Sequence[Unit]) -> dict[int, Entr
         index, best = starts[position][0], None
         if here:
             index, best = min(
-                here, key=lambda pair: _distance(record.steps, units, pair, following)
+                here, key=lambda pair: _distance(record.steps, segments, pair, following)
             )
         found[index] = None if best is None else record.steps[best]
         following = following if best is None else best + 1
-        position = units[index].end
+        position = segments[index].end
     return found
 
 
 def _distance(
-    entries: Sequence[Entry], units: Sequence[Unit], pair: tuple[int, int], following: int
+    entries: Sequence[Entry], segments: Sequence[Segment], pair: tuple[int, int], following: int
 ) -> tuple[bool, bool, int]:
-    """How far an entry is from what a unit should have: other nodes, then another place."""
+    """How far an entry is from what a segment should have: other nodes, then another place."""
     index, number = pair
-    nodes = [node.name for node in units[index].step.nodes]
+    nodes = [node.name for node in segments[index].step.nodes]
     return entries[number].nodes != nodes, number != following, number
 
 

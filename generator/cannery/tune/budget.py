@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cannery.choose.plan import Plan, Unit
+from cannery.choose.plan import Plan, Segment
 from cannery.deadline import now
 
 #: Names that a note lists.
@@ -59,14 +59,17 @@ class Budget:
         return lines
 
 
-def unit_names(units: Sequence[Unit], wanted: Sequence[int], plan: Plan) -> tuple[str, ...]:
-    """The units `wanted`, in the order of the network: a step of a plan by its name, others so that
-    they are not taken for it.
+def segment_names(
+    segments: Sequence[Segment], wanted: Sequence[int], plan: Plan
+) -> tuple[str, ...]:
+    """The segments `wanted`, in the order of the network.
+
+    A step of the plan goes by its name, others by one that cannot be taken for it.
     """
     picked = {k for k, _ in plan.picks}
     names = []
-    for k in sorted(wanted, key=lambda k: (units[k].first, units[k].end)):
-        step = units[k].step
+    for k in sorted(wanted, key=lambda k: (segments[k].first, segments[k].end)):
+        step = segments[k].step
         name = step.name
         if step.parts:
             name = f"{step.name} to {step.parts[-1].name} in one"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from cannery.choose.plan import Plan, Unit
+from cannery.choose.plan import Plan, Segment
 from cannery.deadline import now, time_left
 from cannery.emit.files import output_files
 from cannery.emit.source import Source, make_source
@@ -36,7 +36,7 @@ class Judge:
     """Runs whole networks on samples whose `expected` outputs are known."""
 
     graph: Graph
-    units: Sequence[Unit]
+    segments: Sequence[Segment]
     toolchain: Toolchain
     runner: Runner
     io_order: str
@@ -46,7 +46,7 @@ class Judge:
 
     def source(self, plan: Plan, stacks: Sequence[Stack] = ()) -> Source:
         """The network by a plan; `stacks` for several images at once."""
-        isa, steps = self.toolchain.target.isa, plan.steps(self.units)
+        isa, steps = self.toolchain.target.isa, plan.steps(self.segments)
         program = assign(self.graph, steps, plan.choices, isa, self.io_order)
         return make_source(program, isa, "net", {}, stacks)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cannery.choose.plan import Unit
+from cannery.choose.plan import Segment
 from cannery.choose.signature import step_kind
 from cannery.deadline import check_time
 from cannery.ir.graph import Graph, GraphBuilder
@@ -53,7 +53,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Contest:
-    """The candidates of all steps of one kind; `steps` are the indices of their units.
+    """The candidates of all steps of one kind; `steps` are the indices of their segments.
 
     `cycles` is the estimate of the best; `candidates` follow `ranked`, without those whose code is
     that of another one (`same` leads from the label of such a one to that other's). Their
@@ -140,11 +140,11 @@ def _orders(graph: Graph, step: Step, isa: Isa, ranked: Ranked) -> tuple[str, ..
     return tuple(want.order for want in wants)
 
 
-def group(graph: Graph, units: Sequence[Unit]) -> dict[str, list[int]]:
-    """Indices of the units that are tuned once, by `step_kind`."""
+def group(graph: Graph, segments: Sequence[Segment]) -> dict[str, list[int]]:
+    """Indices of the segments that are tuned once, by `step_kind`."""
     groups: dict[str, list[int]] = {}
-    for index, unit in enumerate(units):
-        groups.setdefault(step_kind(graph, unit.step), []).append(index)
+    for index, segment in enumerate(segments):
+        groups.setdefault(step_kind(graph, segment.step), []).append(index)
     return groups
 
 
@@ -153,11 +153,11 @@ class ContestMaker:
     """Makes contests with numbered candidates.
 
     `values` are all values of the graph, as the references compute them; `wanted` the labels of
-    candidates that must be in, by unit.
+    candidates that must be in, by segment.
     """
 
     graph: Graph
-    units: Sequence[Unit]
+    segments: Sequence[Segment]
     isa: Isa
     values: Mapping[str, RefArray]
     wanted: Mapping[int, Sequence[str]]
@@ -172,7 +172,7 @@ class ContestMaker:
 
         None if there is nothing to compute.
         """
-        step = self.units[indices[0]].step
+        step = self.segments[indices[0]].step
         ranked = ranked or rank(self.graph, step, self.isa, inexact=self.inexact)
         wanted = [label for k in indices for label in self.wanted.get(k, ())]
         computing = [r for r in ranked if not is_view(r.choice.schedule)]
@@ -258,7 +258,7 @@ def _reorder_graph(type_: TensorType) -> tuple[Graph, Step, Data]:
 
 def needed_reorders(
     graph: Graph,
-    units: Sequence[Unit],
+    segments: Sequence[Segment],
     isa: Isa,
     options: Mapping[int, Sequence[Ranked]],
     io_order: str,
@@ -267,7 +267,7 @@ def needed_reorders(
     there: dict[str, set[str]] = {v: {interface_order(graph, v, io_order)} for v in graph.inputs}
     seen: set[tuple[TensorType, str, str]] = set()
     wanted: dict[str, set[str]] = {v: {interface_order(graph, v, io_order)} for v in graph.outputs}
-    for index, step in ((k, unit.step) for k, unit in enumerate(units)):
+    for index, step in ((k, segment.step) for k, segment in enumerate(segments)):
         for ranked in options[index]:
             orders = _orders(graph, step, isa, ranked)
             for value, order in zip((*step.inputs, *step.outputs), orders, strict=True):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from cannery.choose.plan import Unit
+from cannery.choose.plan import Segment
 from cannery.choose.record import Entry, Record, better_origin, find_choices, match
 from cannery.choose.recorded_device import recorded_device
 from cannery.ir.graph import Graph
@@ -19,22 +19,22 @@ from cannery.target.runner import Origin
 
 @dataclass(frozen=True)
 class Earlier:
-    """The choices of a record (None: there is none) for the units of a graph."""
+    """The choices of a record (None: there is none) for the segments of a graph."""
 
     path: Path
     record: Record | None
     graph: Graph
-    units: Sequence[Unit]
+    segments: Sequence[Segment]
     isa: Isa
     max_error: float
 
     @cached_property
     def choices(self) -> dict[int, Choice]:
-        """What the record chooses, where it still can, by unit."""
+        """What the record chooses, where it still can, by segment."""
         if self.record is None:
             return {}
         found = find_choices(
-            self.path, self.record, self.graph, self.units, self.isa, self.max_error
+            self.path, self.record, self.graph, self.segments, self.isa, self.max_error
         )
         return dict(found.choices)
 
@@ -43,17 +43,17 @@ class Earlier:
         found = self._chosen(lambda _, entry: better_origin(entry, origin))
         return {k: choice for k, choice in found.items() if choice.us is not None}
 
-    def untouched(self, device: Device | None, units: Collection[int]) -> dict[int, Choice]:
-        """Choices for `units`, of which nothing was tried now, if they are of the same device."""
+    def untouched(self, device: Device | None, segments: Collection[int]) -> dict[int, Choice]:
+        """Choices for `segments` that were not tried now, if they are of the same device."""
         there = self.record.device if self.record else None
         if device is None or recorded_device(device, there) != there:
             return {}
-        return self._chosen(lambda k, _: k in units)
+        return self._chosen(lambda k, _: k in segments)
 
     def _chosen(self, wanted: Callable[[int, Entry], bool]) -> dict[int, Choice]:
         if self.record is None:
             return {}
-        entries = match(self.record, self.graph, self.units)
+        entries = match(self.record, self.graph, self.segments)
         return {
             k: replace(choice, origin=entry.origin)
             for k, choice in self.choices.items()

@@ -32,7 +32,7 @@ from cannery.tune.search import Bench
 class NewRecord:
     """Writes down what an optimizer knows of a plan; `old` is the record of an earlier tuning.
 
-    There are no lines for the units `untried`: nothing was measured that could decide.
+    There are no lines for the segments `untried`: nothing was measured that could decide.
     """
 
     model: str
@@ -81,10 +81,10 @@ class NewRecord:
         return recorded_device(device, self.old.device if self.old else None) if device else None
 
     def _entry(self, index: int, choice: Choice) -> Entry:
-        """The line of one unit."""
+        """The line of one segment."""
         opt = self.optimizer
         if index in opt.fixed and self.old is not None:
-            kept = match(self.old, opt.graph, opt.units)[index]
+            kept = match(self.old, opt.graph, opt.segments)[index]
             if kept is not None:
                 return kept
         found = opt.find(index, choice)
@@ -92,7 +92,7 @@ class NewRecord:
         if choice.inexact:
             others = [t for t in others if not t.ranked.choice.inexact]
         return make_entry(
-            opt.graph, opt.units[index].step, opt.isa, choice,
+            opt.graph, opt.segments[index].step, opt.isa, choice,
             error=found.error if found and found.measurement else None,
             runner_up=_runner_up(others[0]) if others else None,
         )  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
 
-from cannery.choose.plan import Option, Plan, Unit, best_per_orders, make_option, plans
+from cannery.choose.plan import Option, Plan, Segment, best_per_orders, make_option, plans
 from cannery.deadline import check_time
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import TensorType
@@ -73,14 +73,14 @@ class Tried:
 class Optimizer:
     """Everything that is known when plans are made.
 
-    `contests` and `estimates` by unit, `reorders` the contest of each change of order, `known`
+    `contests` and `estimates` by segment, `reorders` the contest of each change of order, `known`
     measurements by code. Times from an emulator are never used: then estimated ones rank, where
     `origin` says so, with the cost model, or the cost model alone. `fixed` are choices that better
     measurements made before. Without `inexact` no others are inexact.
     """
 
     graph: Graph
-    units: Sequence[Unit]
+    segments: Sequence[Segment]
     isa: Isa
     io_order: str
     origin: Origin
@@ -138,8 +138,8 @@ class Optimizer:
 
     @cached_property
     def tried(self) -> tuple[tuple[Tried, ...], ...]:
-        """The candidates of every unit, those that may be chosen first, by cost."""
-        return tuple(self._tried(k) for k in range(len(self.units)))
+        """The candidates of every segment, those that may be chosen first, by cost."""
+        return tuple(self._tried(k) for k in range(len(self.segments)))
 
     def _tried(self, index: int) -> tuple[Tried, ...]:
         check_time()
@@ -168,7 +168,7 @@ class Optimizer:
         cost = self.cost(measured, ranked.cycles)
         origin = self.origin.value if us is not None else Origin.ESTIMATED.value
         choice = replace(ranked.choice, us=us, origin=origin)
-        option = make_option(self.graph, self.units[index].step, choice, self.isa, cost)
+        option = make_option(self.graph, self.segments[index].step, choice, self.isa, cost)
         return Tried(ranked, measured, usable, option)
 
     def options(self, index: int, *, cold: bool = False) -> list[Option]:
@@ -179,7 +179,7 @@ class Optimizer:
         if index in self.fixed:
             choice = self.fixed[index]
             cost = choice.us or 0.0
-            return [make_option(self.graph, self.units[index].step, choice, self.isa, cost)]
+            return [make_option(self.graph, self.segments[index].step, choice, self.isa, cost)]
         usable = [t for t in self.tried[index] if t.usable]
         if cold:
             fetched = FETCHED_BYTES * self.cycles_per_us
@@ -218,9 +218,9 @@ class Optimizer:
         return list(distinct.values())
 
     def _plans(self, count: int, *, cold: bool) -> list[Plan]:
-        options = [self.options(k, cold=cold) for k in range(len(self.units))]
+        options = [self.options(k, cold=cold) for k in range(len(self.segments))]
         return plans(
-            self.graph, self.units, options, reorder=self.reorder, io_order=self.io_order,
+            self.graph, self.segments, options, reorder=self.reorder, io_order=self.io_order,
             count=count,
         )  # fmt: skip
 
@@ -235,19 +235,19 @@ class Optimizer:
 
     def total(self, plan: Plan) -> float:
         """Microseconds of a plan, changes of order between its steps included."""
-        options: list[list[Option]] = [[] for _ in self.units]
+        options: list[list[Option]] = [[] for _ in self.segments]
         for k, choice in plan.picks:
             found = self.find(k, choice)
             cost = found.option.cost if found else choice.us or 0.0
-            options[k] = [make_option(self.graph, self.units[k].step, choice, self.isa, cost)]
+            options[k] = [make_option(self.graph, self.segments[k].step, choice, self.isa, cost)]
         (same,) = plans(
-            self.graph, self.units, options, reorder=self.reorder, io_order=self.io_order
+            self.graph, self.segments, options, reorder=self.reorder, io_order=self.io_order
         )
         return same.cost
 
     def rivals(self, index: int, choice: Choice) -> list[Tried]:
         """Other usable candidates that read and write the same orders, by cost."""
-        chosen = make_option(self.graph, self.units[index].step, choice, self.isa, 0.0)
+        chosen = make_option(self.graph, self.segments[index].step, choice, self.isa, 0.0)
         orders = (chosen.reads, chosen.writes)
         return [
             t
@@ -275,7 +275,7 @@ class Optimizer:
         return Plan(plan.cost, tuple(picks.items()))
 
     def _savings(self, picks: Mapping[int, Choice]) -> list[tuple[float, int, float, Tried]]:
-        """(error saved per microsecond lost, unit, error saved, by what) of every replacement."""
+        """(error saved per microsecond lost, segment, error saved, by what), per replacement."""
         found: list[tuple[float, int, float, Tried]] = []
         for index, choice in picks.items():
             now = self.find(index, choice)

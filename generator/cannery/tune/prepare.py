@@ -8,7 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from cannery.choose.defaults import Defaults
-from cannery.choose.plan import REORDER_CALL, REORDER_PER_ELEMENT, Option, Plan, Unit, make_option
+from cannery.choose.plan import (
+    REORDER_CALL,
+    REORDER_PER_ELEMENT,
+    Option,
+    Plan,
+    Segment,
+    make_option,
+)
 from cannery.choose.recheck import Emulates
 from cannery.choose.signature import step_kind
 from cannery.ir.evaluate import evaluate_all
@@ -34,12 +41,12 @@ Reorder = tuple[TensorType, str, str]
 
 @dataclass(frozen=True)
 class Prepared:
-    """The values that the references compute, the candidates of each unit by the cost model, the
+    """The values that the references compute, the candidates of each segment by the cost model, the
     changes of order that some plan may contain, and the plan that an untuned compile would choose.
     """
 
     graph: Graph
-    units: Sequence[Unit]
+    segments: Sequence[Segment]
     isa: Isa
     values: Mapping[str, RefArray]
     estimates: Mapping[int, Sequence[Ranked]]
@@ -50,20 +57,22 @@ class Prepared:
     def step_prospects(
         self, maker: ContestMaker, candidates: Callable[[float], int]
     ) -> Iterator[Prospect]:
-        """The contest of each kind of step that computes something, with its units as key.
+        """The contest of each kind of step that computes something, with its segments as key.
 
         `candidates` says how many a step deserves by its share of the estimated time.
         """
         best = {k: min((r.cycles for r in f), default=0.0) for k, f in self.estimates.items()}
-        total = sum(best[k] for k, unit in enumerate(self.units) if not unit.step.parts) or 1.0
-        for indices in group(self.graph, self.units).values():
+        total = (
+            sum(best[k] for k, segment in enumerate(self.segments) if not segment.step.parts) or 1.0
+        )
+        for indices in group(self.graph, self.segments).values():
             ranked = self.estimates[indices[0]]
             least = [r.cycles for r in ranked if not is_view(r.choice.schedule)]
             if not least:
                 continue
             limit = candidates(sum(best[k] for k in indices) / total)
             yield Prospect(
-                tuple(indices), self.units[indices[0]].step.name, tuple(indices),
+                tuple(indices), self.segments[indices[0]].step.name, tuple(indices),
                 min(least) * len(indices),
                 lambda i=indices, n=limit, r=ranked: maker.step_contest(i, n, r),  # type: ignore[misc]
             )  # fmt: skip
@@ -80,28 +89,30 @@ class Prepared:
 
 
 def prepare(
-    graph: Graph, units: Sequence[Unit], isa: Isa, io_order: str, max_error: float
+    graph: Graph, segments: Sequence[Segment], isa: Isa, io_order: str, max_error: float
 ) -> Prepared:
     """Raises OutOfTimeError, and UnsupportedError for a step that nothing can compute."""
     with np.errstate(all="ignore"):
         values = evaluate_all(graph, random_inputs(graph))
-    estimates = {k: rank(graph, unit.step, isa, inexact=True) for k, unit in enumerate(units)}
+    estimates = {
+        k: rank(graph, segment.step, isa, inexact=True) for k, segment in enumerate(segments)
+    }
     kinds: dict[str, list[Option]] = {}
     options = {}
-    for k, unit in enumerate(units):
-        kind = step_kind(graph, unit.step)
+    for k, segment in enumerate(segments):
+        kind = step_kind(graph, segment.step)
         if kind not in kinds:
-            kinds[kind] = _options(graph, unit, isa, estimates[k])
+            kinds[kind] = _options(graph, segment, isa, estimates[k])
         options[k] = kinds[kind]
-    defaults = Defaults(graph, units, isa, io_order, max_error, options)
-    reorders = tuple(needed_reorders(graph, units, isa, estimates, io_order))
-    return Prepared(graph, units, isa, values, estimates, reorders, defaults, defaults.plan())
+    defaults = Defaults(graph, segments, isa, io_order, max_error, options)
+    reorders = tuple(needed_reorders(graph, segments, isa, estimates, io_order))
+    return Prepared(graph, segments, isa, values, estimates, reorders, defaults, defaults.plan())
 
 
-def _options(graph: Graph, unit: Unit, isa: Isa, ranked: Sequence[Ranked]) -> list[Option]:
+def _options(graph: Graph, segment: Segment, isa: Isa, ranked: Sequence[Ranked]) -> list[Option]:
     """What `estimated_options` finds, inexact ones included."""
     return [
-        make_option(graph, unit.step, r.choice, isa, r.cycles)
+        make_option(graph, segment.step, r.choice, isa, r.cycles)
         for r in ranked
         if MATH not in r.choice.params
         and (not r.choice.inexact or isinstance(r.choice.schedule, Emulates))

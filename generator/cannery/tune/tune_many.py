@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cannery.choose.plan import Plan, Unit
+from cannery.choose.plan import Plan, Segment
 from cannery.choose.record import Entry, Many, make_entry
 from cannery.choose.stacks import Known, choose_stacks, chunk_sizes
 from cannery.deadline import now, time_left, until
@@ -45,7 +45,7 @@ class ManyTuner:
     """Tunes the plan of a network for `images` images at once."""
 
     graph: Graph
-    units: Sequence[Unit]
+    segments: Sequence[Segment]
     isa: Isa
     images: int
     old: Many | None = None
@@ -68,7 +68,7 @@ class ManyTuner:
 
     def estimate(self, plan: Plan) -> Many:
         """The same by the cost model, where nothing can be measured."""
-        steps = plan.steps(self.units)
+        steps = plan.steps(self.segments)
         stacks = choose_stacks(self.graph, steps, plan.choices, self.isa, self.images)
         largest = stacks[0].choices if stacks and stacks[0].images == self.images else {}
         by_output = {step.outputs[0]: step for step in steps}
@@ -126,12 +126,12 @@ class ManyTuner:
         return min(timed, key=lambda pair: pair[1].us or 0.0, default=None)
 
     def _steps(self, plan: Plan) -> list[tuple[Step, Choice]]:
-        return list(zip(plan.steps(self.units), plan.choices, strict=True))
+        return list(zip(plan.steps(self.segments), plan.choices, strict=True))
 
     def _confirm(self, plan: Plan, judge: Judge, known: Known) -> tuple[list[int], float]:
         """The chunks that make a whole network faster, and the gain of the largest."""
         stacks = choose_stacks(
-            self.graph, plan.steps(self.units), plan.choices, self.isa, self.images, known
+            self.graph, plan.steps(self.segments), plan.choices, self.isa, self.images, known
         )
         if not stacks:
             return [], 1.0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cannery.choose.lookup import find_record
 from cannery.choose.owner import check_replaced
-from cannery.choose.plan import Plan, make_units
+from cannery.choose.plan import Plan, make_segments
 from cannery.choose.record import (
     Many,
     Record,
@@ -29,7 +29,7 @@ from cannery.pipeline import import_graph, io_order, judge_graph
 from cannery.schedule.program import Choice
 from cannery.target.runner import Origin, Runner
 from cannery.target.toolchain import find_toolchain, resolve_target
-from cannery.tune.budget import Budget, unit_names
+from cannery.tune.budget import Budget, segment_names
 from cannery.tune.confirm import Judge
 from cannery.tune.contests import ContestMaker, is_view
 from cannery.tune.earlier import Earlier
@@ -87,13 +87,13 @@ def usable_record(options: Options, context: Context | None = None) -> Path | No
     if record is None or (context is not None and record.context != context.value):
         return None
     graph = import_graph(options)
-    units = make_units(graph)
-    found = find_choices(path, record, graph, units, target.isa, options.max_error)
+    segments = make_segments(graph)
+    found = find_choices(path, record, graph, segments, target.isa, options.max_error)
     if found.unusable:
         return None
     if options.many > 1:
-        picks = sorted(found.choices, key=lambda k: units[k].first)
-        steps, choices = [units[k].step for k in picks], [found.choices[k] for k in picks]
+        picks = sorted(found.choices, key=lambda k: segments[k].first)
+        steps, choices = [segments[k].step for k in picks], [found.choices[k] for k in picks]
         many = record_stacks(record, graph, steps, choices, target.isa, options.many)
         return None if isinstance(many, str) else path
     return path
@@ -103,7 +103,7 @@ def usable_record(options: Options, context: Context | None = None) -> Path | No
 class Tuner:
     """State of one tuning; `run` is the order in which the methods are called.
 
-    `short` are the units for whose contests the time did not suffice.
+    `short` are the segments for whose contests the time did not suffice.
     """
 
     options: Options
@@ -128,10 +128,10 @@ class Tuner:
         self.bench = Bench(self.toolchain, runners, self.context, self.pipeline(runners[0]))
         self.progress.stage("reading the model")
         self.graph = import_graph(self.options)
-        self.units = make_units(self.graph)
+        self.segments = make_segments(self.graph)
         self.check_record(there)
         self.earlier = Earlier(
-            self.path, self.old, self.graph, self.units, self.isa, self.options.max_error
+            self.path, self.old, self.graph, self.segments, self.isa, self.options.max_error
         )
         self.order = io_order(self.options)
         search, optimizer, prepared = self.measure()
@@ -213,7 +213,7 @@ class Tuner:
         if there is None:
             return
         target = self.toolchain.target
-        note = check_replaced(self.path, there, self.options, target, self.graph, self.units)
+        note = check_replaced(self.path, there, self.options, target, self.graph, self.segments)
         if self.old is not None and (there.isa, there.bits) != (self.isa.name, self.isa.bits):
             self.old = None
             note = f"the record was made for {there.isa}; it is replaced"
@@ -223,7 +223,7 @@ class Tuner:
         self, optimizer: Optimizer, plan: Plan, unknown: Collection[int]
     ) -> tuple[LayerOutcome, ...]:
         """What is told of each step of a plan."""
-        steps = ((k, self.units[k].step, choice) for k, choice in plan.picks)
+        steps = ((k, self.segments[k].step, choice) for k, choice in plan.picks)
         return tuple(
             LayerOutcome(
                 number, step, step.macs(self.graph), optimizer.tried[k], choice, k in unknown
@@ -248,13 +248,13 @@ class Tuner:
             with until(self.budget.end):
                 check_time()
                 prepared = prepare(
-                    self.graph, self.units, self.isa, self.order, self.options.max_error
+                    self.graph, self.segments, self.isa, self.order, self.options.max_error
                 )
         except OutOfTimeError:
             seconds = began - self.budget.started
             self.budget.missed.append(f"more than reading the model, which took {seconds:.1f} s")
         optimizer = Optimizer(
-            self.graph, self.units, self.isa, self.order, self.bench.origin,
+            self.graph, self.segments, self.isa, self.order, self.bench.origin,
             self.options.max_error, {}, {}, {}, {}, self.fixed(),
         )  # fmt: skip
         if prepared is not None:
@@ -268,7 +268,7 @@ class Tuner:
         wanted = {k: [str(choice)] for k, choice in prepared.default.picks}
         for k, choice in {**self.earlier.choices, **empty.fixed}.items():
             wanted.setdefault(k, []).append(str(choice))
-        maker = ContestMaker(self.graph, self.units, self.isa, prepared.values, wanted)
+        maker = ContestMaker(self.graph, self.segments, self.isa, prepared.values, wanted)
         prospects = [
             *prepared.reorder_prospects(maker),
             *prepared.step_prospects(maker, self.candidates_for),
@@ -310,7 +310,7 @@ class Tuner:
         return kept
 
     def kept(self, untried: Collection[int]) -> dict[int, Choice]:
-        """Choices of the old record for units of which nothing was tried now."""
+        """Choices of the old record for segments of which nothing was tried now."""
         kept = self.earlier.untouched(self.bench.runners[0].device, untried)
         if kept:
             self.notes.append(f"{len(kept)} steps stay as they are in the record")
@@ -323,7 +323,7 @@ class Tuner:
         return CONTEST_CANDIDATES if share >= SMALL_SHARE else SMALL_CANDIDATES
 
     def unknown(self, optimizer: Optimizer, plan: Plan) -> set[int]:
-        """The units of a plan that the cost model chose, as there was no time to try anything."""
+        """Segments of a plan that the cost model chose, as there was no time to try anything."""
         found = set()
         for k, choice in plan.picks:
             if k in self.short and k not in optimizer.fixed and not is_view(choice.schedule):
@@ -335,10 +335,10 @@ class Tuner:
     def untried_names(self, search: Search, plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The steps of which nothing was tried, and those of which only a part was."""
         if not plan.picks:
-            singles = [k for k, unit in enumerate(self.units) if not unit.step.parts]
-            return unit_names(self.units, singles, plan), ()
+            singles = [k for k, segment in enumerate(self.segments) if not segment.step.parts]
+            return segment_names(self.segments, singles, plan), ()
         untried, partly = (
-            unit_names(self.units, [k for c in found for k in c.steps], plan)
+            segment_names(self.segments, [k for c in found for k in c.steps], plan)
             for found in (search.untried, search.partly)
         )
         return tuple(n for n in untried if n not in partly), partly
@@ -389,11 +389,11 @@ class Tuner:
 
     def make_judge(self) -> Judge:
         """Samples, and what the references make of them. Raises OutOfTimeError."""
-        macs = max(sum(u.step.macs(self.graph) for u in self.units if not u.step.parts), 1)
+        macs = max(sum(s.step.macs(self.graph) for s in self.segments if not s.step.parts), 1)
         samples = seeded_samples(self.graph)[: max(REFERENCE_MACS // macs, 1)]
         expected = reference_outputs(judge_graph(self.options), samples)
         return Judge(
-            self.graph, self.units, self.toolchain, self.bench.runners[0], self.order,
+            self.graph, self.segments, self.toolchain, self.bench.runners[0], self.order,
             samples, expected, self.context,
         )  # fmt: skip
 
@@ -405,7 +405,7 @@ class Tuner:
         old = self.old.many if self.old else None
         if images < 2:
             return old
-        tuner = ManyTuner(self.graph, self.units, self.isa, images, old)
+        tuner = ManyTuner(self.graph, self.segments, self.isa, images, old)
         if plan.picks and not optimizer.timed:
             return tuner.estimate(plan)
         self.progress.stage(f"{images} images at once")
