@@ -49,6 +49,7 @@ def test_it_holds_all_that_the_checkout_holds(wheel: Path) -> None:
     package = ROOT / "generator" / "cannery"
     expected = {f"cannery/{p.relative_to(package)}" for p in package.rglob("*.py")}
     expected |= {f"cannery/{p.relative_to(package)}" for p in package.rglob("*.j2")}
+    expected |= {f"cannery/{p.relative_to(package)}" for p in package.rglob("*.toml")}
     for folder in ("cmake", "runtime", "toolchains"):
         files = (path for path in (ROOT / folder).rglob("*") if path.suffix not in ("", ".pyc"))
         expected |= {f"cannery/{path.relative_to(ROOT)}" for path in files}

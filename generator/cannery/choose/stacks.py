@@ -10,7 +10,6 @@ from cannery.choose.signature import step_signature
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import MAX_ELEMENTS
 from cannery.lowering.stack import Stack, stacked_choices, stacked_graph, why_not
-from cannery.schedule.cost import FAR_BYTES_PER_CYCLE
 from cannery.schedule.program import Choice, Step
 from cannery.target.isa import Isa
 
@@ -131,17 +130,17 @@ def estimated(graph: Graph, step: Step, choice: Choice, isa: Isa, images: int) -
 
 def gains(graph: Graph, step: Step, single: Choice, stacked: Choice, isa: Isa, images: int) -> bool:
     """Whether the cost model expects the stacked step to be faster than single ones."""
-    slowest = _reading(graph, step)
+    slowest = _reading(graph, step, isa)
     together = _cycles(stacked_graph(graph, step, images), step, stacked, isa)
     alone = _cycles(graph, step, single, isa)
     return max(together, slowest) < WORTH * images * max(alone, slowest)
 
 
 def _cycles(graph: Graph, step: Step, choice: Choice, isa: Isa) -> float:
-    return choice.schedule.cost(graph, step, choice.params, isa).total
+    return choice.schedule.cost(graph, step, choice.params, isa).total(isa)
 
 
-def _reading(graph: Graph, step: Step) -> float:
+def _reading(graph: Graph, step: Step, isa: Isa) -> float:
     """Cycles of reading the step's weights once, which those of other steps have displaced.
 
     The cost model leaves them out, as all schedules for an image alone pay them alike.
@@ -149,4 +148,4 @@ def _reading(graph: Graph, step: Step) -> float:
     if sum(array.nbytes for array in graph.constants.values()) <= DISPLACED_BYTES:
         return 0.0
     constants = {v for node in step.nodes for v in node.inputs if v in graph.constants}
-    return sum(graph.constants[v].nbytes for v in constants) / FAR_BYTES_PER_CYCLE
+    return sum(graph.constants[v].nbytes for v in constants) / isa.core.caches.far_rate

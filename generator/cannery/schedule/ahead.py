@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cannery.ir.graph import Graph
-from cannery.schedule.cost import near_bytes
+from cannery.schedule.caches import near_bytes
 from cannery.schedule.program import Program, Step
 from cannery.target.isa import Isa
 

@@ -1,57 +1,45 @@
-"""The cost model: cycles of inner loops from issue widths and latencies.
+"""The cost model: cycles of inner loops, from what they do and what a processor does per cycle.
 
-It ranks candidates where nothing was measured; it does not predict times. The figures are those of
-current out-of-order cores; a target may replace them.
+It ranks candidates where nothing was measured; it does not predict times. All that depends on the
+processor comes from its table, see `cannery.target.machine`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cannery.target.isa import Isa
 
-
-@dataclass(frozen=True)
-class Core:
-    """What one cycle can do: arithmetic vectors, loads, stores, and instructions in all."""
-
-    arithmetic: float = 2.0
-    loads: float = 2.0
-    stores: float = 1.0
-    issue: float = 4.0
-    latency: float = 4.0
-
-
-CORE = Core()
-
-#: Tiles with just enough accumulators to hide the latency still have gaps: 8 reach 85% of the peak,
-#: 12 reach 97%. Where a whole tile is few instructions, the next one fills the gaps.
-CHAIN_GAP, GAP_FROM_MACS = 1.15, 256
-
-#: Tiles of fewer instructions wait for each other less: processors work on so many at once.
-WINDOW = 96.0
+#: Where a whole tile is few instructions, the next one fills the gaps of a chain of sums.
+GAP_FROM_MACS = 256
 
 #: With so few registers, compilers spill sums for inputs to rotate, which they load all at once.
 EARLY_ROTATED = 8
 
-#: What a sum waits for each time it is stored and loaded again.
-SPILL_LATENCY = 5.0
 
-#: Caches of current cores, as far as `stored_cycles` needs them.
-L1_BYTES, L2_BYTES = 32 * 1024, 512 * 1024
-L2_BYTES_PER_CYCLE, L3_BYTES_PER_CYCLE = 32.0, 12.0
+def busy_cycles(
+    isa: Isa, arithmetic: float, loads: float, stores: float = 0.0, *, beside: float = 0.0,
+    lanes: int = 0,
+) -> float:  # fmt: skip
+    """Cycles in which a core does so much with vectors of `lanes` (0: the widest), all at once.
 
-#: Second-level cache that processors have at least, per lane of their vectors.
-L2_BYTES_PER_LANE = 64 * 1024
-
-#: What is larger comes from the third level or from memory, which no prefetching hides: a core gets
-#: no more than this of it while it computes.
-FAR_BYTES, FAR_BYTES_PER_CYCLE = 4 * 1024 * 1024, 8.0
+    `beside` counts instructions of no vectors.
+    """
+    core = isa.rates(lanes)
+    return max(
+        arithmetic / core.arithmetic,
+        loads / core.loads,
+        stores / core.stores,
+        (arithmetic + loads + stores + beside) / core.issue,
+    )
 
 
 def mac_instructions(isa: Isa) -> float:
     """Instructions of one vector multiply-accumulate."""
     return 1.0 if isa.has("fma") or isa.has("lane_fma") else 2.0
+
+
+def vector_registers(isa: Isa) -> int:
+    """Registers for vectors: of the processor, where it has others than its instruction set."""
+    return isa.core.registers or isa.registers
 
 
 def mac_bytes(isa: Isa) -> float:
@@ -88,31 +76,32 @@ def tile_cycles(
     work: float = 0.0,
     held: int = 0,
     early: int = 0,
+    lanes: int = 0,
 ) -> float:
     """Cycles of `k` rank-1 updates of a register tile of `rows` x `vectors` accumulators.
 
     `loads` counts memory reads per update, `work` its instructions beside multiply and add,
     `held` values that are kept beside accumulators, vectors and one input; `early`: see
-    `early_inputs`. What is beyond the registers is spilled: each costs a load and a store per
-    update. The next update waits for spilled sums.
+    `early_inputs`; `lanes` of the vectors (0: the widest). What is beyond the registers is spilled:
+    each costs a load and a store per update. The next update waits for spilled sums.
     """
     macs = rows * vectors
     if not k:
         return 0.0
-    arithmetic = macs * mac_instructions(isa) + work
+    core, machine, registers = isa.rates(lanes), isa.core, vector_registers(isa)
+    arithmetic = macs * (mac_instructions(isa) + core.copies) + work
     needed = macs + (vectors if rows > 1 else 1) + 1 + early  # used once: loaded one by one
-    late = needed > isa.registers
-    spills = max(needed + held - isa.registers, 0)
-    if isa.family == "x86" and isa.widest < 16 and not isa.has("fma"):
-        arithmetic += 0.25 * macs
+    late = needed > registers
+    spills = max(needed + held - registers, 0)
     instructions = arithmetic + loads + 2 * spills
-    latency = CORE.latency + SPILL_LATENCY * late
-    chain = latency * (CHAIN_GAP if macs * k >= GAP_FROM_MACS else 1.0)
+    latency = core.latency + machine.spill_latency * late
+    chain = latency * (machine.chain_gap if macs * k >= GAP_FROM_MACS else 1.0)
     return k * max(
-        arithmetic / CORE.arithmetic,
-        (loads + 2 * spills) / CORE.loads,
-        instructions / CORE.issue,
-        chain / max(WINDOW / (instructions * k), 1.0),
+        macs / core.macs,
+        arithmetic / core.arithmetic,
+        (loads + 2 * spills) / core.loads,
+        instructions / core.issue,
+        chain / max(machine.window / (instructions * k), 1.0),
     )
 
 
@@ -128,13 +117,7 @@ def scalar_gain(isa: Isa, rows: int, sums: int) -> float:
 
 def stream_cycles(isa: Isa, elements: float, loads: float, stores: float, work: float) -> float:
     """Cycles of a pass over `elements` with so many loads, stores and operations per vector."""
-    vectors = elements / isa.widest
-    return vectors * max(
-        loads / CORE.loads,
-        stores / CORE.stores,
-        work / CORE.arithmetic,
-        (loads + stores + work) / 4,
-    )
+    return elements / isa.widest * busy_cycles(isa, work, loads, stores)
 
 
 def elementwise_cycles(isa: Isa, elements: float, loads: int, nodes: int) -> float:
@@ -142,44 +125,43 @@ def elementwise_cycles(isa: Isa, elements: float, loads: int, nodes: int) -> flo
     return stream_cycles(isa, elements, loads, 1, 4.0 * nodes)
 
 
-def stored_cycles(size: float) -> float:
+def stored_cycles(isa: Isa, size: float) -> float:
     """Cycles that a value of `size` bytes costs because it leaves the first-level cache.
 
     It is written and read once each. What fits is free: kernels count their own loads and stores.
     """
-    beyond_l1, beyond_l2 = max(size - L1_BYTES, 0.0), max(size - L2_BYTES, 0.0)
-    return 2.0 * (beyond_l1 / L2_BYTES_PER_CYCLE + beyond_l2 / L3_BYTES_PER_CYCLE)
+    caches = isa.core.caches
+    beyond_l1, beyond_l2 = max(size - caches.l1_bytes, 0.0), max(size - caches.l2_bytes, 0.0)
+    return 2.0 * (beyond_l1 / caches.l2_rate + beyond_l2 / caches.l3_rate)
 
 
-def passed_cycles(size: float, room: float) -> float:
+def passed_cycles(isa: Isa, size: float, room: float) -> float:
     """Cycles that a value of `size` bytes costs that goes through `room` bytes of line buffers.
 
     As these are used again and again, it costs an eighth of what `stored_cycles` says.
     """
-    by_l2 = size / L2_BYTES_PER_CYCLE if room > L1_BYTES else 0.0
-    by_l3 = size / L3_BYTES_PER_CYCLE if room > L2_BYTES else 0.0
+    caches = isa.core.caches
+    by_l2 = size / caches.l2_rate if room > caches.l1_bytes else 0.0
+    by_l3 = size / caches.l3_rate if room > caches.l2_bytes else 0.0
     return (by_l2 + by_l3) / 4.0
 
 
-def reread_cycles(size: float, passes: float) -> float:
+def reread_cycles(isa: Isa, size: float, passes: float) -> float:
     """Cycles that reading `size` bytes costs `passes` times over, beside the arithmetic on them.
 
     What stays in the first-level cache is free. Streams are prefetched, so the rest costs less
     than its transport alone would. From far, the first pass is what every schedule pays.
     """
-    if size <= L1_BYTES:
+    caches = isa.core.caches
+    if size <= caches.l1_bytes:
         return 0.0
-    if size <= L2_BYTES:
-        return size * passes / (5.0 * L2_BYTES_PER_CYCLE)
-    again = 4.0 * L3_BYTES_PER_CYCLE if size <= FAR_BYTES else FAR_BYTES_PER_CYCLE
-    return size * (1.0 / (4.0 * L3_BYTES_PER_CYCLE) + (passes - 1.0) / again)
+    if size <= caches.l2_bytes:
+        return size * passes / (5.0 * caches.l2_rate)
+    again = 4.0 * caches.l3_rate if size <= caches.far_bytes else caches.far_rate
+    return size * (1.0 / (4.0 * caches.l3_rate) + (passes - 1.0) / again)
 
 
-def near_bytes(isa: Isa) -> int:
-    """What stays in the second-level cache of processors that have such vectors."""
-    return L2_BYTES_PER_LANE * isa.widest
-
-
-def far_cycles(size: float) -> float:
+def far_cycles(isa: Isa, size: float) -> float:
     """Cycles of reading `size` bytes once that other schedules do not read, from far."""
-    return max(size - FAR_BYTES, 0.0) / FAR_BYTES_PER_CYCLE
+    caches = isa.core.caches
+    return max(size - caches.far_bytes, 0.0) / caches.far_rate

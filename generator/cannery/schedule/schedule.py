@@ -29,15 +29,9 @@ if TYPE_CHECKING:
 #: Tunables of a candidate, e.g. {"mr": 2, "nr": 3, "unroll": "ic"}.
 Params = Mapping[str, int | str | bool]
 
-#: Straight-line code beyond this does not stay in the first-level instruction cache.
-HOT_CODE_BYTES = 16 * 1024
-
-#: Bytes of code that a core fetches and decodes in a cycle where they come from beyond the
-#: first-level cache: so it is once in each run, as the layers of a network displace one another.
-FETCHED_BYTES = 3.0
-
-#: Bytes that it gets through of what stays there: the code of networks with so few weights.
-DECODED_BYTES, FEW_WEIGHTS = 16.0, 16 * 1024
+#: Networks with so few bytes of weights may stay in the first-level cache from run to run, and so
+#: may their code.
+FEW_WEIGHTS = 16 * 1024
 
 #: The parameter that names an approximate form of the step's activations, see `Elementwise`.
 MATH = "math"
@@ -140,10 +134,9 @@ class Estimate:
     cycles: float
     code_bytes: float = 0.0
 
-    @property
-    def total(self) -> float:
+    def total(self, isa: Isa) -> float:
         """The cycles, with the fetching of the code; more where it outgrows the cache."""
-        return self._with_code(FETCHED_BYTES)
+        return self._with_code(isa, isa.core.code.fetched)
 
     def total_in(self, graph: Graph, isa: Isa) -> float:
         """The total of a step of this network, all of whose code may stay in the cache.
@@ -151,10 +144,11 @@ class Estimate:
         Plain C is never thought to be free: how compilers vectorise long code is not known.
         """
         few = isa.widest > 1 and graph.constant_bytes <= FEW_WEIGHTS
-        return self._with_code(DECODED_BYTES if few else FETCHED_BYTES)
+        code = isa.core.code
+        return self._with_code(isa, code.decoded if few else code.fetched)
 
-    def _with_code(self, rate: float) -> float:
-        excess = max(self.code_bytes / HOT_CODE_BYTES - 1.0, 0.0)
+    def _with_code(self, isa: Isa, rate: float) -> float:
+        excess = max(self.code_bytes / isa.core.code.hot_bytes - 1.0, 0.0)
         return self.cycles * (1.0 + min(excess, 4.0)) + self.code_bytes / rate
 
 

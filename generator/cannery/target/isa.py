@@ -1,15 +1,17 @@
 """Instruction sets: what compiler macros prove, one row each.
 
 A row says which vector widths, headers and capabilities generated code may use. Kernels see an
-`Isa` only; which CPU, compiler and flags stand behind it is the business of `targets.py`.
+`Isa` only; which CPU, compiler and flags stand behind it is the business of `targets.py`. The cost
+model alone asks which processor is meant: `Isa.core`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from cannery.errors import OptionError, one_of
+from cannery.target.machine import Machine, Rates, find_machine
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,8 @@ class Isa:
     `lanes` are the float32 vector widths, ascending; 1 is always there. `registers` counts the
     architectural vector registers. `macros` must all be defined by the compiler; `flags` make gcc
     and clang define them. `capabilities`: fma, lane_fma, rotate, pairs (broadcast2 and
-    add_pairs of the widths over four), masks, gather, dot2_s16, dot4_u8s8.
+    add_pairs of the widths over four), masks, gather, dot2_s16, dot4_u8s8. `machine` (or its name)
+    is the processor that costs are estimated for; it makes no other instruction set.
     """
 
     name: str
@@ -31,6 +34,7 @@ class Isa:
     macros: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     capabilities: frozenset[str] = frozenset()
+    machine: str | Machine = field(default="scalar", compare=False)
 
     def has(self, *capabilities: str) -> bool:
         """Whether all the named capabilities are there."""
@@ -40,9 +44,22 @@ class Isa:
     def widest(self) -> int:
         return self.lanes[-1]
 
+    @property
+    def core(self) -> Machine:
+        """The processor that costs are estimated for."""
+        return self.machine if isinstance(self.machine, Machine) else find_machine(self.machine)
+
+    def rates(self, lanes: int = 0) -> Rates:
+        """What that processor does per cycle with vectors so wide (0: the widest)."""
+        return self.core.rates(lanes or self.widest)
+
     def vec(self, lanes: int) -> str:
         """The vocabulary's prefix and type for a width: `f32x8`."""
         return f"f32x{lanes}"
+
+    def meant_for(self, machine: str | Machine) -> Isa:
+        """The same instruction set with the costs of a processor."""
+        return replace(self, machine=machine)
 
     def with_bits(self, bits: int) -> Isa:
         """The same instruction set with another pointer width; 32-bit x86 has 8 registers."""
@@ -57,6 +74,7 @@ def _x86(
     return Isa(
         name, "x86", 64, lanes, registers, header,
         tuple(f"__{m}__" for m in macros.split()), tuple(flags.split()), frozenset(caps),
+        f"x86-{32 * lanes[-1]}",
     )  # fmt: skip
 
 
@@ -75,12 +93,12 @@ _ROWS = (
     _x86("avx512vnni", (1, 4, 8, 16), "vec_x86_512.h", _512 + " AVX512VNNI",
          _512_FLAGS + " -mavx512vnni", {*_512_CAPS, "dot4_u8s8"}),
     Isa("neon32", "arm", 32, (1, 4), 16, "vec_neon.h", ("__ARM_NEON",),
-        ("-mfpu=neon", "-mfloat-abi=hard"), frozenset({"lane_fma"})),
+        ("-mfpu=neon", "-mfloat-abi=hard"), frozenset({"lane_fma"}), "arm-128"),
     Isa("neon64", "arm", 64, (1, 4), 32, "vec_neon.h", ("__ARM_NEON", "__aarch64__"), (),
-        frozenset({"fma", "lane_fma"})),
+        frozenset({"fma", "lane_fma"}), "arm-128"),
     Isa("neon64dot", "arm", 64, (1, 4), 32, "vec_neon.h",
         ("__ARM_NEON", "__aarch64__", "__ARM_FEATURE_DOTPROD"), ("-march=armv8.2-a+dotprod",),
-        frozenset({"fma", "lane_fma", "dot4_u8s8"})),
+        frozenset({"fma", "lane_fma", "dot4_u8s8"}), "arm-128"),
 )  # fmt: skip
 
 #: Every instruction set by name, from the plainest to the richest within a family.

@@ -191,7 +191,9 @@ class ContestMaker:
     def stacked_contest(self, step: Step, choices: Sequence[Choice], limit: int) -> Contest:
         """The contest of ways to compute a step of the graph, which is a stacked one."""
         data = step_data(self.graph, step, self.values)
-        cycles = (c.schedule.cost(self.graph, step, c.params, self.isa).total for c in choices)
+        cycles = (
+            c.schedule.cost(self.graph, step, c.params, self.isa).total(self.isa) for c in choices
+        )
         ranked = sorted(map(Ranked, choices, cycles), key=lambda r: r.cycles)
         trials = ((r, self._trial(step, r.choice, data)) for r in ranked)
         return self._contest(self.graph.name, (), trials, limit)
@@ -204,7 +206,9 @@ class ContestMaker:
         trial = make_trial(graph, step, choice.schedule, choice.params, self.isa, data)
         cost = choice.schedule.cost(graph, step, choice.params, self.isa)
         name = f"{source} to {target}, {type_}"
-        return self._contest(name, (), [(Ranked(choice, cost.total), _required(trial))], 1)
+        return self._contest(
+            name, (), [(Ranked(choice, cost.total(self.isa)), _required(trial))], 1
+        )
 
     def _contest(
         self,

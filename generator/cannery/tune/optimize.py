@@ -15,7 +15,6 @@ from cannery.ir.tensor import TensorType
 from cannery.measure.cache import Measurement
 from cannery.measure.measure import TIE
 from cannery.schedule.program import Choice
-from cannery.schedule.schedule import FETCHED_BYTES
 from cannery.target.isa import Isa
 from cannery.target.runner import Origin
 from cannery.tune.contests import Contest, Ranked, is_view
@@ -182,7 +181,7 @@ class Optimizer:
             return [make_option(self.graph, self.segments[index].step, choice, self.isa, cost)]
         usable = [t for t in self.tried[index] if t.usable]
         if cold:
-            fetched = FETCHED_BYTES * self.cycles_per_us
+            fetched = self.isa.core.code.fetched * self.cycles_per_us
             usable = [replace(t, option=_dearer(t.option, t.code_bytes / fetched)) for t in usable]
         best = best_per_orders([t.option for t in usable])
         return [self._smallest(option, usable) for option in best]

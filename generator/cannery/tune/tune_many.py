@@ -107,7 +107,7 @@ class ManyTuner:
                 last = replace(last, graph=many, values=values)
                 return last.stacked_contest(step, ways, limit)
 
-            costs = (c.schedule.cost(many, step, c.params, self.isa).total for c in ways)
+            costs = (c.schedule.cost(many, step, c.params, self.isa).total(self.isa) for c in ways)
             yield Prospect(step.outputs[0], step.name, (), min(costs), make)
 
     def _best(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from cannery.ir.graph import Graph
 from cannery.ops.chains.rows import RowChain
 from cannery.ops.conv.geometry import conv_shape
-from cannery.schedule.cost import FAR_BYTES
+from cannery.schedule.caches import FAR_BYTES
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import schedule
 

@@ -178,7 +178,9 @@ def chain_cost(graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
     rows = link_rows(found, int(params["rows"]))
     pitches = [t.bytes // (t.shape[0] * t.shape[1]) for t in between]
     room = sum(pitch * n for pitch, n in zip(pitches, rows, strict=True))
-    stored = sum(max(stored_cycles(t.bytes) - passed_cycles(t.bytes, room), 0.0) for t in between)
+    stored = sum(
+        max(stored_cycles(isa, t.bytes) - passed_cycles(isa, t.bytes, room), 0.0) for t in between
+    )
     calls = len(found) * graph.types[step.output].shape[1] / int(params["rows"])
     code = sum(estimate.code_bytes for estimate in estimates)
     return Estimate(cycles + 20.0 * calls - max(stored - cycles / 2.0, 0.0), code)

@@ -114,7 +114,7 @@ class Sources(Schedule):
         more = len(sources(graph, step)) - 1
         elements = graph.types[step.output].elements
         cycles += more * elementwise_cycles(isa, elements, 2, 1)
-        return Estimate(cycles + far_weights([(p, way) for p, way, _ in chosen]), code)
+        return Estimate(cycles + far_weights(isa, [(p, way) for p, way, _ in chosen]), code)
 
     def kernel(self, job: Job) -> Kernel:
         return Sum(job).kernel()

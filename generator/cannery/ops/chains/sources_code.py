@@ -22,7 +22,7 @@ from cannery.ops.chains.terms import (
 from cannery.ops.conv.geometry import sizes
 from cannery.ops.conv.winograd_oc import WinogradOc
 from cannery.ops.shared.function import describe, parameter_names, signature
-from cannery.schedule.cost import L2_BYTES
+from cannery.schedule.caches import L2_BYTES
 from cannery.schedule.schedule import (
     ConstArray,
     Job,

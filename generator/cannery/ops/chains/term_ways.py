@@ -17,7 +17,7 @@ from cannery.ops.conv.direct_oc import ConvDirectOc
 from cannery.ops.conv.gemm import ConvGemm
 from cannery.ops.conv.geometry import sizes
 from cannery.ops.conv.winograd_oc import WinogradOc
-from cannery.schedule.cost import FAR_BYTES_PER_CYCLE, L2_BYTES
+from cannery.schedule.caches import L2_BYTES
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import (
     Params,
@@ -62,13 +62,13 @@ def ways(id_: str, own: Sequence[Piece], isa: Isa) -> list[Option]:
     if not may_compute(id_, own, isa):
         return []
     way = all_schedules()[id_]
-    far = far_weights([(piece, way) for piece in own])
+    far = far_weights(isa, [(piece, way) for piece in own])
     best: dict[tuple[object, ...], Option] = {}
     for params in way.candidates(own[0].graph, own[0].step, isa):
         if own[0].so_far and _overwrites(own[0], way, params):
             continue
         cycles = sum(
-            replace(found, cycles=len(piece.phases) * found.cycles).total
+            replace(found, cycles=len(piece.phases) * found.cycles).total(isa)
             for piece in own
             for found in [way.cost(piece.graph, piece.step, _fitted(params, piece), isa)]
         )
@@ -78,7 +78,7 @@ def ways(id_: str, own: Sequence[Piece], isa: Isa) -> list[Option]:
     return sorted(best.values(), key=lambda option: option.cycles)
 
 
-def far_weights(ways: Sequence[tuple[Piece, Schedule]]) -> float:
+def far_weights(isa: Isa, ways: Sequence[tuple[Piece, Schedule]]) -> float:
     """Cycles of reading the weights of all phases, beyond those of the whole window.
 
     Each phase has its own: what they take may not stay in the second-level cache from run to run.
@@ -89,7 +89,7 @@ def far_weights(ways: Sequence[tuple[Piece, Schedule]]) -> float:
         pairs = 4.0 * shape.ic * shape.oc
         each = way.weight_bytes(shape) if isinstance(way, WinogradOc) else shape.taps * pairs
         more += len(piece.phases) * each - piece.phases[0].window * pairs
-    return max(more - L2_BYTES, 0.0) / FAR_BYTES_PER_CYCLE
+    return max(more - L2_BYTES, 0.0) / isa.core.caches.far_rate
 
 
 def _overwrites(piece: Piece, way: Schedule, params: Params) -> bool:

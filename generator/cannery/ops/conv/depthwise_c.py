@@ -30,7 +30,7 @@ from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.tiles import pixel_tiles, vector_count, vector_loops, widths
-from cannery.schedule.cost import CORE, mac_instructions
+from cannery.schedule.cost import busy_cycles, mac_instructions
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -155,13 +155,8 @@ def _tile_cycles(
     work = outputs * (shape.taps * mac_instructions(isa) + 1 + len(step.epilogue))
     if multiplier(shape) > 1:
         loads += inputs * isa.widest
-    return 4.0 + max(
-        work / CORE.arithmetic,
-        loads / CORE.loads,
-        outputs / CORE.stores,
-        (work + loads + outputs) / CORE.issue,
-        CORE.latency * shape.taps / 2,
-    )
+    busy = busy_cycles(isa, work, loads, outputs)
+    return 4.0 + max(busy, isa.rates().latency * shape.taps / 2)
 
 
 def _load(job: Job, vec: Vec, at: str, *, by_lookup: bool) -> str:

@@ -28,7 +28,7 @@ from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec
 from cannery.ops.shared.taps import load_count, tap_loads
 from cannery.ops.shared.tiles import VecLoop, cover, widths
-from cannery.schedule.cost import CORE, mac_instructions
+from cannery.schedule.cost import busy_cycles, mac_instructions
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -170,12 +170,8 @@ def _tile_cycles(
     work += lines * shuffles
     if params["broadcast"] == "load1" and _shuffles(isa):
         work += 0.5 * weights
-    return 3.0 + max(
-        work / CORE.arithmetic,
-        reads / CORE.loads,
-        (work + reads + outputs) / CORE.issue,
-        CORE.latency * shape.taps / 2,
-    )
+    busy = busy_cycles(isa, work, reads, beside=outputs, lanes=lanes)
+    return 3.0 + max(busy, isa.rates(lanes).latency * shape.taps / 2)
 
 
 def _arrays(job: Job, shape: ConvShape) -> tuple[ConstArray, ...]:

@@ -92,7 +92,7 @@ class ConvDirectIc(Schedule):
                 each = update + 2.0 * vectors / dots.unroll + sum_cycles(dots, mr, nc)
                 cycles += tiles * groups * each
                 code += mr * nc * (8.0 * (dots.unroll + len(walk(length, dots)[1])) * runs + 40.0)
-        again = reread_cycles(4.0 * shape.taps * shape.ic * shape.oc, -(-shape.ow // dots.mr))
+        again = reread_cycles(isa, 4.0 * shape.taps * shape.ic * shape.oc, -(-shape.ow // dots.mr))
         return Estimate(shape.oh * (cycles + again), code)
 
     def kernel(self, job: Job) -> Kernel:

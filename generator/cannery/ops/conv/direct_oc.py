@@ -169,7 +169,7 @@ class ConvDirectOc(Schedule):
         weights = (
             4.0 * k * sum(block.width * block.count for block in channel_blocks(shape, params, isa))
         )
-        cycles += reread_cycles(weights, -(-shape.ow // mr))
+        cycles += reread_cycles(isa, weights, -(-shape.ow // mr))
         each = 0.5 if params.get("joined") else 2.0  # long bodies hide their loop
         return Estimate(shape.oh * (cycles + tiles_total * loops * each), code)
 

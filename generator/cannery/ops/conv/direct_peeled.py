@@ -137,7 +137,7 @@ class ConvDirectPeeled(Schedule):
                 cycles += part.count * block.count * (rows * (tile + 2.0) + shape.oh * 8.0)
         weights = 4.0 * shape.ic * shape.taps * sum(b.width * b.count for b in blocks)
         passes = sum(part.count for part in _parts(shape, int(params["mr"])))
-        cycles += shape.oh * reread_cycles(weights, passes)
+        cycles += shape.oh * reread_cycles(isa, weights, passes)
         return Estimate(cycles, _unrolled(shape, params, isa) * mac_bytes(isa))
 
     def kernel(self, job: Job) -> Kernel:

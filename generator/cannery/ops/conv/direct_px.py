@@ -35,7 +35,7 @@ from cannery.ops.shared.cover import Span, spans, tile_counts
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec
 from cannery.ops.shared.sums import Aside, aside, block_steps
-from cannery.schedule.cost import CORE, reread_cycles
+from cannery.schedule.cost import reread_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -118,7 +118,7 @@ class ConvDirectPx(Schedule):
             for block in _panels(shape, params).blocks:
                 each = _tile_cost(shape, params, isa, vectors, block.n)
                 cycles += count * block.count * each
-            cycles += count * (6.0 + reread_cycles(_weight_bytes(shape, params), 1.0))
+            cycles += count * (6.0 + reread_cycles(isa, _weight_bytes(shape, params), 1.0))
         if not flat:
             cycles *= -(-shape.oh // rows)
         return Estimate(cycles, _unrolled(shape, params) * (8.0 if isa.has("fma") else 15.0))
@@ -286,7 +286,9 @@ def _tile_cost(shape: ConvShape, params: Params, isa: Isa, vectors: int, n: int)
         load = 4.5  # CPUs with so few load an unaligned vector in halves
     if shape.sw > 1:
         load = 2.0 if shape.sw == 2 and shape.kw > 1 else 0.5 * lanes
-    update = max(update_cycles(isa, _panels(shape, params), n, vectors, load), CORE.latency)
+    update = max(
+        update_cycles(isa, _panels(shape, params), n, vectors, load), isa.rates(lanes).latency
+    )
     k = shape.taps * shape.ic
     rounds = {"none": k, "kw": shape.kh * shape.ic, "kh": shape.ic, "all": 0}[unroll]
     slower = {"all": 1.05, "kw": 1.15 if isa.registers == 8 else 1.0}.get(unroll, 1.0)

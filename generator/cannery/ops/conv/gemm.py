@@ -29,7 +29,7 @@ from cannery.ops.shared.function import describe, parameter_names, residual_poin
 from cannery.ops.shared.gemm import Gemm, VectorBlock
 from cannery.ops.shared.sums import block_steps
 from cannery.ops.shared.tiles import tile_registers
-from cannery.schedule.cost import L1_BYTES, reread_cycles
+from cannery.schedule.cost import reread_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -116,7 +116,7 @@ class ConvGemm(Schedule):
         tiles = balanced(pixels, int(params["mr"]))
         g = _gemm(params, cut.k, cut.pitch, isa)
         cycles = gemm.product_cycles(isa, g, tiles, blocks) * cut.blocks
-        cycles += _traffic(shape, params, cut, blocks)
+        cycles += _traffic(isa, shape, params, cut, blocks)
         if cut.blocks > 1:
             cycles += _partial_sums(shape, cut, tiles, blocks, isa)
         if not _plain(shape):
@@ -264,7 +264,9 @@ def _space(shape: ConvShape, isa: Isa) -> list[dict[str, int | str]]:
     return found
 
 
-def _traffic(shape: ConvShape, params: Params, cut: Cut, blocks: Sequence[VectorBlock]) -> float:
+def _traffic(
+    isa: Isa, shape: ConvShape, params: Params, cut: Cut, blocks: Sequence[VectorBlock]
+) -> float:
     """Cycles of what the loops read again because no first-level cache holds it."""
     pixels = shape.oh * shape.ow
     width = sum(b.width * b.count for b in blocks)
@@ -276,15 +278,14 @@ def _traffic(shape: ConvShape, params: Params, cut: Cut, blocks: Sequence[Vector
     groups = sum(b.count for b in blocks)
     weights = 4.0 * width * cut.k
     if params["outside"] == "rows":
-        return reread_cycles(weights, tiles) + reread_cycles(
-            weights * cut.blocks, rounds / cut.blocks
+        return reread_cycles(isa, weights, tiles) + reread_cycles(
+            isa, weights * cut.blocks, rounds / cut.blocks
         )
-    near = (
-        block if block + 8.0 * cut.k * int(params["mr"]) <= L1_BYTES else max(block, L1_BYTES + 1.0)
-    )
-    again = reread_cycles(near, tiles * groups)
-    again += gemm.ROWS_AGAIN * reread_cycles(panel, rounds * (groups - 1))
-    return again + reread_cycles(weights * cut.blocks, rounds / cut.blocks)
+    l1 = isa.core.caches.l1_bytes
+    near = block if block + 8.0 * cut.k * int(params["mr"]) <= l1 else max(block, l1 + 1.0)
+    again = reread_cycles(isa, near, tiles * groups)
+    again += gemm.ROWS_AGAIN * reread_cycles(isa, panel, rounds * (groups - 1))
+    return again + reread_cycles(isa, weights * cut.blocks, rounds / cut.blocks)
 
 
 def _partial_sums(

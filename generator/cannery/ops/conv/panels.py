@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.schedule.cost import CORE, mac_instructions
+from cannery.schedule.cost import busy_cycles, mac_instructions
 from cannery.schedule.schedule import ConstArray
 from cannery.target.isa import Isa
 
@@ -98,11 +98,16 @@ def update_cycles(isa: Isa, panels: Panels, n: int, p: int, load: float = 1.0) -
     macs = p * n
     arithmetic = macs * mac_instructions(isa)
     if isa.family == "x86" and not isa.has("fma"):
-        arithmetic += 0.25 * macs + (n if panels.broadcast == "load1" and panels.lanes > 1 else 0)
+        arithmetic += isa.rates().copies * macs + (
+            n if panels.broadcast == "load1" and panels.lanes > 1 else 0
+        )
     loads = p * load + (n / 4 if panels.broadcast == "lane" else n)
     held = p if n > 1 else 1  # with one channel, vectors are memory operands
     spilled = max(macs + held + 1 - isa.registers, 0)
-    bound = max(arithmetic / CORE.arithmetic, loads / CORE.loads, (arithmetic + loads) / CORE.issue)
+    bound = max(
+        macs / isa.rates(panels.lanes).macs,
+        busy_cycles(isa, arithmetic, loads, lanes=panels.lanes),
+    )
     return bound + spilled
 
 

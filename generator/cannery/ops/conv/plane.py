@@ -32,7 +32,7 @@ from cannery.ops.shared.axes import even_size
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.shuffles import ZERO, Pick, Places, ShufflePlan, plan
-from cannery.schedule.cost import CORE, mac_bytes
+from cannery.schedule.cost import mac_bytes
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -275,20 +275,20 @@ class PlaneSchedule(Schedule):
         return (Want(planar.ORDER if self.plane(graph, step).group == 1 else nhwc.ORDER),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        plane, parts = self.plane(graph, step), int(params["parts"])
+        plane, parts, core = self.plane(graph, step), int(params["parts"]), isa.rates()
         blocks, stored = _panels(plane, params).blocks, _stored(plane, params)
         taps = plane.taps(parts)
         picks, channels = len(plane.plan.picks), plane.conv.ic
         products = sum(len(tap.cells) for tap in taps)
-        cycles = CORE.latency * 5.0
+        cycles = core.latency * 5.0
         if stored:
-            cycles += channels * max(float(picks), len(plane.cells) / CORE.stores)
+            cycles += channels * max(float(picks), len(plane.cells) / core.stores)
         for block in blocks:
             n = block.n // plane.group
             arithmetic = products * n + (0 if stored else picks)
             loads = len(taps) * n + (products if stored else picks)
-            busy = channels * max(arithmetic / CORE.arithmetic, loads / CORE.loads)
-            chain = CORE.latency * channels * products / (plane.sums * parts)
+            busy = channels * max(arithmetic / core.arithmetic, loads / core.loads)
+            chain = core.latency * channels * products / (plane.sums * parts)
             cycles += block.count * (max(busy, chain) + 2.0 * n * (plane.sums + parts))
         lines = products * sum(block.n for block in blocks) / plane.group
         if params["unroll"] == "kw":

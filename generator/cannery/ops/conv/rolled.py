@@ -19,7 +19,6 @@ from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec
-from cannery.schedule.cost import CORE
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -69,10 +68,10 @@ class ConvRolled(Schedule):
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         shape = sizes(graph, step)
         px, k = int(params["px"]), shape.taps * shape.ic
-        vectors = shape.oc / JOINED
+        vectors, core = shape.oc / JOINED, isa.rates()
         macs = 2.0 * k * px + px * (1.0 + len(step.epilogue))
-        each = macs / CORE.arithmetic + (k + 1.0) / CORE.loads
-        held = max(k * px - 8, 0) / CORE.loads  # inputs on the stack
+        each = macs / core.arithmetic + (k + 1.0) / core.loads
+        held = max(k * px - 8, 0) / core.loads  # inputs on the stack
         cycles = -(-shape.ow // px) * (vectors * (each + held) + 1.5 * k * px + 4.0)
         return Estimate(shape.oh * cycles * MEASURED, 24.0 * k * px)
 

@@ -30,7 +30,7 @@ from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.taps import load_count, tap_loads
 from cannery.ops.shared.tiles import widths
-from cannery.schedule.cost import CORE, broadcast_work, mac_bytes, mac_instructions
+from cannery.schedule.cost import broadcast_work, mac_bytes, mac_instructions
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -335,6 +335,7 @@ FITTED = 1.2
 def _block_cycles(shape: ConvShape, params: Params, used: NDArray[np.bool_], isa: Isa) -> float:
     """Cycles of a block of which `used` is the `_mask`."""
     mr, terms, vectors = int(params["mr"]), int(used.sum()), int(used.shape[-1])
+    core = isa.rates()
     work: float = terms * mr * mac_instructions(isa)
     columns = np.asarray(used.any(axis=-1))
     if params["order"] == planar.ORDER:
@@ -345,11 +346,11 @@ def _block_cycles(shape: ConvShape, params: Params, used: NDArray[np.bool_], isa
         loads = float(mr * np.count_nonzero(columns))
         work += loads * broadcast_work(isa, "set1")[1]
     loads += terms
-    return 4.0 * mr * vectors / CORE.issue + (1.0 if isa.has("fma") else FITTED) * max(
-        work / CORE.arithmetic,
-        loads / CORE.loads,
-        (work + loads) / CORE.issue,
-        CORE.latency * terms / max(vectors, 1),
+    return 4.0 * mr * vectors / core.issue + (1.0 if isa.has("fma") else FITTED) * max(
+        work / core.arithmetic,
+        loads / core.loads,
+        (work + loads) / core.issue,
+        core.latency * terms / max(vectors, 1),
     )
 
 

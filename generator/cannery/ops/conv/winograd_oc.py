@@ -51,19 +51,15 @@ from cannery.ops.shared.gemm import VectorBlock
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.tiles import vector_loops
 from cannery.schedule.ahead import LINE
+from cannery.schedule.caches import FAR_BYTES, L1_BYTES, L2_BYTES, near_bytes
 from cannery.schedule.cost import (
-    FAR_BYTES,
-    FAR_BYTES_PER_CYCLE,
-    L1_BYTES,
-    L2_BYTES,
     broadcast_work,
     early_inputs,
     far_cycles,
-    near_bytes,
     reread_cycles,
     stored_cycles,
     tile_cycles,
-)  # fmt: skip
+)
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -183,11 +179,11 @@ class WinogradOc(Schedule):
         batches = -(-total // batch)
         weights = self.weight_bytes(shape)
         if weights > near_bytes(isa):
-            far = batches * weights / FAR_BYTES_PER_CYCLE
+            far = batches * weights / isa.core.caches.far_rate
             cycles += max(products, far) + NOT_HIDDEN * far
         else:
-            cycles += products + reread_cycles(weights, batches)
-        cycles += far_cycles(weights - 4.0 * shape.taps * shape.ic * shape.oc)
+            cycles += products + reread_cycles(isa, weights, batches)
+        cycles += far_cycles(isa, weights - 4.0 * shape.taps * shape.ic * shape.oc)
         cycles += self._between(shape, params, isa)
         code = (into + back * len(self._blocks(shape, params, isa))) * 16.0
         return Estimate(cycles, code)
@@ -215,10 +211,10 @@ class WinogradOc(Schedule):
         inputs, sums = (4.0 * tile.positions * c * rows for c in (shape.ic, shape.oc))
         blocks = sum(block.count for block in self._blocks(shape, params, isa))
         if params["outside"] == "positions":
-            return batches * (stored_cycles(sums) + stored_cycles(inputs))
+            return batches * (stored_cycles(isa, sums) + stored_cycles(isa, inputs))
         if inputs + sums / blocks > near_bytes(isa):  # weights pass by as well
-            return batches * blocks * inputs / FAR_BYTES_PER_CYCLE
-        return reread_cycles(inputs, batches * blocks)
+            return batches * blocks * inputs / isa.core.caches.far_rate
+        return reread_cycles(isa, inputs, batches * blocks)
 
     def kernel(self, job: Job) -> Kernel:
         shape = sizes(job.graph, job.step)

@@ -40,7 +40,7 @@ from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.axes import even_size
 from cannery.ops.shared.cover import Span, spans, tile_counts
 from cannery.ops.shared.function import describe, signature
-from cannery.schedule.cost import CORE, far_cycles, reread_cycles
+from cannery.schedule.cost import far_cycles, reread_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -183,12 +183,12 @@ class WinogradPlanar(Schedule):
                 k = products_cycles(isa, panels, block.n, p, shape.ic)
                 k *= 1.0 + 0.07 * (vectors > p)
                 each += block.count * self._positions * vectors / p * k
-            each += self._traffic(shape, panels, vectors * span.lanes) + SPAN_CYCLES
+            each += self._traffic(isa, shape, panels, vectors * span.lanes) + SPAN_CYCLES
             cycles += count * each
         code = 8.0 if fused else 6.0
         return Estimate(cycles, code * (into + back) * 2.5)
 
-    def _traffic(self, shape: ConvShape, panels: Panels, lanes: int) -> float:
+    def _traffic(self, isa: Isa, shape: ConvShape, panels: Panels, lanes: int) -> float:
         """Cycles that one span of tiles waits for the caches; fitted to measurements.
 
         The sums are written and read at once, between pixels that stream by: they should take a
@@ -203,7 +203,7 @@ class WinogradPlanar(Schedule):
         weights = 4.0 * panels.k * panels.channels * panels.copies
         if weights <= STREAMED_BYTES:
             return again
-        return again + 2.5 * reread_cycles(weights, 1.0) + far_cycles(weights)
+        return again + 2.5 * reread_cycles(isa, weights, 1.0) + far_cycles(isa, weights)
 
     @property
     def _positions(self) -> int:
@@ -326,7 +326,7 @@ def emulate(tile: Tile, graph: Graph, step: Step, inputs: Sequence[RefArray]) ->
 
 def products_cycles(isa: Isa, panels: Panels, n: int, p: int, ic: int) -> float:
     """Cycles of one register tile. Short sums overlap with the next ones, long ones wait."""
-    waiting = CORE.latency if ic * p * n > 256 else 0.0
+    waiting = isa.rates().latency if ic * p * n > 256 else 0.0
     return ic * max(update_cycles(isa, panels, n, p), waiting) + p * n + 6
 
 

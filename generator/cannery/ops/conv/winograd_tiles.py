@@ -18,7 +18,6 @@ from cannery.ops.conv.winograd import Matrix, Winograd, stacked_input, stacked_o
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.cover import Span
 from cannery.ops.shared.lanes import Vec
-from cannery.schedule.cost import CORE
 from cannery.schedule.schedule import Job
 from cannery.target.isa import Isa
 
@@ -298,10 +297,11 @@ def transform_cycles(
         width = len(across[0])
         loads = sum(_used(matrix, rows) * width for rows in row_groups(matrix, group)) + spills
         stores = results + spills
+    core = isa.rates()
     return (0.6 if isa.has("fma") else 0.8) * max(
-        arithmetic / CORE.arithmetic,
-        stores / CORE.stores,
-        (arithmetic + loads + stores) / CORE.issue,
+        arithmetic / core.arithmetic,
+        stores / core.stores,
+        (arithmetic + loads + stores) / core.issue,
     )
 
 

@@ -92,7 +92,7 @@ class MatMulDenseK(Schedule):
         rows = balanced(products.row_count(graph, step), dots.mr)
         cycles = dot_cycles(isa, p, dots, rows)
         passes = sum(count for _, count, _ in rows)
-        cycles += reread_cycles(4.0 * p.k * p.n, passes)
+        cycles += reread_cycles(isa, 4.0 * p.k * p.n, passes)
         return Estimate(cycles, dot_code(p, dots, rows))
 
     def kernel(self, job: Job) -> Kernel:

@@ -99,7 +99,7 @@ class MatMulDenseN(Schedule):
         if rows == 1:
             # Sets of accumulators share broadcasts less well than vectors of one set.
             cycles *= 1.0 + TURNS * (int(params["split"]) - 1)
-        cycles += gemm.weight_traffic(g, rows, int(params["mr"]), blocks, outside=outside)
+        cycles += gemm.weight_traffic(isa, g, rows, int(params["mr"]), blocks, outside=outside)
         code = gemm.code_size(g, tiles, blocks)
         return Estimate(cycles, code / joined.JOINED if joined.is_joined(params) else code)
 

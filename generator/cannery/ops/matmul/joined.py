@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from cannery.ops.shared.gemm import Gemm, VectorBlock
 from cannery.ops.shared.lanes import Vec
-from cannery.schedule.cost import CORE, tile_cycles
+from cannery.schedule.cost import tile_cycles
 from cannery.schedule.schedule import Params
 from cannery.target.isa import Isa
 
@@ -72,7 +72,7 @@ def cycles(
         for block in cut:
             n = sum(divmod(len(block.vecs), JOINED))
             update = tile_cycles(isa, mr, n * split, mr + n * split, g.k / split, mr * split)
-            update = max(update, 1.15 * CORE.latency * g.k / split)
+            update = max(update, isa.core.chain_gap * isa.rates().latency * g.k / split)
             finish = mr * n * (3.0 + 0.5 * split) + 8.0
             total += count * block.count * (update + 2.0 * g.k / g.unroll + finish)
     return total

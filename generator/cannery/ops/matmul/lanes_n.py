@@ -13,7 +13,7 @@ from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.gemm import AHEAD, STREAMS, Gemm, VectorBlock
 from cannery.ops.shared.lanes import Vec
 from cannery.ops.shared.sums import block_steps, even_steps
-from cannery.schedule.cost import FAR_BYTES
+from cannery.schedule.caches import FAR_BYTES
 from cannery.schedule.schedule import Job, Params
 from cannery.target.isa import Isa
 

@@ -21,7 +21,6 @@ from cannery.ops.shared.axes import Loop, merge_loops, nested_pointer
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.gemm import make_blocks, widths
 from cannery.ops.shared.lanes import Vec
-from cannery.schedule.cost import CORE
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -67,7 +66,7 @@ class NormalizationChannels(Schedule):
         type_ = graph.types[step.anchor.output]
         nv, lanes, channels = int(params["nv"]), int(params["lanes"]), type_.shape[-1]
         vectors = type_.elements / channels * -(-channels // lanes)
-        sums = vectors * (2.0 * max(1.0, CORE.latency / nv) + 1.5)
+        sums = vectors * (2.0 * max(1.0, isa.rates(lanes).latency / nv) + 1.5)
         return Estimate(sums + type_.shape[0] * 8.0 * channels, 120.0 * nv)
 
     def kernel(self, job: Job) -> Kernel:

@@ -24,7 +24,6 @@ from cannery.ops.shared.axes import Loop, merge_loops, nested_pointer
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.gemm import make_blocks
 from cannery.ops.shared.lanes import Vec
-from cannery.schedule.cost import CORE
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -74,7 +73,7 @@ class NormalizationNest(Schedule):
         run = problem.contiguous_run(graph, step)
         vectors = type_.elements / max(run, 1) * -(-run // lanes)
         passes = 1.0 if isinstance(step.anchor.op, BatchNormalization) else 3.0
-        latency = CORE.latency / int(params["sets"])
+        latency = isa.rates(lanes).latency / int(params["sets"])
         rows = type_.elements / max(run, 1)
         each = vectors * passes * max(1.5, latency) + 5.0 * vectors
         return Estimate(each + 6.0 * passes * rows, 400.0)

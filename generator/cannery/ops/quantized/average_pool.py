@@ -28,7 +28,6 @@ from cannery.ops.quantized.windows import WindowOp, tap_offsets, window_axes, wi
 from cannery.ops.shared.lanes import Vec, vector_runs
 from cannery.ops.shared.window_axis import TapSpan
 from cannery.ops.window import output_sizes, require_no_empty_window, tap_slices
-from cannery.schedule.cost import CORE
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, FixedSchedule, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
@@ -103,7 +102,7 @@ class QuantizedAveragePoolC(FixedSchedule):
         op, elements = step.anchor.op, graph.types[step.output].elements
         assert isinstance(op, QuantizedAveragePool)
         vectors = elements / max(isa.widest, 1)
-        return Estimate(vectors * (3.0 * prod(op.kernel) + 8.0) / CORE.arithmetic)
+        return Estimate(vectors * (3.0 * prod(op.kernel) + 8.0) / isa.rates().arithmetic)
 
     def kernel(self, job: Job) -> Kernel:
         op, channels = job.step.anchor.op, job.inputs[0].shape[2]

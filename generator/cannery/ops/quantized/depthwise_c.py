@@ -28,7 +28,6 @@ from cannery.ops.shared.epilogue import CHANNEL_PADDING
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, vector_runs
 from cannery.ops.shared.tiles import vector_count, widths
-from cannery.schedule.cost import CORE
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
@@ -59,7 +58,9 @@ class QuantizedDepthwiseC(QuantizedDepthwise):
         for px, count, _ in balanced(s.ow, int(params["px"])):
             loads = 2.0 * s.kh * len(window_columns(s, px))
             work = s.taps * px * (1.0 if isa.has("fma") else 2.0) + FINISH * px
-            cycles += count * max((loads + work) / CORE.arithmetic, s.taps * 4.0 / px)
+            cycles += count * max(
+                (loads + work) / isa.rates(int(params["lanes"])).arithmetic, s.taps * 4.0 / px
+            )
             code += 6.0 * (loads + work)
         return Estimate(cycles * vectors * s.oh, code)
 

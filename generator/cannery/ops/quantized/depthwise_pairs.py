@@ -34,7 +34,6 @@ from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.gemm import VectorBlock
 from cannery.ops.shared.tiles import widths
-from cannery.schedule.cost import CORE
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
@@ -81,7 +80,8 @@ class QuantizedDepthwisePairs(QuantizedDepthwise):
                 taken = len(pairs) * (4.0 if n > 1 and is_double(block) else 4.0 * n)
                 work = n * px * (pair_count(s) * (1.0 if fused else 2.0) + FINISH)
                 loads = n * px * pair_count(s) / min(px, 2) + taken / 2.0
-                one = max((taken / 2.0 + work) / CORE.arithmetic, loads / CORE.loads)
+                core = isa.rates()
+                one = max((taken / 2.0 + work) / core.arithmetic, loads / core.loads)
                 cycles += block.count * count * one
                 code += 5.0 * (taken + work)
         return Estimate(cycles * s.oh, code)

@@ -44,7 +44,8 @@ from cannery.ops.shared.epilogue import CHANNEL_PADDING
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.gemm import VectorBlock
 from cannery.ops.shared.lookup import table_array
-from cannery.schedule.cost import CORE, L1_BYTES, reread_cycles
+from cannery.schedule.caches import L1_BYTES
+from cannery.schedule.cost import reread_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -148,7 +149,7 @@ class QuantizedGates(Schedule):
             for gates in op.passes:
                 product = groups.tile_cycles(isa, 1, len(gates) * vectors, op.cells)
                 each += block.count * (product + passes * PER_PASS)
-            tails += block.count * vectors * work / CORE.issue * 1.2
+            tails += block.count * vectors * work / isa.core.issue * 1.2
             code += 8.0 * vectors * (op.gates * int(params["unroll"]) + work)
         if params["together"]:
             each -= 30.0
@@ -160,7 +161,7 @@ class QuantizedGates(Schedule):
             * (2 if params["together"] else 1)
         )
         read = max(size - KEPT_BYTES, 0.0) if params["zigzag"] else size
-        far = reread_cycles(size, 1) * read / size
+        far = reread_cycles(isa, size, 1) * read / size
         each += side_by_side(far, tails, int(params["nr"]) * work)
         return Estimate(n * steps * op.directions * each, code)
 

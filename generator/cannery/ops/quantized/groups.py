@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from cannery.ctext.environment import offset
 from cannery.ir.tensor import DType
 from cannery.ops.shared.gemm import VectorBlock
-from cannery.schedule.cost import CORE
 from cannery.target.isa import Isa
 
 #: Tiles (MR rows, NR vectors) by the number of vector registers: a step needs two more than
@@ -129,9 +128,11 @@ class Groups:
         # Weights that one row alone multiplies with need no register for long.
         kept = nr if mr > 1 else 1
         spills = max(mr * nr + kept + 1 - isa.registers, 0)
+        core = isa.rates()
         update = max(
-            work / 2.5, (loads + 2 * spills) / CORE.loads, (work + loads) / CORE.issue, 2.0
-        )
+            work / (1.25 * core.arithmetic), (loads + 2 * spills) / core.loads,
+            (work + loads) / core.issue, 2.0,
+        )  # fmt: skip
         return k / self.size * update + 4.0
 
 

@@ -75,9 +75,9 @@ class QuantizedMatMulN(Schedule):
         width = groups.dtype.bytes
         size = float(width * k * sum(b.width * b.count for b in blocks))
         if params["outside"] == "rows" or tiles == 1:
-            cycles += reread_cycles(size, tiles)
+            cycles += reread_cycles(isa, size, tiles)
         else:
-            cycles += reread_cycles(float(width * k * rows), sum(b.count for b in blocks))
+            cycles += reread_cycles(isa, float(width * k * rows), sum(b.count for b in blocks))
         return Estimate(cycles, code)
 
     def kernel(self, job: Job) -> Kernel:

@@ -21,7 +21,6 @@ from cannery.ops.checks import operands, require, require_float
 from cannery.ops.quantized.arithmetic import F32, QuantizedOp, f32
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, vector_runs
-from cannery.schedule.cost import CORE
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -102,7 +101,7 @@ class QuantizedSoftmaxRow(Schedule):
         type_ = graph.types[step.output]
         vectors = -(-type_.shape[-1] // int(params["lanes"]))
         rows = type_.elements / type_.shape[-1]
-        return Estimate(rows * (28.0 * vectors / CORE.arithmetic + 30.0), 600.0)
+        return Estimate(rows * (28.0 * vectors / isa.rates().arithmetic + 30.0), 600.0)
 
     def kernel(self, job: Job) -> Kernel:
         type_ = job.type(job.step.anchor.output)

@@ -33,7 +33,8 @@ from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import even_size
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.gemm import VectorBlock
-from cannery.schedule.cost import CORE, L1_BYTES, L2_BYTES, reread_cycles
+from cannery.schedule.caches import L1_BYTES, L2_BYTES
+from cannery.schedule.cost import reread_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -102,19 +103,21 @@ class QuantizedWinograd(Schedule):
         s = sizes(graph, step)
         mr, batch, count = int(params["mr"]), int(params["batch"]), _count(s)
         depth = _depth(s)
-        cycles = count * len(_parts(s, isa)) * _INTO / CORE.arithmetic
+        cycles = count * len(_parts(s, isa)) * _INTO / isa.rates().arithmetic
         code = 16.0 * _INTO
         batches = -(-count // batch)
         for block in _blocks(s, params, isa):
             n = len(block.vecs)
             one = Groups(DType.INT16).tile_cycles(isa, mr, n, depth)
             cycles += block.count * POSITIONS * batches * -(-min(batch, count) // mr) * one
-            cycles += block.count * n * count * (_BACK + 4 * FINISH) / CORE.arithmetic
+            cycles += block.count * n * count * (_BACK + 4 * FINISH) / isa.rates().arithmetic
             code += 8.0 * n * (4 * mr + _BACK + 4 * FINISH)
         weights = 2.0 * POSITIONS * depth * s.oc
         inputs = 2.0 * POSITIONS * depth * min(batch, count)
         blocks = sum(block.count for block in _blocks(s, params, isa))
-        cycles += reread_cycles(weights, batches) + reread_cycles(inputs, batches * blocks)
+        cycles += reread_cycles(isa, weights, batches) + reread_cycles(
+            isa, inputs, batches * blocks
+        )
         return Estimate(cycles, code)
 
     def kernel(self, job: Job) -> Kernel:

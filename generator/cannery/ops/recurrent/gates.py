@@ -27,7 +27,8 @@ from cannery.ops.shared import gemm
 from cannery.ops.shared.epilogue import CHANNEL_PADDING
 from cannery.ops.shared.gemm import Gemm, VectorBlock
 from cannery.ops.shared.lookup import table_array
-from cannery.schedule.cost import CORE, L1_BYTES, reread_cycles
+from cannery.schedule.caches import L1_BYTES
+from cannery.schedule.cost import reread_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -113,7 +114,7 @@ class RecurrentGates(Schedule):
         each, code = 0.0, 0.0
         # The last gates of a step and its last output are waited for.
         waits = 60.0 if isa.widest > 1 else 30.0
-        tails = vectors * work / CORE.arithmetic
+        tails = vectors * work / isa.rates(int(params["lanes"])).arithmetic
         for part in passes_of(op):
             blocks = [sums.block for sums in sums_of(op, part, params, isa)]
             g = make_gemm(op, params)
@@ -125,7 +126,7 @@ class RecurrentGates(Schedule):
             each -= 0.5 * waits
         size = 4.0 * op.cells * op.cells * op.gates * (2 if params["together"] else 1)
         read = max(size - KEPT_BYTES, 0.0) if params["zigzag"] else size
-        far = reread_cycles(size, 1) * read / size
+        far = reread_cycles(isa, size, 1) * read / size
         each += side_by_side(far, tails, int(params["nr"]) * work)
         return Estimate(n * steps * op.directions * each, code)
 

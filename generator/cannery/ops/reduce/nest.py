@@ -22,7 +22,6 @@ from cannery.ops.shared.epilogue import Epilogue
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.gemm import VectorBlock, make_blocks
 from cannery.ops.shared.lanes import Vec
-from cannery.schedule.cost import CORE
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -91,7 +90,7 @@ class ReduceNest(Schedule):
         used = max(min(nv, -(-width // isa.widest)), 1) if vertical else 1
         filled = run / (-(-run // isa.widest) * isa.widest) if run else 1.0
         vectors = x.elements / isa.widest / filled
-        each = max(0.5, CORE.latency / (used * split)) + 0.2
+        each = max(0.5, isa.rates().latency / (used * split)) + 0.2
         outputs = y.elements / (isa.widest if vertical else 1)
         finish = outputs * (4.0 + split + (0.0 if vertical else 12.0))
         exps = 12.0 * vectors if MAXIMUM is not kind_of(op) and _kind(step).exp else 0.0

@@ -20,8 +20,6 @@ from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.lanes import Cut, Vec
 from cannery.ops.shared.sums import Aside, tile_sums
 from cannery.schedule.cost import (
-    CORE,
-    L1_BYTES,
     broadcast_work,
     early_inputs,
     reread_cycles,
@@ -230,7 +228,7 @@ def product_cycles(
                 isa, mr, n * s, (mr * loads + n) * s, g.k / s, mr * work * s, early=early
             )
             update += _unseen_spills(isa, mr * n * s + n) * g.k / s
-            update = max(update, 1.15 * CORE.latency * g.k / s)
+            update = max(update, isa.core.chain_gap * isa.rates().latency * g.k / s)
             update *= scalar_gain(isa, mr * n, s)
             loop = 2.0 * g.k / g.unroll
             finish = mr * n * (1.0 + 0.5 * s) + 8.0
@@ -239,7 +237,7 @@ def product_cycles(
 
 
 def weight_traffic(
-    g: Gemm, pixels: int, mr: int, blocks: Sequence[VectorBlock], *, outside: str
+    isa: Isa, g: Gemm, pixels: int, mr: int, blocks: Sequence[VectorBlock], *, outside: str
 ) -> float:
     """Cycles of reading the packed weights and the rows of A again, by the outer loop.
 
@@ -250,12 +248,13 @@ def weight_traffic(
     widths_ = [block.width for block in blocks for _ in range(block.count)]
     weights = 4.0 * g.k * sum(widths_)
     if outside == "rows" or tiles == 1:
-        return reread_cycles(weights, tiles)
+        return reread_cycles(isa, weights, tiles)
     beside = 8.0 * g.k * min(mr, pixels)
     block = 4.0 * g.k * max(widths_)
-    near = block if block + beside <= L1_BYTES else max(block, L1_BYTES + 1.0)
-    again = reread_cycles(near, tiles * len(widths_)) + reread_cycles(weights, 1)
-    return again + ROWS_AGAIN * reread_cycles(4.0 * pixels * g.k, len(widths_) - 1)
+    l1 = isa.core.caches.l1_bytes
+    near = block if block + beside <= l1 else max(block, l1 + 1.0)
+    again = reread_cycles(isa, near, tiles * len(widths_)) + reread_cycles(isa, weights, 1)
+    return again + ROWS_AGAIN * reread_cycles(isa, 4.0 * pixels * g.k, len(widths_) - 1)
 
 
 def _unseen_spills(isa: Isa, held: int) -> int:

@@ -16,7 +16,7 @@ from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.window_axis import TapSpan, WindowAxis
-from cannery.schedule.cost import L1_BYTES
+from cannery.schedule.caches import L1_BYTES
 from cannery.schedule.program import Step
 
 

@@ -19,7 +19,8 @@ from cannery.ops.shared import pool
 from cannery.ops.shared.function import describe, residual_pointer, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.tiles import PARTIAL_COST, VecLoop, pixel_tiles, vector_loops, widths
-from cannery.schedule.cost import CORE, L1_BYTES
+from cannery.schedule.caches import L1_BYTES
+from cannery.schedule.cost import busy_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule
 from cannery.target.isa import Isa
@@ -75,10 +76,7 @@ class PoolDirectC(Schedule):
         joins = (columns * (kh - 1) / px if params["unroll"] == "kh" else kw * (kh - 1)) + kw
         looped = {"kh": 0.0, "kw": kh / px, "none": float(kh * kw)}[str(params["unroll"])]
         extra = 1.0 + len(step.epilogue)
-        cycles = max(
-            loads / CORE.loads, (joins + extra) / CORE.arithmetic, CORE.stores,
-            (loads + joins + extra + 1.0) / CORE.issue,
-        )  # fmt: skip
+        cycles = busy_cycles(isa, joins + extra, loads, 1.0, lanes=int(params["lanes"]))
         looped += (0.75 if isa.bits == 64 else 2.0) / px  # 64-bit cores run loops ahead
         total = shape.rows.out * shape.cols.out * vectors * (cycles + looped)
         total = pool.streamed_cycles(total, [nhwc.make(shape.input), nhwc.make(shape.output)])

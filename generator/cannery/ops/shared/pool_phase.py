@@ -55,7 +55,7 @@ class PoolPhase(Schedule):
         work = 2.0 * len(step.epilogue) + (0.0 if shape.maximum else 1.0)
         spread, join = make_spread(shape, params), int(params["join"])
         each = spread.cycles(1 if join else 4, work, isa)
-        each += quarters.join_cycles(spread.plane, join) if join else 0.0
+        each += quarters.join_cycles(isa, spread.plane, join) if join else 0.0
         code = 16 * 4 * 8.0 if spread.form == "two_rows" else 4 * 4 * 8.0
         make = planar.make if spread.order == planar.ORDER else phase_split.make
         images = (phase_split.make(shape.input), make(shape.output))

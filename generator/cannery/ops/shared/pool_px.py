@@ -23,7 +23,7 @@ from cannery.ops.shared.lanes import Vec
 from cannery.ops.shared.taps import load_count, store, tap_loads
 from cannery.ops.shared.tiles import VecLoop, cover, unroll, widths
 from cannery.ops.shared.window_axis import TapSpan
-from cannery.schedule.cost import CORE
+from cannery.schedule.cost import busy_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule
 from cannery.target.isa import Isa
@@ -74,9 +74,8 @@ class PoolDirectPx(Schedule):
                 loads, work = _work(loop.vec, offsets, shape, level)
                 work += extra
                 looped = {"kh": -1.0, "kw": 1.0 * shape.rows.taps, "none": 2.0 * shape.taps}[level]
-                cycles += loop.count * (looped + 2.0 + max(
-                    loads / CORE.loads, work / CORE.arithmetic, (loads + work + 1.0) / CORE.issue
-                ))  # fmt: skip
+                each = busy_cycles(isa, work, loads, beside=1.0, lanes=loop.vec.lanes)
+                cycles += loop.count * (looped + 2.0 + each)
                 times = min(VECTORS, loop.count) if level == "kh" else 1
                 code += 6.0 * times * (loads + work)
         total = shape.rows.out * shape.channels * (cycles + 4.0)

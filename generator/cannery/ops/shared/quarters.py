@@ -27,7 +27,7 @@ from cannery.ops.shared.epilogue import Epilogue
 from cannery.ops.shared.function import parameter_names, signature
 from cannery.ops.shared.lanes import Vec
 from cannery.ops.shared.tiles import VecLoop, cover, unroll
-from cannery.schedule.cost import CORE
+from cannery.schedule.cost import busy_cycles
 from cannery.schedule.schedule import ConstArray, Job
 from cannery.target.isa import Isa
 
@@ -67,9 +67,9 @@ def phase_source(layout: Layout) -> Source:
     return Source(layout.row, 8 * plane, 2 * plane, layout.channel, taps)
 
 
-def join_cycles(tiles: int, lanes: int) -> float:
+def join_cycles(isa: Isa, tiles: int, lanes: int) -> float:
     """Cycles of joining the four quarters of so many tiles into memory."""
-    return 4.0 * -(-tiles // lanes) * max(4.0 / CORE.loads, 8.0 / CORE.issue, CORE.stores)
+    return 4.0 * -(-tiles // lanes) * busy_cycles(isa, 0.0, 4.0, 1.0, beside=3.0, lanes=lanes)
 
 
 @dataclass(frozen=True)
@@ -140,12 +140,12 @@ class Spread:
         """Cycles of one channel; `work` counts operations on each vector of results."""
         joins = taps - 1.0
         if self.form == "ones":
-            each = max(taps / CORE.loads, (taps + joins + work + 2.0) / CORE.issue)
+            each = busy_cycles(isa, 0.0, float(taps), beside=joins + work + 2.0, lanes=self.lanes)
             return self.rows * (self.cols * each + 4.0)
         shuffles = 2.0 if self.lanes != 8 else 4.0
         masks = 1.0 if self.mask("") else 0.0
         loads, work = 2.0 * taps, 2.0 * (joins + work) + shuffles + masks
-        each = max(loads / CORE.loads, work / CORE.arithmetic, (loads + work + 2.0) / CORE.issue)
+        each = busy_cycles(isa, work, loads, beside=2.0, lanes=self.lanes)
         if self.form == "pairs":
             vectors = float(sum(loop.count for loop in self.loops(isa)))
             return self.rows * (vectors * (each + 1.0) + 4.0 + 3.0 * (self.cols % 2))

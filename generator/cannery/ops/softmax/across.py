@@ -22,7 +22,6 @@ from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.softmax.op import LogSoftmax, Softmax
 from cannery.ops.softmax.row import EXP_WORK, LEAST
-from cannery.schedule.cost import CORE
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -81,10 +80,11 @@ class SoftmaxAcross(Schedule):
         extent = type_.shape[op.axis]
         rows = type_.elements / max(extent, 1)
         vectors = -(-rows // isa.widest)
+        exp = EXP_WORK / isa.rates().arithmetic
         code = 6.0 * EXP_WORK * min(extent, 8)
         if extent == 2 and isinstance(op, Softmax):
-            return Estimate(vectors * (EXP_WORK / CORE.arithmetic + 8.0), code / 2)
-        per_vector = EXP_WORK / CORE.arithmetic + 5.0
+            return Estimate(vectors * (exp + 8.0), code / 2)
+        per_vector = exp + 5.0
         if params["order"] == nhwc.ORDER and op.axis == type_.rank - 1:
             per_vector += 4.0 * (1 if extent == 4 else isa.widest)
         return Estimate(vectors * (extent * per_vector + 20.0), code)

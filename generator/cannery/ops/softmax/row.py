@@ -20,7 +20,6 @@ from cannery.ops.shared.axes import Loop, axis_strides, merge_loops, nested_poin
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.lanes import Vec
 from cannery.ops.softmax.op import LogSoftmax, Softmax
-from cannery.schedule.cost import CORE
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -72,7 +71,7 @@ class SoftmaxRow(Schedule):
         type_ = graph.types[step.anchor.output]
         lanes, length = int(params["lanes"]), type_.shape[-1]
         vectors = -(-length // lanes)
-        row = vectors * (EXP_WORK + 8.0) / CORE.arithmetic + 12.0  # rows overlap
+        row = vectors * (EXP_WORK + 8.0) / isa.rates(lanes).arithmetic + 12.0  # rows overlap
         code = (vectors if vectors <= _kept(isa) else 6) * (EXP_WORK + 8.0) * 6.0
         return Estimate(type_.elements / max(length, 1) * row, code)
 

@@ -1,0 +1,139 @@
+"""What the cost model loses: networks that were never tuned against the same ones tuned.
+
+    python benchmarks/untuned.py [NET|MODEL...] [--isa ISA]... [--records DIR] [--budget S]
+
+NET is one of benchmarks/held_out.py, none of which the cost model was fitted to (default: all).
+Each is tuned first unless DIR has its record, then both forms are timed in turn. Prints how many
+times longer the untuned form takes, and for each instruction set the median and the worst.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from cannery.errors import CanneryError
+from cannery.execution.program import NetworkProgram, network_program
+from cannery.execution.samples import seeded_samples
+from cannery.measure.measure import alone
+from cannery.options import Options, make_options
+from cannery.pipeline import compile_model
+from cannery.target.runner import Runner
+from cannery.target.toolchain import find_toolchain
+from cannery.tune.outcome import Settings
+from cannery.tune.tuner import tune, usable_record
+from held_out import HELD_OUT, write_held_out
+from isas import isa_words
+
+#: Seconds of one sample of a form.
+SECONDS = 0.03
+
+
+@dataclass(frozen=True)
+class Times:
+    """Microseconds of a network, tuned and untuned."""
+
+    network: str
+    isa: str
+    tuned_us: float
+    untuned_us: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times longer the untuned form takes."""
+        return self.untuned_us / self.tuned_us
+
+
+def options_of(model: Path, isa: str, records: Path) -> Options:
+    """The options of a form; without records in that folder it is untuned."""
+    return make_options(model, {"isa": isa_words(isa), "tuning": str(records), "name": "net"})
+
+
+def built(options: Options, stack: ExitStack) -> tuple[NetworkProgram, Runner]:
+    """A form as a program."""
+    compiled = compile_model(options)
+    toolchain = find_toolchain(options)
+    samples = seeded_samples(compiled.source.graph, 1)
+    made = network_program(compiled.source, compiled.files, toolchain, samples)
+    return stack.enter_context(made), toolchain.runners()[0]
+
+
+def in_turn(forms: Sequence[tuple[NetworkProgram, Runner]], rounds: int) -> list[float]:
+    """Microseconds of each form: the median of samples that were taken in alternating order."""
+    found: list[list[float]] = [[] for _ in forms]
+    with alone(forms[0][1]):
+        for number in range(rounds):
+            order = range(len(forms)) if number % 2 else reversed(range(len(forms)))
+            for k in order:
+                program, runner = forms[k]
+                found[k].append(program.time(runner, SECONDS).p25)
+    return [float(np.median(us)) for us in found]
+
+
+def compare(model: Path, isa: str, given: argparse.Namespace, empty: Path) -> Times:
+    """Both forms of a network, which is tuned first if it has to be."""
+    tuned = options_of(model, isa, given.records)
+    if usable_record(tuned, None) is None:
+        tune(tuned, Settings(budget=given.budget, exhaustive=False))
+    with ExitStack() as stack:
+        forms = [built(o, stack) for o in (tuned, options_of(model, isa, empty))]
+        return Times(model.stem, isa, *in_turn(forms, given.rounds))
+
+
+def rows(given: argparse.Namespace, folder: Path) -> Iterator[Times]:
+    """The times of each network and instruction set."""
+    empty = folder / "none"
+    empty.mkdir()
+    given.records = given.records or folder / "records"
+    given.records.mkdir(parents=True, exist_ok=True)
+    for name in given.models:
+        model = write_held_out(name, folder) if name in HELD_OUT else Path(name)
+        for isa in given.isa or ["ssse3", "avx2", "avx512"]:
+            yield compare(model, isa, given, empty)
+
+
+def summary(found: Sequence[Times]) -> list[str]:
+    """The median and the worst of each instruction set."""
+    lines = []
+    for isa in dict.fromkeys(times.isa for times in found):
+        ratios = [times.ratio for times in found if times.isa == isa]
+        lines.append(f"{isa}: median {np.median(ratios):.2f}, worst {max(ratios):.2f}")
+    return lines
+
+
+def main() -> int:
+    """Prints a line for each network and instruction set, then the summary."""
+    parser = argparse.ArgumentParser(description="Untuned against tuned networks.")
+    parser.add_argument("models", nargs="*", default=[*HELD_OUT], metavar="NET|MODEL")
+    parser.add_argument("--isa", action="append", metavar="NAME")
+    parser.add_argument("--records", type=Path, metavar="DIR", help="where tuning records are kept")
+    parser.add_argument("--budget", type=float, default=60.0, help="seconds of tuning a network")
+    parser.add_argument("--rounds", type=int, default=21)
+    given = parser.parse_args()
+    found: list[Times] = []
+    print(f"{'network':18} {'isa':10} {'tuned us':>10} {'untuned us':>10} ratio")
+    with tempfile.TemporaryDirectory(prefix="cannery-untuned-") as folder:
+        try:
+            for times in rows(given, Path(folder)):
+                found.append(times)
+                print(
+                    f"{times.network:18} {times.isa:10} {times.tuned_us:10.2f} "
+                    f"{times.untuned_us:10.2f} {times.ratio:5.2f}",
+                    flush=True,
+                )
+        except CanneryError as error:
+            print(f"untuned: error: {error}", file=sys.stderr)
+            return 2
+    print(*summary(found), sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
