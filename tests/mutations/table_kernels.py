@@ -135,8 +135,13 @@ CHANGES: tuple[Change, ...] = (
     ),
     _math(
         "exp rounds to halves",
-        "(-2.12194440e-4f), r);\n    p = CANNERY_F(horner)(CANNERY_F(set1)(1.39406571e-3f)",
-        "(-2.12194440e-5f), r);\n    p = CANNERY_F(horner)(CANNERY_F(set1)(1.39406571e-3f)",
+        "(-2.12194440e-4f), r);\n    *k =",
+        "(-2.12194440e-5f), r);\n    *k =",
+    ),
+    _math(
+        "GELU far below 0 forgets the lower half of a square",
+        "g = CANNERY_F(fnma)(low, CANNERY_F(add)(a, high), g);\n",
+        "",
     ),
     _math(
         "expm1 loses the sign of zero", "return CANNERY_F(copysign)(y, x); /* -0 */", "return y;"

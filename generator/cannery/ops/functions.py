@@ -77,22 +77,35 @@ def tanh(x: F64) -> F64:
 
 
 def erf(x: F64) -> F64:
-    """The error function: a series of positive terms up to |x| = 2, a continued fraction beyond.
+    """The error function."""
+    near, far = _erf_near(np.abs(x)), 1.0 - _erfc_far(np.abs(x))
+    return np.copysign(np.where(np.abs(x) < 2.0, near, np.where(np.isnan(x), x, far)), x)
 
-    Abramowitz and Stegun, 7.1.6 and 7.1.14.
-    """
-    a = np.minimum(np.abs(x), 2.0)
+
+def erfc(x: F64) -> F64:
+    """1 - erf(x), without cancellation where it is small."""
+    near = 1.0 - np.copysign(_erf_near(np.abs(x)), x)
+    beyond = np.where(x < 0, 2.0 - _erfc_far(np.abs(x)), _erfc_far(np.abs(x)))
+    return np.where(np.abs(x) < 2.0, near, np.where(np.isnan(x), x, beyond))
+
+
+def _erf_near(x: F64) -> F64:
+    """erf(x), 0 <= x <= 2, by a series of positive terms (Abramowitz and Stegun, 7.1.6)."""
+    a = np.minimum(x, 2.0)
     term, total = a, a
     for n in range(1, 40):
         term = term * (2.0 * a * a) / (2 * n + 1)
         total = total + term
-    near = 2.0 / sqrt(pi) * exp(-a * a) * total
-    b = np.clip(np.abs(x), 2.0, 10.0)
+    return 2.0 / sqrt(pi) * exp(-a * a) * total
+
+
+def _erfc_far(x: F64) -> F64:
+    """1 - erf(x), x >= 2, by a continued fraction (Abramowitz and Stegun, 7.1.14)."""
+    b = np.clip(x, 2.0, 28.0)
     fraction = b
     for n in range(60, 0, -1):
         fraction = b + (n / 2) / fraction
-    far = 1.0 - exp(-b * b) / (sqrt(pi) * fraction)
-    return np.copysign(np.where(np.abs(x) < 2.0, near, np.where(np.isnan(x), x, far)), x)
+    return exp(-b * b) / (sqrt(pi) * fraction)
 
 
 def power(a: F64, b: F64) -> F64:

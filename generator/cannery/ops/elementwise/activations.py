@@ -19,7 +19,7 @@ from cannery.ir.registry import register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require
 from cannery.ops.elementwise.base import Binary, Unary
-from cannery.ops.functions import erf, exp, expm1, log1p, tanh
+from cannery.ops.functions import erfc, exp, expm1, log1p, tanh
 
 
 def _sigmoid(x: F64) -> F64:
@@ -265,7 +265,7 @@ class Gelu(Unary):
         x = np.maximum(x, -1e3)
         if self.approximate:
             return 0.5 * x * (1.0 + tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x * x * x)))
-        return 0.5 * x * (1.0 + erf(x / np.sqrt(2.0)))
+        return 0.5 * x * erfc(-x / np.sqrt(2.0))
 
     def expression(self, w: Words, x: str, form: str) -> str:
         """By tanh or erf."""
