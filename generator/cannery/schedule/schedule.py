@@ -156,7 +156,7 @@ class Estimate:
 class Schedule(ABC):
     """One way to compute a step. Stateless; all knowledge about a node comes by argument."""
 
-    #: `<op>.<name>`, the name of its module; stable, it stands in tuning records.
+    #: `<op>.<name>`, as its module is called or its class; stable, it stands in tuning records.
     id: ClassVar[str]
     #: Raised whenever the meaning of its parameters, or its code, changes.
     version: ClassVar[int] = 1

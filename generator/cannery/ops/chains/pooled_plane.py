@@ -14,7 +14,8 @@ from cannery.ops.conv.geometry import sizes as conv_sizes
 from cannery.ops.conv.geometry import why_not_dense
 from cannery.ops.conv.plane import LANES, Behind, Plane, PlaneSchedule, why_not_epilogue
 from cannery.ops.shared import epilogue as epilogues
-from cannery.ops.shared.pool import PoolShape, pool_shape
+from cannery.ops.shared.pool import pool_shape
+from cannery.ops.shared.pool import sizes as pool_sizes
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Job, schedule
 from cannery.target.isa import Isa
@@ -46,13 +47,13 @@ class ChainsPooledPlane(PlaneSchedule):
         )  # fmt: skip
 
     def plane(self, graph: Graph, step: Step) -> Plane:
-        shape, pool = conv_sizes(graph, step.parts[0]), _pool(graph, step.parts[1])
+        shape, pool = conv_sizes(graph, step.parts[0]), pool_sizes(graph, step.parts[1])
         window = pool.rows.taps, pool.cols.taps
         return Plane(shape, window, pool.rows.out, pool.cols.out, shape.iw)
 
     def behind(self, job: Job) -> Behind:
         first, second = job.step.parts
-        pool = _pool(job.graph, second)
+        pool = pool_sizes(job.graph, second)
         late = pool.maximum and all(isinstance(node.op, RISING) for node in first.epilogue)
         return Behind(
             epilogues.build(job, first.anchor.output, first.epilogue),
@@ -74,9 +75,3 @@ def _why_not_side_by_side(graph: Graph, step: Step) -> str:
         if axis.taps * axis.out > axis.size:
             return "a window reaches over the border"
     return ""
-
-
-def _pool(graph: Graph, step: Step) -> PoolShape:
-    pool = pool_shape(graph, step)
-    assert pool is not None
-    return pool

@@ -25,6 +25,7 @@ from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import quarters
 from cannery.ops.shared.function import parameter_names
 from cannery.ops.shared.pool import PoolShape, pool_shape
+from cannery.ops.shared.pool import sizes as pool_sizes
 from cannery.ops.shared.pool_phase import (
     make_spread,
     spread_candidates,
@@ -137,9 +138,7 @@ class ChainsWinogradPooled(WinogradPooled):
 
 
 def _pool(graph: Graph, step: Step) -> PoolShape:
-    pool = pool_shape(graph, step.parts[1])
-    assert pool is not None
-    return pool
+    return pool_sizes(graph, step.parts[1])
 
 
 def _late(pool: PoolShape, first: Step) -> bool:

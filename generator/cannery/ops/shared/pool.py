@@ -1,4 +1,4 @@
-"""What maximum and average pooling have in common: sizes, words, and the code of both lane forms.
+"""What the schedules of maximum and average pooling have in common: legality, sizes, words.
 
 Borders are peeled, no halo is read: columns fall into spans with the same taps inside, and rows
 whose window reaches over the border take a loop over the taps that are inside.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from cannery.ctext.literals import c_float
 from cannery.ir.graph import Graph
@@ -18,6 +19,8 @@ from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.window_axis import TapSpan, WindowAxis
 from cannery.schedule.caches import L1_BYTES
 from cannery.schedule.program import Step
+from cannery.schedule.schedule import Schedule
+from cannery.target.isa import Isa
 
 
 @dataclass(frozen=True)
@@ -90,11 +93,24 @@ def pool_shape(graph: Graph, step: Step) -> PoolShape | None:
     return PoolShape(axes[0], axes[1], channels, isinstance(op, MaxPool), count_pads)
 
 
-def why_not_pool(graph: Graph, step: Step, op: type[MaxPool] | type[AveragePool]) -> str:
-    """Why a step is no 2D pooling of the wanted kind with an elementwise epilogue."""
-    if pool_shape(graph, step) is None or not isinstance(step.anchor.op, op):
-        return f"not a 2D {op.__name__}"
-    return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+def sizes(graph: Graph, step: Step) -> PoolShape:
+    """The sizes of a step that is known to be a pooling."""
+    shape = pool_shape(graph, step)
+    assert shape is not None
+    return shape
+
+
+@dataclass(frozen=True)
+class PoolSchedule(Schedule):
+    """A schedule of 2D pooling, of which there is one for each operator."""
+
+    #: The operator of the schedule's name.
+    op: ClassVar[type[MaxPool] | type[AveragePool]]
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        if pool_shape(graph, step) is None or not isinstance(step.anchor.op, self.op):
+            return f"not a 2D {self.op.__name__}"
+        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
 
 
 @dataclass(frozen=True)

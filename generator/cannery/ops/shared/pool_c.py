@@ -7,7 +7,6 @@ loops are left: kh (none), kw (over the kernel's rows), none (over rows and colu
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -22,7 +21,7 @@ from cannery.ops.shared.tiles import PARTIAL_COST, VecLoop, pixel_tiles, vector_
 from cannery.schedule.caches import L1_BYTES
 from cannery.schedule.cost import busy_cycles
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule
+from cannery.schedule.schedule import Estimate, Job, Kernel, Params
 from cannery.target.isa import Isa
 
 #: Neighbouring outputs per tile.
@@ -38,18 +37,14 @@ MAX_IN_LINE = 32
 
 
 @dataclass(frozen=True)
-class PoolDirectC(Schedule):
+class PoolDirectC(pool.PoolSchedule):
     """See the module's text."""
 
     #: Where no window reaches over the upper or lower border.
     movable = True
 
-    @abstractmethod
-    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        """Why the step is not the operator of the schedule's name."""
-
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        shape = _shape(graph, step)
+        shape = pool.sizes(graph, step)
         widest = max((span.count for span in shape.cols.spans()), default=1)
         found: list[Params] = []
         for lanes in widths(shape.channels, isa):
@@ -66,7 +61,7 @@ class PoolDirectC(Schedule):
         return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        shape = _shape(graph, step)
+        shape = pool.sizes(graph, step)
         px = int(params["px"])
         split = split_lanes(shape.channels, isa, int(params["lanes"]))
         vectors = sum(1.0 if vec.full else PARTIAL_COST for vec in split)
@@ -86,7 +81,7 @@ class PoolDirectC(Schedule):
         return Estimate(total, code)
 
     def kernel(self, job: Job) -> Kernel:
-        shape = _shape(job.graph, job.step)
+        shape = pool.sizes(job.graph, job.step)
         ep = epilogues.build(job, job.step.anchor.output)
         vectors = split_lanes(shape.channels, job.isa, int(job.params["lanes"]))
         code = render(
@@ -106,12 +101,6 @@ class PoolDirectC(Schedule):
             describe=describe(job),
         )
         return Kernel(code, ep.constants, band=1, needs_math=ep.needs_math)
-
-
-def _shape(graph: Graph, step: Step) -> pool.PoolShape:
-    shape = pool.pool_shape(graph, step)
-    assert shape is not None
-    return shape
 
 
 def _wide(shape: pool.PoolShape, isa: Isa) -> float:

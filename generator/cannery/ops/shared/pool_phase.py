@@ -6,35 +6,31 @@ See `cannery.ops.shared.quarters`. The result can also be planar, for what follo
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from cannery.ir.graph import Graph
 from cannery.layouts import Want, phase_split, planar
-from cannery.ops.average_pool.op import AveragePool
-from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import pool, quarters
 from cannery.ops.shared.function import describe
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule
+from cannery.schedule.schedule import Estimate, Job, Kernel, Params
 from cannery.target.isa import Isa
 
 
 @dataclass(frozen=True)
-class PoolPhase(Schedule):
+class PoolPhase(pool.PoolSchedule):
     """See the module's text."""
 
     version: ClassVar[int] = 2
 
-    @abstractmethod
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        """Why the step is not the operator of the schedule's name."""
+        return super().why_not(graph, step, isa) or why_not_halves(pool.sizes(graph, step))
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        shape = _shape(graph, step)
+        shape = pool.sizes(graph, step)
         found: list[Params] = []
         for params in spread_candidates(shape, isa, residuals=len(step.inputs) > 1):
             plane = make_spread(shape, params).plane
@@ -48,10 +44,10 @@ class PoolPhase(Schedule):
         return tuple(Want(phase_split.ORDER) for _ in step.inputs)
 
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (written(_shape(graph, step), str(params["to"])),)
+        return (written(pool.sizes(graph, step), str(params["to"])),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        shape = _shape(graph, step)
+        shape = pool.sizes(graph, step)
         work = 2.0 * len(step.epilogue) + (0.0 if shape.maximum else 1.0)
         spread, join = make_spread(shape, params), int(params["join"])
         each = spread.cycles(1 if join else 4, work, isa)
@@ -63,7 +59,7 @@ class PoolPhase(Schedule):
         return Estimate(cycles, code + (150.0 if join else 0.0))
 
     def kernel(self, job: Job) -> Kernel:
-        shape = _shape(job.graph, job.step)
+        shape = pool.sizes(job.graph, job.step)
         ep = epilogues.build(job, job.step.anchor.output)
         spread, join = make_spread(shape, job.params), int(job.params["join"])
         code, masks = quarters.render_spread(
@@ -73,11 +69,6 @@ class PoolPhase(Schedule):
         room = 4 * quarters.buffer(spread, 1).elements if join else 0
         constants = (*masks, *ep.constants)
         return Kernel(code, constants, room, band=4, needs_math=ep.needs_math)
-
-
-def why_not_phase(graph: Graph, step: Step, op: type[MaxPool] | type[AveragePool]) -> str:
-    """Why a step is no pooling of 2 x 2 windows, one beside the other."""
-    return pool.why_not_pool(graph, step, op) or why_not_halves(_shape(graph, step))
 
 
 def why_not_halves(shape: pool.PoolShape) -> str:
@@ -112,9 +103,3 @@ def written(shape: pool.PoolShape, order: str) -> Want:
     if order == planar.ORDER:
         return Want(order)
     return Want(order, phase_split.halo(shape.output))
-
-
-def _shape(graph: Graph, step: Step) -> pool.PoolShape:
-    shape = pool.pool_shape(graph, step)
-    assert shape is not None
-    return shape

@@ -8,7 +8,6 @@ down to which loops are left: kh (none), kw (over the kernel's rows), none (over
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -25,7 +24,7 @@ from cannery.ops.shared.tiles import VecLoop, cover, unroll, widths
 from cannery.ops.shared.window_axis import TapSpan
 from cannery.schedule.cost import busy_cycles
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule
+from cannery.schedule.schedule import Estimate, Job, Kernel, Params
 from cannery.target.isa import Isa
 
 #: Vectors of results in line, where the window is.
@@ -33,7 +32,7 @@ VECTORS = 4
 
 
 @dataclass(frozen=True)
-class PoolDirectPx(Schedule):
+class PoolDirectPx(pool.PoolSchedule):
     """See the module's text."""
 
     version: ClassVar[int] = 2
@@ -41,12 +40,8 @@ class PoolDirectPx(Schedule):
     #: Where no window reaches over the upper or lower border.
     movable = True
 
-    @abstractmethod
-    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        """Why the step is not the operator of the schedule's name."""
-
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        shape = _shape(graph, step)
+        shape = pool.sizes(graph, step)
         orders = (nhwc.ORDER, planar.ORDER) if shape.channels == 1 else (planar.ORDER,)
         longest = max((span.count for span in shape.cols.spans()), default=1)
         return [
@@ -64,7 +59,7 @@ class PoolDirectPx(Schedule):
         return (Want(str(params["order"])),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        shape = _shape(graph, step)
+        shape = pool.sizes(graph, step)
         level = str(params["unroll"])
         extra = 1.0 + len(step.epilogue)
         cycles = code = 0.0
@@ -83,7 +78,7 @@ class PoolDirectPx(Schedule):
         return Estimate(total, code * len(shape.row_versions))
 
     def kernel(self, job: Job) -> Kernel:
-        shape = _shape(job.graph, job.step)
+        shape = pool.sizes(job.graph, job.step)
         ep = epilogues.build(job, job.step.anchor.output)
         lanes = int(job.params["lanes"])
         times = VECTORS if job.params["unroll"] == "kh" else 1
@@ -169,9 +164,3 @@ def joined_halves(vec: Vec, offsets: Sequence[int], stride: int) -> Halves | Non
         pairs.append(Pair(len(columns), frozenset(taken)))
         columns += [at, at + vec.lanes]
     return Halves(tuple(columns), tuple(pairs))
-
-
-def _shape(graph: Graph, step: Step) -> pool.PoolShape:
-    shape = pool.pool_shape(graph, step)
-    assert shape is not None
-    return shape
