@@ -11,7 +11,7 @@ import importlib
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import TensorType
-from cannery.layouts import Layout, Want
+from cannery.layouts import Halo, Layout, Want
 from cannery.target.isa import Isa
 
 if TYPE_CHECKING:
@@ -168,6 +168,8 @@ class Schedule(ABC):
     #: y1 are with the pointers moved by r output rows, a multiple of `Kernel.band`. So it can work
     #: on line buffers, in chains.
     movable: ClassVar[bool] = False
+    #: What it asks of the layout of each input and output: channels last, if nothing else is said.
+    want: ClassVar[Want] = Want()
     #: Whether its kernels prefetch what `Job.ahead` says.
     fetches: ClassVar[bool] = False
 
@@ -179,13 +181,18 @@ class Schedule(ABC):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         """Parameters worth trying for a legal step, in a fixed order; never empty."""
 
-    @abstractmethod
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        """What it asks of the layout of each input."""
+        """What it asks of the layout of each input: `want`, the first one with the `halo`."""
+        first = replace(self.want, halo=self.halo(graph, step))
+        return tuple(self.want if k else first for k in range(len(step.inputs)))
 
-    @abstractmethod
+    def halo(self, graph: Graph, step: Step) -> Halo:
+        """The cells around the first input that it reads."""
+        return Halo()
+
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        """The order it writes each output in, and the slack it overwrites."""
+        """The order it writes each output in, and the slack it overwrites: `want`."""
+        return (self.want,) * len(step.outputs)
 
     @abstractmethod
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
@@ -225,19 +232,10 @@ def _text(value: int | str | bool) -> str:
 
 @dataclass(frozen=True)
 class FixedSchedule(Schedule):
-    """A schedule without tunables, that asks the same of the layouts of all its values."""
-
-    #: What it asks of the layout of each input and output.
-    want: ClassVar[Want] = Want()
+    """A schedule without tunables."""
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         return [{}]
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (self.want,) * len(step.inputs)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (self.want,) * len(step.outputs)
 
 
 @dataclass(frozen=True)

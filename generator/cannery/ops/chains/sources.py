@@ -101,9 +101,6 @@ class Sources(Schedule):
                     wants[value] = replace(want, halo=halo, slack=max(known.slack, want.slack))
         return tuple(wants[value] for value in step.inputs)
 
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want(),)
-
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         cycles = code = 0.0
         chosen = chosen_ways(graph, step, params)

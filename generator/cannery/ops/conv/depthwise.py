@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cannery.ir.graph import Graph
-from cannery.ops.conv.geometry import ConvShape, conv_shape
+from cannery.layouts import Halo
+from cannery.ops.conv.geometry import ConvShape, conv_shape, sizes
 from cannery.ops.shared import epilogue as epilogues
 from cannery.schedule.program import Step
+from cannery.schedule.schedule import Schedule
+from cannery.target.isa import Isa
 
 
 @dataclass(frozen=True)
@@ -21,21 +24,22 @@ class Line:
     users: tuple[tuple[int, int], ...]
 
 
-def why_not_depthwise(graph: Graph, step: Step) -> str:
-    """Why a step is no depthwise convolution with constant weights; empty if it is."""
-    shape = conv_shape(graph, step)
-    if shape is None:
-        return "not a 2D convolution with constant weights"
-    if not shape.depthwise:
-        return "not depthwise"
-    return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+@dataclass(frozen=True)
+class DepthwiseSchedule(Schedule):
+    """A schedule of depthwise convolutions with constant weights."""
 
+    movable = True
 
-def depthwise_shape(graph: Graph, step: Step) -> ConvShape:
-    """The sizes of a legal step."""
-    shape = conv_shape(graph, step)
-    assert shape is not None
-    return shape
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        shape = conv_shape(graph, step)
+        if shape is None:
+            return "not a 2D convolution with constant weights"
+        if not shape.depthwise:
+            return "not depthwise"
+        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+
+    def halo(self, graph: Graph, step: Step) -> Halo:
+        return sizes(graph, step).halo
 
 
 def multiplier(shape: ConvShape) -> int:

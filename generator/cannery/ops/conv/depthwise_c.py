@@ -17,22 +17,20 @@ from numpy.typing import NDArray
 
 from cannery.ctext.environment import render
 from cannery.ir.graph import Graph
-from cannery.layouts import Want
 from cannery.ops.conv.depthwise import (
-    depthwise_shape,
+    DepthwiseSchedule,
     multiplier,
-    why_not_depthwise,
     window_columns,
     window_rows,
 )
-from cannery.ops.conv.geometry import ConvShape
+from cannery.ops.conv.geometry import ConvShape, sizes
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.tiles import pixel_tiles, vector_count, vector_loops, widths
 from cannery.schedule.cost import busy_cycles, mac_instructions
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
 
 #: Tiles (MH rows, MR pixels) by the number of vector registers.
@@ -48,18 +46,14 @@ MAX_TAPS = 25
 
 @schedule
 @dataclass(frozen=True)
-class ConvDepthwiseC(Schedule):
+class ConvDepthwiseC(DepthwiseSchedule):
     """See the module's text."""
 
     id = "conv.depthwise_c"
     version = 2
-    movable = True
-
-    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        return why_not_depthwise(graph, step)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        shape = depthwise_shape(graph, step)
+        shape = sizes(graph, step)
         unroll = "kh" if shape.taps <= MAX_TAPS else "kw"
         found: list[Params] = []
         if _joins(shape, isa) and unroll == "kh":
@@ -79,15 +73,8 @@ class ConvDepthwiseC(Schedule):
                 found += [{**tile, "inner": inner} for inner in ("c", "px")]
         return list({self.label(params): params for params in found}.values())
 
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        halo = depthwise_shape(graph, step).halo
-        return (Want("nhwc", halo), *(Want("nhwc") for _ in step.inputs[1:]))
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
-
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        shape = depthwise_shape(graph, step)
+        shape = sizes(graph, step)
         mh = int(params["mh"])
         vectors = vector_count(_vectors(shape, params, isa), isa)
         cycles = code = 0.0
@@ -101,7 +88,7 @@ class ConvDepthwiseC(Schedule):
         return Estimate(cycles * vectors * shape.oh / mh, code)
 
     def kernel(self, job: Job) -> Kernel:
-        shape = depthwise_shape(job.graph, job.step)
+        shape = sizes(job.graph, job.step)
         ep = epilogues.build(job, job.step.anchor.output)
         vectors = _vectors(shape, job.params, job.isa)
         arrays = _arrays(job, shape, vectors)

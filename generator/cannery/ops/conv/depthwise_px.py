@@ -17,12 +17,11 @@ from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.layouts import Want, planar
 from cannery.ops.conv.depthwise import (
-    depthwise_shape,
-    why_not_depthwise,
+    DepthwiseSchedule,
     window_columns,
     window_rows,
 )
-from cannery.ops.conv.geometry import ConvShape
+from cannery.ops.conv.geometry import ConvShape, sizes
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec
@@ -30,7 +29,7 @@ from cannery.ops.shared.taps import load_count, tap_loads
 from cannery.ops.shared.tiles import VecLoop, cover, widths
 from cannery.schedule.cost import busy_cycles, mac_instructions
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
 
 #: Tiles (MH rows, NR vectors) by the number of vector registers.
@@ -46,17 +45,14 @@ MAX_TAPS = 25
 
 @schedule
 @dataclass(frozen=True)
-class ConvDepthwisePx(Schedule):
+class ConvDepthwisePx(DepthwiseSchedule):
     """See the module's text."""
 
     id = "conv.depthwise_px"
-    movable = True
-
-    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        return why_not_depthwise(graph, step)
+    want = Want(planar.ORDER)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        shape = depthwise_shape(graph, step)
+        shape = sizes(graph, step)
         unroll = "kh" if shape.taps <= MAX_TAPS else "kw"
         found: list[Params] = []
         for lanes in widths(shape.ow, isa):
@@ -68,15 +64,8 @@ class ConvDepthwisePx(Schedule):
                     found.append({**tile, "unroll": unroll, "broadcast": broadcast})
         return list({self.label(params): params for params in found}.values())
 
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        halo = depthwise_shape(graph, step).halo
-        return (Want(planar.ORDER, halo), *(Want(planar.ORDER) for _ in step.inputs[1:]))
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want(planar.ORDER),)
-
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        shape = depthwise_shape(graph, step)
+        shape = sizes(graph, step)
         mh = int(params["mh"])
         cycles = code = 0.0
         for vectors, loop in _chunks(shape, params, isa):
@@ -88,7 +77,7 @@ class ConvDepthwisePx(Schedule):
         return Estimate(shape.oc * (shape.oh / mh * (cycles + 4.0) + 10.0), code)
 
     def kernel(self, job: Job) -> Kernel:
-        shape = depthwise_shape(job.graph, job.step)
+        shape = sizes(job.graph, job.step)
         ep = epilogues.build(job, job.step.anchor.output)
         code = render(
             "ops/conv/depthwise_px.c.j2",

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
-from cannery.layouts import Layout, Want
+from cannery.layouts import Halo, Layout
 from cannery.ops.conv.geometry import ConvShape, conv_shape, sizes
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import gemm
@@ -101,12 +101,8 @@ class ConvGemm(Schedule):
         kept = set(ranked[:MAX_CANDIDATES])
         return [params for label, params in found.items() if label in kept]
 
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        halo = sizes(graph, step).halo
-        return (Want("nhwc", halo), *(Want("nhwc") for _ in step.inputs[1:]))
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
+    def halo(self, graph: Graph, step: Step) -> Halo:
+        return sizes(graph, step).halo
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         shape = sizes(graph, step)

@@ -27,7 +27,7 @@ import numpy as np
 from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.ir.registry import RefArray
-from cannery.layouts import Halo, Want
+from cannery.layouts import Halo
 from cannery.ops.conv.direct_oc import (
     HELD_WEIGHTS,
     broadcast_words,
@@ -152,16 +152,12 @@ class WinogradOc(Schedule):
             ]  # fmt: skip
         return found
 
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+    def halo(self, graph: Graph, step: Step) -> Halo:
         shape = sizes(graph, step)
         rows, columns = self._tile(shape).rows, self._tile(shape).columns
         bottom = _round_up(shape.oh, rows.m) + shape.kh - 1 - shape.top - shape.ih
         right = _round_up(shape.ow, columns.m) + shape.kw - 1 - shape.left - shape.iw
-        halo = Halo(shape.top, max(bottom, 0), shape.left, max(right, 0))
-        return (Want("nhwc", halo), *(Want("nhwc") for _ in step.inputs[1:]))
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
+        return Halo(shape.top, max(bottom, 0), shape.left, max(right, 0))
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         shape = sizes(graph, step)

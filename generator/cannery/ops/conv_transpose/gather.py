@@ -8,31 +8,23 @@ each phase is an ordinary convolution of stride 1, without a zero multiplied. Se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from cannery.ir.graph import Graph
-from cannery.layouts import Halo, Want, image_dims
+from cannery.layouts import Halo, image_dims
 from cannery.ops.conv_transpose.op import MAX_PHASES, ConvTranspose
 from cannery.ops.shared import epilogue as epilogues
-from cannery.ops.shared.tap_conv import (
-    TapPhase,
-    TapShape,
-    tap_candidates,
-    tap_code_bytes,
-    tap_cycles,
-    tap_kernel,
-)
+from cannery.ops.shared.tap_conv import TapPhase, TapSchedule, TapShape, tap_kernel
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.schedule.schedule import Job, Kernel, schedule
 from cannery.target.isa import Isa
 
 
 @schedule
 @dataclass(frozen=True)
-class ConvTransposeGather(Schedule):
+class ConvTransposeGather(TapSchedule):
     """See the module's text."""
 
     id = "conv_transpose.gather"
@@ -48,22 +40,41 @@ class ConvTransposeGather(Schedule):
             return "strides are too large"
         return "" if epilogues.step_supports(step) else "epilogue not elementwise"
 
-    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        return tap_candidates(_taps(graph, step), isa, self.label)
+    def taps(self, graph: Graph, step: Step) -> TapShape:
+        node, op = step.anchor, _op(step)
+        kh, kw, oc, _ = graph.types[node.inputs[1]].shape
+        _, oh, ow, _ = image_dims(graph.types[node.output])
+        ic = graph.types[node.inputs[0]].shape[-1] // op.group
+        rows = _axis_taps(op.strides[0], oh, op.pads[0][0], op.dilations[0], kh)
+        cols = _axis_taps(op.strides[1], ow, op.pads[1][0], op.dilations[1], kw)
+        phases = tuple(
+            TapPhase(
+                tuple((row[0], col[0]) for row in in_rows for col in in_cols),
+                tuple((row[1], col[1]) for row in in_rows for col in in_cols),
+            )
+            for in_rows in rows
+            for in_cols in cols
+        )
+        sh, sw = min(op.strides[0], oh), min(op.strides[1], ow)
+        return TapShape(oh, ow, ic, oc, op.group, sh, sw, 1, 1, phases)
 
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc", _halo(graph, step)), *(Want("nhwc") for _ in step.inputs[1:]))
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
-
-    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        taps = _taps(graph, step)
-        return Estimate(tap_cycles(taps, params, isa), tap_code_bytes(taps, params))
+    def halo(self, graph: Graph, step: Step) -> Halo:
+        node, op = step.anchor, _op(step)
+        _, ih, iw, _ = image_dims(graph.types[node.inputs[0]])
+        _, oh, ow, _ = image_dims(graph.types[node.output])
+        kernel = graph.types[node.inputs[1]].shape[:2]
+        sides: list[int] = []
+        for axis, (size, out) in enumerate(((ih, oh), (iw, ow))):
+            stride = op.strides[axis]
+            taps = _axis_taps(stride, out, op.pads[axis][0], op.dilations[axis], kernel[axis])
+            ends = {*range(min(stride, out)), *range(max(out - stride, 0), out)}  # of every phase
+            read = [o // stride + at for o in ends for at, _ in taps[o % stride]]
+            sides += [max(-min(read, default=0), 0), max(max(read, default=0) - size + 1, 0)]
+        return Halo(*sides)
 
     def kernel(self, job: Job) -> Kernel:
         node = job.step.anchor
-        taps = _taps(job.graph, job.step)
+        taps = self.taps(job.graph, job.step)
         kernel = job.constant(node.inputs[1])
         by_group = kernel.reshape(*kernel.shape[:3], taps.groups, taps.ic)
         # [kh][kw][oc of a group][group][ic] -> [kh][kw][ic][group][oc of a group]
@@ -88,38 +99,3 @@ def _axis_taps(
         reach = [(phase + pad - tap * dilation, tap) for tap in range(taps)]
         phases.append([(at // stride, tap) for at, tap in reach if at % stride == 0])
     return phases
-
-
-def _taps(graph: Graph, step: Step) -> TapShape:
-    node, op = step.anchor, _op(step)
-    kh, kw, oc, _ = graph.types[node.inputs[1]].shape
-    _, oh, ow, _ = image_dims(graph.types[node.output])
-    ic = graph.types[node.inputs[0]].shape[-1] // op.group
-    rows = _axis_taps(op.strides[0], oh, op.pads[0][0], op.dilations[0], kh)
-    cols = _axis_taps(op.strides[1], ow, op.pads[1][0], op.dilations[1], kw)
-    phases = tuple(
-        TapPhase(
-            tuple((row[0], col[0]) for row in in_rows for col in in_cols),
-            tuple((row[1], col[1]) for row in in_rows for col in in_cols),
-        )
-        for in_rows in rows
-        for in_cols in cols
-    )
-    sh, sw = min(op.strides[0], oh), min(op.strides[1], ow)
-    return TapShape(oh, ow, ic, oc, op.group, sh, sw, 1, 1, phases)
-
-
-def _halo(graph: Graph, step: Step) -> Halo:
-    """What the taps of all outputs read around the input."""
-    node, op = step.anchor, _op(step)
-    _, ih, iw, _ = image_dims(graph.types[node.inputs[0]])
-    _, oh, ow, _ = image_dims(graph.types[node.output])
-    kernel = graph.types[node.inputs[1]].shape[:2]
-    sides: list[int] = []
-    for axis, (size, out) in enumerate(((ih, oh), (iw, ow))):
-        stride = op.strides[axis]
-        taps = _axis_taps(stride, out, op.pads[axis][0], op.dilations[axis], kernel[axis])
-        ends = {*range(min(stride, out)), *range(max(out - stride, 0), out)}  # of every phase
-        read = [o // stride + at for o in ends for at, _ in taps[o % stride]]
-        sides += [max(-min(read, default=0), 0), max(max(read, default=0) - size + 1, 0)]
-    return Halo(*sides)

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from cannery.ctext.environment import render
 from cannery.ir.graph import Graph, Node
 from cannery.ir.tensor import TensorType
-from cannery.layouts import Halo, Layout, Want, image_dims
+from cannery.layouts import Halo, Layout, image_dims
 from cannery.ops.conv.depthwise_c import ConvDepthwiseC
 from cannery.ops.conv.direct_oc import ConvDirectOc
-from cannery.ops.conv.geometry import ConvShape, conv_shape
+from cannery.ops.conv.geometry import ConvShape
+from cannery.ops.conv.geometry import sizes as conv_sizes
 from cannery.ops.conv.op import Conv
 from cannery.ops.conv_transpose.op import MAX_PHASES, ConvTranspose
 from cannery.ops.shared import epilogue as epilogues
@@ -163,16 +164,11 @@ class Phases(Schedule):
         largest = max(phases(graph, step), key=lambda p: len(p.rows.taps) * len(p.cols.taps))
         return self.each.candidates(largest.graph, largest.step, isa)
 
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+    def halo(self, graph: Graph, step: Step) -> Halo:
         halo = Halo()
         for phase in phases(graph, step):
-            shape = conv_shape(phase.graph, phase.step)
-            assert shape is not None
-            halo = halo.union(shape.halo)
-        return (Want("nhwc", halo), *(Want() for _ in step.inputs[1:]))
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want(),)
+            halo = halo.union(conv_sizes(phase.graph, phase.step).halo)
+        return halo
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         parts = [self.each.cost(p.graph, p.step, params, isa) for p in phases(graph, step)]
@@ -213,8 +209,7 @@ class Phases(Schedule):
                 origin=layout.at(phase.rows.phase, phase.cols.phase, 0),
             )
 
-        shape = conv_shape(phase.graph, phase.step)
-        assert shape is not None
+        shape = conv_sizes(phase.graph, phase.step)
         sub = Job(
             phase.graph,
             phase.step,

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cannery.ir.graph import Graph
-from cannery.layouts import Want
 from cannery.ops.matmul import product as products
 from cannery.ops.matmul.lanes_k import dot_code, dot_cycles, render_lanes_k
 from cannery.ops.matmul.product import Product
@@ -79,12 +78,6 @@ class MatMulDenseK(Schedule):
         fits = [mr for mr in (1, 2, 3, 4, 6, 8) if mr * sums < isa.registers or mr == 1]
         distinct = dict.fromkeys(min(mr, rows) for mr in fits)
         return [(self, {**params, "mr": mr}) for mr in distinct]
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return tuple(Want("nhwc") for _ in step.inputs)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         p = _product(graph, step)

@@ -59,9 +59,6 @@ class NormalizationChannels(Schedule):
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         return problem.reads(step, nhwc.ORDER)
 
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want(nhwc.ORDER),)
-
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         type_ = graph.types[step.anchor.output]
         nv, lanes, channels = int(params["nv"]), int(params["lanes"]), type_.shape[-1]

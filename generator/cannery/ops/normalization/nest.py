@@ -64,9 +64,6 @@ class NormalizationNest(Schedule):
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         return problem.reads(step, nhwc.ORDER)
 
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want(nhwc.ORDER),)
-
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         type_ = graph.types[step.anchor.output]
         lanes = int(params["lanes"])

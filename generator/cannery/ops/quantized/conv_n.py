@@ -68,9 +68,6 @@ class QuantizedConvN(Schedule):
         # Numbers behind a run meet weights of 0.
         return (Want("nhwc", s.halo, slack=-_runs(s, s.ic).size % size),)
 
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
-
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         s = sizes(graph, step)
         runs = _runs(s, s.ic)

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
-from cannery.layouts import Want
+from cannery.layouts import Halo
 from cannery.ops.conv.geometry import ConvShape
 from cannery.ops.quantized.geometry import sizes, why_not_conv
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import Params, Schedule
+from cannery.schedule.schedule import Schedule
 from cannery.target.isa import Isa
 
 #: Neighbouring pixels of a tile.
@@ -33,11 +33,8 @@ class QuantizedDepthwise(Schedule):
         found = graph.types[step.anchor.inputs[0]].dtype
         return "" if found in self.accepts else f"not for {found.value}"
 
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc", sizes(graph, step).halo),)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
+    def halo(self, graph: Graph, step: Step) -> Halo:
+        return sizes(graph, step).halo
 
 
 def pixel_choices(s: ConvShape) -> tuple[int, ...]:

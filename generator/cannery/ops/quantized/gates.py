@@ -21,7 +21,6 @@ from cannery.ctext.environment import offset, render
 from cannery.ctext.literals import c_float
 from cannery.ctext.words import Words
 from cannery.ir.graph import Graph
-from cannery.layouts import Want
 from cannery.ops.quantize.stream import put
 from cannery.ops.quantized.arithmetic import Activation
 from cannery.ops.quantized.groups import Groups, pack_groups
@@ -127,12 +126,6 @@ class QuantizedGates(Schedule):
                     if op.directions > 1:
                         found.append({**tile, "together": True})
         return found
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return tuple(Want("nhwc") for _ in step.inputs)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return tuple(Want("nhwc") for _ in step.outputs)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         op = _op(step)

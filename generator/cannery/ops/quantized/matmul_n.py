@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from cannery.ctext.environment import render
 from cannery.ir.graph import Graph
-from cannery.layouts import Want
 from cannery.ops.matmul import product as products
 from cannery.ops.quantized.finish import make_finish
 from cannery.ops.quantized.geometry import why_not_product
@@ -54,12 +53,6 @@ class QuantizedMatMulN(Schedule):
                         "outside": outside,
                     })  # fmt: skip
         return list({self.label(params): params for params in found}.values())
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         k, n, rows = _sizes(graph, step)

@@ -81,6 +81,7 @@ class QuantizedSoftmaxRow(Schedule):
     """Some rows at a time in three passes: maximum, exponentials and their sum, scaling."""
 
     id = "quantized.softmax"
+    want = Want(dense=True)
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         op = step.anchor.op
@@ -90,12 +91,6 @@ class QuantizedSoftmaxRow(Schedule):
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         return [{"lanes": lanes} for lanes in isa.lanes[::-1] if lanes > 1 or isa.widest == 1]
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want(dense=True),)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want(dense=True),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         type_ = graph.types[step.output]

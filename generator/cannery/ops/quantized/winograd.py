@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
-from cannery.layouts import Halo, Layout, Want
+from cannery.layouts import Halo, Layout
 from cannery.ops.conv.geometry import ConvShape
 from cannery.ops.quantized.arithmetic import BYTES
 from cannery.ops.quantized.conv import QuantizedConv
@@ -90,14 +90,11 @@ class QuantizedWinograd(Schedule):
                 ]
         return list({self.label(params): params for params in found}.values())
 
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+    def halo(self, graph: Graph, step: Step) -> Halo:
         s = sizes(graph, step)
         bottom = s.oh + s.oh % OUTPUTS + 2 - s.top - s.ih
         right = s.ow + s.ow % OUTPUTS + 2 - s.left - s.iw
-        return (Want("nhwc", Halo(s.top, max(bottom, 0), s.left, max(right, 0))),)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
+        return Halo(s.top, max(bottom, 0), s.left, max(right, 0))
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         s = sizes(graph, step)

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from cannery.ir.graph import Graph, Node
-from cannery.layouts import Want
 from cannery.ops.recurrent.base import Recurrent
 from cannery.ops.recurrent.render import begins_at_zero, needs_weights, render_gates, tables_of
 from cannery.ops.recurrent.weights import Pass, block_weights, gate_blocks, passes_of, sums_of
@@ -99,12 +98,6 @@ class RecurrentGates(Schedule):
                     if op.directions > 1:
                         found.append({**tile, "together": True})
         return found
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return tuple(Want("nhwc") for _ in step.inputs)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return tuple(Want("nhwc") for _ in step.outputs)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         op = _op(step)

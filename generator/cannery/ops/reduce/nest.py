@@ -75,9 +75,6 @@ class ReduceNest(Schedule):
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         return (Want(str(params["order"])), *(Want("nhwc") for _ in step.inputs[1:]))
 
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
-
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         x, y = graph.types[step.anchor.inputs[0]], graph.types[step.anchor.output]
         op = step.anchor.op

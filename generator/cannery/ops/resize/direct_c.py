@@ -14,7 +14,7 @@ import numpy as np
 from cannery.ctext.environment import input_name, offset, render
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
-from cannery.layouts import Layout, Want
+from cannery.layouts import Layout
 from cannery.ops.resize.op import Resize
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, signature
@@ -48,12 +48,6 @@ class ResizeDirectC(Schedule):
         channels = graph.types[step.output].shape[-1]
         widths = [w for w in isa.lanes if w == 1 or w < 2 * channels]
         return [{"lanes": w} for w in widths[::-1][:2]]
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return tuple(Want() for _ in step.inputs)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want(),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         type_ = graph.types[step.output]

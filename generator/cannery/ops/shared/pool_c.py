@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from cannery.ctext.environment import render
 from cannery.ir.graph import Graph
-from cannery.layouts import Want, nhwc
+from cannery.layouts import nhwc
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import pool
 from cannery.ops.shared.function import describe, residual_pointer, signature
@@ -53,12 +53,6 @@ class PoolDirectC(pool.PoolSchedule):
                     if px <= max(isa.registers // 2, 1) and px <= widest:
                         found.append({"lanes": lanes, "px": px, "unroll": unroll})
         return found
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return tuple(Want("nhwc") for _ in step.inputs)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         shape = pool.sizes(graph, step)

@@ -14,7 +14,8 @@ once, rotated against weights in rotated order) or lane (NEON multiply by lane).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +23,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cannery.ctext.environment import offset, render
+from cannery.ir.graph import Graph
 from cannery.layouts import Layout
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.tiles import tile_registers, widths
 from cannery.schedule.cost import broadcast_work, early_inputs, tile_cycles
-from cannery.schedule.schedule import ConstArray, Job, Kernel, Params
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule
 from cannery.target.isa import Isa
 
 #: Tiles (MR pixels, NR vectors) by the number of vector registers.
@@ -129,19 +132,31 @@ class _Numbers:
         return sorted({n % self.mr for n in self.shape.counts} - {0})
 
 
-def tap_candidates(shape: TapShape, isa: Isa, label: Callable[[Params], str]) -> list[Params]:
-    """All tiles that differ, of the two widest vectors that a group's channels fill."""
-    found: list[Params] = []
-    for lanes in widths(shape.oc, isa):
-        vectors = len(split_lanes(shape.oc, isa, lanes))
-        broadcasts = ["load1"]
-        if lanes == 4 and shape.ic >= 4:
-            broadcasts += ["rotate"] if isa.has("rotate") else []
-            broadcasts += ["lane"] if isa.has("lane_fma") else []
-        for mr, nr in TILES.get(isa.registers, TILES[16]):
-            tile = {"lanes": lanes, "mr": min(mr, max(shape.counts)), "nr": min(nr, vectors)}
-            found += [{**tile, "broadcast": word} for word in broadcasts]
-    return list({label(params): params for params in found}.values())
+@dataclass(frozen=True)
+class TapSchedule(Schedule):
+    """A schedule by this kernel."""
+
+    @abstractmethod
+    def taps(self, graph: Graph, step: Step) -> TapShape:
+        """The sizes of a legal step."""
+
+    def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        shape = self.taps(graph, step)
+        found: list[Params] = []
+        for lanes in widths(shape.oc, isa):
+            vectors = len(split_lanes(shape.oc, isa, lanes))
+            broadcasts = ["load1"]
+            if lanes == 4 and shape.ic >= 4:
+                broadcasts += ["rotate"] if isa.has("rotate") else []
+                broadcasts += ["lane"] if isa.has("lane_fma") else []
+            for mr, nr in TILES.get(isa.registers, TILES[16]):
+                tile = {"lanes": lanes, "mr": min(mr, max(shape.counts)), "nr": min(nr, vectors)}
+                found += [{**tile, "broadcast": word} for word in broadcasts]
+        return list({self.label(params): params for params in found}.values())
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        shape = self.taps(graph, step)
+        return Estimate(tap_cycles(shape, params, isa), tap_code_bytes(shape, params))
 
 
 def tap_cycles(shape: TapShape, params: Params, isa: Isa) -> float:

@@ -14,7 +14,6 @@ import numpy as np
 
 from cannery.ctext.environment import render
 from cannery.ir.graph import Graph
-from cannery.layouts import Want
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.axes import Loop, axis_strides, merge_loops, nested_pointer
 from cannery.ops.shared.function import describe, parameter_names, signature
@@ -60,12 +59,6 @@ class SoftmaxRow(Schedule):
         if isa.widest >= 4:
             found = [w for w in found if w >= 4] or [4]
         return [{"lanes": lanes} for lanes in reversed(found)]
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return tuple(Want("nhwc") for _ in step.inputs)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         type_ = graph.types[step.anchor.output]
