@@ -6,7 +6,7 @@ Channels are last (NHWC) everywhere. Operators are instances of the frozen datac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -203,6 +203,16 @@ def _wide(array: Array) -> Array:
     return array.astype(np.float64) if array.dtype.kind == "f" else array
 
 
+def free_name(hint: str, taken: Container[str], suffixes: dict[str, int]) -> str:
+    """`hint`, or `hint.1`, `hint.2` ... where it is taken; `suffixes` keeps the last of each."""
+    name, k = hint, suffixes.get(hint, 0)
+    while name in taken:
+        k += 1
+        name = f"{hint}.{k}"
+    suffixes[hint] = k
+    return name
+
+
 class GraphBuilder:
     """Builds a Graph node by node; shapes are inferred, and errors name the layer, at once."""
 
@@ -217,12 +227,7 @@ class GraphBuilder:
 
     def unique(self, hint: str) -> str:
         """`hint`, or `hint.1`, `hint.2` ... where it is taken."""
-        name, k = hint, self._suffixes.get(hint, 0)
-        while name in self.types:
-            k += 1
-            name = f"{hint}.{k}"
-        self._suffixes[hint] = k
-        return name
+        return free_name(hint, self.types, self._suffixes)
 
     def input(self, name: str, shape: Sequence[int], dtype: DType = DType.FLOAT32) -> str:
         """Declare the next input of the model; its name must be free."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cannery.ir.graph import Array, Graph, Node
+from cannery.ir.graph import Array, Graph, Node, free_name
 from cannery.ir.tensor import DType, TensorType
 
 if TYPE_CHECKING:
@@ -57,24 +57,15 @@ class Rewriter:
         """Add a constant (float64 is rounded to float32) under a free name."""
         if array.dtype.kind == "f":
             array = array.astype(np.float32)
-        name = self._free_name(hint)
+        name = free_name(hint, self.types, self._suffixes)
         self.constants[name] = array
         self.types[name] = TensorType(array.shape, DType(array.dtype.name))
         return name
 
     def value(self, hint: str, type_: TensorType) -> str:
         """Declare a new intermediate value under a free name."""
-        name = self._free_name(hint)
+        name = free_name(hint, self.types, self._suffixes)
         self.types[name] = type_
-        return name
-
-    def _free_name(self, hint: str) -> str:
-        """`hint`, or `hint.1`, `hint.2` ... where it is taken."""
-        name, k = hint, self._suffixes.get(hint, 0)
-        while name in self.types:
-            k += 1
-            name = f"{hint}.{k}"
-        self._suffixes[hint] = k
         return name
 
     def producer(self, value: str) -> Node | None:

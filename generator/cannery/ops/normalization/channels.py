@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
-from cannery.layouts import Want, nhwc
 from cannery.ops.normalization import problem
 from cannery.ops.normalization.op import GroupNormalization
 from cannery.ops.normalization.problem import CHANNEL, RESIDUALS, Affine, Dim, X, Y
@@ -22,7 +21,7 @@ from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.gemm import make_blocks, widths
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.schedule.schedule import Estimate, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
 
 #: Vectors of channels that are summed side by side.
@@ -31,21 +30,19 @@ SHAPES = (2, 4, 1)
 
 @schedule
 @dataclass(frozen=True)
-class NormalizationChannels(Schedule):
+class NormalizationChannels(problem.NormalizationSchedule):
     """See the module's text."""
 
     id = "normalization.channels"
-    in_place = (0,)
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        reason = problem.why_not(graph, step)
+        reason = super().why_not(graph, step, isa)
         if reason:
             return reason
         op = step.anchor.op
         last = graph.types[step.anchor.output].rank - 1
-        if not isinstance(op, GroupNormalization) or op.axis != last:
-            return "not a group normalisation of the last axis"
-        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+        fits = isinstance(op, GroupNormalization) and op.axis == last
+        return "" if fits else "not a group normalisation of the last axis"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         channels = graph.types[step.anchor.output].shape[-1]
@@ -55,9 +52,6 @@ class NormalizationChannels(Schedule):
             for nv in SHAPES
             if nv == 1 or (nv - 1) * lanes < channels
         ]
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return problem.reads(step, nhwc.ORDER)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         type_ = graph.types[step.anchor.output]

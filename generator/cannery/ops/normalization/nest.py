@@ -15,7 +15,6 @@ import numpy as np
 
 from cannery.ctext.environment import render
 from cannery.ir.graph import Graph
-from cannery.layouts import Want, nhwc
 from cannery.ops.normalization import problem
 from cannery.ops.normalization.op import BatchNormalization
 from cannery.ops.normalization.problem import AFFINE, CHANNEL, RESIDUALS, Affine, Dim, X, Y
@@ -25,7 +24,7 @@ from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.gemm import make_blocks
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
 
 
@@ -46,23 +45,14 @@ class NormalizationLoops:
 
 @schedule
 @dataclass(frozen=True)
-class NormalizationNest(Schedule):
+class NormalizationNest(problem.NormalizationSchedule):
     """See the module's text."""
 
     id = "normalization.nest"
-    in_place = (0,)
-
-    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        if not epilogues.step_supports(step):
-            return "epilogue not elementwise"
-        return problem.why_not(graph, step)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         widths = [w for w in isa.lanes if w >= min(4, isa.widest)][::-1]
         return [{"lanes": lanes, "sets": sets} for lanes in widths for sets in (4, 2, 1)]
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return problem.reads(step, nhwc.ORDER)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         type_ = graph.types[step.anchor.output]

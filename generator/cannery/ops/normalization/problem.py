@@ -14,11 +14,13 @@ from cannery.ops.normalization.op import (
     GroupNormalization,
     LayerNormalization,
 )
+from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.axes import axis_strides, dense_strides
 from cannery.ops.shared.epilogue import Epilogue
 from cannery.ops.shared.function import parameter_names
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import ConstArray, Job
+from cannery.schedule.schedule import ConstArray, Job, Params, Schedule
+from cannery.target.isa import Isa
 
 
 @dataclass(frozen=True)
@@ -49,25 +51,27 @@ class Affine:
     bias_padded: bool = True
 
 
-def why_not(graph: Graph, step: Step) -> str:
-    """Why a step is no normalisation of an activation; empty if it is."""
-    op = step.anchor.op
-    kinds = (BatchNormalization, GroupNormalization, LayerNormalization)
-    if len(step.anchors) != 1 or not isinstance(op, kinds):
-        return "not a normalisation"
-    inputs = step.anchor.inputs
-    if inputs[0] in graph.constants:
-        return "reads constants only"
-    if isinstance(op, BatchNormalization) and any(i not in graph.constants for i in inputs[1:]):
-        return "statistics are computed"
-    return ""
+@dataclass(frozen=True)
+class NormalizationSchedule(Schedule):
+    """A schedule that normalises an activation."""
 
+    in_place = (0,)
 
-def reads(step: Step, order: str) -> tuple[Want, ...]:
-    """Layouts of x, of scale and bias where they are computed, and of residuals."""
-    parameters = step.anchor.inputs[1:]
-    wants = (Want("nhwc", dense=True) if v in parameters else Want(order) for v in step.inputs)
-    return tuple(wants)
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        op = step.anchor.op
+        kinds = (BatchNormalization, GroupNormalization, LayerNormalization)
+        if len(step.anchors) != 1 or not isinstance(op, kinds):
+            return "not a normalisation"
+        inputs = step.anchor.inputs
+        if inputs[0] in graph.constants:
+            return "reads constants only"
+        if isinstance(op, BatchNormalization) and any(i not in graph.constants for i in inputs[1:]):
+            return "statistics are computed"
+        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+
+    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
+        parameters = step.anchor.inputs[1:]  # scale and bias where they are computed
+        return tuple(Want(dense=value in parameters) for value in step.inputs)
 
 
 def dims(job: Job, ep: Epilogue) -> list[Dim]:

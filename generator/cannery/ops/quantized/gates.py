@@ -31,7 +31,7 @@ from cannery.ops.quantized.rnn import QuantizedRnn
 from cannery.ops.quantized.scale import bounded
 from cannery.ops.quantized.table import make_table
 from cannery.ops.recurrent.base import SEQUENCE
-from cannery.ops.recurrent.gates import side_by_side, tail_waits
+from cannery.ops.recurrent.gates import KEPT_BYTES, in_ways, side_by_side, tail_waits
 from cannery.ops.recurrent.weights import (
     gate_columns,
     pieces_of,
@@ -43,7 +43,6 @@ from cannery.ops.shared.epilogue import CHANNEL_PADDING
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.gemm import VectorBlock
 from cannery.ops.shared.lookup import table_array
-from cannery.schedule.caches import L1_BYTES
 from cannery.schedule.cost import reread_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
@@ -57,10 +56,6 @@ BY_TABLE, GATHERED = 20.0, 14.0
 
 #: Cycles of a pass of the loop over the last outputs, for the loop alone.
 PER_PASS = 0.5
-
-#: What is left of the first-level cache for weights that the next step finds there again.
-KEPT_BYTES = 0.75 * L1_BYTES
-
 
 #: The weights of the passes.
 LABELS = ("w", "v")
@@ -118,13 +113,8 @@ class QuantizedGates(Schedule):
             vectors = -(-op.cells // lanes)
             for nr in dict.fromkeys(min(nr, vectors) for nr in VECTORS[isa.registers]):
                 for unroll in (4, 2):
-                    tile = {"lanes": lanes, "nr": nr, "unroll": unroll, "zigzag": False,
-                            "together": False}  # fmt: skip
-                    found.append(tile)
-                    if zigzag and vectors > nr:
-                        found.append({**tile, "zigzag": True})
-                    if op.directions > 1:
-                        found.append({**tile, "together": True})
+                    tile = {"lanes": lanes, "nr": nr, "unroll": unroll}
+                    found += in_ways(tile, zigzag=zigzag and vectors > nr, both=op.directions > 1)
         return found
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:

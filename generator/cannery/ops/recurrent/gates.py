@@ -83,20 +83,16 @@ class RecurrentGates(Schedule):
         h = op.cells
         gates = max(len(p.gates) for p in passes_of(op))
         large = 4 * h * h * op.gates > KEPT_BYTES
-        found: list[dict[str, int | str | bool]] = []
+        found: list[Params] = []
         for lanes in gemm.widths(h, isa):
             vectors = -(-h // lanes)
             for nr, split in _tiles(isa, gates, vectors, h):
                 for broadcast in gemm.broadcasts(isa, lanes, h, 1):
-                    tile: dict[str, int | str | bool] = {
+                    tile: Params = {
                         "lanes": lanes, "nr": nr, "split": split, "broadcast": broadcast,
-                        "unroll": max(4, split), "zigzag": False, "together": False,
+                        "unroll": max(4, split),
                     }  # fmt: skip
-                    found.append(tile)
-                    if large and vectors > nr:
-                        found.append({**tile, "zigzag": True})
-                    if op.directions > 1:
-                        found.append({**tile, "together": True})
+                    found += in_ways(tile, zigzag=large and vectors > nr, both=op.directions > 1)
         return found
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
@@ -146,6 +142,13 @@ class RecurrentGates(Schedule):
 def weights_name(job: Job, part: Pass, direction: int) -> str:
     """The packed weights of a pass and direction."""
     return f"{job.symbol}_{part.label}{direction}"
+
+
+def in_ways(tile: Params, *, zigzag: bool, both: bool) -> list[Params]:
+    """A tile as it is, with weights read forth and back, and with both directions together."""
+    plain = {**tile, "zigzag": False, "together": False}
+    ways = [("zigzag", zigzag), ("together", both)]
+    return [plain, *({**plain, way: True} for way, fits in ways if fits)]
 
 
 def side_by_side(far: float, tails: float, instructions: float) -> float:

@@ -21,7 +21,7 @@ from cannery.ops.shared.epilogue import Epilogue
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.softmax.op import LogSoftmax, Softmax
-from cannery.ops.softmax.row import EXP_WORK, LEAST
+from cannery.ops.softmax.row import EXP_WORK, LEAST, along_last, why_not_softmax
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -52,15 +52,10 @@ class SoftmaxAcross(Schedule):
     in_place = (0,)
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        op = step.anchor.op
-        if len(step.anchors) != 1 or not isinstance(op, (Softmax, LogSoftmax)):
-            return "not a softmax"
-        if not step.inputs or step.anchor.inputs[0] in graph.constants:
-            return "reads constants only"
-        if not epilogues.step_supports(step):
-            return "epilogue not elementwise"
-        last = op.axis == graph.types[step.anchor.output].rank - 1
-        return "a residual along the last axis" if last and len(step.inputs) > 1 else ""
+        if reason := why_not_softmax(graph, step):
+            return reason
+        residual = len(step.inputs) > 1 and along_last(graph, step)
+        return "a residual along the last axis" if residual else ""
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         type_ = graph.types[step.anchor.output]

@@ -34,6 +34,22 @@ LEAST = -80.0
 CHAINS = 4
 
 
+def why_not_softmax(graph: Graph, step: Step) -> str:
+    """Why a step is no softmax of an activation; empty if it is."""
+    if len(step.anchors) != 1 or not isinstance(step.anchor.op, (Softmax, LogSoftmax)):
+        return "not a softmax"
+    if not step.inputs or step.anchor.inputs[0] in graph.constants:
+        return "reads constants only"
+    return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+
+
+def along_last(graph: Graph, step: Step) -> bool:
+    """Whether a softmax is one along the last axis."""
+    op = step.anchor.op
+    assert isinstance(op, (Softmax, LogSoftmax))
+    return op.axis == graph.types[step.anchor.output].rank - 1
+
+
 @schedule
 @dataclass(frozen=True)
 class SoftmaxRow(Schedule):
@@ -44,14 +60,9 @@ class SoftmaxRow(Schedule):
     in_place = (0,)
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        op = step.anchor.op
-        if len(step.anchors) != 1 or not isinstance(op, (Softmax, LogSoftmax)):
-            return "not a softmax"
-        if not step.inputs or step.anchor.inputs[0] in graph.constants:
-            return "reads constants only"
-        if op.axis != graph.types[step.anchor.output].rank - 1:
-            return "not along the last axis"
-        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+        if reason := why_not_softmax(graph, step):
+            return reason
+        return "" if along_last(graph, step) else "not along the last axis"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         length = graph.types[step.anchor.output].shape[-1]
