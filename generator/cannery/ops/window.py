@@ -6,11 +6,18 @@ Per spatial axis, tap k of output o reads input  o * stride + k * dilation - pad
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, product
 from math import prod
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cannery.ir.registry import Op
 from cannery.ops.checks import require
+
+T = TypeVar("T", bound=np.generic)
 
 #: ((begin, end), ...) per spatial axis.
 Pads = tuple[tuple[int, int], ...]
@@ -109,6 +116,41 @@ def tap_slices(
             for k, o, s, d in zip(tap, out, strides, dilations, strict=True)
         )
         yield tap, (slice(None), *slices)
+
+
+@dataclass(frozen=True)
+class WindowOp(Op):
+    """An operator that slides a window over space, each channel by itself."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    pads: Pads
+    dilations: tuple[int, ...]
+
+    def sizes(self, spatial: tuple[int, ...], *, padding_alone: bool = False) -> tuple[int, ...]:
+        """Spatial output sizes; raises ModelError for attributes that do not fit.
+
+        So do windows that read nothing but padding, unless `padding_alone`.
+        """
+        window = (self.kernel, self.strides, self.pads, self.dilations)
+        sizes = output_sizes(self, spatial, *window)
+        if not padding_alone:
+            require_no_empty_window(self, spatial, sizes, *window)
+        return sizes
+
+    def taps(self, x: NDArray[T], fill: float = 0) -> Iterator[NDArray[T]]:
+        """What each tap of all windows reads of x[N,*S,C], with `fill` around; row-major order."""
+        sizes = self.sizes(x.shape[1:-1], padding_alone=True)
+        padded = np.pad(x, ((0, 0), *self.pads, (0, 0)), constant_values=fill)
+        for _, slices in tap_slices(self.kernel, sizes, self.strides, self.dilations):
+            yield padded[slices]
+
+    def sums(self, x: NDArray[Any]) -> NDArray[Any]:
+        """The sum of each window of x[N,*S,C], tap by tap in row-major order; padding is 0."""
+        total = np.zeros(1, x.dtype)
+        for tap in self.taps(x):
+            total = total + tap
+        return total
 
 
 def require_no_empty_window(

@@ -12,21 +12,17 @@ from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import operands, require, require_float
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.body import Body
-from cannery.ops.window import Pads, output_sizes, require_no_empty_window, tap_slices
+from cannery.ops.window import WindowOp, tap_slices
 
 
 @register
 @dataclass(frozen=True)
-class PoolPlaces(ScalarOp):
+class PoolPlaces(WindowOp, ScalarOp):
     """x[N,C,*S] -> int64[N,C,*O]: the index of each window's first maximum in the whole of x.
 
     Rows are counted first; with `columns` the places within an image are counted along its columns.
     """
 
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    pads: Pads
-    dilations: tuple[int, ...]
     columns: bool = False
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
@@ -34,10 +30,7 @@ class PoolPlaces(ScalarOp):
         (x,), _ = operands(self, inputs, 1)
         require_float(self, x)
         require(x.rank >= 3, self, f"input has rank {x.rank}, expected batch, channels and space")
-        window = (self.kernel, self.strides, self.pads, self.dilations)
-        sizes = output_sizes(self, x.shape[2:], *window)
-        require_no_empty_window(self, x.shape[2:], sizes, *window)
-        return (TensorType((*x.shape[:2], *sizes), DType.INT64),)
+        return (TensorType((*x.shape[:2], *self.sizes(x.shape[2:])), DType.INT64),)
 
     def _weights(self, spatial: tuple[int, ...]) -> list[int]:
         """What one step along each spatial axis adds to the index."""
@@ -49,9 +42,7 @@ class PoolPlaces(ScalarOp):
         """Tap by tap; a later one wins only if it is greater."""
         (x,), _ = operands(self, inputs, 1)
         n, c, *spatial = x.shape
-        sizes = output_sizes(
-            self, tuple(spatial), self.kernel, self.strides, self.pads, self.dilations
-        )
+        sizes = self.sizes(tuple(spatial))
         steps = self._weights(tuple(spatial))
         grid = sum(i * s for i, s in zip(np.indices(spatial), steps, strict=True))
         index = np.asarray(grid) + np.arange(n * c).reshape(n, c, *(1,) * len(spatial)) * prod(

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cannery.ctext.environment import offset
 from cannery.ctext.literals import c_float
@@ -21,13 +20,13 @@ from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import operands, require, require_type
 from cannery.ops.quantize.linear import quantised as saturated
 from cannery.ops.quantize.stream import saturate
-from cannery.ops.quantized.arithmetic import STORED, f32, quantised
+from cannery.ops.quantized.arithmetic import STORED, QuantizedOp, f32, quantised
 from cannery.ops.quantized.groups import Groups
 from cannery.ops.quantized.scale import store_bounded
-from cannery.ops.quantized.windows import WindowOp, tap_offsets, window_axes, window_kernel
+from cannery.ops.quantized.windows import pooled_axes, tap_offsets, window_kernel
 from cannery.ops.shared.lanes import Vec, vector_runs
 from cannery.ops.shared.window_axis import TapSpan
-from cannery.ops.window import output_sizes, require_no_empty_window, tap_slices
+from cannery.ops.window import WindowOp
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, FixedSchedule, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
@@ -38,7 +37,7 @@ UNROLLED, VECTORS = 16, 4
 
 @register
 @dataclass(frozen=True)
-class QuantizedAveragePool(WindowOp):
+class QuantizedAveragePool(WindowOp, QuantizedOp):
     """x[N,H,W,C] -> y[N,OH,OW,C] = float32(sum of x - x_zero) * float32(scale / taps).
 
     As `AveragePool`. The result is float32; or of `dtype`, where there is a `bound`: round(y) held
@@ -59,9 +58,7 @@ class QuantizedAveragePool(WindowOp):
         require(x.rank == 4 and len(self.kernel) == 2, self, f"of {x} by {self.kernel}")
         limit = 2 ** (8 * self.dtype.bytes - 1)
         require(0 <= self.bound < limit, self, f"bound {self.bound} of {self.dtype.value}")
-        sizes = output_sizes(self, x.shape[1:-1], *self.window)
-        if not self.count_include_pad:
-            require_no_empty_window(self, x.shape[1:-1], sizes, *self.window)
+        sizes = self.sizes(x.shape[1:-1], padding_alone=self.count_include_pad)
         whole = self.bound or self.zero is not None
         dtype = self.dtype if whole else DType.FLOAT32
         return (TensorType((x.shape[0], *sizes, x.shape[-1]), dtype),)
@@ -70,20 +67,12 @@ class QuantizedAveragePool(WindowOp):
         """Sums in int64, tap by tap."""
         (x,), _ = operands(self, inputs, 1)
         inside = np.ones((1, *x.shape[1:-1], 1), np.int64)
-        count = prod(self.kernel) if self.count_include_pad else self._sums(inside)
-        sums = f32(self._sums(x.astype(np.int64) - self.x_zero))
+        count = prod(self.kernel) if self.count_include_pad else self.sums(inside)
+        sums = f32(self.sums(x.astype(np.int64) - self.x_zero))
         y = f32(sums * f32(self.scale / np.asarray(count, np.float64)))
         if self.zero is not None:
             return (saturated(y, np.asarray(self.zero, self.dtype.numpy)),)
         return (quantised(y, self.bound, self.dtype) if self.bound else y,)
-
-    def _sums(self, x: NDArray[np.int64]) -> NDArray[np.int64]:
-        sizes = output_sizes(self, x.shape[1:-1], *self.window)
-        padded = np.pad(x, ((0, 0), *self.pads, (0, 0)))
-        y = np.zeros((x.shape[0], *sizes, x.shape[-1]), np.int64)
-        for _, slices in tap_slices(self.kernel, sizes, self.strides, self.dilations):
-            y += padded[slices]
-        return y
 
 
 @schedule
@@ -132,7 +121,7 @@ def _vectors(
         return f"{load}(t + c{place})" if v.full else f"{load}_n(t + c{place}, {v.valid})"
 
     yield from (f"{v.t} a{m} = {v.t}_zero();" for m in each)
-    rows, cols = window_axes(job)
+    rows, cols = pooled_axes(job)
     x = job.inputs[0]
     if row.taps * col.taps <= UNROLLED:
         for place in tap_offsets(job, row, col):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -10,10 +11,10 @@ from cannery.ir.graph import Graph
 from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_type
-from cannery.ops.quantized.arithmetic import STORED
-from cannery.ops.quantized.windows import WindowOp, tap_offsets, window_kernel
+from cannery.ops.quantized.arithmetic import STORED, QuantizedOp
+from cannery.ops.quantized.windows import tap_offsets, window_kernel
 from cannery.ops.shared.window_axis import TapSpan
-from cannery.ops.window import output_sizes, require_no_empty_window, tap_slices
+from cannery.ops.window import WindowOp
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, FixedSchedule, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
@@ -21,7 +22,7 @@ from cannery.target.isa import Isa
 
 @register
 @dataclass(frozen=True)
-class QuantizedMaxPool(WindowOp):
+class QuantizedMaxPool(WindowOp, QuantizedOp):
     """x[N,H,W,C] -> y[N,OH,OW,C] of the same type; padding never wins."""
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
@@ -29,20 +30,12 @@ class QuantizedMaxPool(WindowOp):
         (x,), _ = operands(self, inputs, 1)
         require_type(x.dtype in STORED, self, f"of {x.dtype.value}")
         require(x.rank == 4 and len(self.kernel) == 2, self, f"of {x} by {self.kernel}")
-        sizes = output_sizes(self, x.shape[1:-1], *self.window)
-        require_no_empty_window(self, x.shape[1:-1], sizes, *self.window)
-        return (TensorType((x.shape[0], *sizes, x.shape[-1]), x.dtype),)
+        return (TensorType((x.shape[0], *self.sizes(x.shape[1:-1]), x.shape[-1]), x.dtype),)
 
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
         """Tap by tap."""
         (x,), _ = operands(self, inputs, 1)
-        sizes = output_sizes(self, x.shape[1:-1], *self.window)
-        least = np.iinfo(x.dtype).min
-        padded = np.pad(x, ((0, 0), *self.pads, (0, 0)), constant_values=least)
-        y = np.full((x.shape[0], *sizes, x.shape[-1]), least, x.dtype)
-        for _, slices in tap_slices(self.kernel, sizes, self.strides, self.dilations):
-            y = np.maximum(y, padded[slices])
-        return (y,)
+        return (reduce(np.maximum, self.taps(x, np.iinfo(x.dtype).min)),)
 
 
 @schedule

@@ -3,48 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from cannery.ctext.environment import offset
-from cannery.layouts import image_dims
-from cannery.ops.quantized.arithmetic import QuantizedOp
 from cannery.ops.shared.function import describe, signature
-from cannery.ops.shared.window_axis import TapSpan, WindowAxis
-from cannery.ops.window import Pads
+from cannery.ops.shared.window_axis import TapSpan, WindowAxis, window_axes
+from cannery.ops.window import WindowOp
 from cannery.schedule.schedule import Job, Kernel
 
 
-@dataclass(frozen=True)
-class WindowOp(QuantizedOp):
-    """An operator x[N,H,W,C] -> y[N,OH,OW,C] that slides a window over each channel."""
-
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    pads: Pads
-    dilations: tuple[int, ...]
-
-    @property
-    def window(self) -> tuple[tuple[int, ...], tuple[int, ...], Pads, tuple[int, ...]]:
-        """Kernel, strides, pads and dilations."""
-        return self.kernel, self.strides, self.pads, self.dilations
-
-
-def window_axes(job: Job) -> tuple[WindowAxis, WindowAxis]:
+def pooled_axes(job: Job) -> tuple[WindowAxis, WindowAxis]:
     """Rows and columns."""
     op = job.step.anchor.op
     assert isinstance(op, WindowOp)
-    inputs, outputs = (image_dims(job.type(v)) for v in (*job.step.inputs, job.step.output))
-    made = [
-        WindowAxis(inputs[k + 1], outputs[k + 1], op.kernel[k], op.strides[k], op.dilations[k],
-                   op.pads[k][0])
-        for k in range(2)
-    ]  # fmt: skip
-    return made[0], made[1]
+    return window_axes(op, job.type(job.step.anchor.inputs[0]), job.type(job.step.output))
 
 
 def tap_offsets(job: Job, row: TapSpan, col: TapSpan) -> list[str]:
     """The taps inside, as ` + 8`, from the first one on."""
-    (rows, cols), x = window_axes(job), job.inputs[0]
+    (rows, cols), x = pooled_axes(job), job.inputs[0]
     return [
         offset(i * rows.dilation * x.row + j * cols.dilation * x.col)
         for i in range(row.taps)
@@ -57,7 +33,7 @@ def window_kernel(job: Job, pixel: Callable[[TapSpan, TapSpan], Iterable[str]]) 
 
     In them `t` points to the first channel of the first tap inside, `o` to that of the result.
     """
-    (rows, cols), x, y = window_axes(job), job.inputs[0], job.output
+    (rows, cols), x, y = pooled_axes(job), job.inputs[0], job.output
     lines = []
     for row in rows.spans():
         first, end = row.start, row.start + row.count

@@ -12,11 +12,11 @@ from typing import ClassVar
 
 from cannery.ctext.literals import c_float
 from cannery.ir.graph import Graph
-from cannery.layouts import Layout, image_dims
+from cannery.layouts import Layout
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.shared import epilogue as epilogues
-from cannery.ops.shared.window_axis import TapSpan, WindowAxis
+from cannery.ops.shared.window_axis import TapSpan, WindowAxis, window_axes
 from cannery.schedule.caches import L1_BYTES
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Schedule
@@ -83,14 +83,10 @@ def pool_shape(graph: Graph, step: Step) -> PoolShape | None:
     op = step.anchor.op
     if len(step.anchors) != 1 or not isinstance(op, (MaxPool, AveragePool)) or len(op.kernel) != 2:
         return None
-    _, ih, iw, channels = image_dims(graph.types[step.anchor.inputs[0]])
-    _, oh, ow, _ = image_dims(graph.types[step.anchor.output])
-    axes = [
-        WindowAxis(size, out, op.kernel[k], op.strides[k], op.dilations[k], op.pads[k][0])
-        for k, (size, out) in enumerate(((ih, oh), (iw, ow)))
-    ]
+    x = graph.types[step.anchor.inputs[0]]
+    rows, cols = window_axes(op, x, graph.types[step.anchor.output])
     count_pads = isinstance(op, AveragePool) and op.count_include_pad
-    return PoolShape(axes[0], axes[1], channels, isinstance(op, MaxPool), count_pads)
+    return PoolShape(rows, cols, x.shape[-1], isinstance(op, MaxPool), count_pads)
 
 
 def sizes(graph: Graph, step: Step) -> PoolShape:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+from cannery.ir.tensor import TensorType
+from cannery.ops.window import WindowOp
+
 
 @dataclass(frozen=True)
 class TapSpan:
@@ -74,3 +77,15 @@ def _spans(axis: WindowAxis) -> tuple[TapSpan, ...]:
         spans.append(TapSpan(start, end - start, *inside))
         start = end
     return tuple(spans)
+
+
+def window_axes(op: WindowOp, x: TensorType, y: TensorType) -> tuple[WindowAxis, WindowAxis]:
+    """Rows and columns of a window that slides over an image."""
+    rows, cols = (
+        WindowAxis(
+            x.shape[k + 1], y.shape[k + 1],
+            op.kernel[k], op.strides[k], op.dilations[k], op.pads[k][0],
+        )
+        for k in range(2)
+    )  # fmt: skip
+    return rows, cols
