@@ -190,6 +190,7 @@ class KerasLayer:
 
 
 Read = Callable[[LayerConfig], LayerPlan]
+ReadRank = Callable[[LayerConfig, int], LayerPlan]
 
 _LAYERS: dict[str, Read] = {}
 _ACTIVATIONS: set[str] = set()
@@ -205,6 +206,20 @@ def layer(*class_names: str, activation: bool = False) -> Callable[[Read], Read]
             _LAYERS[class_name] = read
         if activation:
             _ACTIVATIONS.update(class_names)
+        return read
+
+    return register
+
+
+def layer_by_rank(*patterns: str) -> Callable[[ReadRank], ReadRank]:
+    """Register a function for layers with one and with two spatial axes: `Conv{}D` for both."""
+
+    def of_rank(read: ReadRank, rank: int) -> Read:
+        return lambda config: read(config, rank)
+
+    def register(read: ReadRank) -> ReadRank:
+        for rank in (1, 2):
+            layer(*(pattern.format(rank) for pattern in patterns))(of_rank(read, rank))
         return read
 
     return register

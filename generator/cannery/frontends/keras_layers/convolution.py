@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cannery.errors import ModelError
 from cannery.frontends.keras_config import LayerConfig
-from cannery.frontends.keras_layers.base import LayerPlan, Scope, layer
+from cannery.frontends.keras_layers.base import Build, LayerPlan, Scope, layer_by_rank
 from cannery.frontends.keras_layers.functions import (
     Activation,
     apply_activation,
@@ -76,13 +76,20 @@ def _biased(scope: Scope, operands: list[str], window: _Window, channels: int) -
     return [*operands, scope.stored("bias", (channels,))] if window.bias else operands
 
 
+def _plan(window: _Window, build: Build, *kernels: str) -> LayerPlan:
+    weights = (*kernels, "bias") if window.bias else kernels
+    return LayerPlan(build, weights, children=children_of(window.activation))
+
+
 def _conv(window: _Window, scope: Scope, x: str, group: int) -> Conv:
     spatial = scope.shape(x)[1:-1]
     pads = window_pads(window.padding, spatial, window.kernel, window.strides, window.dilations)
     return Conv(window.strides, pads, window.dilations, group)
 
 
-def _plan_conv(config: LayerConfig, rank: int) -> LayerPlan:
+@layer_by_rank("Conv{}D", "Convolution{}D")
+def conv(config: LayerConfig, rank: int) -> LayerPlan:
+    """x[N,*S,IC], kernel[*K,IC/groups,OC]; the padding of one spatial axis may be causal."""
     window = _read_window(config, rank, _paddings(rank))
     filters, groups = config.integer("filters"), config.integer("groups", 1)
 
@@ -95,20 +102,7 @@ def _plan_conv(config: LayerConfig, rank: int) -> LayerPlan:
         operands = _biased(scope, [x, kernel], window, filters)
         return _leave(scope, scope.node(_conv(window, scope, x, groups), operands), window)
 
-    weights = ("kernel", "bias") if window.bias else ("kernel",)
-    return LayerPlan(build, weights, children=children_of(window.activation))
-
-
-@layer("Conv1D", "Convolution1D")
-def conv_1d(config: LayerConfig) -> LayerPlan:
-    """x[N,S,IC], kernel[K,IC/groups,OC]; padding may be causal."""
-    return _plan_conv(config, 1)
-
-
-@layer("Conv2D", "Convolution2D")
-def conv_2d(config: LayerConfig) -> LayerPlan:
-    """x[N,H,W,IC], kernel[KH,KW,IC/groups,OC]."""
-    return _plan_conv(config, 2)
+    return _plan(window, build, "kernel")
 
 
 def _depthwise_kernel(scope: Scope, kernel: tuple[int, ...], channels: int, multiplier: int) -> str:
@@ -118,7 +112,9 @@ def _depthwise_kernel(scope: Scope, kernel: tuple[int, ...], channels: int, mult
     return scope.constant(label, lambda: scope.weight(label, stored).reshape(wanted))
 
 
-def _plan_depthwise(config: LayerConfig, rank: int) -> LayerPlan:
+@layer_by_rank("DepthwiseConv{}D")
+def depthwise_conv(config: LayerConfig, rank: int) -> LayerPlan:
+    """x[N,*S,C], kernel[*K,C,m] -> y[N,*O,C*m]."""
     window = _read_window(config, rank, _paddings(rank))
     multiplier = config.integer("depth_multiplier", 1)
     config.ignore("filters", "groups")  # Keras 2 writes what it inherits and does not use
@@ -130,23 +126,12 @@ def _plan_depthwise(config: LayerConfig, rank: int) -> LayerPlan:
         operands = _biased(scope, [x, kernel], window, channels * multiplier)
         return _leave(scope, scope.node(_conv(window, scope, x, channels), operands), window)
 
-    weights = ("depthwise_kernel", "bias") if window.bias else ("depthwise_kernel",)
-    return LayerPlan(build, weights, children=children_of(window.activation))
+    return _plan(window, build, "depthwise_kernel")
 
 
-@layer("DepthwiseConv1D")
-def depthwise_conv_1d(config: LayerConfig) -> LayerPlan:
-    """x[N,S,C], kernel[K,C,m] -> y[N,O,C*m]."""
-    return _plan_depthwise(config, 1)
-
-
-@layer("DepthwiseConv2D")
-def depthwise_conv_2d(config: LayerConfig) -> LayerPlan:
-    """x[N,H,W,C], kernel[KH,KW,C,m] -> y[N,OH,OW,C*m]."""
-    return _plan_depthwise(config, 2)
-
-
-def _plan_separable(config: LayerConfig, rank: int) -> LayerPlan:
+@layer_by_rank("SeparableConv{}D", "SeparableConvolution{}D")
+def separable_conv(config: LayerConfig, rank: int) -> LayerPlan:
+    """A depthwise Conv `<layer>/depthwise`, then a pointwise one `<layer>/pointwise`."""
     window = _read_window(config, rank, _paddings(rank))
     filters, multiplier = config.integer("filters"), config.integer("depth_multiplier", 1)
     config.ignore("groups")  # Keras 2 writes what it inherits and does not use
@@ -161,24 +146,12 @@ def _plan_separable(config: LayerConfig, rank: int) -> LayerPlan:
         operands = _biased(scope, [y, scope.stored("pointwise_kernel", shape)], window, filters)
         return _leave(scope, scope.node(pointwise, operands, "pointwise"), window)
 
-    bias = ("bias",) if window.bias else ()
-    weights = ("depthwise_kernel", "pointwise_kernel", *bias)
-    return LayerPlan(build, weights, children=children_of(window.activation))
+    return _plan(window, build, "depthwise_kernel", "pointwise_kernel")
 
 
-@layer("SeparableConv1D", "SeparableConvolution1D")
-def separable_conv_1d(config: LayerConfig) -> LayerPlan:
-    """A depthwise Conv `<layer>/depthwise`, then a pointwise one `<layer>/pointwise`."""
-    return _plan_separable(config, 1)
-
-
-@layer("SeparableConv2D", "SeparableConvolution2D")
-def separable_conv_2d(config: LayerConfig) -> LayerPlan:
-    """A depthwise Conv `<layer>/depthwise`, then a pointwise one `<layer>/pointwise`."""
-    return _plan_separable(config, 2)
-
-
-def _plan_transpose(config: LayerConfig, rank: int) -> LayerPlan:
+@layer_by_rank("Conv{}DTranspose", "Convolution{}DTranspose")
+def conv_transpose(config: LayerConfig, rank: int) -> LayerPlan:
+    """x[N,*S,IC], kernel[*K,OC,IC]."""
     window = _read_window(config, rank, ("valid", "same"))
     filters = config.integer("filters")
     given = config.raw("output_padding") is not None
@@ -198,17 +171,4 @@ def _plan_transpose(config: LayerConfig, rank: int) -> LayerPlan:
         op = ConvTranspose(window.strides, pads, window.dilations, extras)
         return _leave(scope, scope.node(op, operands), window)
 
-    weights = ("kernel", "bias") if window.bias else ("kernel",)
-    return LayerPlan(build, weights, children=children_of(window.activation))
-
-
-@layer("Conv1DTranspose", "Convolution1DTranspose")
-def conv_1d_transpose(config: LayerConfig) -> LayerPlan:
-    """x[N,S,IC], kernel[K,OC,IC]."""
-    return _plan_transpose(config, 1)
-
-
-@layer("Conv2DTranspose", "Convolution2DTranspose")
-def conv_2d_transpose(config: LayerConfig) -> LayerPlan:
-    """x[N,H,W,IC], kernel[KH,KW,OC,IC]."""
-    return _plan_transpose(config, 2)
+    return _plan(window, build, "kernel")

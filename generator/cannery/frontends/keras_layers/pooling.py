@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cannery.frontends.keras_config import LayerConfig
-from cannery.frontends.keras_layers.base import LayerPlan, Scope, layer
+from cannery.frontends.keras_layers.base import LayerPlan, Scope, layer_by_rank
 from cannery.frontends.keras_layers.window import check_rank, window_pads
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.max_pool.op import MaxPool
@@ -27,28 +27,16 @@ def _plan_pool(config: LayerConfig, rank: int, op: type[MaxPool] | type[AverageP
     return LayerPlan(build)
 
 
-@layer("MaxPooling1D", "MaxPool1D")
-def max_pooling_1d(config: LayerConfig) -> LayerPlan:
-    """x[N,S,C] -> y[N,O,C]."""
-    return _plan_pool(config, 1, MaxPool)
+@layer_by_rank("MaxPooling{}D", "MaxPool{}D")
+def max_pooling(config: LayerConfig, rank: int) -> LayerPlan:
+    """x[N,*S,C] -> y[N,*O,C]."""
+    return _plan_pool(config, rank, MaxPool)
 
 
-@layer("MaxPooling2D", "MaxPool2D")
-def max_pooling_2d(config: LayerConfig) -> LayerPlan:
-    """x[N,H,W,C] -> y[N,OH,OW,C]."""
-    return _plan_pool(config, 2, MaxPool)
-
-
-@layer("AveragePooling1D", "AvgPool1D")
-def average_pooling_1d(config: LayerConfig) -> LayerPlan:
-    """x[N,S,C] -> y[N,O,C]; padding does not count."""
-    return _plan_pool(config, 1, AveragePool)
-
-
-@layer("AveragePooling2D", "AvgPool2D")
-def average_pooling_2d(config: LayerConfig) -> LayerPlan:
-    """x[N,H,W,C] -> y[N,OH,OW,C]; padding does not count."""
-    return _plan_pool(config, 2, AveragePool)
+@layer_by_rank("AveragePooling{}D", "AvgPool{}D")
+def average_pooling(config: LayerConfig, rank: int) -> LayerPlan:
+    """x[N,*S,C] -> y[N,*O,C]; padding does not count."""
+    return _plan_pool(config, rank, AveragePool)
 
 
 def _plan_global(
@@ -66,25 +54,13 @@ def _plan_global(
     return LayerPlan(build)
 
 
-@layer("GlobalMaxPooling1D", "GlobalMaxPool1D")
-def global_max_pooling_1d(config: LayerConfig) -> LayerPlan:
-    """x[N,S,C] -> y[N,C], or y[N,1,C] with keepdims."""
-    return _plan_global(config, 1, ReduceMax)
+@layer_by_rank("GlobalMaxPooling{}D", "GlobalMaxPool{}D")
+def global_max_pooling(config: LayerConfig, rank: int) -> LayerPlan:
+    """x[N,*S,C] -> y[N,C], or y[N,1,C] or y[N,1,1,C] with keepdims."""
+    return _plan_global(config, rank, ReduceMax)
 
 
-@layer("GlobalMaxPooling2D", "GlobalMaxPool2D")
-def global_max_pooling_2d(config: LayerConfig) -> LayerPlan:
-    """x[N,H,W,C] -> y[N,C], or y[N,1,1,C] with keepdims."""
-    return _plan_global(config, 2, ReduceMax)
-
-
-@layer("GlobalAveragePooling1D", "GlobalAvgPool1D")
-def global_average_pooling_1d(config: LayerConfig) -> LayerPlan:
-    """x[N,S,C] -> y[N,C], or y[N,1,C] with keepdims."""
-    return _plan_global(config, 1, ReduceMean)
-
-
-@layer("GlobalAveragePooling2D", "GlobalAvgPool2D")
-def global_average_pooling_2d(config: LayerConfig) -> LayerPlan:
-    """x[N,H,W,C] -> y[N,C], or y[N,1,1,C] with keepdims."""
-    return _plan_global(config, 2, ReduceMean)
+@layer_by_rank("GlobalAveragePooling{}D", "GlobalAvgPool{}D")
+def global_average_pooling(config: LayerConfig, rank: int) -> LayerPlan:
+    """x[N,*S,C] -> y[N,C], or y[N,1,C] or y[N,1,1,C] with keepdims."""
+    return _plan_global(config, rank, ReduceMean)

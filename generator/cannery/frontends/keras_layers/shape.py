@@ -7,7 +7,7 @@ from math import prod
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.keras_config import LayerConfig
-from cannery.frontends.keras_layers.base import LayerPlan, Scope, layer
+from cannery.frontends.keras_layers.base import LayerPlan, Scope, layer, layer_by_rank
 from cannery.frontends.keras_layers.window import check_rank
 from cannery.frontends.keras_version import KerasVersion
 from cannery.ops.movement.op import Expand, Pad, Reshape, Slice, Transpose
@@ -117,7 +117,9 @@ def _around_space(pairs: _Pairs, first: bool) -> _Pairs:
     return (none, none, *pairs) if first else (none, *pairs, none)
 
 
-def _plan_padding(config: LayerConfig, rank: int) -> LayerPlan:
+@layer_by_rank("ZeroPadding{}D")
+def zero_padding(config: LayerConfig, rank: int) -> LayerPlan:
+    """Zeros before and after each spatial axis."""
     pairs = _around_space(_pairs(config, "padding", rank), config.channels_first())
 
     def build(scope: Scope, inputs: Sequence[str]) -> str:
@@ -126,19 +128,9 @@ def _plan_padding(config: LayerConfig, rank: int) -> LayerPlan:
     return LayerPlan(build)
 
 
-@layer("ZeroPadding1D")
-def zero_padding_1d(config: LayerConfig) -> LayerPlan:
-    """Zeros before and after the spatial axis."""
-    return _plan_padding(config, 1)
-
-
-@layer("ZeroPadding2D")
-def zero_padding_2d(config: LayerConfig) -> LayerPlan:
-    """Zeros before and after both spatial axes."""
-    return _plan_padding(config, 2)
-
-
-def _plan_cropping(config: LayerConfig, rank: int) -> LayerPlan:
+@layer_by_rank("Cropping{}D")
+def cropping(config: LayerConfig, rank: int) -> LayerPlan:
+    """Cuts off both ends of each spatial axis."""
     pairs = _around_space(_pairs(config, "cropping", rank), config.channels_first())
 
     def build(scope: Scope, inputs: Sequence[str]) -> str:
@@ -153,18 +145,6 @@ def _plan_cropping(config: LayerConfig, rank: int) -> LayerPlan:
         return scope.node(Slice(starts, ends, (1,) * len(shape)), [x])
 
     return LayerPlan(build)
-
-
-@layer("Cropping1D")
-def cropping_1d(config: LayerConfig) -> LayerPlan:
-    """Cuts off both ends of the spatial axis."""
-    return _plan_cropping(config, 1)
-
-
-@layer("Cropping2D")
-def cropping_2d(config: LayerConfig) -> LayerPlan:
-    """Cuts off both ends of both spatial axes."""
-    return _plan_cropping(config, 2)
 
 
 def _plan_up_sampling(
