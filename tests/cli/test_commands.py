@@ -87,6 +87,7 @@ def test_list_shows_the_registries() -> None:
     found = parsed("list", "--json")
     assert found["operators"] == sorted(all_ops())
     assert list(found["schedules"]) == list(all_schedules())
+    assert len(set(found["schedules"].values())) == len(all_schedules()), "two say the same"
 
 
 def test_doctor_without_any_tool() -> None:

@@ -54,6 +54,7 @@ def _print_names(title: str, names: Sequence[str]) -> None:
 
 
 def _summary(thing: object) -> str:
-    """The first sentence about a schedule: that of its module."""
-    text = sys.modules[type(thing).__module__].__doc__ or ""
-    return " ".join(text.strip().partition("\n\n")[0].partition("\n")[0].split())
+    """The first lines about a schedule: of its module, and of its class where that says more."""
+    docs = (sys.modules[type(thing).__module__].__doc__, type(thing).__doc__)
+    lines = ((doc or "").strip().partition("\n")[0] for doc in docs)
+    return " ".join(line for line in lines if line != "See the module's text.")

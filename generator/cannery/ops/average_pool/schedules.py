@@ -1,4 +1,4 @@
-"""The schedules of average pooling. Each takes its code from the class that it derives from."""
+"""Average pooling."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from cannery.ir.graph import Graph
 from cannery.ir.registry import RefArray
 from cannery.layouts import Layout, Want
 from cannery.ops.conv.geometry import ConvShape
-from cannery.ops.conv.winograd import F4
+from cannery.ops.conv.winograd import F2, F4
 from cannery.ops.conv.winograd_planar import Target, WinogradPlanar
 from cannery.ops.conv.winograd_tiles import Masks
 from cannery.ops.elementwise.activations import Clip, HardSigmoid, Relu, Sigmoid, Softplus, Tanh
@@ -135,6 +135,15 @@ class ChainsWinogradPooled(WinogradPooled):
     id = "chains.winograd_pooled"
     inexact = True
     winograd = F4
+
+
+@schedule
+@dataclass(frozen=True)
+class ChainsWinogradPooledF2(WinogradPooled):
+    """F(2x2, 3x3)."""
+
+    id = "chains.winograd_pooled_f2"
+    winograd = F2
 
 
 def _pool(graph: Graph, step: Step) -> PoolShape:

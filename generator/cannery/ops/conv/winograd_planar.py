@@ -34,7 +34,7 @@ from cannery.ops.conv.panels import (
     periodic_mask,
     update_cycles,
 )  # fmt: skip
-from cannery.ops.conv.winograd import F4, Tile, Winograd, stacked_input, stacked_output
+from cannery.ops.conv.winograd import F2, F4, Tile, Winograd, stacked_input, stacked_output
 from cannery.ops.conv.winograd_tiles import KEPT, Masks, TileCode, blocks, transform_cycles
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.axes import even_size
@@ -305,6 +305,15 @@ class ConvWinogradPlanar(WinogradPlanar):
     id = "conv.winograd_planar"
     inexact = True
     winograd = F4
+
+
+@schedule
+@dataclass(frozen=True)
+class ConvWinogradPlanarF2(WinogradPlanar):
+    """F(2x2, 3x3): four ninths of the products, as accurate as the direct form."""
+
+    id = "conv.winograd_planar_f2"
+    winograd = F2
 
 
 def emulate(tile: Tile, graph: Graph, step: Step, inputs: Sequence[RefArray]) -> RefArray:

@@ -1,4 +1,4 @@
-"""The schedules of maximum pooling. Each takes its code from the class that it derives from."""
+"""Maximum pooling."""
 
 from __future__ import annotations
 
