@@ -61,10 +61,8 @@ CHANGES: tuple[Change, ...] = (
     ),
     _oconv(
         "weights of transposed convolutions are not turned",
-        'op = ConvTranspose(strides, pads, dilations, extra, scope.integer("group", 1))\n'
-        "    weight = scope.place(w, (*range(2, rank + 2), 1, 0))",
-        'op = ConvTranspose(strides, pads, dilations, extra, scope.integer("group", 1))\n'
-        "    weight = scope.place(w, (*range(2, rank + 2), 0, 1))",
+        "extra, group)\n    weight = spatial_first(scope, w)",
+        "extra, group)\n    weight = scope.place(w, (*range(2, len(w.shape)), 0, 1))",
     ),
     _omove("Concat takes the axis of the model", "Concat(perm.index(axis))", "Concat(axis)"),
     _omove(
