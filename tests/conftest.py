@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+from quick import is_quick
 
 # A busy machine is no fault of the code.
 settings.register_profile("cannery", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -22,3 +26,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def update_golden(request: pytest.FixtureRequest) -> bool:
     """Whether stored files are to be rewritten instead of compared."""
     return bool(request.config.getoption("--update-golden"))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Reading the other modules would take longer than the quick ones."""
+    alone = config.getoption("markexpr") == "quick" and collection_path.name.startswith("test_")
+    return True if alone and collection_path.is_file() and not is_quick(collection_path) else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests of quick modules, except those that are slow."""
+    for item in items:
+        if is_quick(item.path) and not item.get_closest_marker("slow"):
+            item.add_marker("quick")

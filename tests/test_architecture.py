@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import cannery
+from quick import QUICK
+from quick import ROOT as TESTS
 
 ROOT = Path(cannery.__file__).parent
 
@@ -56,3 +58,8 @@ def test_imports_point_down() -> None:
             if other != own and ORDER.index(other) > ORDER.index(own):
                 wrong.append(f"{place} imports {other}")
     assert wrong == []
+
+
+def test_quick_modules_are_there() -> None:
+    places = [TESTS / name for name in QUICK]
+    assert [p for p in places if not p.is_dir() and not p.with_suffix(".py").is_file()] == []
