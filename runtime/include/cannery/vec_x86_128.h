@@ -13,15 +13,22 @@
 #error "cannery: vec_x86_128.h needs SSE2; compile with -msse2 or more"
 #endif
 
-/* g++ before 13 warns of the undefined values inside its own intrinsics. */
+/* What compilers read of their own headers takes longer than most networks: no more than there is.
+ * g++ before 13 warns of the undefined values inside its own intrinsics. */
 #if defined(__cplusplus) && defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#if defined(__AVX__)
 #include <immintrin.h>
+#elif defined(__SSE4_1__)
+#include <smmintrin.h>
+#elif defined(__SSSE3__)
+#include <tmmintrin.h>
+#endif
+#if defined(__cplusplus) && defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic pop
-#else
-#include <immintrin.h>
 #endif
 
 typedef __m128 f32x4;
