@@ -6,12 +6,12 @@ Channels are last (NHWC) everywhere. Operators are instances of the frozen datac
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: A constant of the graph.
 Array = NDArray[np.generic]
+
+_T = TypeVar("_T")
 
 #: Elements of the largest constant that a builder computes.
 MAX_EVALUATED = 2**16
@@ -166,6 +168,21 @@ class Graph:
     def consumers(self, value: str) -> tuple[Node, ...]:
         """The nodes that read `value`, in topological order."""
         return self._consumers.get(value, ())
+
+    def once(self, key: Hashable, about: Sequence[object], find: Callable[[], _T]) -> _T:
+        """What `find` returns, which is called once for a key and objects: graphs never change.
+
+        The objects are told apart by their identity, as comparing steps takes long.
+        """
+        place = (key, *map(id, about))
+        if place not in self._found:
+            self._found[place] = (about, find())
+        return cast(_T, self._found[place][1])
+
+    @cached_property
+    def _found(self) -> dict[Hashable, tuple[Sequence[object], object]]:
+        """By key; the objects are kept, so that no other gets their identity."""
+        return {}
 
     @cached_property
     def constant_bytes(self) -> int:

@@ -82,7 +82,13 @@ def part_options(
     None has tiles of more than `rows` rows; of each tile size there is only the best.
     """
     window = row_window(graph, step)
-    repeat = window.repeat if window else 1
+    most = -(-rows // (window.repeat if window else 1))
+    found = graph.once(("part", order), (step, isa), lambda: _ranked(graph, step, isa, order))
+    return [option for option in found if int(option[1].get("mh", 1)) <= most][:count]
+
+
+def _ranked(graph: Graph, step: Step, isa: Isa, order: str) -> list[Option]:
+    """The best candidate of each tile size, cheapest first."""
     best: dict[tuple[object, ...], Option] = {}
     for schedule in legal(graph, step, isa):
         if not schedule.movable or schedule.inexact:
@@ -91,19 +97,14 @@ def part_options(
             reads = schedule.reads(graph, step, params, isa)
             (writes,) = schedule.writes(graph, step, params, isa)
             fits = all(w.order == order and not w.dense for w in (*reads, writes))
-            if (
-                not fits
-                or writes.slack
-                or writes.halo
-                or int(params.get("mh", 1)) > -(-rows // repeat)
-            ):
+            if not fits or writes.slack or writes.halo:
                 continue
             cost = schedule.cost(graph, step, params, isa)
             keys = ("lanes", "mh", "mr", "nr", "p", "c", "px")
             tile = (schedule.id, *(params.get(key) for key in keys))
             if tile not in best or cost.cycles < best[tile][2].cycles:
                 best[tile] = (schedule, params, cost)
-    return sorted(best.values(), key=lambda option: option[2].cycles)[:count]
+    return sorted(best.values(), key=lambda option: option[2].cycles)
 
 
 def combinations(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,13 +13,15 @@ from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import operands, require_type
 from cannery.ops.elementwise.integers import is_signed
-from cannery.ops.scalar.base import Pointwise, ScalarOp, Signed
+from cannery.ops.scalar.base import Pointwise, ScalarOp
 from cannery.ops.scalar.body import Body
 
 
 @dataclass(frozen=True)
-class _Bitwise(Signed):
+class _Bitwise(Pointwise):
     """Two integers of one dtype -> the same dtype, bit by bit."""
+
+    sign: ClassVar[str]
 
     def result(self, *dtypes: DType) -> DType:
         """The dtype of the inputs."""
@@ -28,6 +31,10 @@ class _Bitwise(Signed):
         """Exact."""
         return f"({dtypes[0].c_name})({args[0]} {self.sign} {args[1]})"
 
+    @abstractmethod
+    def value(self, *arrays: Numeric) -> Numeric:
+        """The operator on arrays."""
+
 
 @register
 @dataclass(frozen=True)
@@ -35,7 +42,10 @@ class BitwiseAnd(_Bitwise):
     """a & b."""
 
     sign: ClassVar[str] = "&"
-    function: ClassVar[np.ufunc] = np.bitwise_and
+
+    def value(self, *arrays: Numeric) -> Numeric:
+        """`a & b`."""
+        return np.bitwise_and(*arrays)
 
 
 @register
@@ -44,7 +54,10 @@ class BitwiseOr(_Bitwise):
     """a | b."""
 
     sign: ClassVar[str] = "|"
-    function: ClassVar[np.ufunc] = np.bitwise_or
+
+    def value(self, *arrays: Numeric) -> Numeric:
+        """`a | b`."""
+        return np.bitwise_or(*arrays)
 
 
 @register
@@ -53,7 +66,10 @@ class BitwiseXor(_Bitwise):
     """a ^ b."""
 
     sign: ClassVar[str] = "^"
-    function: ClassVar[np.ufunc] = np.bitwise_xor
+
+    def value(self, *arrays: Numeric) -> Numeric:
+        """`a ^ b`."""
+        return np.bitwise_xor(*arrays)
 
 
 @register
@@ -63,7 +79,10 @@ class BitwiseNot(_Bitwise):
 
     arity: ClassVar[int] = 1
     sign: ClassVar[str] = "~"
-    function: ClassVar[np.ufunc] = np.invert
+
+    def value(self, *arrays: Numeric) -> Numeric:
+        """`~a`."""
+        return np.invert(*arrays)
 
     def expression(self, dtypes: tuple[DType, ...], args: tuple[str, ...]) -> str:
         """Exact."""

@@ -12,12 +12,14 @@ from cannery.ir.numeric import Numeric
 from cannery.ir.registry import register
 from cannery.ir.tensor import DType
 from cannery.ops.checks import require_type
-from cannery.ops.scalar.base import Pointwise, Signed
+from cannery.ops.scalar.base import Pointwise
 
 
 @dataclass(frozen=True)
-class _Comparison(Signed):
+class _Comparison(Pointwise):
     """a, b of one dtype -> bool."""
+
+    sign: ClassVar[str]
 
     def result(self, *dtypes: DType) -> DType:
         """Bool."""
@@ -35,7 +37,10 @@ class Equal(_Comparison):
     """a == b; NaN equals nothing."""
 
     sign: ClassVar[str] = "=="
-    function: ClassVar[np.ufunc] = np.equal
+
+    def value(self, *arrays: Numeric) -> Numeric:
+        """`a == b`."""
+        return np.equal(*arrays)
 
 
 @register
@@ -44,7 +49,10 @@ class Less(_Comparison):
     """a < b."""
 
     sign: ClassVar[str] = "<"
-    function: ClassVar[np.ufunc] = np.less
+
+    def value(self, *arrays: Numeric) -> Numeric:
+        """`a < b`."""
+        return np.less(*arrays)
 
 
 @register
@@ -53,7 +61,10 @@ class LessOrEqual(_Comparison):
     """a <= b."""
 
     sign: ClassVar[str] = "<="
-    function: ClassVar[np.ufunc] = np.less_equal
+
+    def value(self, *arrays: Numeric) -> Numeric:
+        """`a <= b`."""
+        return np.less_equal(*arrays)
 
 
 @register
@@ -62,7 +73,10 @@ class Greater(_Comparison):
     """a > b."""
 
     sign: ClassVar[str] = ">"
-    function: ClassVar[np.ufunc] = np.greater
+
+    def value(self, *arrays: Numeric) -> Numeric:
+        """`a > b`."""
+        return np.greater(*arrays)
 
 
 @register
@@ -71,12 +85,17 @@ class GreaterOrEqual(_Comparison):
     """a >= b."""
 
     sign: ClassVar[str] = ">="
-    function: ClassVar[np.ufunc] = np.greater_equal
+
+    def value(self, *arrays: Numeric) -> Numeric:
+        """`a >= b`."""
+        return np.greater_equal(*arrays)
 
 
 @dataclass(frozen=True)
-class _Logic(Signed):
+class _Logic(Pointwise):
     """Bools -> bool."""
+
+    sign: ClassVar[str]
 
     def result(self, *dtypes: DType) -> DType:
         """Bool."""
@@ -95,7 +114,10 @@ class And(_Logic):
     """a and b."""
 
     sign: ClassVar[str] = "&"
-    function: ClassVar[np.ufunc] = np.logical_and
+
+    def value(self, *arrays: Numeric) -> Numeric:
+        """`a and b`."""
+        return np.logical_and(*arrays)
 
 
 @register
@@ -104,7 +126,10 @@ class Or(_Logic):
     """a or b."""
 
     sign: ClassVar[str] = "|"
-    function: ClassVar[np.ufunc] = np.logical_or
+
+    def value(self, *arrays: Numeric) -> Numeric:
+        """`a or b`."""
+        return np.logical_or(*arrays)
 
 
 @register
@@ -113,7 +138,10 @@ class Xor(_Logic):
     """Either a or b."""
 
     sign: ClassVar[str] = "^"
-    function: ClassVar[np.ufunc] = np.logical_xor
+
+    def value(self, *arrays: Numeric) -> Numeric:
+        """`a != b`."""
+        return np.logical_xor(*arrays)
 
 
 @register
@@ -123,7 +151,10 @@ class Not(_Logic):
 
     arity: ClassVar[int] = 1
     sign: ClassVar[str] = "!"
-    function: ClassVar[np.ufunc] = np.logical_not
+
+    def value(self, *arrays: Numeric) -> Numeric:
+        """`not a`."""
+        return np.logical_not(*arrays)
 
     def expression(self, dtypes: tuple[DType, ...], args: tuple[str, ...]) -> str:
         """Whatever is not 0 counts as true."""

@@ -83,7 +83,8 @@ class QuantizedAveragePoolC(FixedSchedule):
     id = "quantized.average_pool"
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        fits = step.alone and isinstance(step.anchor.op, QuantizedAveragePool)
+        alone = len(step.anchors) == 1 and not step.epilogue
+        fits = alone and isinstance(step.anchor.op, QuantizedAveragePool)
         return "" if fits else "not a mean of integers alone"
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:

@@ -33,7 +33,8 @@ class QuantizedBytes(FixedSchedule):
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         op = step.anchor.op
-        if not step.alone or not isinstance(op, QuantizedElementwise | ByteTable):
+        alone = len(step.anchors) == 1 and not step.epilogue
+        if not alone or not isinstance(op, QuantizedElementwise | ByteTable):
             return "not elementwise between integers"
         if isinstance(op, ByteTable):
             x, table = step.anchor.inputs

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from cannery.ir.graph import Graph, Node
-from cannery.ir.tensor import TensorType
+from cannery.ir.tensor import DType, TensorType
 from cannery.layouts import Want
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.body import Body, Tensor
@@ -34,7 +36,7 @@ class ScalarNest(FixedSchedule):
     want = Want(dense=True)
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        if not step.alone:
+        if len(step.anchors) != 1 or step.epilogue:
             return "several nodes"
         return "" if _writer(graph, step.anchor) else "no plain C form"
 
@@ -91,8 +93,10 @@ class _Operands:
         if not value:
             return None
         type_: TensorType = self._job.type(value)
-        if value not in self._job.graph.constants:
+        array = self._job.graph.constants.get(value)
+        if array is None:
             return Tensor(self._names[self._job.step.inputs.index(value)], type_)
         name = f"{self._job.symbol}_c{index}"
-        self.constants.append(self._job.stored(value, name))
+        stored = array.astype(np.uint8) if type_.dtype is DType.BOOL else array
+        self.constants.append(ConstArray(name, np.ascontiguousarray(stored).reshape(-1)))
         return Tensor(name, type_)
