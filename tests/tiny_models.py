@@ -60,6 +60,16 @@ def write_tiny_model(
     return _write(path, layers, {"scores": {"kernel": kernel, "bias": bias}})
 
 
+def write_tiny_dense(path: Path, seed: int = 1) -> Path:
+    """8 numbers `image` -> dense layer -> 4 `scores`: a dozen candidates, to tune quickly."""
+    kernel, bias = _normal(seed, (8, 4), (4,))
+    layers = [
+        _layer("InputLayer", "image", batch_input_shape=[None, 8]),
+        _layer("Dense", "scores", units=4, activation="relu", use_bias=True),
+    ]
+    return _write(path, layers, {"scores": {"kernel": kernel, "bias": bias}})
+
+
 def write_tiny_classifier(path: Path, inputs: int = 16 * 16, seed: int = 1) -> Path:
     """A 16x16x1 `image` -> dense layer with sigmoid -> 2 `scores`; `inputs` is 16x16 or longer."""
     kernel, bias = _normal(seed, (inputs, 2), (2,))

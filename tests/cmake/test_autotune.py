@@ -10,7 +10,7 @@ import pytest
 from cannery.choose.record import read_record
 from cmake_project import MAIN_C, MAIN_CPP, Project
 from needs import need_program, need_runner, need_toolchain
-from tiny_models import write_tiny_model
+from tiny_models import write_tiny_dense
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def project(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
     folder = tmp_path / "a project"
     folder.mkdir()
-    write_tiny_model(folder / "ball.h5", size=1)
+    write_tiny_dense(folder / "ball.h5")
     made = Project(folder)
     made.write("main.c", MAIN_C)
     made.write("main.cpp", MAIN_CPP)
@@ -111,7 +111,7 @@ def test_autotune_in_the_build(project: Project, generator: str) -> None:
     made = record.read_bytes()
     assert tuned_by_record(project, **config)
     assert nothing_happens(project)
-    write_tiny_model(project.folder / "ball.h5", seed=2, size=1)
+    write_tiny_dense(project.folder / "ball.h5", seed=2)
     told = project.build()
     assert "Generating" in told
     assert "before" not in told, "the record serves: only the weights have changed"

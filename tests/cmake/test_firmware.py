@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cmake_project import Project, everywhere, need_tools
+from cmake_project import Project
+from needs import need_program, need_toolchain
 from tiny_models import write_tiny_classifier
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -22,9 +23,21 @@ def firmware(tmp_path: Path) -> Project:
     return Project(tmp_path / "firmware")
 
 
-@everywhere
+@pytest.mark.parametrize(
+    ("toolchain", "target"),
+    [
+        ("", "native"),
+        ("i686-atom", "atom32"),
+        ("x86_64-silvermont", "silvermont"),
+        ("armv7-neon", "armv7-a9"),
+        ("aarch64", "aarch64-a53"),
+        ("arm-none-eabi", "cortex-m7"),
+    ],
+)
 def test_first_boot(firmware: Project, toolchain: str, target: str) -> None:
-    need_tools(target)
+    emulator = need_toolchain(target).target.emulator
+    if emulator:
+        need_program(emulator[0])
     firmware.configure(
         "-DBALL_MODEL=../ball.h5", "-DCMAKE_COMPILE_WARNING_AS_ERROR=ON", toolchain=toolchain
     )

@@ -1,4 +1,8 @@
-"""Whole networks on every instruction set: random ones, and the real ones where they are."""
+"""Whole networks on every instruction set: random ones, and the real ones where they are.
+
+Compilers optimise for two of the targets as they do for users, for the others as in the kernel
+tests, as that takes most of the time; the slow tests optimise everywhere.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +13,30 @@ import pytest
 
 from cannery.frontends import ImportOptions, load_graph
 from cannery.layouts import planar
+from cannery.measure.build import with_flags
 from needs import need_program, need_runner, need_toolchain
 from nets.decoders import decoder_graph
 from nets.net_bench import MAX_ERROR, Net, build_nets, failures, reference_net, run_nets
 from nets.random_graphs import random_graph
-from ops.kernel_bench import TARGETS
+from ops.kernel_bench import QUICKLY, TARGETS
 
 MODELS = Path(__file__).resolve().parents[3] / "shared" / "models"
 REAL = ("multihead.h5", "intersections.h5", "field_boundary.h5", "robot_detector.hdf5")
 #: Each target takes every third.
 SEEDS = range(51)
 DECODERS = range(2)
+#: Targets of both families whose networks are compiled as for users.
+OPTIMIZED = ("avx2", "neon64")
 
 
-def run(nets: list[Net], target: str, folder: Path, io_order: str = "nhwc") -> None:
+def run(
+    nets: list[Net], target: str, folder: Path, io_order: str = "nhwc", *, optimized: bool = False
+) -> None:
     """Build, run and judge; where nothing can run it, building must do."""
     need_program("ninja", "ninja-build")
     toolchain = need_toolchain(target)
+    if not optimized and target not in OPTIMIZED:
+        toolchain = with_flags(toolchain, QUICKLY)
     executable = build_nets(folder, nets, toolchain, io_order)
     wrong = failures(run_nets(executable, nets, need_runner(toolchain)), MAX_ERROR)
     assert not wrong, "\n".join(wrong)
@@ -69,7 +80,7 @@ def test_nchw_at_the_interface(tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_many_random_nets(target: str, tmp_path: Path) -> None:
     nets = [reference_net(f"seed {s}", random_graph(s), s) for s in range(1000, 1300)]
-    run(nets, target, tmp_path)
+    run(nets, target, tmp_path, optimized=True)
 
 
 def test_random_graphs_follow_from_their_seed() -> None:
