@@ -10,8 +10,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cannery.resources import cmake_dir, toolchains_dir
-from needs import need_program
+from needs import need_program, need_toolchain
+
+#: Each toolchain file and its target, and this machine without one.
+everywhere = pytest.mark.parametrize(
+    ("toolchain", "target"),
+    [
+        ("", "native"),
+        ("i686-atom", "atom32"),
+        ("x86_64-silvermont", "silvermont"),
+        ("armv7-neon", "armv7-a9"),
+        ("aarch64", "aarch64-a53"),
+        ("arm-none-eabi", "cortex-m7"),
+    ],
+)
+
+
+def need_tools(target: str) -> None:
+    """The compiler of a target, and what runs its programs."""
+    for emulator in need_toolchain(target).target.emulator[:1]:
+        need_program(emulator)
+
 
 MAIN_C = """\
 #include "ball.h"

@@ -71,7 +71,8 @@ def test_the_whole_way_as_text(tmp_path: Path, tools: tuple[str, str]) -> None:
     assert "\x1b" not in done.stdout
     assert "12 of 12 right, " in done.stdout
     assert done.stdout.count("no ball ") == 6
-    assert (tmp_path / "a folder" / "ball.native.tuning.json").is_file()
+    assert "nothing was measured, so no record is written" in done.stdout
+    assert list((tmp_path / "a folder").glob("*.tuning.json")) == []
     assert f"The project stays in {tmp_path / 'a folder'};" in done.stdout
 
 

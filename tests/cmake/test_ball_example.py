@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cmake_project import Project
-from needs import need_program, need_toolchain
+from cmake_project import Project, everywhere, need_tools
 
 ROOT = Path(__file__).parents[2]
 TIME = re.compile(r"12 of 12 right, ([0-9.e+]+) us per image")
@@ -23,21 +22,9 @@ def example(tmp_path: Path) -> Project:
     return Project(folder)
 
 
-@pytest.mark.parametrize(
-    ("toolchain", "target"),
-    [
-        ("", "native"),
-        ("i686-atom", "atom32"),
-        ("x86_64-silvermont", "silvermont"),
-        ("armv7-neon", "armv7-a9"),
-        ("aarch64", "aarch64-a53"),
-        ("arm-none-eabi", "cortex-m7"),
-    ],
-)
+@everywhere
 def test_labels_are_right(example: Project, toolchain: str, target: str) -> None:
-    emulator = need_toolchain(target).target.emulator
-    if emulator:
-        need_program(emulator[0])
+    need_tools(target)
     warnings = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
     extra = () if toolchain else ("-DCANNERY_TARGET=native", f"-DCMAKE_C_FLAGS={warnings}")
     example.configure(*extra, toolchain=toolchain)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cmake_project import Project
-from needs import need_program, need_toolchain
+from cmake_project import Project, everywhere, need_tools
 from tiny_models import write_tiny_classifier
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -23,21 +22,9 @@ def firmware(tmp_path: Path) -> Project:
     return Project(tmp_path / "firmware")
 
 
-@pytest.mark.parametrize(
-    ("toolchain", "target"),
-    [
-        ("", "native"),
-        ("i686-atom", "atom32"),
-        ("x86_64-silvermont", "silvermont"),
-        ("armv7-neon", "armv7-a9"),
-        ("aarch64", "aarch64-a53"),
-        ("arm-none-eabi", "cortex-m7"),
-    ],
-)
+@everywhere
 def test_first_boot(firmware: Project, toolchain: str, target: str) -> None:
-    emulator = need_toolchain(target).target.emulator
-    if emulator:
-        need_program(emulator[0])
+    need_tools(target)
     firmware.configure(
         "-DBALL_MODEL=../ball.h5", "-DCMAKE_COMPILE_WARNING_AS_ERROR=ON", toolchain=toolchain
     )

@@ -12,7 +12,7 @@ _ONNX = (f"{_T}/test_onnx_import.py", f"{_T}/test_onnx_backend.py")
 _shape = rows(f"{_F}/keras_layers/shape.py", *_KERAS)
 _norm = rows(f"{_F}/keras_layers/normalization.py", *_KERAS)
 _pool = rows(f"{_F}/keras_layers/pooling.py", *_KERAS)
-_window = rows(f"{_F}/keras_layers/window.py", *_KERAS)
+_window = rows("generator/cannery/ops/window.py", *_KERAS)
 _conv = rows(f"{_F}/keras_layers/convolution.py", *_KERAS)
 _merge = rows(f"{_F}/keras_layers/merge.py", *_KERAS)
 _recurrent = rows(f"{_F}/keras_layers/recurrent.py", f"{_T}/test_keras_recurrent.py")
@@ -61,10 +61,8 @@ CHANGES: tuple[Change, ...] = (
     ),
     _oconv(
         "weights of transposed convolutions are not turned",
-        'op = ConvTranspose(strides, pads, dilations, extra, scope.integer("group", 1))\n'
-        "    weight = scope.place(w, (*range(2, rank + 2), 1, 0))",
-        'op = ConvTranspose(strides, pads, dilations, extra, scope.integer("group", 1))\n'
-        "    weight = scope.place(w, (*range(2, rank + 2), 0, 1))",
+        "extra, group)\n    weight = spatial_first(scope, w)",
+        "extra, group)\n    weight = scope.place(w, (*range(2, len(w.shape)), 0, 1))",
     ),
     _omove("Concat takes the axis of the model", "Concat(perm.index(axis))", "Concat(axis)"),
     _omove(
@@ -74,8 +72,8 @@ CHANGES: tuple[Change, ...] = (
     ),
     _arithmetic(
         "SAME_LOWER is SAME_UPPER",
-        'pads.append((small, large) if mode == "SAME_UPPER" else (large, small))',
-        "pads.append((small, large))",
+        'pads if mode == "SAME_UPPER" else tuple((end, begin) for begin, end in pads)',
+        "pads",
     ),
     _arithmetic(
         "slices with negative steps clip to the end", "start = -size\n", "start = -size - 1\n"

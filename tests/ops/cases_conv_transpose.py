@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from cannery.ir.graph import Graph
 from cannery.ops.conv_transpose.op import ConvTranspose
-from cannery.ops.elementwise import Add, Mul, Relu
 from cannery.ops.window import Pads
 from ops.cases import Net, add_case
+from ops.epilogues import add_tail
 
 ONE = (1, 1)
 NONE = ((0, 0), (0, 0))
@@ -56,14 +56,7 @@ def transposed_graph(case: Transposed) -> Graph:
     inputs = [x, weight, *([net.weight(case.outputs)] if case.bias else [])]
     op = ConvTranspose(case.strides, case.pads, case.dilations, case.extra, case.group)
     y = net.node(op, inputs)
-    for word in case.tail.split():
-        if word == "add":
-            y = net.node(Add(), [y, net.input("r", net.types[y].shape)])
-        elif word == "scale":
-            y = net.node(Mul(), [y, net.weight(case.outputs)])
-        else:
-            y = net.node(Relu(), [y])
-    return net.graph(y)
+    return net.graph(add_tail(net, y, case.tail))
 
 
 for _name, _case in CASES.items():

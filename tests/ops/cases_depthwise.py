@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from cannery.ir.graph import Graph
 from cannery.ops.conv.op import Conv
-from cannery.ops.elementwise import Add, Mul, Relu
 from cannery.ops.window import Pads
 from ops.cases import Net, add_case
+from ops.epilogues import add_tail
 
 ONE = (1, 1)
 NONE = ((0, 0), (0, 0))
@@ -58,14 +58,7 @@ def grouped_graph(case: Grouped) -> Graph:
     inputs = [x, net.weight(*case.kernel, case.shape[-1] // case.group, case.outputs)]
     inputs += [net.weight(case.outputs)] if case.bias else []
     y = net.node(Conv(case.strides, case.pads, case.dilations, case.group), inputs)
-    for word in case.tail.split():
-        if word == "add":
-            y = net.node(Add(), [y, net.input("r", net.types[y].shape)])
-        elif word == "scale":
-            y = net.node(Mul(), [y, net.weight(case.outputs)])
-        else:
-            y = net.node(Relu(), [y])
-    return net.graph(y)
+    return net.graph(add_tail(net, y, case.tail))
 
 
 for _name, _case in CASES.items():

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from cannery.ir.graph import Graph
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
-from cannery.ops.elementwise import Add, Mul, Relu
 from cannery.ops.resize.op import Resize
 from cannery.ops.window import Pads
 from ops.cases import Net, add_case
+from ops.epilogues import add_tail
 
 ONE = (1, 1)
 SAME3 = ((1, 1), (1, 1))
@@ -65,14 +65,7 @@ def joined_graph(case: Joined) -> Graph:
     weight = net.weight(*case.kernel, sum(channels for channels, _ in case.parts), case.outputs)
     inputs = [x, weight, *([net.weight(case.outputs)] if case.bias else [])]
     y = net.node(Conv(case.strides, case.pads, case.dilations), inputs)
-    for word in case.tail.split():
-        if word == "add":
-            y = net.node(Add(), [y, net.input("r", net.types[y].shape)])
-        elif word == "scale":
-            y = net.node(Mul(), [y, net.weight(case.outputs)])
-        else:
-            y = net.node(Relu(), [y])
-    return net.graph(y)
+    return net.graph(add_tail(net, y, case.tail))
 
 
 #: Those whose kernels are built and run.

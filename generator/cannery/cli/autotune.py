@@ -58,7 +58,8 @@ def command(
     """Measure variants of every layer of MODEL, and write the best plan as its tuning record.
 
     The record lies beside the model unless --tuning says otherwise. Exit code 1 if the network's
-    error exceeds --max-error; no record is written then.
+    error exceeds --max-error, or --budget was too short to measure anything and there is no earlier
+    record; no record is written then.
     """
     from cannery.tune.outcome import Settings
     from cannery.tune.tuner import tune, usable_record
@@ -84,10 +85,10 @@ def command(
         print_json(as_dict(outcome))
     else:
         print_report(outcome, all_layers=all_layers)
-        if not broken:
+        if not broken and not outcome.idle:
             state = "written" if outcome.changed else "confirmed, not a byte changed"
             note(f"{outcome.path}: {state}")
-    return int(broken)
+    return int(broken or (outcome.idle and not outcome.path.exists()))
 
 
 def _check_tuning(options: Options) -> None:

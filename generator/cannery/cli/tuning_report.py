@@ -47,7 +47,7 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
         "samples": outcome.samples,
         "measured": outcome.measured,
         "seconds": outcome.seconds,
-        "record": str(outcome.path),
+        "record": str(outcome.path) if outcome.path.exists() else None,
         "changed": outcome.changed,
         "not_measured": list(outcome.untried),
         "measured_in_part": list(outcome.partly),

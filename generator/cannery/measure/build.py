@@ -6,7 +6,6 @@ candidate by candidate.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
@@ -21,7 +20,7 @@ from cannery.errors import ToolchainError
 from cannery.measure.elf import function_places
 from cannery.measure.harness import Candidate, Harness
 from cannery.target.compiler import CURE, first_error
-from cannery.target.processes import run_to_end
+from cannery.target.processes import run_to_end, temporary_in
 from cannery.target.toolchain import Toolchain
 
 _TIMEOUT = 4 * 3600.0
@@ -116,7 +115,7 @@ def run_ninja(folder: Path, text: str, *, jobs: int = 0) -> dict[str, str]:
     write(folder, {"build.ninja": text.encode()})
     command = [find_ninja(), "-k", "0", *(["-j", str(jobs)] if jobs else [])]
     try:
-        environment = {**os.environ, "NINJA_STATUS": ""}
+        environment = {**temporary_in(folder), "NINJA_STATUS": ""}
         done = run_to_end(command, timeout=_TIMEOUT, cwd=folder, env=environment)
     except OSError as error:
         cure = "apt install ninja-build, or pip install cannery[build]"

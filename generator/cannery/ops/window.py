@@ -95,6 +95,21 @@ def output_sizes(
     return tuple(sizes)
 
 
+def same_pads(
+    spatial: tuple[int, ...],
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+) -> Pads:
+    """Pads for ceil(size / stride) outputs; where they are odd, the end gets more."""
+    pads = []
+    for size, k, s, d in zip(spatial, kernel, strides, dilations, strict=True):
+        outputs = -(-size // s)
+        total = max((outputs - 1) * s + extent(k, d) - size, 0)
+        pads.append((total // 2, total - total // 2))
+    return tuple(pads)
+
+
 def check_padded(op: Op, image: Sequence[int], padded: Sequence[int]) -> None:
     """Raises ModelError where padding makes an image huge."""
     fits = prod(padded) <= max(MAX_PADDED, 4 * prod(image))

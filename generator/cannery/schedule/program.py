@@ -58,6 +58,11 @@ class Step:
         return (*self.anchors, *self.epilogue)
 
     @property
+    def alone(self) -> bool:
+        """Whether it computes one node only."""
+        return len(self.nodes) == 1
+
+    @property
     def kind(self) -> str:
         """The anchors' operators joined by +, e.g. `Conv` or `Conv+Conv`."""
         return "+".join(node.op.kind for node in self.anchors)

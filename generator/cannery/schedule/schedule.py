@@ -126,6 +126,11 @@ class Job:
         """A float constant of the graph."""
         return np.asarray(self.graph.constants[name], dtype=np.float32)
 
+    def stored(self, value: str, symbol: str) -> ConstArray:
+        """A constant of the graph as it is, under a name of C's; bools are bytes there."""
+        array = self.graph.constants[value].reshape(-1)
+        return ConstArray(symbol, array.astype(np.uint8) if array.dtype.kind == "b" else array)
+
 
 @dataclass(frozen=True)
 class Estimate:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from cannery.atomic import temporary_folder
 from cannery.errors import ToolchainError
 from cannery.target.isa import Isa
-from cannery.target.processes import run_to_end
+from cannery.target.processes import run_to_end, temporary_in
 
 #: Debian's names of the packages that hold a cross compiler with its C library.
 PACKAGES = {
@@ -91,8 +92,11 @@ def parse_macros(text: str, *, where: str) -> dict[str, str]:
 
 
 def _make(command: Sequence[str], output: Path) -> None:
-    """Runs a compiler that has to write `output`. Raises ToolchainError, OutOfTimeError."""
-    _run(command)
+    """Runs a compiler that has to write `output`. Raises ToolchainError, OutOfTimeError.
+
+    Its temporary files lie there, too: they go away with the folder, also where it is killed.
+    """
+    _run(command, output.parent)
     if not output.exists():
         raise ToolchainError(
             f"the compiler reports success but did not write {output.name}",
@@ -100,9 +104,10 @@ def _make(command: Sequence[str], output: Path) -> None:
         )  # fmt: skip
 
 
-def _run(command: Sequence[str]) -> str:
+def _run(command: Sequence[str], temporary: Path | None = None) -> str:
     try:
-        done = run_to_end(command, timeout=_TIMEOUT)
+        environment = temporary_in(temporary) if temporary else None
+        done = run_to_end(command, timeout=_TIMEOUT, env=environment)
     except OSError as error:
         raise ToolchainError(
             f"cannot start the compiler: {error.strerror}",
@@ -182,8 +187,9 @@ def _links(command: tuple[str, ...]) -> bool:
     if len(command) == 1:
         return True
     program = "#include <stdio.h>\nint main(void) { return 0; }\n"
-    done = subprocess.run(
-        [*command, "-x", "c", "-", "-o", os.devnull],
-        input=program, text=True, capture_output=True, check=False,
-    )  # fmt: skip
+    with temporary_folder() as folder:
+        done = subprocess.run(
+            [*command, "-x", "c", "-", "-o", os.devnull], env=temporary_in(folder),
+            input=program, text=True, capture_output=True, check=False,
+        )  # fmt: skip
     return done.returncode == 0

@@ -43,6 +43,11 @@ def run_to_end(
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
+def temporary_in(folder: Path) -> dict[str, str]:
+    """An environment in which programs put their temporary files into `folder`."""
+    return {**os.environ, "TMPDIR": str(folder.resolve())}
+
+
 def kill_family(pid: int) -> None:
     """End a process and all that descend from it. Without /proc only itself is known."""
     for member in list(_stopped(pid)):

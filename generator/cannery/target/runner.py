@@ -13,7 +13,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from cannery.atomic import temporary_folder
 from cannery.errors import ToolchainError
 from cannery.target.device import Device, printable, read_device
 from cannery.target.processes import run_to_end
@@ -197,8 +197,8 @@ _EXIT_386 = bytes.fromhex(
 @cache
 def host_runs_i386() -> bool:
     """Whether the kernel of an x86 machine starts 32-bit programs."""
-    with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder) / "exit"
+    with temporary_folder() as folder:
+        program = folder / "exit"
         program.write_bytes(_EXIT_386)
         program.chmod(0o755)
         try:

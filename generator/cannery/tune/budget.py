@@ -16,6 +16,8 @@ SHOWN_NAMES = 6
 #: both grow with the network, and on a busy machine.
 CONFIRM_SECONDS = 8.0
 CONFIRM_FACTOR = 4.0
+#: A budget in which small networks measure something, also on a busy machine.
+LEAST_SECONDS = 30.0
 #: The most of what is left that is kept for it.
 CONFIRM_SHARE = 0.5
 
@@ -24,12 +26,14 @@ CONFIRM_SHARE = 0.5
 class Budget:
     """So many seconds of wall time from `started`, by `deadline.now`; None: without end.
 
-    `missed` are stages for which there was no time, for people.
+    `missed` are stages for which there was no time, for people. `prepared` is when measuring began
+    (None: there was no time for it).
     """
 
     seconds: float | None
     started: float = field(default_factory=now)
     missed: list[str] = field(default_factory=list)
+    prepared: float | None = None
 
     @property
     def end(self) -> float:
@@ -43,6 +47,18 @@ class Budget:
             return left
         kept = min(CONFIRM_SECONDS + CONFIRM_FACTOR * prepared_in, CONFIRM_SHARE * left)
         return self.end - kept
+
+    @property
+    def enough(self) -> float:
+        """Seconds, in tens, in which something should be measured, by what preparing took."""
+        before = (now() if self.prepared is None else self.prepared) - self.started
+        wanted = max(LEAST_SECONDS, 2.0 * (self.seconds or 0.0), CONFIRM_FACTOR * before)
+        return 10.0 * math.ceil(wanted / 10.0)
+
+    def idle_note(self, *, kept: bool) -> str:
+        """What is said where nothing was measured; `kept`: there is an earlier record."""
+        record = "the earlier record stays as it is" if kept else "no record is written"
+        return f"nothing was measured, so {record}; give --budget {self.enough:.0f} or more"
 
     def notes(self, untried: Sequence[str], partly: Sequence[str]) -> list[str]:
         """What the time did not suffice for, one line each."""

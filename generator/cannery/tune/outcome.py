@@ -60,7 +60,8 @@ class Outcome:
     `error` is the network's (None: there was no time to run it), `max_error` its bound; `estimated`
     is there if estimates decided. `device` is what ran the programs.
     `peak_gflops` is 0 where only an emulator runs programs. For want of time nothing was tried of
-    the steps `untried`, only a part of those `partly`; `missed` are whole stages.
+    the steps `untried`, only a part of those `partly`; `missed` are whole stages. `idle`: nothing
+    at all was measured for want of time, and no record was written.
     """
 
     toolchain: Toolchain
@@ -83,3 +84,4 @@ class Outcome:
     max_error: float = 1e-4
     device: Device | None = None
     missed: tuple[str, ...] = ()
+    idle: bool = False

@@ -142,8 +142,11 @@ class Tuner:
         unknown = self.unknown(optimizer, chosen.plan)
         new = NewRecord(self.options.model.stem, self.bench, optimizer, self.old, unknown)
         record = new.make(chosen, many)
+        idle = not search.decides and (prepared is None or bool(search.untried))
+        if idle:
+            self.notes.append(self.budget.idle_note(kept=there is not None))
         # Where nothing is known, or the bound is broken, an old record is worth more.
-        known = search.decides or there is None
+        known = search.decides or (there is None and not idle)
         right = chosen.error is None or chosen.error <= self.bound
         changed = known and right and write_record(self.path, record)
         untried, partly = self.untried_names(search, chosen.plan)
@@ -156,7 +159,7 @@ class Tuner:
             (*self.notes, *self.budget.notes(untried, partly)), untried, partly, self.context,
             self.estimates(optimizer, prepared, chosen.plan),
             self.bound, runners[0].device,
-            tuple(self.budget.missed),
+            tuple(self.budget.missed), idle,
         )  # fmt: skip
 
     def identified(self, runners: tuple[Runner, ...]) -> tuple[Runner, ...]:
@@ -280,6 +283,7 @@ class Tuner:
                 p if first.intersection(p.steps) else replace(p, cycles=p.cycles * ALTERNATIVE)
                 for p in prospects
             ]
+        self.budget.prepared = now()
         with until(self.budget.search_end(seconds)):
             known = search.run(prospects)
         if not search.decides and search.untried:

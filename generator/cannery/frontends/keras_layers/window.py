@@ -3,22 +3,7 @@
 from __future__ import annotations
 
 from cannery.errors import ModelError
-from cannery.ops.window import Pads, extent
-
-
-def same_pads(
-    spatial: tuple[int, ...],
-    kernel: tuple[int, ...],
-    strides: tuple[int, ...],
-    dilations: tuple[int, ...],
-) -> Pads:
-    """Pads for ceil(size / stride) outputs; where they are odd, the end gets more."""
-    pads = []
-    for size, k, s, d in zip(spatial, kernel, strides, dilations, strict=True):
-        outputs = -(-size // s)
-        total = max((outputs - 1) * s + extent(k, d) - size, 0)
-        pads.append((total // 2, total - total // 2))
-    return tuple(pads)
+from cannery.ops.window import Pads, extent, same_pads
 
 
 def window_pads(

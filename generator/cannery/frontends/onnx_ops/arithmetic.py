@@ -10,7 +10,7 @@ from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_model import HALVES
 from cannery.frontends.onnx_ops.base import Scope
 from cannery.frontends.onnx_ops.values import unsupported_elements
-from cannery.ops.window import Pads, extent
+from cannery.ops.window import Pads, same_pads
 
 #: TensorProto.DataType (onnx.proto) to numpy; float16 and bfloat16 are computed as float32.
 _ELEMENTS = {
@@ -105,9 +105,5 @@ def window_pads(
         return tuple(zip(given[:rank], given[rank:], strict=True))
     if mode == "VALID":
         return ((0, 0),) * rank
-    pads = []
-    for size, k, s, d in zip(spatial, kernel, strides, dilations, strict=True):
-        total = max((-(-size // s) - 1) * s + extent(k, d) - size, 0)
-        small, large = total // 2, total - total // 2
-        pads.append((small, large) if mode == "SAME_UPPER" else (large, small))
-    return tuple(pads)
+    pads = same_pads(spatial, kernel, strides, dilations)
+    return pads if mode == "SAME_UPPER" else tuple((end, begin) for begin, end in pads)

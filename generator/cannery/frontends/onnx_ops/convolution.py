@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_ops.arithmetic import window_pads
 from cannery.frontends.onnx_ops.base import Scope, operator
@@ -24,13 +26,37 @@ def spatial_sizes(scope: Scope, x: Value) -> tuple[int, ...]:
     return spatial
 
 
-def kernel_sizes(scope: Scope, w: Value, rank: int) -> tuple[int, ...]:
-    kernel = w.shape[2:]
+@dataclass(frozen=True)
+class ConvWindow:
+    """What all convolutions have in common: sizes and steps along the spatial axes."""
+
+    spatial: tuple[int, ...]
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+
+    def pads(self, scope: Scope) -> Pads:
+        """The padding that the node asks for."""
+        return window_pads(scope, self.spatial, self.kernel, self.strides, self.dilations)
+
+
+def conv_window(scope: Scope, x: Value, w: Value) -> ConvWindow:
+    """The window of a node that convolves x[N,IC,*S] with w[OC,IC/group,*K]."""
+    spatial = spatial_sizes(scope, x)
+    kernel, rank = w.shape[2:], len(spatial)
     if len(kernel) != rank:
         raise ModelError(f"its weight has shape {w.shape}, expected {rank} spatial axes")
     if scope.has("kernel_shape") and scope.integers("kernel_shape") != kernel:
         raise ModelError(f"kernel_shape is not that of the weight, {kernel}")
-    return kernel
+    strides, dilations = (
+        scope.integers(name, (1,) * rank, rank) for name in ("strides", "dilations")
+    )
+    return ConvWindow(spatial, kernel, strides, dilations)
+
+
+def spatial_first(scope: Scope, w: Value) -> str:
+    """A weight as [*K,IC/group,OC]."""
+    return scope.place(w, (*range(2, len(w.shape)), 1, 0))
 
 
 def _bias(scope: Scope) -> list[str]:
@@ -42,16 +68,10 @@ def _bias(scope: Scope) -> list[str]:
 def conv(scope: Scope) -> Value:
     """x[N,IC,*S], w[OC,IC/group,*K], bias[OC]?."""
     x, w = scope.input(0), scope.input(1)
-    spatial = spatial_sizes(scope, x)
-    rank = len(spatial)
-    ones = (1,) * rank
-    kernel = kernel_sizes(scope, w, rank)
-    strides = scope.integers("strides", ones, rank)
-    dilations = scope.integers("dilations", ones, rank)
-    pads = window_pads(scope, spatial, kernel, strides, dilations)
-    op = Conv(strides, pads, dilations, scope.integer("group", 1))
-    weight = scope.place(w, (*range(2, rank + 2), 1, 0))
-    if rank == 3:
+    window = conv_window(scope, x, w)
+    op = Conv(window.strides, window.pads(scope), window.dilations, scope.integer("group", 1))
+    weight = spatial_first(scope, w)
+    if len(window.kernel) == 3:
         return first(scope, conv_3d(scope, op, scope.last(x), weight, _bias(scope)))
     return first(scope, scope.node(op, [scope.last(x), weight, *_bias(scope)]))
 
@@ -66,27 +86,17 @@ def first(scope: Scope, name: str) -> Value:
 def conv_transpose(scope: Scope) -> Value:
     """x[N,IC,*S], w[IC,OC/group,*K], bias[OC]?."""
     x, w = scope.input(0), scope.input(1)
-    spatial = spatial_sizes(scope, x)
-    rank = len(spatial)
-    ones = (1,) * rank
-    kernel = kernel_sizes(scope, w, rank)
-    strides = scope.integers("strides", ones, rank)
-    dilations = scope.integers("dilations", ones, rank)
-    pads, extra = _transposed_pads(scope, spatial, kernel, strides, dilations)
-    op = ConvTranspose(strides, pads, dilations, extra, scope.integer("group", 1))
-    weight = scope.place(w, (*range(2, rank + 2), 1, 0))
+    window = conv_window(scope, x, w)
+    pads, extra = _transposed_pads(scope, window)
+    group = scope.integer("group", 1)
+    op = ConvTranspose(window.strides, pads, window.dilations, extra, group)
+    weight = spatial_first(scope, w)
     return first(scope, scope.node(op, [scope.last(x), weight, *_bias(scope)]))
 
 
-def _transposed_pads(
-    scope: Scope,
-    spatial: tuple[int, ...],
-    kernel: tuple[int, ...],
-    strides: tuple[int, ...],
-    dilations: tuple[int, ...],
-) -> tuple[Pads, tuple[int, ...]]:
+def _transposed_pads(scope: Scope, window: ConvWindow) -> tuple[Pads, tuple[int, ...]]:
     """Pads and output padding; where the size of the output is given, they follow from it."""
-    rank = len(spatial)
+    rank = len(window.spatial)
     extra = scope.integers("output_padding", (0,) * rank, rank)
     mode = scope.text("auto_pad", "NOTSET", ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"))
     sizes: tuple[int, ...] = ()
@@ -96,12 +106,14 @@ def _transposed_pads(
         if len(sizes) != rank:
             raise ModelError(f"output_shape {sizes} for {rank} spatial axes")
     elif mode.startswith("SAME"):
-        sizes = tuple(d * s for d, s in zip(spatial, strides, strict=True))
+        sizes = tuple(d * s for d, s in zip(window.spatial, window.strides, strict=True))
     if not sizes:
-        return window_pads(scope, spatial, kernel, strides, dilations), extra
+        return window.pads(scope), extra
     scope.ignore("pads")
     pads, more = [], []
-    for d, k, s, dil, e, out in zip(spatial, kernel, strides, dilations, extra, sizes, strict=True):
+    for d, k, s, dil, e, out in zip(
+        window.spatial, window.kernel, window.strides, window.dilations, extra, sizes, strict=True
+    ):
         total = s * (d - 1) + e + extent(k, dil) - out
         small = max(total, 0) // 2
         large = max(total, 0) - small

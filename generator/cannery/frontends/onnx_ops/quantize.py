@@ -6,9 +6,9 @@ import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_model import HALVES
-from cannery.frontends.onnx_ops.arithmetic import element_type, window_pads
+from cannery.frontends.onnx_ops.arithmetic import element_type
 from cannery.frontends.onnx_ops.base import Scope, operator
-from cannery.frontends.onnx_ops.convolution import first, kernel_sizes, spatial_sizes
+from cannery.frontends.onnx_ops.convolution import conv_window, first, spatial_first
 from cannery.frontends.onnx_ops.elementwise import aligned
 from cannery.frontends.onnx_ops.movement import expanded
 from cannery.frontends.onnx_ops.values import Constant, Value
@@ -154,14 +154,10 @@ def qlinear_matmul(scope: Scope) -> Value:
 
 def _convolution(scope: Scope, x: Value, w: Value, zx: Value, zw: Value, label: str) -> str:
     """Sums in int32, channels last."""
-    spatial = spatial_sizes(scope, x)
-    rank = len(spatial)
-    kernel = kernel_sizes(scope, w, rank)
-    strides = scope.integers("strides", (1,) * rank, rank)
-    dilations = scope.integers("dilations", (1,) * rank, rank)
-    pads = window_pads(scope, spatial, kernel, strides, dilations)
-    op = ConvInteger(strides, pads, dilations, scope.integer("group", 1))
-    weight = scope.place(w, (*range(2, rank + 2), 1, 0))
+    window = conv_window(scope, x, w)
+    group = scope.integer("group", 1)
+    op = ConvInteger(window.strides, window.pads(scope), window.dilations, group)
+    weight = spatial_first(scope, w)
     zeros = [scope.plain(scope.reshaped(z, (int(np.prod(z.shape)),), "zero")) for z in (zx, zw)]
     return scope.node(op, [scope.last(x), weight, *zeros], label)
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from cannery.errors import ModelError, UnsupportedError
-from cannery.frontends.onnx_ops.arithmetic import window_pads
 from cannery.frontends.onnx_ops.base import Scope, operator
-from cannery.frontends.onnx_ops.convolution import first, kernel_sizes, spatial_sizes
+from cannery.frontends.onnx_ops.convolution import conv_window, first, spatial_first
 from cannery.frontends.onnx_ops.values import Value
 from cannery.ops.conv.deform import DeformConv
 from cannery.ops.conv_transpose.col2im import Col2Im
@@ -35,21 +34,18 @@ def roi_align(scope: Scope) -> Value:
 def deform_conv(scope: Scope) -> Value:
     """With two spatial axes."""
     x, w = scope.input(0), scope.input(1)
-    spatial = spatial_sizes(scope, x)
-    if len(spatial) != 2:
-        raise UnsupportedError(f"{len(spatial)} spatial axes; 2 are supported")
-    kernel = kernel_sizes(scope, w, 2)
-    strides = scope.integers("strides", (1, 1), 2)
-    dilations = scope.integers("dilations", (1, 1), 2)
-    pads = window_pads(scope, spatial, kernel, strides, dilations)
+    window = conv_window(scope, x, w)
+    if len(window.spatial) != 2:
+        raise UnsupportedError(f"{len(window.spatial)} spatial axes; 2 are supported")
     groups = (scope.integer("group", 1), scope.integer("offset_group", 1))
-    names = [scope.last(x), scope.place(w, (2, 3, 1, 0)), scope.plain(scope.input(2))]
+    names = [scope.last(x), spatial_first(scope, w), scope.plain(scope.input(2))]
     for k in (3, 4):
         value = scope.optional(k)
         names.append("" if value is None else scope.plain(value))
     while not names[-1]:
         names.pop()
-    return first(scope, scope.node(DeformConv(strides, pads, dilations, *groups), names))
+    op = DeformConv(window.strides, window.pads(scope), window.dilations, *groups)
+    return first(scope, scope.node(op, names))
 
 
 @operator("Col2Im")

@@ -9,11 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
-
 from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
-from cannery.ir.tensor import DType
 from cannery.layouts import Want
 from cannery.ops.concat.op import Concat
 from cannery.ops.shared.function import describe, parameter_names, signature
@@ -48,7 +45,7 @@ class ConcatCopy(FixedSchedule):
     want = Want(dense=True)
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        plain = isinstance(step.anchor.op, Concat) and len(step.nodes) == 1
+        plain = step.alone and isinstance(step.anchor.op, Concat)
         return "" if plain else "not a mere concatenation"
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
@@ -80,9 +77,7 @@ def _parts(job: Job, axis: int) -> tuple[list[ConcatPart], list[ConstArray]]:
         elements = prod(job.type(value).shape[axis:])
         if value in job.graph.constants:
             source = f"{job.symbol}_c{len(constants)}"
-            array = job.graph.constants[value].reshape(-1)
-            stored = array.astype(np.uint8) if job.type(value).dtype == DType.BOOL else array
-            constants.append(ConstArray(source, stored))
+            constants.append(job.stored(value, source))
         else:
             source = names[job.step.inputs.index(value)]
         parts.append(ConcatPart(source, elements, offset(at)))

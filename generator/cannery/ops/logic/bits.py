@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,15 +12,13 @@ from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import operands, require_type
 from cannery.ops.elementwise.integers import is_signed
-from cannery.ops.scalar.base import Pointwise, ScalarOp
+from cannery.ops.scalar.base import Pointwise, ScalarOp, Signed
 from cannery.ops.scalar.body import Body
 
 
 @dataclass(frozen=True)
-class _Bitwise(Pointwise):
+class _Bitwise(Signed):
     """Two integers of one dtype -> the same dtype, bit by bit."""
-
-    sign: ClassVar[str]
 
     def result(self, *dtypes: DType) -> DType:
         """The dtype of the inputs."""
@@ -31,10 +28,6 @@ class _Bitwise(Pointwise):
         """Exact."""
         return f"({dtypes[0].c_name})({args[0]} {self.sign} {args[1]})"
 
-    @abstractmethod
-    def value(self, *arrays: Numeric) -> Numeric:
-        """The operator on arrays."""
-
 
 @register
 @dataclass(frozen=True)
@@ -42,10 +35,7 @@ class BitwiseAnd(_Bitwise):
     """a & b."""
 
     sign: ClassVar[str] = "&"
-
-    def value(self, *arrays: Numeric) -> Numeric:
-        """`a & b`."""
-        return np.bitwise_and(*arrays)
+    function: ClassVar[np.ufunc] = np.bitwise_and
 
 
 @register
@@ -54,10 +44,7 @@ class BitwiseOr(_Bitwise):
     """a | b."""
 
     sign: ClassVar[str] = "|"
-
-    def value(self, *arrays: Numeric) -> Numeric:
-        """`a | b`."""
-        return np.bitwise_or(*arrays)
+    function: ClassVar[np.ufunc] = np.bitwise_or
 
 
 @register
@@ -66,10 +53,7 @@ class BitwiseXor(_Bitwise):
     """a ^ b."""
 
     sign: ClassVar[str] = "^"
-
-    def value(self, *arrays: Numeric) -> Numeric:
-        """`a ^ b`."""
-        return np.bitwise_xor(*arrays)
+    function: ClassVar[np.ufunc] = np.bitwise_xor
 
 
 @register
@@ -79,10 +63,7 @@ class BitwiseNot(_Bitwise):
 
     arity: ClassVar[int] = 1
     sign: ClassVar[str] = "~"
-
-    def value(self, *arrays: Numeric) -> Numeric:
-        """`~a`."""
-        return np.invert(*arrays)
+    function: ClassVar[np.ufunc] = np.invert
 
     def expression(self, dtypes: tuple[DType, ...], args: tuple[str, ...]) -> str:
         """Exact."""

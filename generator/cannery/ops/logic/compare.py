@@ -12,14 +12,12 @@ from cannery.ir.numeric import Numeric
 from cannery.ir.registry import register
 from cannery.ir.tensor import DType
 from cannery.ops.checks import require_type
-from cannery.ops.scalar.base import Pointwise
+from cannery.ops.scalar.base import Pointwise, Signed
 
 
 @dataclass(frozen=True)
-class _Comparison(Pointwise):
+class _Comparison(Signed):
     """a, b of one dtype -> bool."""
-
-    sign: ClassVar[str]
 
     def result(self, *dtypes: DType) -> DType:
         """Bool."""
@@ -37,10 +35,7 @@ class Equal(_Comparison):
     """a == b; NaN equals nothing."""
 
     sign: ClassVar[str] = "=="
-
-    def value(self, *arrays: Numeric) -> Numeric:
-        """`a == b`."""
-        return np.equal(*arrays)
+    function: ClassVar[np.ufunc] = np.equal
 
 
 @register
@@ -49,10 +44,7 @@ class Less(_Comparison):
     """a < b."""
 
     sign: ClassVar[str] = "<"
-
-    def value(self, *arrays: Numeric) -> Numeric:
-        """`a < b`."""
-        return np.less(*arrays)
+    function: ClassVar[np.ufunc] = np.less
 
 
 @register
@@ -61,10 +53,7 @@ class LessOrEqual(_Comparison):
     """a <= b."""
 
     sign: ClassVar[str] = "<="
-
-    def value(self, *arrays: Numeric) -> Numeric:
-        """`a <= b`."""
-        return np.less_equal(*arrays)
+    function: ClassVar[np.ufunc] = np.less_equal
 
 
 @register
@@ -73,10 +62,7 @@ class Greater(_Comparison):
     """a > b."""
 
     sign: ClassVar[str] = ">"
-
-    def value(self, *arrays: Numeric) -> Numeric:
-        """`a > b`."""
-        return np.greater(*arrays)
+    function: ClassVar[np.ufunc] = np.greater
 
 
 @register
@@ -85,17 +71,12 @@ class GreaterOrEqual(_Comparison):
     """a >= b."""
 
     sign: ClassVar[str] = ">="
-
-    def value(self, *arrays: Numeric) -> Numeric:
-        """`a >= b`."""
-        return np.greater_equal(*arrays)
+    function: ClassVar[np.ufunc] = np.greater_equal
 
 
 @dataclass(frozen=True)
-class _Logic(Pointwise):
+class _Logic(Signed):
     """Bools -> bool."""
-
-    sign: ClassVar[str]
 
     def result(self, *dtypes: DType) -> DType:
         """Bool."""
@@ -114,10 +95,7 @@ class And(_Logic):
     """a and b."""
 
     sign: ClassVar[str] = "&"
-
-    def value(self, *arrays: Numeric) -> Numeric:
-        """`a and b`."""
-        return np.logical_and(*arrays)
+    function: ClassVar[np.ufunc] = np.logical_and
 
 
 @register
@@ -126,10 +104,7 @@ class Or(_Logic):
     """a or b."""
 
     sign: ClassVar[str] = "|"
-
-    def value(self, *arrays: Numeric) -> Numeric:
-        """`a or b`."""
-        return np.logical_or(*arrays)
+    function: ClassVar[np.ufunc] = np.logical_or
 
 
 @register
@@ -138,10 +113,7 @@ class Xor(_Logic):
     """Either a or b."""
 
     sign: ClassVar[str] = "^"
-
-    def value(self, *arrays: Numeric) -> Numeric:
-        """`a != b`."""
-        return np.logical_xor(*arrays)
+    function: ClassVar[np.ufunc] = np.logical_xor
 
 
 @register
@@ -151,10 +123,7 @@ class Not(_Logic):
 
     arity: ClassVar[int] = 1
     sign: ClassVar[str] = "!"
-
-    def value(self, *arrays: Numeric) -> Numeric:
-        """`not a`."""
-        return np.logical_not(*arrays)
+    function: ClassVar[np.ufunc] = np.logical_not
 
     def expression(self, dtypes: tuple[DType, ...], args: tuple[str, ...]) -> str:
         """Whatever is not 0 counts as true."""

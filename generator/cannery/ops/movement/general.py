@@ -162,9 +162,7 @@ class _Nest:
         dtype = self.job.type(value).dtype
         if value in self.job.graph.constants:
             pointer = f"{self.job.symbol}_c{len(self.constants)}"
-            array = self.job.graph.constants[value]
-            array = array.astype(np.uint8) if dtype == DType.BOOL else array
-            self.constants.append(ConstArray(pointer, array.reshape(-1)))
+            self.constants.append(self.job.stored(value, pointer))
         else:
             index = self.job.step.inputs.index(value)
             pointer = "x" if index == 0 else f"x{index}"

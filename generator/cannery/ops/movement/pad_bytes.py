@@ -29,7 +29,7 @@ class MovementPadBytes(FixedSchedule):
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         op = step.anchor.op
-        if len(step.anchors) != 1 or step.epilogue or not isinstance(op, Pad):
+        if not step.alone or not isinstance(op, Pad):
             return "not a pad alone"
         x = step.anchor.inputs[0]
         type_ = graph.types[x]

@@ -21,7 +21,7 @@ class MovementReshape(FixedSchedule):
     want = Want(dense=True)
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        plain = isinstance(step.anchor.op, Reshape) and len(step.nodes) == 1
+        plain = step.alone and isinstance(step.anchor.op, Reshape)
         return "" if plain else "not a mere reshape"
 
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:

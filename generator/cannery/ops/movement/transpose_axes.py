@@ -29,7 +29,7 @@ class MovementTransposeAxes(FixedSchedule):
     want = Want(dense=True)
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        if not isinstance(step.anchor.op, Transpose) or len(step.nodes) != 1:
+        if not step.alone or not isinstance(step.anchor.op, Transpose):
             return "not a mere transpose"
         if 4 not in isa.lanes:
             return "no vectors of four"

@@ -40,7 +40,7 @@ class QuantizeBytes(FixedSchedule):
     id = "quantize.stream"
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        if len(step.anchors) != 1 or step.epilogue:
+        if not step.alone:
             return "several nodes"
         op, types = step.anchor.op, graph.types
         if not isinstance(op, QuantizeLinear | DequantizeLinear):

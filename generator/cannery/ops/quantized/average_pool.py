@@ -83,8 +83,7 @@ class QuantizedAveragePoolC(FixedSchedule):
     id = "quantized.average_pool"
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        alone = len(step.anchors) == 1 and not step.epilogue
-        fits = alone and isinstance(step.anchor.op, QuantizedAveragePool)
+        fits = step.alone and isinstance(step.anchor.op, QuantizedAveragePool)
         return "" if fits else "not a mean of integers alone"
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:

@@ -33,8 +33,7 @@ class QuantizedBytes(FixedSchedule):
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         op = step.anchor.op
-        alone = len(step.anchors) == 1 and not step.epilogue
-        if not alone or not isinstance(op, QuantizedElementwise | ByteTable):
+        if not step.alone or not isinstance(op, QuantizedElementwise | ByteTable):
             return "not elementwise between integers"
         if isinstance(op, ByteTable):
             x, table = step.anchor.inputs

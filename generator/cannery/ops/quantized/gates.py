@@ -98,7 +98,7 @@ class QuantizedGates(Schedule):
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         op = step.anchor.op
-        if len(step.anchors) != 1 or not isinstance(op, QuantizedRecurrent) or step.epilogue:
+        if not step.alone or not isinstance(op, QuantizedRecurrent):
             return "not a quantised recurrent layer"
         p, r, scale, _, _, others = _inputs(step)
         constant = all(v in graph.constants for v in (r, scale, others) if v)

@@ -12,7 +12,7 @@ from cannery.schedule.program import Step
 def why_not_conv(graph: Graph, step: Step, *, depthwise: bool = False) -> str:
     """Why a step is no QuantizedConv of that kind with constant weights; empty if it is."""
     op = step.anchor.op
-    if len(step.anchors) != 1 or not isinstance(op, QuantizedConv) or step.epilogue:
+    if not step.alone or not isinstance(op, QuantizedConv):
         return "not a quantised convolution alone"
     if op.depthwise != depthwise:
         return "not a depthwise convolution" if depthwise else "depthwise"
@@ -21,7 +21,7 @@ def why_not_conv(graph: Graph, step: Step, *, depthwise: bool = False) -> str:
 
 def why_not_product(graph: Graph, step: Step) -> str:
     """Why a step is no QuantizedMatMul with constant weights; empty if it is."""
-    if len(step.anchors) != 1 or not isinstance(step.anchor.op, QuantizedMatMul) or step.epilogue:
+    if not step.alone or not isinstance(step.anchor.op, QuantizedMatMul):
         return "not a quantised product alone"
     return _why_varying(graph, step)
 

@@ -46,8 +46,7 @@ class QuantizedMaxPoolPlain(FixedSchedule):
     id = "quantized.max_pool"
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        alone = len(step.anchors) == 1 and not step.epilogue
-        fits = alone and isinstance(step.anchor.op, QuantizedMaxPool)
+        fits = step.alone and isinstance(step.anchor.op, QuantizedMaxPool)
         return "" if fits else "not a maximum of integers alone"
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:

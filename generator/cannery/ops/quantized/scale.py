@@ -73,7 +73,7 @@ class QuantizeStream(FixedSchedule):
     version = 2
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        if len(step.anchors) != 1 or not isinstance(step.anchor.op, Quantize) or step.epilogue:
+        if not step.alone or not isinstance(step.anchor.op, Quantize):
             return "not a quantisation"
         x, factor = step.anchor.inputs
         fits = factor in graph.constants and x not in graph.constants

@@ -85,7 +85,7 @@ class QuantizedSoftmaxRow(Schedule):
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         op = step.anchor.op
-        if len(step.anchors) != 1 or not isinstance(op, QuantizedSoftmax) or step.epilogue:
+        if not step.alone or not isinstance(op, QuantizedSoftmax):
             return "not such a softmax"
         return "reads constants only" if step.anchor.inputs[0] in graph.constants else ""
 

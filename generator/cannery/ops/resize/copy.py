@@ -36,7 +36,7 @@ class ResizeCopy(FixedSchedule):
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         op = step.anchor.op
-        if len(step.anchors) != 1 or step.epilogue or not isinstance(op, Resize):
+        if not step.alone or not isinstance(op, Resize):
             return "not a resize alone"
         x = step.anchor.inputs[0]
         if x in graph.constants or graph.types[x].dtype is DType.FLOAT32:

@@ -86,6 +86,18 @@ class Pointwise(ScalarOp):
         return dtype
 
 
+@dataclass(frozen=True)
+class Signed(Pointwise):
+    """One that numpy has as a `function`, and C as a `sign`."""
+
+    sign: ClassVar[str]
+    function: ClassVar[np.ufunc]
+
+    def value(self, *arrays: Numeric) -> Numeric:
+        """Numpy's function."""
+        return np.asarray(self.function(*arrays))
+
+
 def write_pointwise(c: Body, expression: Callable[[tuple[str, ...]], str]) -> None:
     """A loop nest over the output in which every input is broadcast; contiguous axes are one."""
     shape = c.output.shape

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from cannery.ir.graph import Graph, Node
-from cannery.ir.tensor import DType, TensorType
+from cannery.ir.tensor import TensorType
 from cannery.layouts import Want
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.body import Body, Tensor
@@ -36,7 +34,7 @@ class ScalarNest(FixedSchedule):
     want = Want(dense=True)
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        if len(step.anchors) != 1 or step.epilogue:
+        if not step.alone:
             return "several nodes"
         return "" if _writer(graph, step.anchor) else "no plain C form"
 
@@ -93,10 +91,8 @@ class _Operands:
         if not value:
             return None
         type_: TensorType = self._job.type(value)
-        array = self._job.graph.constants.get(value)
-        if array is None:
+        if value not in self._job.graph.constants:
             return Tensor(self._names[self._job.step.inputs.index(value)], type_)
         name = f"{self._job.symbol}_c{index}"
-        stored = array.astype(np.uint8) if type_.dtype is DType.BOOL else array
-        self.constants.append(ConstArray(name, np.ascontiguousarray(stored).reshape(-1)))
+        self.constants.append(self._job.stored(value, name))
         return Tensor(name, type_)

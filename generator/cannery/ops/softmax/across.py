@@ -20,6 +20,7 @@ from cannery.ops.shared.axes import Loop, axis_strides, merge_loops, nested_poin
 from cannery.ops.shared.epilogue import Epilogue
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
+from cannery.ops.shared.tiles import vector_loops
 from cannery.ops.softmax.op import LogSoftmax, Softmax
 from cannery.ops.softmax.row import EXP_WORK, LEAST, along_last, why_not_softmax
 from cannery.schedule.program import Step
@@ -97,7 +98,7 @@ class SoftmaxAcross(Schedule):
             signature=signature(job),
             plan=plan,
             nested_pointer=nested_pointer,
-            groups=_groups(vectors),
+            groups=[(group.vec, group.count) for group in vector_loops(vectors)],
             keep=plan.extent <= job.isa.registers // 2,
             load=_load,
             store=_store,
@@ -153,17 +154,6 @@ def _channel(plan: SoftmaxLoops) -> str:
     if plan.lane.channel:
         return "i"
     return next((f"i{k}" for k, loop in enumerate(plan.outer) if loop.channel), "a")
-
-
-def _groups(vectors: Sequence[Vec]) -> list[tuple[Vec, int]]:
-    """(first vector, count): neighbouring full vectors of a width become one loop."""
-    groups: list[tuple[Vec, int]] = []
-    for vec in vectors:
-        if groups and groups[-1][0].lanes == vec.lanes and vec.full:
-            groups[-1] = (groups[-1][0], groups[-1][1] + 1)
-        else:
-            groups.append((vec, 1))
-    return groups
 
 
 def _load(vec: Vec, pointer: str, stride: int) -> str:
