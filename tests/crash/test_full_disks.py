@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from cannery.choose.record import read_record
+from cannery.resources import ball_example_dir
 from crash.test_kills import contents, model, visible
 from needs import need_program, need_toolchain
 
@@ -102,9 +104,9 @@ def test_temporary_files(tmp_path: Path, disk: Path) -> None:
     need_toolchain("generic")
     source = model(tmp_path / "net.h5", 3)
     (disk / "tmp").mkdir()
-    for left in (0, 16384):
+    for left, code in ((0, 0), (16384, 2)):  # Python passes over a folder that takes nothing
         fill(disk, left)
-        run(["verify", source, "--isa=generic"], 2, TMPDIR=disk / "tmp")
+        run(["verify", source, "--isa=generic"], code, TMPDIR=disk / "tmp")
         assert list((disk / "tmp").iterdir()) == []
 
 
@@ -112,19 +114,20 @@ def test_a_full_cache_is_no_error(tmp_path: Path, disk: Path) -> None:
     need_program("ninja")
     need_toolchain("generic")
     source = model(tmp_path / "net.h5", 3)
-    fill(disk)
-    words: list[str | Path] = ["autotune", source, "--target=generic", "--budget=0"]
-    run(words, 0, XDG_CACHE_HOME=disk)
-    assert (tmp_path / "net.generic.tuning.json").is_file()
+    for left in (0, 8192):
+        fill(disk, left)
+        run(["autotune", source, "--target=generic"], 0, XDG_CACHE_HOME=disk)
+        record = read_record(tmp_path / "net.generic.tuning.json")
+        assert record is not None and record.steps, "candidates were measured"
+        assert not list(disk.rglob("*.tmp"))
 
 
 def test_a_full_disk_beside_the_model(tmp_path: Path, disk: Path) -> None:
     need_program("ninja")
     need_toolchain("generic")
     source, record = model(disk / "net.h5", 3), disk / "net.generic.tuning.json"
-    words: list[str | Path] = ["autotune", source, "--target=generic", "--budget=0"]
     fill(disk)
-    said = run(words, 2, XDG_CACHE_HOME=tmp_path / "cache")
+    said = run(["autotune", source, "--target=generic"], 2, XDG_CACHE_HOME=tmp_path / "cache")
     assert "No space left" in said and not record.exists()
     assert {p.name for p in disk.iterdir()} == {"net.h5", "filled"}
 
@@ -132,4 +135,9 @@ def test_a_full_disk_beside_the_model(tmp_path: Path, disk: Path) -> None:
 def test_what_is_printed() -> None:
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full")
-    assert "No space left" in run(["list"], 2, stdout="/dev/full")
+    ball = ball_example_dir() / "ball.h5"
+    for words in (["list"], ["--help"], ["--version"], ["inspect", ball], ["targets", "--json"]):
+        said = run(words, 2, stdout="/dev/full")
+        assert "error: standard output cannot be written: No space left" in said, words
+        assert "send it elsewhere" in said
+        assert "/tmp" not in said

@@ -23,7 +23,14 @@ from typing import TextIO
 import click
 
 from cannery import __version__
-from cannery.cli.output import json_option, print_error, print_json, warn
+from cannery.cli.output import (
+    STANDARD_OUTPUT,
+    json_option,
+    naming_output,
+    print_error,
+    print_json,
+    warn,
+)
 from cannery.deadline import now
 from cannery.errors import CanneryError, CanneryWarning, closest
 
@@ -104,7 +111,7 @@ def invoke(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         # numpy warns of overflows; a network may have some, and its inf and NaN are compared.
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), naming_output():
             warnings.simplefilter("ignore", RuntimeWarning)
             warnings.simplefilter("always", CanneryWarning)
             warnings.showwarning = _show_warning
@@ -162,6 +169,9 @@ def _os_error(error: OSError) -> int:
         errno.EFBIG, errno.ELOOP,
     ):  # fmt: skip
         raise error
+    if error.filename == STANDARD_OUTPUT:
+        what = f"{STANDARD_OUTPUT} cannot be written: {error.strerror}"
+        return print_error(f"{what} (make room where it goes, or send it elsewhere)")
     place = f"{error.filename}: " if error.filename else ""
     return print_error(f"{place}{error.strerror} ({_os_cure(error)})")
 

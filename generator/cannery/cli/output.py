@@ -5,12 +5,60 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO, TypeVar, cast
 
 import click
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+#: The "file name" of errors of stdout.
+STANDARD_OUTPUT = "standard output"
+
+
+class _Named:
+    """A stream whose errors say that they are of standard output: the system names no file."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """As the stream does."""
+        with _naming():
+            return self._stream.write(text)
+
+    def flush(self) -> None:
+        """As the stream does."""
+        with _naming():
+            self._stream.flush()
+
+
+@contextmanager
+def _naming() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        error.filename = STANDARD_OUTPUT
+        raise
+
+
+@contextmanager
+def naming_output() -> Iterator[None]:
+    """Within it, errors of stdout have STANDARD_OUTPUT as their file name."""
+    stream = sys.stdout
+    if stream is None:  # it was closed
+        yield
+        return
+    sys.stdout = cast(TextIO, _Named(stream))
+    try:
+        yield
+    finally:
+        sys.stdout = stream
 
 
 def _colour() -> bool:
@@ -21,7 +69,8 @@ def print_error(message: str, code: int = 2) -> int:
     """Print `cannery: error: ...` as one line; returns the exit code."""
     line = " ".join(message.split())
     prefix = click.style("cannery: error:", fg="red") if _colour() else "cannery: error:"
-    click.echo(f"{prefix} {line}", err=True)
+    with suppress(OSError):  # where even stderr takes nothing, the exit code says it
+        click.echo(f"{prefix} {line}", err=True)
     return code
 
 
