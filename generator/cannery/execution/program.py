@@ -29,6 +29,13 @@ Sample = Mapping[str, RefArray]
 _DRIVER = Path(__file__).with_name("driver.c")
 _EXECUTABLE = "driver"
 
+#: Seconds in which a program starts, for a copy over a slow line, or writing to flash. More is
+#: given by what a slow device, or an emulator on a busy machine, multiplies in a second.
+_START_SECONDS = 120.0
+_SLOWEST = 4e6
+#: Runs of each sample that is checked, and at most those of one call that is timed.
+_CHECKS = 6
+_CALLS = 4
 
 #: What may go wrong besides, by what the driver reports.
 _REPETITIONS = {
@@ -74,13 +81,20 @@ class NetworkProgram:
         pieces as on several threads, or all samples at once.
         """
         found: list[dict[str, RefArray]] = [{} for _ in range(self.samples)]
-        for line in runner.run(self.executable, ["--run"]):
+        printed = 2 * self.samples * sum(t.type.bytes for t in self.source.outputs)
+        patient = self._patient(runner, _CHECKS * self.samples).printing(printed)
+        for line in patient.run(self.executable, ["--run"]):
             if "output" in line:
                 with runner.reading(self.executable):
                     self._take(line, found)
         if any(len(outputs) != len(self.source.outputs) for outputs in found):
             raise self._missing(runner, "not all outputs were printed")
         return found
+
+    def _patient(self, runner: Runner, runs: float, seconds: float = 0.0) -> Runner:
+        """The runner with time for so many runs of the network, and for measuring."""
+        working = runs * self.source.macs / _SLOWEST
+        return runner.with_timeout(_START_SECONDS + 3.0 * seconds + working)
 
     def _take(self, line: Mapping[str, Any], found: Sequence[dict[str, RefArray]]) -> None:
         """Put the output of one line where it belongs."""
@@ -97,7 +111,8 @@ class NetworkProgram:
     def time(self, runner: Runner, seconds: float, context: Context = Context.WARM) -> Latency:
         """Latency over about `seconds`. Raises ToolchainError if the program fails."""
         words = ["--time", f"{seconds:g}", *context.arguments]
-        return Latency(*self._numbers(runner, words, ("p25", "p50", "p99")))
+        patient = self._patient(runner, 1 + _CALLS, seconds)
+        return Latency(*self._numbers(patient, words, ("p25", "p50", "p99")))
 
     def time_many(
         self, runner: Runner, seconds: float, count: int, context: Context = Context.WARM
@@ -107,7 +122,8 @@ class NetworkProgram:
         Raises ToolchainError if the program fails.
         """
         words = ["--many", f"{seconds:g}", str(count), *context.arguments]
-        single, many = self._numbers(runner, words, ("single", "many"))
+        patient = self._patient(runner, 2 * _CALLS * count, seconds)
+        single, many = self._numbers(patient, words, ("single", "many"))
         return single, many
 
     def time_threads(
@@ -116,11 +132,12 @@ class NetworkProgram:
         """One thread beside several, timed in turn. Raises ToolchainError if the program fails."""
         words = ["--threads", f"{seconds:g}", str(threads), str(inputs), *context.arguments]
         names = ("single", "threads", "many_single", "many_threads")
-        return ThreadTimes(threads, inputs, *self._numbers(runner, words, names))
+        patient = self._patient(runner, 2 * _CALLS * (1 + inputs), 2.0 * seconds)
+        return ThreadTimes(threads, inputs, *self._numbers(patient, words, names))
 
     def keep_pace(self, runner: Runner, pace: Pace) -> Paced:
         """Latencies at a fixed rate. Raises ToolchainError if the program fails."""
-        patient = runner.with_timeout(runner.timeout + 3 * pace.seconds)
+        patient = self._patient(runner, _CALLS, pace.seconds)
         lines = patient.run(self.executable, pace.arguments())
         with runner.reading(self.executable):
             for line in (line for line in lines if "latencies" in line):

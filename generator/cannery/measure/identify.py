@@ -23,6 +23,9 @@ from cannery.target.toolchain import Toolchain
 DEVICE_FILE = "device.h"
 ASK = "--device"
 
+#: Seconds in which a device has to answer: for a copy over a slow line, or writing to flash.
+ANSWER_SECONDS = 60.0
+
 _PROBE = "device.c"
 _HEADERS = (DEVICE_FILE, "machine.h")
 
@@ -53,7 +56,8 @@ def ask(toolchain: Toolchain, runner: Runner, executable: Path) -> Runner:
     check_time()
     began = now()
     try:
-        lines = runner.run(executable, [ASK])
+        brief = runner.with_timeout(min(runner.timeout, ANSWER_SECONDS))
+        lines = brief.run(executable, [ASK])
     except OutOfTimeError:
         if not toolchain.runner_commands:
             raise

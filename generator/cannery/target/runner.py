@@ -24,7 +24,7 @@ from typing import Any
 from cannery.atomic import temporary_folder
 from cannery.errors import ToolchainError
 from cannery.target.device import Device, printable, read_device
-from cannery.target.processes import run_to_end
+from cannery.target.processes import OutputLimitError, run_to_end
 from cannery.target.targets import NATIVE, Target
 
 
@@ -45,7 +45,8 @@ def origin_text(origin: Origin, device: Device | None) -> str:
 
 @dataclass(frozen=True)
 class Runner:
-    """A way to run executables. `command` goes before the executable; `timeout` is in seconds.
+    """A way to run executables. `command` goes before the executable; `timeout` is in seconds,
+    `limit` in bytes of what a program prints.
 
     A system emulator takes the program's arguments as one word after `-append` (`append`). `device`
     is what it reaches, if that was asked (`cannery.measure.identify`): every program has to say the
@@ -55,6 +56,7 @@ class Runner:
     command: tuple[str, ...]
     origin: Origin
     timeout: float = 900.0
+    limit: int = 2**26
     append: bool = False
     device: Device | None = None
 
@@ -66,8 +68,12 @@ class Runner:
         return "run cannery doctor; if all is well there, please report this"
 
     def with_timeout(self, seconds: float) -> Runner:
-        """The same runner with another limit."""
+        """The same runner with another limit of time."""
         return replace(self, timeout=seconds)
+
+    def printing(self, size: int) -> Runner:
+        """The same runner for programs that print about `size` bytes."""
+        return replace(self, limit=max(self.limit, 2 * size))
 
     def command_line(self, executable: Path, args: Sequence[str] = ()) -> list[str]:
         """The full command that runs `executable`."""
@@ -114,12 +120,15 @@ class Runner:
         command = self.command_line(executable, args)
         where, cure = self.where(executable), self.cure
         try:
-            done = run_to_end(command, timeout=self.timeout)
+            done = run_to_end(command, timeout=self.timeout, limit=self.limit)
         except OSError as error:
             what = f"cannot start: {error.strerror}"
             raise ToolchainError(what, where=where, cure=cure) from None
         except subprocess.TimeoutExpired:
             what = f"no end after {self.timeout:.0f} s"
+            raise ToolchainError(what, where=where, cure=cure) from None
+        except OutputLimitError:
+            what = f"it printed more than {self.limit >> 20} MiB, and was ended"
             raise ToolchainError(what, where=where, cure=cure) from None
         if done.returncode != 0:
             raise ToolchainError(_failure(done), where=where, cure=cure)
