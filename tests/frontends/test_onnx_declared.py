@@ -38,6 +38,50 @@ def _declare(proto: Any, name: str, shape: Any, dtype: int = FLOAT) -> Any:
     return proto
 
 
+def _inside(kind: str, said: Any, where: str) -> Any:
+    """Y = x W in a branch, a body or a function, which says that it is `said`."""
+    info = onnx.helper.make_tensor_value_info
+    product = node("MatMul", ["x" if kind != "Loop" else "s", "w"], ["inner"])
+    told = [info("inner", FLOAT, said)] if where == "value" else []
+    out = info("out", FLOAT, said if where == "output" else None)
+    last = node("Identity", ["inner"], ["out"])
+    weights = {"w": floats(4, 4)}
+    if kind == "function":
+        function = onnx.helper.make_function(
+            "own", "f", ["x", "w"], ["out"], [product, last],
+            [onnx.helper.make_opsetid("", 17)], value_info=told,
+        )  # fmt: skip
+        call = node("f", ["x", "w"], ["y"], domain="own")
+        proto = model([call], {"x": [1, 4]}, weights=weights)
+        proto.functions.append(function)
+        proto.opset_import.append(onnx.helper.make_opsetid("own", 1))
+        return proto
+    nodes, inputs, outputs = [product, last], [], [out]
+    if kind == "Loop":
+        inputs = [info("n", INT64, []), info("c", 9, []), info("s", FLOAT, None)]
+        nodes.append(node("Identity", ["c"], ["going"]))
+        outputs = [info("going", 9, []), out]
+    body = onnx.helper.make_graph(nodes, "inside", inputs, outputs, value_info=told)
+    if kind == "If":
+        outer = node("If", ["flag"], ["y"], then_branch=body, else_branch=body)
+        weights["flag"] = np.array(True)
+    else:
+        outer = node("Loop", ["turns", "", "x"], ["y"], body=body)
+        weights["turns"] = np.array(2)
+    return model([outer], {"x": [1, 4]}, weights=weights)
+
+
+@pytest.mark.parametrize(
+    ("kind", "where"),
+    [(k, w) for k in ("If", "Loop", "function") for w in ("value", "output")][:-1],
+)
+def test_what_branches_bodies_and_functions_declare(kind: str, where: str, tmp_path: Path) -> None:
+    for fits in ([1, 4], ["n", 4], None):
+        assert load(tmp_path, _inside(kind, fits, where)).types["y"].shape == (1, 4)
+    with pytest.raises(ModelError, match=r"as float32\[1x4\].*declares float32\[1x5\]"):
+        load(tmp_path, _inside(kind, [1, 5], where))
+
+
 @pytest.mark.parametrize(
     ("name", "shape", "dtype", "message"),
     [

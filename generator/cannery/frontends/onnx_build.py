@@ -197,8 +197,7 @@ class _Importer:
         first = [self._input(i, sizes) for i in inputs]
         for node in self._nodes:
             self._apply(node)
-            for name in node.outputs:
-                self._compare(name, f"node {node.label!r} ({node.kind})")
+            self._compare(node, [self._model.declared.get(name) for name in node.outputs])
         if self._problems:
             raise UnsupportedLayersError(self._problems)
         ports = [self._output(name) for name in self._outputs]
@@ -210,14 +209,16 @@ class _Importer:
         notes = half_notes(self._model, (*names, *self._outputs))
         return replace(graph, channels_first=frozenset(marked), files=files, notes=notes)
 
-    def _compare(self, name: str, where: str) -> None:
-        """Note where a value parts from what the file declares; an error if nothing is open."""
-        declared, value = self._model.declared.get(name), self._values.get(name)
-        found = parting(where, declared, value) if declared and value else None
-        if found and not self.doubled:
-            raise found.error
-        if found:
-            self.partings[name] = found
+    def _compare(self, node: OnnxNode, declared: Sequence[OnnxInput | None]) -> None:
+        """Note where outputs part from what the file declares; an error if nothing is open."""
+        for name, said in zip(node.outputs, declared, strict=False):
+            value = self._values.get(name)
+            where = f"node {node.label!r} ({node.kind})"
+            found = parting(where, said, value) if said and value else None
+            if found and not self.doubled:
+                raise found.error
+            if found:
+                self.partings[name] = found
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of all values by their names in the model."""
@@ -398,6 +399,7 @@ class _Importer:
         self._used.update(i for n in needed for i in outer_reads(n))
         for inner in needed:
             self._apply(inner, depth + 1)
+            self._compare(inner, inner.declared)
         for output in outputs:
             if not any(output in known for known in (self._values, self._unknown, self._lists)):
                 raise ModelError(f"{output!r} is not computed", where=where)

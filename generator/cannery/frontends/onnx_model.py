@@ -5,8 +5,8 @@ Nothing in a model is executed. Weights outside of the file are read from the mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ class OnnxNode:
     """A node. Attributes are numbers, texts, arrays and tuples, or one of the classes below.
 
     `version` is that of the standard operators where it is not the model's: in functions.
+    `declared` is what a branch, body or function says of its outputs, for each or for none.
     """
 
     kind: str
@@ -46,6 +47,7 @@ class OnnxNode:
     outputs: tuple[str, ...]
     attributes: Mapping[str, object]
     version: int = 0
+    declared: tuple[OnnxInput | None, ...] = ()
 
     @property
     def label(self) -> str:
@@ -189,11 +191,7 @@ class _Decoder:
             files=self._files,
             functions={(f.domain, f.name): self.function(f) for f in proto.functions},
             halves=_halves(graph),
-            declared={
-                value.name: self._typed(value)
-                for value in (*graph.value_info, *graph.output)
-                if value.type.WhichOneof("value") == "tensor_type"
-            },
+            declared=self._declared((*graph.value_info, *graph.output)),
         )
 
     def function(self, proto: Any) -> OnnxFunction:
@@ -201,16 +199,35 @@ class _Decoder:
         defaults: dict[str, object] = dict.fromkeys(proto.attribute)
         defaults |= {a.name: self._attribute(a) for a in proto.attribute_proto}
         versions = [o.version for o in proto.opset_import if o.domain in STANDARD]
-        nodes = tuple(map(self._node, proto.node))
+        nodes = self._inner(proto.node, getattr(proto, "value_info", ()))
         version = versions[0] if versions else 0
         return OnnxFunction(nodes, tuple(proto.input), tuple(proto.output), defaults, version)
 
     def _subgraph(self, graph: Any) -> Subgraph:
         return Subgraph(
-            tuple(map(self._node, graph.node)),
+            self._inner(graph.node, (*graph.value_info, *graph.output)),
             tuple(i.name for i in graph.input),
             tuple(o.name for o in graph.output),
             {t.name: self._later(t) for t in graph.initializer},
+        )
+
+    def _declared(self, values: Iterable[Any]) -> dict[str, OnnxInput]:
+        """What is said of tensors, by name."""
+        return {
+            value.name: self._typed(value)
+            for value in values
+            if value.type.WhichOneof("value") == "tensor_type"
+        }
+
+    def _inner(self, nodes: Iterable[Any], values: Iterable[Any]) -> tuple[OnnxNode, ...]:
+        """Nodes within a node, each with what is said of its outputs: they get other names."""
+        declared = self._declared(values)
+        found = map(self._node, nodes)
+        return tuple(
+            replace(n, declared=tuple(map(declared.get, n.outputs)))
+            if declared.keys() & set(n.outputs)
+            else n
+            for n in found
         )
 
     def _later(self, tensor: Any) -> Callable[[], Array]:
