@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +96,16 @@ def test_blob_holds_equal_arrays_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [k.constants for k in kept] == [(small,), ()]
     assert blob.offsets == (("a", "float", 0), ("b", "int16_t", 64), ("c", "float", 0))
     assert blob.data == first.tobytes() + bytes(24) + other.tobytes() + bytes(24)
+
+
+def test_tables_in_the_blob_still_need_their_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    large(monkeypatch)
+    table = ConstArray("t", np.zeros(64, np.int32), is_table=True)
+    weights = replace(table, name="w", is_table=False)
+    kernels = [Kernel("", (table, weights)), Kernel("", (weights,))]
+    kept, _ = split_constants("net", kernels)
+    assert [k.constants for k in kept] == [(), ()]
+    assert [k.needs_table for k in kept] == [True, False]
 
 
 MAIN = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from cannery.choose.defaults import estimated_options
 from cannery.choose.plan import make_segments
@@ -58,6 +59,18 @@ def test_a_form_changes_that_activation_only() -> None:
     assert "_tanh(" in code[0]
     assert "_tanh_rational(" in code[1]
     assert code[0].count("_max(") == code[1].count("_max(")
+
+
+@pytest.mark.parametrize(("form", "by_table"), [("", False), ("rational", False), ("lut256", True)])
+def test_kernels_by_table_need_its_header(form: str, by_table: bool) -> None:
+    graph = tanh_net()
+    (segment,) = make_segments(graph)
+    schedule = all_schedules()["conv.direct_oc"]
+    params = {**schedule.candidates(graph, segment.step, AVX2)[0], MATH: form}
+    program = assign(graph, (segment.step,), (Choice(schedule, params),), AVX2)
+    kernel = make_source(program, AVX2, "net", {}).calls[-1].kernel
+    assert kernel.needs_table == by_table
+    assert ("_by_table(" in kernel.code) == by_table
 
 
 def test_a_record_may_name_a_form_that_the_step_has() -> None:

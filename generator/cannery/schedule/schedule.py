@@ -39,11 +39,15 @@ MATH = "math"
 
 @dataclass(frozen=True)
 class ConstArray:
-    """A constant that a kernel reads: weights in packed order, masks, tables."""
+    """A constant that a kernel reads: weights in packed order, masks, tables.
+
+    `is_table` tells that it is a table of an activation, which the words of vec_table.h read.
+    """
 
     name: str
     values: NDArray[np.generic]
     comment: str = ""
+    is_table: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,8 +57,9 @@ class Kernel:
     `code` defines the static function named by the job's symbol, helpers first. Its parameters are
     the inputs, the outputs, `float *scratch` if `scratch_bytes`, and `int y0, int y1` if `band`:
     a band function computes output rows y0 <= y < y1 of one image, y0 a multiple of `band`. It
-    computes one image, or, if `whole`, all images of the batch in one call. `needs_math` and
-    `scalar_math` tell that it includes vec_math.h and scalar_math.h.
+    computes one image, or, if `whole`, all images of the batch in one call. `needs_math`,
+    `scalar_math` and `needs_table` tell that it includes vec_math.h, scalar_math.h and vec_table.h;
+    the last one follows from its constants, and stays where these go elsewhere.
 
     `units`, only where the job asks to be cut: the last parameters are `int first_unit, int
     end_unit`, and of all its `units` parts (blocks of channels, directions) it computes those.
@@ -72,11 +77,11 @@ class Kernel:
     units: int = 0
     scalar_math: bool = False
     stops: bool = False
+    needs_table: bool = False
 
-    @property
-    def needs_table(self) -> bool:
-        """Whether it includes vec_table.h."""
-        return "_by_table(" in self.code
+    def __post_init__(self) -> None:
+        if any(constant.is_table for constant in self.constants):
+            object.__setattr__(self, "needs_table", True)
 
 
 @dataclass(frozen=True)

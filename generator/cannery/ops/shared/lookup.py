@@ -30,7 +30,8 @@ def forms(op: Elementwise) -> tuple[str, ...]:
 def table_array(name: str, table: Table) -> ConstArray:
     """A table as a constant."""
     text = f"{len(table.entries)} pieces from {-table.limit:g} to {table.limit:g}"
-    return ConstArray(name, table.entries, f"{text}, off by {table.error:.2g} at most")
+    comment = f"{text}, off by {table.error:.2g} at most"
+    return ConstArray(name, table.entries, comment, is_table=True)
 
 
 @dataclass(frozen=True)
