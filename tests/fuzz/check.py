@@ -33,6 +33,9 @@ from lowering.interpreter import check_program
 #: Error of float32, relative to the largest output, that no network is free of.
 ROUNDING = 1e-4
 
+#: Of larger results partial sums may have overflowed float32.
+OVERFLOW = 1e36
+
 #: How much farther off than the references in float32 the kernels may be.
 KERNELS = 64.0
 
@@ -213,12 +216,18 @@ def _nudged(sample: Mapping[str, RefArray]) -> dict[str, RefArray]:
 
 
 def _rounded(graph: Graph, sample: Mapping[str, RefArray]) -> dict[str, RefArray]:
-    """All values where each result is rounded to float32."""
+    """All values where each result is rounded to float32.
+
+    Partial sums of results near the end of the range may have overflowed: they count as infinite.
+    """
     values: dict[str, RefArray] = {name: widen(sample[name]) for name in graph.inputs}
     values.update({name: widen(array) for name, array in graph.constants.items()})
     for node in graph.nodes:
         results = node.op.reference(*(values[i] if i else None for i in node.inputs))
         for output, result in zip(node.outputs, results, strict=True):
-            single = result.astype(np.float32) if result.dtype.kind == "f" else result
+            single = result
+            if result.dtype.kind == "f":
+                single = result.astype(np.float32)
+                single = np.where(np.abs(single) > OVERFLOW, np.copysign(np.inf, single), single)
             values[output] = widen(single)
     return values

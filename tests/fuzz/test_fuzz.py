@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from cannery.errors import ModelError
 from cannery.execution.program import NetworkProgram
 from cannery.target.runner import Runner
+from frontends.keras_files import LayerSpec, chain, image, write_h5
 from fuzz import check
 from fuzz.cases import Case, read_case
 from fuzz.making import KINDS, make_case
@@ -90,6 +91,17 @@ def _off(y: Any) -> Any:
     largest = np.abs(found).max(initial=1) if found.dtype.kind == "f" else 0
     found.reshape(-1)[0] += found.dtype.type(0.01 * largest if largest else 1)
     return found
+
+
+def test_sums_that_may_overflow_on_the_way_prove_nothing(tmp_path: Path) -> None:
+    """A softmax of 1e38 or so is finite in float64, and NaN where a partial sum was infinite."""
+    need_program("ninja", "ninja-build")
+    need_toolchain("generic")
+    weights = {"kernel": np.full((3, 7), 3e38, np.float32), "bias": np.zeros(7, np.float32)}
+    layer = LayerSpec("Dense", "d", (), {"units": 7, "activation": "softmax"}, weights)
+    model = write_h5(tmp_path / "net.h5", chain(image("x", 8, 3), layer))
+    case = Case("net.h5", {"net.h5": model.read_bytes()}, {"isa": ("generic",)}, "")
+    assert check.try_case(case, tmp_path / "case", run=True).stage == "run"
 
 
 @pytest.mark.parametrize("error", [ModelError("what"), ModelError("a\nb", where="w")])
