@@ -1,7 +1,8 @@
 """How well the cost model ranks candidates: its estimates against measured times, layer by layer.
 
     python benchmarks/cost_model.py MODEL... [--isa NAME] [--layer PATTERN] [--most N] [--rows N]
-                                    [--mca CPU]
+                                    [--mca CPU] [--json FILE]
+    python benchmarks/cost_model.py MODEL... --from FILE... --fit NAME --title TEXT
 
 All candidates of each kind of step (or the N that autotune would try first) are timed in one
 program, interleaved. A layer's line tells the rank correlation (Spearman) of estimates and times
@@ -9,6 +10,11 @@ and how many times longer the model's choice takes than the fastest candidate; `
 candidates, the fastest first, with both figures. A candidate is timed alone, whatever its layouts.
 `--mca` adds the same for the estimates by llvm-mca that autotune uses for processors that are not
 at hand: CPU should be the one that the times come from, by LLVM's name.
+
+`--fit` measures what this processor does per cycle, fits the rest to the times (those of FILES that
+`--json` wrote, of any instruction sets, or of this run), and writes the table of a machine NAME; it
+prints how well the model chooses for each kind of step, with the tables there were and with this
+one: how many times longer its choices take than the best, the worst of them, the rank correlation.
 """
 
 from __future__ import annotations
@@ -19,13 +25,14 @@ import json
 import math
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from cannery.analysis.disassembly import machine_of
+from cannery.analysis import disassembly
 from cannery.analysis.mca import find_estimator
 from cannery.choose.plan import make_segments
 from cannery.choose.signature import step_signature
@@ -35,13 +42,25 @@ from cannery.measure.build import Built, build
 from cannery.measure.harness import Candidate, Harness, make_candidate
 from cannery.measure.measure import Protocol, measure
 from cannery.measure.trial import all_data, make_trial, random_inputs
-from cannery.options import make_options
+from cannery.options import Options, make_options
 from cannery.pipeline import import_graph
 from cannery.schedule.program import Step
 from cannery.target.isa import Isa
+from cannery.target.machine import FOLDER
+from cannery.target.targets import parse_isa
 from cannery.target.toolchain import Toolchain, find_toolchain
 from cannery.tune.contests import LONGEST_CODE, Ranked, by_preference, is_view, rank
 from cannery.tune.estimates import candidate_cycles, counted_check
+from fitting import (
+    START,
+    Layer,
+    fitted,
+    machine_of,
+    measured_figures,
+    quality_table,
+    rank_correlation,
+    table,
+)
 
 
 @dataclass(frozen=True)
@@ -118,7 +137,7 @@ def by_mca(built: Built, toolchain: Toolchain, cpu: str) -> dict[str, float]:
     """Estimates by symbol; none without a processor."""
     if not cpu:
         return {}
-    estimator = find_estimator(cpu, machine_of(built.executable))
+    estimator = find_estimator(cpu, disassembly.machine_of(built.executable))
     return candidate_cycles(counted_check(built, toolchain), toolchain, estimator)
 
 
@@ -133,10 +152,7 @@ WAYS: dict[str, Estimate] = {
 
 def correlation(rows: Sequence[Row], way: Estimate) -> float:
     """Spearman's rank correlation of estimates and times; 1 for fewer than three candidates."""
-    if len(rows) < 3:
-        return 1.0
-    ranks = [np.argsort(np.argsort([of(r) for r in rows])) for of in (way, lambda r: r.us)]
-    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+    return rank_correlation([way(r) for r in rows], [r.us for r in rows])
 
 
 def loss(rows: Sequence[Row], way: Estimate) -> float:
@@ -172,8 +188,76 @@ def print_summary(layers: Sequence[Sequence[Row]], ways: Sequence[str]) -> None:
         )
 
 
+def layers_of(rows: Sequence[Row], models: Sequence[Path]) -> list[Layer]:
+    """What rows measured, with the choices that they name; rows of other models are left out."""
+    found = []
+    for model in models:
+        graph = import_graph(make_options(model, {}))
+        steps = {segment.step.name: segment.step for segment in make_segments(graph)}
+        own: dict[tuple[str, str], list[Row]] = {}
+        for row in rows:
+            if row.model == model.name:
+                own.setdefault((row.isa, row.layer), []).append(row)
+        for (isa_name, layer), each in own.items():
+            isa, step = parse_isa(isa_name), steps[layer]
+            known = {r.label: r.choice for r in rank(graph, step, isa, inexact=True)}
+            kept = [row for row in each if row.candidate in known]
+            if len(kept) > 1:
+                choices = tuple(known[row.candidate] for row in kept)
+                times = tuple(row.us for row in kept)
+                found.append(Layer(model.name, isa, graph, step, choices, times))
+    return found
+
+
+def fit(rows: Sequence[Row], given: argparse.Namespace, toolchain: Toolchain) -> None:
+    """Write the table of this machine, and print how well it chooses."""
+    layers = layers_of(rows, given.models)
+    command = f"benchmarks/cost_model.py --fit {given.fit}, {time.strftime('%Y-%m-%d')}"
+    sources = {
+        "measured": f"loops of one kind of instruction, {command}",
+        "system": "what the operating system says",
+        "fit": f"least loss over {len(layers)} measured layers, {command}",
+        "start": "where fits begin: no other value made them better",
+    }
+    figures = measured_figures(toolchain)
+    figures |= {path: (value, "start") for path, value in START.items()}
+    figures = fitted(layers, figures, given.title, list(START))
+    (FOLDER / f"{given.fit}.toml").write_text(table(figures, given.title, sources))
+    machines = {"before": None, given.fit: machine_of(figures, given.title)}
+    print(quality_table(layers, machines))
+
+
+def read_rows(files: Sequence[Path]) -> list[Row]:
+    """The rows of files that `--json` wrote."""
+    return [Row(**row) for file in files for row in json.loads(file.read_text())]
+
+
+def options_of(model: Path, given: argparse.Namespace) -> Options:
+    """What a model is generated with."""
+    return make_options(model, {"isa": (given.isa,) if given.isa else (), "cc": given.cc})
+
+
+def measure_all(given: argparse.Namespace, ways: Sequence[str]) -> list[Row]:
+    """Measure the layers of all models, and print a line for each and a summary."""
+    found: list[list[Row]] = []
+    for model in given.models:
+        options = options_of(model, given)
+        print(model.name)
+        layers: dict[str, list[Row]] = {}
+        for row in measured(model, import_graph(options), find_toolchain(options), given):
+            layers.setdefault(row.layer, []).append(row)
+        for rows in layers.values():
+            known = [row for row in rows if row.mca] if given.mca else rows
+            if known:
+                print_layer(known, given.rows, ways)
+                found.append(known)
+    if found:
+        print_summary(found, ways)
+    return [row for rows in found for row in rows]
+
+
 def main() -> int:
-    """Prints a line per layer and the geometric mean of the losses."""
+    """Prints a line per layer and the geometric mean of the losses; fits a table."""
     parser = argparse.ArgumentParser(description="Estimated against measured times.")
     parser.add_argument("models", type=Path, nargs="+", metavar="MODEL")
     parser.add_argument("--isa")
@@ -185,31 +269,27 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=5.0, help="seconds per layer")
     parser.add_argument("--mca", default="", metavar="CPU", help="estimates by llvm-mca, too")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
+    parser.add_argument(
+        "--from",
+        type=Path,
+        nargs="+",
+        dest="files",
+        metavar="FILE",
+        help="times that --json wrote, instead of measuring",
+    )
+    parser.add_argument("--fit", default="", metavar="NAME", help="write the table of a machine")
+    parser.add_argument("--title", default="", help="what the machine is called")
     given = parser.parse_args()
-    found: list[list[Row]] = []
     ways = list(WAYS) if given.mca else ["model"]
-    for model in given.models:
-        try:
-            options = make_options(
-                model, {"isa": (given.isa,) if given.isa else (), "cc": given.cc}
-            )
-            graph = import_graph(options)
-            print(model.name)
-            layers: dict[str, list[Row]] = {}
-            for row in measured(model, graph, find_toolchain(options), given):
-                layers.setdefault(row.layer, []).append(row)
-        except CanneryError as error:
-            print(f"cost_model: error: {error}", file=sys.stderr)
-            return 2
-        for rows in layers.values():
-            known = [row for row in rows if row.mca] if given.mca else rows
-            if known:
-                print_layer(known, given.rows, ways)
-                found.append(known)
-    if found:
-        print_summary(found, ways)
-    if given.json:
-        given.json.write_text(json.dumps([asdict(row) for rows in found for row in rows]))
+    try:
+        rows = read_rows(given.files) if given.files else measure_all(given, ways)
+        if given.json:
+            given.json.write_text(json.dumps([asdict(row) for row in rows]))
+        if given.fit:
+            fit(rows, given, find_toolchain(options_of(given.models[0], given)))
+    except CanneryError as error:
+        print(f"cost_model: error: {error}", file=sys.stderr)
+        return 2
     return 0
 
 

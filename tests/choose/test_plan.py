@@ -171,7 +171,7 @@ def test_a_step_that_nothing_computes_is_an_error() -> None:
     segments = singles(graph)
     options = [[option(graph, segments[0].step, "nhwc", "nhwc", 1.0)], []]
     with pytest.raises(UnsupportedError, match=r"layer 'conv_1': no kernel can compute Conv"):
-        plans(graph, segments, options)
+        plans(graph, segments, options, reorder=flat(0.0))
 
 
 def test_where_weights_are_computed_the_error_says_so() -> None:
@@ -179,7 +179,7 @@ def test_where_weights_are_computed_the_error_says_so() -> None:
     x, w = net.input("x", (1, 8, 8, 4)), net.input("w", (1, 1, 4, 4))
     graph = net.graph(net.node(Conv((1, 1), ((0, 0), (0, 0)), (1, 1)), [x, w]))
     with pytest.raises(UnsupportedError, match=r"where 'w' is no constant .*initializer"):
-        plans(graph, singles(graph), [[]])
+        plans(graph, singles(graph), [[]], reorder=flat(0.0))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cannery.choose.plan import Option, Plan, Segment, make_option, overlap, plans
+from cannery.choose.plan import (
+    Option,
+    Plan,
+    Segment,
+    estimated_reorders,
+    make_option,
+    overlap,
+    plans,
+)
 from cannery.choose.recheck import Emulates, network_error
 from cannery.choose.rounding import rounding_error
 from cannery.choose.signature import step_kind
@@ -76,7 +84,8 @@ class Defaults:
 
     def _cheapest(self, known: Mapping[int, Choice], *, inexact: bool) -> Plan:
         options = self._options(known, inexact=inexact)
-        return plans(self.graph, self.segments, options, io_order=self.io_order)[0]
+        reorder = estimated_reorders(self.graph, self.isa)
+        return plans(self.graph, self.segments, options, reorder=reorder, io_order=self.io_order)[0]
 
     def _options(self, known: Mapping[int, Choice], *, inexact: bool) -> list[Sequence[Option]]:
         """The options of each segment; those that overlap known ones have none."""

@@ -19,15 +19,12 @@ from cannery.ir.graph import Graph
 from cannery.layouts import ORDERS, Want, image_dims, nhwc, planar
 from cannery.lowering.assign import interface_order
 from cannery.lowering.lower import chains, cut
+from cannery.schedule.cost import reorder_cycles
 from cannery.schedule.program import Choice, Step
 from cannery.target.isa import Isa
 
 #: States kept after each step.
 BEAM = 64
-
-#: Cycles of a reorder: of the call, and per element (transposes in registers).
-REORDER_CALL = 30.0
-REORDER_PER_ELEMENT = 0.7
 
 #: Cost of copying a value from one order into a buffer of another (or the same).
 ReorderCost = Callable[[str, str, str], float]
@@ -119,11 +116,9 @@ def best_per_orders(options: Sequence[Option]) -> list[Option]:
     return list(best.values())
 
 
-def reorder_cycles(graph: Graph) -> ReorderCost:
-    """The cost model's reorders: a call, and the same for each element."""
-    return lambda value, source, target: (
-        REORDER_CALL + REORDER_PER_ELEMENT * graph.types[value].elements
-    )
+def estimated_reorders(graph: Graph, isa: Isa) -> ReorderCost:
+    """The cost model's reorders: they depend on the size alone."""
+    return lambda value, source, target: reorder_cycles(isa, graph.types[value].elements)
 
 
 def plans(
@@ -131,7 +126,7 @@ def plans(
     segments: Sequence[Segment],
     options: Sequence[Sequence[Option]],
     *,
-    reorder: ReorderCost | None = None,
+    reorder: ReorderCost,
     io_order: str = ORDERS[0],
     count: int = 1,
     beam: int = BEAM,
@@ -143,7 +138,7 @@ def plans(
     UnsupportedError for a step that nothing can compute.
     """
     length = max((segment.end for segment in segments), default=0)
-    search = _Search(graph, segments, reorder or reorder_cycles(graph), io_order, count)
+    search = _Search(graph, segments, reorder, io_order, count)
     starts: dict[int, list[tuple[int, list[Option]]]] = {}
     for index, segment in enumerate(segments):
         starts.setdefault(segment.first, []).append((index, best_per_orders(options[index])))

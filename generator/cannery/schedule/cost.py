@@ -6,10 +6,21 @@ processor comes from its table, see `cannery.target.machine`.
 
 from __future__ import annotations
 
+from math import gcd
+
 from cannery.target.isa import Isa
 
 #: Where a whole tile is few instructions, the next one fills the gaps of a chain of sums.
 GAP_FROM_MACS = 256
+
+#: Cycles of a call that changes the order of a value.
+REORDER_CALL = 30.0
+
+#: Bytes of a cache line.
+LINE_BYTES = 64
+
+#: Lines per way of a set that are not missed when they are read: a few more than there is room for.
+KEPT_IN_SETS = 1.25
 
 #: With so few registers, compilers spill sums for inputs to rotate, which they load all at once.
 EARLY_ROTATED = 8
@@ -125,6 +136,24 @@ def elementwise_cycles(isa: Isa, elements: float, loads: int, nodes: int) -> flo
     return stream_cycles(isa, elements, loads, 1, 4.0 * nodes)
 
 
+def reorder_cycles(isa: Isa, elements: float) -> float:
+    """Cycles of a change of order: a call, then squares of four by four are transposed."""
+    return REORDER_CALL + elements / 16.0 * busy_cycles(isa, 8.0, 4.0, 4.0, beside=8.0, lanes=4)
+
+
+def conflict_cycles(isa: Isa, rows: int, pitch: float, passes: float) -> float:
+    """Cycles of reading one line of each of `rows` that lie `pitch` bytes apart, `passes` times.
+
+    Where the pitch is a multiple of a large power of two they share few sets of the first-level
+    cache, and displace one another before they are read.
+    """
+    caches = isa.core.caches
+    way = int(caches.l1_bytes / caches.l1_ways)
+    sets = way // max(gcd(int(pitch), way), LINE_BYTES)
+    lost = max(rows - KEPT_IN_SETS * sets * caches.l1_ways, 0.0)
+    return lost * passes * caches.l2_latency
+
+
 def stored_cycles(isa: Isa, size: float) -> float:
     """Cycles that a value of `size` bytes costs because it leaves the first-level cache.
 
@@ -165,3 +194,15 @@ def far_cycles(isa: Isa, size: float) -> float:
     """Cycles of reading `size` bytes once that other schedules do not read, from far."""
     caches = isa.core.caches
     return max(size - caches.far_bytes, 0.0) / caches.far_rate
+
+
+def weights_cycles(isa: Isa, size: float, network: float) -> float:
+    """Cycles of reading weights of `size` bytes once in a run of a network with so many bytes.
+
+    None where all of them stay in the second level from run to run; others come from the third, or
+    from memory, as what ran before has displaced them.
+    """
+    caches, all_bytes = isa.core.caches, max(size, network)
+    if all_bytes <= caches.l2_bytes:
+        return 0.0
+    return size / (caches.l3_rate if all_bytes <= caches.far_bytes else caches.far_rate)

@@ -36,7 +36,9 @@ class Rates:
 
     `macs`: multiply-accumulates; `arithmetic`: vector instructions that calculate or shuffle, of
     any kind; `issue`: instructions in all. `latency` are the cycles from one term of a sum to the
-    next. `copies`: instructions per multiply-accumulate that save what it would overwrite.
+    next; `row_latency` the same where every term is read from memory, as in a matrix times one
+    vector (0: no more than that). `copies`: instructions per multiply-accumulate that save what it
+    would overwrite.
     """
 
     macs: float
@@ -46,18 +48,22 @@ class Rates:
     latency: float
     issue: float
     copies: float = 0.0
+    row_latency: float = 0.0
 
 
 @dataclass(frozen=True)
 class Caches:
     """Bytes of the caches, and bytes per cycle that a core reads from beyond each of them.
 
+    The first level has `l1_ways`; what it lacks takes `l2_latency` cycles where nobody foresaw it.
     `far_bytes` is what comes neither from the second level nor in the shade of other work, at
     `far_rate`.
     """
 
     l1_bytes: float
+    l1_ways: float
     l2_bytes: float
+    l2_latency: float
     l2_rate: float
     l3_rate: float
     far_bytes: float
@@ -133,11 +139,14 @@ class _Vectors(_Table, frozen=True):
     stores: _Figure
     latency: _Figure
     copies: _Figure | None = None
+    row_latency: _Figure | None = None
 
 
 class _Caches(_Table, frozen=True):
     l1_bytes: _Figure
+    l1_ways: _Figure
     l2_bytes: _Figure
+    l2_latency: _Figure
     l2_rate: _Figure
     l3_rate: _Figure
     far_bytes: _Figure

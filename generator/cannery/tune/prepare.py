@@ -9,8 +9,6 @@ import numpy as np
 
 from cannery.choose.defaults import Defaults
 from cannery.choose.plan import (
-    REORDER_CALL,
-    REORDER_PER_ELEMENT,
     Option,
     Plan,
     Segment,
@@ -23,6 +21,7 @@ from cannery.ir.graph import Graph
 from cannery.ir.registry import RefArray
 from cannery.ir.tensor import TensorType
 from cannery.measure.trial import random_inputs
+from cannery.schedule.cost import reorder_cycles
 from cannery.schedule.schedule import MATH
 from cannery.target.isa import Isa
 from cannery.tune.contests import (
@@ -81,7 +80,7 @@ class Prepared:
         """The contest of every change of order, with that as key."""
         for key in self.reorders:
             type_, source, target = key
-            cycles = REORDER_CALL + REORDER_PER_ELEMENT * type_.elements
+            cycles = reorder_cycles(maker.isa, type_.elements)
             yield Prospect(
                 key, f"{source} to {target}", (), cycles,
                 lambda k=key: maker.reorder_contest(*k),  # type: ignore[misc]

@@ -54,11 +54,12 @@ from cannery.schedule.ahead import LINE
 from cannery.schedule.caches import FAR_BYTES, L1_BYTES, L2_BYTES, near_bytes
 from cannery.schedule.cost import (
     broadcast_work,
+    conflict_cycles,
     early_inputs,
-    far_cycles,
     reread_cycles,
     stored_cycles,
     tile_cycles,
+    weights_cycles,
 )
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
@@ -174,13 +175,13 @@ class WinogradOc(Schedule):
         products = self._products(shape, params, isa)
         batches = -(-total // batch)
         weights = self.weight_bytes(shape)
-        if weights > near_bytes(isa):
-            far = batches * weights / isa.core.caches.far_rate
-            cycles += max(products, far) + NOT_HIDDEN * far
+        far = weights_cycles(isa, weights, graph.constant_bytes)
+        if weights > isa.core.caches.l2_bytes:
+            far *= batches
         else:
-            cycles += products + reread_cycles(isa, weights, batches)
-        cycles += far_cycles(isa, weights - 4.0 * shape.taps * shape.ic * shape.oc)
-        cycles += self._between(shape, params, isa)
+            products += reread_cycles(isa, weights, batches)
+        cycles += max(products, far) + NOT_HIDDEN * far
+        cycles += self._between(shape, params, isa) + self._conflicts(shape, params, isa)
         code = (into + back * len(self._blocks(shape, params, isa))) * 16.0
         return Estimate(cycles, code)
 
@@ -208,9 +209,19 @@ class WinogradOc(Schedule):
         blocks = sum(block.count for block in self._blocks(shape, params, isa))
         if params["outside"] == "positions":
             return batches * (stored_cycles(isa, sums) + stored_cycles(isa, inputs))
-        if inputs + sums / blocks > near_bytes(isa):  # weights pass by as well
+        if inputs + sums / blocks > isa.core.caches.l2_bytes:  # weights pass by as well
             return batches * blocks * inputs / isa.core.caches.far_rate
         return reread_cycles(isa, inputs, batches * blocks)
+
+    def _conflicts(self, shape: ConvShape, params: Params, isa: Isa) -> float:
+        """Cycles of sums that displace one another where the pitch of positions is a bad one."""
+        if params["outside"] == "positions":
+            return 0.0
+        tile, blocks = self._tile(shape), self._blocks(shape, params, isa)
+        widest = max(block.width for block in blocks)
+        pitch, lines = 4.0 * int(params["batch"]) * widest, -(-4.0 * widest // LINE)
+        passes = _count(shape, tile) * lines * sum(block.count for block in blocks)
+        return conflict_cycles(isa, tile.positions, pitch, passes)
 
     def kernel(self, job: Job) -> Kernel:
         shape = sizes(job.graph, job.step)

@@ -1,0 +1,80 @@
+"""The cost model: what it makes of the table of a processor."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cannery.schedule.cost import (
+    busy_cycles,
+    conflict_cycles,
+    reorder_cycles,
+    tile_cycles,
+    weights_cycles,
+)
+from cannery.target.isa import ISAS, Isa
+from cannery.target.machine import Machine
+
+AVX2 = ISAS["avx2"]
+KB = 1024
+
+
+def changed(isa: Isa, **figures: object) -> Isa:
+    """The instruction set on a machine with other figures."""
+    return isa.meant_for(replace(isa.core, **figures))  # type: ignore[arg-type]
+
+
+def with_caches(machine: Machine, **figures: float) -> Isa:
+    return AVX2.meant_for(replace(machine, caches=replace(machine.caches, **figures)))
+
+
+def test_what_is_done_at_once_takes_as_long_as_the_slowest() -> None:
+    core = AVX2.rates()
+    assert busy_cycles(AVX2, 10.0, 0.0) == 10.0 / core.arithmetic
+    assert busy_cycles(AVX2, 0.0, 10.0) == 10.0 / core.loads
+    assert busy_cycles(AVX2, 0.0, 0.0, 10.0) == 10.0 / core.stores
+    assert busy_cycles(AVX2, 1.0, 1.0, 1.0, beside=37.0) == 40.0 / core.issue
+
+
+def test_a_core_in_order_waits_for_each_chain_of_sums() -> None:
+    in_order = changed(AVX2, window=0.0)
+    gap = AVX2.core.chain_gap * AVX2.rates().latency
+    assert tile_cycles(in_order, 1, 1, 1, 1000) == pytest.approx(1000 * gap)
+    few = tile_cycles(AVX2, 1, 1, 1, 10)
+    assert few < tile_cycles(in_order, 1, 1, 1, 10)
+
+
+def test_registers_of_the_processor_count_where_it_has_others() -> None:
+    fits = tile_cycles(AVX2, 6, 2, 8, 100)
+    assert tile_cycles(changed(AVX2, registers=32), 6, 2, 8, 100) == fits
+    assert tile_cycles(changed(AVX2, registers=8), 6, 2, 8, 100) > fits
+
+
+@pytest.mark.parametrize(("pitch", "lost"), [(4096, 26), (2048, 16), (1024, 0), (4096 + 128, 0)])
+def test_lines_that_share_sets_displace_one_another(pitch: int, lost: int) -> None:
+    """Of 36 positions: eight ways of 4 KB, and a few more lines than there is room for."""
+    expected = lost * 10 * AVX2.core.caches.l2_latency
+    assert conflict_cycles(AVX2, 36, pitch, 10) == expected
+
+
+def test_more_ways_keep_more_lines() -> None:
+    wide = with_caches(AVX2.core, l1_bytes=48.0 * KB, l1_ways=12.0)
+    assert conflict_cycles(wide, 36, 2048, 10) < conflict_cycles(AVX2, 36, 2048, 10)
+
+
+def test_weights_come_from_where_the_whole_network_lets_them_stay() -> None:
+    isa = with_caches(
+        AVX2.core, l2_bytes=512.0 * KB, l3_rate=10.0, far_bytes=4096.0 * KB, far_rate=5.0
+    )
+    size = 100.0 * KB
+    assert weights_cycles(isa, size, 400 * KB) == 0.0
+    assert weights_cycles(isa, size, 600 * KB) == size / 10.0
+    assert weights_cycles(isa, size, 5000 * KB) == size / 5.0
+    assert weights_cycles(isa, 600.0 * KB, 400 * KB) == 60.0 * KB
+
+
+def test_reorders_cost_what_their_stores_do() -> None:
+    slow = {lanes: replace(rates, stores=0.25) for lanes, rates in AVX2.core.vectors.items()}
+    more = reorder_cycles(changed(AVX2, vectors=slow), 16000)
+    assert more > 2 * reorder_cycles(AVX2, 16000)
