@@ -193,13 +193,14 @@ def layers_of(rows: Sequence[Row], models: Sequence[Path]) -> list[Layer]:
     found = []
     for model in models:
         graph = import_graph(make_options(model, {}))
-        steps = {segment.step.name: segment.step for segment in make_segments(graph)}
-        own: dict[tuple[str, str], list[Row]] = {}
+        found_steps = (segment.step for segment in make_segments(graph))
+        steps = {(step.name, step.kind): step for step in found_steps}
+        own: dict[tuple[str, str, str], list[Row]] = {}
         for row in rows:
             if row.model == model.name:
-                own.setdefault((row.isa, row.layer), []).append(row)
-        for (isa_name, layer), each in own.items():
-            isa, step = parse_isa(isa_name), steps[layer]
+                own.setdefault((row.isa, row.layer, row.kind), []).append(row)
+        for (isa_name, layer, kind), each in own.items():
+            isa, step = parse_isa(isa_name), steps[layer, kind]
             known = {r.label: r.choice for r in rank(graph, step, isa, inexact=True)}
             kept = [row for row in each if row.candidate in known]
             if len(kept) > 1:
@@ -243,9 +244,9 @@ def measure_all(given: argparse.Namespace, ways: Sequence[str]) -> list[Row]:
     for model in given.models:
         options = options_of(model, given)
         print(model.name)
-        layers: dict[str, list[Row]] = {}
+        layers: dict[tuple[str, str], list[Row]] = {}
         for row in measured(model, import_graph(options), find_toolchain(options), given):
-            layers.setdefault(row.layer, []).append(row)
+            layers.setdefault((row.layer, row.kind), []).append(row)
         for rows in layers.values():
             known = [row for row in rows if row.mca] if given.mca else rows
             if known:

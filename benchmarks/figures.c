@@ -1,6 +1,6 @@
 /* What this core does per cycle with vectors of one width, and what its caches give: one JSON object.
  *
- *   figures LEVEL_1_BYTES LEVEL_2_BYTES FAR_BYTES
+ *   figures NEAR_BYTES THIRD_BYTES FAR_BYTES    what fits the second level, the third, neither
  *
  * FIGURES_VEC is the vocabulary's prefix (f32x8), FIGURES_HEADER its header, FIGURES_LANES its width.
  * A cycle is the time of an addition that waits for the one before. Each figure is the best of many
@@ -193,13 +193,37 @@ static void reading(void)
     sink = WORD(_hsum)(WORD(_add)(WORD(_add)(a0, a1), WORD(_add)(a2, a3)));
 }
 
-/* Seconds of a call: of the fastest, or of one in the middle. */
+/* Follows a path through lines in an order that no prefetcher knows. */
+static void waiting(void)
+{
+    void **p = (void **)memory;
+    for (int i = 0; i < PASSES; ++i) {
+#define STEP(k) p = (void **)*p;
+        SUMS(STEP)
+#undef STEP
+    }
+    sink = (float)(intptr_t)p;
+}
+
+/* A path through all lines of so many bytes. */
+static void lay_path(size_t bytes)
+{
+    const size_t lines = bytes / 64, step = lines / 8 * 5 + 1; /* coprime to a power of two */
+    size_t at = 0;
+    for (size_t k = 0; k < lines; ++k) {
+        const size_t next = (at + step) % lines;
+        memcpy((char *)memory + at * 64, &(void *){ (char *)memory + next * 64 }, sizeof(void *));
+        at = next;
+    }
+}
+
 static int by_size(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
+/* Seconds of a call: of all in order, that of this rank. */
 static double timed(void (*work)(void), int calls, int rank)
 {
     enum { MOST = 64 };
@@ -242,6 +266,7 @@ int main(int argc, char **argv)
         printf("%s%.4g", k > 1 ? ", " : "",
                (double)read_bytes * one / timed(reading, k == 3 ? 16 : 64, k == 3 ? 8 : 16));
     }
-    puts("]}");
+    lay_path((size_t)atol(argv[1]));
+    printf("], \"l2_latency\": %.4g}\n", timed(waiting, 64, 16) / PASSES / COUNT / one);
     return 0;
 }

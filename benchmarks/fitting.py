@@ -156,27 +156,32 @@ def machine_of(figures: Figures, title: str) -> Machine:
     return parse_machine(table(figures, title, sources), "fit", "fit")
 
 
-def cache_bytes(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> tuple[int, int]:
-    """Bytes of this machine's first level for data and of its second; usual ones if unknown."""
-    found = {1: 32 * 1024, 2: 512 * 1024}
+def cache_sizes(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> tuple[int, int, int]:
+    """Bytes and ways of this machine's first level for data, bytes of its second."""
+    found = {1: (32 * 1024, 8), 2: (512 * 1024, 8)}
     for index in sorted(folder.glob("index*")):
-        if (index / "type").read_text().strip() != "Instruction":
-            size = (index / "size").read_text().strip()
-            found[int((index / "level").read_text())] = int(size.removesuffix("K")) * 1024
-    return found[1], found[2]
+        said = {
+            name: (index / name).read_text().strip()
+            for name in ("type", "level", "size", "ways_of_associativity")
+        }
+        if said["type"] != "Instruction":
+            size = int(said["size"].removesuffix("K")) * 1024
+            found[int(said["level"])] = (size, int(said["ways_of_associativity"]))
+    return *found[1], found[2][0]
 
 
 def measured_figures(toolchain: Toolchain) -> Figures:
     """Rates and latencies of each width, and caches. Raises ToolchainError."""
     isa = toolchain.target.isa
-    l1, l2 = cache_bytes()
+    l1, ways, l2 = cache_sizes()
     far = max(16 * l2, 32 * 1024 * 1024)
     found: Figures = {
-        "caches.l1_bytes": (float(l1), "system"), "caches.l2_bytes": (float(l2), "system")
+        "caches.l1_bytes": (float(l1), "system"), "caches.l1_ways": (float(ways), "system"),
+        "caches.l2_bytes": (float(l2), "system"),
     }  # fmt: skip
     rates: list[Mapping[str, float]] = []
     for lanes in isa.lanes[1:]:
-        said = _run(toolchain, lanes, (l2 // 2, 3 * l2, far))
+        said = _run(toolchain, lanes, (1 << (l2 // 2).bit_length() - 1, 3 * l2, far))
         for name in ("macs", "arithmetic", "loads", "stores", "latency"):
             found[f"vectors.f32x{lanes}.{name}"] = (float(f"{said[name]:.2g}"), "measured")
         rates.append(said)
@@ -185,6 +190,8 @@ def measured_figures(toolchain: Toolchain) -> Figures:
         found[f"vectors.f32x1.{name}"] = found[f"vectors.f32x{narrow}.{name}"]
     found["core.issue"] = (round(max(said["issue"] for said in rates), 1), "measured")
     l2_rate, l3_rate, far_rate = np.array([said["reads"] for said in rates]).max(axis=0)
+    latency = min(said["l2_latency"] for said in rates)
+    found["caches.l2_latency"] = (float(f"{latency:.2g}"), "measured")
     for name, rate in (("l2_rate", l2_rate), ("l3_rate", l3_rate), ("far_rate", far_rate)):
         found[f"caches.{name}"] = (float(f"{rate:.2g}"), "measured")
     return found
