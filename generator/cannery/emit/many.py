@@ -193,17 +193,10 @@ class _ChunkText:
     def _variables(self) -> dict[str, str]:
         return root_variables(self.source.program)
 
-    def _roots(self, indices: Iterable[int]) -> list[str]:
-        """The roots that steps touch, each once."""
-        program = self.source.program
-        names = [
-            name for k in indices for name in (*program.steps[k].reads, *program.steps[k].writes)
-        ]
-        return list(dict.fromkeys(program.buffers[name].root for name in names))
-
     @property
     def _touched(self) -> set[str]:
-        return set(self._roots(range(len(self.source.program.steps))))
+        program = self.source.program
+        return set(program.roots(range(len(program.steps))))
 
     def _type(self, root: str) -> str:
         """`const float *const`, without the space behind."""
@@ -213,7 +206,7 @@ class _ChunkText:
 
     def _all_images(self) -> list[str]:
         """Pointers to what has memory for every image."""
-        stacked = set(self._roots(self.chunk.steps))
+        stacked = set(self.source.program.roots(self.chunk.steps))
         lines = []
         base = self.source.many_bytes - self.source.many.bytes
         for root, variable in self._variables.items():
@@ -240,12 +233,12 @@ class _ChunkText:
         """The steps of a phase for one image after the other."""
         source, program = self.source, self.source.program
         lines = [f"for (int {ITEM} = 0; {ITEM} < {self.chunk.images}; ++{ITEM}) {{"]
-        lines += [self._one_image(root) for root in self._roots(phase.steps)]
+        lines += [self._one_image(root) for root in program.roots(phase.steps)]
         before = [k for earlier in self.chunk.phases[:number] for k in earlier.steps]
-        seen = set(self._roots(before))
+        seen = set(program.roots(before))
         for index in phase.steps:
             call = source.calls[index]
-            for root in self._roots([index]):
+            for root in program.roots([index]):
                 buffer = program.buffers[root]
                 spread = root in self.chunk.offsets and bool(buffer.layout.halo)
                 if root in call.clears or (spread and root not in seen):

@@ -146,7 +146,7 @@ class _Text:
         source, program = self.source, self.source.program
         variables, ports = root_variables(program), source.ports
         lines = []
-        for root in self._roots(indices):
+        for root in program.roots(indices):
             buffer = program.buffers[root]
             c_name = buffer.layout.dtype.c_name
             const = "const " if buffer.storage in ("input", VIEW) else ""
@@ -157,17 +157,10 @@ class _Text:
             lines.append(f"{const}{c_name} *const {variables[root]} = {place};")
         return lines
 
-    def _roots(self, indices: Sequence[int]) -> list[str]:
-        program = self.source.program
-        names = [
-            name for k in indices for name in (*program.steps[k].reads, *program.steps[k].writes)
-        ]
-        return list(dict.fromkeys(program.buffers[name].root for name in names))
-
     def strides(self, cut: CutStep) -> list[str]:
         """The strides of views that a step reads."""
         program, ports = self.source.program, self.source.ports
-        roots = self._roots([cut.index])
+        roots = program.roots([cut.index])
         return [
             name for r in roots if program.buffers[r].storage == VIEW for name in ports[r].strides
         ]

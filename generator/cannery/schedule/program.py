@@ -6,7 +6,7 @@ kind of Step; its Candidates are the points of its tunable space that are worth 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cannery.ir.graph import Graph, Node
@@ -137,3 +137,8 @@ class Program:
     steps: tuple[PlannedStep, ...]
     buffers: Mapping[str, Buffer]
     io_order: str = "nhwc"
+
+    def roots(self, indices: Iterable[int]) -> list[str]:
+        """The roots that steps touch, each once."""
+        touched = (name for k in indices for name in (*self.steps[k].reads, *self.steps[k].writes))
+        return list(dict.fromkeys(self.buffers[name].root for name in touched))

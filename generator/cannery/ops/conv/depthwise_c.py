@@ -23,6 +23,7 @@ from cannery.ops.conv.depthwise import (
     window_columns,
     window_rows,
 )
+from cannery.ops.conv.direct_oc import padded_bias
 from cannery.ops.conv.geometry import ConvShape, sizes
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, signature
@@ -166,16 +167,11 @@ def _arrays(job: Job, shape: ConvShape, vectors: Sequence[Vec]) -> tuple[ConstAr
         panel = np.zeros((shape.taps, vec.lanes), np.float32)
         panel[:, : vec.valid] = w[:, vec.start : vec.start + vec.valid]
         panels.append(panel.reshape(-1))
-    padded = shape.oc + epilogues.CHANNEL_PADDING
-    bias = np.zeros(padded, np.float32)
-    if shape.bias:
-        bias[: shape.oc] = job.constant(shape.bias)
     arrays = [
         ConstArray(f"{job.symbol}_w", np.concatenate(panels), "weights [vector][kh][kw][lanes]"),
-        ConstArray(f"{job.symbol}_b", bias, "bias [oc], padded"),
+        padded_bias(job, shape),
     ]
     if multiplier(shape) > 1:
-        inputs = np.zeros(padded, np.int32)
-        inputs[: shape.oc] = np.arange(shape.oc) // multiplier(shape)
+        inputs = epilogues.padded_channels(np.arange(shape.oc, dtype=np.int32) // multiplier(shape))
         arrays.append(ConstArray(f"{job.symbol}_i", inputs, "input channel of each output channel"))
     return tuple(arrays)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.layouts import Halo, Layout
+from cannery.ops.conv.direct_oc import padded_bias
 from cannery.ops.conv.geometry import ConvShape, conv_shape, sizes
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import gemm
@@ -350,10 +351,5 @@ def _constants(
         gemm.pack_blocks(w[:, k : k + columns], blocks, rotate=rotate)
         for k in range(0, shape.oc, columns)
     ]
-    bias = np.zeros(shape.oc + epilogues.CHANNEL_PADDING, np.float32)
-    if shape.bias:
-        bias[: shape.oc] = job.constant(shape.bias)
-    return (
-        ConstArray(f"{job.symbol}_w", np.concatenate(packed), "weights [group][block][k][lanes]"),
-        ConstArray(f"{job.symbol}_b", bias, "bias [oc], padded"),
-    )
+    text = "weights [group][block][k][lanes]"
+    return ConstArray(f"{job.symbol}_w", np.concatenate(packed), text), padded_bias(job, shape)

@@ -23,6 +23,7 @@ from cannery.ctext.environment import offset, render
 from cannery.ctext.literals import c_float
 from cannery.ir.graph import Graph
 from cannery.layouts import Layout, Want, nhwc, planar
+from cannery.ops.conv.direct_oc import padded_bias
 from cannery.ops.conv.geometry import ConvShape, conv_shape, sizes
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.axes import balanced
@@ -407,9 +408,7 @@ def _constants(
         comment = "vectors of weights that are not zero"
         arrays.append(ConstArray(f"{job.symbol}_w", np.concatenate(parts), comment))
     if shape.bias and across:
-        bias = np.zeros(shape.oc + epilogues.CHANNEL_PADDING, np.float32)
-        bias[: shape.oc] = job.constant(shape.bias)
-        arrays.append(ConstArray(f"{job.symbol}_b", bias, "bias [oc], padded"))
+        arrays.append(padded_bias(job, shape))
     return tuple(arrays)
 
 

@@ -17,7 +17,7 @@ from cannery.ops.shared.axes import (
     dense_strides,
     merge_loops,
 )
-from cannery.ops.shared.epilogue import CHANNEL_PADDING, Epilogue
+from cannery.ops.shared.epilogue import Epilogue, padded_channels
 from cannery.ops.shared.function import parameter_names
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.program import Step
@@ -171,8 +171,7 @@ def padded_bias(job: Job, p: Product) -> tuple[ConstArray, ...]:
     """The constant bias, if there is one, padded so that a vector may be loaded at any column."""
     if p.bias not in job.graph.constants:
         return ()
-    padded = np.zeros(p.n + CHANNEL_PADDING, np.float32)
-    padded[: p.n] = job.constant(p.bias)
+    padded = padded_channels(job.constant(p.bias).reshape(-1))
     return (ConstArray(f"{job.symbol}_bias", padded, "bias [n], padded"),)
 
 

@@ -64,7 +64,7 @@ class NormalizationChannels(problem.NormalizationSchedule):
         op = job.step.anchor.op
         assert isinstance(op, GroupNormalization)
         ep = epilogues.build(job, job.step.anchor.output)
-        affine, arrays = problem.affine(job, epilogues.CHANNEL_PADDING)
+        affine, arrays = problem.affine(job)
         images, pixels = _loops(problem.dims(job, ep))
         channels = job.output.shape[2]
         stored = channels + epilogues.CHANNEL_PADDING

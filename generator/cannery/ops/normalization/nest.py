@@ -69,7 +69,7 @@ class NormalizationNest(problem.NormalizationSchedule):
         ep = epilogues.build(job, job.step.anchor.output)
         plan = make_plan(problem.dims(job, ep))
         lanes = min(int(job.params["lanes"]), job.isa.widest)
-        affine, arrays = problem.affine(job, epilogues.CHANNEL_PADDING)
+        affine, arrays = problem.affine(job)
         tail = plan.lane.extent % lanes
         mask = np.zeros(lanes, np.float32)
         mask[:tail] = 1.0

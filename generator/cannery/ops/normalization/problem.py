@@ -113,22 +113,22 @@ def _affine_strides(job: Job) -> tuple[int, ...]:
     return tuple(int(k == op.axis) for k in range(len(shape)))
 
 
-def affine(job: Job, padding: int) -> tuple[Affine, tuple[ConstArray, ...]]:
+def affine(job: Job) -> tuple[Affine, tuple[ConstArray, ...]]:
     """Scale and bias with their constants; what BatchNormalization stored is folded into both."""
     op, inputs = job.step.anchor.op, job.step.anchor.inputs
     if isinstance(op, BatchNormalization):
         scale, bias, mean, var = (f64(job.constant(v)) for v in inputs[1:])
         factor = scale / np.sqrt(var + op.epsilon)
         arrays = (
-            _array(f"{job.symbol}_scale", factor, padding),
-            _array(f"{job.symbol}_bias", bias - mean * factor, padding),
+            _array(f"{job.symbol}_scale", factor),
+            _array(f"{job.symbol}_bias", bias - mean * factor),
         )
         return Affine(arrays[0].name, arrays[1].name), arrays
     found: list[ConstArray] = []
     pointers, padded = [], []
     for name, value in zip(("scale", "bias"), (*inputs[1:], "", "")[:2], strict=True):
         if value in job.graph.constants:
-            array = _array(f"{job.symbol}_{name}", f64(job.constant(value)), padding)
+            array = _array(f"{job.symbol}_{name}", f64(job.constant(value)))
             found.append(array)
             pointers.append(array.name)
         elif value:
@@ -139,10 +139,8 @@ def affine(job: Job, padding: int) -> tuple[Affine, tuple[ConstArray, ...]]:
     return Affine(pointers[0], pointers[1], padded[0], padded[1]), tuple(found)
 
 
-def _array(name: str, values: F64, padding: int) -> ConstArray:
-    padded = np.zeros(values.size + padding, np.float32)
-    padded[: values.size] = values.reshape(-1)
-    return ConstArray(name, padded)
+def _array(name: str, values: F64) -> ConstArray:
+    return ConstArray(name, epilogues.padded_channels(values.reshape(-1).astype(np.float32)))
 
 
 def epsilon(step: Step) -> float:

@@ -24,7 +24,7 @@ from cannery.ops.quantized.geometry import sizes
 from cannery.ops.quantized.groups import Groups
 from cannery.ops.quantized.matmul_n import FINISH
 from cannery.ops.shared.axes import balanced
-from cannery.ops.shared.epilogue import CHANNEL_PADDING
+from cannery.ops.shared.epilogue import CHANNEL_PADDING, padded_channels
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, vector_runs
 from cannery.ops.shared.tiles import vector_count, widths
@@ -69,8 +69,7 @@ class QuantizedDepthwiseC(QuantizedDepthwise):
         assert isinstance(op, QuantizedConv)
         w = job.graph.constants[s.weight].reshape(s.taps, s.oc)
         finish = make_finish(job, op, w, np.zeros(s.oc, np.int64))
-        padded = np.zeros((s.taps, s.oc + CHANNEL_PADDING), np.float32)
-        padded[:, : s.oc] = w
+        padded = padded_channels(w.astype(np.float32))
         weights = ConstArray(f"{job.symbol}_w", padded.ravel(), "weights [tap][channel], padded")
         x, y = job.inputs[0], job.output
         lines = [

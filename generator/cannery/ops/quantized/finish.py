@@ -20,7 +20,7 @@ from cannery.ops.quantized.arithmetic import F32, largest_of, largest_sums
 from cannery.ops.quantized.matmul import QuantizedProduct
 from cannery.ops.quantized.scale import store_bounded
 from cannery.ops.quantized.table import Table, make_table
-from cannery.ops.shared.epilogue import CHANNEL_PADDING
+from cannery.ops.shared.epilogue import padded_channels
 from cannery.ops.shared.lanes import Vec
 from cannery.ops.shared.lookup import table_array
 from cannery.schedule.schedule import ConstArray, Job
@@ -133,6 +133,4 @@ def _is_small(op: QuantizedProduct, sums: NDArray[Any], scale: F32, bias: F32) -
 
 
 def _padded(job: Job, array: Array, what: str) -> ConstArray:
-    padded = np.zeros(array.size + CHANNEL_PADDING, array.dtype)
-    padded[: array.size] = array
-    return ConstArray(f"{job.symbol}_{what}", padded, f"{what} [n], padded")
+    return ConstArray(f"{job.symbol}_{what}", padded_channels(array), f"{what} [n], padded")

@@ -32,6 +32,7 @@ from cannery.ops.quantized.scale import bounded
 from cannery.ops.quantized.table import make_table
 from cannery.ops.recurrent.base import SEQUENCE
 from cannery.ops.recurrent.gates import KEPT_BYTES, in_ways, side_by_side, tail_waits
+from cannery.ops.recurrent.render import returned
 from cannery.ops.recurrent.weights import (
     gate_columns,
     pieces_of,
@@ -39,7 +40,7 @@ from cannery.ops.recurrent.weights import (
     with_gates,
 )
 from cannery.ops.shared import gemm
-from cannery.ops.shared.epilogue import CHANNEL_PADDING
+from cannery.ops.shared.epilogue import CHANNEL_PADDING, padded_channels
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.gemm import VectorBlock
 from cannery.ops.shared.lookup import table_array
@@ -161,11 +162,10 @@ class QuantizedGates(Schedule):
                 text = f"recurrent weights [block][k / group][gate][vector], direction {d}"
                 packed = pack_groups(weights, part.blocks, job.isa)
                 constants.append(ConstArray(f"{job.symbol}_{part.label}{d}", packed, text))
-        for name, value, count in (("scale", scale, op.gates), ("q", others, op.others)):
+        for name, value in (("scale", scale), ("q", others)):
             if value:
                 text = "[direction][gate], padded"
-                padded = np.zeros((op.directions * count, _padded(op)), np.float32)
-                padded[:, : op.cells] = job.constant(value).reshape(-1, op.cells)
+                padded = padded_channels(job.constant(value).reshape(-1, op.cells))
                 constants.append(ConstArray(f"{job.symbol}_{name}", padded, text))
         for name, value in (("h0", h0), ("c0", c0)):
             if value in job.graph.constants:
@@ -265,7 +265,7 @@ def _render(
         unroll=int(job.params["unroll"]), steps=steps, samples=samples, padded=padded,
         places=places, outputs=outputs, between=bool(between), others=bool(others),
         tail=TAILS[type(op)], carries=op.carries_output,
-        p=job.inputs[job.step.inputs.index(p)], results=_results(job, op),
+        p=job.inputs[job.step.inputs.index(p)], results=returned(job, op.returns),
         h0=_initial(job, h0, "h0"), c0=_initial(job, c0, "c0"),
         held=lambda t, name: bounded(t, name, op.bound), words=Words,
         store=Groups(op.dtype).store, put=put, bound=c_float(float(op.bound)),
@@ -273,15 +273,6 @@ def _render(
         units=[c_float(float(u)) for u in op.units], c_float=c_float,
     )  # fmt: skip
     return code, scratch, units
-
-
-def _results(job: Job, op: QuantizedRecurrent) -> dict[str, tuple[str, int, int]]:
-    """By what is returned: pointer to the first element, elements of a sample, pitch of steps."""
-    names = parameter_names(job)[len(job.inputs) :]
-    return {
-        what: (f"{name}{offset(layout.origin)}", layout.elements, layout.col)
-        for what, name, layout in zip(op.returns, names, job.outputs, strict=True)
-    }
 
 
 def _initial(job: Job, value: str, name: str) -> str:

@@ -23,7 +23,7 @@ from cannery.ops.recurrent.base import Recurrent
 from cannery.ops.recurrent.render import begins_at_zero, needs_weights, render_gates, tables_of
 from cannery.ops.recurrent.weights import Pass, block_weights, gate_blocks, passes_of, sums_of
 from cannery.ops.shared import gemm
-from cannery.ops.shared.epilogue import CHANNEL_PADDING
+from cannery.ops.shared.epilogue import padded_channels
 from cannery.ops.shared.gemm import Gemm, VectorBlock
 from cannery.ops.shared.lookup import table_array
 from cannery.schedule.caches import L1_BYTES
@@ -199,9 +199,7 @@ def _others(job: Job, op: Recurrent, anchor: Node) -> list[ConstArray]:
             found.append(ConstArray(f"{job.symbol}_h0", zeros, "initial state"))
     for value in rest[op.states :]:
         if value:
-            array = job.constant(value).reshape(-1, op.cells)
-            padded = np.zeros((array.shape[0], op.cells + CHANNEL_PADDING), np.float32)
-            padded[:, : op.cells] = array
+            padded = padded_channels(job.constant(value).reshape(-1, op.cells))
             found.append(ConstArray(f"{job.symbol}_q", padded, "[direction][gate], padded"))
     return found
 

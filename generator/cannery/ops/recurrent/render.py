@@ -126,7 +126,7 @@ def render_gates(
         other=any(cell.peepholes or cell.bias for cell in cells.values()),
         others=3 if isinstance(op, Lstm) else 1,
         p=job.inputs[job.step.inputs.index(anchor.inputs[0])],
-        outputs=_outputs(job, op),
+        outputs=returned(job, op.returns),
         h0=_initial(job, op, anchor, 0),
         c0=_initial(job, op, anchor, 1) if isinstance(op, Lstm) else "",
     )
@@ -162,12 +162,12 @@ def _needed(op: Recurrent) -> list[str]:
     return [*found, "z", "r"] if two else found
 
 
-def _outputs(job: Job, op: Recurrent) -> dict[str, tuple[str, int, int]]:
+def returned(job: Job, returns: Sequence[str]) -> dict[str, tuple[str, int, int]]:
     """By what is returned: pointer to the first element, elements of a sample, pitch of steps."""
     names = parameter_names(job)[len(job.inputs) :]
     return {
         what: (f"{name}{offset(layout.origin)}", layout.elements, layout.col)
-        for what, name, layout in zip(op.returns, names, job.outputs, strict=True)
+        for what, name, layout in zip(returns, names, job.outputs, strict=True)
     }
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cannery.ctext.environment import offset
 from cannery.ctext.literals import c_float
@@ -26,6 +28,8 @@ from cannery.target.isa import Isa
 
 #: Per-channel arrays are padded so that a vector may be loaded at any channel.
 CHANNEL_PADDING = 16
+
+Number = TypeVar("Number", bound=np.generic)
 
 #: A constant in all lanes, as `Elementwise.c` writes it.
 _CONSTANT = re.compile(r"\b(f32x\d+)_(?:set1\((-?[\d.]+(?:e[-+]?\d+)?f)\)|zero\(\))")
@@ -148,6 +152,11 @@ def _operand(
     return vec.load(tensor(operand.index))
 
 
+def padded_channels(values: NDArray[Number]) -> NDArray[Number]:
+    """Values per channel, along the last axis, padded with zeros as CHANNEL_PADDING says."""
+    return np.pad(values, [*[(0, 0)] * (values.ndim - 1), (0, CHANNEL_PADDING)])
+
+
 def constant_kind(graph: Graph, value: str, shape: tuple[int, ...]) -> str:
     """How a constant broadcasts over a value of `shape`: scalar, channel, or empty if otherwise."""
     array = graph.constants.get(value)
@@ -220,8 +229,7 @@ def build(job: Job, running: str, nodes: Sequence[Node] | None = None, busy: int
                 operands.append(Operand("scalar", c_float(number_)))
             elif kind == "channel":
                 symbol = f"{job.symbol}_e{number}_{k}"
-                padded = np.zeros(job.type(running).shape[-1] + CHANNEL_PADDING, np.float32)
-                padded[:-CHANNEL_PADDING] = job.constant(value).reshape(-1)
+                padded = padded_channels(job.constant(value).reshape(-1))
                 constants.append(ConstArray(symbol, padded, f"{node.name}: per channel"))
                 operands.append(Operand("channel", symbol))
             else:

@@ -287,12 +287,10 @@ def _weights(
                         panel = _rotated(panel)
                     panels.append(panel.reshape(-1))
     oc = shape.oc * shape.groups
-    padded = np.zeros(oc + epilogues.CHANNEL_PADDING, np.float32)
-    if bias:
-        padded[:oc] = job.constant(bias)
+    biases = job.constant(bias) if bias else np.zeros(oc, np.float32)
     packed = np.concatenate(panels)
     comment = "weights [phase][group][block][tap][ic][lanes]"
     return [
         ConstArray(f"{job.symbol}_w", packed if packed.size else np.zeros(1, np.float32), comment),
-        ConstArray(f"{job.symbol}_b", padded, "bias [oc], padded"),
+        ConstArray(f"{job.symbol}_b", epilogues.padded_channels(biases), "bias [oc], padded"),
     ]
