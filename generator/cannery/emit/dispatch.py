@@ -8,7 +8,12 @@ from dataclasses import replace
 
 from cannery.ctext.environment import render
 from cannery.ctext.tidy import tidy
-from cannery.emit.files import headers, manifest, model_texts, openmp_texts, runtime_folder
+from cannery.emit.files import (
+    binary_files,
+    manifest,
+    model_texts,
+    openmp_texts,
+)
 from cannery.emit.parallel import Parallel
 from cannery.emit.selftest import render_selftest
 from cannery.emit.source import Source
@@ -53,11 +58,7 @@ def dispatching_files(name: str, parts: Sequence[Source], command: str) -> dict[
     files = {path: text.encode() for path, text in texts.items()}
     for part in parts:
         part_texts = model_texts(part, command)
-        files.update({path: text.encode() for path, text in part_texts.items()})
-        if part.blob.data:
-            files[f"{part.name}_weights.bin"] = part.blob.data
-        for header in headers(part):
-            files[f"cannery/{header}"] = (runtime_folder() / header).read_bytes()
+        files |= {path: text.encode() for path, text in part_texts.items()} | binary_files(part)
     return files
 
 

@@ -62,12 +62,14 @@ def output_files(source: Source, command: str) -> dict[str, bytes]:
         f"{source.name}.json": json.dumps(manifest(source), indent=2, sort_keys=True) + "\n",
     }
     texts |= openmp_texts(source)
-    files = {path: text.encode() for path, text in texts.items()}
-    if source.blob.data:
-        files[f"{source.name}_weights.bin"] = source.blob.data
-    for header in headers(source):
-        files[f"cannery/{header}"] = (runtime_folder() / header).read_bytes()
-    return files
+    return {path: text.encode() for path, text in texts.items()} | binary_files(source)
+
+
+def binary_files(source: Source) -> dict[str, bytes]:
+    """What is copied as it is: large weights, and the headers of the runtime that are included."""
+    blob = {f"{source.name}_weights.bin": source.blob.data} if source.blob.data else {}
+    read = {f"cannery/{name}": (runtime_folder() / name).read_bytes() for name in headers(source)}
+    return blob | read
 
 
 def openmp_texts(source: Source) -> dict[str, str]:

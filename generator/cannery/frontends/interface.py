@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cannery.errors import OptionError, one_of
 from cannery.frontends.options import ImportOptions
-from cannery.ir.graph import Graph, GraphBuilder, Node
+from cannery.ir.graph import Graph, GraphBuilder
 from cannery.ir.tensor import DType
 from cannery.ops.elementwise.binary import Add, Mul
 from cannery.ops.movement.op import Cast, Identity, Slice
@@ -155,13 +155,9 @@ def _renamed(graph: Graph, names: Mapping[str, str]) -> Graph:
     def new(value: str) -> str:
         return mapping.get(value, value)
 
-    nodes = tuple(
-        Node(n.op, n.name, tuple(map(new, n.inputs)), tuple(map(new, n.outputs)))
-        for n in graph.nodes
-    )
     return replace(
         graph,
-        nodes=nodes,
+        nodes=tuple(node.renamed(new) for node in graph.nodes),
         inputs=tuple(map(new, graph.inputs)),
         outputs=tuple(map(new, graph.outputs)),
         types={new(k): v for k, v in graph.types.items()},

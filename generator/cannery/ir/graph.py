@@ -46,6 +46,11 @@ class Node:
         (value,) = self.outputs
         return value
 
+    def renamed(self, new: Callable[[str], str]) -> Node:
+        """The same between values of other names."""
+        inputs, outputs = tuple(map(new, self.inputs)), tuple(map(new, self.outputs))
+        return Node(self.op, self.name, inputs, outputs)
+
 
 @dataclass(frozen=True)
 class State:

@@ -112,8 +112,5 @@ def _raw_output(graph: Graph, name: str) -> Graph:
     def renamed(value: str) -> str:
         return {source: name, name: floats}.get(value, value)
 
-    nodes = tuple(
-        Node(n.op, n.name, tuple(map(renamed, n.inputs)), tuple(map(renamed, n.outputs)))
-        for n in graph.nodes
-    )
+    nodes = tuple(node.renamed(renamed) for node in graph.nodes)
     return replace(graph, nodes=nodes, types=types, scales={**graph.scales, name: scale})

@@ -123,7 +123,7 @@ class MovementStrided(Schedule):
             channel=_channel(loops, channels, across=across),
             ep=ep,
             raw=raw,
-            load=lambda vec, pointer: _load(first, inner.strides[0], vec, pointer),
+            load=lambda vec, pointer: load(first, inner.strides[0], vec, pointer),
             tensor=lambda at: lambda k: f"p{k}{offset(at)}",
             names=parameter_names(job),
             layouts=layouts,
@@ -231,7 +231,8 @@ def _contiguous(outer: StridedLoop, inner: StridedLoop) -> bool:
     return all(a == b * inner.extent for a, b in pairs)
 
 
-def _load(layout: Layout, stride: int, vec: Vec, pointer: str) -> str:
+def load(layout: Layout, stride: int, vec: Vec, pointer: str) -> str:
+    """A vector of floats from numbers of the layout's type, `stride` apart."""
     if stride != 1 and vec.lanes > 1:
         if not vec.full:
             raise ValueError("a strided load has no tail")

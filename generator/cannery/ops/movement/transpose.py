@@ -16,7 +16,7 @@ from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.layouts import Layout, Want, image_dims, nhwc, planar
 from cannery.ops.movement.op import Cast, Identity
-from cannery.ops.movement.strided import LOADS, MovementStrided, reads_again, source, stages
+from cannery.ops.movement.strided import MovementStrided, load, reads_again, source, stages
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.lanes import Vec
@@ -94,7 +94,7 @@ def in_blocks(job: Job, inputs: Sequence[Layout], y: Layout, ep: epilogues.Epilo
         valid=valid,
         across=Vec(0, 4, valid, 0),
         along=Vec(0, 4, 4, 0),
-        load=lambda vec, pointer: _load(x, vec, pointer),
+        load=lambda vec, pointer: load(x, 1, vec, pointer),
         ep=ep,
         layouts=[*inputs, y],
         names=parameter_names(job),
@@ -109,13 +109,6 @@ def _rows(layouts: Sequence[Layout]) -> Rows:
     if all(layout.row == width * layout.col for layout in layouts):
         return Rows(1, height * width, tuple(0 for _ in layouts))
     return Rows(height, width, tuple(layout.row for layout in layouts))
-
-
-def _load(layout: Layout, vec: Vec, pointer: str) -> str:
-    word = LOADS[layout.dtype]
-    if vec.full:
-        return f"{vec.t}_{word}({pointer})"
-    return f"{vec.t}_{word}_n({pointer}, {vec.valid})"
 
 
 def _residuals(job: Job, tensors: Sequence[int]) -> Any:

@@ -23,7 +23,7 @@ from cannery.ops.quantized.arithmetic import (
     quantised,
 )
 from cannery.ops.quantized.table import Table, make_table
-from cannery.ops.recurrent.base import CELL, HIDDEN, SEQUENCE
+from cannery.ops.recurrent.base import CELL, HIDDEN, SEQUENCE, check_lengths
 
 #: Added to a state before anything is added that may be 0: none decays to a number so small that
 #: processors disagree on it. It is far below the last bit of what a table gives.
@@ -121,10 +121,7 @@ class QuantizedRecurrent(QuantizedOp):
             require(make_table(activation) is not None, self, f"no table of {activation}")
         require(p.rank == 3 and p.shape[2] == g * d * h, self, f"projected inputs {p}")
         n, steps, _ = p.shape
-        fits = not self.lengths or len(self.lengths) == n
-        require(fits, self, f"has {len(self.lengths)} lengths for {n} samples")
-        for length in self.lengths:
-            require(0 <= length <= steps, self, f"length {length} is outside 0..{steps}")
+        check_lengths(self, self.lengths, n, steps)
         require_shape(self, "recurrent weights", r, (d, h, g * h))
         require_shape(self, "scale", scale, (d, g * h))
         require_shape(self, "peepholes or bias", others, (d, self.others * h))

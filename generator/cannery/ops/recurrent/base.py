@@ -87,10 +87,7 @@ class Recurrent(Op):
         for state in rest[: self.states]:
             require_shape(self, "initial state", state, (n, d * h))
         self.check_others(rest[self.states :])
-        fits = not self.lengths or len(self.lengths) == n
-        require(fits, self, f"has {len(self.lengths)} lengths for {n} samples")
-        for length in self.lengths:
-            require(0 <= length <= steps, self, f"length {length} is outside 0..{steps}")
+        check_lengths(self, self.lengths, n, steps)
         shapes = {SEQUENCE: (n, steps, d * h)}
         return tuple(TensorType(shapes.get(name, (n, d * h))) for name in self.returns)
 
@@ -155,6 +152,14 @@ class Recurrent(Op):
         needed, _ = operands(self, inputs, 2, self.states + self.others)
         p, r = needed
         return p.shape[0] * p.shape[1] * r.elements
+
+
+def check_lengths(op: Op, lengths: Sequence[int], samples: int, steps: int) -> None:
+    """Raises ModelError unless there are no lengths, or one that is possible for each sample."""
+    fits = not lengths or len(lengths) == samples
+    require(fits, op, f"has {len(lengths)} lengths for {samples} samples")
+    for length in lengths:
+        require(0 <= length <= steps, op, f"length {length} is outside 0..{steps}")
 
 
 def product(x: F64, w: F64) -> F64:
