@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from cannery.options import Options, make_options
 from cannery.pipeline import compile_model
 from cannery.target.runner import Origin, Runner, origin_text
 from cannery.target.targets import Target
-from cannery.target.toolchain import find_toolchain
+from cannery.target.toolchain import Toolchain, find_toolchain
 
 #: Runs at once for each thread, at most.
 MAX_SHARED = 256
@@ -82,16 +83,7 @@ def command(
     source = compiled.source
     toolchain = find_toolchain(options)
     runner = identify(toolchain, toolchain.runners()[:1])[0]
-    if pace and runner.origin is Origin.EMULATED:
-        raise OptionError(
-            f"an emulator runs programs for {toolchain.target.name}, and tells no latencies",
-            where="--rate", cure="--runner measures on a device",
-        )  # fmt: skip
-    if threads and toolchain.target.triple.endswith("-none-eabi"):
-        raise OptionError(
-            f"programs for {toolchain.target.name} have no threads to time", where="--threads",
-            cure="leave it out",
-        )  # fmt: skip
+    _check_can_tell(toolchain, runner, pace, threads)
     samples = seeded_samples(source.graph)
     refuse_emulated(caches, runner)
     _compare_context(options, toolchain.target, caches)
@@ -106,37 +98,90 @@ def command(
         )
     protocol = Protocol(limit=limit, context=caches)
     steps, peak = time_layers(source, toolchain, runner, samples[0], protocol)
-    gflops = 2e-3 * source.macs / latency.p50 if latency.p50 and peak else None
-    percent = 100 * gflops / peak if gflops is not None else None
+    found = _Times(source, toolchain, runner, caches, latency, steps, peak, paced, shared)
     never = untuned_note(options)
     if never:
         remark(never)
     if as_json:
-        print_json({
-            "latency_us": vars(latency), "macs": source.macs, "percent_of_peak": percent,
-            "gflops": gflops, "target": toolchain.target.name, "origin": runner.origin.value,
-            "device": runner.device.as_dict() if runner.device else None,
-            "context": caches.value, "isa": source.isa.name,
-            "compiler": toolchain.compiler.version,
-            "steps": [vars(step) for step in steps],
-            "tuned": not untuned(options), "notes": [never] if never else [],
-            **({"rate": paced.as_dict()} if paced else {}),
-            **({"threads": vars(shared)} if shared else {}),
-        })  # fmt: skip
-        return
-    _print(latency, steps)
-    cold = ", caches cold" if caches is Context.COLD else ""
-    emulated = ", which says nothing about speed" if runner.origin is Origin.EMULATED else ""
-    speed = "" if gflops is None else f", {gflops:.1f} GFLOP/s, {percent:.0f}% of the peak"
-    click.echo(
-        f"\n{source.macs:,} MACs{speed}; "
-        f"{toolchain.target.name} ({source.isa.name}), "
-        f"{origin_text(runner.origin, runner.device)}{cold}{emulated}"
-    )
-    if paced:
-        _print_paced(paced)
-    if shared:
-        _print_threads(shared, source)
+        tuned = {"tuned": not untuned(options), "notes": [never] if never else []}
+        print_json({**found.as_dict(), **tuned})
+    else:
+        found.print()
+
+
+def _check_can_tell(
+    toolchain: Toolchain, runner: Runner, pace: Pace | None, threads: int | None
+) -> None:
+    """Raises OptionError where nothing could be measured of what is asked."""
+    if pace and runner.origin is Origin.EMULATED:
+        raise OptionError(
+            f"an emulator runs programs for {toolchain.target.name}, and tells no latencies",
+            where="--rate", cure="--runner measures on a device",
+        )  # fmt: skip
+    if threads and toolchain.target.triple.endswith("-none-eabi"):
+        raise OptionError(
+            f"programs for {toolchain.target.name} have no threads to time", where="--threads",
+            cure="leave it out",
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Times:
+    """What was measured; `peak` is of multiply-accumulates, 0 where it is not known."""
+
+    source: Source
+    toolchain: Toolchain
+    runner: Runner
+    caches: Context
+    latency: Latency
+    steps: tuple[LayerTime, ...]
+    peak: float
+    paced: Paced | None
+    shared: ThreadTimes | None
+
+    @property
+    def gflops(self) -> float | None:
+        """Of the whole network, where there is a peak to compare it with."""
+        known = self.latency.p50 and self.peak
+        return 2e-3 * self.source.macs / self.latency.p50 if known else None
+
+    @property
+    def percent(self) -> float | None:
+        """Of the peak."""
+        return None if self.gflops is None else 100 * self.gflops / self.peak
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        device = self.runner.device
+        return {
+            "latency_us": vars(self.latency), "macs": self.source.macs,
+            "percent_of_peak": self.percent, "gflops": self.gflops,
+            "target": self.toolchain.target.name, "origin": self.runner.origin.value,
+            "device": device.as_dict() if device else None,
+            "context": self.caches.value, "isa": self.source.isa.name,
+            "compiler": self.toolchain.compiler.version,
+            "steps": [vars(step) for step in self.steps],
+            **({"rate": self.paced.as_dict()} if self.paced else {}),
+            **({"threads": vars(self.shared)} if self.shared else {}),
+        }  # fmt: skip
+
+    def print(self) -> None:
+        """For people."""
+        _print(self.latency, self.steps)
+        runner, source = self.runner, self.source
+        cold = ", caches cold" if self.caches is Context.COLD else ""
+        emulated = ", which says nothing about speed" if runner.origin is Origin.EMULATED else ""
+        gflops, percent = self.gflops, self.percent
+        speed = "" if gflops is None else f", {gflops:.1f} GFLOP/s, {percent:.0f}% of the peak"
+        click.echo(
+            f"\n{source.macs:,} MACs{speed}; "
+            f"{self.toolchain.target.name} ({source.isa.name}), "
+            f"{origin_text(runner.origin, runner.device)}{cold}{emulated}"
+        )
+        if self.paced:
+            _print_paced(self.paced)
+        if self.shared:
+            _print_threads(self.shared, source)
 
 
 def _time_threads(

@@ -78,6 +78,23 @@ class Cut:
         return -(-self.k // 16) * 16 + PAD
 
 
+@dataclass(frozen=True)
+class Panels:
+    """How the pixels are cut: panels of `panel` pixels, or `rows` rows, in tiles of `mr` pixels.
+
+    `flat`: the pixels of all rows are one row, whose last tile has `rest`. Else each row has
+    `tiles`. `across` counts the tiles of an image.
+    """
+
+    flat: bool
+    mr: int
+    rest: int
+    tiles: list[tuple[int, int, int]]
+    panel: int
+    rows: int
+    across: int
+
+
 @schedule
 @dataclass(frozen=True)
 class ConvGemm(Schedule):
@@ -132,18 +149,15 @@ class ConvGemm(Schedule):
         cut = _cut(shape, int(job.params["kc"]), contiguous=x.col == shape.ic)
         residuals = [job.inputs[k] for k in ep.tensors]
         flat = _flat(shape, (*([x] if plain else []), y, *residuals), plain=plain)
+        panels = _panels_of(shape, job.params, cut, mr, flat=flat)
         g = _gemm(job.params, cut.k, shape.sw * x.col if plain else cut.pitch, job.isa)
-        pixels = _pixels(shape, mr, job.params, cut)
-        rows = max(1, pixels // shape.ow)
-        panel = pixels if flat else min(rows, shape.oh) * shape.ow
-        scratch = 0 if plain else 4 * panel * cut.pitch
+        scratch = 0 if plain else 4 * panels.panel * cut.pitch
         taps = _tap_offsets(shape, cut, x)
         many = not plain and cut.runs > 1
         weights, bias = _constants(job, shape, blocks, cut.k)
-        tiles = balanced(shape.ow, mr)
-        across = -(-shape.oh * shape.ow // mr) if flat else shape.oh * sum(n for _, n, _ in tiles)
-        cells = across * sum(b.count for b in blocks) * cut.blocks * shape.group
-        units = sum(block.count for block in blocks) if job.cut else 0
+        count = sum(block.count for block in blocks)
+        cells = panels.across * count * cut.blocks * shape.group
+        units = count if job.cut else 0
         code = render(
             "ops/conv/gemm.c.j2",
             describe=describe(job),
@@ -168,22 +182,15 @@ class ConvGemm(Schedule):
             channels=shape.ic // shape.group,
             weights_per_group=sum(b.width * b.count for b in blocks) * cut.k * cut.blocks,
             plain=plain,
-            flat=flat,
+            **vars(panels),
             rows_outside=job.params["outside"] == "rows",
-            mr=mr,
-            rest=shape.oh * shape.ow % panel % mr,
-            tiles=tiles,
-            panel=panel,
-            rows=rows,
             taps=taps if many else taps[:1],
             many=many,
             copies=_copies(cut.length, job.isa),
             fetch=Fetch.of(job, weights, cells, cut.k // g.unroll),
         )
-        constants = (weights, bias, *ep.constants)
-        if many:
-            offsets = ConstArray(f"{job.symbol}_taps", np.array(taps, np.int32), "input offsets")
-            constants = (*constants, offsets)
+        offsets = ConstArray(f"{job.symbol}_taps", np.array(taps, np.int32), "input offsets")
+        constants = (weights, bias, *ep.constants, *((offsets,) if many else ()))
         band = mr // gcd(mr, shape.ow) if flat else 1
         return Kernel(code, constants, scratch, band, ep.needs_math, units=units)
 
@@ -308,6 +315,16 @@ def _pixels(shape: ConvShape, mr: int, params: Params, cut: Cut) -> int:
     tiles = -(-shape.oh * shape.ow // mr)
     most = max(1, int(params["panel"]) // (4 * cut.k) // mr)
     return even_size(tiles, most + most // 4) * mr
+
+
+def _panels_of(shape: ConvShape, params: Params, cut: Cut, mr: int, *, flat: bool) -> Panels:
+    """The panels for tiles of `mr` pixels."""
+    pixels, image = _pixels(shape, mr, params, cut), shape.oh * shape.ow
+    rows = max(1, pixels // shape.ow)
+    panel = pixels if flat else min(rows, shape.oh) * shape.ow
+    tiles = balanced(shape.ow, mr)
+    across = -(-image // mr) if flat else shape.oh * sum(n for _, n, _ in tiles)
+    return Panels(flat, mr, image % panel % mr, tiles, panel, rows, across)
 
 
 def _gemm(params: Params, k: int, a_row: int, isa: Isa) -> Gemm:
