@@ -17,7 +17,7 @@ which all have them: a scalar tile in the form that compilers join to vectors of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -43,6 +43,7 @@ from cannery.schedule.cost import (
     reread_cycles,
     tile_cycles,
 )
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -85,6 +86,31 @@ HELD_WEIGHTS = 8
 HELD_INPUTS = 8
 
 
+@dataclass(frozen=True)
+class Tunables:
+    """A tile of `mr` pixels x `nr` vectors, none wider than `lanes`; else see the module's text."""
+
+    lanes: int
+    mr: int
+    nr: int
+    unroll: str
+    broadcast: str
+    joined: bool = False
+    opaque: bool = False
+
+    def registers(self, vectors: int) -> int:
+        """The registers that so many neighbouring vectors of a pixel take."""
+        return sum(divmod(vectors, JOINED)) if self.joined else vectors
+
+    def blocks(self, shape: ConvShape, isa: Isa) -> tuple[VectorBlock, ...]:
+        """Groups of NR vectors; neighbouring groups of the same shape become one loop."""
+        return cut_channels(shape.oc, shape.ic * shape.taps, isa, self.lanes, self.nr)
+
+    def statements(self, multiply_adds: int) -> int:
+        """What MAX_UNROLLED bounds; scalars that are to be joined take compilers longer."""
+        return multiply_adds * (3 if self.joined else 2) // 2
+
+
 @schedule
 @dataclass(frozen=True)
 class ConvDirectOc(Schedule):
@@ -102,13 +128,13 @@ class ConvDirectOc(Schedule):
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = sizes(graph, step)
-        found: list[dict[str, int | str | bool]] = []
+        found: list[Tunables] = []
         if can_join(shape, isa):
             found += [
-                {"lanes": 1, "mr": min(mr, shape.ow), "nr": min(nr, shape.oc), "unroll": unroll,
-                 "broadcast": "set1", "joined": True}
-                for mr, nr in JOINED_TILES for unroll in _joined_levels(shape)
-            ]  # fmt: skip
+                Tunables(1, min(mr, shape.ow), min(nr, shape.oc), unroll, "set1", joined=True)
+                for mr, nr in JOINED_TILES
+                for unroll in _joined_levels(shape)
+            ]
         for lanes in vector_widths(shape.oc, isa):
             vectors = len(split_lanes(shape.oc, isa, lanes))
             for mr, nr in register_tiles(isa):
@@ -118,15 +144,11 @@ class ConvDirectOc(Schedule):
                         *broadcast_words(shape, isa, lanes),
                         *_pairs(shape, isa, lanes),
                     ):
-                        params: dict[str, int | str | bool] = {
-                            "lanes": lanes, "mr": tile[0], "nr": tile[1], "unroll": unroll,
-                            "broadcast": broadcast,
-                        }  # fmt: skip
-                        found.append(params)
-                        if _taps_share(shape, params):
-                            found.append({**params, "opaque": True})
-        distinct = {self.label(p): p for p in found if _statements(shape, p, isa) <= MAX_UNROLLED}
-        return list(distinct.values())
+                        found.append(Tunables(lanes, *tile, unroll, broadcast))
+                        if _taps_share(shape, found[-1]):
+                            found.append(replace(found[-1], opaque=True))
+        few = [p for p in found if p.statements(_unrolled(shape, p, isa)) <= MAX_UNROLLED]
+        return [as_params(p) for p in dict.fromkeys(few)]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         halo = sizes(graph, step).halo
@@ -136,65 +158,62 @@ class ConvDirectOc(Schedule):
         return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        shape = sizes(graph, step)
-        mr, nr = int(params["mr"]), int(params["nr"])
-        vectors = split_lanes(shape.oc, isa, int(params["lanes"]))
+        p, shape = typed(Tunables, params), sizes(graph, step)
+        mr, nr, blocks = p.mr, p.nr, p.blocks(shape, isa)
+        vectors = split_lanes(shape.oc, isa, p.lanes)
         k = shape.taps * shape.ic
-        loads, work = broadcast_work(isa, str(params["broadcast"]))
-        shared = _taps_share(shape, params) and not params.get("opaque")
+        loads, work = broadcast_work(isa, p.broadcast)
+        shared = _taps_share(shape, p) and not p.opaque
         cycles = 0.0
         for pixels, tiles in pixel_runs(shape.ow, mr):
-            for block in channel_blocks(shape, params, isa):
-                n = register_count(len(block.vecs), params)
+            for block in blocks:
+                n = p.registers(len(block.vecs))
                 held = pixels if shared else 0
                 forms = len({v.lanes for v in block.vecs})  # each width has a broadcast of its own
-                if params.get("joined"):
+                if p.joined:
                     work = 1.0
                     cycles += tiles * block.count * pixels * 2.0 * n
                 inputs = forms * pixels * (_reused(shape, pixels, n, isa) if shared else 1.0)
                 reads = inputs * loads + n
-                halves = _halves(block, params, isa)
+                halves = _halves(block, p, isa)
                 if halves:  # half a multiply-add per input, but a register each all the time
                     held += (pixels + 1) * halves
                     reads -= 0.5 * halves * pixels
                 tile = tile_cycles(
                     isa, pixels, n - 0.5 * halves, reads, k, inputs * work, held,
-                    early_inputs(isa, str(params["broadcast"]), pixels),
+                    early_inputs(isa, p.broadcast, pixels),
                 )  # fmt: skip
                 each = tile + 6.0 + 2.0 * halves * pixels
                 cycles += tiles * block.count * each
-        loops = {"none": k / 4, "ic": shape.taps, "kw": shape.kh, "kh": 0}[str(params["unroll"])]
+        loops = {"none": k / 4, "ic": shape.taps, "kw": shape.kh, "kh": 0}[p.unroll]
         tiles_total = -(-shape.ow // mr) * -(-len(vectors) // nr)
-        code = _unrolled(shape, params, isa) * mac_bytes(isa)
-        weights = (
-            4.0 * k * sum(block.width * block.count for block in channel_blocks(shape, params, isa))
-        )
+        code = _unrolled(shape, p, isa) * mac_bytes(isa)
+        weights = 4.0 * k * sum(block.width * block.count for block in blocks)
         cycles += reread_cycles(isa, weights, -(-shape.ow // mr))
-        each = 0.5 if params.get("joined") else 2.0  # long bodies hide their loop
+        each = 0.5 if p.joined else 2.0  # long bodies hide their loop
         return Estimate(shape.oh * (cycles + tiles_total * loops * each), code)
 
     def kernel(self, job: Job) -> Kernel:
-        shape = sizes(job.graph, job.step)
-        blocks = channel_blocks(shape, job.params, job.isa)
-        busy = tile_registers(int(job.params["mr"]), [block.vecs for block in blocks])
+        p, shape = typed(Tunables, job.params), sizes(job.graph, job.step)
+        blocks = p.blocks(shape, job.isa)
+        busy = tile_registers(p.mr, [block.vecs for block in blocks])
         ep = epilogues.build(job, job.step.anchor.output, busy=busy)
         weights, bias = pack_weights(job, shape, blocks)
-        pairing = job.params["broadcast"] == "pairs"
-        tiles = pixel_runs(shape.ow, int(job.params["mr"]))
+        pairing = p.broadcast == "pairs"
+        tiles = pixel_runs(shape.ow, p.mr)
         cells = shape.oh * sum(n for _, n in tiles) * sum(block.count for block in blocks)
         context: dict[str, Any] = {
             "s": shape,
-            "p": job.params,
+            "p": p,
             "x": job.inputs[0],
             "y": job.output,
             "blocks": blocks,
             "many": lambda block: shape.taps * shape.ic * len(block.vecs) > HELD_WEIGHTS,
             "crowded": lambda block, pixels: (
-                (block.count > 1 or len(blocks) > 1)
-                and pixels * _in_line(shape, job.params) > HELD_INPUTS
+                (block.count > 1 or len(blocks) > 1) and pixels * _in_line(shape, p) > HELD_INPUTS
             ),
             "tiles": tiles,
-            "fetch": Fetch.of(job, weights, cells, _passes(shape, job.params)),
+            "fetch": Fetch.of(job, weights, cells, _passes(shape, p)),
             "ep": ep,
             "held": held_weights(job.isa),
             "paired": lambda v: pairing and paired(v, job.isa),
@@ -204,8 +223,8 @@ class ConvDirectOc(Schedule):
             "residual": {k: job.inputs[k] for k in ep.tensors},
             "residual_at": residual_pointer(job),
             "joined_residual": joined_residual(job),
-            "every": _put_aside(shape, job.params, job.isa),
-            "aside": lambda block, pixels: _aside(block, pixels, job),
+            "every": _put_aside(shape, p, job.isa),
+            "aside": lambda block, pixels: _aside(block, pixels, p, job.isa),
             "symbol": job.symbol,
             "signature": signature(job, band=True),
             "describe": describe(job),
@@ -215,16 +234,17 @@ class ConvDirectOc(Schedule):
 
     def weights(self, job: Job) -> ConstArray:
         shape = sizes(job.graph, job.step)
-        return pack_weights(job, shape, channel_blocks(shape, job.params, job.isa))[0]
+        blocks = typed(Tunables, job.params).blocks(shape, job.isa)
+        return pack_weights(job, shape, blocks)[0]
 
 
-def _put_aside(shape: ConvShape, params: Params, isa: Isa) -> dict[str, int]:
+def _put_aside(shape: ConvShape, p: Tunables, isa: Isa) -> dict[str, int]:
     """After how many taps, rows of the window or fours of channels sums are put aside; 0: never.
 
     Sums that are to be joined stay where they are in loops over a window.
     """
-    if params.get("joined"):
-        fours = even_steps(shape.ic // 4, 4, isa) if params["unroll"] == "none" else 0
+    if p.joined:
+        fours = even_steps(shape.ic // 4, 4, isa) if p.unroll == "none" else 0
         return {"taps": 0, "rows": 0, "fours": fours}
     return {
         "taps": block_steps(shape.taps, shape.ic, isa),
@@ -233,11 +253,11 @@ def _put_aside(shape: ConvShape, params: Params, isa: Isa) -> dict[str, int]:
     }
 
 
-def _aside(block: VectorBlock, pixels: int, job: Job) -> Aside:
+def _aside(block: VectorBlock, pixels: int, p: Tunables, isa: Isa) -> Aside:
     """The sums of a tile; those of two inputs at a time are twice as wide."""
-    pairing = job.params["broadcast"] == "pairs"
+    pairing = p.broadcast == "pairs"
     return aside(
-        (f"a{px}_{k}", 2 * v.lanes if pairing and paired(v, job.isa) else v.lanes)
+        (f"a{px}_{k}", 2 * v.lanes if pairing and paired(v, isa) else v.lanes)
         for px in range(pixels)
         for k, v in enumerate(block.vecs)
     )
@@ -259,9 +279,9 @@ def _levels(shape: ConvShape) -> tuple[str, ...]:
     return ("ic", "kw", "kh") if shape.ic <= 4 else ("none", "ic", "kw", "kh")
 
 
-def _passes(shape: ConvShape, params: Params) -> int:
+def _passes(shape: ConvShape, p: Tunables) -> int:
     """Passes of a tile's loop over fours of input channels, if there is one."""
-    return shape.taps * (shape.ic // 4) if params["unroll"] == "none" else 0
+    return shape.taps * (shape.ic // 4) if p.unroll == "none" else 0
 
 
 def _joined_levels(shape: ConvShape) -> tuple[str, ...]:
@@ -284,15 +304,15 @@ def _pairs(shape: ConvShape, isa: Isa, lanes: int) -> list[str]:
     return ["pairs"] if worth_pairing(shape.ic, shape.taps, shape.oc, isa, lanes) else []
 
 
-def _halves(block: VectorBlock, params: Params, isa: Isa) -> int:
+def _halves(block: VectorBlock, p: Tunables, isa: Isa) -> int:
     """How many vectors of a block take two inputs with each multiply-add."""
-    return sum(paired(v, isa) for v in block.vecs) if params["broadcast"] == "pairs" else 0
+    return sum(paired(v, isa) for v in block.vecs) if p.broadcast == "pairs" else 0
 
 
-def _taps_share(shape: ConvShape, params: Params) -> bool:
+def _taps_share(shape: ConvShape, p: Tunables) -> bool:
     """Whether neighbouring taps in line read the same inputs: gcc keeps them, spilling others."""
     overlap = shape.kw > 1 and shape.sw % shape.dw == 0 and shape.sw < shape.kw * shape.dw
-    return overlap and params["unroll"] in ("kw", "kh") and params["broadcast"] == "set1"
+    return overlap and p.unroll in ("kw", "kh") and p.broadcast == "set1"
 
 
 def _reused(shape: ConvShape, pixels: int, n: int, isa: Isa) -> float:
@@ -305,26 +325,20 @@ def _reused(shape: ConvShape, pixels: int, n: int, isa: Isa) -> float:
     return ((pixels - 1) * shape.sw + 1 + (shape.kw - 1) * shape.dw) / (pixels * shape.kw)
 
 
-def _unrolled(shape: ConvShape, params: Params, isa: Isa) -> int:
+def _unrolled(shape: ConvShape, p: Tunables, isa: Isa) -> int:
     """Vector multiply-accumulates in the straight-line body."""
-    vectors = min(int(params["nr"]), len(split_lanes(shape.oc, isa, int(params["lanes"]))))
-    tile = int(params["mr"]) * register_count(vectors, params)
-    groups = len(channel_blocks(shape, params, isa)) * len(pixel_runs(shape.ow, int(params["mr"])))
-    return tile * _in_line(shape, params) * groups
+    vectors = min(p.nr, len(split_lanes(shape.oc, isa, p.lanes)))
+    groups = len(p.blocks(shape, isa)) * len(pixel_runs(shape.ow, p.mr))
+    return p.mr * p.registers(vectors) * _in_line(shape, p) * groups
 
 
-def _statements(shape: ConvShape, params: Params, isa: Isa) -> int:
-    """What MAX_UNROLLED bounds; scalars to be joined, four to a vector, take compilers longer."""
-    return _unrolled(shape, params, isa) * (3 if params.get("joined") else 2) // 2
-
-
-def _in_line(shape: ConvShape, params: Params) -> int:
+def _in_line(shape: ConvShape, p: Tunables) -> int:
     """Inputs of one pixel that the straight-line body reads."""
     body = {
         "none": min(shape.ic, 4), "ic": shape.ic, "kw": shape.ic * shape.kw,
         "kh": shape.ic * shape.taps,
     }  # fmt: skip
-    return body[str(params["unroll"])]
+    return body[p.unroll]
 
 
 def can_join(shape: ConvShape, isa: Isa) -> bool:
@@ -353,21 +367,10 @@ def joined_residual(job: Job) -> Callable[[int], Callable[[int], str]]:
     return lambda px: lambda k: f"r{k}{offset(px * job.inputs[k].col)} + i"
 
 
-def register_count(vectors: int, params: Params) -> int:
-    """The registers that so many neighbouring vectors of a pixel take."""
-    return sum(divmod(vectors, JOINED)) if params.get("joined") else vectors
-
-
 def pixel_runs(width: int, mr: int) -> list[tuple[int, int]]:
     """(pixels, count): the full tiles of a row, then the rest."""
     full, rest = divmod(width, mr)
     return ([(mr, full)] if full else []) + ([(rest, 1)] if rest else [])
-
-
-def channel_blocks(shape: ConvShape, params: Params, isa: Isa) -> tuple[VectorBlock, ...]:
-    """Groups of NR vectors; neighbouring groups of the same shape become one loop."""
-    per_lane = shape.ic * shape.taps
-    return cut_channels(shape.oc, per_lane, isa, int(params["lanes"]), int(params["nr"]))
 
 
 @cache

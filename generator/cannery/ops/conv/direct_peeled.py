@@ -21,14 +21,13 @@ from cannery.ops.conv.direct_oc import (
     HELD_WEIGHTS,
     JOINED_TILES,
     MAX_UNROLLED,
+    Tunables,
     broadcast_words,
     can_join,
-    channel_blocks,
     held_weights,
     joined_residual,
     pack_weights,
     pixel_runs,
-    register_count,
     register_tiles,
     vector_widths,
 )  # fmt: skip
@@ -44,6 +43,7 @@ from cannery.schedule.cost import (
     reread_cycles,
     tile_cycles,
 )
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -88,26 +88,22 @@ class ConvDirectPeeled(Schedule):
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = sizes(graph, step)
-        found: list[Params] = []
+        found: list[Tunables] = []
         if can_join(shape, isa):
             tiles = [(min(mr, shape.ow), min(nr, shape.oc)) for mr, nr in JOINED_TILES]
-            found += [
-                {"lanes": 1, "mr": mr, "nr": nr, "unroll": "kw", "broadcast": "set1",
-                 "joined": True}
-                for mr, nr in dict.fromkeys(tiles)
-            ]  # fmt: skip
+            found += [Tunables(1, *tile, "kw", "set1", joined=True) for tile in tiles]
         for lanes in vector_widths(shape.oc, isa):
             vectors = len(split_lanes(shape.oc, isa, lanes))
             tiles = [(min(mr, shape.ow), min(nr, vectors)) for mr, nr in register_tiles(isa)]
             found += [
-                {"lanes": lanes, "mr": mr, "nr": nr, "unroll": unroll, "broadcast": broadcast}
-                for mr, nr in dict.fromkeys(tiles)
+                Tunables(lanes, *tile, unroll, broadcast)
+                for tile in tiles
                 for unroll in (("kw",) if shape.ic <= 4 else ("ic", "kw"))
                 for broadcast in broadcast_words(shape, isa, lanes)
             ]
-        small = [p for p in found if _statements(shape, p, isa) <= MAX_UNROLLED]
-        least = min(found, key=lambda p: (bool(p.get("joined")), _unrolled(shape, p, isa)))
-        return small or [least]
+        small = [p for p in found if p.statements(_unrolled(shape, p, isa)) <= MAX_UNROLLED]
+        least = min(found, key=lambda p: (p.joined, _unrolled(shape, p, isa)))
+        return [as_params(p) for p in dict.fromkeys(small or [least])]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         return tuple(Want("nhwc") for _ in step.inputs)
@@ -116,46 +112,46 @@ class ConvDirectPeeled(Schedule):
         return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        shape = sizes(graph, step)
-        loads, work = broadcast_work(isa, str(params["broadcast"]))
-        if params.get("joined"):
+        p, shape = typed(Tunables, params), sizes(graph, step)
+        loads, work = broadcast_work(isa, p.broadcast)
+        if p.joined:
             work = 1.0
         rows = float(sum(_window_rows(shape, oh) for oh in range(shape.oh)))
         cycles = 0.0
-        blocks = channel_blocks(shape, params, isa)
-        for part in _parts(shape, int(params["mr"])):
+        blocks, parts = p.blocks(shape, isa), _parts(shape, p.mr)
+        for part in parts:
             for block in blocks:
-                n = register_count(len(block.vecs), params)
-                tile = 2.0 * n * part.pixels * shape.oh / rows if params.get("joined") else 0.0
+                n = p.registers(len(block.vecs))
+                tile = 2.0 * n * part.pixels * shape.oh / rows if p.joined else 0.0
                 for _, pixels in part.taps:
                     count = len(pixels)
-                    early = early_inputs(isa, str(params["broadcast"]), count)
+                    early = early_inputs(isa, p.broadcast, count)
                     tile += tile_cycles(
                         isa, count, n, count * loads + n, shape.ic, count * work, early=early
                     )
-                    tile += 0.5 * shape.ic if params["unroll"] == "ic" else 0.0
+                    tile += 0.5 * shape.ic if p.unroll == "ic" else 0.0
                 cycles += part.count * block.count * (rows * (tile + 2.0) + shape.oh * 8.0)
         weights = 4.0 * shape.ic * shape.taps * sum(b.width * b.count for b in blocks)
-        passes = sum(part.count for part in _parts(shape, int(params["mr"])))
+        passes = sum(part.count for part in parts)
         cycles += shape.oh * reread_cycles(isa, weights, passes)
-        return Estimate(cycles, _unrolled(shape, params, isa) * mac_bytes(isa))
+        return Estimate(cycles, _unrolled(shape, p, isa) * mac_bytes(isa))
 
     def kernel(self, job: Job) -> Kernel:
-        shape = sizes(job.graph, job.step)
-        blocks = channel_blocks(shape, job.params, job.isa)
-        busy = tile_registers(int(job.params["mr"]), [block.vecs for block in blocks])
+        p, shape = typed(Tunables, job.params), sizes(job.graph, job.step)
+        blocks = p.blocks(shape, job.isa)
+        busy = tile_registers(p.mr, [block.vecs for block in blocks])
         ep = epilogues.build(job, job.step.anchor.output, busy=busy)
         weights, bias = pack_weights(job, shape, blocks)
         code = render(
             "ops/conv/direct_peeled.c.j2",
             s=shape,
             held=held_weights(job.isa),
-            p=job.params,
+            p=p,
             x=job.inputs[0],
             y=job.output,
             blocks=blocks,
             many=lambda block: shape.taps * shape.ic * len(block.vecs) > HELD_WEIGHTS,
-            parts=_parts(shape, int(job.params["mr"])),
+            parts=_parts(shape, p.mr),
             ep=ep,
             late=epilogues.crowded(job.isa, busy + len(blocks[0].vecs)),
             residual={k: job.inputs[k] for k in ep.tensors},
@@ -200,14 +196,8 @@ def _taps(shape: ConvShape, start: int, pixels: int) -> tuple[tuple[int, tuple[i
     return tuple(found)
 
 
-def _unrolled(shape: ConvShape, params: Params, isa: Isa) -> int:
+def _unrolled(shape: ConvShape, p: Tunables, isa: Isa) -> int:
     """Vector multiply-accumulates in the straight-line bodies."""
-    channels = shape.ic if params["unroll"] == "kw" else min(shape.ic, 4)
-    taps = sum(len(pixels) for part in _parts(shape, int(params["mr"])) for _, pixels in part.taps)
-    blocks = channel_blocks(shape, params, isa)
-    return channels * taps * sum(register_count(len(b.vecs), params) for b in blocks)
-
-
-def _statements(shape: ConvShape, params: Params, isa: Isa) -> int:
-    """What MAX_UNROLLED bounds: see `direct_oc`."""
-    return _unrolled(shape, params, isa) * (3 if params.get("joined") else 2) // 2
+    channels = shape.ic if p.unroll == "kw" else min(shape.ic, 4)
+    taps = sum(len(pixels) for part in _parts(shape, p.mr) for _, pixels in part.taps)
+    return channels * taps * sum(p.registers(len(b.vecs)) for b in p.blocks(shape, isa))
