@@ -30,6 +30,7 @@ from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.tiles import pixel_tiles, vector_count, vector_loops, widths
 from cannery.schedule.cost import busy_cycles, mac_instructions
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
@@ -45,6 +46,18 @@ TILES = {
 MAX_TAPS = 25
 
 
+@dataclass(frozen=True)
+class Tunables:
+    """A tile of `mh` rows x `mr` pixels; `inner` is the innermost loop, else see `direct_oc`."""
+
+    lanes: int
+    mh: int
+    mr: int
+    unroll: str
+    inner: str
+    joined: bool = False
+
+
 @schedule
 @dataclass(frozen=True)
 class ConvDepthwiseC(DepthwiseSchedule):
@@ -56,48 +69,44 @@ class ConvDepthwiseC(DepthwiseSchedule):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = sizes(graph, step)
         unroll = "kh" if shape.taps <= MAX_TAPS else "kw"
-        found: list[Params] = []
+        found: list[Tunables] = []
         if _joins(shape, isa) and unroll == "kh":
             found += [
-                {"lanes": 1, "mh": 1, "mr": min(pixels, shape.ow), "unroll": unroll,
-                 "inner": "c", "joined": True}
-                for rows, pixels in TILES[16] if rows == 1  # two rows are not joined at stride 2
-            ]  # fmt: skip
+                Tunables(1, 1, min(pixels, shape.ow), unroll, "c", joined=True)
+                for rows, pixels in TILES[16]
+                if rows == 1  # two rows are not joined at stride 2
+            ]
         for lanes in widths(shape.oc, isa):
             for rows, pixels in TILES.get(isa.registers, TILES[16]):
-                tile: dict[str, int | str] = {
-                    "lanes": lanes,
-                    "mh": min(rows, shape.oh) if unroll == "kh" else 1,
-                    "mr": min(pixels, shape.ow),
-                    "unroll": unroll,
-                }
-                found += [{**tile, "inner": inner} for inner in ("c", "px")]
-        return list({self.label(params): params for params in found}.values())
+                mh = min(rows, shape.oh) if unroll == "kh" else 1
+                tile = (lanes, mh, min(pixels, shape.ow), unroll)
+                found += [Tunables(*tile, inner) for inner in ("c", "px")]
+        return [as_params(p) for p in dict.fromkeys(found)]
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        shape = sizes(graph, step)
-        mh = int(params["mh"])
-        vectors = vector_count(_vectors(shape, params, isa), isa)
+        p, shape = typed(Tunables, params), sizes(graph, step)
+        mh = p.mh
+        vectors = vector_count(_vectors(shape, p, isa), isa)
         cycles = code = 0.0
-        for tile in pixel_tiles(0, shape.ow, int(params["mr"])):
-            one = _tile_cycles(shape, step, isa, mh, tile.pixels, inner=str(params["inner"]))
+        for tile in pixel_tiles(0, shape.ow, p.mr):
+            one = _tile_cycles(shape, step, isa, mh, tile.pixels, inner=p.inner)
             cycles += tile.count * one
             code += 6.5 * shape.taps * tile.pixels * (mh + (mh > 1))
-        if params["unroll"] == "kw":
+        if p.unroll == "kw":
             cycles *= 1.1
             code /= shape.kh
         return Estimate(cycles * vectors * shape.oh / mh, code)
 
     def kernel(self, job: Job) -> Kernel:
-        shape = sizes(job.graph, job.step)
+        p, shape = typed(Tunables, job.params), sizes(job.graph, job.step)
         ep = epilogues.build(job, job.step.anchor.output)
-        vectors = _vectors(shape, job.params, job.isa)
+        vectors = _vectors(shape, p, job.isa)
         arrays = _arrays(job, shape, vectors)
         by_lookup = multiplier(shape) > 1
         code = render(
             "ops/conv/depthwise_c.c.j2",
             s=shape,
-            p=job.params,
+            p=p,
             x=job.inputs[0],
             y=job.output,
             ep=ep,
@@ -124,11 +133,11 @@ def _joins(shape: ConvShape, isa: Isa) -> bool:
     return isa.widest == 1 and isa.bits == 64 and shape.oc % 4 == 0 and multiplier(shape) == 1
 
 
-def _vectors(shape: ConvShape, params: Params, isa: Isa) -> Sequence[Vec]:
+def _vectors(shape: ConvShape, p: Tunables, isa: Isa) -> Sequence[Vec]:
     """The channels cut into vectors, or into fours of scalars."""
-    if params.get("joined"):
+    if p.joined:
         return [Vec(c, 4, 4, c) for c in range(0, shape.oc, 4)]
-    return split_lanes(shape.oc, isa, int(params["lanes"]))
+    return split_lanes(shape.oc, isa, p.lanes)
 
 
 def _tile_cycles(

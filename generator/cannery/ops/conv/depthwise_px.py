@@ -28,6 +28,7 @@ from cannery.ops.shared.lanes import Vec
 from cannery.ops.shared.taps import load_count, tap_loads
 from cannery.ops.shared.tiles import VecLoop, cover, widths
 from cannery.schedule.cost import busy_cycles, mac_instructions
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
@@ -43,6 +44,17 @@ TILES = {
 MAX_TAPS = 25
 
 
+@dataclass(frozen=True)
+class Tunables:
+    """A tile of `mh` rows x `nr` vectors of pixels; else see the module's text."""
+
+    lanes: int
+    mh: int
+    nr: int
+    unroll: str
+    broadcast: str
+
+
 @schedule
 @dataclass(frozen=True)
 class ConvDepthwisePx(DepthwiseSchedule):
@@ -54,58 +66,57 @@ class ConvDepthwisePx(DepthwiseSchedule):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = sizes(graph, step)
         unroll = "kh" if shape.taps <= MAX_TAPS else "kw"
-        found: list[Params] = []
+        found: list[Tunables] = []
         for lanes in widths(shape.ow, isa):
             for mh, nr in TILES.get(isa.registers, TILES[16]):
                 rows = min(mh, shape.oh) if unroll == "kh" else 1
                 vectors = max(min(nr, shape.ow // lanes), 1)
-                tile: dict[str, int | str] = {"lanes": lanes, "mh": rows, "nr": vectors}
                 for broadcast in _broadcasts(isa, lanes):
-                    found.append({**tile, "unroll": unroll, "broadcast": broadcast})
-        return list({self.label(params): params for params in found}.values())
+                    found.append(Tunables(lanes, rows, vectors, unroll, broadcast))
+        return [as_params(p) for p in dict.fromkeys(found)]
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        shape = sizes(graph, step)
-        mh = int(params["mh"])
+        p, shape = typed(Tunables, params), sizes(graph, step)
+        mh = p.mh
         cycles = code = 0.0
-        for vectors, loop in _chunks(shape, params, isa):
-            cycles += loop.count * _tile_cycles(shape, step, isa, params, vectors, loop.vec.lanes)
+        for vectors, loop in _chunks(shape, p, isa):
+            cycles += loop.count * _tile_cycles(shape, step, isa, p, vectors, loop.vec.lanes)
             code += 6.5 * shape.taps * vectors * (mh + (mh > 1))
-        if params["unroll"] == "kw":
+        if p.unroll == "kw":
             cycles *= 1.1
             code /= shape.kh
         return Estimate(shape.oc * (shape.oh / mh * (cycles + 4.0) + 10.0), code)
 
     def kernel(self, job: Job) -> Kernel:
-        shape = sizes(job.graph, job.step)
+        p, shape = typed(Tunables, job.params), sizes(job.graph, job.step)
         ep = epilogues.build(job, job.step.anchor.output)
         code = render(
             "ops/conv/depthwise_px.c.j2",
             s=shape,
-            p=job.params,
+            p=p,
             x=job.inputs[0],
             y=job.output,
             ep=ep,
-            chunks=_chunks(shape, job.params, job.isa),
+            chunks=_chunks(shape, p, job.isa),
             offsets=_offsets(shape),
             window_rows=window_rows,
             tap_loads=tap_loads,
             at_zero=lambda vec: replace(vec, start=0),
             residual={k: job.inputs[k] for k in ep.tensors},
             residual_at=lambda row, at: lambda k: f"r{k} + {row * job.inputs[k].row + at}",
-            weight=lambda vec, pointer, tap: _weight(job.params, vec, pointer, tap),
-            pitch=_pitch(job.params),
+            weight=lambda vec, pointer, tap: _weight(p, vec, pointer, tap),
+            pitch=_pitch(p),
             symbol=job.symbol,
             signature=signature(job, band=True),
             describe=describe(job),
         )
-        arrays = _arrays(job, shape)
+        arrays = _arrays(job, shape, _pitch(p))
         return Kernel(code, (*arrays, *ep.constants), band=1, needs_math=ep.needs_math)
 
 
-def _chunks(shape: ConvShape, params: Params, isa: Isa) -> list[tuple[int, VecLoop]]:
+def _chunks(shape: ConvShape, p: Tunables, isa: Isa) -> list[tuple[int, VecLoop]]:
     """A row as (vectors per tile, loop): tiles of NR vectors, then single vectors."""
-    lanes, nr = int(params["lanes"]), int(params["nr"])
+    lanes, nr = p.lanes, p.nr
     loops = cover(0, shape.ow, isa, lanes)
     first = loops[0]
     tiles = first.count // nr
@@ -134,22 +145,22 @@ def _shuffles(isa: Isa) -> bool:
     return isa.family == "x86" and 8 not in isa.lanes
 
 
-def _pitch(params: Params) -> int:
+def _pitch(p: Tunables) -> int:
     """Floats from one weight to the next."""
-    return 4 if params["broadcast"] == "splat" else 1
+    return 4 if p.broadcast == "splat" else 1
 
 
-def _weight(params: Params, vec: Vec, pointer: str, tap: int) -> str:
+def _weight(p: Tunables, vec: Vec, pointer: str, tap: int) -> str:
     """A weight in all lanes."""
-    word = "load_aligned" if params["broadcast"] == "splat" and vec.lanes == 4 else "load1"
-    return f"{vec.t}_{word}({pointer}{offset(tap * _pitch(params))})"
+    word = "load_aligned" if p.broadcast == "splat" and vec.lanes == 4 else "load1"
+    return f"{vec.t}_{word}({pointer}{offset(tap * _pitch(p))})"
 
 
 def _tile_cycles(
-    shape: ConvShape, step: Step, isa: Isa, params: Params, vectors: int, lanes: int
+    shape: ConvShape, step: Step, isa: Isa, p: Tunables, vectors: int, lanes: int
 ) -> float:
     """Cycles of a register tile: multiply-accumulates, loads, or issue, whichever is most."""
-    rows = int(params["mh"])
+    rows = p.mh
     outputs = rows * vectors
     loads, shuffles = load_count(lanes, _offsets(shape), shape.sw)
     lines = len(window_rows(shape, rows)) * vectors
@@ -157,15 +168,14 @@ def _tile_cycles(
     reads = lines * loads + weights
     work = outputs * (shape.taps * mac_instructions(isa) + 1 + len(step.epilogue))
     work += lines * shuffles
-    if params["broadcast"] == "load1" and _shuffles(isa):
+    if p.broadcast == "load1" and _shuffles(isa):
         work += 0.5 * weights
     busy = busy_cycles(isa, work, reads, beside=outputs, lanes=lanes)
     return 3.0 + max(busy, isa.rates(lanes).latency * shape.taps / 2)
 
 
-def _arrays(job: Job, shape: ConvShape) -> tuple[ConstArray, ...]:
+def _arrays(job: Job, shape: ConvShape, pitch: int) -> tuple[ConstArray, ...]:
     """Weights as [oc][kh][kw], or [oc][kh][kw][4] where they are splat; biases as [oc]."""
-    pitch = _pitch(job.params)
     w = np.repeat(job.constant(shape.weight).reshape(shape.taps, shape.oc).T, pitch, axis=1)
     bias = np.zeros(shape.oc, np.float32)
     if shape.bias:

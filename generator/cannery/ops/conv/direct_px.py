@@ -36,6 +36,7 @@ from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec
 from cannery.ops.shared.sums import Aside, aside, block_steps
 from cannery.schedule.cost import reread_cycles
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -68,6 +69,19 @@ class Load:
     odd: int | None = None
 
 
+@dataclass(frozen=True)
+class Tunables:
+    """A tile of `rows` rows of `p` vectors of pixels x `c` channels; else see the module's text."""
+
+    lanes: int
+    p: int
+    rows: int
+    c: int
+    unroll: str
+    broadcast: str
+    opaque: bool
+
+
 @schedule
 @dataclass(frozen=True)
 class ConvDirectPx(Schedule):
@@ -85,19 +99,18 @@ class ConvDirectPx(Schedule):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = sizes(graph, step)
         tiles = TILES.get(isa.registers, TILES[16])
-        found: list[Params] = [
-            {"lanes": lanes, "p": p, "rows": rows, "c": even_size(shape.oc, c), "unroll": unroll,
-             "broadcast": broadcast, "opaque": opaque}
+        found = [
+            Tunables(lanes, p, rows, even_size(shape.oc, c), unroll, broadcast, opaque)
             for number, lanes in enumerate(_widths(shape, isa))
             for vectors, c in tiles[: NARROW_TILES if number else None]
             for p, rows in _splits(vectors, lanes, shape)
             for broadcast in broadcasts(isa, lanes)
             for unroll, opaque in LEVELS
-        ]  # fmt: skip
+        ]
         sensible = [p for p in found if _is_sensible(shape, p)]
         small = [p for p in sensible if _unrolled(shape, p) <= MAX_UNROLLED]
-        least = [p for p in found if p["unroll"] == "none"][:1]
-        return list({self.label(p): p for p in small or least}.values())
+        least = [p for p in found if p.unroll == "none"][:1]
+        return [as_params(p) for p in dict.fromkeys(small or least)]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         want = _want(sizes(graph, step))
@@ -107,40 +120,39 @@ class ConvDirectPx(Schedule):
         return (_output_want(sizes(graph, step)),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        shape = sizes(graph, step)
-        rows = int(params["rows"])
+        p, shape = typed(Tunables, params), sizes(graph, step)
         flat = _may_be_flat(shape)
         total = shape.oh * _pitch(shape) if flat else shape.ow
-        tiles = _tiles(shape, params, isa, total, flat=flat)
+        tiles = _tiles(shape, p, isa, total, flat=flat)
         cycles = 0.0
         for span, count in tile_counts(total, tiles):
-            vectors = span.vectors * (1 if flat else rows)
-            for block in _panels(shape, params).blocks:
-                each = _tile_cost(shape, params, isa, vectors, block.n)
+            vectors = span.vectors * (1 if flat else p.rows)
+            for block in _panels(shape, p).blocks:
+                each = _tile_cost(shape, p, isa, vectors, block.n)
                 cycles += count * block.count * each
-            cycles += count * (6.0 + reread_cycles(isa, _weight_bytes(shape, params), 1.0))
+            cycles += count * (6.0 + reread_cycles(isa, _weight_bytes(shape, p), 1.0))
         if not flat:
-            cycles *= -(-shape.oh // rows)
-        return Estimate(cycles, _unrolled(shape, params) * (8.0 if isa.has("fma") else 15.0))
+            cycles *= -(-shape.oh // p.rows)
+        return Estimate(cycles, _unrolled(shape, p) * (8.0 if isa.has("fma") else 15.0))
 
     def kernel(self, job: Job) -> Kernel:
-        shape = sizes(job.graph, job.step)
-        tile = int(job.params["p"]) * int(job.params["rows"])
-        busy = tile * int(job.params["c"]) + tile + 1
+        p, shape = typed(Tunables, job.params), sizes(job.graph, job.step)
+        tile = p.p * p.rows
+        busy = tile * p.c + tile + 1
         ep = epilogues.build(job, job.step.anchor.output, busy=busy)
         x, y = job.inputs[0], job.output
         residual = {k: job.inputs[k] for k in ep.tensors}
         flat = is_flat(shape, x, y, list(residual.values()))
         pad = y.row - shape.ow if flat else 0
         total = shape.oh * y.row - pad if flat else shape.ow
-        tiles = _tiles(shape, job.params, job.isa, total, flat=flat)
-        rows = min(int(job.params["rows"]), shape.oh)
-        panels = _panels(shape, job.params)
+        tiles = _tiles(shape, p, job.isa, total, flat=flat)
+        rows = min(p.rows, shape.oh)
+        panels = _panels(shape, p)
         constants = _constants(job, shape, panels, y.row + tiles[0].width if pad else 0)
         code = render(
             "ops/conv/direct_px.c.j2",
             s=shape,
-            p=job.params,
+            p=p,
             x=x,
             y=y,
             flat=flat,
@@ -215,17 +227,15 @@ def _splits(vectors: int, lanes: int, shape: ConvShape) -> list[tuple[int, int]]
     return [*fitting[:1], *fitting[-1:]] or [(1, 1)]
 
 
-def _tiles(
-    shape: ConvShape, params: Params, isa: Isa, total: int, *, flat: bool
-) -> tuple[Span, ...]:
+def _tiles(shape: ConvShape, p: Tunables, isa: Isa, total: int, *, flat: bool) -> tuple[Span, ...]:
     """The tiles of a band, or, if not flat, of one row."""
     least = shape.ow if flat else total
-    return spans(total, least, int(params["p"]), int(params["lanes"]), isa)
+    return spans(total, least, p.p, p.lanes, isa)
 
 
-def _panels(shape: ConvShape, params: Params) -> Panels:
+def _panels(shape: ConvShape, p: Tunables) -> Panels:
     k = shape.ic * shape.taps
-    return Panels(shape.oc, int(params["c"]), k, str(params["broadcast"]), int(params["lanes"]))
+    return Panels(shape.oc, p.c, k, p.broadcast, p.lanes)
 
 
 def _loads(shape: ConvShape) -> list[Load]:
@@ -253,42 +263,40 @@ def _loads(shape: ConvShape) -> list[Load]:
     return loads
 
 
-def _weight_bytes(shape: ConvShape, params: Params) -> float:
-    panels = _panels(shape, params)
+def _weight_bytes(shape: ConvShape, p: Tunables) -> float:
+    panels = _panels(shape, p)
     return 4.0 * panels.k * panels.channels * panels.copies
 
 
-def _is_sensible(shape: ConvShape, params: Params) -> bool:
+def _is_sensible(shape: ConvShape, p: Tunables) -> bool:
     """Whether a candidate differs from others, and has a chance."""
-    if params["broadcast"] == "load1" and params["lanes"] == 4:
-        return params["unroll"] == "kh" and not params["opaque"]
+    if p.broadcast == "load1" and p.lanes == 4:
+        return p.unroll == "kh" and not p.opaque
     return {
         "none": shape.kw > 7,
         "kw": shape.kh > 1,
         "kh": shape.taps <= 81,
         "all": shape.ic * shape.taps <= 128,
-    }[str(params["unroll"])]
+    }[p.unroll]
 
 
-def _unrolled(shape: ConvShape, params: Params) -> int:
+def _unrolled(shape: ConvShape, p: Tunables) -> int:
     """Vector multiply-accumulates in the straight-line bodies that run most."""
     taps = {"none": 1, "kw": shape.kw, "kh": shape.taps, "all": shape.taps * shape.ic}
-    tile = int(params["p"]) * int(params["rows"])
-    blocks = _panels(shape, params).blocks
-    return tile * taps[str(params["unroll"])] * sum(block.n for block in blocks)
+    tile = p.p * p.rows
+    blocks = _panels(shape, p).blocks
+    return tile * taps[p.unroll] * sum(block.n for block in blocks)
 
 
-def _tile_cost(shape: ConvShape, params: Params, isa: Isa, vectors: int, n: int) -> float:
+def _tile_cost(shape: ConvShape, p: Tunables, isa: Isa, vectors: int, n: int) -> float:
     """Cycles of one tile of `vectors` x `n` accumulators."""
-    lanes, unroll = int(params["lanes"]), str(params["unroll"])
+    lanes, unroll = p.lanes, p.unroll
     load = 3.5 if lanes == 16 else 1.0  # nearly every unaligned one crosses a cache line
     if isa.registers == 8:
         load = 4.5  # CPUs with so few load an unaligned vector in halves
     if shape.sw > 1:
         load = 2.0 if shape.sw == 2 and shape.kw > 1 else 0.5 * lanes
-    update = max(
-        update_cycles(isa, _panels(shape, params), n, vectors, load), isa.rates(lanes).latency
-    )
+    update = max(update_cycles(isa, _panels(shape, p), n, vectors, load), isa.rates(lanes).latency)
     k = shape.taps * shape.ic
     rounds = {"none": k, "kw": shape.kh * shape.ic, "kh": shape.ic, "all": 0}[unroll]
     slower = {"all": 1.05, "kw": 1.15 if isa.registers == 8 else 1.0}.get(unroll, 1.0)

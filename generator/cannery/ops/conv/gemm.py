@@ -10,8 +10,9 @@ High-Performance Matrix Multiplication", 2008. Partial sums wait in the output.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import gcd
 
 import numpy as np
@@ -31,6 +32,7 @@ from cannery.ops.shared.gemm import Gemm, VectorBlock
 from cannery.ops.shared.sums import block_steps
 from cannery.ops.shared.tiles import tile_registers
 from cannery.schedule.cost import reread_cycles
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -95,6 +97,19 @@ class Panels:
     across: int
 
 
+@dataclass(frozen=True)
+class Tunables:
+    """A tile of `mr` pixels x `nr` vectors, `kc` steps of the sum at a time; `panel` in bytes."""
+
+    lanes: int
+    mr: int
+    nr: int
+    kc: int
+    broadcast: str
+    panel: int
+    outside: str
+
+
 @schedule
 @dataclass(frozen=True)
 class ConvGemm(Schedule):
@@ -114,23 +129,23 @@ class ConvGemm(Schedule):
         return "" if epilogues.step_supports(step) else "epilogue not elementwise"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        found = {self.label(params): params for params in _space(sizes(graph, step), isa)}
-        ranked = sorted(found, key=lambda label: self.cost(graph, step, found[label], isa).cycles)
-        kept = set(ranked[:MAX_CANDIDATES])
-        return [params for label, params in found.items() if label in kept]
+        found = [as_params(p) for p in dict.fromkeys(_space(sizes(graph, step), isa))]
+        cycles = [self.cost(graph, step, params, isa).cycles for params in found]
+        kept = sorted(range(len(found)), key=cycles.__getitem__)[:MAX_CANDIDATES]
+        return [found[k] for k in sorted(kept)]
 
     def halo(self, graph: Graph, step: Step) -> Halo:
         return sizes(graph, step).halo
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        shape = sizes(graph, step)
-        cut = _cut(shape, int(params["kc"]), contiguous=True)
+        p, shape = typed(Tunables, params), sizes(graph, step)
+        cut = _cut(shape, p.kc, contiguous=True)
         pixels = shape.oh * shape.ow
-        blocks = _blocks(shape, params, isa)
-        tiles = balanced(pixels, int(params["mr"]))
-        g = _gemm(params, cut.k, cut.pitch, isa)
+        blocks = _blocks(shape, p, isa)
+        tiles = balanced(pixels, p.mr)
+        g = _gemm(p, cut.k, cut.pitch, isa)
         cycles = gemm.product_cycles(isa, g, tiles, blocks) * cut.blocks
-        cycles += _traffic(isa, shape, params, cut, blocks)
+        cycles += _traffic(isa, shape, p, cut, blocks)
         if cut.blocks > 1:
             cycles += _partial_sums(shape, cut, tiles, blocks, isa)
         if not _plain(shape):
@@ -139,22 +154,22 @@ class ConvGemm(Schedule):
         return Estimate(cycles * shape.group, gemm.code_size(g, tiles, blocks))
 
     def kernel(self, job: Job) -> Kernel:
-        shape = sizes(job.graph, job.step)
+        p, shape = typed(Tunables, job.params), sizes(job.graph, job.step)
         x, y = job.inputs[0], job.output
-        blocks = _blocks(shape, job.params, job.isa)
-        mr = even_size(shape.oh * shape.ow, int(job.params["mr"]))
+        blocks = _blocks(shape, p, job.isa)
+        mr = even_size(shape.oh * shape.ow, p.mr)
         busy = tile_registers(mr, [block.vecs for block in blocks])
         ep = epilogues.build(job, job.step.anchor.output, busy=busy)
         plain = _plain(shape)
-        cut = _cut(shape, int(job.params["kc"]), contiguous=x.col == shape.ic)
+        cut = _cut(shape, p.kc, contiguous=x.col == shape.ic)
         residuals = [job.inputs[k] for k in ep.tensors]
         flat = _flat(shape, (*([x] if plain else []), y, *residuals), plain=plain)
-        panels = _panels_of(shape, job.params, cut, mr, flat=flat)
-        g = _gemm(job.params, cut.k, shape.sw * x.col if plain else cut.pitch, job.isa)
+        panels = _panels_of(shape, p, cut, mr, flat=flat)
+        g = _gemm(p, cut.k, shape.sw * x.col if plain else cut.pitch, job.isa)
         scratch = 0 if plain else 4 * panels.panel * cut.pitch
         taps = _tap_offsets(shape, cut, x)
         many = not plain and cut.runs > 1
-        weights, bias = _constants(job, shape, blocks, cut.k)
+        weights, bias = _constants(job, shape, p, blocks, cut.k)
         count = sum(block.count for block in blocks)
         cells = panels.across * count * cut.blocks * shape.group
         units = count if job.cut else 0
@@ -183,7 +198,7 @@ class ConvGemm(Schedule):
             weights_per_group=sum(b.width * b.count for b in blocks) * cut.k * cut.blocks,
             plain=plain,
             **vars(panels),
-            rows_outside=job.params["outside"] == "rows",
+            rows_outside=p.outside == "rows",
             taps=taps if many else taps[:1],
             many=many,
             copies=_copies(cut.length, job.isa),
@@ -195,10 +210,10 @@ class ConvGemm(Schedule):
         return Kernel(code, constants, scratch, band, ep.needs_math, units=units)
 
     def weights(self, job: Job) -> ConstArray:
-        shape = sizes(job.graph, job.step)
+        p, shape = typed(Tunables, job.params), sizes(job.graph, job.step)
         contiguous = job.inputs[0].col == shape.ic
-        depth = _cut(shape, int(job.params["kc"]), contiguous=contiguous).k
-        return _constants(job, shape, _blocks(shape, job.params, job.isa), depth)[0]
+        depth = _cut(shape, p.kc, contiguous=contiguous).k
+        return _constants(job, shape, p, _blocks(shape, p, job.isa), depth)[0]
 
 
 def _plain(shape: ConvShape) -> bool:
@@ -244,49 +259,39 @@ def _panels(shape: ConvShape, kc: int) -> list[int]:
     return list(PANELS[: enough + 1])
 
 
-def _space(shape: ConvShape, isa: Isa) -> list[dict[str, int | str]]:
-    """All combinations of parameters."""
+def _space(shape: ConvShape, isa: Isa) -> Iterator[Tunables]:
+    """All combinations."""
     columns = shape.oc // shape.group
-    found: list[dict[str, int | str]] = []
     for lanes in gemm.widths(columns, isa):
         vectors = -(-columns // lanes)
         for mr, nr in gemm.TILES.get(isa.registers, gemm.TILES[16]):
-            tile = {"lanes": lanes, "mr": min(mr, shape.oh * shape.ow), "nr": min(nr, vectors)}
+            tile = (lanes, min(mr, shape.oh * shape.ow), min(nr, vectors))
             for kc in _depths(shape):
-                for broadcast in gemm.broadcasts(isa, lanes, kc, 1):
-                    found += [
-                        {
-                            **tile,
-                            "kc": kc,
-                            "broadcast": broadcast,
-                            "panel": panel,
-                            "outside": outside,
-                        }
-                        for panel in _panels(shape, kc)
-                        for outside in ("blocks", "rows")
-                    ]
-    return found
+                ways = gemm.broadcasts(isa, lanes, kc, 1)
+                for way, panel in product(ways, _panels(shape, kc)):
+                    for outside in ("blocks", "rows"):
+                        yield Tunables(*tile, kc, way, panel, outside)
 
 
 def _traffic(
-    isa: Isa, shape: ConvShape, params: Params, cut: Cut, blocks: Sequence[VectorBlock]
+    isa: Isa, shape: ConvShape, p: Tunables, cut: Cut, blocks: Sequence[VectorBlock]
 ) -> float:
     """Cycles of what the loops read again because no first-level cache holds it."""
     pixels = shape.oh * shape.ow
     width = sum(b.width * b.count for b in blocks)
     block = 4.0 * cut.k * max(b.width for b in blocks)
-    tiles = -(-pixels // int(params["mr"])) * cut.blocks
-    at_once = _pixels(shape, even_size(pixels, int(params["mr"])), params, cut)
+    tiles = -(-pixels // p.mr) * cut.blocks
+    at_once = _pixels(shape, even_size(pixels, p.mr), p, cut)
     panel = 4.0 * min(pixels, at_once) * cut.k
     rounds = cut.blocks * -(-pixels // at_once)
     groups = sum(b.count for b in blocks)
     weights = 4.0 * width * cut.k
-    if params["outside"] == "rows":
+    if p.outside == "rows":
         return reread_cycles(isa, weights, tiles) + reread_cycles(
             isa, weights * cut.blocks, rounds / cut.blocks
         )
     l1 = isa.core.caches.l1_bytes
-    near = block if block + 8.0 * cut.k * int(params["mr"]) <= l1 else max(block, l1 + 1.0)
+    near = block if block + 8.0 * cut.k * p.mr <= l1 else max(block, l1 + 1.0)
     again = reread_cycles(isa, near, tiles * groups)
     again += gemm.ROWS_AGAIN * reread_cycles(isa, panel, rounds * (groups - 1))
     return again + reread_cycles(isa, weights * cut.blocks, rounds / cut.blocks)
@@ -310,16 +315,16 @@ def _partial_sums(
     return cycles * cut.blocks
 
 
-def _pixels(shape: ConvShape, mr: int, params: Params, cut: Cut) -> int:
+def _pixels(shape: ConvShape, mr: int, p: Tunables, cut: Cut) -> int:
     """Pixels of a panel: whole tiles, in even panels, for each of which all weights pass by."""
     tiles = -(-shape.oh * shape.ow // mr)
-    most = max(1, int(params["panel"]) // (4 * cut.k) // mr)
+    most = max(1, p.panel // (4 * cut.k) // mr)
     return even_size(tiles, most + most // 4) * mr
 
 
-def _panels_of(shape: ConvShape, params: Params, cut: Cut, mr: int, *, flat: bool) -> Panels:
+def _panels_of(shape: ConvShape, p: Tunables, cut: Cut, mr: int, *, flat: bool) -> Panels:
     """The panels for tiles of `mr` pixels."""
-    pixels, image = _pixels(shape, mr, params, cut), shape.oh * shape.ow
+    pixels, image = _pixels(shape, mr, p, cut), shape.oh * shape.ow
     rows = max(1, pixels // shape.ow)
     panel = pixels if flat else min(rows, shape.oh) * shape.ow
     tiles = balanced(shape.ow, mr)
@@ -327,15 +332,15 @@ def _panels_of(shape: ConvShape, params: Params, cut: Cut, mr: int, *, flat: boo
     return Panels(flat, mr, image % panel % mr, tiles, panel, rows, across)
 
 
-def _gemm(params: Params, k: int, a_row: int, isa: Isa) -> Gemm:
+def _gemm(p: Tunables, k: int, a_row: int, isa: Isa) -> Gemm:
     aside = block_steps(k // UNROLL, UNROLL, isa)
-    return Gemm(k, a_row, 1, 0, UNROLL, 1, str(params["broadcast"]), aside=aside)
+    return Gemm(k, a_row, 1, 0, UNROLL, 1, p.broadcast, aside=aside)
 
 
-def _blocks(shape: ConvShape, params: Params, isa: Isa) -> tuple[VectorBlock, ...]:
+def _blocks(shape: ConvShape, p: Tunables, isa: Isa) -> tuple[VectorBlock, ...]:
     k = shape.taps * shape.ic // shape.group
     columns = shape.oc // shape.group
-    return gemm.make_blocks(columns, isa, int(params["lanes"]), int(params["nr"]), k)
+    return gemm.make_blocks(columns, isa, p.lanes, p.nr, k)
 
 
 def _tap_offsets(shape: ConvShape, cut: Cut, x: Layout) -> list[int]:
@@ -358,12 +363,12 @@ def _copies(length: int, isa: Isa) -> list[tuple[int, int, int]]:
 
 
 def _constants(
-    job: Job, shape: ConvShape, blocks: Sequence[VectorBlock], depth: int
+    job: Job, shape: ConvShape, p: Tunables, blocks: Sequence[VectorBlock], depth: int
 ) -> tuple[ConstArray, ...]:
     """Weights as [group][block][kh*kw*ic][lanes], biases as [oc], zero-padded."""
     w = job.constant(shape.weight).reshape(-1, shape.oc)
     columns = shape.oc // shape.group
-    rotate = depth if job.params["broadcast"] == "rotate" else 0
+    rotate = depth if p.broadcast == "rotate" else 0
     packed: list[NDArray[np.float32]] = [
         gemm.pack_blocks(w[:, k : k + columns], blocks, rotate=rotate)
         for k in range(0, shape.oc, columns)

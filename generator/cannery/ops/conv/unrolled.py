@@ -32,6 +32,7 @@ from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.taps import load_count, tap_loads
 from cannery.ops.shared.tiles import widths
 from cannery.schedule.cost import broadcast_work, mac_bytes, mac_instructions
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -83,6 +84,15 @@ class ChannelBlock:
         return sum(len(terms) for row in self.rows for terms in row.terms)
 
 
+@dataclass(frozen=True)
+class Tunables:
+    """A tile of `mr` vectors of pixels, or pixels, as images are in planar `order` or not."""
+
+    order: str
+    lanes: int
+    mr: int
+
+
 @schedule
 @dataclass(frozen=True)
 class ConvUnrolled(Schedule):
@@ -107,48 +117,48 @@ class ConvUnrolled(Schedule):
         most = MAX_PARTS if 2 * used <= weights.size else 1
         if used > most * MAX_UNROLLED * shared:
             return []
-        found: list[Params] = []
+        found: list[Tunables] = []
         for lanes in widths(shape.oc, isa):
             tiles = {min(mr, shape.ow) for mr in (1, 2, 4, 8, 12)}
-            found += [{"order": nhwc.ORDER, "lanes": lanes, "mr": mr} for mr in sorted(tiles)]
+            found += [Tunables(nhwc.ORDER, lanes, mr) for mr in sorted(tiles)]
         for lanes in [w for w in widths(shape.ow, isa) if 1 < w <= shape.ow]:
             tiles = {min(mr, shape.ow // lanes) for mr in (1, 2, 3)}
-            found += [{"order": planar.ORDER, "lanes": lanes, "mr": mr} for mr in sorted(tiles)]
+            found += [Tunables(planar.ORDER, lanes, mr) for mr in sorted(tiles)]
         full = _expanded(graph, shape)
         masks = {_kind(p): _mask(full, _vectors(shape, p, isa), p) for p in found}
-        return [p for p in found if _in_parts(masks[_kind(p)], int(p["mr"]), most)]
+        return [as_params(p) for p in found if _in_parts(masks[_kind(p)], p.mr, most)]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        order, halo = str(params["order"]), sizes(graph, step).halo
+        order, halo = typed(Tunables, params).order, sizes(graph, step).halo
         return (Want(order, halo), *(Want(order) for _ in step.inputs[1:]))
 
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want(str(params["order"])),)
+        return (Want(typed(Tunables, params).order),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        shape = sizes(graph, step)
+        p, shape = typed(Tunables, params), sizes(graph, step)
         full = _expanded(graph, shape)
-        blocks = [_mask(full, vecs, params) for vecs in _groups(shape, params, isa)]
-        cycles = 6.0 + sum(_block_cycles(shape, params, used, isa) for used in blocks)
-        mr = int(params["mr"])
+        blocks = [_mask(full, vecs, p) for vecs in _groups(shape, p, isa)]
+        cycles = 6.0 + sum(_block_cycles(shape, p, used, isa) for used in blocks)
+        mr = p.mr
         counts = [int(used.sum()) * mr for used in blocks]
         parts = _parts(counts)
         macs = max(sum(counts[first:end]) for first, end in parts)
-        tiles = -(-shape.ow // _width(params))
+        tiles = -(-shape.ow // _width(p))
         code = macs * (mac_bytes(isa) + TERM_BYTES)
-        if params["order"] == nhwc.ORDER:  # vectors of weights stream by like code
+        if p.order == nhwc.ORDER:  # vectors of weights stream by like code
             code += 16.0 * macs / mr
         cycles += 6.0 * (len(parts) - 1)
         return Estimate(shape.oh * (tiles * cycles + 5.0 * len(parts)), code)
 
     def kernel(self, job: Job) -> Kernel:
-        shape = sizes(job.graph, job.step)
+        p, shape = typed(Tunables, job.params), sizes(job.graph, job.step)
         x, y = job.inputs[0], job.output
         ep = epilogues.build(job, job.step.anchor.output)
-        across = job.params["order"] == nhwc.ORDER
-        blocks = _blocks(job.graph, shape, job.params, job.isa)
-        mr, width = int(job.params["mr"]), _width(job.params)
-        place = _Place(x, y, across=across, lanes=int(job.params["lanes"]), sw=shape.sw)
+        across = p.order == nhwc.ORDER
+        blocks = _blocks(job.graph, shape, p, job.isa)
+        mr, width = p.mr, _width(p)
+        place = _Place(x, y, across=across, lanes=p.lanes, sw=shape.sw)
         code = render(
             "ops/conv/unrolled.c.j2",
             describe=describe(job),
@@ -163,12 +173,12 @@ class ConvUnrolled(Schedule):
             width=width,
             place=place,
             weight=lambda v, w: _weight(job.symbol, v, w),
-            bias=lambda v: _bias(job, shape, v),
+            bias=lambda v: _bias(job, shape, v, across=across),
             ep=ep,
             residual={k: job.inputs[k] for k in ep.tensors},
             tensor=lambda m, v: lambda k: f"r{k}{offset(place.out(job.inputs[k], m, v))}",
         )
-        constants = (*_constants(job, shape, blocks, across=across), *ep.constants)
+        constants = (*_constants(job, shape, p, blocks), *ep.constants)
         return Kernel(code, constants, band=1, needs_math=ep.needs_math)
 
 
@@ -203,10 +213,10 @@ class _Place:
         return m * self.lanes + v.start * layout.channel
 
 
-def _width(params: Params) -> int:
+def _width(p: Tunables) -> int:
     """Pixels of a tile."""
-    mr = int(params["mr"])
-    return mr if params["order"] == nhwc.ORDER else mr * int(params["lanes"])
+    mr = p.mr
+    return mr if p.order == nhwc.ORDER else mr * p.lanes
 
 
 def _expanded(graph: Graph, shape: ConvShape) -> NDArray[np.float32]:
@@ -222,19 +232,19 @@ def _expanded(graph: Graph, shape: ConvShape) -> NDArray[np.float32]:
     return full
 
 
-def _vectors(shape: ConvShape, params: Params, isa: Isa) -> tuple[Vec, ...]:
+def _vectors(shape: ConvShape, p: Tunables, isa: Isa) -> tuple[Vec, ...]:
     """What one accumulator per pixel (group) holds: vectors of channels, or one channel each."""
-    lanes = int(params["lanes"])
-    if params["order"] == nhwc.ORDER:
+    lanes = p.lanes
+    if p.order == nhwc.ORDER:
         return split_lanes(shape.oc, isa, lanes)
     return tuple(Vec(c, lanes, lanes, c) for c in range(shape.oc))
 
 
-def _groups(shape: ConvShape, params: Params, isa: Isa) -> list[tuple[Vec, ...]]:
+def _groups(shape: ConvShape, p: Tunables, isa: Isa) -> list[tuple[Vec, ...]]:
     """Vectors in even groups whose accumulators fit into the registers."""
-    vectors = _vectors(shape, params, isa)
-    mr = int(params["mr"])
-    spare = 2 + (mr if params["order"] == planar.ORDER else 1)
+    vectors = _vectors(shape, p, isa)
+    mr = p.mr
+    spare = 2 + (mr if p.order == planar.ORDER else 1)
     size = max(1, (isa.registers - spare) // mr)
     return [
         vectors[at : at + n]
@@ -249,14 +259,14 @@ def _used(full: NDArray[np.float32], v: Vec, *, across: bool) -> NDArray[np.bool
     return np.asarray((full[..., v.start : last] != 0.0).any(axis=-1))
 
 
-def _kind(params: Params) -> tuple[object, object]:
+def _kind(p: Tunables) -> tuple[object, object]:
     """What of the parameters decides about the vectors."""
-    return params["order"], params["lanes"]
+    return p.order, p.lanes
 
 
-def _mask(full: NDArray[np.float32], vecs: Sequence[Vec], params: Params) -> NDArray[np.bool_]:
+def _mask(full: NDArray[np.float32], vecs: Sequence[Vec], p: Tunables) -> NDArray[np.bool_]:
     """[kh][kw][ic][vector]: where the weights of neighbouring vectors are not all zero."""
-    across = params["order"] == nhwc.ORDER
+    across = p.order == nhwc.ORDER
     end = vecs[-1].start + (vecs[-1].valid if across else 1)
     used = full[..., vecs[0].start : end] != 0.0
     if not across:
@@ -284,13 +294,13 @@ def _parts(counts: Sequence[int]) -> list[tuple[int, int]]:
     return found
 
 
-def _blocks(graph: Graph, shape: ConvShape, params: Params, isa: Isa) -> list[ChannelBlock]:
+def _blocks(graph: Graph, shape: ConvShape, p: Tunables, isa: Isa) -> list[ChannelBlock]:
     """The multiply-accumulates of a tile, in the order in which they are made."""
     full = _expanded(graph, shape)
-    across = params["order"] == nhwc.ORDER
+    across = p.order == nhwc.ORDER
     blocks: list[ChannelBlock] = []
     packed = 0
-    for vecs in _groups(shape, params, isa):
+    for vecs in _groups(shape, p, isa):
         used = [_used(full, v, across=across) for v in vecs]
         rows: list[Row] = []
         for kh, ic in _walk(shape, across=across):
@@ -333,14 +343,14 @@ def _walk(shape: ConvShape, *, across: bool) -> list[tuple[int, int]]:
 FITTED = 1.2
 
 
-def _block_cycles(shape: ConvShape, params: Params, used: NDArray[np.bool_], isa: Isa) -> float:
+def _block_cycles(shape: ConvShape, p: Tunables, used: NDArray[np.bool_], isa: Isa) -> float:
     """Cycles of a block of which `used` is the `_mask`."""
-    mr, terms, vectors = int(params["mr"]), int(used.sum()), int(used.shape[-1])
+    mr, terms, vectors = p.mr, int(used.sum()), int(used.shape[-1])
     core = isa.rates()
     work: float = terms * mr * mac_instructions(isa)
     columns = np.asarray(used.any(axis=-1))
-    if params["order"] == planar.ORDER:
-        reads, shuffles = _row_loads(shape, params, columns)
+    if p.order == planar.ORDER:
+        reads, shuffles = _row_loads(shape, p, columns)
         loads = float(mr * reads)
         work += mr * shuffles + (terms if isa.family == "arm" else 0)  # addresses of constants
     else:
@@ -355,7 +365,7 @@ def _block_cycles(shape: ConvShape, params: Params, used: NDArray[np.bool_], isa
     )
 
 
-def _row_loads(shape: ConvShape, params: Params, columns: NDArray[np.bool_]) -> tuple[float, float]:
+def _row_loads(shape: ConvShape, p: Tunables, columns: NDArray[np.bool_]) -> tuple[float, float]:
     """Loads and shuffles of the pixels of all rows; `columns` [kh][kw][ic] tells the used ones."""
     rows = np.moveaxis(columns, 1, -1).reshape(-1, shape.kw)
     reads = shuffles = 0.0
@@ -363,7 +373,7 @@ def _row_loads(shape: ConvShape, params: Params, columns: NDArray[np.bool_]) -> 
     for pattern, count in zip(patterns, counts, strict=True):
         if pattern.any():
             taps = [int(kw) * shape.dw for kw in np.flatnonzero(pattern)]
-            found = load_count(int(params["lanes"]), taps, shape.sw)
+            found = load_count(p.lanes, taps, shape.sw)
             reads += int(count) * found[0]
             shuffles += int(count) * found[1]
     return reads, shuffles
@@ -377,20 +387,21 @@ def _weight(symbol: str, v: Vec, weight: str | int) -> str:
     return f"{v.t}_{word}({symbol}_w{offset(weight)})"
 
 
-def _bias(job: Job, shape: ConvShape, v: Vec) -> str:
+def _bias(job: Job, shape: ConvShape, v: Vec, *, across: bool) -> str:
     """The start of an accumulator."""
     if not shape.bias:
         return f"{v.t}_zero()"
-    if job.params["order"] == nhwc.ORDER and v.lanes > 1:
+    if across and v.lanes > 1:
         return f"{v.t}_load({job.symbol}_b{offset(v.start)})"
     return f"{v.t}_set1({c_float(float(job.constant(shape.bias)[v.start]))})"
 
 
 def _constants(
-    job: Job, shape: ConvShape, blocks: Sequence[ChannelBlock], *, across: bool
+    job: Job, shape: ConvShape, p: Tunables, blocks: Sequence[ChannelBlock]
 ) -> tuple[ConstArray, ...]:
     """Vectors of weights in the order of their use, and biases, where they are no literals."""
-    if not (across or _splats(job.isa)) or job.params["lanes"] == 1:
+    across = p.order == nhwc.ORDER
+    if not (across or _splats(job.isa)) or p.lanes == 1:
         return ()
     full = _expanded(job.graph, shape)
     parts: list[NDArray[np.float32]] = []
