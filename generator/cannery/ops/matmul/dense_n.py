@@ -10,19 +10,20 @@ outer one of the two loops: `blocks` keeps a block of weights in the cache, `row
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cannery.ir.graph import Graph
 from cannery.layouts import Want
 from cannery.ops.matmul import joined
 from cannery.ops.matmul import product as products
-from cannery.ops.matmul.lanes_n import make_gemm, render_lanes_n
+from cannery.ops.matmul.lanes_n import Tunables, make_gemm, render_lanes_n
 from cannery.ops.matmul.product import Product
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.gemm import VectorBlock
 from cannery.ops.shared.tiles import tile_registers
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -53,28 +54,21 @@ class MatMulDenseN(Schedule):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         p = _product(graph, step)
         rows = products.row_count(graph, step)
-        found: list[dict[str, int | str | bool]] = []
+        found: list[Tunables] = []
         if joined.can_join(isa, p.n):
             found += [
-                {"lanes": 1, "mr": min(mr, rows), "nr": nr, "split": min(split, p.k),
-                 "broadcast": "set1", "outside": order, "unroll": max(4, split),
-                 "joined": True}
+                Tunables(1, min(mr, rows), nr, min(split, p.k), "set1", order, max(4, split), True)
                 for mr, nr, split in joined.tiles(rows, p.n)
                 for order in _orders(rows, p.n, mr, nr)
-            ]  # fmt: skip
+            ]
         for lanes in gemm.widths(p.n, isa):
             vectors = -(-p.n // lanes)
             for mr, nr, split in _tiles(rows, isa):
-                tile = {"lanes": lanes, "mr": min(mr, rows), "nr": min(nr, vectors)}
+                tile = (lanes, min(mr, rows), min(nr, vectors), min(split, p.k))
                 orders = _orders(rows, vectors, mr, nr)
                 for broadcast in gemm.broadcasts(isa, lanes, p.k, 0 if p.transpose_a else 1):
-                    found += [
-                        {**tile, "split": min(split, p.k), "broadcast": broadcast, "outside": order,
-                         "unroll": max(4, split)}
-                        for order in orders
-                    ]  # fmt: skip
-        distinct = {self.label(params): params for params in found}
-        return list(distinct.values())
+                    found += [Tunables(*tile, broadcast, order, max(4, split)) for order in orders]
+        return [as_params(t) for t in dict.fromkeys(found)]
 
     def stacked(
         self, graph: Graph, step: Step, params: Params, isa: Isa
@@ -88,36 +82,35 @@ class MatMulDenseN(Schedule):
         return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        p = _product(graph, step)
-        g = make_gemm(p, params, isa, 0, 1)
-        blocks = _blocks(p, params, isa)
+        p, t = _product(graph, step), typed(Tunables, params)
+        g = make_gemm(p, t, isa, 0, 1)
+        blocks = _blocks(p, t, isa)
         rows = products.row_count(graph, step)
-        tiles = balanced(rows, int(params["mr"]))
-        outside = str(params["outside"])
-        count = joined.cycles if joined.is_joined(params) else gemm.product_cycles
+        tiles = balanced(rows, t.mr)
+        count = joined.cycles if t.joined else gemm.product_cycles
         cycles = count(isa, g, tiles, blocks)
         if rows == 1:
             # Sets of accumulators share broadcasts less well than vectors of one set.
-            cycles *= 1.0 + TURNS * (int(params["split"]) - 1)
-        cycles += gemm.weight_traffic(isa, g, rows, int(params["mr"]), blocks, outside=outside)
+            cycles *= 1.0 + TURNS * (t.split - 1)
+        cycles += gemm.weight_traffic(isa, g, rows, t.mr, blocks, outside=t.outside)
         code = gemm.code_size(g, tiles, blocks)
-        return Estimate(cycles, code / joined.JOINED if joined.is_joined(params) else code)
+        return Estimate(cycles, code / joined.JOINED if t.joined else code)
 
     def kernel(self, job: Job) -> Kernel:
-        p = _product(job.graph, job.step)
+        p, t = _product(job.graph, job.step), typed(Tunables, job.params)
         a = products.operand(job, p.a, transposed=p.transpose_a, is_b=False)
         b = products.operand(job, p.b, transposed=p.transpose_b, is_b=True)
-        blocks = _blocks(p, job.params, job.isa)
-        busy = tile_registers(int(job.params["mr"]), [block.vecs for block in blocks])
+        blocks = _blocks(p, t, job.isa)
+        busy = tile_registers(t.mr, [block.vecs for block in blocks])
         ep = epilogues.build(job, job.step.anchor.output, busy=busy)
         nest = products.nest(job, a, b, ep.tensors)
-        g = make_gemm(p, job.params, job.isa, nest.rows.strides[0], a.k)
-        rotate = p.k if job.params["broadcast"] == "rotate" else 0
+        g = make_gemm(p, t, job.isa, nest.rows.strides[0], a.k)
+        rotate = p.k if t.broadcast == "rotate" else 0
         matrix = products.weight_matrix(job, p)
         packed = gemm.pack_blocks(matrix, blocks, rotate=rotate, streams=g.streams)
         order = "[block][k][lanes]" if g.streams == 1 else f"[block][k%{g.streams}][k][lanes]"
         weights = ConstArray(b.pointer, packed, f"weights {order}")
-        code, units = render_lanes_n(job, p, g, nest, blocks, ep, (a, b))
+        code, units = render_lanes_n(job, p, t, g, nest, blocks, ep, (a, b))
         constants = (weights, *products.padded_bias(job, p), *ep.constants)
         return Kernel(
             code, constants, needs_math=ep.needs_math, whole=True, units=units, stops=job.rows_stop
@@ -130,10 +123,10 @@ def _product(graph: Graph, step: Step) -> Product:
     return found
 
 
-def _blocks(p: Product, params: Params, isa: Isa) -> tuple[VectorBlock, ...]:
-    if joined.is_joined(params):
-        return joined.blocks(p.n, int(params["nr"]), p.k)
-    return gemm.make_blocks(p.n, isa, int(params["lanes"]), int(params["nr"]), p.k)
+def _blocks(p: Product, t: Tunables, isa: Isa) -> tuple[VectorBlock, ...]:
+    if t.joined:
+        return joined.blocks(p.n, t.nr, p.k)
+    return gemm.make_blocks(p.n, isa, t.lanes, t.nr, p.k)
 
 
 def stacked_tiles(graph: Graph, step: Step, params: Params, isa: Isa) -> list[Params]:
@@ -142,17 +135,16 @@ def stacked_tiles(graph: Graph, step: Step, params: Params, isa: Isa) -> list[Pa
     That depends on the sets of accumulators, and on whether inputs are rotated.
     """
     p, rows = _product(graph, step), products.row_count(graph, step)
-    split, broadcast = int(params["split"]), str(params["broadcast"])
-    widths = [int(params["lanes"])] if broadcast != "set1" else gemm.widths(p.n, isa)
-    found: list[Params] = []
+    t = typed(Tunables, params)
+    widths = [t.lanes] if t.broadcast != "set1" else gemm.widths(p.n, isa)
+    found: list[Tunables] = []
     for lanes in widths:
         vectors = -(-p.n // lanes)
-        sets = joined.with_sets(split, p.n) if joined.is_joined(params) else _with_sets(split, isa)
+        sets = joined.with_sets(t.split, p.n) if t.joined else _with_sets(t.split, isa)
         for mr, nr in sets:
-            tile = {**params, "lanes": lanes, "mr": min(mr, rows), "nr": min(nr, vectors)}
-            found += [{**tile, "outside": order} for order in _orders(rows, vectors, mr, nr)]
-    distinct = {str(sorted(tile.items())): tile for tile in found}
-    return list(distinct.values())
+            tile = replace(t, lanes=lanes, mr=min(mr, rows), nr=min(nr, vectors))
+            found += [replace(tile, outside=way) for way in _orders(rows, vectors, mr, nr)]
+    return [{**params, **as_params(tile)} for tile in dict.fromkeys(found)]
 
 
 def _orders(rows: int, vectors: int, mr: int, nr: int) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -16,12 +17,13 @@ from cannery.layouts import Want
 from cannery.ops.matmul import product as products
 from cannery.ops.matmul.dense_n import stacked_tiles
 from cannery.ops.matmul.lanes_k import dot_code, dot_cycles, render_lanes_k
-from cannery.ops.matmul.lanes_n import make_gemm, render_lanes_n
+from cannery.ops.matmul.lanes_n import Tunables, make_gemm, render_lanes_n
 from cannery.ops.matmul.product import Product
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.dots import Dots
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import (
     ConstArray,
@@ -55,7 +57,7 @@ class MatMulGeneral(Schedule):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         p = _product(graph, step)
         rows = products.row_count(graph, step)
-        found: list[dict[str, int | str]]
+        found: list[Params]
         if p.transpose_b:
             found = [
                 {"lanes": _dot_lanes(p, isa), "mr": min(mr, rows), "nc": min(nc, p.n), "split": 1,
@@ -63,12 +65,13 @@ class MatMulGeneral(Schedule):
                 for mr, nc in DOT_TILES.get(isa.registers, DOT_TILES[16])
             ]  # fmt: skip
         else:
+            tiles = product(
+                gemm.widths(p.n, isa), gemm.TILES.get(isa.registers, gemm.TILES[16])[:4]
+            )
             found = [
-                {"lanes": lanes, "mr": min(mr, rows), "nr": min(nr, -(-p.n // lanes)), "split": 1,
-                 "unroll": 4, "broadcast": "set1", "outside": "blocks"}
-                for lanes in gemm.widths(p.n, isa)
-                for mr, nr in gemm.TILES.get(isa.registers, gemm.TILES[16])[:4]
-            ]  # fmt: skip
+                as_params(Tunables(n, min(mr, rows), min(nr, -(-p.n // n)), 1, "set1", "blocks", 4))
+                for n, (mr, nr) in tiles
+            ]
         return list({self.label(params): params for params in found}.values())
 
     def stacked(
@@ -87,13 +90,15 @@ class MatMulGeneral(Schedule):
         return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        p = _product(graph, step)
-        rows = balanced(products.row_count(graph, step), int(params["mr"]))
+        p, count = _product(graph, step), products.row_count(graph, step)
         if p.transpose_b:
             dots = Dots.of(params, packed=False)
+            rows = balanced(count, dots.mr)
             return Estimate(1.2 * dot_cycles(isa, p, dots, rows), dot_code(p, dots, rows))
-        g = make_gemm(p, params, isa, 0, 1, p.n)
-        blocks = gemm.make_blocks(p.n, isa, int(params["lanes"]), int(params["nr"]), p.k)
+        t = typed(Tunables, params)
+        rows = balanced(count, t.mr)
+        g = make_gemm(p, t, isa, 0, 1, p.n)
+        blocks = gemm.make_blocks(p.n, isa, t.lanes, t.nr, p.k)
         cycles = 1.2 * gemm.product_cycles(isa, g, rows, blocks)
         partial = sum(not v.full for block in blocks for v in block.vecs)
         if not isa.has("masks"):
@@ -110,10 +115,10 @@ class MatMulGeneral(Schedule):
             dots = Dots.of(job.params, packed=False)
             code, units = render_lanes_k(job, p, dots, nest, ep, (a, b))
         else:
-            lanes, nr = int(job.params["lanes"]), int(job.params["nr"])
-            blocks = gemm.make_blocks(p.n, job.isa, lanes, nr, p.k)
-            g = make_gemm(p, job.params, job.isa, nest.rows.strides[0], a.k, b.k)
-            code, units = render_lanes_n(job, p, g, nest, blocks, ep, (a, b))
+            t = typed(Tunables, job.params)
+            blocks = gemm.make_blocks(p.n, job.isa, t.lanes, t.nr, p.k)
+            g = make_gemm(p, t, job.isa, nest.rows.strides[0], a.k, b.k)
+            code, units = render_lanes_n(job, p, t, g, nest, blocks, ep, (a, b))
         arrays = tuple(
             ConstArray(where.pointer, np.ascontiguousarray(job.constant(value)).reshape(-1))
             for value, where in ((p.a, a), (p.b, b))

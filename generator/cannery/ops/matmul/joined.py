@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from cannery.ops.shared.gemm import Gemm, VectorBlock
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.cost import tile_cycles
-from cannery.schedule.schedule import Params
 from cannery.target.isa import Isa
 
 #: Scalars that are joined.
@@ -31,11 +30,6 @@ ROOM = 12
 def can_join(isa: Isa, columns: int) -> bool:
     """Whether such tiles are worth trying."""
     return isa.widest == 1 and isa.bits == 64 and columns >= JOINED
-
-
-def is_joined(params: Params) -> bool:
-    """Whether a candidate has such tiles."""
-    return bool(params.get("joined"))
 
 
 def tiles(rows: int, columns: int) -> list[tuple[int, int, int]]:

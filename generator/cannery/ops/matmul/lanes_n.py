@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from cannery.ctext.environment import offset, render
-from cannery.ops.matmul.joined import is_joined
 from cannery.ops.matmul.product import Cut, Nest, Operand, Product, residual_rows
 from cannery.ops.shared.axes import balanced, nested_pointer
 from cannery.ops.shared.epilogue import Epilogue
@@ -14,27 +14,42 @@ from cannery.ops.shared.gemm import AHEAD, STREAMS, Gemm, VectorBlock
 from cannery.ops.shared.lanes import Vec
 from cannery.ops.shared.sums import block_steps, even_steps
 from cannery.schedule.caches import FAR_BYTES
-from cannery.schedule.schedule import Job, Params
+from cannery.schedule.schedule import Job
 from cannery.target.isa import Isa
 
 
-def make_gemm(p: Product, params: Params, isa: Isa, a_row: int, a_k: int, b_k: int = 0) -> Gemm:
+@dataclass(frozen=True)
+class Tunables:
+    """A tile of `mr` rows x `nr` vectors with `split` sets of accumulators, of which `unroll` steps
+    of the sum are in line; else see `dense_n`.
+    """
+
+    lanes: int
+    mr: int
+    nr: int
+    split: int
+    broadcast: str
+    outside: str
+    unroll: int
+    joined: bool = False
+
+
+def make_gemm(p: Product, t: Tunables, isa: Isa, a_row: int, a_k: int, b_k: int = 0) -> Gemm:
     """How a tile walks its operands under these parameters; b_k == 0 for packed weights."""
-    far = b_k == 0 and not is_joined(params) and 4 * p.k * p.n > FAR_BYTES
-    unroll = int(params["unroll"])
-    streams = STREAMS if far and p.k % STREAMS == 0 and unroll % STREAMS == 0 else 1
-    split = int(params["split"])
-    cut = even_steps if is_joined(params) else block_steps
+    far = b_k == 0 and not t.joined and 4 * p.k * p.n > FAR_BYTES
+    streams = STREAMS if far and p.k % STREAMS == 0 and t.unroll % STREAMS == 0 else 1
+    cut = even_steps if t.joined else block_steps
     return Gemm(
-        p.k, a_row, a_k, b_k, unroll, split, str(params["broadcast"]),
-        AHEAD if far and int(params["mr"]) == 1 else 0, streams,
-        cut(p.k // unroll, unroll // split, isa),
+        p.k, a_row, a_k, b_k, t.unroll, t.split, t.broadcast,
+        AHEAD if far and t.mr == 1 else 0, streams,
+        cut(p.k // t.unroll, t.unroll // t.split, isa),
     )  # fmt: skip
 
 
 def render_lanes_n(
     job: Job,
     p: Product,
+    t: Tunables,
     g: Gemm,
     nest: Nest,
     blocks: Sequence[VectorBlock],
@@ -43,10 +58,10 @@ def render_lanes_n(
 ) -> tuple[str, int]:
     """The function's text and units; a constant bias is expected as `<symbol>_bias`, padded."""
     a, b = operands
-    tiles = balanced(nest.rows.extent, int(job.params["mr"]))
+    tiles = balanced(nest.rows.extent, t.mr)
     groups, rows = [block.count for block in blocks], [count for _, count, _ in tiles]
     cut = Cut.of(job, groups, rows)
-    join = is_joined(job.params)  # which only schedules of constant weights and biases offer
+    join = t.joined  # which only schedules of constant weights and biases offer
     residual = residual_rows(nest.rows, ep)
 
     def joined_residual(row: int) -> Callable[[int], str]:
@@ -63,7 +78,7 @@ def render_lanes_n(
         nest=nest,
         nested_pointer=nested_pointer,
         tiles=tiles,
-        rows_outside=job.params["outside"] == "rows",
+        rows_outside=t.outside == "rows",
         blocks=blocks,
         bias=lambda block: [bias_load(job, p, v, "bk") for v in block.vecs],
         held_bias=f"{job.symbol}_bias" if p.bias in job.graph.constants else "",
