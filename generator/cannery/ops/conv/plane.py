@@ -33,6 +33,7 @@ from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.shuffles import ZERO, Pick, Places, ShufflePlan, plan
 from cannery.schedule.cost import mac_bytes
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -242,6 +243,15 @@ class Behind:
 
 
 @dataclass(frozen=True)
+class Tunables:
+    """`n` vectors of sums of outputs, each in so many `parts`; else see the module's text."""
+
+    n: int
+    parts: int
+    unroll: str
+
+
+@dataclass(frozen=True)
 class PlaneSchedule(Schedule):
     """What the convolution alone and with a pooling behind it have in common."""
 
@@ -256,17 +266,16 @@ class PlaneSchedule(Schedule):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         plane = self.plane(graph, step)
         vectors = -(-plane.conv.oc // plane.group)
-        found: list[Params] = []
+        found: list[Tunables] = []
         for most in (MOST_SUMS, 2 * LEAST_SUMS, LEAST_SUMS):
             n = even_size(vectors, min(max(most // plane.sums, 1), vectors))
             parts = min(plane.conv.kh, -(-LEAST_SUMS // (n * plane.sums)))
-            params: Params = {"n": n, "parts": parts, "unroll": "kh"}
+            p = Tunables(n, parts, "kh")
             if plane.conv.taps * plane.sums * n <= MAX_UNROLLED:
-                found.append(params)
-            if _stored(plane, params) and parts == 1 and plane.row_step:
-                found.append({**params, "unroll": "kw"})
-        unique = {self.label(params): params for params in found}
-        return list(unique.values()) or [{"n": 1, "parts": 1, "unroll": "kh"}]
+                found.append(p)
+            if _stored(plane, p) and parts == 1 and plane.row_step:
+                found.append(replace(p, unroll="kw"))
+        return [as_params(p) for p in dict.fromkeys(found or [Tunables(1, 1, "kh")])]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         return (Want(planar.ORDER),)
@@ -275,8 +284,9 @@ class PlaneSchedule(Schedule):
         return (Want(planar.ORDER if self.plane(graph, step).group == 1 else nhwc.ORDER),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        plane, parts, core = self.plane(graph, step), int(params["parts"]), isa.rates()
-        blocks, stored = _panels(plane, params).blocks, _stored(plane, params)
+        p = typed(Tunables, params)
+        plane, parts, core = self.plane(graph, step), p.parts, isa.rates()
+        blocks, stored = _panels(plane, p).blocks, _stored(plane, p)
         taps = plane.taps(parts)
         picks, channels = len(plane.plan.picks), plane.conv.ic
         products = sum(len(tap.cells) for tap in taps)
@@ -291,19 +301,20 @@ class PlaneSchedule(Schedule):
             chain = core.latency * channels * products / (plane.sums * parts)
             cycles += block.count * (max(busy, chain) + 2.0 * n * (plane.sums + parts))
         lines = products * sum(block.n for block in blocks) / plane.group
-        if params["unroll"] == "kw":
+        if p.unroll == "kw":
             lines /= plane.conv.kh
             cycles += 2.0 * channels * plane.conv.kh
         code = 16.0 * picks + 8.0 * len(plane.cells) + mac_bytes(isa) * lines
         return Estimate(cycles, code)
 
     def kernel(self, job: Job) -> Kernel:
+        p = typed(Tunables, job.params)
         x, y = job.inputs[0], job.output
         plane = replace(self.plane(job.graph, job.step), row=x.row)
-        panels, behind = _panels(plane, job.params), self.behind(job)
-        stored = _stored(plane, job.params)
-        in_line = job.params["unroll"] == "kh"
-        taps = plane.taps(int(job.params["parts"]))
+        panels, behind = _panels(plane, p), self.behind(job)
+        stored = _stored(plane, p)
+        in_line = p.unroll == "kh"
+        taps = plane.taps(p.parts)
         code = render(
             "ops/conv/plane.c.j2",
             s=plane.conv,
@@ -316,7 +327,7 @@ class PlaneSchedule(Schedule):
             taps=[tap for tap in taps if in_line or tap.number < plane.conv.kw],
             in_line=in_line,
             panels=panels,
-            parts=int(job.params["parts"]),
+            parts=p.parts,
             word="load1" if plane.group == 1 else f"broadcast{plane.group}",
             behind=behind,
             vec=Vec(0, LANES, LANES, 0),
@@ -366,16 +377,16 @@ def why_not_epilogue(graph: Graph, nodes: Sequence[Node], running: str, group: i
     return ""
 
 
-def _panels(plane: Plane, params: Params) -> Panels:
+def _panels(plane: Plane, p: Tunables) -> Panels:
     """Weights by blocks of n vectors of channels; the last vector may be filled up."""
     channels = -(-plane.conv.oc // plane.group) * plane.group
     k = plane.conv.ic * plane.conv.taps
-    return Panels(channels, int(params["n"]) * plane.group, k, "load1", LANES)
+    return Panels(channels, p.n * plane.group, k, "load1", LANES)
 
 
-def _stored(plane: Plane, params: Params) -> bool:
+def _stored(plane: Plane, p: Tunables) -> bool:
     """Whether the cells' vectors go through memory: several blocks of channels read them."""
-    return sum(block.count for block in _panels(plane, params).blocks) > 1
+    return sum(block.count for block in _panels(plane, p).blocks) > 1
 
 
 def _rows(plane: Plane, y: Layout, isa: Isa) -> list[tuple[int, Vec]]:

@@ -61,6 +61,7 @@ from cannery.schedule.cost import (
     tile_cycles,
     weights_cycles,
 )
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -108,6 +109,20 @@ class Sums:
 
 
 @dataclass(frozen=True)
+class Tunables:
+    """Register tiles of `mr` tiles x `nr` vectors, `batch` tiles at a time; else see above."""
+
+    lanes: int
+    mr: int
+    nr: int
+    batch: int
+    group: int
+    unroll: int
+    broadcast: str
+    outside: str
+
+
+@dataclass(frozen=True)
 class WinogradOc(Schedule):
     """See the module's text."""
 
@@ -135,23 +150,22 @@ class WinogradOc(Schedule):
         tile = self._tile(shape)
         total = _count(shape, tile)
         groups = GROUPS.get(isa.registers, GROUPS[16]) if tile.rows.m > 1 else (1,)
-        found: list[Params] = []
+        found: list[Tunables] = []
         # Transforms of few inputs take narrower vectors by themselves.
         both = vector_widths(min(shape.oc, shape.ic), isa)
         for lanes in dict.fromkeys((*both, *vector_widths(shape.oc, isa)[:1])):
             vectors = len(split_lanes(shape.oc, isa, lanes))
             tiles = [(even_size(total, mr), min(nr, vectors)) for mr, nr in register_tiles(isa)]
             found += [
-                {"lanes": lanes, "mr": mr, "nr": nr, "batch": batch, "group": group,
-                 "unroll": 0 if shape.ic * mr * nr <= MAX_UNROLLED else 4, "broadcast": broadcast,
-                 "outside": outside}
+                Tunables(lanes, mr, nr, batch, group, unroll, broadcast, outside)
                 for mr, nr in dict.fromkeys(tiles)
+                for unroll in (0 if shape.ic * mr * nr <= MAX_UNROLLED else 4,)
                 for batch in _batches(shape, tile, mr)
                 for outside in self._orders(shape, batch, single=nr >= vectors)
                 for broadcast in broadcast_words(shape, isa, lanes)
                 for group in groups
-            ]  # fmt: skip
-        return found
+            ]
+        return list(map(as_params, found))
 
     def halo(self, graph: Graph, step: Step) -> Halo:
         shape = sizes(graph, step)
@@ -161,19 +175,17 @@ class WinogradOc(Schedule):
         return Halo(shape.top, max(bottom, 0), shape.left, max(right, 0))
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        shape = sizes(graph, step)
-        group, batch = int(params["group"]), int(params["batch"])
+        p, shape = typed(Tunables, params), sizes(graph, step)
         tile = self._tile(shape)
         rows, columns = tile.rows, tile.columns
         total = _count(shape, tile)
-        into = transform_cycles(rows.bt, group, 0, isa, across=columns.bt)
+        into = transform_cycles(rows.bt, p.group, 0, isa, across=columns.bt)
         applied = 1 + rows.m * columns.m * 2 * len(step.epilogue)
-        back = transform_cycles(rows.at, group, applied, isa, across=columns.at)
-        lanes = int(params["lanes"])
-        cycles = float(total) * (into + 4.0) * len(split_lanes(shape.ic, isa, lanes))
-        cycles += total * (back + 4.0) * len(split_lanes(shape.oc, isa, lanes))
-        products = self._products(shape, params, isa)
-        batches = -(-total // batch)
+        back = transform_cycles(rows.at, p.group, applied, isa, across=columns.at)
+        cycles = float(total) * (into + 4.0) * len(split_lanes(shape.ic, isa, p.lanes))
+        cycles += total * (back + 4.0) * len(split_lanes(shape.oc, isa, p.lanes))
+        products = self._products(shape, p, isa)
+        batches = -(-total // p.batch)
         weights = self.weight_bytes(shape)
         far = weights_cycles(isa, weights, graph.constant_bytes)
         if weights > isa.core.caches.l2_bytes:
@@ -181,59 +193,58 @@ class WinogradOc(Schedule):
         else:
             products += reread_cycles(isa, weights, batches)
         cycles += max(products, far) + NOT_HIDDEN * far
-        cycles += self._between(shape, params, isa) + self._conflicts(shape, params, isa)
-        code = (into + back * len(self._blocks(shape, params, isa))) * 16.0
+        cycles += self._between(shape, p, isa) + self._conflicts(shape, p, isa)
+        code = (into + back * len(self._blocks(shape, p, isa))) * 16.0
         return Estimate(cycles, code)
 
-    def _products(self, shape: ConvShape, params: Params, isa: Isa) -> float:
+    def _products(self, shape: ConvShape, p: Tunables, isa: Isa) -> float:
         """Cycles of all products, with their operands at hand."""
-        mr, batch, way = int(params["mr"]), int(params["batch"]), str(params["broadcast"])
+        mr, batch, way = p.mr, p.batch, p.broadcast
         tile = self._tile(shape)
         total = _count(shape, tile)
         loads, work = broadcast_work(isa, way)
         early = early_inputs(isa, way, mr)
         tiles = sum(-(-min(batch, total - at) // mr) for at in range(0, total, batch))
         cycles = 0.0
-        for block in self._blocks(shape, params, isa):
+        for block in self._blocks(shape, p, isa):
             n = len(block.vecs)
             update = tile_cycles(isa, mr, n, mr * loads + n, shape.ic, mr * work, early=early)
             cycles += tiles * block.count * tile.positions * (update + 1.5 * mr * n + 4.0)
         return cycles
 
-    def _between(self, shape: ConvShape, params: Params, isa: Isa) -> float:
+    def _between(self, shape: ConvShape, p: Tunables, isa: Isa) -> float:
         """Cycles of what leaves the first-level cache: transformed inputs and sums of batches."""
-        tile, batch = self._tile(shape), int(params["batch"])
+        tile, batch = self._tile(shape), p.batch
         total = _count(shape, tile)
         batches, rows = -(-total // batch), min(batch, total)
         inputs, sums = (4.0 * tile.positions * c * rows for c in (shape.ic, shape.oc))
-        blocks = sum(block.count for block in self._blocks(shape, params, isa))
-        if params["outside"] == "positions":
+        blocks = sum(block.count for block in self._blocks(shape, p, isa))
+        if p.outside == "positions":
             return batches * (stored_cycles(isa, sums) + stored_cycles(isa, inputs))
         if inputs + sums / blocks > isa.core.caches.l2_bytes:  # weights pass by as well
             return batches * blocks * inputs / isa.core.caches.far_rate
         return reread_cycles(isa, inputs, batches * blocks)
 
-    def _conflicts(self, shape: ConvShape, params: Params, isa: Isa) -> float:
+    def _conflicts(self, shape: ConvShape, p: Tunables, isa: Isa) -> float:
         """Cycles of sums that displace one another where the pitch of positions is a bad one."""
-        if params["outside"] == "positions":
+        if p.outside == "positions":
             return 0.0
-        tile, blocks = self._tile(shape), self._blocks(shape, params, isa)
+        tile, blocks = self._tile(shape), self._blocks(shape, p, isa)
         widest = max(block.width for block in blocks)
-        pitch, lines = 4.0 * int(params["batch"]) * widest, -(-4.0 * widest // LINE)
+        pitch, lines = 4.0 * p.batch * widest, -(-4.0 * widest // LINE)
         passes = _count(shape, tile) * lines * sum(block.count for block in blocks)
         return conflict_cycles(isa, tile.positions, pitch, passes)
 
     def kernel(self, job: Job) -> Kernel:
-        shape = sizes(job.graph, job.step)
+        p, shape = typed(Tunables, job.params), sizes(job.graph, job.step)
         ep = epilogues.build(job, job.step.anchor.output)
-        blocks = self._blocks(shape, job.params, job.isa)
+        blocks = self._blocks(shape, p, job.isa)
         units = sum(block.count for block in blocks) if job.cut else 0
-        batch, lanes = int(job.params["batch"]), int(job.params["lanes"])
-        vectors = split_lanes(shape.ic, job.isa, lanes)
+        vectors = split_lanes(shape.ic, job.isa, p.lanes)
         depth = sum(v.lanes for v in vectors)
-        pitch = _pitch(batch * depth)
+        pitch = _pitch(p.batch * depth)
         tile = self._tile(shape)
-        sums = self._sums(job.params, tile, blocks, batch)
+        sums = self._sums(p, tile, blocks)
         sums_at = tile.positions * pitch
         kept_at = sums_at + tile.positions * sums.position
         residual = {k: job.inputs[k] for k in ep.tensors}
@@ -241,22 +252,22 @@ class WinogradOc(Schedule):
             "ops/conv/winograd_oc.c.j2",
             s=shape,
             held=held_weights(job.isa),
-            p=job.params,
+            p=p,
             tile=tile,
             image=job.inputs[0],
             x=SimpleNamespace(col=depth),
             y=job.output,
             columns=-(-shape.ow // tile.columns.m),
-            batch=batch,
+            batch=p.batch,
             pitch=pitch,
             sums=sums,
             kept_at=kept_at,
             blocks=blocks,
             block_at=lambda block: block.weight // (tile.positions * shape.ic),
-            fetch_of=lambda block: self._fetch(job, shape, block, batch),
+            fetch_of=lambda block: self._fetch(p, job.isa, shape, block),
             many=lambda block: shape.ic * len(block.vecs) > HELD_WEIGHTS,
-            into=self._into(job, vectors, pitch),
-            back=self._back(job, shape, ep, sums),
+            into=self._into(job, p, vectors, pitch),
+            back=self._back(job, p, shape, ep, sums),
             residual=residual,
             symbol=job.symbol,
             signature=signature(job, scratch=True, band=True, units=units > 0),
@@ -265,7 +276,7 @@ class WinogradOc(Schedule):
             describe=describe(job),
         )
         floats = kept_at + KEPT * max(v.lanes for v in (*vectors, *blocks[0].vecs))
-        constants = (self._weights(job, shape, blocks), padded_bias(job, shape), *ep.constants)
+        constants = (self._weights(job, p, shape, blocks), padded_bias(job, shape), *ep.constants)
         return Kernel(
             code, constants, 4 * floats, tile.rows.m, needs_math=ep.needs_math, units=units
         )
@@ -279,8 +290,8 @@ class WinogradOc(Schedule):
         return -(-shape.ow // self._tile(shape).columns.m)
 
     def weights(self, job: Job) -> ConstArray:
-        shape = sizes(job.graph, job.step)
-        return self._weights(job, shape, self._blocks(shape, job.params, job.isa))
+        p, shape = typed(Tunables, job.params), sizes(job.graph, job.step)
+        return self._weights(job, p, shape, self._blocks(shape, p, job.isa))
 
     def emulate(self, graph: Graph, step: Step, inputs: Sequence[RefArray]) -> RefArray:
         """The step's output with the convolution in float32, as this schedule rounds it."""
@@ -300,39 +311,41 @@ class WinogradOc(Schedule):
             cheapest(self.points, shape.kh, shape.oh), cheapest(self.points, shape.kw, shape.ow)
         )
 
-    def _blocks(self, shape: ConvShape, params: Params, isa: Isa) -> tuple[VectorBlock, ...]:
+    def _blocks(self, shape: ConvShape, p: Tunables, isa: Isa) -> tuple[VectorBlock, ...]:
         per_lane = self._tile(shape).positions * shape.ic
-        return cut_channels(shape.oc, per_lane, isa, int(params["lanes"]), int(params["nr"]))
+        return cut_channels(shape.oc, per_lane, isa, p.lanes, p.nr)
 
-    def _sums(self, params: Params, tile: Tile, blocks: Sequence[VectorBlock], batch: int) -> Sums:
-        if params["outside"] == "positions":
+    def _sums(self, p: Tunables, tile: Tile, blocks: Sequence[VectorBlock]) -> Sums:
+        if p.outside == "positions":
             row = sum(block.width * block.count for block in blocks)
-            return Sums(row, batch, _pitch(batch * row))
-        return Sums(0, batch, batch * max(block.width for block in blocks))
+            return Sums(row, p.batch, _pitch(p.batch * row))
+        return Sums(0, p.batch, p.batch * max(block.width for block in blocks))
 
-    def _weights(self, job: Job, shape: ConvShape, blocks: Sequence[VectorBlock]) -> ConstArray:
+    def _weights(
+        self, job: Job, p: Tunables, shape: ConvShape, blocks: Sequence[VectorBlock]
+    ) -> ConstArray:
         u = self._tile(shape).weights(job.constant(shape.weight))[None]
-        name, way = f"{job.symbol}_w", str(job.params["broadcast"])
-        if job.params["outside"] == "blocks":
+        name, way = f"{job.symbol}_w", p.broadcast
+        if p.outside == "blocks":
             packed = pack_panels(u, blocks, way, job.isa)
             return ConstArray(name, packed, "weights [block][position][ic][lanes]")
         each = [pack_panels(u[:, e : e + 1], blocks, way, job.isa) for e in range(u.shape[1])]
         return ConstArray(name, np.concatenate(each), "weights [position][block][ic][lanes]")
 
-    def _fetch(self, job: Job, shape: ConvShape, block: VectorBlock, batch: int) -> Fetch | None:
+    def _fetch(self, p: Tunables, isa: Isa, shape: ConvShape, block: VectorBlock) -> Fetch | None:
         """How the tiles of one panel prefetch the next panel.
 
         None if the weights stay in the second-level cache, or if tiles have no loop over the input
         channels to prefetch in.
         """
-        unroll, tiles = int(job.params["unroll"]), batch // int(job.params["mr"])
-        if self.weight_bytes(shape) <= near_bytes(job.isa) or not 0 < unroll < shape.ic:
+        unroll, tiles = p.unroll, p.batch // p.mr
+        if self.weight_bytes(shape) <= near_bytes(isa) or not 0 < unroll < shape.ic:
             return None
         panel, passes = 4 * shape.ic * block.width, shape.ic // unroll
         size = _round_up(panel, LINE * tiles * passes)  # as many lines with each pass
         return Fetch.spread("we", panel, size, tiles, passes)
 
-    def _into(self, job: Job, vectors: Sequence[Vec], pitch: int) -> list[Into]:
+    def _into(self, job: Job, p: Tunables, vectors: Sequence[Vec], pitch: int) -> list[Into]:
         """The input transforms by runs of equal vectors."""
         x = job.inputs[0]
         tile = self._tile(sizes(job.graph, job.step))
@@ -347,12 +360,14 @@ class WinogradOc(Schedule):
                 place = (a * tile.columns.tile + b) * pitch
                 return [f"{vec.t}_store(vp{offset(place)}, {value});"]
 
-            code = _transforms(job, tile, vec).transform(tile.rows.bt, load, store, tile.columns.bt)
+            code = _transforms(job, p, tile, vec).transform(
+                tile.rows.bt, load, store, tile.columns.bt
+            )
             found.append(Into(vec.start, vec.packed, vec.lanes, loop.count, code))
         return found
 
     def _back(
-        self, job: Job, shape: ConvShape, ep: epilogues.Epilogue, sums: Sums
+        self, job: Job, p: Tunables, shape: ConvShape, ep: epilogues.Epilogue, sums: Sums
     ) -> Callable[[VectorBlock, Vec], list[list[str]]]:
         """The output transform of one vector of a block, with the bias."""
         y, tile = job.output, self._tile(shape)
@@ -378,7 +393,9 @@ class WinogradOc(Schedule):
                     return ["{ " + " ".join(body) + " }"] if lines else body
                 return [f"if ({' && '.join(guards)}) {{ {' '.join(body)} }}"]
 
-            return _transforms(job, tile, vec).transform(tile.rows.at, load, store, tile.columns.at)
+            return _transforms(job, p, tile, vec).transform(
+                tile.rows.at, load, store, tile.columns.at
+            )
 
         return code
 
@@ -402,8 +419,8 @@ class ConvWinogradOcF2(WinogradOc):
     points = 4
 
 
-def _transforms(job: Job, tile: Tile, vec: Vec) -> TileCode:
-    return TileCode(tile.rows, job, Span(1, vec.lanes), 1, int(job.params["group"]))
+def _transforms(job: Job, p: Tunables, tile: Tile, vec: Vec) -> TileCode:
+    return TileCode(tile.rows, job, Span(1, vec.lanes), 1, p.group)
 
 
 def _count(shape: ConvShape, tile: Tile) -> int:

@@ -20,6 +20,7 @@ from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.tiles import PARTIAL_COST, VecLoop, pixel_tiles, vector_loops, widths
 from cannery.schedule.caches import L1_BYTES
 from cannery.schedule.cost import busy_cycles
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params
 from cannery.target.isa import Isa
@@ -37,6 +38,15 @@ MAX_IN_LINE = 32
 
 
 @dataclass(frozen=True)
+class Tunables:
+    """Vectors no wider than `lanes`; else see the module's text."""
+
+    lanes: int
+    px: int
+    unroll: str
+
+
+@dataclass(frozen=True)
 class PoolDirectC(pool.PoolSchedule):
     """See the module's text."""
 
@@ -46,26 +56,26 @@ class PoolDirectC(pool.PoolSchedule):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = pool.sizes(graph, step)
         widest = max((span.count for span in shape.cols.spans()), default=1)
-        found: list[Params] = []
+        found: list[Tunables] = []
         for lanes in widths(shape.channels, isa):
             for unroll in pool.unroll_levels(shape):
                 for px in PIXELS if unroll != "none" else (1,):
                     if px <= max(isa.registers // 2, 1) and px <= widest:
-                        found.append({"lanes": lanes, "px": px, "unroll": unroll})
-        return found
+                        found.append(Tunables(lanes, px, unroll))
+        return list(map(as_params, found))
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        shape = pool.sizes(graph, step)
-        px = int(params["px"])
-        split = split_lanes(shape.channels, isa, int(params["lanes"]))
+        p, shape = typed(Tunables, params), pool.sizes(graph, step)
+        px = p.px
+        split = split_lanes(shape.channels, isa, p.lanes)
         vectors = sum(1.0 if vec.full else PARTIAL_COST for vec in split)
         kh, kw = shape.rows.taps, shape.cols.taps
         columns = min((px - 1) * shape.cols.stride + kw, px * kw)
         loads = columns * kh / px
-        joins = (columns * (kh - 1) / px if params["unroll"] == "kh" else kw * (kh - 1)) + kw
-        looped = {"kh": 0.0, "kw": kh / px, "none": float(kh * kw)}[str(params["unroll"])]
+        joins = (columns * (kh - 1) / px if p.unroll == "kh" else kw * (kh - 1)) + kw
+        looped = {"kh": 0.0, "kw": kh / px, "none": float(kh * kw)}[p.unroll]
         extra = 1.0 + len(step.epilogue)
-        cycles = busy_cycles(isa, joins + extra, loads, 1.0, lanes=int(params["lanes"]))
+        cycles = busy_cycles(isa, joins + extra, loads, 1.0, lanes=p.lanes)
         looped += (0.75 if isa.bits == 64 else 2.0) / px  # 64-bit cores run loops ahead
         total = shape.rows.out * shape.cols.out * vectors * (cycles + looped)
         total = pool.streamed_cycles(total, [nhwc.make(shape.input), nhwc.make(shape.output)])
@@ -75,13 +85,13 @@ class PoolDirectC(pool.PoolSchedule):
         return Estimate(total, code)
 
     def kernel(self, job: Job) -> Kernel:
-        shape = pool.sizes(job.graph, job.step)
+        p, shape = typed(Tunables, job.params), pool.sizes(job.graph, job.step)
         ep = epilogues.build(job, job.step.anchor.output)
-        vectors = split_lanes(shape.channels, job.isa, int(job.params["lanes"]))
+        vectors = split_lanes(shape.channels, job.isa, p.lanes)
         code = render(
             "ops/shared/pool_c.c.j2",
             s=shape,
-            p=job.params,
+            p=p,
             x=job.inputs[0],
             y=job.output,
             ep=ep,

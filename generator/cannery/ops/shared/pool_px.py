@@ -23,12 +23,22 @@ from cannery.ops.shared.taps import load_count, store, tap_loads
 from cannery.ops.shared.tiles import VecLoop, cover, unroll, widths
 from cannery.ops.shared.window_axis import TapSpan
 from cannery.schedule.cost import busy_cycles
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params
 from cannery.target.isa import Isa
 
 #: Vectors of results in line, where the window is.
 VECTORS = 4
+
+
+@dataclass(frozen=True)
+class Tunables:
+    """Vectors no wider than `lanes`, images in this order; else see the module's text."""
+
+    lanes: int
+    order: str
+    unroll: str
 
 
 @dataclass(frozen=True)
@@ -45,26 +55,26 @@ class PoolDirectPx(pool.PoolSchedule):
         orders = (nhwc.ORDER, planar.ORDER) if shape.channels == 1 else (planar.ORDER,)
         longest = max((span.count for span in shape.cols.spans()), default=1)
         return [
-            {"lanes": lanes, "order": order, "unroll": unroll}
+            as_params(Tunables(lanes, order, unroll))
             for order in orders
             for lanes in widths(longest, isa)
             for unroll in pool.unroll_levels(shape)
         ]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        order = str(params["order"])
+        order = typed(Tunables, params).order
         return (Want(order), *(Want(order, dense=order == nhwc.ORDER) for _ in step.inputs[1:]))
 
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want(str(params["order"])),)
+        return (Want(typed(Tunables, params).order),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        shape = pool.sizes(graph, step)
-        level = str(params["unroll"])
+        p, shape = typed(Tunables, params), pool.sizes(graph, step)
+        level = p.unroll
         extra = 1.0 + len(step.epilogue)
         cycles = code = 0.0
         for span in shape.cols.spans():
-            for loop in _cover(span, isa, int(params["lanes"])):
+            for loop in _cover(span, isa, p.lanes):
                 offsets = pool.tap_offsets(shape.cols, span)
                 loads, work = _work(loop.vec, offsets, shape, level)
                 work += extra
@@ -78,18 +88,17 @@ class PoolDirectPx(pool.PoolSchedule):
         return Estimate(total, code * len(shape.row_versions))
 
     def kernel(self, job: Job) -> Kernel:
-        shape = pool.sizes(job.graph, job.step)
+        p, shape = typed(Tunables, job.params), pool.sizes(job.graph, job.step)
         ep = epilogues.build(job, job.step.anchor.output)
-        lanes = int(job.params["lanes"])
-        times = VECTORS if job.params["unroll"] == "kh" else 1
+        times = VECTORS if p.unroll == "kh" else 1
         code = render(
             "ops/shared/pool_px.c.j2",
             s=shape,
-            p=job.params,
+            p=p,
             x=job.inputs[0],
             y=job.output,
             ep=ep,
-            cover=lambda span: unroll(_cover(span, job.isa, lanes), times),
+            cover=lambda span: unroll(_cover(span, job.isa, p.lanes), times),
             at_zero=lambda vec: replace(vec, start=0),
             tap_loads=tap_loads,
             joined_halves=joined_halves,
