@@ -25,6 +25,7 @@ everywhere = pytest.mark.parametrize(
         ("armv7-neon", "armv7-a9"),
         ("aarch64", "aarch64-a53"),
         ("arm-none-eabi", "cortex-m7"),
+        ("riscv64-v", "riscv64v128"),
     ],
 )
 

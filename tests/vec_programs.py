@@ -24,7 +24,7 @@ from needs import missing, need_program, need_runner, need_toolchain
 
 PROGRAMS = Path(__file__).parent / "runtime"
 NATIVE = ("generic", "sse2", "ssse3", "sse42", "avx2", "avx512")
-CROSS = ("atom32", "neon32", "neon32-vfpv4", "neon64")
+CROSS = ("atom32", "neon32", "neon32-vfpv4", "neon64", "riscv64", "riscv64v128", "riscv64v256")
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
 STANDARDS = {"c99": ("-x", "c", "-std=c99"), "c++11": ("-x", "c++", "-std=c++11")}
 
@@ -34,22 +34,25 @@ VARIANTS = {"neon32-vfpv4": ("neon32", "-mfpu=neon-vfpv4", ("qemu-arm", "-cpu", 
 
 @dataclass(frozen=True)
 class Build:
-    """One way to compile: `compiler` is gcc or clang, `language` c99 or c++11, `level` -O0 ..."""
+    """One way to compile: `compiler` is gcc, clang or the target's own (""), `level` -O0 ...
+
+    `language` is c99 or c++11.
+    """
 
     target: str
-    compiler: str = "gcc"
+    compiler: str = ""
     language: str = "c99"
     level: str = "-O2"
 
     def __str__(self) -> str:
-        return f"{self.target}-{self.compiler}-{self.language}{self.level}"
+        return f"{self.target}-{self.compiler or 'own'}-{self.language}{self.level}"
 
 
 def toolchain(build: Build) -> Toolchain:
     """The toolchain of a build; skips the test where it is missing."""
     name, flag, emulator = VARIANTS.get(build.target, (build.target, "", ()))
     found = need_toolchain(name)
-    if found.compiler.kind != build.compiler:
+    if build.compiler not in ("", found.compiler.kind):
         if found.target.triple not in ("", f"{platform.machine()}-linux-gnu"):
             pytest.skip(f"{build.compiler} is tried for this machine only")
         compiler = probe_compiler((need_program(build.compiler),))
@@ -72,21 +75,26 @@ def _need_language(compiler: Compiler, language: str, folder: Path) -> None:
         missing(f"{shlex.join(compiler.command)} does not compile {language}: {error}")
 
 
-def definitions(tools: Toolchain) -> list[str]:
+def definitions(tools: Toolchain, header: str = "") -> list[str]:
     """What the programs want to know: the widest header, and whether subnormals are flushed."""
     isa = tools.target.isa
     flushes = ["-DFLUSHES_SUBNORMALS"] if isa.name == "neon32" else []
-    return [f'-DVEC_HEADER="cannery/{isa.header}"', *flushes]
+    return [f'-DVEC_HEADER="{header or f"cannery/{isa.header}"}"', *flushes]
 
 
-def compile_program(source: str, build: Build, folder: Path) -> tuple[Path, Runner]:
-    """The executable of `source` (a file of tests/runtime), built in `folder`, and its runner."""
+def compile_program(
+    source: str, build: Build, folder: Path, header: str = ""
+) -> tuple[Path, Runner]:
+    """The executable of `source` (a file of tests/runtime), built in `folder`, and its runner.
+
+    `header` is one of tests/runtime instead of the target's.
+    """
     tools = toolchain(build)
     _need_language(tools.compiler, build.language, folder)
     flags = [*tools.cflags, *WARNINGS, *STANDARDS[build.language], build.level]
     obj, program = folder / "program.o", folder / "program"
     tools.compiler.compile(
-        PROGRAMS / source, obj, [*flags, *definitions(tools)], [runtime_include_dir()]
+        PROGRAMS / source, obj, [*flags, *definitions(tools, header)], [runtime_include_dir()]
     )
     runner = need_runner(tools, strict=build.target == "atom32")
     tools.compiler.link([obj], program, [*tools.cflags, *tools.ldflags, "-lm"])

@@ -90,6 +90,8 @@ def test_native_with_both_compilers(project: Project, compiler: str) -> None:
         ("armv7-neon", "armv7-a9", "neon32", 32),
         ("aarch64", "aarch64-a53", "neon64", 64),
         ("arm-none-eabi", "cortex-m7", "generic", 32),
+        ("riscv64", "riscv64", "generic", 64),
+        ("riscv64-v", "riscv64v128", "riscv64v128", 64),
     ],
 )
 def test_toolchain_files(

@@ -115,7 +115,7 @@ def test_sums_that_are_read_as_floats_stay(tmp_path: Path) -> None:
         *((sequences, "int16", isa) for isa in ISAS),
         *((resets, "int16", isa) for isa in ISAS),
         *((resets, "int8", isa) for isa in ("generic", "avx2", "neon64dot")),
-        *((layers, "int8", isa) for isa in ("ssse3", "avx512vnni", "neon64dot")),
+        *((layers, "int8", isa) for isa in ("ssse3", "avx512vnni", "neon64dot", "riscv64v256")),
         *((camera, "int16", isa) for isa in ("generic", "avx2")),
         *((separable, "int8", isa) for isa in ("avx2", "neon64")),
         *((separable, "int16", isa) for isa in ("generic", "ssse3", "avx512vnni", "neon32")),

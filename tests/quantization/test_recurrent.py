@@ -58,7 +58,7 @@ def network(folder: Path) -> tuple[Path, Path]:
 @pytest.mark.parametrize(
     ("dtype", "isa"),
     [("int16", isa) for isa in ("generic", "ssse3", "avx2", "avx512vnni", "neon32", "neon64")]
-    + [("int8", "avx512"), ("int8", "neon64dot")],
+    + [("int8", "avx512"), ("int8", "neon64dot"), ("int16", "riscv64v128")],
 )
 def test_every_bit_is_that_of_the_reference(tmp_path: Path, dtype: str, isa: str) -> None:
     assert_every_bit(*network(tmp_path), dtype, isa)

@@ -1,7 +1,7 @@
 """Every word of the vector vocabulary against plain C (vec_words.c), for each instruction set.
 
-x86-64 runs on this machine, with gcc and clang; 32-bit Atom and Arm under emulators. Compilers,
-languages and optimisation levels are combined pairwise; `-m slow` adds the other combinations.
+x86-64 runs on this machine, with gcc and clang; 32-bit Atom, Arm and RISC-V under emulators.
+Compilers, languages and optimisation levels are combined pairwise; `-m slow` adds the others.
 The programs are compiled with all warnings as errors.
 """
 
@@ -25,7 +25,7 @@ PAIRWISE = {
 NATIVE_BUILDS = [
     Build(*row) for row in product(NATIVE, ("gcc", "clang"), STANDARDS, ("-O0", "-O2"))
 ]
-CROSS_BUILDS = [Build(*row) for row in product(CROSS, ("gcc",), STANDARDS, ("-O0", "-O2"))]
+CROSS_BUILDS = [Build(*row) for row in product(CROSS, ("",), STANDARDS, ("-O0", "-O2"))]
 
 
 def _is_usual(build: Build) -> bool:
@@ -36,8 +36,8 @@ USUAL = [b for b in NATIVE_BUILDS if _is_usual(b)] + CROSS_BUILDS
 OTHERS = [b for b in NATIVE_BUILDS if not _is_usual(b)]
 
 
-def _check(build: Build, folder: Path) -> None:
-    program, runner = compile_program("vec_words.c", build, folder)
+def _check(build: Build, folder: Path, header: str = "") -> None:
+    program, runner = compile_program("vec_words.c", build, folder, header)
     assert runner.run_text(program) == "0 failures\n"
 
 
@@ -52,11 +52,26 @@ def test_words_in_other_combinations(build: Build, tmp_path: Path) -> None:
     _check(build, tmp_path)
 
 
+#: Compilers that know eight lanes, so that no ABI is missing, and one for each way of shuffling.
+BASE_BUILDS = [
+    Build("avx2", "gcc"), Build("avx2", "clang", "c++11"), Build("avx2", "gcc", "c++11", "-O0"),
+    Build("riscv64"), Build("riscv64", language="c++11", level="-O0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("build", BASE_BUILDS, ids=str)
+def test_words_of_the_base_alone(build: Build, tmp_path: Path) -> None:
+    """What a new family of registers has before it has any word of its own."""
+    _check(build, tmp_path, "vec_base_only.h")
+
+
 HEADERS = {
     "cortex-m7": ("vec_scalar.h",),
     "sse2": ("vec_scalar.h", "vec_x86_128.h"),
     "avx512": ("vec_x86_256.h", "vec_x86_512.h"),
     "neon32": ("vec_neon.h",),
+    "riscv64v128": ("vec_rvv.h",),
+    "riscv64v256": ("vec_rvv.h",),
 }
 
 
@@ -113,6 +128,9 @@ KERNELS = [
 KERNEL_BUILDS = [
     *((*kernel, compiler) for kernel, compiler in product(KERNELS, ("gcc", "clang"))),
     ("neon64", 4, r"\bfmla\b", "gcc"),
+    ("riscv64v128", 4, r"\bvfmacc\.vf\b", "clang"),
+    ("riscv64v256", 4, r"\bvfmacc\.vf\b", "clang"),
+    ("riscv64v256", 8, r"\bvfmacc\.vf\b", "clang"),
 ]
 
 

@@ -19,7 +19,8 @@ STATED = {
 }
 #: Each family of registers; the words below them are tested elsewhere.
 BUILDS = [
-    *map(Build, ("generic", "sse2", "avx512", "neon32", "neon64")), Build("avx2", "clang", "c++11")
+    *map(Build, ("generic", "sse2", "avx512", "neon32", "neon64")), Build("avx2", "clang", "c++11"),
+    Build("riscv64v256"),
 ]  # fmt: skip
 
 

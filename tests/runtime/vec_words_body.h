@@ -334,8 +334,8 @@ static void CHECKS(arithmetic)(void)
     }
 }
 
-/* Weights lie pair by pair, on NEON the first numbers before the second. */
-#if defined(CANNERY_VEC_NEON_H) && LANES > 1
+/* Weights lie pair by pair, or the first numbers before the second. */
+#if defined(CANNERY_PAIRS_APART) && LANES > 1
 #define PAIR(i, k) ((k) * LANES + (i))
 #else
 #define PAIR(i, k) (2 * (i) + (k))
@@ -436,7 +436,7 @@ static void CHECKS(products)(void)
                acc[i] - 128 * q[4 * i] + 127 * q[4 * i + 1] - 128 * q[4 * i + 2] - q[4 * i + 3]);
     EXPECT_INT(dot4, I(dot4)(Q(flip)(Q(load1)(low)), Q(load)(q), I(zero)()),
                -q[4 * i + 1] + 127 * q[4 * i + 3]);
-#if defined(CANNERY_VEC_NEON_H)
+#if defined(CANNERY_PAIRS_APART)
     (void)all;
 #else
     EXPECT_INT(dot4w, I(dot4w)(Q(load1)(low), Q(load)(all), I(load)(acc)),

@@ -64,8 +64,8 @@ def test_every_isa_is_a_target_and_is_proven_by_its_own_macros() -> None:
     for isa in ISAS.values():
         assert TARGETS[isa.name].isa == isa
         pointer = {"__SIZEOF_POINTER__": str(isa.bits // 8)}
-        x86 = {"__x86_64__": "1"} if isa.family == "x86" else {}
-        assert isa_from_macros({**x86, **pointer, **dict.fromkeys(isa.macros, "1")}) == isa
+        machine = {"x86": {"__x86_64__": "1"}, "riscv": {"__riscv": "1"}}.get(isa.family, {})
+        assert isa_from_macros({**machine, **pointer, **dict.fromkeys(isa.macros, "1")}) == isa
 
 
 def test_32_bit_x86_has_8_registers() -> None:
@@ -82,6 +82,8 @@ def test_32_bit_x86_has_8_registers() -> None:
         ("cortex-a53", "take aarch64-a53"),
         ("esp32", "take generic"), ("STM32F4", "take generic"), ("stm32h743", "take cortex-m7"),
         ("nao", "take silvermont"), ("Raspberry-Pi-4", "aarch64-a72 for a 4"),
+        ("rv64gc", "take riscv64, or riscv64v128"), ("riscv32", "take generic"),
+        ("VisionFive2", "take riscv64, or"), ("spacemit-k1", "take riscv64v256"),
         ("raspi4", "aarch64-a72 for a 4"), ("x86_64", "take sse2"), ("arm64", "take neon64,"),
         ("zz", r"\(one of: native"),
     ],

@@ -15,8 +15,9 @@ from cannery.analysis.disassembly import newest
 from cannery.cli.output import json_option, print_json, print_table
 from cannery.errors import CanneryError
 from cannery.frontends import formats
-from cannery.target.compiler import PACKAGES, find_compiler
+from cannery.target.compiler import PACKAGES, find_clang, find_compiler
 from cannery.target.runner import host_cpu_name
+from cannery.target.targets import TARGETS
 from cannery.target.toolchain import toolchain_for
 
 _EMULATORS = {
@@ -24,6 +25,7 @@ _EMULATORS = {
     "qemu-x86_64": "qemu-user",
     "qemu-arm": "qemu-user",
     "qemu-aarch64": "qemu-user",
+    "qemu-riscv64": "qemu-user",
     "qemu-system-arm": "qemu-system-arm",
 }
 
@@ -45,6 +47,15 @@ def _compiler(triple: str) -> Check:
     except CanneryError as error:
         return Check(what, "", error.cure or str(error), required=not triple)
     return Check(what, f"{compiler.command[0]}, {compiler.version}", required=not triple)
+
+
+def _clang(triple: str, oldest: int) -> Check:
+    what = f"clang {oldest} for {triple}"
+    try:
+        compiler = find_clang(triple, oldest)
+    except CanneryError as error:
+        return Check(what, "", error.cure or str(error))
+    return Check(what, f"{compiler.command[0]}, {compiler.version}")
 
 
 def _native() -> Check:
@@ -79,6 +90,10 @@ def checks() -> list[Check]:
         Check("cannery", f"{__version__}, Python {platform.python_version()} ({sys.executable})"),
         Check("processor", host_cpu_name()),
         *(_compiler(triple) for triple in ("", *sorted(filter(None, PACKAGES)))),
+        *(
+            _clang(*pair)
+            for pair in sorted({(t.triple, t.clang) for t in TARGETS.values() if t.clang})
+        ),
         _program("clang", "clang", ", for --cc clang"),
         _native(),
         *(_program(name, package) for name, package in _EMULATORS.items()),

@@ -42,6 +42,7 @@ _INCLUDES = {
     "vec_x86_256.h": ("vec_x86_128.h",),
     "vec_x86_512.h": ("vec_x86_128.h", "vec_x86_256.h"),
     "vec_neon.h": (),
+    "vec_rvv.h": ("vec_rvv_body.h", "vec_base.h", "vec_types.h"),
 }
 
 

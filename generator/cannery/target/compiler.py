@@ -24,10 +24,12 @@ PACKAGES = {
     "x86_64-linux-gnu": "gcc-x86-64-linux-gnu libc6-dev-amd64-cross",
     "arm-linux-gnueabihf": "gcc-arm-linux-gnueabihf libc6-dev-armhf-cross",
     "aarch64-linux-gnu": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
+    "riscv64-linux-gnu": "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross",
     "arm-none-eabi": "gcc-arm-none-eabi libnewlib-arm-none-eabi",
     "": "gcc libc6-dev",
 }
 _TIMEOUT = 1800.0
+_NEWEST_CLANG = 24
 
 #: What to do where a compiler fails.
 CURE = "check the compiler and its flags: --cc, --cflags, --ldflags, or those of the CMake build"
@@ -180,6 +182,21 @@ def find_compiler(triple: str) -> Compiler:
     name = "C compiler" if host else f"C compiler for {triple}"
     package = PACKAGES["" if host else triple]
     raise ToolchainError(f"no {name} found", cure=f"apt install {package}, or give --cc")
+
+
+@cache
+def find_clang(triple: str, oldest: int) -> Compiler:
+    """A clang for a GNU triple, as old as `oldest` or newer, or ToolchainError with the package."""
+    names = [*(f"clang-{version}" for version in range(_NEWEST_CLANG, oldest - 1, -1)), "clang"]
+    for name in filter(shutil.which, names):
+        command = (name, f"--target={triple}")
+        macros = Compiler(command, "", "").macros()
+        if int(macros.get("__clang_major__", "0")) >= oldest and _links(command):
+            return probe_compiler(command)
+    raise ToolchainError(
+        f"no clang {oldest} or newer found that links for {triple}",
+        cure=f"apt install clang-{oldest} {PACKAGES[triple]}, or give --cc",
+    )
 
 
 def _links(command: tuple[str, ...]) -> bool:

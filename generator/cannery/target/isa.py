@@ -82,6 +82,12 @@ _512 = "AVX2 FMA AVX512F AVX512VL AVX512BW AVX512DQ"
 _512_FLAGS = "-mavx2 -mfma -mavx512f -mavx512vl -mavx512bw -mavx512dq"
 _512_CAPS = {"fma", "rotate", "pairs", "masks", "gather", "dot2_s16"}
 
+#: The V extension, its registers of a length that the compiler knows. Clang makes no vectors of
+#: loops by itself: it would convert floats by an instruction that ends QEMU before 8.0.
+_RVV = ("__riscv_v", "__riscv_v_fixed_vlen")
+_RVV_FLAGS = ("-mrvv-vector-bits=zvl", "-mllvm", "-force-vector-width=1")
+_RVV_CAPS = frozenset({"fma", "rotate", "masks", "gather"})
+
 _ROWS = (
     Isa("generic", "any", 64, (1,), 16, "vec_scalar.h"),
     _x86("sse2", (1, 4), "vec_x86_128.h", "SSE2", "-msse2", {"rotate"}),
@@ -99,6 +105,10 @@ _ROWS = (
     Isa("neon64dot", "arm", 64, (1, 4), 32, "vec_neon.h",
         ("__ARM_NEON", "__aarch64__", "__ARM_FEATURE_DOTPROD"), ("-march=armv8.2-a+dotprod",),
         frozenset({"fma", "lane_fma", "dot4_u8s8"}), "arm-128"),
+    Isa("riscv64v128", "riscv", 64, (1, 4), 32, "vec_rvv.h", _RVV,
+        ("-march=rv64gcv", *_RVV_FLAGS), _RVV_CAPS, "arm-128"),
+    Isa("riscv64v256", "riscv", 64, (1, 4, 8), 32, "vec_rvv.h", (*_RVV, "__riscv_zvl256b"),
+        ("-march=rv64gcv_zvl256b", *_RVV_FLAGS), _RVV_CAPS | {"pairs"}, "arm-128"),
 )  # fmt: skip
 
 #: Every instruction set by name, from the plainest to the richest within a family.

@@ -224,6 +224,7 @@ def why_not_here(target: Target) -> str:
         "i686-linux-gnu": ("x86_64", "i686"),
         "aarch64-linux-gnu": ("aarch64",),
         "arm-linux-gnueabihf": ("armv7l", "armv8l"),
+        "riscv64-linux-gnu": ("riscv64",),
         "": (machine,),
     }
     if machine not in machines.get(target.triple, ()) or os.name != "posix":

@@ -28,9 +28,10 @@ class Target:
     make a self-contained executable. `emulator` is the strictest emulation there is: a CPU without
     the instructions that the target lacks. `cpu_flags` are the words of /proc/cpuinfo that a host
     needs to run such programs itself. `board` names files in toolchains/ that every program links.
-    `pipeline` is LLVM's name of the processor ("": none in particular), `mhz` a usual clock of it,
-    by which estimated cycles become microseconds. `processors` is how it identifies itself; none:
-    any will do.
+    `clang` is the oldest version of clang that has to stand in where Debian's GNU compiler does not
+    know the instructions (0: it does). `pipeline` is LLVM's name of the processor ("": none in
+    particular), `mhz` a usual clock of it, by which estimated cycles become microseconds.
+    `processors` is how it identifies itself; none: any will do.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Target:
     emulator: tuple[str, ...] = ()
     cpu_flags: tuple[str, ...] = ()
     board: tuple[str, ...] = ()
+    clang: int = 0
     pipeline: str = ""
     mhz: int = 0
     processors: tuple[Processor, ...] = ()
@@ -49,9 +51,10 @@ class Target:
 
 _X86, _I686 = "x86_64-linux-gnu", "i686-linux-gnu"
 _ARM, _AARCH64, _BARE = "arm-linux-gnueabihf", "aarch64-linux-gnu", "arm-none-eabi"
+_RISCV = "riscv64-linux-gnu"
 _FPMATH = "-mfpmath=sse"
 
-#: What /proc/cpuinfo must list.
+#: What /proc/cpuinfo must list; it does not tell how long the registers of RISC-V are.
 _CPU_FLAGS = {
     "generic": "",
     "sse2": "sse2",
@@ -63,6 +66,8 @@ _CPU_FLAGS = {
     "neon32": "neon",
     "neon64": "asimd",
     "neon64dot": "asimd asimddp",
+    "riscv64v128": "rvv128",
+    "riscv64v256": "rvv256",
 }
 
 #: Emulated CPUs that have no more than the instruction set; none knows AVX-512.
@@ -74,6 +79,8 @@ _EMULATORS = {
     "neon32": "qemu-arm -cpu cortex-a9",
     "neon64": "qemu-aarch64 -cpu cortex-a53",
     "neon64dot": "qemu-aarch64 -cpu max",
+    "riscv64v128": "qemu-riscv64 -cpu rv64,v=true,vlen=128,vext_spec=v1.0",
+    "riscv64v256": "qemu-riscv64 -cpu rv64,v=true,vlen=256,vext_spec=v1.0",
 }
 _EMULATOR_32 = "qemu-i386 -cpu n270"
 
@@ -83,7 +90,7 @@ def _triple(isa: Isa) -> str:
         return _ARM if isa.bits == 32 else _AARCH64
     if isa.family == "x86":
         return _I686 if isa.bits == 32 else _X86
-    return ""
+    return _RISCV if isa.family == "riscv" else ""
 
 
 def _plain(isa: Isa) -> Target:
@@ -98,6 +105,7 @@ def _plain(isa: Isa) -> Target:
     return Target(
         name, f"any with {isa.name}", isa, _triple(isa), flags,
         emulator=tuple(emulator.split()), cpu_flags=tuple(_CPU_FLAGS[isa.name].split()),
+        clang=19 if isa.family == "riscv" else 0,
     )  # fmt: skip
 
 
@@ -123,6 +131,11 @@ _CORTEX_M7 = Target(
     ("none",), ("mps2-an500.ld", "mps2-an500.S"), processors=(arm(0xC27),),
 )  # fmt: skip
 
+_RISCV64 = Target(
+    "riscv64", "any RISC-V with 64 bits and Linux", isa_row("generic"), _RISCV,
+    emulator=("qemu-riscv64",),
+)  # fmt: skip
+
 _CPUS = (
     _cpu("atom32", "Intel Atom Bonnell, 32 bit (NAO V5)", "ssse3", 32,
          f"-march=bonnell {_FPMATH}", _EMULATOR_32, "bonnell", 1600,
@@ -140,6 +153,7 @@ _CPUS = (
     _cpu("aarch64-a78", "Arm Cortex-A78", "neon64dot", 64, "-mcpu=cortex-a78",
          "qemu-aarch64 -cpu max", "cortex-a78", 2000, arm(0xD41, 0xD42, 0xD4B)),
     _CORTEX_M7,
+    _RISCV64,
 )  # fmt: skip
 
 _PLAIN = tuple(_plain(row) for row in ISAS.values())
@@ -165,6 +179,9 @@ BOARDS = (
     (r"(aarch64|arm64|armv8)(-?a)?$", "neon64, which every Arm v8-A runs"),
     (r"(x86|amd64|x64)([-_]64)?$", "sse2, which every PC runs, or native for this one"),
     (r"stm32[fh]7|cortex-?m7", "cortex-m7"),
+    (r"spacemit|banana-?pi-?f3", "riscv64v256"),
+    (r"(risc-?v|rv)-?64|riscv$|sifive|visionfive",
+     "riscv64, or riscv64v128 or riscv64v256 if it has the V extension, by its registers' bits"),
     (r"esp|rp2|stm32|nrf|avr|arduino|teensy|xtensa|risc|rv(32|64)|cortex-?m|mips|power|wasm",
      "generic, plain C for every processor, with its compiler by --cc or CMake's toolchain file"),
 )  # fmt: skip
@@ -233,6 +250,7 @@ def isa_from_macros(macros: Mapping[str, str]) -> Isa:
     It is meant for the processor that they name, if that has a table.
     """
     family = "x86" if {"__x86_64__", "__i386__"} & set(macros) else "arm"
+    family = "riscv" if "__riscv" in macros else family
     rows = [
         r for r in ISAS.values() if r.family in ("any", family) and set(r.macros) <= set(macros)
     ]

@@ -13,6 +13,7 @@ from cannery.options import Options
 from cannery.resources import toolchains_dir
 from cannery.target.compiler import (
     Compiler,
+    find_clang,
     find_compiler,
     parse_macros,
     private_flags,
@@ -38,8 +39,10 @@ def native_flags() -> tuple[str, ...]:
     return ("-march=native",) if x86 else ("-mcpu=native",)
 
 
-def _compiler(options: Options, triple: str) -> Compiler:
-    return probe_compiler(tuple(shlex.split(options.cc))) if options.cc else find_compiler(triple)
+def _compiler(options: Options, triple: str, clang: int = 0) -> Compiler:
+    if options.cc:
+        return probe_compiler(tuple(shlex.split(options.cc)))
+    return find_clang(triple, clang) if clang else find_compiler(triple)
 
 
 def resolve_target(options: Options) -> Target:
@@ -158,7 +161,7 @@ class Toolchain:
 def find_toolchain(options: Options) -> Toolchain:
     """The toolchain for `options`. Raises ToolchainError where the compiler is missing or unfit."""
     target = resolve_target(options)
-    compiler = _compiler(options, target.triple)
+    compiler = _compiler(options, target.triple, target.clang)
     cflags = (*target.flags, *options.cflags, *private_flags(compiler.kind, target.isa))
     _check(target, compiler.macros(cflags), where=compiler.version)
     return Toolchain(

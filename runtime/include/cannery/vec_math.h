@@ -44,9 +44,6 @@
 
 #include "vec_scalar.h"
 
-#define CANNERY_PASTE_(a, lanes, b, c) a##lanes##b##c
-#define CANNERY_PASTE(a, lanes, b, c) CANNERY_PASTE_(a, lanes, b, c)
-
 /* tanh(i / 32) */
 static CANNERY_UNUSED const float cannery_tanh_table[257] = {
     0.0f, 0.0312398318f, 0.0624187477f, 0.0934763029f, 0.124352999f, 0.154990733f, 0.185333207f,
@@ -103,22 +100,21 @@ static CANNERY_UNUSED const float cannery_tanh_table[257] = {
 #undef CANNERY_LANES
 #endif
 
-#if !defined(CANNERY_VEC_MATH_F32X4) &&                                                            \
-    (defined(CANNERY_VEC_X86_128_H) || defined(CANNERY_VEC_NEON_H))
+#if !defined(CANNERY_VEC_MATH_F32X4) && defined(CANNERY_HAS_F32X4)
 #define CANNERY_VEC_MATH_F32X4
 #define CANNERY_LANES 4
 #include "vec_math_body.h"
 #undef CANNERY_LANES
 #endif
 
-#if !defined(CANNERY_VEC_MATH_F32X8) && defined(CANNERY_VEC_X86_256_H)
+#if !defined(CANNERY_VEC_MATH_F32X8) && defined(CANNERY_HAS_F32X8)
 #define CANNERY_VEC_MATH_F32X8
 #define CANNERY_LANES 8
 #include "vec_math_body.h"
 #undef CANNERY_LANES
 #endif
 
-#if !defined(CANNERY_VEC_MATH_F32X16) && defined(CANNERY_VEC_X86_512_H)
+#if !defined(CANNERY_VEC_MATH_F32X16) && defined(CANNERY_HAS_F32X16)
 #define CANNERY_VEC_MATH_F32X16
 #define CANNERY_LANES 16
 #include "vec_math_body.h"

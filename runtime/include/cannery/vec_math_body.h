@@ -5,13 +5,6 @@
  * the word (or the function) of that width.
  */
 
-#define CANNERY_F(word) CANNERY_PASTE(f32x, CANNERY_LANES, _, word)
-#define CANNERY_I(word) CANNERY_PASTE(i32x, CANNERY_LANES, _, word)
-#define CANNERY_M(word) CANNERY_PASTE(m32x, CANNERY_LANES, _, word)
-#define CANNERY_FT CANNERY_PASTE(f32x, CANNERY_LANES, , )
-#define CANNERY_IT CANNERY_PASTE(i32x, CANNERY_LANES, , )
-#define CANNERY_MT CANNERY_PASTE(m32x, CANNERY_LANES, , )
-
 /* One step of Horner's scheme: sum*x + c. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(horner)(CANNERY_FT sum, CANNERY_FT x, float c)
 {
@@ -437,10 +430,3 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(tanh_table)(CANNERY_FT x)
     const CANNERY_FT y = CANNERY_F(fma)(slope, CANNERY_F(fnma)(d, t, one), t);
     return CANNERY_F(select)(CANNERY_F(eq)(x, x), CANNERY_F(copysign)(y, x), x);
 }
-
-#undef CANNERY_F
-#undef CANNERY_I
-#undef CANNERY_M
-#undef CANNERY_FT
-#undef CANNERY_IT
-#undef CANNERY_MT

@@ -15,12 +15,14 @@
 
 #include <arm_neon.h>
 
+#define CANNERY_HAS_F32X4 1
+
 typedef float32x4_t f32x4;
 typedef int32x4_t i32x4;
 typedef uint32x4_t m32x4; /* all bits of a lane set or none */
-typedef int16x8_t s16x8;
 
 #define CANNERY_HAS_LANE_FMA 1
+#define CANNERY_PAIRS_APART 1
 
 /* ---- memory ------------------------------------------------------------ */
 
@@ -689,34 +691,6 @@ CANNERY_INLINE void f32x4_put_i8_n(int8_t *p, f32x4 v, int32_t zero, int n)
 }
 
 /* ---- int16 ------------------------------------------------------------- */
-
-CANNERY_INLINE s16x8 s16x8_load(const int16_t *p)
-{
-    return vld1q_s16(p);
-}
-
-CANNERY_INLINE void s16x8_store(int16_t *p, s16x8 v)
-{
-    vst1q_s16(p, v);
-}
-
-CANNERY_INLINE s16x8 s16x8_add_sat(s16x8 a, s16x8 b)
-{
-    return vqaddq_s16(a, b);
-}
-
-CANNERY_INLINE i32x4 i32x4_dot2_s16(s16x8 a, s16x8 b, i32x4 acc)
-{
-    const int32x4_t lo = vmull_s16(vget_low_s16(a), vget_low_s16(b));
-    const int32x4_t hi = vmull_s16(vget_high_s16(a), vget_high_s16(b));
-#if defined(__aarch64__)
-    return vaddq_s32(acc, vpaddq_s32(lo, hi));
-#else
-    const int32x2_t sum_lo = vpadd_s32(vget_low_s32(lo), vget_high_s32(lo));
-    const int32x2_t sum_hi = vpadd_s32(vget_low_s32(hi), vget_high_s32(hi));
-    return vaddq_s32(acc, vcombine_s32(sum_lo, sum_hi));
-#endif
-}
 
 /* Pairs lie apart: the first numbers of four pairs, then the second ones. */
 typedef int16x8_t p16x4;

@@ -104,8 +104,6 @@
  *   f32x4_rotate1, 2, 3(v)  lane i = v[(i + k) % 4]
  *   f32x4_lane0 .. 3(v)     every lane = v[k]
  *   f32x4_fma_lane0 .. 3(a, b, c)  c + a*b[k]; only if CANNERY_HAS_LANE_FMA
- *   s16x8 (eight int16): s16x8_load, s16x8_store, s16x8_add_sat
- *   i32x4_dot2_s16(a, b, acc)  acc[i] + a[2i]*b[2i] + a[2i+1]*b[2i+1], wrapping
  * Eight and sixteen lanes
  *   f32x8_lo, f32x8_hi -> f32x4; f32x8_join(lo, hi); f32x16 likewise of f32x8; i32x8_lo ...
  *   f32x8_broadcast4(p), f32x16_broadcast4(p)     v[i] = p[i % 4]
@@ -182,13 +180,31 @@
 #define CANNERY_OPAQUE_VEC(v) ((void)(v))
 #endif
 
-#if defined(__GNUC__) && (defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__))
+/* Compilers should say so by __FP_FAST_FMAF, and clang does not. */
+#if defined(__GNUC__) &&                                                                           \
+    (defined(__FP_FAST_FMAF) || defined(__FMA__) || defined(__ARM_FEATURE_FMA) ||                  \
+     defined(__aarch64__) || defined(__riscv_flen))
 #define CANNERY_HAS_FMA 1
 #endif
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
+
+/* Names of what exists once per width, for that of CANNERY_LANES. */
+#define CANNERY_PASTE_(a, lanes, b, c) a##lanes##b##c
+#define CANNERY_PASTE(a, lanes, b, c) CANNERY_PASTE_(a, lanes, b, c)
+#define CANNERY_T(type) CANNERY_PASTE(type, CANNERY_LANES, , )
+#define CANNERY_F(word) CANNERY_PASTE(f32x, CANNERY_LANES, _, word)
+#define CANNERY_I(word) CANNERY_PASTE(i32x, CANNERY_LANES, _, word)
+#define CANNERY_M(word) CANNERY_PASTE(m32x, CANNERY_LANES, _, word)
+#define CANNERY_P(word) CANNERY_PASTE(p16x, CANNERY_LANES, _, word)
+#define CANNERY_Q(word) CANNERY_PASTE(q8x, CANNERY_LANES, _, word)
+#define CANNERY_FT CANNERY_T(f32x)
+#define CANNERY_IT CANNERY_T(i32x)
+#define CANNERY_MT CANNERY_T(m32x)
+#define CANNERY_PT CANNERY_T(p16x)
+#define CANNERY_QT CANNERY_T(q8x)
 
 /* ---- one lane ---------------------------------------------------------- */
 
@@ -561,6 +577,10 @@ CANNERY_INLINE f32x1 f32x1_sqrt(f32x1 v)
 #elif defined(__GNUC__) && defined(__ARM_FP) && (__ARM_FP & 4)
     float root;
     __asm__("vsqrt.f32 %0, %1" : "=t"(root) : "t"(v));
+    return root;
+#elif defined(__GNUC__) && defined(__riscv_flen)
+    float root;
+    __asm__("fsqrt.s %0, %1" : "=f"(root) : "f"(v));
     return root;
 #else
     return f32x1_sqrt_digits(v);

@@ -25,13 +25,13 @@
     }
 
 CANNERY_BY_TABLE(f32x1, i32x1)
-#if defined(CANNERY_VEC_X86_128_H) || defined(CANNERY_VEC_NEON_H)
+#if defined(CANNERY_HAS_F32X4)
 CANNERY_BY_TABLE(f32x4, i32x4)
 #endif
-#if defined(CANNERY_VEC_X86_256_H)
+#if defined(CANNERY_HAS_F32X8)
 CANNERY_BY_TABLE(f32x8, i32x8)
 #endif
-#if defined(CANNERY_VEC_X86_512_H)
+#if defined(CANNERY_HAS_F32X16)
 CANNERY_BY_TABLE(f32x16, i32x16)
 #endif
 

@@ -31,10 +31,11 @@
 #pragma GCC diagnostic pop
 #endif
 
+#define CANNERY_HAS_F32X4 1
+
 typedef __m128 f32x4;
 typedef __m128i i32x4;
 typedef __m128 m32x4; /* all bits of a lane set or none */
-typedef __m128i s16x8;
 
 #if defined(__AVX512VL__)
 #define CANNERY_HAS_MASKS 1
@@ -664,26 +665,6 @@ CANNERY_INLINE void f32x4_put_i8_n(int8_t *p, f32x4 v, int32_t zero, int n)
 
 /* ---- int16 ------------------------------------------------------------- */
 
-CANNERY_INLINE s16x8 s16x8_load(const int16_t *p)
-{
-    return _mm_loadu_si128((const __m128i *)(const void *)p);
-}
-
-CANNERY_INLINE void s16x8_store(int16_t *p, s16x8 v)
-{
-    _mm_storeu_si128((__m128i *)(void *)p, v);
-}
-
-CANNERY_INLINE s16x8 s16x8_add_sat(s16x8 a, s16x8 b)
-{
-    return _mm_adds_epi16(a, b);
-}
-
-CANNERY_INLINE i32x4 i32x4_dot2_s16(s16x8 a, s16x8 b, i32x4 acc)
-{
-    return _mm_add_epi32(acc, _mm_madd_epi16(a, b));
-}
-
 typedef __m128i p16x4;
 
 CANNERY_INLINE i32x4 i32x4_zero(void)
@@ -742,7 +723,8 @@ CANNERY_INLINE p16x4 p16x4_pair_n(const int16_t *p, const int16_t *q, int n)
 
 CANNERY_INLINE void p16x4_pair2(const int16_t *p, const int16_t *q, p16x4 *a, p16x4 *b)
 {
-    const __m128i first = s16x8_load(p), second = s16x8_load(q);
+    const __m128i first = _mm_loadu_si128((const __m128i *)(const void *)p);
+    const __m128i second = _mm_loadu_si128((const __m128i *)(const void *)q);
     *a = _mm_unpacklo_epi16(first, second);
     *b = _mm_unpackhi_epi16(first, second);
 }

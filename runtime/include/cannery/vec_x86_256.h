@@ -12,6 +12,8 @@
 #error "cannery: vec_x86_256.h needs AVX2; compile with -mavx2 (and -mfma)"
 #endif
 
+#define CANNERY_HAS_F32X8 1
+
 typedef __m256 f32x8;
 typedef __m256i i32x8;
 typedef __m256 m32x8; /* all bits of a lane set or none */

@@ -13,6 +13,8 @@
 #error "cannery: vec_x86_512.h needs -mavx512f -mavx512bw -mavx512dq -mavx512vl"
 #endif
 
+#define CANNERY_HAS_F32X16 1
+
 typedef __m512 f32x16;
 typedef __m512i i32x16;
 typedef __mmask16 m32x16; /* a bit per lane */

@@ -152,7 +152,7 @@ def pack_groups(
     ordered = w if columns is None else w[:, list(columns)]
     groups, n = Groups(DType(w.dtype.name)), w.shape[1]
     cut = in_groups(ordered).reshape(-1, groups.size, n)
-    apart = isa.family == "arm" and groups.dtype is DType.INT16
+    apart = isa.family in ("arm", "riscv") and groups.dtype is DType.INT16
     panels = []
     for block in blocks:
         for number in range(block.count):
