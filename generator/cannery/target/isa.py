@@ -106,9 +106,9 @@ _ROWS = (
         ("__ARM_NEON", "__aarch64__", "__ARM_FEATURE_DOTPROD"), ("-march=armv8.2-a+dotprod",),
         frozenset({"fma", "lane_fma", "dot4_u8s8"}), "arm-128"),
     Isa("riscv64v128", "riscv", 64, (1, 4), 32, "vec_rvv.h", _RVV,
-        ("-march=rv64gcv", *_RVV_FLAGS), _RVV_CAPS, "arm-128"),
+        ("-march=rv64gcv", *_RVV_FLAGS), _RVV_CAPS, "riscv-v"),
     Isa("riscv64v256", "riscv", 64, (1, 4, 8), 32, "vec_rvv.h", (*_RVV, "__riscv_zvl256b"),
-        ("-march=rv64gcv_zvl256b", *_RVV_FLAGS), _RVV_CAPS | {"pairs"}, "arm-128"),
+        ("-march=rv64gcv_zvl256b", *_RVV_FLAGS), _RVV_CAPS | {"pairs"}, "riscv-v"),
 )  # fmt: skip
 
 #: Every instruction set by name, from the plainest to the richest within a family.
