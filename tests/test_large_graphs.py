@@ -95,6 +95,20 @@ def normalised(n: int) -> Any:
     return model(nodes, {"x": (1, 2, 3, 3)}, [f"v{n - 1}"], weights)
 
 
+def scales(n: int) -> Any:
+    """Scales and shifts in turn, all of which a product takes in."""
+    names = ["x", *(f"v{k}" for k in range(n))]
+    kinds = (("Mul", "m"), ("Add", "a"))
+    nodes = []
+    for k in range(n):
+        kind, constant = kinds[k % 2]
+        nodes.append(node(kind, [names[k], constant], [names[k + 1]]))
+    weights = {"m": -np.ones(4, np.float32), "a": np.ones(4, np.float32)}
+    weights["w"] = np.eye(4, dtype=np.float32)
+    nodes.append(node("MatMul", [names[-1], "w"], ["y"]))
+    return model(nodes, {"x": (1, 4)}, weights=weights)
+
+
 def quantised(n: int) -> Any:
     """Residual sums of bytes."""
 
@@ -154,7 +168,7 @@ def lines_of(work: Callable[[], object]) -> int:
 #: What is made, and of how many nodes to begin with: multiples of three, as operators alternate.
 KINDS: tuple[tuple[Callable[[int], Any], int], ...] = (
     (relus, 24), (activations, 24), (residuals, 24), (pools, 15), (readers, 15), (parts, 15),
-    (nested, 15), (outputs, 24), (normalised, 15), (quantised, 24), (maxima, 15),
+    (nested, 15), (outputs, 24), (normalised, 15), (quantised, 24), (maxima, 15), (scales, 24),
 )  # fmt: skip
 
 

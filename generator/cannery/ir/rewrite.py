@@ -42,13 +42,14 @@ class Rewriter:
         """All nodes in topological order; a new list, which later changes leave alone."""
         return [node for slot in self._slots for node in slot]
 
-    def sweep(self, rule: Callable[[Rewriter, Node], bool]) -> bool:
+    def sweep(self, rule: Callable[[Rewriter, Node], bool], *, backwards: bool = False) -> bool:
         """Call `rule` with every node, in order; those that it removes or replaces are left out.
 
-        Returns whether any call did, that is, whether it changed something.
+        Returns whether any call did, that is, whether it changed something. A rule that moves
+        nodes into those after them should see the last one first.
         """
         changed = False
-        for node in self.nodes:
+        for node in reversed(self.nodes) if backwards else self.nodes:
             if id(node) in self._slot_of:
                 changed |= rule(self, node)
         return changed

@@ -27,8 +27,9 @@ def fold_scale_shift(graph: Graph) -> Graph:
     changed = True
     while changed:
         changed = False
-        for rule in (_normalise, _merge, _backward, _forward):
+        for rule in (_normalise, _merge, _backward):
             changed |= rewriter.sweep(rule)
+        changed |= rewriter.sweep(_forward, backwards=True)
     return rewriter.finish()
 
 
