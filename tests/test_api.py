@@ -72,7 +72,7 @@ def test_one_name_is_a_list_of_one(model: Path) -> None:
     assert net(image()).shape == (1, 8, 8, 4)
     with pytest.raises(OptionError, match=r"'dims'.*given twice"):
         cannery.load(model, dim="n=3", dims={"n": 3})
-    with pytest.raises(OptionError, match="3 is no path"):
+    with pytest.raises(OptionError, match="3 is not a path"):
         cannery.load(3)  # type: ignore[arg-type]
 
 
@@ -88,7 +88,7 @@ def test_options_have_the_names_of_the_command_line(model: Path) -> None:
     ("given", "message"),
     [
         ({}, "input 'image' is missing"),
-        ({"picture": image()}, "'picture' is no input .*image"),
+        ({"picture": image()}, "'picture' is not an input .*image"),
         ({"image": image()[:, :4]}, r"shape \(1, 4, 8, 1\)"),
         ({"image": image().astype(np.int32)}, "element type int32"),
     ],

@@ -18,6 +18,16 @@ from cannery.options_cmake import render
 ROOT = Path(__file__).parents[1]
 
 
+def test_lists_that_are_none() -> None:
+    for isa in ("", "sse2,,avx2"):
+        with pytest.raises(OptionError, match="--isa: the name is empty"):
+            make_options(Path("ball.h5"), {"isa": (isa,)})
+    with pytest.raises(OptionError, match=r"--runner: '-cpu' is not a command .*whole command"):
+        make_options(Path("ball.h5"), {"runner": ("qemu-x86_64", "-cpu", "max")})
+    commands = ("./robot-1 -q", "./robot-2")
+    assert make_options(Path("ball.h5"), {"runner": commands}).runner == commands
+
+
 def test_texts_become_values() -> None:
     raw = {
         "name": "ball", "target": "atom32", "isa": (), "tuning": None, "locked": True,

@@ -35,6 +35,7 @@ from cannery.pipeline import compile_model
 from cannery.target.runner import why_not_here
 from cannery.target.targets import NATIVE
 from cannery.target.toolchain import Toolchain, find_toolchain
+from cannery.user_files import unusual
 
 #: An array that goes in or comes out.
 Array = NDArray[np.generic]
@@ -137,7 +138,7 @@ class Net:
             and state.flags.writeable
         )  # fmt: skip
         if not fits or not self._state_bytes:
-            raise OptionError("this is no state", where=self.name, cure="make it by new_state()")
+            raise OptionError("this is not a state", where=self.name, cure="make it by new_state()")
         inputs = self._given(self._step_inputs, arrays, named)
         return self._call(
             self._step, (_pointer(state),), self._step_inputs, inputs, self._step_outputs
@@ -170,7 +171,7 @@ class Net:
         sources = {t.name: t.source for t in tensors} | {t.source: t.source for t in tensors}
         for name, array in named.items():
             if name not in sources or sources[name] in found:
-                what = "is given twice" if name in sources else "is no input"
+                what = "is given twice" if name in sources else "is not an input"
                 cure = one_of(name, [t.source for t in tensors], "inputs")
                 raise OptionError(f"{name!r} {what}", where=self.name, cure=cure)
             found[sources[name]] = array
@@ -242,8 +243,9 @@ def load(
 
     `target` and `isa` are as on the command line (default: everything that this machine has), and
     so are other options, by name: `batch=2`, `tuning="records"`, `input_dtype={"image": "uint8"}`.
-    Where there may be several, one text is a list of one: `input_view="image"`. A tuning record
-    beside the model is used. Raises CanneryError.
+    Where there may be several, one text is a list of one: `input_view="image"`. Each item of a list
+    is what the command line's option takes once: `runner=("./robot-1 -q", "./robot-2 -q")`. A
+    tuning record beside the model is used. Raises CanneryError.
     """
     raw: dict[str, Any] = {"target": target or NATIVE, "isa": isa or ()}
     for name, value in options.items():
@@ -265,7 +267,7 @@ def load(
 
 def _model(path: object) -> Path:
     if not isinstance(path, str | bytes | os.PathLike):
-        raise OptionError(f"{path!r:.60} is no path", where="load")
+        raise OptionError(f"{path!r:.60} is not a path", where="load")
     return Path(os.fsdecode(path))
 
 
@@ -328,6 +330,8 @@ def _digest_file(library: Path) -> Path:
 
 def _is_whole(library: Path) -> bool:
     """Whether there is a library, and it is what was built."""
+    if any(map(unusual, (library, _digest_file(library)))):  # reading a pipe would never end
+        return False
     try:
         found = hashlib.sha256(library.read_bytes()).hexdigest()
         return found.encode() == _digest_file(library).read_bytes()

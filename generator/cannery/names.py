@@ -47,7 +47,7 @@ def check_tensor_name(name: str) -> str:
     """`name`, if C and C++ accept it as a parameter; OptionError otherwise."""
     if not _IDENTIFIER.fullmatch(name) or "__" in name or len(name) > _MAX_LENGTH:
         raise OptionError(
-            f"{name!r} is no C identifier",
+            f"{name!r} is not a C identifier",
             cure=f"letters, digits and single underscores, a letter first, at most {_MAX_LENGTH}",
         )
     if name in _KEYWORDS:

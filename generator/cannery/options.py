@@ -246,7 +246,10 @@ def _quantize(text: str) -> DType:
 
 
 def _isas(texts: Sequence[str]) -> tuple[str, ...]:
-    return tuple(name for text in texts for name in text.split(",") if name)
+    names = tuple(name for text in texts for name in text.split(","))
+    if not all(names):
+        raise OptionError("the name is empty", cure="cannery list names those that there are")
+    return names
 
 
 def _command(text: str) -> str:
@@ -269,6 +272,13 @@ def _command_or_file(text: str) -> str:
 
 
 def _commands(texts: Sequence[str]) -> tuple[str, ...]:
+    """Several commands; the words of a single one are a mistake that is easily made."""
+    for text in texts:
+        if text.startswith("-"):
+            raise OptionError(
+                f"{text!r} is not a command",
+                cure="each item is a whole command: 'qemu-x86_64 -cpu max'",
+            )
     return tuple(map(_command, texts))
 
 
@@ -322,7 +332,7 @@ SPECS: tuple[Spec, ...] = (
          "The number of steps of a recurrent network is a maximum; the length is an argument."),
     Spec("quantize", _ONE, "Compute with integers where layers can: int16 or int8.",
          _quantize, "TYPE"),
-    Spec("calibration", _ONE, "Inputs that tell the ranges: a .npz file, an array for each input.",
+    Spec("calibration", _ONE, "Typical inputs, for ranges: a .npz file, an array for each input.",
          Path, "FILE", is_path=True),
     Spec("max_loss", _ONE, "Bound of what an output may lose by --quantize (default: 0.1).",
          _positive, "E"),

@@ -178,7 +178,7 @@ def test_where_weights_are_computed_the_error_says_so() -> None:
     net = Net()
     x, w = net.input("x", (1, 8, 8, 4)), net.input("w", (1, 1, 4, 4))
     graph = net.graph(net.node(Conv((1, 1), ((0, 0), (0, 0)), (1, 1)), [x, w]))
-    with pytest.raises(UnsupportedError, match=r"where 'w' is no constant .*initializer"):
+    with pytest.raises(UnsupportedError, match=r"where 'w' is not a constant .*initializer"):
         plans(graph, singles(graph), [[]], reorder=flat(0.0))
 
 

@@ -151,7 +151,7 @@ DAMAGE: dict[str, tuple[Callable[[str], str], str]] = {
     "negative error": (lambda t: t.replace('"error": ', '"error": -', 1), r"damaged: .*\.error"),
     "no layout": (
         lambda t: t.replace('"reads": ["nhwc"]', '"reads": ["nwhc"]', 1),
-        r"damaged: 'nwhc' is none of nhwc, planar, phase_split - at `\$\.steps\[0\]\.reads",
+        r"damaged: 'nwhc' is not one of nhwc, planar, phase_split - at `\$\.steps\[0\]\.reads",
     ),
     "too deep": (lambda t: "[" * 100000, "damaged: it is nested too deeply"),
     "no nodes": (lambda t: re.sub(r'"nodes": \[[^]]*\]', '"nodes": []', t), r"damaged: .*\.nodes"),
@@ -177,8 +177,12 @@ def test_damage_names_file_and_place(tmp_path: Path, kind: str) -> None:
 def test_binary_garbage(tmp_path: Path) -> None:
     path = tmp_path / PATH
     path.write_bytes(b"\x89HDF\xff\xfe")
-    with pytest.raises(RecordError, match="damaged"):
+    with pytest.raises(RecordError, match="damaged: it is not a text"):
         read_record(path)
+    model = path.with_suffix(".h5")
+    path.rename(model)
+    with pytest.raises(RecordError, match=r"a model, not a tuning record .*\.tuning\.json"):
+        read_record(model)
 
 
 def test_choices_are_those_recorded() -> None:
@@ -223,7 +227,7 @@ def test_the_same_nodes_win_over_the_order() -> None:
 UNUSABLE: dict[str, tuple[dict[str, Any], str]] = {
     "gone": ({"schedule": "conv.gone"}, "this Cannery has no schedule conv.gone"),
     "version": ({"version": 77}, "has become version"),
-    "params": ({"params": {"nonsense": 1}}, "is no candidate of this Cannery"),
+    "params": ({"params": {"nonsense": 1}}, "is not a candidate of this Cannery"),
     "other op": (
         {"schedule": "concat.view", "version": 1, "params": {}},
         "concat.view cannot compute it",
@@ -259,7 +263,7 @@ def test_text_is_no_number(tmp_path: Path) -> None:
     assert params
     record = edit(record, 0, params={k: str(v) for k, v in params.items()})
     write_record(tmp_path / PATH, record)
-    with pytest.raises(RecordError, match="is no candidate of this Cannery"):
+    with pytest.raises(RecordError, match="is not a candidate of this Cannery"):
         recorded_choices(graph, singles(graph), GENERIC, options_in(tmp_path, locked=True))
 
 

@@ -109,5 +109,5 @@ def test_steps_are_found_by_name_part_or_number() -> None:
     assert find_step(steps, "3") is steps[3]
     with pytest.raises(OptionError, match=r"'onv' is not unambiguous .*conv, conv_1"):
         find_step(steps, "onv")
-    with pytest.raises(OptionError, match=r"'dense' is no step .*conv, conv_1, pool, 3"):
+    with pytest.raises(OptionError, match=r"'dense' is not a step .*conv, conv_1, pool, 3"):
         find_step(steps, "dense")

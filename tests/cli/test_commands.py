@@ -118,7 +118,7 @@ def test_doctor_names_the_formats_that_can_be_read() -> None:
         (["compile", "{dir}/none.h5", "-o", "{dir}/out"], "No such file"),
         (["compile", "{dir}/junk.h5", "-o", "{dir}/out"], "not a model file"),
         (["compile", "{dir}", "-o", "{dir}/out"], "a folder"),
-        (["compile", "{dir}/junk.h5", "-o", "{dir}/out", "--name", "int x"], "no C identifier"),
+        (["compile", "{dir}/junk.h5", "-o", "{dir}/out", "--name", "int x"], "not a C identifier"),
         (["compile", "{dir}/junk.h5", "-o", "{dir}/out", "--batch", "0"], "--batch: '0' is not"),
         (["compile", "{dir}/junk.h5", "-o", "{dir}/out", "--bach", "1"], "No such option"),
         (["inspect", "{dir}/junk.h5"], "not a model file"),

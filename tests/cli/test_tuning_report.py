@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,12 @@ def test_a_negative_margin_is_explained(capsys: pytest.CaptureFixture[str]) -> N
     table, why, *_ = capsys.readouterr().out.split("\n\n")
     assert "-5.0%" in table
     assert "negative margin" in why
+
+
+def test_times_of_an_emulator_are_called_that(capsys: pytest.CaptureFixture[str]) -> None:
+    for origin, title in ((Origin.HOST, "  us  "), (Origin.EMULATED, "  emulated us  ")):
+        print_report(replace(report(tried("nhwc", "nhwc", 2.0)), origin=origin))
+        assert title in capsys.readouterr().out.splitlines()[0]
 
 
 def test_json_tells_what_the_budget_left_out() -> None:

@@ -33,8 +33,8 @@ def _told(text: str) -> str:
             "unknown arguments: QUANTISE;int8 (did you mean QUANTIZE?",
         ),
         ("ball MODEL ball.h5 MAX_ERROR", "no value after MAX_ERROR"),
-        ("ball MODEL ball.h5 NAME 2nd", "NAME 2nd is no C identifier"),
-        ("ball MODEL ball.h5 NAME [[a; rm -rf /]]", "is no C identifier"),
+        ("ball MODEL ball.h5 NAME 2nd", "NAME 2nd is not a C identifier"),
+        ("ball MODEL ball.h5 NAME [[a; rm -rf /]]", "is not a C identifier"),
         (
             "ball MODEL ball.h5 TARGET pentium",
             "unknown target 'pentium'; known are native, atom32,",
@@ -55,6 +55,15 @@ def _told(text: str) -> str:
 def test_wrong_calls(project: Project, call: str, message: str) -> None:
     project.lists(f"add_nn_model({call})\n")
     assert message in _told(project.configure(ok=False))
+
+
+def test_a_misspelt_word_that_a_list_has_swallowed(project: Project) -> None:
+    call = "ball MODEL ball.h5 OUTPUTS scores {} CFLAGS -DA"
+    project.lists(f"add_nn_model({call.format('QUANTISE int8')})\n")
+    told = _told(project.configure())
+    assert "'QUANTISE' is taken as a value of OUTPUTS; did you mean QUANTIZE?" in told
+    project.lists(f"add_nn_model({call.format('LOGITS')})\n")
+    assert "is taken as" not in project.configure()
 
 
 def test_the_right_word_while_no_python_is_named(project: Project) -> None:

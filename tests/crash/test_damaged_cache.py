@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,7 +39,34 @@ def forget_digest(library: Path) -> None:
     library.with_suffix(".sha256").unlink()
 
 
-@pytest.mark.parametrize("damage", [truncate, garble, replace_by_folder, forget_digest])
+def replace_by_pipe(library: Path) -> None:
+    library.unlink()
+    os.mkfifo(library)
+
+
+def replace_digest_by_pipe(library: Path) -> None:
+    forget_digest(library)
+    os.mkfifo(library.with_suffix(".sha256"))
+
+
+def replace_lock_by_folder(library: Path) -> None:
+    forget_digest(library)
+    (library.parent / "lock").unlink(missing_ok=True)
+    (library.parent / "lock").mkdir()
+
+
+def replace_all_by_pipe(library: Path) -> None:
+    shutil.rmtree(library.parent)
+    os.mkfifo(library.parent)
+
+
+DAMAGES = (
+    truncate, garble, replace_by_folder, forget_digest, replace_by_pipe, replace_digest_by_pipe,
+    replace_lock_by_folder, replace_all_by_pipe,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_it_is_built_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None]
 ) -> None:

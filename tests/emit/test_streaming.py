@@ -235,7 +235,7 @@ def test_no_state_and_wrong_states(tmp_path: Path, stepper: Net) -> None:
     with pytest.raises(OptionError, match="no state"):
         plain.new_state()
     for wrong in (np.zeros(3, np.uint8), stepper.new_state().view(np.float32), None):
-        with pytest.raises(CanneryError, match="no state"):
+        with pytest.raises(CanneryError, match="not a state"):
             stepper.step(wrong, sequence(1, 1))  # type: ignore[arg-type]
 
 

@@ -22,12 +22,12 @@ def test_the_period_is_the_deadline_by_default() -> None:
 @pytest.mark.parametrize(
     ("rate", "deadline", "seconds", "message"),
     [
-        (0, None, None, "--rate: 0 is no rate"),
-        (-5, None, None, "--rate: -5 is no rate"),
-        (math.nan, None, None, "--rate: nan is no rate"),
-        (math.inf, None, None, "--rate: inf is no rate"),
-        (30, 0, None, "--deadline: 0 is no time"),
-        (30, math.nan, None, "--deadline: nan is no time"),
+        (0, None, None, "--rate: 0 is not a rate"),
+        (-5, None, None, "--rate: -5 is not a rate"),
+        (math.nan, None, None, "--rate: nan is not a rate"),
+        (math.inf, None, None, "--rate: inf is not a rate"),
+        (30, 0, None, "--deadline: 0 is not a time"),
+        (30, math.nan, None, "--deadline: nan is not a time"),
         (0.5, None, 1, "0.5 calls, not 1 to"),
         (1e6, None, 2, r"2e\+06 calls, not 1 to"),
         (30, 2e6, 1, "longer than the measurement, 1 s"),

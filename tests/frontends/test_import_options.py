@@ -211,7 +211,7 @@ def test_channels_that_an_input_does_not_have(tmp_path: Path) -> None:
         checked(colours(tmp_path), reverse_channels=("y",))
     for wrong in ((3,), (3, 4, 5)):
         path = saved(tmp_path, image("x", *wrong), layer("ReLU", "d", "x"), outputs=["d"])
-        with pytest.raises(OptionError, match=r"input 'x': reverse_channels: .* is no image"):
+        with pytest.raises(OptionError, match=r"input 'x': reverse_channels: .* is not an image"):
             checked(path, reverse_channels=("x",))
 
 

@@ -248,7 +248,7 @@ def test_working_along_the_batch(tmp_path: Path) -> None:
         (layer("Conv1D", "d", filters=1, kernel_size=[1, 2, 3]), "kernel_size is"),
         (layer("Conv1D", "d", filters=1, kernel_size=[-1]), "kernel_size is"),
         (layer("LeakyReLU", "d", alpha=float("nan")), "alpha is nan"),
-        (layer("Permute", "d", dims=[1, 3]), "no permutation"),
+        (layer("Permute", "d", dims=[1, 3]), "not a permutation"),
         (layer("Reshape", "d", target_shape=[-1, -1]), "several -1"),
         (layer("ZeroPadding1D", "d", padding=[1, -2]), "padding [1, -2] is malformed"),
         (layer("Dropout", "d", "x", activation=3, rate=0.5), "activation=3 is unknown"),

@@ -62,7 +62,7 @@ def test_lists_are_known_when_a_model_is_read(tmp_path: Path, name: str) -> None
             [node("SequenceConstruct", ["x", "x"], ["l"]), node("SequenceAt", ["l", "two"], ["y"])],
             "outside of the list",
         ),
-        ([node("SequenceAt", ["x", "p"], ["y"])], "no list of tensors"),
+        ([node("SequenceAt", ["x", "p"], ["y"])], "not a list of tensors"),
         ([_LIST, node("Relu", ["l"], ["y"])], "is a list of tensors"),
         ([node("SequenceConstruct", ["x", "x"], ["y"])], "is a list of tensors"),
         ([node("SequenceEmpty", [], ["l"]), _AT], "outside of the list"),

@@ -20,7 +20,7 @@ from cannery.errors import ModelError
 from cannery.frontends import load_graph
 from cannery.ir.evaluate import evaluate
 from cannery.ir.orders import from_model, to_model
-from frontends.onnx_models import floats, model, node, write
+from frontends.onnx_models import floats, load, model, node, write
 
 Floats = NDArray[np.float64]
 
@@ -117,3 +117,12 @@ def test_windows_that_exceed_it_by_a_stride_leave_nothing(
     proto = model([node(kind, ["x"], ["y"], **attributes)], {"x": (1, 2, 4)}, opset=22)
     with pytest.raises(ModelError, match="spans 6, more than the padded input 4"):
         load_graph(write(tmp_path / "m.onnx", proto))
+
+
+def test_errors_name_the_node_and_its_operator(tmp_path: Path) -> None:
+    """Not what it is made of, and also what the node itself is called."""
+    pool = node("LpPool", ["x"], ["y"], kernel_shape=[9, 9], name="head/pool")
+    message = r"node 'y' \(LpPool, 'head/pool'\): kernel 9 .* spans 9"
+    with pytest.raises(ModelError, match=message) as caught:
+        load(tmp_path, model([pool], {"x": [1, 2, 4, 4]}))
+    assert "AveragePool" not in str(caught.value)

@@ -164,7 +164,7 @@ def test_compiled_networks_compute_what_onnx_does(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("proto", "error", "message"),
     [
-        (net("RNN", activations=["Sine"]), UnsupportedError, "'Sine' is none of those supported"),
+        (net("RNN", activations=["Sine"]), UnsupportedError, "'Sine' is not one of those"),
         (net("RNN", activations=["Affine"]), ModelError, "needs activation_alpha"),
         (net("GRU", activations=["Tanh"]), ModelError, "has 1 activations, expected 2"),
         (net("LSTM", clip=-1.0), ModelError, "clip -1.0 is negative"),

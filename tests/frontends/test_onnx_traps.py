@@ -38,7 +38,7 @@ _SMALL_NUMBERS = _field(7, _field(5, _field(7, bytes(70_000_000))))
         (_EMPTY_NAMES, "too much for a network"),
         (_SMALL_NUMBERS + _field(14, b""), "too much for a network"),
         (_field(7, bytes([0x13]) + _EMPTY_NAMES), "damaged"),
-        (_field(7, _field(1, _field(4, b"Re\xfflu"))), "its op_type is no text"),
+        (_field(7, _field(1, _field(4, b"Re\xfflu"))), "its op_type is not a text"),
     ],
     ids=["nodes", "names", "numbers", "group", "text"],
 )
@@ -104,7 +104,7 @@ TRAPS: dict[str, tuple[list[Any], dict[str, Any], dict[str, Any], str]] = {
         {"i": _i64([-5]), "u": np.float32([1])}, "indices -5 to -5",
     ),
     "filled": (
-        [node("ConstantOfShape", ["s"], ["y"])], {}, {"s": np.float32([3.5])}, "no list of integers"
+        [node("ConstantOfShape", ["s"], ["y"])], {}, {"s": np.float32([3.5])}, "not a list"
     ),
     "sizes": (
         [node("ConvTranspose", ["x", "w"], ["y"], output_shape=[9])], IMAGE,

@@ -255,8 +255,8 @@ ERRORS: list[tuple[Op, list[TensorType | None], str]] = [
     (Concat(0), [t(2), t(2, dtype=UINT8)], "joins float32 and uint8"),
     (Reshape((4, 121)), [X], "has 480 elements"),
     (Reshape((4, -1)), [X], "is not resolved"),
-    (Transpose((0, 1, 2)), [X], "is no permutation of 4 axes"),
-    (Transpose((0, 1, 1, 2)), [X], "is no permutation of 4 axes"),
+    (Transpose((0, 1, 2)), [X], "is not a permutation of 4 axes"),
+    (Transpose((0, 1, 1, 2)), [X], "is not a permutation of 4 axes"),
     (Pad(((0, 0),)), [X], "must have 4 pairs"),
     (Pad(((-1, 0),)), [t(4)], "none negative"),
     (Pad(((4, 0),), mode="reflect"), [t(4)], "more than an axis of 4 can reflect"),
@@ -312,7 +312,7 @@ def test_errors(op: Op, inputs: list[TensorType | None], message: str) -> None:
     ],
 )
 def test_unknown_modes_are_unsupported(op: Op) -> None:
-    with pytest.raises(UnsupportedError, match="is none of"):
+    with pytest.raises(UnsupportedError, match="is not one of"):
         op.infer(X)
 
 

@@ -49,7 +49,7 @@ ERRORS: list[tuple[Op, list[TensorType], str]] = [
     (ScatterElements(0), [X, t(1, 4, dtype=INT64), t(1, 4, dtype=UINT8)], "another dtype"),
     (ScatterElements(0, "mean"), [X, t(1, 4, dtype=INT64), t(1, 4)], "reduction 'mean'"),
     (ScatterND(), [X, t(2, 1, dtype=INT64), t(2, 3)], r"updates \(2, 3\), expected \(2, 4\)"),
-    (Trilu(), [t(3)], "is no matrix"),
+    (Trilu(), [t(3)], "is not a matrix"),
     (OneHot(3, 2), [I, t(2)], r"axis 2 is outside 0\.\.1"),
     (OneHot(3, 0), [I, t(3)], "expected"),
     (ReverseSequence(0, 0), [X, t(3, dtype=INT64)], "the same axis"),

@@ -150,6 +150,21 @@ def test_readers_that_disagree(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert f"Note: {why}." in capsys.readouterr().out
 
 
+def test_scales_of_an_axis_that_are_the_same(tmp_path: Path) -> None:
+    size = SHAPE[1]
+    weights = {
+        "sa": np.full(size, SAID.scale, np.float32),
+        "za": np.full(size, SAID.zero_point, np.int8),
+    }
+    nodes = [node("Identity", ["x"], ["a"]),
+             node("DequantizeLinear", ["a", "sa", "za"], ["y"], axis=1)]  # fmt: skip
+    graph = _graph(tmp_path, _model(nodes, weights, INT8))
+    assert dict(graph.scales) == {"x": SAID} and not graph.notes
+    weights["za"] = np.arange(size, dtype=np.int8)
+    graph = _graph(tmp_path, _model(nodes, weights, INT8))
+    assert not graph.scales and "parts of the tensor" in graph.notes[0]
+
+
 @pytest.mark.parametrize(
     ("scale", "zero", "why"),
     [

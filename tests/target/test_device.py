@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cannery.choose.recorded_device import recorded_device
 from cannery.errors import ToolchainError
 from cannery.target.device import Device, read_device
 from cannery.target.runner import Origin, Runner, origin_text, parse_json_lines
@@ -212,6 +213,13 @@ def test_every_processor_identifies_itself() -> None:
 def test_the_target_that_fits(line: dict[str, Any], target: str, fitting: str | None) -> None:
     found = fitting_target(device(line), find_target(target).isa)
     assert (found.name if found else None) == fitting
+
+
+def test_an_emulator_has_no_clock() -> None:
+    assert device(EPYC).as_dict()["mhz"] == EPYC["mhz"] > 0
+    emulated = device(EPYC, multiply=30.0, convert=30.0, call=30.0)
+    assert emulated.emulated
+    assert emulated.as_dict()["mhz"] == 0 == recorded_device(emulated, None).mhz
 
 
 def test_every_program_of_a_runner_has_to_say_the_same(tmp_path: Path) -> None:

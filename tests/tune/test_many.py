@@ -217,7 +217,7 @@ def test_a_damaged_record(model: Path) -> None:
         compile_model(options_for(model, many="2"))
     record["many"]["chunks"] = [4]
     path.write_text(json.dumps(record))
-    with pytest.warns(CanneryWarning, match="no chunks of 2"):
+    with pytest.warns(CanneryWarning, match="not chunks of 2"):
         compile_model(options_for(model, many="2"))
 
 

@@ -22,7 +22,7 @@ def bound_notes(
     What a record measured counts, for its own weights and processor; else what the rounding to
     float32 is estimated to make of `graph`.
     """
-    check = "`cannery verify` tells what it is"
+    check = "`cannery verify` measures it"
     served = served_records(options)
     notes = [
         f"{path}: the network's error was {record.error:.2g} when it was tuned, more than "

@@ -162,8 +162,8 @@ def _unsupported(graph: Graph, step: Step) -> UnsupportedError:
     computed = [v for v in step.anchor.inputs[1:] if v and v not in graph.constants]
     if computed:
         return UnsupportedError(
-            f"no kernel can compute {step.kind} where {computed[0]!r} is no constant", where=where,
-            cure="store it in the model (an initializer in ONNX)",
+            f"no kernel can compute {step.kind} where {computed[0]!r} is not a constant",
+            where=where, cure="store it in the model (an initializer in ONNX)",
         )  # fmt: skip
     return UnsupportedError(
         f"no kernel can compute {step.kind}", where=where,

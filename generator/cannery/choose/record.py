@@ -131,6 +131,10 @@ def record_path(model: Path, target: str, tuning: Path | None, form: str = "") -
     return tuning
 
 
+#: What names of model files end with.
+_MODELS = (".h5", ".hdf5", ".keras", ".onnx", ".tflite")
+
+
 def read_record(path: Path) -> Record | None:
     """The record in a file; None if there is no file. Raises RecordError with the place."""
     where = str(path)
@@ -144,7 +148,12 @@ def read_record(path: Path) -> Record | None:
     try:
         content = json.loads(data, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
+        if path.suffix in _MODELS:
+            cure = "name the .tuning.json that cannery autotune writes, or its folder"
+            raise RecordError("a model, not a tuning record", where=where, cure=cure) from None
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        if isinstance(error, UnicodeDecodeError):
+            reason = "it is not a text"
         raise RecordError(f"damaged: {reason}", where=where, cure=cure) from None
     if isinstance(content, dict) and content.get("format") not in (None, FORMAT):
         raise RecordError(
@@ -167,7 +176,7 @@ def _check_orders(steps: Sequence[Entry]) -> None:
                 if order not in ORDERS:
                     known = ", ".join(ORDERS)
                     raise ValueError(
-                        f"{order!r} is none of {known} - at `$.steps[{number}].{name}`"
+                        f"{order!r} is not one of {known} - at `$.steps[{number}].{name}`"
                     )
 
 
@@ -322,7 +331,7 @@ def resolve(
     for candidate in known.candidates(graph, step, isa):
         if dict(candidate) == given:
             return known, candidate if form is None else {**candidate, MATH: str(form)}
-    return f"{known.id}{json.dumps(given, sort_keys=True)} is no candidate of this Cannery"
+    return f"{known.id}{json.dumps(given, sort_keys=True)} is not a candidate of this Cannery"
 
 
 def make_entry(

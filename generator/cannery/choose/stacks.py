@@ -85,7 +85,7 @@ def record_stacks(
     if record.many is None or record.many.images != many:
         return f"it was not tuned for MANY {many}"
     if list(record.many.chunks) != [n for n in chunk_sizes(many) if n in record.many.chunks]:
-        return f"{record.many.chunks} are no chunks of {many}"
+        return f"{record.many.chunks} are not chunks of {many}"
     singles = {s.outputs[0]: (s, c) for s, c in zip(steps, choices, strict=True)}
     signatures = {
         output: step_signature(stacked_graph(graph, step, many), step)
@@ -96,7 +96,7 @@ def record_stacks(
     for entry in record.many.steps:
         fits = [o for o, text in signatures.items() if text == entry.signature and o not in found]
         if not fits:
-            return f"{entry.nodes[0]!r} is no such step any more"
+            return f"{entry.nodes[0]!r} is not such a step any more"
         # Layers are often renamed when a model is trained again.
         output = min(fits, key=lambda o: [n.name for n in singles[o][0].nodes] != entry.nodes)
         ways = stacked_choices(graph, *singles[output], many, isa)

@@ -78,6 +78,6 @@ def budget_option() -> Callable[[F], F]:
     """`--budget SECONDS`, of the commands that tune."""
     return click.option(
         "--budget", type=Seconds(min=0.0), metavar="SECONDS",
-        help="Seconds for all of the tuning, the dearest layers first. What there was no time for "
-        "is told, and not in the record.",
+        help="Seconds for the whole tuning, the most expensive layers first. The report lists what "
+        "there was no time for; the record has no line for it.",
     )  # fmt: skip

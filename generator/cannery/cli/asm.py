@@ -71,7 +71,7 @@ def find_step(steps: Sequence[StepCode], layer: str) -> StepCode:
     if len(found) == 1:
         return found[0]
     cure = one_of(layer, [step.name for step in found or steps])
-    what = "is not unambiguous" if found else "is no step"
+    what = "is not unambiguous" if found else "is not a step"
     raise OptionError(f"{layer!r} {what}", where="LAYER", cure=cure)
 
 

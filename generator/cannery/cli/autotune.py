@@ -125,8 +125,9 @@ def _is_emulated(options: Options) -> bool:
     emulated = runner.origin is Origin.EMULATED
     if emulated:
         remark(
-            f"{options.model.name} is not tuned for {toolchain.target.name}: an emulator tells no "
-            "times, so the cost model chooses; cannery autotune --runner measures on the device"
+            f"{options.model.name} is not tuned for {toolchain.target.name}: times under "
+            "an emulator mean nothing, so the cost model chooses; cannery autotune --runner "
+            "measures on the device"
         )
     return emulated
 

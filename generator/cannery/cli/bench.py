@@ -115,7 +115,7 @@ def _check_can_tell(
     """Raises OptionError where nothing could be measured of what is asked."""
     if pace and runner.origin is Origin.EMULATED:
         raise OptionError(
-            f"an emulator runs programs for {toolchain.target.name}, and tells no latencies",
+            f"an emulator runs programs for {toolchain.target.name}, whose times mean nothing",
             where="--rate", cure="--runner measures on a device",
         )  # fmt: skip
     if threads and toolchain.target.triple.endswith("-none-eabi"):

@@ -62,9 +62,9 @@ def check_output_file(path: Path, option: str) -> None:
 
 
 def check_output_folder(path: Path, option: str) -> None:
-    """Raise OptionError where something that is no folder is in the way."""
+    """Raise OptionError where something that is not a folder is in the way."""
     if path.exists() and not path.is_dir():
-        raise OptionError(f"{path} is no folder", where=option, cure="name another one")
+        raise OptionError(f"{path} is not a folder", where=option, cure="name another one")
 
 
 def _holds(path: Path, data: bytes) -> bool:

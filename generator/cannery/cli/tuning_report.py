@@ -99,7 +99,11 @@ def print_report(outcome: Outcome, *, all_layers: bool = False) -> None:
     """A table per network: the best candidates of each layer, then the totals."""
     layers = [x for x in outcome.layers if all_layers or x.macs or _by_time(outcome, x)]
     rows = [row for layer in layers for row in _rows(outcome, layer)]
-    times = ["est. us", "emulated us"] if outcome.estimated else ["us", "% of peak"]
+    times = ["us", "% of peak"]
+    if outcome.estimated:
+        times = ["est. us", "emulated us"]
+    elif outcome.origin is Origin.EMULATED:
+        times = ["emulated us", "% of peak"]
     header = ["layer", *times, "error", "margin", "", "candidate"]
     if rows:
         (_print_rich if sys.stdout.isatty() else print_table)(header, rows)

@@ -48,13 +48,15 @@ def make_pace(
     """
     if not (rate > 0 and math.isfinite(rate)):
         raise OptionError(
-            f"{rate:g} is no rate", where="--rate", cure="give calls per second, such as 30"
+            f"{rate:g} is not a rate", where="--rate", cure="give calls per second, such as 30"
         )
     seconds = DEFAULT_SECONDS if seconds is None else seconds
     deadline = 1e6 / rate if deadline is None else deadline
     if not (deadline > 0 and math.isfinite(deadline)):
         raise OptionError(
-            f"{deadline:g} is no time", where="--deadline", cure="give microseconds, such as 2000"
+            f"{deadline:g} is not a time",
+            where="--deadline",
+            cure="give microseconds, such as 2000",
         )
     pace = Pace(rate, deadline, seconds, context)
     if not 1 <= rate * seconds <= MAX_CALLS:

@@ -44,6 +44,15 @@ _EXPORTED = Foreign(
     "a PyTorch exported program (torch.export.save)",
     f"in Python, model = torch.export.load(...), then {_TORCH_TO_ONNX}",
 )
+_AOT_INDUCTOR = Foreign(
+    "machine code that PyTorch's AOTInductor made (.pt2), without the network",
+    f"in Python, with the model that it was made of: {_TORCH_TO_ONNX}",
+)
+_PACKAGED = Foreign(
+    "a torch.package archive: code and pickled Python, which is never executed",
+    "in Python, model = torch.package.PackageImporter(...).load_pickle(...), then "
+    f"{_TORCH_TO_ONNX}",
+)
 _SAVED_MODEL = Foreign(
     "a TensorFlow SavedModel",
     f"save the Keras model as .keras or .h5, or {_TF_TO_ONNX} --saved-model DIR --output m.onnx",
@@ -150,6 +159,9 @@ def identify_archive(path: Path) -> Foreign | None:
 
     rows: tuple[tuple[Callable[[], bool], Foreign | None], ...] = (
         (lambda: any_name(r"^(config\.json|metadata\.json|model\.weights\.h5)$"), None),
+        (lambda: any_name(r"(^|/)\.data/(extern_modules|python_version)$"), _PACKAGED),
+        (lambda: any_name(r"(^|/)aotinductor/") and not any_name(r"(^|/)models/[^/]+\.json$"),
+         _AOT_INDUCTOR),
         (lambda: any_name(r"(^|/)(constants\.pkl|code/)") and any_name(r"(^|/)data\.pkl$"),
          _TORCHSCRIPT),
         (lambda: any_name(r"(^|/)(archive_format|serialized_exported_program\.json)$"), _EXPORTED),

@@ -116,7 +116,7 @@ class Hdf5Reader:
             # libhdf5 crashes on types that are damaged: only texts are ever read.
             is_text = isinstance(stored.get_type(), h5py.h5t.TypeStringID)
             if not is_text or stored.shape is None or prod(stored.shape) > _MAX_TEXTS:
-                what = f"attribute {attribute!r} is no text"
+                what = f"attribute {attribute!r} is not a text"
                 raise ModelError(what, where=self._name, cure=_CURE)
             return target.attrs[attribute]
 

@@ -76,7 +76,7 @@ def _in_order(builder: GraphBuilder, name: str, value: str, shape: Sequence[int]
     """The value with its channels, the last axis, the other way round."""
     if len(shape) < 3 or shape[-1] != _COLOURS:
         raise OptionError(
-            f"reverse_channels: {list(shape)} is no image of {_COLOURS} channels",
+            f"reverse_channels: {list(shape)} is not an image of {_COLOURS} channels",
             cure="leave it out for this input",
         )
     others = len(shape) - 1

@@ -109,7 +109,7 @@ class _Importer:
     def _apply(self, application: Application) -> Sequence[str]:
         layer = application.target
         if not isinstance(layer, KerasLayer):
-            raise ModelError("is no input of the model", where=f"layer {application.name!r}")
+            raise ModelError("is not an input of the model", where=f"layer {application.name!r}")
         scope = Scope(
             self._builder, self._store, application.name, application.path, self._constants
         )

@@ -192,7 +192,8 @@ def _source(ref: TensorRef, numbers: Mapping[tuple[str, int], int], entry: Entry
     source = numbers.get((ref.layer, ref.node))
     if source is None:
         raise ModelError(
-            f"reads {ref.layer!r}, which is no input of the model", where=f"layer {entry.name!r}"
+            f"reads {ref.layer!r}, which is not an input of the model",
+            where=f"layer {entry.name!r}",
         )
     return source
 

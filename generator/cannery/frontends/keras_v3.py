@@ -83,7 +83,7 @@ def _member(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
     try:
         info = archive.getinfo(name)
     except KeyError:
-        what = "is missing: this zip file is no Keras archive, or an incomplete one"
+        what = "is missing: this zip file is not a Keras archive, or an incomplete one"
         raise ModelError(what, where=where, cure="save the model again as .keras") from None
     limit = _MAX_WEIGHTS_BYTES if name == _WEIGHTS else _MAX_CONFIG_BYTES
     expands = info.file_size > _MAX_EXPANSION * max(info.compress_size, 1)

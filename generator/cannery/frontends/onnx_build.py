@@ -213,8 +213,7 @@ class _Importer:
         """Note where outputs part from what the file declares; an error if nothing is open."""
         for name, said in zip(node.outputs, declared, strict=False):
             value = self._values.get(name)
-            where = f"node {node.label!r} ({node.kind})"
-            found = parting(where, said, value) if said and value else None
+            found = parting(node.place, said, value) if said and value else None
             if found and not self.doubled:
                 raise found.error
             if found:
@@ -287,7 +286,7 @@ class _Importer:
 
     def _apply(self, node: OnnxNode, depth: int = 0) -> None:
         """Compute the outputs of a node, or note why that is not possible."""
-        where = f"node {node.label!r} ({node.kind})"
+        where = node.place
         for output in node.outputs:
             places = (self._values, self._unknown, self._weights, self._lists)
             if output and any(output in known for known in places):
@@ -299,7 +298,7 @@ class _Importer:
                 return
             self._compute(node, where, depth)
         except UnsupportedError as error:
-            self._problems.append(Problem(node.label, node.kind, error.what, error.cure))
+            self._problems.append(Problem(node.label, node.sort, error.what, error.cure))
             self._unknown.update(filter(None, node.outputs))
         except CanneryError as error:
             error.where = error.where or where

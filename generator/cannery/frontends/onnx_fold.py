@@ -171,7 +171,7 @@ def _axes(scope: Scope, inputs: Sequence[_Array]) -> tuple[int, ...] | None:
 @_fold("ConstantOfShape")
 def _constant_of_shape(scope: Scope, inputs: Sequence[_Array]) -> _Array:
     if inputs[0].dtype.kind not in "iu":
-        raise ModelError("its shape is no list of integers")
+        raise ModelError("its shape is not a list of integers")
     shape = _check([int(d) for d in inputs[0].reshape(-1)])
     make = scope.raw("value")
     value = make() if callable(make) else np.zeros(1, np.float32)

@@ -95,7 +95,7 @@ def _too_large(counts: tuple[int, ...], before: tuple[int, ...], node: memoryvie
     """What there is too much of, and in which node, if most of it is in one."""
     limits = {
         MAX_PARTS: f"more than {MAX_PARTS} nodes, names and the like",
-        MAX_NUMBERS: f"more than {MAX_NUMBERS} numbers that are no weights",
+        MAX_NUMBERS: f"more than {MAX_NUMBERS} numbers that are not weights",
         MAX_PACKED: f"lists of more than {MAX_PACKED >> 20} MB that are not stored as raw data",
     }
     for (limit, what), now, then in zip(limits.items(), counts, before, strict=True):
@@ -121,12 +121,12 @@ def _names(node: memoryview) -> tuple[str, str, str]:
 
 
 def _check_text(data: memoryview, field: str) -> None:
-    """ModelError for a name that is no text, which the parser would take for bytes."""
+    """ModelError for a name that is not a text, which the parser would take for bytes."""
     try:
         if field != "doc_string":
             str(data, "utf-8")
     except UnicodeDecodeError:
-        raise ModelError(f"damaged ONNX file: its {field} is no text") from None
+        raise ModelError(f"damaged ONNX file: its {field} is not a text") from None
 
 
 def _varint(data: memoryview, at: int, end: int) -> tuple[int, int]:

@@ -81,7 +81,7 @@ def _map(host: Host, lists: Lists, node: OnnxNode, place: NodePlace) -> None:
 def _items(lists: Lists, node: OnnxNode) -> tuple[str, ...]:
     name = node.inputs[0] if node.inputs else ""
     if name not in lists:
-        raise UnsupportedError(f"{name!r} is no list of tensors that is made in the model")
+        raise UnsupportedError(f"{name!r} is not a list of tensors that is made in the model")
     return lists[name]
 
 

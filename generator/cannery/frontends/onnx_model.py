@@ -54,6 +54,17 @@ class OnnxNode:
         """What the node is called in Cannery: its first output, which is unique."""
         return next((o for o in self.outputs if o), self.name)
 
+    @property
+    def sort(self) -> str:
+        """The operator for messages, with the node's own name if it has another one."""
+        called = f", {self.name!r}" if self.name and self.name != self.label else ""
+        return f"{self.kind}{called}"
+
+    @property
+    def place(self) -> str:
+        """Where an error is."""
+        return f"node {self.label!r} ({self.sort})"
+
 
 @dataclass(frozen=True)
 class Unread:
@@ -235,7 +246,7 @@ class _Decoder:
 
     def _input(self, value: Any) -> OnnxInput:
         if value.type.WhichOneof("value") != "tensor_type":
-            raise UnsupportedError("is no tensor", where=f"input {value.name!r}")
+            raise UnsupportedError("is not a tensor", where=f"input {value.name!r}")
         return self._typed(value)
 
     def _typed(self, value: Any) -> OnnxInput:

@@ -15,6 +15,8 @@ from cannery.frontends.onnx_model import OnnxNode, Subgraph
 #: Nodes of a cycle that a message names.
 _NAMED = 4
 
+_CURE = "no order of them can be computed: export the model again; feedback belongs into a Loop"
+
 
 def ordered(nodes: Sequence[OnnxNode]) -> Sequence[OnnxNode]:
     """The nodes, each after those whose results it reads; else in their order.
@@ -59,11 +61,11 @@ def _cycle(nodes: Sequence[OnnxNode], needs: Sequence[set[int]], left: Sequence[
     cycle = path[path.index(at) :][::-1]
     first = cycle.index(min(cycle))
     cycle = cycle[first:] + cycle[:first]
-    names = [f"{nodes[k].label!r} ({nodes[k].kind})" for k in cycle[:_NAMED]]
+    names = [f"{nodes[k].label!r} ({nodes[k].sort})" for k in cycle[:_NAMED]]
     more = f" and {len(cycle) - _NAMED} more" if len(cycle) > _NAMED else ""
     if len(cycle) == 1:
-        return ModelError("needs its own result", where=f"node {names[0]}")
-    return ModelError(f"nodes {', '.join(names)}{more} need each other's results")
+        return ModelError("needs its own result", where=f"node {names[0]}", cure=_CURE)
+    return ModelError(f"nodes {', '.join(names)}{more} need each other's results", cure=_CURE)
 
 
 def outer_reads(node: OnnxNode) -> set[str]:

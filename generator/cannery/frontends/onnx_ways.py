@@ -29,5 +29,5 @@ def require_operator(node: OnnxNode) -> None:
     try:
         require_way(node, 0)
     except UnsupportedError as error:
-        problem = Problem(node.label, node.kind, error.what, error.cure)
+        problem = Problem(node.label, node.sort, error.what, error.cure)
         raise UnsupportedLayersError([problem]) from None

@@ -108,7 +108,7 @@ def _check_variety(samples: Sequence[Mapping[str, RefArray]], states: Set[str], 
             same[name] = float(values.flat[0])
     if same and len(same) == len(samples[0].keys() - states) and not any(same.values()):
         raise OptionError(
-            f"all samples are 0 (of {', '.join(map(repr, sorted(same)))}), which tells no ranges",
+            f"all samples are 0 (of {', '.join(map(repr, sorted(same)))}), which gives no ranges",
             where=where, cure="take typical inputs",
         )  # fmt: skip
     for name in sorted(same):

@@ -52,7 +52,7 @@ def why_float(graph: Graph, seen: Observed, dtype: DType, node: Node) -> str:
     if isinstance(op, Conv):
         fault = _why_no_kernel(graph, dtype, node)
     else:
-        fault = "" if _is_plain(graph, node) else "its weights are no plain matrix"
+        fault = "" if _is_plain(graph, node) else "its weights are not a plain matrix"
     terms = prod(shape[:-1]) if isinstance(op, Conv) else max(shape[-2:])
     return fault or ("" if terms <= MOST_TERMS else f"its sums have more than {MOST_TERMS} terms")
 

@@ -127,11 +127,11 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return bool(slow) and math.prod(slow) ** (1 / len(slow)) >= EMULATED_RATIO
 
     def as_dict(self) -> dict[str, object]:
-        """What users are told."""
+        """For users; an emulator has no clock."""
         return {
             "cpu": self.title, "part": self.part, "features": self.features.split(),
-            "system": self.kernel, "hypervisor": self.virtual, "mhz": self.mhz,
-            "emulated": self.emulated,
+            "system": self.kernel, "hypervisor": self.virtual,
+            "mhz": 0.0 if self.emulated else self.mhz, "emulated": self.emulated,
         }  # fmt: skip
 
     @property
@@ -179,7 +179,7 @@ def read_device(lines: Iterable[Mapping[str, Any]], *, where: str, cure: str) ->
         raise ToolchainError(what, where=where, cure=cure) from None
     numbers = (device.add, device.multiply, device.convert, device.call, device.mhz)
     if not all(math.isfinite(n) for n in numbers):
-        what = "damaged report of what the program runs on: a time that is no number"
+        what = "damaged report of what the program runs on: a time that is not a number"
         raise ToolchainError(what, where=where, cure=cure)
     return device
 

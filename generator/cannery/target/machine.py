@@ -202,7 +202,7 @@ def _lanes(key: str) -> int:
     """The lanes of `f32x8`; raises ValueError."""
     head, _, lanes = key.partition("x")
     if head != "f32" or lanes not in ("1", "4", "8", "16"):
-        raise ValueError(f"{key!r} is none of f32x1, f32x4, f32x8, f32x16 - at `$.vectors`")
+        raise ValueError(f"{key!r} is not one of f32x1, f32x4, f32x8, f32x16 - at `$.vectors`")
     return int(lanes)
 
 

@@ -108,7 +108,7 @@ class Runner:
         try:
             yield
         except (LookupError, TypeError, ValueError, ArithmeticError):
-            what, where = "damaged output line: that is no result", self.where(executable)
+            what, where = "damaged output line: that is not a result", self.where(executable)
             raise ToolchainError(what, where=where, cure=self.cure) from None
 
     def where(self, executable: Path) -> str:

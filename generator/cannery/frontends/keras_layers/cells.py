@@ -121,7 +121,7 @@ def layer_of(cell: Cell, name: str, *, trainable: bool) -> KerasLayer:
     """A cell as a layer that is stored within another."""
 
     def build(scope: Scope, inputs: Sequence[str]) -> str:
-        raise UnsupportedError("a cell is no layer", cure="use it in the layer RNN")
+        raise UnsupportedError("a cell is not a layer", cure="use it in the layer RNN")
 
     return KerasLayer(name, cell.kind.__name__, trainable, LayerPlan(build, cell.weights))
 

@@ -159,7 +159,7 @@ def read_activation(config: LayerConfig, key: str = "activation") -> Activation 
     if isinstance(value, str):
         return read_function(value, config.version)
     if not isinstance(value, dict):
-        raise ModelError(f"{key} is no activation", where=f"layer {config.name!r}")
+        raise ModelError(f"{key} is not an activation", where=f"layer {config.name!r}")
     class_name, inner = value.get("class_name"), value.get("config")
     if isinstance(inner, str) and class_name in ("function", "builtin_function_or_method"):
         return read_function(inner, config.version)

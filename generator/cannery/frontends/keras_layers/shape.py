@@ -57,7 +57,7 @@ def permute(config: LayerConfig) -> LayerPlan:
     """Output dimension i is input dimension dims[i]; the batch is dimension 0 and stays."""
     dims = config.shape("dims", minimum=1)
     if sorted(dims) != list(range(1, len(dims) + 1)):
-        raise ModelError(f"dims {dims} are no permutation of 1 to {len(dims)}")
+        raise ModelError(f"dims {dims} are not a permutation of 1 to {len(dims)}")
 
     def build(scope: Scope, inputs: Sequence[str]) -> str:
         return scope.node(Transpose((0, *dims)), [scope.single(inputs)])

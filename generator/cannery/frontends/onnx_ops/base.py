@@ -15,7 +15,7 @@ from pkgutil import iter_modules
 
 import numpy as np
 
-from cannery.errors import ModelError, UnsupportedError
+from cannery.errors import CanneryError, ModelError, UnsupportedError
 from cannery.frontends.onnx_model import STANDARD, OnnxNode, Reference, Subgraph, Unread
 from cannery.frontends.onnx_ops.regroup import regroup, regroup_for
 from cannery.frontends.onnx_ops.state import ImportState
@@ -83,7 +83,7 @@ class Scope:
         """An integer attribute; ModelError if it is absent without a default, or is none."""
         value = self._given(name, default)
         if not isinstance(value, int):
-            raise ModelError(f"attribute {name!r} is no integer")
+            raise ModelError(f"attribute {name!r} is not an integer")
         return value
 
     def number(self, name: str, default: float | None = None, *, nan: bool = False) -> float:
@@ -97,10 +97,10 @@ class Scope:
         """A text; UnsupportedError unless it is one of `choices`, if there are any."""
         value = self._given(name, default)
         if not isinstance(value, str):
-            raise ModelError(f"attribute {name!r} is no text")
+            raise ModelError(f"attribute {name!r} is not a text")
         if choices and value not in choices:
             listed = ", ".join(choices)
-            raise UnsupportedError(f"{name} {value!r:.40} is none of those supported: {listed}")
+            raise UnsupportedError(f"{name} {value!r:.40} is not one of those supported: {listed}")
         return value
 
     def integers(
@@ -109,7 +109,7 @@ class Scope:
         """A list of integers; ModelError if there are not `count`."""
         value = self._given(name, default)
         if not isinstance(value, tuple) or not all(isinstance(v, int) for v in value):
-            raise ModelError(f"attribute {name!r} is no list of integers")
+            raise ModelError(f"attribute {name!r} is not a list of integers")
         if count is not None and len(value) != count:
             raise ModelError(f"attribute {name!r} has {len(value)} entries, expected {count}")
         return value
@@ -118,7 +118,7 @@ class Scope:
         """A list of texts."""
         value = self._given(name, default)
         if not isinstance(value, tuple) or not all(isinstance(v, str) for v in value):
-            raise ModelError(f"attribute {name!r} is no list of texts")
+            raise ModelError(f"attribute {name!r} is not a list of texts")
         return value
 
     def numbers(self, name: str) -> tuple[float, ...]:
@@ -193,7 +193,7 @@ class Scope:
         if array is None:
             return None
         if array.dtype.kind not in "iu" or array.ndim > 1:
-            raise ModelError(f"{what} are no list of integers")
+            raise ModelError(f"{what} are not a list of integers")
         return tuple(int(v) for v in array.reshape(-1))
 
     def known_integer(self, index: int, what: str) -> int | None:
@@ -285,6 +285,15 @@ class Scope:
         if self._builder.size >= MAX_NODES:
             raise ModelError(f"the network has more than {MAX_NODES} nodes")
         name = f"{self.name}/{label}" if label else self.name
+        try:
+            return self._appended(op, inputs, name)
+        except CanneryError as error:
+            if op.kind != self.kind:  # what the node is made of has names that the file has not
+                error.what = error.what.removeprefix(f"{op.kind}: ")
+                error.where = self._node.place
+            raise
+
+    def _appended(self, op: Op, inputs: Sequence[str], name: str) -> tuple[str, ...]:
         if isinstance(op, DequantizeLinear) and all(i in self._builder.constants for i in inputs):
             outputs = self._builder.nodes(op, inputs, name=self._builder.unique(name))
             self._state.dequantised[outputs[0]] = tuple(inputs)
@@ -414,7 +423,10 @@ def find_operator(node: OnnxNode) -> Build:
     if domain:
         known = ", ".join(sorted(k for d, k in operators() if d == domain))
         others = f" other than {known}" if known else ""
-        raise UnsupportedError(f"operators of the domain {domain!r}{others} are not supported")
+        raise UnsupportedError(
+            f"operators of the domain {domain!r}{others} are not supported",
+            cure="export the network without them, or end it before them: --outputs",
+        )
     raise UnsupportedError(
         "this operator is not supported", cure="`cannery list` names those that are"
     )

@@ -99,7 +99,7 @@ def feature_vectorizer(scope: Scope) -> Value:
     values = [_floats(scope, v) for v in scope.all_inputs()]
     sizes = scope.integers("inputdimensions", tuple(v.shape[-1] for v in values), len(values))
     if any(len(v.shape) != 2 or v.shape[1] != d for v, d in zip(values, sizes, strict=True)):
-        raise UnsupportedError("inputs that are no matrices of `inputdimensions` features")
+        raise UnsupportedError("inputs that are not matrices of `inputdimensions` features")
     return scope.result(scope.node(Concat(1), [scope.plain(v) for v in values]))
 
 
@@ -190,5 +190,5 @@ def _labels(scope: Scope) -> Array:
 def zip_map(scope: Scope) -> Value:
     """Maps from classes to scores, which are no tensors."""
     raise UnsupportedError(
-        "its output is no tensor", cure="export with options={'zipmap': False} in skl2onnx"
+        "its output is not a tensor", cure="export with options={'zipmap': False} in skl2onnx"
     )

@@ -143,7 +143,7 @@ def clip(scope: Scope) -> Value:
         return _clip_by_computed(scope, x, bounds)
     numbers = [b.array.reshape(-1) for b in bounds if isinstance(b, Constant)]
     if any(n.size != 1 for n in numbers):
-        raise ModelError("its bounds are no scalars")
+        raise ModelError("its bounds are not scalars")
     low, high = (
         float(b.array.reshape(-1)[0]) if isinstance(b, Constant) else default
         for b, default in zip(bounds, (-np.inf, np.inf), strict=True)

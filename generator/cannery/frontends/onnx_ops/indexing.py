@@ -21,7 +21,7 @@ def _check_known(indices: Value, size: int) -> None:
     """ModelError for known indices outside of an axis; those computed are bounded."""
     if isinstance(indices, Constant) and indices.array.size:
         if indices.array.dtype.kind not in "iu":
-            raise ModelError("its indices are no integers")
+            raise ModelError("its indices are not integers")
         low, high = int(indices.array.min()), int(indices.array.max())
         if low < -size or high >= size:
             raise ModelError(f"indices {low} to {high} are outside of an axis of {size}")

@@ -49,7 +49,7 @@ def matmul(scope: Scope) -> Value:
     """As numpy.matmul: leading axes broadcast, a vector is a row or a column."""
     a, b = scope.input(0), scope.input(1)
     if not a.shape or not b.shape:
-        raise ModelError("a scalar is no matrix")
+        raise ModelError("a scalar is not a matrix")
     row, column = len(a.shape) == 1, len(b.shape) == 1
     if row:
         a = scope.reshaped(a, (1, *a.shape), "row")

@@ -151,7 +151,7 @@ def transpose(scope: Scope) -> Value:
     rank = len(x.shape)
     perm = scope.integers("perm", tuple(reversed(range(rank))))
     if sorted(perm) != list(range(rank)):
-        raise ModelError(f"perm {perm} is no permutation of {rank} axes")
+        raise ModelError(f"perm {perm} is not a permutation of {rank} axes")
     if isinstance(x, Constant):
         return Constant(x.array.transpose(perm), scope.name)
     lying = tuple(perm.index(p) for p in x.perm)

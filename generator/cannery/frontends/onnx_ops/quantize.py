@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
@@ -11,7 +13,7 @@ from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.convolution import conv_window, first, spatial_first
 from cannery.frontends.onnx_ops.elementwise import aligned
 from cannery.frontends.onnx_ops.movement import expanded
-from cannery.frontends.onnx_ops.values import Constant, Value
+from cannery.frontends.onnx_ops.values import Computed, Constant, Value
 from cannery.ops.elementwise.binary import Add
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear, Requantize
 from cannery.ops.quantize.products import ConvInteger, MatMulInteger
@@ -78,8 +80,22 @@ def _linear(scope: Scope, op: QuantizeLinear | DequantizeLinear, dtype: str) -> 
     parts = [x]
     for value, label in ((scale, "scale"), (zero, "zero")):
         parts.append(_spread(scope, value, x.shape, axis, label))
+    if isinstance(x, Computed):
+        parts[1:] = _as_one(scope, parts[1:])
     names, perm = aligned(scope, parts)
     return scope.result(scope.node(op, names), perm)
+
+
+def _as_one(scope: Scope, parts: Sequence[Value]) -> list[Value]:
+    """Scales and zero points that are the same everywhere as those of the whole tensor."""
+    found: list[Value] = []
+    for part, label in zip(parts, ("scale", "zero"), strict=True):
+        if not isinstance(part, Constant) or len(np.unique(part.array)) != 1:
+            return list(parts)
+        is_one = part.array.ndim == 0
+        array = part.array.reshape(-1)[0]
+        found.append(part if is_one else Constant(np.asarray(array), f"{scope.name}/{label}"))
+    return found
 
 
 @operator("QuantizeLinear")

@@ -201,4 +201,4 @@ def _activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> A
             raise ModelError(f"activation {name!r} needs activation_alpha and activation_beta")
         return make_both(first, second)
     listed = ", ".join([*_SIMPLE, *_WITH_ALPHA, *_WITH_BOTH])
-    raise UnsupportedError(f"activation {name!r} is none of those supported: {listed}")
+    raise UnsupportedError(f"activation {name!r} is not one of those supported: {listed}")

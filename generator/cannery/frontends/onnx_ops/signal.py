@@ -126,7 +126,7 @@ def mel_weight_matrix(scope: Scope) -> Value:
     for k in range(5):
         array = scope.known(k, "its numbers")
         if array is None or array.size != 1:
-            raise ModelError(f"input {k} is no number")
+            raise ModelError(f"input {k} is not a number")
         numbers.append(float(array.reshape(-1)[0]))
     if not np.isfinite(numbers).all() or numbers[2] <= 0 or min(numbers[3:]) < 0:
         raise ModelError(f"its numbers {numbers} make no filters")

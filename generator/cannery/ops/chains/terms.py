@@ -156,7 +156,7 @@ def why_not_terms(graph: Graph, step: Step) -> str:
     shape = sizes(graph, last)
     scaled = any(source.scales != (1, 1) for source in sources(graph, step))
     if scaled and (shape.sh, shape.sw, shape.dh, shape.dw) != (1, 1, 1, 1):
-        return "strides or dilations behind an upsampling"
+        return "strides or dilations after an upsampling"
     joined = [part for part in before if isinstance(part.anchor.op, Concat)]
     copies = any(copied_parts(graph, part) for part in joined)
     return "" if scaled or copies else "everything can be written where it is read"

@@ -62,7 +62,7 @@ class ConcatView(Schedule):
             return "not a concatenation"
         if any(value in graph.constants for value in step.anchor.inputs):
             return "a part is a constant"
-        return "" if concat_axis(graph, step) >= 0 else "the axis is none of an image"
+        return "" if concat_axis(graph, step) >= 0 else "the axis is not one of an image"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         return [{"order": order} for order in (nhwc.ORDER, planar.ORDER)]

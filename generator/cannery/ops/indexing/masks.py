@@ -24,7 +24,7 @@ class Trilu(ScalarOp):
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         """The type of x; raises ModelError unless it is a matrix or several."""
         (x,), _ = operands(self, inputs, 1)
-        require(x.rank >= 2, self, f"shape {x.shape} is no matrix")
+        require(x.rank >= 2, self, f"shape {x.shape} is not a matrix")
         return (x,)
 
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
@@ -94,7 +94,7 @@ class ReverseSequence(ScalarOp):
         require(self.batch_axis != self.time_axis, self, "batch and time are the same axis")
         fits = lengths.shape == (x.shape[self.batch_axis],)
         require(fits, self, f"lengths of shape {lengths.shape} for {x.shape}")
-        require_type(lengths.dtype.value in ("int32", "int64"), self, "lengths are no integers")
+        require_type(lengths.dtype.value in ("int32", "int64"), self, "lengths are not integers")
         return (x,)
 
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:

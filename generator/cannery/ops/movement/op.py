@@ -65,7 +65,7 @@ class Transpose(Op):
         """The type of y; raises ModelError unless perm permutes the axes."""
         (x,), _ = operands(self, inputs, 1)
         sound = sorted(self.perm) == list(range(x.rank))
-        require(sound, self, f"perm {self.perm} is no permutation of {x.rank} axes")
+        require(sound, self, f"perm {self.perm} is not a permutation of {x.rank} axes")
         return (TensorType(tuple(x.shape[p] for p in self.perm), x.dtype),)
 
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
@@ -90,7 +90,7 @@ class Pad(Op):
         """The type of y; raises ModelError for bad pads, UnsupportedError for an unknown mode."""
         (x,), _ = operands(self, inputs, 1)
         if self.mode not in PAD_MODES:
-            raise UnsupportedError(f"Pad: mode {self.mode!r} is none of {', '.join(PAD_MODES)}")
+            raise UnsupportedError(f"Pad: mode {self.mode!r} is not one of {', '.join(PAD_MODES)}")
         require(len(self.pads) == x.rank, self, f"pads {self.pads} must have {x.rank} pairs")
         sound = all(len(pair) == 2 and min(pair) >= 0 for pair in self.pads)
         require(sound, self, f"pads {self.pads} must be pairs (begin, end), none negative")

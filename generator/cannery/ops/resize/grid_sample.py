@@ -57,7 +57,7 @@ class GridSample(ScalarOp):
         require_float(self, x, grid)
         for value, known in ((self.mode, MODES), (self.padding, PADDINGS)):
             if value not in known:
-                raise UnsupportedError(f"GridSample: {value!r} is none of {', '.join(known)}")
+                raise UnsupportedError(f"GridSample: {value!r} is not one of {', '.join(known)}")
         fits = grid.rank == x.rank >= 3 and x.shape[0] == grid.shape[0]
         require(fits and grid.shape[-1] == x.rank - 2, self, f"{x.shape} at {grid.shape}")
         require(bool(prod(x.shape[1:-1])), self, f"shape {x.shape} has an empty spatial axis")

@@ -56,7 +56,7 @@ class Resize(Op):
             ("rounding", self.rounding, ROUNDINGS),
         ):
             if value not in known:
-                raise UnsupportedError(f"Resize: {name} {value!r} is none of {', '.join(known)}")
+                raise UnsupportedError(f"Resize: {name} {value!r} is not one of {', '.join(known)}")
         rank = x.rank - 2
         require(rank >= 1, self, f"input has rank {x.rank}, expected batch, space and channels")
         require(len(self.sizes) == rank, self, f"sizes {self.sizes} must have {rank} entries")
