@@ -25,6 +25,7 @@ from cannery.ops.quantized.ways import choose_way
 from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.function import describe, signature
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -41,6 +42,16 @@ class Runs:
     across: int
 
 
+@dataclass(frozen=True)
+class Tunables:
+    """A tile of `px` pixels x `nr` vectors; `unroll` as in `matmul.dense_n`."""
+
+    lanes: int
+    px: int
+    nr: int
+    unroll: int
+
+
 @schedule
 @dataclass(frozen=True)
 class QuantizedConvN(Schedule):
@@ -54,13 +65,13 @@ class QuantizedConvN(Schedule):
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         s = sizes(graph, step)
-        found: list[Params] = []
+        found: list[Tunables] = []
         for lanes in gemm.widths(s.oc, isa):
             vectors = -(-s.oc // lanes)
             for px, nr in TILES.get(isa.registers, TILES[16]):
-                tile = {"lanes": lanes, "px": min(px, s.ow), "nr": min(nr, vectors)}
-                found += [{**tile, "unroll": unroll} for unroll in (2, 4)]
-        return list({self.label(params): params for params in found}.values())
+                tile = (lanes, min(px, s.ow), min(nr, vectors))
+                found += [Tunables(*tile, unroll) for unroll in (2, 4)]
+        return [as_params(t) for t in dict.fromkeys(found)]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         s = sizes(graph, step)
@@ -69,13 +80,14 @@ class QuantizedConvN(Schedule):
         return (Want("nhwc", s.halo, slack=-_runs(s, s.ic).size % size),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        t = typed(Tunables, params)
         s = sizes(graph, step)
         runs = _runs(s, s.ic)
-        unroll = int(params["unroll"])
+        unroll = t.unroll
         groups = _groups(graph, step, _weights(graph, s, runs), isa)
         cycles = code = 0.0
-        for px, tiles, _ in balanced(s.ow, int(params["px"])):
-            for block in make_blocks(s.oc, params, isa):
+        for px, tiles, _ in balanced(s.ow, t.px):
+            for block in make_blocks(s.oc, t.lanes, t.nr, isa):
                 n = len(block.vecs)
                 run = groups.tile_cycles(isa, px, n, groups.padded(runs.size))
                 run += LOOP * (groups.padded(runs.size) / groups.size // unroll)
@@ -85,9 +97,10 @@ class QuantizedConvN(Schedule):
         return Estimate(s.oh * cycles, code)
 
     def kernel(self, job: Job) -> Kernel:
+        t = typed(Tunables, job.params)
         op, s, x = job.step.anchor.op, sizes(job.graph, job.step), job.inputs[0]
         assert isinstance(op, QuantizedConv)
-        blocks = make_blocks(s.oc, job.params, job.isa)
+        blocks = make_blocks(s.oc, t.lanes, t.nr, job.isa)
         runs = _runs(s, x.col)
         w = _weights(job.graph, s, runs)
         g = _groups(job.graph, job.step, w, job.isa)
@@ -97,9 +110,9 @@ class QuantizedConvN(Schedule):
             "ops/quantized/conv_n.c.j2",
             describe=describe(job), signature=signature(job, band=True), symbol=job.symbol, s=s,
             x=x, y=job.output, g=g, finish=finish, blocks=blocks, runs=runs,
-            whole=g.padded(runs.size), unroll=int(job.params["unroll"]),
+            whole=g.padded(runs.size), unroll=t.unroll,
             taken=runs.size + min(-runs.size % g.size, x.slack),
-            tiles=balanced(s.ow, int(job.params["px"])),
+            tiles=balanced(s.ow, t.px),
         )  # fmt: skip
         packed = pack_groups(w, blocks, job.isa)
         weights = ConstArray(f"{job.symbol}_w", packed, "weights [block][run][group][vector]")

@@ -45,6 +45,7 @@ from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.gemm import VectorBlock
 from cannery.ops.shared.lookup import table_array
 from cannery.schedule.cost import reread_cycles
+from cannery.schedule.params import typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -90,6 +91,17 @@ class Direction:
     tables: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Tunables:
+    """As those of `recurrent.gates`, as far as integers have them."""
+
+    lanes: int
+    nr: int
+    unroll: int
+    zigzag: bool = False
+    together: bool = False
+
+
 @schedule
 @dataclass(frozen=True)
 class QuantizedGates(Schedule):
@@ -114,45 +126,41 @@ class QuantizedGates(Schedule):
             vectors = -(-op.cells // lanes)
             for nr in dict.fromkeys(min(nr, vectors) for nr in VECTORS[isa.registers]):
                 for unroll in (4, 2):
-                    tile = {"lanes": lanes, "nr": nr, "unroll": unroll}
+                    tile = Tunables(lanes, nr, unroll)
                     found += in_ways(tile, zigzag=zigzag and vectors > nr, both=op.directions > 1)
         return found
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        t = typed(Tunables, params)
         op = _op(step)
         n, steps, _ = graph.types[step.anchor.inputs[0]].shape
-        table = GATHERED if isa.has("gather") else BY_TABLE * int(params["lanes"]) / 4.0
+        table = GATHERED if isa.has("gather") else BY_TABLE * t.lanes / 4.0
         work = (op.gates + (0 if op.carries_output else 1)) * (table + 5.0)
         groups = Groups(op.dtype)
         each, code = 60.0 * len(op.passes), 0.0
-        blocks = cell_blocks(op, params, isa)
+        blocks = cell_blocks(op, t, isa)
         tails = tail_waits(op.functions, blocks)
         for block in blocks:
             vectors = len(block.vecs)
-            passes = op.cells / groups.size / int(params["unroll"])
+            passes = op.cells / groups.size / t.unroll
             for gates in op.passes:
                 product = groups.tile_cycles(isa, 1, len(gates) * vectors, op.cells)
                 each += block.count * (product + passes * PER_PASS)
             tails += block.count * vectors * work / isa.core.issue * 1.2
-            code += 8.0 * vectors * (op.gates * int(params["unroll"]) + work)
-        if params["together"]:
+            code += 8.0 * vectors * (op.gates * t.unroll + work)
+        if t.together:
             each -= 30.0
-        size = (
-            float(op.gates)
-            * op.dtype.bytes
-            * op.cells
-            * op.cells
-            * (2 if params["together"] else 1)
-        )
-        read = max(size - KEPT_BYTES, 0.0) if params["zigzag"] else size
+        size = float(op.gates) * op.dtype.bytes * op.cells * op.cells * (2 if t.together else 1)
+        read = max(size - KEPT_BYTES, 0.0) if t.zigzag else size
         far = reread_cycles(isa, size, 1) * read / size
-        each += side_by_side(far, tails, int(params["nr"]) * work)
+        each += side_by_side(far, tails, t.nr * work)
         return Estimate(n * steps * op.directions * each, code)
 
     def kernel(self, job: Job) -> Kernel:
+        t = typed(Tunables, job.params)
         op = _op(job.step)
         _, r, scale, h0, c0, others = _inputs(job.step)
-        cells = cell_blocks(op, job.params, job.isa)
+        cells = cell_blocks(op, t, job.isa)
         parts = _parts(op, cells, job.isa)
         constants = []
         for d in range(op.directions):
@@ -181,9 +189,9 @@ class QuantizedGates(Schedule):
         )  # fmt: skip
 
 
-def cell_blocks(op: QuantizedRecurrent, params: Params, isa: Isa) -> tuple[VectorBlock, ...]:
+def cell_blocks(op: QuantizedRecurrent, t: Tunables, isa: Isa) -> tuple[VectorBlock, ...]:
     """The cells cut into blocks of vectors."""
-    return gemm.make_blocks(op.cells, isa, int(params["lanes"]), int(params["nr"]), 1)
+    return gemm.make_blocks(op.cells, isa, t.lanes, t.nr, 1)
 
 
 def _joined(cell: VectorBlock, block: VectorBlock, isa: Isa) -> VectorBlock:
@@ -232,6 +240,7 @@ def _render(
     tables: Sequence[Activation],
 ) -> tuple[str, int, int]:  # fmt: skip
     """The text, the floats of its scratch memory, and its units: samples or directions."""
+    t = typed(Tunables, job.params)
     p, _, _, h0, c0, others = _inputs(job.step)
     samples, steps, _ = job.type(p).shape
     units = (samples if samples > 1 else op.directions) if job.cut else 0
@@ -260,9 +269,9 @@ def _render(
         stops=job.stops, axis=("samples" if samples > 1 else "directions") if units else "",
         symbol=job.symbol, op=op, H=op.cells, g=Groups(op.dtype), cells=cells, parts=parts,
         kinds=list(distinct.values()), directions=directions, tables=list(map(make_table, tables)),
-        zigzag=bool(job.params["zigzag"]) and any(cell.count > 1 for cell in cells),
-        together=bool(job.params["together"]) and units == 0,
-        unroll=int(job.params["unroll"]), steps=steps, samples=samples, padded=padded,
+        zigzag=t.zigzag and any(cell.count > 1 for cell in cells),
+        together=t.together and units == 0,
+        unroll=t.unroll, steps=steps, samples=samples, padded=padded,
         places=places, outputs=outputs, between=bool(between), others=bool(others),
         tail=TAILS[type(op)], carries=op.carries_output,
         p=job.inputs[job.step.inputs.index(p)], results=returned(job, op.returns),

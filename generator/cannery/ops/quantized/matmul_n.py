@@ -21,12 +21,24 @@ from cannery.ops.shared.axes import balanced, nested_pointer
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.gemm import VectorBlock
 from cannery.schedule.cost import reread_cycles
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
 
 #: Instructions that follow the sums of a vector.
 FINISH = 8.0
+
+
+@dataclass(frozen=True)
+class Tunables:
+    """A tile of `mr` rows x `nr` vectors; `unroll` and `outside` as in `matmul.dense_n`."""
+
+    lanes: int
+    mr: int
+    nr: int
+    unroll: int
+    outside: str
 
 
 @schedule
@@ -42,38 +54,37 @@ class QuantizedMatMulN(Schedule):
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         _, n, rows = _sizes(graph, step)
-        found: list[Params] = []
+        found: list[Tunables] = []
         for lanes in gemm.widths(n, isa):
             vectors = -(-n // lanes)
             for mr, nr in TILES.get(isa.registers, TILES[16]):
                 both = rows > mr and vectors > nr
                 for outside in ("blocks", "rows") if both else ("blocks",):
-                    found.append({
-                        "lanes": lanes, "mr": min(mr, rows), "nr": min(nr, vectors), "unroll": 4,
-                        "outside": outside,
-                    })  # fmt: skip
-        return list({self.label(params): params for params in found}.values())
+                    found.append(Tunables(lanes, min(mr, rows), min(nr, vectors), 4, outside))
+        return [as_params(t) for t in dict.fromkeys(found)]
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        t = typed(Tunables, params)
         k, n, rows = _sizes(graph, step)
         groups = _groups(graph, step, isa)
-        blocks = make_blocks(n, params, isa)
+        blocks = make_blocks(n, t.lanes, t.nr, isa)
         cycles = code = 0.0
-        for mr, tiles, _ in balanced(rows, int(params["mr"])):
+        for mr, tiles, _ in balanced(rows, t.mr):
             for block in blocks:
                 one = groups.tile_cycles(isa, mr, len(block.vecs), k)
                 cycles += tiles * block.count * (one + FINISH * mr * len(block.vecs) / 2.0)
-                code += 8.0 * mr * len(block.vecs) * (int(params["unroll"]) + FINISH)
-        tiles = -(-rows // int(params["mr"]))
+                code += 8.0 * mr * len(block.vecs) * (t.unroll + FINISH)
+        tiles = -(-rows // t.mr)
         width = groups.dtype.bytes
         size = float(width * k * sum(b.width * b.count for b in blocks))
-        if params["outside"] == "rows" or tiles == 1:
+        if t.outside == "rows" or tiles == 1:
             cycles += reread_cycles(isa, size, tiles)
         else:
             cycles += reread_cycles(isa, float(width * k * rows), sum(b.count for b in blocks))
         return Estimate(cycles, code)
 
     def kernel(self, job: Job) -> Kernel:
+        t = typed(Tunables, job.params)
         op, anchor = job.step.anchor.op, job.step.anchor
         assert isinstance(op, QuantizedMatMul)
         k, n, _ = _sizes(job.graph, job.step)
@@ -81,8 +92,8 @@ class QuantizedMatMulN(Schedule):
         a = products.operand(job, anchor.inputs[0], transposed=False, is_b=False)
         b = products.operand(job, anchor.inputs[1], transposed=False, is_b=True)
         nest = products.nest(job, a, b, ())
-        blocks = make_blocks(n, job.params, job.isa)
-        tiles = balanced(nest.rows.extent, int(job.params["mr"]))
+        blocks = make_blocks(n, t.lanes, t.nr, job.isa)
+        tiles = balanced(nest.rows.extent, t.mr)
         groups, rows = [block.count for block in blocks], [count for _, count, _ in tiles]
         cut = products.Cut.of(job, groups, rows)
         w = job.graph.constants[anchor.inputs[1]]
@@ -95,7 +106,7 @@ class QuantizedMatMulN(Schedule):
             stops=job.rows_stop, cut=cut, groups=groups, rows=rows, nest=nest, k=k,
             g=g, whole=g.padded(k),
             nested_pointer=nested_pointer, tiles=tiles, blocks=blocks, a=a, b=b, y=job.output,
-            rows_outside=job.params["outside"] == "rows", unroll=int(job.params["unroll"]),
+            rows_outside=t.outside == "rows", unroll=t.unroll,
             finish=finish, names=parameter_names(job),
         )  # fmt: skip
         packed = pack_groups(w, blocks, job.isa)
@@ -105,9 +116,9 @@ class QuantizedMatMulN(Schedule):
         )  # fmt: skip
 
 
-def make_blocks(n: int, params: Params, isa: Isa) -> tuple[VectorBlock, ...]:
+def make_blocks(n: int, lanes: int, nr: int, isa: Isa) -> tuple[VectorBlock, ...]:
     """Columns cut into blocks of vectors."""
-    return gemm.make_blocks(n, isa, int(params["lanes"]), int(params["nr"]), 1)
+    return gemm.make_blocks(n, isa, lanes, nr, 1)
 
 
 def _groups(graph: Graph, step: Step, isa: Isa) -> Groups:

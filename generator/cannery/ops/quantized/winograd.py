@@ -35,6 +35,7 @@ from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.gemm import VectorBlock
 from cannery.schedule.caches import L1_BYTES, L2_BYTES
 from cannery.schedule.cost import reread_cycles
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -54,6 +55,17 @@ LEAST_CHANNELS = 8
 
 #: Instructions that transform a vector of inputs, or of outputs, of one tile.
 _INTO, _BACK = 64.0, 40.0
+
+
+@dataclass(frozen=True)
+class Tunables:
+    """Register tiles of `mr` tiles x `nr` vectors, `batch` tiles at a time."""
+
+    lanes: int
+    mr: int
+    nr: int
+    unroll: int
+    batch: int
 
 
 @schedule
@@ -79,16 +91,13 @@ class QuantizedWinograd(Schedule):
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         s = sizes(graph, step)
-        found: list[Params] = []
+        found: list[Tunables] = []
         for lanes in gemm.widths(s.oc, isa):
             vectors = -(-s.oc // lanes)
             for mr, nr in TILES.get(isa.registers, TILES[16]):
                 mr, nr = even_size(_count(s), mr), min(nr, vectors)
-                found += [
-                    {"lanes": lanes, "mr": mr, "nr": nr, "unroll": 4, "batch": batch}
-                    for batch in _batches(s, mr)
-                ]
-        return list({self.label(params): params for params in found}.values())
+                found += [Tunables(lanes, mr, nr, 4, batch) for batch in _batches(s, mr)]
+        return [as_params(t) for t in dict.fromkeys(found)]
 
     def halo(self, graph: Graph, step: Step) -> Halo:
         s = sizes(graph, step)
@@ -97,13 +106,14 @@ class QuantizedWinograd(Schedule):
         return Halo(s.top, max(bottom, 0), s.left, max(right, 0))
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        t = typed(Tunables, params)
         s = sizes(graph, step)
-        mr, batch, count = int(params["mr"]), int(params["batch"]), _count(s)
+        mr, batch, count = t.mr, t.batch, _count(s)
         depth = _depth(s)
         cycles = count * len(_parts(s, isa)) * _INTO / isa.rates().arithmetic
         code = 16.0 * _INTO
         batches = -(-count // batch)
-        for block in _blocks(s, params, isa):
+        for block in _blocks(s, t, isa):
             n = len(block.vecs)
             one = Groups(DType.INT16).tile_cycles(isa, mr, n, depth)
             cycles += block.count * POSITIONS * batches * -(-min(batch, count) // mr) * one
@@ -111,24 +121,25 @@ class QuantizedWinograd(Schedule):
             code += 8.0 * n * (4 * mr + _BACK + 4 * FINISH)
         weights = 2.0 * POSITIONS * depth * s.oc
         inputs = 2.0 * POSITIONS * depth * min(batch, count)
-        blocks = sum(block.count for block in _blocks(s, params, isa))
+        blocks = sum(block.count for block in _blocks(s, t, isa))
         cycles += reread_cycles(isa, weights, batches) + reread_cycles(
             isa, inputs, batches * blocks
         )
         return Estimate(cycles, code)
 
     def kernel(self, job: Job) -> Kernel:
+        t = typed(Tunables, job.params)
         op, s, x = job.step.anchor.op, sizes(job.graph, job.step), job.inputs[0]
         assert isinstance(op, QuantizedConv)
-        w, batch = job.graph.constants[s.weight], int(job.params["batch"])
-        blocks, depth = _blocks(s, job.params, job.isa), _depth(s)
+        w, batch = job.graph.constants[s.weight], t.batch
+        blocks, depth = _blocks(s, t, job.isa), _depth(s)
         finish = make_finish(job, op, w.reshape(-1, s.oc), np.zeros(s.oc, np.int64))
         width = max(block.width for block in blocks)
         code = render(
             "ops/quantized/winograd.c.j2",
             describe=describe(job), signature=signature(job, scratch=True, band=True),
             symbol=job.symbol, s=s, x=x, y=job.output, finish=finish, blocks=blocks, batch=batch,
-            depth=depth, mr=int(job.params["mr"]), unroll=int(job.params["unroll"]),
+            depth=depth, mr=t.mr, unroll=t.unroll,
             g=Groups(DType.INT16, Way("dot")), columns=-(-s.ow // OUTPUTS),
             into=[_into(part, x, batch * depth) for part in _parts(s, job.isa)],
             back=_back,
@@ -151,8 +162,8 @@ def _batches(s: ConvShape, mr: int) -> list[int]:
     return sorted({mr * even_size(groups, max(limit // each, 1)) for limit in limits})
 
 
-def _blocks(s: ConvShape, params: Params, isa: Isa) -> tuple[VectorBlock, ...]:
-    return gemm.make_blocks(s.oc, isa, int(params["lanes"]), int(params["nr"]), 1)
+def _blocks(s: ConvShape, t: Tunables, isa: Isa) -> tuple[VectorBlock, ...]:
+    return gemm.make_blocks(s.oc, isa, t.lanes, t.nr, 1)
 
 
 @dataclass(frozen=True)

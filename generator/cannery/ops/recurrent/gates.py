@@ -15,19 +15,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from cannery.ir.graph import Graph, Node
 from cannery.ops.recurrent.base import Recurrent
 from cannery.ops.recurrent.render import begins_at_zero, needs_weights, render_gates, tables_of
-from cannery.ops.recurrent.weights import Pass, block_weights, gate_blocks, passes_of, sums_of
+from cannery.ops.recurrent.weights import (
+    Pass,
+    Tunables,
+    block_weights,
+    gate_blocks,
+    passes_of,
+    sums_of,
+)
 from cannery.ops.shared import gemm
 from cannery.ops.shared.epilogue import padded_channels
 from cannery.ops.shared.gemm import Gemm, VectorBlock
 from cannery.ops.shared.lookup import table_array
 from cannery.schedule.caches import L1_BYTES
 from cannery.schedule.cost import reread_cycles
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -88,46 +97,45 @@ class RecurrentGates(Schedule):
             vectors = -(-h // lanes)
             for nr, split in _tiles(isa, gates, vectors, h):
                 for broadcast in gemm.broadcasts(isa, lanes, h, 1):
-                    tile: Params = {
-                        "lanes": lanes, "nr": nr, "split": split, "broadcast": broadcast,
-                        "unroll": max(4, split),
-                    }  # fmt: skip
+                    tile = Tunables(lanes, nr, split, broadcast, max(4, split))
                     found += in_ways(tile, zigzag=large and vectors > nr, both=op.directions > 1)
         return found
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        t = typed(Tunables, params)
         op = _op(step)
         n, steps, _ = graph.types[step.anchor.inputs[0]].shape
-        vectors = -(-op.cells // int(params["lanes"]))
+        vectors = -(-op.cells // t.lanes)
         work = (op.gates + 1) * ACTIVATION_WORK + 12.0
         each, code = 0.0, 0.0
         # The last gates of a step and its last output are waited for.
         waits = 60.0 if isa.widest > 1 else 30.0
-        tails = vectors * work / isa.rates(int(params["lanes"])).arithmetic
+        tails = vectors * work / isa.rates(t.lanes).arithmetic
         for part in passes_of(op):
-            blocks = [sums.block for sums in sums_of(op, part, params, isa)]
-            g = make_gemm(op, params)
+            blocks = [sums.block for sums in sums_of(op, part, t, isa)]
+            g = make_gemm(op, t)
             one = [(1, 1, 0)]
             each += gemm.product_cycles(isa, g, one, blocks) + waits
             tails += tail_waits(op.functions, blocks) * waits / 60.0
-            code += gemm.code_size(g, one, blocks) + len(blocks) * int(params["nr"]) * 6.0 * work
-        if params["together"]:
+            code += gemm.code_size(g, one, blocks) + len(blocks) * t.nr * 6.0 * work
+        if t.together:
             each -= 0.5 * waits
-        size = 4.0 * op.cells * op.cells * op.gates * (2 if params["together"] else 1)
-        read = max(size - KEPT_BYTES, 0.0) if params["zigzag"] else size
+        size = 4.0 * op.cells * op.cells * op.gates * (2 if t.together else 1)
+        read = max(size - KEPT_BYTES, 0.0) if t.zigzag else size
         far = reread_cycles(isa, size, 1) * read / size
-        each += side_by_side(far, tails, int(params["nr"]) * work)
+        each += side_by_side(far, tails, t.nr * work)
         return Estimate(n * steps * op.directions * each, code)
 
     def kernel(self, job: Job) -> Kernel:
+        t = typed(Tunables, job.params)
         op, anchor = _op(job.step), job.step.anchor
-        parts = [(part, gate_blocks(op, part, job.params, job.isa)) for part in passes_of(op)]
-        g = make_gemm(op, job.params)
+        parts = [(part, gate_blocks(op, part, t, job.isa)) for part in passes_of(op)]
+        g = make_gemm(op, t)
         constants = []
         for d in range(op.directions) if needs_weights(job, op) else ():
             r = job.constant(anchor.inputs[1])[d]
             for part, blocks in parts:
-                values = block_weights(op, part, blocks, r, rotate=_rotate(op, job.params))
+                values = block_weights(op, part, blocks, r, rotate=_rotate(op, t))
                 text = f"recurrent weights [block][k][gate][lanes], direction {d}"
                 constants.append(ConstArray(weights_name(job, part, d), values, text))
         constants += _others(job, op, anchor)
@@ -144,9 +152,9 @@ def weights_name(job: Job, part: Pass, direction: int) -> str:
     return f"{job.symbol}_{part.label}{direction}"
 
 
-def in_ways(tile: Params, *, zigzag: bool, both: bool) -> list[Params]:
+def in_ways(tile: Any, *, zigzag: bool, both: bool) -> list[Params]:
     """A tile as it is, with weights read forth and back, and with both directions together."""
-    plain = {**tile, "zigzag": False, "together": False}
+    plain = {**as_params(tile), "zigzag": False, "together": False}
     ways = [("zigzag", zigzag), ("together", both)]
     return [plain, *({**plain, way: True} for way, fits in ways if fits)]
 
@@ -162,11 +170,11 @@ def tail_waits(functions: int, blocks: Sequence[VectorBlock]) -> float:
     return LATENCY * min(functions, 2) * (sum(block.count for block in blocks) - 1)
 
 
-def make_gemm(op: Recurrent, params: Params) -> Gemm:
+def make_gemm(op: Recurrent, t: Tunables) -> Gemm:
     """How a block of cells walks the last output and the weights."""
     h = op.cells
-    split = min(int(params["split"]), h)
-    return Gemm(h, h, 1, 0, int(params["unroll"]), split, str(params["broadcast"]))
+    split = min(t.split, h)
+    return Gemm(h, h, 1, 0, t.unroll, split, t.broadcast)
 
 
 def _op(step: Step) -> Recurrent:
@@ -181,8 +189,8 @@ def _tiles(isa: Isa, gates: int, vectors: int, k: int) -> list[tuple[int, int]]:
     return list(dict.fromkeys(fits)) or [(1, 1)]
 
 
-def _rotate(op: Recurrent, params: Params) -> int:
-    return op.cells if params["broadcast"] == "rotate" else 0
+def _rotate(op: Recurrent, t: Tunables) -> int:
+    return op.cells if t.broadcast == "rotate" else 0
 
 
 def _others(job: Job, op: Recurrent, anchor: Node) -> list[ConstArray]:

@@ -12,12 +12,13 @@ from cannery.ir.registry import Elementwise
 from cannery.ops.elementwise import Sigmoid, Tanh
 from cannery.ops.recurrent.base import SEQUENCE, Activation, Recurrent
 from cannery.ops.recurrent.op import Gru, Lstm, Rnn
-from cannery.ops.recurrent.weights import Pass, sums_of
+from cannery.ops.recurrent.weights import Pass, Tunables, sums_of
 from cannery.ops.shared.epilogue import CHANNEL_PADDING
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.gemm import Gemm, VectorBlock
 from cannery.ops.shared.lanes import Vec
 from cannery.ops.shared.lookup import Lookup, lookups
+from cannery.schedule.params import typed
 from cannery.schedule.schedule import MATH, Job
 
 #: Up to so many cells a step is so short that calling it shows.
@@ -79,7 +80,7 @@ def render_gates(
     job: Job, op: Recurrent, g: Gemm, parts: Sequence[tuple[Pass, Sequence[VectorBlock]]]
 ) -> tuple[str, int, int]:
     """The text, the floats of its scratch memory, and its units: samples or directions."""
-    anchor = job.step.anchor
+    anchor, t = job.step.anchor, typed(Tunables, job.params)
     cells = _cells(job, op, anchor)
     names = {functions: f"{job.symbol}_step{k or ''}" for k, functions in enumerate(cells)}
     per = op.functions
@@ -108,13 +109,13 @@ def render_gates(
         gru=isinstance(op, Gru),
         cells=list(cells.values()),
         steps_of=[names[functions] for functions in cells],
-        parts=[(p, blocks, sums_of(op, p, job.params, job.isa)) for p, blocks in parts],
+        parts=[(p, blocks, sums_of(op, p, t, job.isa)) for p, blocks in parts],
         g_all=g,
         g_first=replace(g, split=1),
         inline=op.cells <= INLINE_CELLS,
         directions=directions,
-        together=bool(job.params["together"]),
-        zigzag=bool(job.params["zigzag"]),
+        together=t.together,
+        zigzag=t.zigzag,
         steps=job.type(anchor.inputs[0]).shape[1],
         samples=samples,
         padded=padded,

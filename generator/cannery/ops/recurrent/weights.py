@@ -13,11 +13,26 @@ from cannery.ops.recurrent.op import Gru, Lstm
 from cannery.ops.shared import gemm
 from cannery.ops.shared.gemm import Gemm, VectorBlock
 from cannery.ops.shared.lanes import Vec
-from cannery.schedule.schedule import Params
 from cannery.target.isa import Isa
 
 #: Accumulators that hide the latency of sums.
 FEW = 8
+
+
+@dataclass(frozen=True)
+class Tunables:
+    """Blocks of `nr` vectors of cells, `split` and `unroll` as in `matmul.dense_n`.
+
+    `zigzag`: weights are read forth and back; `together`: both directions at once.
+    """
+
+    lanes: int
+    nr: int
+    split: int
+    broadcast: str
+    unroll: int
+    zigzag: bool = False
+    together: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,14 +60,14 @@ def passes_of(op: Recurrent) -> tuple[Pass, ...]:
     return (Pass("w", (0,), (0,)),)
 
 
-def cell_blocks(op: Recurrent, params: Params, isa: Isa) -> tuple[VectorBlock, ...]:
+def cell_blocks(op: Recurrent, t: Tunables, isa: Isa) -> tuple[VectorBlock, ...]:
     """The cells cut into blocks of NR vectors."""
-    return gemm.make_blocks(op.cells, isa, int(params["lanes"]), int(params["nr"]), op.cells)
+    return gemm.make_blocks(op.cells, isa, t.lanes, t.nr, op.cells)
 
 
-def gate_blocks(op: Recurrent, part: Pass, params: Params, isa: Isa) -> tuple[VectorBlock, ...]:
+def gate_blocks(op: Recurrent, part: Pass, t: Tunables, isa: Isa) -> tuple[VectorBlock, ...]:
     """The same blocks with the vectors of all gates: gate by gate, `len(vecs) / gates` of each."""
-    return with_gates(cell_blocks(op, params, isa), len(part.gates))
+    return with_gates(cell_blocks(op, t, isa), len(part.gates))
 
 
 def with_gates(cells: Sequence[VectorBlock], count: int) -> tuple[VectorBlock, ...]:
@@ -91,11 +106,11 @@ class Sums:
         return replace(g, split=split, unroll=max(g.unroll, split))
 
 
-def sums_of(op: Recurrent, part: Pass, params: Params, isa: Isa) -> tuple[Sums, ...]:
+def sums_of(op: Recurrent, part: Pass, t: Tunables, isa: Isa) -> tuple[Sums, ...]:
     """The sums of a pass, block by block."""
-    cells, blocks = cell_blocks(op, params, isa), gate_blocks(op, part, params, isa)
+    cells, blocks = cell_blocks(op, t, isa), gate_blocks(op, part, t, isa)
     # A layer of one block waits for its own outputs, and longer where vectors have to be cut.
-    shared = params["broadcast"] == "set1" and isa.widest > 4 and len(cells) > 1
+    shared = t.broadcast == "set1" and isa.widest > 4 and len(cells) > 1
     found = []
     for cell, block in zip(cells, blocks, strict=True):
         wide = wide_vectors(block, isa) if shared and len(cell.vecs) == 1 else block.vecs

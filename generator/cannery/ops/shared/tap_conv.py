@@ -30,6 +30,7 @@ from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.tiles import tile_registers, widths
 from cannery.schedule.cost import broadcast_work, early_inputs, tile_cycles
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule
 from cannery.target.isa import Isa
@@ -133,6 +134,16 @@ class _Numbers:
 
 
 @dataclass(frozen=True)
+class Tunables:
+    """A tile of `mr` outputs x `nr` vectors; `broadcast` as in `conv.direct_oc`."""
+
+    lanes: int
+    mr: int
+    nr: int
+    broadcast: str
+
+
+@dataclass(frozen=True)
 class TapSchedule(Schedule):
     """A schedule by this kernel."""
 
@@ -142,7 +153,7 @@ class TapSchedule(Schedule):
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = self.taps(graph, step)
-        found: list[Params] = []
+        found: list[Tunables] = []
         for lanes in widths(shape.oc, isa):
             vectors = len(split_lanes(shape.oc, isa, lanes))
             broadcasts = ["load1"]
@@ -150,21 +161,22 @@ class TapSchedule(Schedule):
                 broadcasts += ["rotate"] if isa.has("rotate") else []
                 broadcasts += ["lane"] if isa.has("lane_fma") else []
             for mr, nr in TILES.get(isa.registers, TILES[16]):
-                tile = {"lanes": lanes, "mr": min(mr, max(shape.counts)), "nr": min(nr, vectors)}
-                found += [{**tile, "broadcast": word} for word in broadcasts]
-        return list({self.label(params): params for params in found}.values())
+                tile = (lanes, min(mr, max(shape.counts)), min(nr, vectors))
+                found += [Tunables(*tile, word) for word in broadcasts]
+        return [as_params(t) for t in dict.fromkeys(found)]
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        t = typed(Tunables, params)
         shape = self.taps(graph, step)
-        return Estimate(tap_cycles(shape, params, isa), tap_code_bytes(shape, params))
+        return Estimate(tap_cycles(shape, t, isa), tap_code_bytes(shape, t))
 
 
-def tap_cycles(shape: TapShape, params: Params, isa: Isa) -> float:
+def tap_cycles(shape: TapShape, t: Tunables, isa: Isa) -> float:
     """Estimated cycles of one image."""
-    mr, nr = int(params["mr"]), int(params["nr"])
-    broadcast = "set1" if params["broadcast"] == "load1" else str(params["broadcast"])
+    mr, nr = t.mr, t.nr
+    broadcast = "set1" if t.broadcast == "load1" else t.broadcast
     loads, work = broadcast_work(isa, broadcast)
-    vectors = split_lanes(shape.oc, isa, int(params["lanes"]))
+    vectors = split_lanes(shape.oc, isa, t.lanes)
     cycles = 0.0
     for phase, count in zip(shape.phases, shape.counts * shape.row_phases, strict=True):
         k = len(phase.cells) * shape.ic
@@ -180,24 +192,25 @@ def tap_cycles(shape: TapShape, params: Params, isa: Isa) -> float:
     return cycles * shape.groups * shape.oh / shape.row_phases
 
 
-def tap_code_bytes(shape: TapShape, params: Params) -> float:
+def tap_code_bytes(shape: TapShape, t: Tunables) -> float:
     """Estimated bytes of the hot loops."""
-    tile = int(params["mr"]) * int(params["nr"])
+    tile = t.mr * t.nr
     return 6.5 * tile * (min(shape.ic, 8) + 4)
 
 
 def tap_kernel(job: Job, shape: TapShape, weight: NDArray[np.float32], bias: str) -> Kernel:
     """The kernel of a job. `weight` is [kh][kw][ic][groups * oc], `bias` a constant or empty."""
-    blocks = _blocks(shape, job.params, job.isa)
-    busy = tile_registers(int(job.params["mr"]), [block.vecs for block in blocks])
+    t = typed(Tunables, job.params)
+    blocks = _blocks(shape, t, job.isa)
+    busy = tile_registers(t.mr, [block.vecs for block in blocks])
     ep = epilogues.build(job, job.step.anchor.output, busy=busy)
     width = sum(block.width * block.count for block in blocks)
     x, y = job.inputs[0], job.output
-    numbers = _Numbers(shape, x, y, int(job.params["mr"]), width)
+    numbers = _Numbers(shape, x, y, t.mr, width)
     code = render(
         "ops/shared/tap_conv.c.j2",
         k=numbers,
-        p=job.params,
+        p=t,
         y=y,
         blocks=blocks,
         ep=ep,
@@ -208,7 +221,7 @@ def tap_kernel(job: Job, shape: TapShape, weight: NDArray[np.float32], bias: str
         signature=signature(job, band=True),
         describe=describe(job),
     )
-    arrays = (*_tables(job, shape, width), *_weights(job, shape, blocks, weight, bias))
+    arrays = (*_tables(job, shape, width), *_weights(job, shape, t, blocks, weight, bias))
     return Kernel(code, (*arrays, *ep.constants), band=1, needs_math=ep.needs_math)
 
 
@@ -216,10 +229,10 @@ def _residual(job: Job, shape: TapShape, k: int, pixel: int, vec: Vec) -> str:
     return f"r{k}{offset(pixel * shape.col_phases * job.inputs[k].col + vec.start)}"
 
 
-def _blocks(shape: TapShape, params: Params, isa: Isa) -> list[TapBlock]:
+def _blocks(shape: TapShape, t: Tunables, isa: Isa) -> list[TapBlock]:
     """The vectors of one group, NR at a time; neighbours of the same shape become one loop."""
-    vectors = split_lanes(shape.oc, isa, int(params["lanes"]))
-    nr = int(params["nr"])
+    vectors = split_lanes(shape.oc, isa, t.lanes)
+    nr = t.nr
     blocks: list[TapBlock] = []
     for at in range(0, len(vectors), nr):
         group = vectors[at : at + nr]
@@ -267,8 +280,9 @@ def _rotated(panel: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _weights(
-    job: Job, shape: TapShape, blocks: Sequence[TapBlock], w: NDArray[np.float32], bias: str
-) -> list[ConstArray]:
+    job: Job, shape: TapShape, t: Tunables, blocks: Sequence[TapBlock], w: NDArray[np.float32],
+    bias: str,
+) -> list[ConstArray]:  # fmt: skip
     """Weights as [phase][group][block][tap][ic][lanes of the block], biases as [channel]."""
     panels: list[NDArray[np.float32]] = [np.zeros(0, np.float32)]
     for phase in shape.phases:
@@ -280,10 +294,10 @@ def _weights(
                     panel = np.zeros((len(taps), shape.ic, block.width), np.float32)
                     for v in block.vecs:
                         start = channel + v.start
-                        for t, tap in enumerate(taps):
+                        for k, tap in enumerate(taps):
                             source = tap[:, start : start + v.valid]
-                            panel[t, :, v.packed : v.packed + v.valid] = source
-                    if job.params["broadcast"] == "rotate":
+                            panel[k, :, v.packed : v.packed + v.valid] = source
+                    if t.broadcast == "rotate":
                         panel = _rotated(panel)
                     panels.append(panel.reshape(-1))
     oc = shape.oc * shape.groups
