@@ -26,7 +26,7 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -47,19 +47,21 @@ from cannery.pipeline import import_graph
 from cannery.schedule.program import Step
 from cannery.target.isa import Isa
 from cannery.target.machine import FOLDER
-from cannery.target.targets import parse_isa
+from cannery.target.targets import find_target
 from cannery.target.toolchain import Toolchain, find_toolchain
 from cannery.tune.contests import LONGEST_CODE, Ranked, by_preference, is_view, rank
 from cannery.tune.estimates import candidate_cycles, counted_check
 from fitting import (
     START,
     Layer,
+    estimated_figures,
     fitted,
     machine_of,
     measured_figures,
     quality_table,
     rank_correlation,
     table,
+    written_by_hand,
 )
 
 
@@ -122,15 +124,25 @@ def measured(
         with tempfile.TemporaryDirectory(prefix="cannery-cost-") as folder:
             built = build(Path(folder), Harness(isa), found, toolchain)
             estimates = by_mca(built, toolchain, given.mca)
-            protocol = replace(Protocol(), limit=given.limit)
-            times = measure(built, toolchain.runners()[0], protocol)
+            times = taken(built, toolchain, estimates, given)
         for symbol, each in which.items():
             if symbol in times:
                 yield Row(
-                    model.name, isa.name, step.name, step.kind, step.macs(graph), each.label,
-                    each.choice.schedule.id, each.cycles, times[symbol].us,
-                    estimates.get(symbol, 0.0),
+                    model.name, toolchain.target.name if given.target else isa.name, step.name,
+                    step.kind, step.macs(graph), each.label, each.choice.schedule.id, each.cycles,
+                    times[symbol], estimates.get(symbol, 0.0),
                 )  # fmt: skip
+
+
+def taken(
+    built: Built, toolchain: Toolchain, estimates: Mapping[str, float], given: argparse.Namespace
+) -> dict[str, float]:
+    """Microseconds by symbol: measured, or thousands of cycles where the target is not at hand."""
+    if given.target:
+        return {symbol: cycles / 1000 for symbol, cycles in estimates.items()}
+    protocol = replace(Protocol(), limit=given.limit)
+    found = measure(built, toolchain.runners()[0], protocol)
+    return {symbol: timing.us for symbol, timing in found.items()}
 
 
 def by_mca(built: Built, toolchain: Toolchain, cpu: str) -> dict[str, float]:
@@ -200,7 +212,7 @@ def layers_of(rows: Sequence[Row], models: Sequence[Path]) -> list[Layer]:
             if row.model == model.name:
                 own.setdefault((row.isa, row.layer, row.kind), []).append(row)
         for (isa_name, layer, kind), each in own.items():
-            isa, step = parse_isa(isa_name), steps[layer, kind]
+            isa, step = find_target(isa_name).isa, steps[layer, kind]
             known = {r.label: r.choice for r in rank(graph, step, isa, inexact=True)}
             kept = [row for row in each if row.candidate in known]
             if len(kept) > 1:
@@ -220,10 +232,18 @@ def fit(rows: Sequence[Row], given: argparse.Namespace, toolchain: Toolchain) ->
         "fit": f"least loss over {len(layers)} measured layers, {command}",
         "start": "where fits begin: no other value made them better",
     }
-    figures = measured_figures(toolchain)
-    figures |= {path: (value, "start") for path, value in START.items()}
-    figures = fitted(layers, figures, given.title, list(START))
-    (FOLDER / f"{given.fit}.toml").write_text(table(figures, given.title, sources))
+    if given.target:
+        figures = estimated_figures(disassembly.Machine(toolchain.target.triple), given.mca)
+        sources["measured"] = f"loops of one kind of instruction, by llvm-mca for {given.mca}"
+        sources["fit"] = f"least loss over {len(layers)} layers by llvm-mca, {command}"
+    else:
+        figures = measured_figures(toolchain)
+    place = FOLDER / f"{given.fit}.toml"
+    kept, said = written_by_hand(place)
+    figures |= {path: (value, "start") for path, value in START.items()} | kept
+    varied = [path for path in START if path not in kept]
+    figures = fitted(layers, figures, given.title, varied)
+    place.write_text(table(figures, given.title, {**said, **sources}))
     machines = {"before": None, given.fit: machine_of(figures, given.title)}
     print(quality_table(layers, machines))
 
@@ -235,7 +255,8 @@ def read_rows(files: Sequence[Path]) -> list[Row]:
 
 def options_of(model: Path, given: argparse.Namespace) -> Options:
     """What a model is generated with."""
-    return make_options(model, {"isa": (given.isa,) if given.isa else (), "cc": given.cc})
+    raw = {"isa": (given.isa,) if given.isa else (), "cc": given.cc}
+    return make_options(model, {**raw, "target": given.target} if given.target else raw)
 
 
 def measure_all(given: argparse.Namespace, ways: Sequence[str]) -> list[Row]:
@@ -262,6 +283,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Estimated against measured times.")
     parser.add_argument("models", type=Path, nargs="+", metavar="MODEL")
     parser.add_argument("--isa")
+    parser.add_argument("--target", default="", help="one that is not at hand, with --mca")
     parser.add_argument("--cc")
     parser.add_argument("--layer", default="*", help="pattern of layer names")
     parser.add_argument("--most", type=int, default=24, help="candidates per layer, 0: all")

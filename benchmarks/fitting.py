@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,13 +17,20 @@ from pathlib import Path
 
 import numpy as np
 
+from cannery.analysis.disassembly import Instruction, Machine, parse_disassembly
+from cannery.analysis.mca import find_estimator
 from cannery.errors import ToolchainError
 from cannery.ir.graph import Graph
 from cannery.resources import runtime_include_dir
 from cannery.schedule.program import Choice, Step
+from cannery.target import machine as machines
 from cannery.target.isa import Isa
-from cannery.target.machine import Machine, parse_machine
 from cannery.target.toolchain import Toolchain
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 _PROGRAM = Path(__file__).with_name("figures.c")
 _HEADERS = Path(__file__).resolve().parents[1] / "generator" / "cannery" / "measure"
@@ -37,6 +45,9 @@ START = {
     "code.decoded": 16.0,
 }  # fmt: skip
 FARTHEST = 4.0
+
+#: Sources of figures that a fit writes.
+WRITTEN = ("measured", "system", "fit", "start")
 
 #: Factors by which a figure is changed, in one round after the other.
 STEPS = ((0.5, 0.7, 1.4, 2.0), (0.7, 0.85, 1.2, 1.4), (0.85, 0.93, 1.08, 1.2))
@@ -60,7 +71,7 @@ class Layer:
     choices: tuple[Choice, ...]
     us: tuple[float, ...]
 
-    def costs(self, machine: Machine | None = None) -> list[float]:
+    def costs(self, machine: machines.Machine | None = None) -> list[float]:
         """What the model says of each on a machine (None: the one that the ISA names)."""
         isa = self.isa.meant_for(machine) if machine else self.isa
         return [
@@ -87,7 +98,7 @@ def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
-def quality(layers: Sequence[Layer], machine: Machine | None = None) -> Quality:
+def quality(layers: Sequence[Layer], machine: machines.Machine | None = None) -> Quality:
     """How well the model chooses: the loss is a geometric mean."""
     losses, ranks = [], []
     for layer in layers:
@@ -98,7 +109,7 @@ def quality(layers: Sequence[Layer], machine: Machine | None = None) -> Quality:
     return Quality(len(layers), mean, max(losses), float(np.mean(ranks)))
 
 
-def badness(layers: Sequence[Layer], machine: Machine) -> float:
+def badness(layers: Sequence[Layer], machine: machines.Machine) -> float:
     """What is made small: the expected logarithm of the loss, and how wrong the order is."""
     total = 0.0
     for layer in layers:
@@ -150,10 +161,10 @@ def _place(path: str) -> tuple[int, int]:
     return ("core", "vectors", "caches", "code").index(section), int(width.partition("x")[2] or 0)
 
 
-def machine_of(figures: Figures, title: str) -> Machine:
+def machine_of(figures: Figures, title: str) -> machines.Machine:
     """The machine that figures describe."""
     sources = dict.fromkeys((source for _, source in figures.values()), "")
-    return parse_machine(table(figures, title, sources), "fit", "fit")
+    return machines.parse_machine(table(figures, title, sources), "fit", "fit")
 
 
 def cache_sizes(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> tuple[int, int, int]:
@@ -198,22 +209,105 @@ def measured_figures(toolchain: Toolchain) -> Figures:
 
 
 def _run(toolchain: Toolchain, lanes: int, sizes: Sequence[int]) -> dict[str, float]:
-    isa = toolchain.target.isa
     with tempfile.TemporaryDirectory(prefix="cannery-figures-") as folder:
-        program = Path(folder) / "figures"
-        defines = [
-            f"-DFIGURES_VEC={isa.vec(lanes)}", f"-DFIGURES_LANES={lanes}",
-            f'-DFIGURES_HEADER="cannery/{isa.header}"',
-        ]  # fmt: skip
-        command = [
-            *toolchain.compiler.command, *toolchain.cflags, *defines,
-            f"-I{runtime_include_dir()}", f"-I{_HEADERS}", str(_PROGRAM), "-o", str(program), "-lm",
-        ]  # fmt: skip
-        built = subprocess.run(command, capture_output=True, text=True, check=False)
-        if built.returncode:
-            raise ToolchainError(built.stderr.splitlines()[0], where=str(_PROGRAM))
+        program = _program(Path(folder), toolchain, lanes)
         (said,) = toolchain.runners()[0].run(program, [str(size) for size in sizes])
         return dict(said)
+
+
+def _program(folder: Path, toolchain: Toolchain, lanes: int) -> Path:
+    """The program that measures vectors so wide. Raises ToolchainError."""
+    isa, program = toolchain.target.isa, folder / "figures"
+    defines = [
+        f"-DFIGURES_VEC={isa.vec(lanes)}", f"-DFIGURES_LANES={lanes}",
+        f'-DFIGURES_HEADER="cannery/{isa.header}"',
+    ]  # fmt: skip
+    command = [
+        *toolchain.compiler.command, *toolchain.cflags, *defines,
+        f"-I{runtime_include_dir()}", f"-I{_HEADERS}", str(_PROGRAM), "-o", str(program),
+        *toolchain.ldflags, "-lm",
+    ]  # fmt: skip
+    built = subprocess.run(command, capture_output=True, text=True, check=False)
+    if built.returncode:
+        raise ToolchainError(built.stderr.splitlines()[0], where=str(_PROGRAM))
+    return program
+
+
+#: An instruction of a kind, `{k}` counting registers; a multiply-accumulate may be two.
+_SSE = {
+    "macs": "mulps %xmm7, %xmm{k}", "sums": "addps %xmm7, %xmm{k}",
+    "loads": "movups {at}(%rsi), %xmm{k}", "stores": "movups %xmm{k}, {at}(%rsi)",
+    "chain": "addps %xmm7, %xmm0", "numbers": "addl $1, %e{n}x",
+}  # fmt: skip
+_LISTINGS = {
+    Machine.X86_64: _SSE,
+    Machine.I386: {name: text.replace("%rsi", "%esi") for name, text in _SSE.items()},
+    Machine.AARCH64: {
+        "macs": "fmla v{k}.4s, v30.4s, v31.4s", "sums": "fadd v{k}.4s, v{k}.4s, v31.4s",
+        "loads": "ldr q{k}, [x0, #{at}]", "stores": "str q{k}, [x0, #{at}]",
+        "chain": "fmla v0.4s, v30.4s, v31.4s", "numbers": "add x{j}, x{j}, #1",
+    },
+}  # fmt: skip
+
+
+def registers(machine: Machine) -> list[int]:
+    """Vector registers that take turns, so that nobody waits for the one before: not 7."""
+    return [k for k in range({Machine.I386: 7, Machine.X86_64: 16}.get(machine, 16)) if k != 7]
+
+
+def listing(machine: Machine, *kinds: str, apart: bool = False) -> list[Instruction]:
+    """Instructions of these kinds in turn, one for each register; `apart`: kind after kind."""
+    numbers = registers(machine)
+    turns = [(kind, k) for kind in kinds for k in numbers]
+    if not apart:
+        turns = [(kind, k) for k in numbers for kind in kinds]
+    found: list[Instruction] = []
+    for kind, k in turns:
+        text = _LISTINGS[machine][kind].format(k=k, j=k % 4 + 1, at=16 * k, n="abcd"[k % 4])
+        found += parse_disassembly(f"0 <f>:\n 0: {text}\n", machine)[0].instructions
+    return found
+
+
+def estimated_figures(machine: Machine, cpu: str) -> Figures:
+    """Rates and latencies of a processor that is not at hand, by llvm-mca's model of it.
+
+    Vectors of four, nothing of caches. Raises ToolchainError.
+    """
+    estimator = find_estimator(cpu, machine)
+
+    def rate(*kinds: str, apart: bool = False) -> float:
+        code = listing(machine, *kinds, apart=apart)
+        return len(code) / len(kinds) / estimator.cycles(code, loop=True)
+
+    macs = rate("macs") if machine is Machine.AARCH64 else rate("macs", "sums", apart=True)
+    values = {
+        "macs": macs, "arithmetic": max(rate("sums"), 2.0 * rate("macs", "sums", apart=True)),
+        "loads": rate("loads"), "stores": rate("stores"), "latency": 1.0 / rate("chain"),
+    }  # fmt: skip
+    issue = max(len(kinds) * rate(*kinds) for kinds in _MIXES)
+    found: Figures = {"core.issue": (float(f"{issue:.2g}"), "measured")}
+    for lanes in (1, 4):
+        for name, value in values.items():
+            found[f"vectors.f32x{lanes}.{name}"] = (float(f"{value:.2g}"), "measured")
+    return found
+
+
+#: What may start together.
+_MIXES = (("numbers",), ("sums", "numbers"), ("sums", "numbers", "loads"), ("macs", "loads"))
+
+
+def written_by_hand(place: Path) -> tuple[Figures, dict[str, str]]:
+    """Of a table that there is, the figures that no fit wrote, and their sources."""
+    if not place.exists():
+        return {}, {}
+    raw = tomllib.loads(place.read_text())
+    found: Figures = {}
+    for section, rows in raw.items():
+        for name, figure in rows.items() if section in ("core", "caches", "code") else ():
+            if figure["source"] not in WRITTEN:
+                found[f"{section}.{name}"] = (figure["value"], figure["source"])
+    said = {name: text for name, text in raw["sources"].items() if name not in WRITTEN}
+    return found, said
 
 
 def by_kind(layers: Sequence[Layer]) -> Iterator[tuple[str, list[Layer]]]:
@@ -223,7 +317,7 @@ def by_kind(layers: Sequence[Layer]) -> Iterator[tuple[str, list[Layer]]]:
     yield "all", list(layers)
 
 
-def quality_table(layers: Sequence[Layer], machines: Mapping[str, Machine | None]) -> str:
+def quality_table(layers: Sequence[Layer], machines: Mapping[str, machines.Machine | None]) -> str:
     """Loss, worst loss and rank correlation of each kind of step by machine, as Markdown."""
     head = "| step | layers |" + "".join(f" {name} |" for name in machines)
     lines = [head, "|---|---|" + "---|" * len(machines)]

@@ -137,8 +137,12 @@ def elementwise_cycles(isa: Isa, elements: float, loads: int, nodes: int) -> flo
 
 
 def reorder_cycles(isa: Isa, elements: float) -> float:
-    """Cycles of a change of order: a call, then squares of four by four are transposed."""
-    return REORDER_CALL + elements / 16.0 * busy_cycles(isa, 8.0, 4.0, 4.0, beside=8.0, lanes=4)
+    """Cycles of a change of order: a call, then squares of four by four are transposed.
+
+    It is written along one axis and read along another: nothing hides what leaves the first level.
+    """
+    squares = elements / 16.0 * busy_cycles(isa, 8.0, 4.0, 4.0, beside=12.0, lanes=4)
+    return REORDER_CALL + squares + stored_cycles(isa, 4.0 * elements)
 
 
 def conflict_cycles(isa: Isa, rows: int, pitch: float, passes: float) -> float:
