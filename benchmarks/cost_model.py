@@ -52,6 +52,7 @@ from cannery.target.toolchain import Toolchain, find_toolchain
 from cannery.tune.contests import LONGEST_CODE, Ranked, by_preference, is_view, rank
 from cannery.tune.estimates import candidate_cycles, counted_check
 from fitting import (
+    FITTED,
     START,
     Layer,
     estimated_figures,
@@ -230,7 +231,7 @@ def fit(rows: Sequence[Row], given: argparse.Namespace, toolchain: Toolchain) ->
         "measured": f"loops of one kind of instruction, {command}",
         "system": "what the operating system says",
         "fit": f"least loss over {len(layers)} measured layers, {command}",
-        "start": "where fits begin: no other value made them better",
+        "start": "where fits begin: other values were no better, or could not show",
     }
     if given.target:
         figures = estimated_figures(disassembly.Machine(toolchain.target.triple), given.mca)
@@ -241,7 +242,7 @@ def fit(rows: Sequence[Row], given: argparse.Namespace, toolchain: Toolchain) ->
     place = FOLDER / f"{given.fit}.toml"
     kept, said = written_by_hand(place)
     figures |= {path: (value, "start") for path, value in START.items()} | kept
-    varied = [path for path in START if path not in kept]
+    varied = [path for path in FITTED if path not in kept]
     figures = fitted(layers, figures, given.title, varied)
     place.write_text(table(figures, given.title, {**said, **sources}))
     machines = {"before": None, given.fit: machine_of(figures, given.title)}

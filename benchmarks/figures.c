@@ -127,6 +127,22 @@ static void loads(void)
     FINISH
 }
 
+/* The same from addresses that are no multiples of a vector. */
+static void unaligned(void)
+{
+    START
+    for (int i = 0; i < PASSES; ++i) {
+        const float *p = memory + i % 4 * 512 + 1;
+        __asm__ volatile("" : "+r"(p));
+#define STEP(k)                                                                                      \
+    a##k = WORD(_load)(p + k * FIGURES_LANES);                                                       \
+    OPAQUE(a##k);
+        SUMS(STEP)
+#undef STEP
+    }
+    FINISH
+}
+
 static void stores(void)
 {
     START
@@ -245,7 +261,7 @@ int main(int argc, char **argv)
         void (*work)(void);
     } kinds[] = {
         { "macs", macs },   { "arithmetic", arithmetic }, { "loads", loads },
-        { "stores", stores },
+        { "stores", stores }, { "unaligned", unaligned },
     };
     double one;
     if (argc != 4)

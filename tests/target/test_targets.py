@@ -51,15 +51,6 @@ def test_programs_build_run_and_prove_their_isa(name: str, tmp_path: Path) -> No
         assert runner.run(tmp_path / "program") == [{"x": 3}]
 
 
-def test_macros_name_the_machine() -> None:
-    macros = dict.fromkeys([*X86_64, *ISAS["avx512"].macros], "1") | {"__SIZEOF_POINTER__": "8"}
-    assert isa_from_macros(macros).core.name == "x86-512"
-    assert isa_from_macros({**macros, "__znver4__": "1"}).core.name == "zen4"
-    assert isa_from_macros({**macros, "__znver3__": "1"}).core.name == "zen4"
-    plain = {**X86_64, "__znver3__": "1"}
-    assert isa_from_macros(plain).core.name == "x86-128"
-
-
 def test_every_isa_is_a_target_and_is_proven_by_its_own_macros() -> None:
     for isa in ISAS.values():
         assert TARGETS[isa.name].isa == isa

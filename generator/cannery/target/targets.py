@@ -237,26 +237,14 @@ def parse_isa(text: str) -> Isa:
     return TARGETS[text].isa
 
 
-#: Macros by which compilers tell the processor that code is made for, and its table.
-_MACHINES = (
-    ({"__znver4__"}, "zen4"),
-    ({"__znver3__", "__AVX512F__"}, "zen4"),  # what gcc 12 makes of it
-)
-
-
 def isa_from_macros(macros: Mapping[str, str]) -> Isa:
-    """The richest instruction set whose macros a compiler has all predefined.
-
-    It is meant for the processor that they name, if that has a table.
-    """
+    """The richest instruction set whose macros a compiler has all predefined."""
     family = "x86" if {"__x86_64__", "__i386__"} & set(macros) else "arm"
     family = "riscv" if "__riscv" in macros else family
     rows = [
         r for r in ISAS.values() if r.family in ("any", family) and set(r.macros) <= set(macros)
     ]
-    isa = rows[-1].with_bits(8 * int(macros.get("__SIZEOF_POINTER__", "8")))
-    named = (machine for needed, machine in _MACHINES if needed <= set(macros))
-    return isa.meant_for(next(named, isa.machine))
+    return rows[-1].with_bits(8 * int(macros.get("__SIZEOF_POINTER__", "8")))
 
 
 def plain_target(isa: Isa) -> Target:

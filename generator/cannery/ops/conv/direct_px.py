@@ -291,7 +291,7 @@ def _unrolled(shape: ConvShape, p: Tunables) -> int:
 def _tile_cost(shape: ConvShape, p: Tunables, isa: Isa, vectors: int, n: int) -> float:
     """Cycles of one tile of `vectors` x `n` accumulators."""
     lanes, unroll = p.lanes, p.unroll
-    load = 3.5 if lanes == 16 else 1.0  # nearly every unaligned one crosses a cache line
+    load = isa.rates(lanes).unaligned
     if isa.registers == 8:
         load = 4.5  # CPUs with so few load an unaligned vector in halves
     if shape.sw > 1:
