@@ -134,7 +134,9 @@ class Candidate:
         return [*found, f"(float *)p[{len(places)}]"] if self.kernel.scratch_bytes else found
 
     def code_key(self) -> str:
-        """Digest of the code without comments and of the constants, by whatever name."""
+        """Digest of the code without comments, of the constants, by whatever name, and of how many
+        images a call computes.
+        """
         if self.digest:
             return self.digest
         code = _COMMENT.sub("", self.kernel.code).replace(self.symbol, "trial")
@@ -144,6 +146,8 @@ class Candidate:
             digest.update(np.ascontiguousarray(constant.values).tobytes())
         for place in (*self.trial.inputs, *self.trial.outputs):
             digest.update(f"{place.layout!r}{place.halo!r}".encode())
+        if self.images > 1:  # which the code does not show: it is called for each
+            digest.update(f"{self.images} images".encode())
         return digest.hexdigest()
 
     def light(self) -> Candidate:
