@@ -111,6 +111,15 @@ def test_units_of_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert used >= WITH_UNITS
 
 
+def test_directions_of_recurrent_layers(tmp_path: Path) -> None:
+    """Also of one sample that ends early, where each direction clears its own half."""
+    cases = ["recurrent_*lengths*", "quantized_lstm_*lengths*"]
+    toolchain = need_toolchain("generic")
+    toolchain = replace(toolchain, cflags=(*toolchain.cflags, "-O0"))
+    wanted = {"recurrent.gates", "quantized.gates"}
+    assert run_kernels(toolchain, cases, wanted, tmp_path, most=9) == wanted
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["generic", "ssse3", "avx2", "avx512"])
 def test_no_races_in_kernels(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,6 +194,7 @@ LAYERS: dict[str, Any] = {
     "coupled": (14, 3, 1, "ii", {"coupled": True, "peepholes": True, "returns": ALL}),
     "coupled_plain": (37, 3, 1, "zz", {"coupled": True, "clip": 100.0}),
     "lengths": (10, 4, 3, "ii", {**BOTH, "lengths": (3, 0, 4), "returns": ALL}),
+    "lengths_of_one": (9, 4, 1, "zz", {**BOTH, "lengths": (2,), "returns": ALL[:2]}),
     "rnn_lengths": (
         6, 3, 2, "iz", {"kind": QuantizedRnn, "activations": (INPUT,), "lengths": (3, 1),
                         "clip": 0.5, "returns": ("hidden",)},

@@ -35,6 +35,8 @@ CASES: dict[str, tuple[type[Recurrent], int, int, int, str, dict[str, Any]]] = {
     "lstm_cell_state": (Lstm, 5, 3, 1, "zc", {}),
     "lstm_coupled": (Lstm, 12, 4, 1, "zz", {"coupled": True, "peepholes": True}),
     "lstm_lengths": (Lstm, 8, 5, 3, "zz", {"lengths": (5, 2, 0), **BOTH, "returns": ALL}),
+    "lstm_lengths_of_one": (Lstm, 7, 4, 1, "zz", {"lengths": (2,), **BOTH, "returns": ALL}),
+    "rnn_lengths_of_one": (Rnn, 9, 3, 1, "z", {"lengths": (1,), "reverse": (True, False)}),
     "lstm_functions": (
         Lstm, 10, 3, 1, "zz",
         {**BOTH, "activations": ((HardSigmoid(),), (), (Softsign(),), GATE, INPUT, INPUT)},

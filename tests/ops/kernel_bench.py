@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from zlib import crc32
 
@@ -26,6 +26,7 @@ if __name__ == "__main__":  # what pytest gets from pyproject.toml
 from cannery.errors import CanneryError
 from cannery.ir.graph import Graph
 from cannery.ir.registry import RefArray
+from cannery.layouts import Want as Place
 from cannery.lowering.lower import chains, cut
 from cannery.measure.build import build
 from cannery.measure.harness import Candidate, Harness, make_candidate
@@ -84,6 +85,34 @@ class Want:
     each: bool = False
 
 
+@dataclass(frozen=True)
+class Traits:
+    """What a case has that ways to compute it may get wrong: each way meets each trait.
+
+    `words` are whether there are strides, pads, dilations, groups, lengths ... and what the
+    epilogue reads. `channels` are those of the output: vectors may end behind the last one. `bare`:
+    nothing is around the inputs that could be read instead of what lies beyond them.
+    """
+
+    words: frozenset[tuple[str, object]] = frozenset()
+    channels: int = 1
+    bare: bool = False
+
+    def pairs(self, params: Params, placing: Placing) -> set[Pair]:
+        """Traits with the parameters that choose other code, and with how vectors end."""
+        kinds = [p for p in params.items() if isinstance(p[1], str | bool)]
+        found: set[Pair] = {(kind, word) for kind in kinds for word in self.words}
+        lanes = int(params.get("lanes", 1))
+        if lanes > 1:
+            ends = (self.channels % lanes != 0, self.bare, placing is Placing.PLAIN)
+            found.add((("lanes", lanes), ("ends", ends)))
+        return found
+
+
+#: What is told apart of a case where only parameters count.
+NO_TRAITS = Traits()
+
+
 @dataclass
 class Chooser:
     """Picks candidates so that all pairs of parameter values occur, over all cases together."""
@@ -94,7 +123,7 @@ class Chooser:
     asked: dict[str, int] = field(default_factory=dict)
 
     def pick(
-        self, schedule: Schedule, found: Sequence[Params], least: int
+        self, schedule: Schedule, found: Sequence[Params], least: int, traits: Traits = NO_TRAITS
     ) -> list[tuple[Params, Placing]]:
         """Some of the candidates, each with a placing: at least so many, even if none is new."""
         pool = [(params, placing) for placing in Placing for params in found]
@@ -106,7 +135,9 @@ class Chooser:
         # Where nothing is new any more, each case begins elsewhere.
         turn = asked * 7 % len(pool)
         pool = [*pool[turn:], *pool[:turn]]
-        pairs = [_pairs(params, placing) for params, placing in pool]
+        pairs = [
+            _pairs(params, placing) | traits.pairs(params, placing) for params, placing in pool
+        ]
         left = list(range(len(pool)))
         chosen: list[int] = []
         while left and len(chosen) < self.most:
@@ -117,6 +148,25 @@ class Chooser:
             left.remove(best)
             seen |= pairs[best]
         return [pool[k] for k in chosen]
+
+
+def case_traits(graph: Graph, step: Step, reads: Sequence[Place]) -> Traits:
+    """Those of a step whose schedule wants its inputs so."""
+    words: set[tuple[str, object]] = {("inputs", len(step.inputs) > 1)}
+    for each in fields(step.anchor.op):
+        value = getattr(step.anchor.op, each.name)
+        numbers = np.array(value, object).ravel().tolist()
+        if value is None or isinstance(value, bool | str):
+            words.add((each.name, value))
+        elif all(isinstance(number, int) for number in numbers):
+            words.add((each.name, any(n != 0 if each.name == "pads" else n > 1 for n in numbers)))
+    constants = [v for node in step.epilogue for v in node.inputs if v in graph.constants]
+    sizes = {graph.types[v].elements > 1 for v in constants}
+    words.add(("epilogue", (len(step.epilogue) > 0, *sorted(sizes))))
+    shape = graph.types[step.outputs[0]].shape
+    words.add(("samples", shape[:1] > (1,)))
+    bare = not any(want.halo or want.slack for want in reads)
+    return Traits(frozenset(words), shape[-1] if shape else 1, bare)
 
 
 def _pairs(params: Params, placing: Placing) -> set[Pair]:
@@ -225,7 +275,11 @@ def _trials(
             continue
         candidates = schedule.candidates(graph, step, isa)
         least = LEAST if want.each else _least(graph, step, schedule, target, name)
-        for params, placing in chooser.pick(schedule, candidates, least):
+        traits = NO_TRAITS
+        if target.name not in FEWER:
+            reads = schedule.reads(graph, step, candidates[0], isa)
+            traits = case_traits(graph, step, reads)
+        for params, placing in chooser.pick(schedule, candidates, least, traits):
             label = f"{name}/{step.name} {schedule.label(params)}"
             plain = make_trial(graph, step, schedule, params, isa, data, label=f"{label} [plain]")
             placed = make_trial(
