@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -117,6 +118,29 @@ def test_second_load_builds_nothing(model: Path, monkeypatch: pytest.MonkeyPatch
     cannery.load(model, isa="generic")
     monkeypatch.setattr("cannery.api._build", lambda *_: pytest.fail("built again"))
     cannery.load(model, isa="generic")
+
+
+def test_what_is_built_otherwise_is_built_anew(
+    model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Flags and other code are no library that is there."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    built: list[str] = []
+
+    def build(options: Any, toolchain: Any, files: Any, library: Path) -> None:
+        built.append(str(library))
+        raise OSError(28, "nothing has to be built for this")
+
+    monkeypatch.setattr("cannery.api._build", build)
+    settings: list[dict[str, Any]] = [
+        {}, {"cflags": "-O1"}, {"cflags": "-O1 -g"}, {"batch": 2}, {"isa": "generic"},
+        {"name": "other"},
+    ]  # fmt: skip
+    for setting in settings:
+        with pytest.raises(ToolchainError):
+            cannery.load(model, **setting)
+    cached = [path for path in built if str(tmp_path) in path]
+    assert len(set(cached)) == len(settings)
 
 
 def test_a_target_of_another_machine(model: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -59,6 +61,24 @@ def test_the_error_of_a_network_is_that_of_its_inexact_steps() -> None:
     assert 1e-7 < network_error(graph, chosen) < 2e-5
     exact = Defaults(graph, segments, SSSE3, nhwc.ORDER, 0.0).plan()
     assert network_error(graph, [(segments[k].step, choice) for k, choice in exact.picks]) == 0.0
+
+
+def test_the_error_of_a_network_is_that_of_its_worst_output() -> None:
+    """Whichever comes last."""
+    net = Net()
+    x = net.input("x", (1, 16, 16, 24))
+    y = net.node(SAME, [x, net.weight(3, 3, 24, 24)])
+    exact = net.node(Relu(), [x])
+    both, errors = net.graph(y, exact), []
+    for outputs in ((y, exact), (exact, y)):
+        graph = replace(both, outputs=outputs)
+        segments = make_segments(graph)
+        plan = Defaults(graph, segments, SSSE3, nhwc.ORDER, 1e-4).plan()
+        assert any(choice.inexact for choice in plan.choices)
+        errors.append(
+            network_error(graph, [(segments[k].step, choice) for k, choice in plan.picks])
+        )
+    assert errors[0] == errors[1] > 0.0
 
 
 def test_every_case_can_be_estimated() -> None:

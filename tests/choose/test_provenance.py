@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cannery.choose.provenance import code_flags, provenance_note
+from cannery.choose.provenance import _essence, code_flags, provenance_note
 from cannery.choose.record import FORMAT, Record, format_record
 from cannery.cli import invoke
 from cannery.options import Options
@@ -54,6 +54,15 @@ def test_nothing_is_told_of_what_was_made_here() -> None:
 def test_a_difference_is_told(key: str, text: str) -> None:
     told = note(HERE, **{key: text})
     assert told.startswith(f"{PATH} was made with another {key} {text} (here: {made_here()[key]})")
+
+
+@pytest.mark.parametrize("number", ["14.2.0", "12.1"])
+@pytest.mark.parametrize(("one", "other"), [("gcc", "clang"), ("gcc", "Debian Clang")])
+def test_compilers_are_more_than_their_numbers(number: str, one: str, other: str) -> None:
+    same = _essence("compiler", f"{one} {number}"), _essence("compiler", f"{other} {number}")
+    assert same[0] != same[1]
+    assert _essence("compiler", f"{other} 3.{number}") != same[1]
+    assert _essence("compiler", f"{other} {number.partition('.')[0]}.9") == same[1]
 
 
 def test_what_does_not_matter_is_not_told() -> None:

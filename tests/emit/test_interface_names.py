@@ -28,6 +28,24 @@ def test_equal_names_are_told_apart() -> None:
     assert names(net("state", "n")) == ["state_2", "n_2"]
 
 
+GIVEN = ("a", "A", "a_row_stride", "a_pixel_stride", "n", "workspace", "lengths")
+
+
+@pytest.mark.parametrize("first", GIVEN)
+@pytest.mark.parametrize("views", [0, 1, 7])
+def test_no_two_parameters_have_one_name(first: str, views: int) -> None:
+    """Neither those of a view's strides, whichever comes first."""
+    builder = GraphBuilder("net")
+    order = [first, *(name for name in reversed(GIVEN) if name != first)]
+    for name in order:
+        builder.output(builder.node(Relu(), [builder.input(name, (1, 2, 3, 1))], name=f"{name}/y"))
+    for viewed in (order[:views], order[len(order) - views :]):
+        inputs, outputs = interface(builder.build(), {}, nhwc.ORDER, viewed)
+        assert [t.view for t in inputs] == [t.source in viewed for t in inputs]
+        made = [name for t in (*inputs, *outputs) for name in (t.name, *t.strides)]
+        assert len({*made, "workspace", "n", "length", "lengths"}) == len(made) + 4
+
+
 def test_words_and_macros_are_no_names() -> None:
     assert names(net("For", "Linux")) == ["for_net", "linux_net"]
     macros = need_toolchain("native").compiler.macros(["-std=gnu99"])

@@ -241,6 +241,7 @@ ON_THREADS = """
 enum { THREADS = 3, COUNT = 12 };
 
 static float x[COUNT * NET_COLUMNS_LEN], y[COUNT * NET_SYMBOLS_LEN], z[NET_SYMBOLS_LEN];
+static float y2[COUNT * NET_SYMBOLS_LEN];
 #define ALIGNED __attribute__((aligned(64)))
 static unsigned char memory[NET_PARALLEL_WORKSPACE_BYTES(THREADS)] ALIGNED;
 static unsigned char shares[NET_MANY_PARALLEL_WORKSPACE_BYTES(THREADS)] ALIGNED;
@@ -272,6 +273,18 @@ int main()
             return 2;
         }
     }
+    for (int i = 0; i < NET_SYMBOLS_LEN; ++i) {
+        z[i] = -1.0f;
+    }
+    net_run_parallel(memory, &pool, x, -1, z);
+    net_run_parallel(memory, &pool, x, NET_MAX_LENGTH + 1, z);
+    const int32_t wrong[COUNT] = { -1, NET_MAX_LENGTH + 1, -5, -6, -7, -8, -9, -1, -1, -1, -1, -1 };
+    net_run_many_parallel(shares, &pool, COUNT, x, wrong, y2);
+    for (int i = 0; i < COUNT * NET_SYMBOLS_LEN; ++i) {
+        if ((i < NET_SYMBOLS_LEN && z[i] != -1.0f) || y2[i] != 0.0f) {
+            return 3;
+        }
+    }
     cannery_pthread_pool_stop(&threads);
     return 0;
 }
@@ -279,11 +292,15 @@ int main()
 
 
 def test_programs_with_several_threads(tmp_path: Path) -> None:
-    """One sequence and many, of all lengths, to the bits of one thread."""
+    """One sequence and many, to the bits of one thread; wrong lengths compute nothing."""
     raw = {"variable_length": True, "dims": ("length=90",), "parallel": True, "isa": ("sse2",)}
     compiled = compile_model(make_options(LINES, {**raw, "name": "net"}))
     assert compiled.source.parallel
     assert any(compiled.source.calls[c.index].kernel.stops for c in compiled.source.parallel.steps)
+    text = compiled.files["net.c"].decode()
+    for entry in ("run_in", "run_parallel"):  # before anything is touched
+        body = text.split(f" net_{entry}(void *workspace")[-1]
+        assert body.split("{", 1)[1].strip().startswith("if (length < 0 || length > 90) {"), entry
     folder = tmp_path / "out"
     write_files({folder / name: data for name, data in compiled.files.items()})
     (folder / "main.cpp").write_text(ON_THREADS)

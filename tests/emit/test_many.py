@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from cannery.choose.defaults import Defaults
 from cannery.choose.plan import make_segments
 from cannery.emit.dispatch import dispatching_files
 from cannery.emit.files import output_files
+from cannery.emit.many import Many
+from cannery.emit.parallel import Parallel
 from cannery.emit.source import Source, make_source
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.layouts import nhwc
@@ -192,12 +195,30 @@ def test_the_class(tmp_path: Path) -> None:
     assert run(build(tmp_path, files, "c++11 g++")) == b"1"
 
 
+def _size(header: str, macro: str) -> tuple[int, ...]:
+    """The numbers of bytes that a macro is made of."""
+    (line,) = (line for line in header.splitlines() if line.startswith(f"#define NET_{macro}"))
+    return tuple(int(n) for n in re.findall(r"\b(\d\d+|0)u\b", line))
+
+
 @pytest.mark.parametrize("largest", [0, 1])
-def test_a_choice_at_run_time_has_room_for_each(largest: int) -> None:
-    """The workspace is that of the part which needs most, whichever it is."""
+@pytest.mark.parametrize("what", ["workspace", "many", "threads"])
+def test_a_choice_at_run_time_has_room_for_each(largest: int, what: str) -> None:
+    """Every size is that of the part which needs most of it, whichever that is."""
     parts = [stacked_source(two_heads(), name, (3,)) for name in ("avx2", "sse2")]
-    parts = [replace(part, name=f"net_{k}") for k, part in enumerate(parts)]
-    some = parts[largest]
-    parts[largest] = replace(some, workspace=replace(some.workspace, bytes=1 << 20))
+    parallel = Parallel((), 64, 1, openmp=False)
+    parts = [replace(p, name=f"net_{k}", parallel=parallel) for k, p in enumerate(parts)]
+    some, room = parts[largest], 1 << 20
+    parts[largest] = {
+        "workspace": replace(some, workspace=replace(some.workspace, bytes=room)),
+        "many": replace(some, many=Many((replace(some.many.chunks[0], bytes=room),))),
+        "threads": replace(some, parallel=replace(parallel, thread_bytes=room)),
+    }[what]
     header = dispatching_files("net", parts, "test")["net.h"].decode()
-    assert f"#define NET_WORKSPACE_BYTES {1 << 20}u" in header
+    assert _size(header, "WORKSPACE_BYTES") == (max(p.single_bytes for p in parts),)
+    assert _size(header, "MANY_WORKSPACE_BYTES") == (max(p.many_bytes for p in parts),)
+    (at_least, each) = _size(header, "PARALLEL_WORKSPACE_BYTES")
+    assert at_least == max(p.parallel_base_bytes for p in parts)
+    assert each == max(p.thread_bytes for p in parts)
+    (every,) = _size(header, "MANY_PARALLEL_WORKSPACE_BYTES")
+    assert every == max(p.many_thread_bytes for p in parts)

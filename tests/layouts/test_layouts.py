@@ -110,6 +110,27 @@ def test_one_channel_or_one_pixel_is_the_same_in_both_orders(shape: tuple[int, i
     assert dense.dense
 
 
+@pytest.mark.parametrize("order", ["nhwc", "planar"])
+@pytest.mark.parametrize("shape", [(5, 7, 1), (1, 1, 6), (1, 4, 1), (3, 1, 1)])
+def test_another_order_keeps_what_kernels_rely_on(shape: tuple[int, int, int], order: str) -> None:
+    """Elements stay where they are, also those of a part; neighbours of the order are neighbours
+    in memory: pixels of a row if it is planar, channels if not.
+    """
+    h, w, c = shape
+    wholes = [*_layouts(shape), *_layouts((h + 2, w + 1, c + 3))]
+    parts = [whole.part((0, 0, 0), shape) for whole in wholes if whole.order != "phase_split"]
+    made = 0
+    for source in (*_layouts(shape), *parts):
+        other = reinterpret(source, order)
+        if other is not None:
+            made += 1
+            places = [(y, x, k) for y in range(h) for x in range(w) for k in range(c)]
+            assert [other.at(*p) for p in places] == [source.at(*p) for p in places]
+            assert other.col == 1 or w == 1 or order == "nhwc"
+            assert other.channel == 1 or c == 1
+    assert made
+
+
 def test_several_channels_and_pixels_are_not() -> None:
     assert reinterpret(nhwc.make((2, 3, 2)), "planar") is None
     assert reinterpret(nhwc.make((2, 3, 1)), "phase_split") is None

@@ -18,6 +18,7 @@ from cannery.ops.quantized.groups import in_groups
 from cannery.ops.quantized.ways import choose_way
 from cannery.options import make_options
 from cannery.pipeline import compile_model, import_graph
+from cannery.quantization.calibration import observe
 from cannery.target.toolchain import resolve_target
 from frontends.keras_files import LayerSpec, Model, chain, image, layer
 from needs import need_program
@@ -201,6 +202,21 @@ def test_states_are_those_of_a_sequence_if_the_samples_have_none(tmp_path: Path)
     )
     assert steps.quantization == full.quantization and full.quantization is not None
     assert full.quantization.samples == T
+
+
+def test_states_in_the_samples_are_taken_as_they_are(tmp_path: Path) -> None:
+    """Not as the sequence would come to them."""
+    file, calibration = write(tmp_path, sequences())
+    given = _step_inputs(file, np.load(calibration)["x"][:1])
+    np.savez(tmp_path / "full.npz", **given)
+    graph = import_graph(make_options(file, {"streaming": True}))
+    seen = observe(graph, tmp_path / "full.npz")
+    assert len(seen.samples) == T
+    for name, arrays in given.items():
+        for sample, array in zip(seen.samples, arrays, strict=True):
+            assert np.array_equal(np.asarray(sample[name]).ravel(), array.ravel())
+        assert seen.spreads[name].largest == np.abs(arrays).max()
+        assert seen.spreads[name].rms == pytest.approx(np.sqrt(np.square(arrays).mean()), rel=1e-5)
 
 
 def _step_inputs(file: Path, x: Array) -> dict[str, Array]:
