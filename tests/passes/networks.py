@@ -162,7 +162,7 @@ def norm(m: Maker) -> None:
 def fused(m: Maker) -> None:
     """What may go into weights, on both sides of them."""
     (scales if m.maybe() else norm)(m)
-    if m.maybe(0.2):
+    if m.maybe(0.4):
         _matmul(m)
     else:
         (transposed if m.maybe(0.3) else conv)(m)
@@ -170,11 +170,13 @@ def fused(m: Maker) -> None:
 
 
 def _matmul(m: Maker) -> None:
-    c = m.shape()[-1]
+    across = m.maybe(0.25)
+    c = m.shape()[-2 if across else -1]
     turned = m.maybe(0.3)
     outputs = m.integer(1, 5)
     weight = m.weight(outputs, c) if turned else m.weight(c, outputs)
-    m.then(MatMul(transpose_b=turned), weight, *([m.weight(outputs)] if m.maybe() else []))
+    op = MatMul(transpose_a=across, transpose_b=turned)
+    m.then(op, weight, *([m.weight(outputs)] if m.maybe() else []))
 
 
 def pruned(m: Maker) -> None:
