@@ -328,6 +328,20 @@ def test_verify_fails_if_any_output_is_wrong(
     assert invoke(["verify", str(model), "--target", "generic"]) == code
 
 
+@pytest.mark.parametrize("json_", [[], ["--json"]])
+@pytest.mark.parametrize(
+    ("faults", "code"), [([""], 0), (["a fault"], 1), (["", "a fault"], 1), (["a fault", ""], 1)]
+)
+def test_verify_fails_if_any_step_is_wrong(
+    faults: list[str], code: int, json_: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_toolchain("generic")
+    model = write_tiny_classifier(tmp_path / "tiny.h5")
+    steps = [SimpleNamespace(name="a", schedule="b", error=0.0, fault=fault) for fault in faults]
+    monkeypatch.setattr(verify, "check_layers", lambda *given: steps)
+    assert invoke(["verify", str(model), "--target", "generic", "--layers", *json_]) == code
+
+
 @pytest.mark.parametrize(
     ("error", "code"), [(None, 0), (0.0, 0), (1e-4, 0), (1.1e-4, 1), (float("inf"), 1)]
 )

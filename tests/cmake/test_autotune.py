@@ -166,8 +166,9 @@ def test_autotune_with_cold_caches(project: Project) -> None:
 
 def test_autotune_chooses_nothing_by_an_emulator(project: Project, tmp_path: Path) -> None:
     need_runner(need_toolchain("aarch64-a53"), strict=True)
-    # As OpenEmbedded does, in a script of any name.
-    wrapper = tmp_path / "run-on-target"
+    # As OpenEmbedded does, in a script of any name, anywhere.
+    wrapper = tmp_path / "a board" / "run on target"
+    wrapper.parent.mkdir()
     wrapper.write_text(f'#!/bin/sh\nexec {need_program("qemu-aarch64")} "$@"\n')
     wrapper.chmod(0o755)
     project.lists(AUTOTUNED.replace(" LOCKED_", ""))

@@ -39,6 +39,10 @@ def project(tmp_path: Path) -> Project:
         ("string(APPEND CMAKE_C_FLAGS_RELEASE \" -mavx2 -mfma\")", "", "avx2"),
         ("add_library(cpu INTERFACE)\ntarget_compile_options(cpu INTERFACE -msse4.2)",
          "FLAGS_FROM cpu", "sse42"),
+        ("add_library(cpu STATIC IMPORTED)\ntarget_compile_options(cpu INTERFACE -mssse3)",
+         "FLAGS_FROM cpu", "ssse3"),
+        ("add_library(cpu OBJECT EXCLUDE_FROM_ALL main.c)\n"
+         "target_compile_options(cpu PRIVATE -mssse3)", "FLAGS_FROM cpu", "ssse3"),
         ("", "ISA avx2", "avx2"),
         ("", "ISA generic", "generic"),
         ("", "TARGET silvermont", "sse42"),
