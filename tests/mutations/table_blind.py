@@ -294,7 +294,7 @@ CHANGES: tuple[Change, ...] = (
     Change(
         "a tuning that measured nothing replaces a good record",
         "generator/cannery/tune/tuner.py",
-        "known = search.decides or there is None",
+        "known = search.decides or (there is None and not idle)",
         "known = True",
         ("tests/tune/test_tuner.py",),
     ),
