@@ -296,7 +296,7 @@ CHANGES: tuple[Change, ...] = (
         "generator/cannery/tune/tuner.py",
         "known = search.decides or (there is None and not idle)",
         "known = True",
-        ("tests/tune/test_tuner.py",),
+        ("tests/tune/test_deadline.py",),
     ),
     Change(
         "an emulator shares the work with a device",
@@ -453,17 +453,14 @@ CHANGES: tuple[Change, ...] = (
         "cmake/AddNnModel.cmake",
         'if(type STREQUAL "INTERFACE_LIBRARY" OR imported)',
         'if(type STREQUAL "INTERFACE_LIBRARY")',
-        ("tests/cmake/test_building.py",),
+        ("tests/cmake/test_instruction_sets.py",),
     ),
     Change(
         "an emulator's path with a space",
         "cmake/AddNnModel.cmake",
         "list(APPEND words \"'${word}'\")",
         'list(APPEND words "${word}")',
-        (
-            "tests/cmake/test_building.py",
-            "tests/cmake/test_errors.py",
-        ),
+        ("tests/cmake/test_autotune.py",),
     ),
     Change(
         "halves that are not cast are not told",
