@@ -7,17 +7,21 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from cannery.choose.record import read_record
 from cannery.resources import ball_example_dir
-from crash.test_kills import contents, model, visible
+from crash.test_kills import contents, model, robot, visible
 from needs import need_program, need_toolchain
 
 #: Bytes of the small disk, and of the largest file where there is a limit of these.
 DISK, LIMIT = 256 * 1024, 6000
+
+#: Bytes of a disk that a project is built on.
+BUILD_DISK = 8 * 1024 * 1024
 
 
 def run(
@@ -44,16 +48,24 @@ def run(
     return done.stderr
 
 
+@contextmanager
+def mounted(folder: Path, size: int) -> Iterator[Path]:
+    """A disk of its own of so many bytes."""
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)]
+    if os.geteuid() or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("no disk can be mounted here, which only root may")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A small disk of its own."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "none", str(folder)]
-    if os.geteuid() or subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("no disk can be mounted here, which only root may")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    with mounted(tmp_path / "disk", DISK) as folder:
+        yield folder
 
 
 def fill(disk: Path, left: int = 0) -> Path:
@@ -130,6 +142,29 @@ def test_a_full_disk_beside_the_model(tmp_path: Path, disk: Path) -> None:
     said = run(["autotune", source, "--target=generic"], 2, XDG_CACHE_HOME=tmp_path / "cache")
     assert "No space left" in said and not record.exists()
     assert {p.name for p in disk.iterdir()} == {"net.h5", "filled"}
+
+
+def test_a_build_by_cmake(tmp_path: Path) -> None:
+    """It fails with the reason, and the next one, with room, makes everything anew."""
+    need_program("ninja")
+    need_toolchain("generic")
+    with mounted(tmp_path / "disk", BUILD_DISK) as disk:
+        project = robot(disk, "Ninja")
+        generated = project.tree / "cannery" / "ball"
+        for number, left in enumerate((0, 12288)):
+            before, units = visible(contents(generated)), 5 + number % 2
+            model(disk / "ball.h5", units)
+            filled = fill(disk, left)
+            said = project.run("cmake", "--build", project.tree, ok=None if left else False)
+            assert "No space left on device" in said or (left and "Linking C executable" in said)
+            assert "Traceback" not in said
+            assert visible(contents(generated)) == before or left
+            filled.unlink()
+            project.build()
+            assert "right" in project.test()
+            found = contents(generated)
+            assert f"_D_LEN = {units}".encode() in found["ball.h"]
+            assert not [name for name in found if name.endswith(".tmp")]
 
 
 def test_what_is_printed() -> None:

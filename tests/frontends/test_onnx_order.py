@@ -126,8 +126,9 @@ def test_functions_and_loops(tmp_path: Path) -> None:
 )
 def test_cycles(nodes: list[tuple[str, str, str]], message: str, tmp_path: Path) -> None:
     made = [node("Sigmoid", ["x"], ["s"]), *(node(k, [i], [o]) for k, i, o in nodes)]
-    with pytest.raises(ModelError, match=message):
+    with pytest.raises(ModelError, match=message) as caught:
         load(tmp_path, model(made, {"x": [3]}, [nodes[-1][2]]))
+    assert "export the model again" in caught.value.cure
 
 
 def test_a_long_chain_backwards(tmp_path: Path) -> None:

@@ -31,8 +31,11 @@ def _ml(kind: str, numbers: int = 0, **attributes: Any) -> Any:
 
 
 def test_an_ensemble_of_trees(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedLayersError, match=r"'y' \(TreeEnsembleRegressor\): operators"):
+    with pytest.raises(
+        UnsupportedLayersError, match=r"'y' \(TreeEnsembleRegressor\): operators"
+    ) as caught:
         load(tmp_path, _ml("TreeEnsembleRegressor", MANY))
+    assert "export the network without them" in caught.value.cure
 
 
 @pytest.mark.parametrize(

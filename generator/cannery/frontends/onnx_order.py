@@ -15,7 +15,7 @@ from cannery.frontends.onnx_model import OnnxNode, Subgraph
 #: Nodes of a cycle that a message names.
 _NAMED = 4
 
-_CURE = "no order of them can be computed: export the model again; feedback belongs into a Loop"
+_CURE = "export the model again; what feeds results back is a Loop in ONNX"
 
 
 def ordered(nodes: Sequence[OnnxNode]) -> Sequence[OnnxNode]:
