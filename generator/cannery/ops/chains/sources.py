@@ -65,10 +65,8 @@ class Sources(Schedule):
     each: ClassVar[tuple[str, ...]]
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        if reason := why_not_terms(graph, step):
+        if reason := why_not_terms(graph, step) or epilogues.why_not(step):
             return reason
-        if not epilogues.step_supports(step):
-            return "epilogue not elementwise"
         if len(sources(graph, step)) > len(LETTERS):
             return f"more than {len(LETTERS)} joined images"
         if self.inexact and not any(

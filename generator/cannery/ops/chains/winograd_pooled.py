@@ -51,9 +51,8 @@ class WinogradPooled(WinogradPlanar):
         pool = pool_shape(graph, second)
         if pool is None:
             return "does not end with a pooling"
-        if not epilogues.step_supports(second):
-            return "epilogue not elementwise"
-        return why_not_halves(pool) or super().why_not(graph, first, isa)
+        rest = epilogues.why_not(second) or why_not_halves(pool)
+        return rest or super().why_not(graph, first, isa)
 
     def shape(self, graph: Graph, step: Step) -> ConvShape:
         """The sizes of the convolution, less the row that no window reads."""

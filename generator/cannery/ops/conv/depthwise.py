@@ -36,7 +36,7 @@ class DepthwiseSchedule(Schedule):
             return "not a 2D convolution with constant weights"
         if not shape.depthwise:
             return "not depthwise"
-        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+        return epilogues.why_not(step)
 
     def halo(self, graph: Graph, step: Step) -> Halo:
         return sizes(graph, step).halo

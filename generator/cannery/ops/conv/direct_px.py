@@ -92,9 +92,7 @@ class ConvDirectPx(Schedule):
     movable = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        if reason := why_not_dense(graph, step):
-            return reason
-        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+        return why_not_dense(graph, step) or epilogues.why_not(step)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = sizes(graph, step)

@@ -126,7 +126,7 @@ class ConvGemm(Schedule):
             return "not a 2D convolution with constant weights"
         if shape.depthwise:
             return "depthwise"
-        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+        return epilogues.why_not(step)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         found = [as_params(p) for p in dict.fromkeys(_space(sizes(graph, step), isa))]

@@ -32,7 +32,7 @@ class ConvGrouped(TapSchedule):
             return "not a 2D convolution with constant weights"
         if shape.group == 1:
             return "not grouped"
-        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+        return epilogues.why_not(step)
 
     def taps(self, graph: Graph, step: Step) -> TapShape:
         s = sizes(graph, step)  # one phase, whose cell is the input under the output

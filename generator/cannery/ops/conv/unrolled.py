@@ -105,8 +105,8 @@ class ConvUnrolled(Schedule):
         shape = conv_shape(graph, step)
         if shape is None:
             return "not a 2D convolution with constant weights"
-        if not epilogues.step_supports(step):
-            return "epilogue not elementwise"
+        if reason := epilogues.why_not(step):
+            return reason
         return "" if self.candidates(graph, step, isa) else "too much code"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:

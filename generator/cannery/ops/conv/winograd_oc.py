@@ -143,7 +143,7 @@ class WinogradOc(Schedule):
             return "negative pads"
         if shape.ic < 4 or shape.oc < 4:
             return "fewer than 4 channels"
-        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+        return epilogues.why_not(step)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = sizes(graph, step)

@@ -124,7 +124,7 @@ class WinogradPlanar(Schedule):
         same = (shape.oh, shape.ow) == (shape.ih, shape.iw) and (shape.top, shape.left) == (1, 1)
         if not same:
             return "pads are not 1"
-        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+        return epilogues.why_not(step)
 
     def shape(self, graph: Graph, step: Step) -> ConvShape:
         """The sizes, with the outputs that are needed."""

@@ -38,7 +38,7 @@ class ConvTransposeGather(TapSchedule):
             return "weights are not constant"
         if op.phases(graph.types[step.anchor.output].shape[1:3]) > MAX_PHASES:
             return "strides are too large"
-        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+        return epilogues.why_not(step)
 
     def taps(self, graph: Graph, step: Step) -> TapShape:
         node, op = step.anchor, _op(step)

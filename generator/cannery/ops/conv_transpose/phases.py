@@ -158,7 +158,7 @@ class Phases(Schedule):
             return "strides are too large"
         if is_depthwise(graph, step.anchor) != self.depthwise:
             return "depthwise" if not self.depthwise else "not depthwise"
-        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+        return epilogues.why_not(step)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         largest = max(phases(graph, step), key=lambda p: len(p.rows.taps) * len(p.cols.taps))

@@ -42,10 +42,7 @@ class MatMulDenseK(Schedule):
     id = "matmul.dense_k"
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        if not epilogues.step_supports(step):
-            return "epilogue not elementwise"
-        reason = products.dense_weights(graph, step)
-        if reason:
+        if reason := epilogues.why_not(step) or products.dense_weights(graph, step):
             return reason
         p = _product(graph, step)
         if p.transpose_a:

@@ -67,7 +67,7 @@ class NormalizationSchedule(Schedule):
             return "reads constants only"
         if isinstance(op, BatchNormalization) and any(i not in graph.constants for i in inputs[1:]):
             return "statistics are computed"
-        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+        return epilogues.why_not(step)
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         parameters = step.anchor.inputs[1:]  # scale and bias where they are computed

@@ -60,7 +60,7 @@ class ReduceNest(Schedule):
             return "reads constants only"
         if graph.types[step.anchor.output].dtype is not DType.FLOAT32:
             return "element type"
-        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+        return epilogues.why_not(step)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         type_ = graph.types[step.anchor.inputs[0]]

@@ -42,7 +42,7 @@ class ResizeDirectC(Schedule):
         x = step.anchor.inputs[0]
         if x in graph.constants or graph.types[x].dtype is not DType.FLOAT32:
             return "reads a constant, or no floats"
-        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+        return epilogues.why_not(step)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         channels = graph.types[step.output].shape[-1]

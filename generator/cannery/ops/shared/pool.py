@@ -106,7 +106,7 @@ class PoolSchedule(Schedule):
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if pool_shape(graph, step) is None or not isinstance(step.anchor.op, self.op):
             return f"not a 2D {self.op.__name__}"
-        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+        return epilogues.why_not(step)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def why_not_softmax(graph: Graph, step: Step) -> str:
         return "not a softmax"
     if not step.inputs or step.anchor.inputs[0] in graph.constants:
         return "reads constants only"
-    return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+    return epilogues.why_not(step)
 
 
 def along_last(graph: Graph, step: Step) -> bool:
