@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cannery.errors import OptionError, one_of
 from cannery.frontends.options import ImportOptions
-from cannery.ir.graph import Graph, GraphBuilder
+from cannery.ir.graph import Graph, GraphBuilder, free_name
 from cannery.ir.tensor import DType
 from cannery.ops.elementwise.binary import Add, Mul
 from cannery.ops.movement.op import Cast, Identity, Slice
@@ -115,10 +115,7 @@ def finish(
 def _distinct(names: Sequence[str], taken: set[str]) -> list[str]:
     result: list[str] = []
     for name in names:
-        free, k = name, 0
-        while free in taken:
-            k += 1
-            free = f"{name}.{k}"
+        free = free_name(name, taken)
         taken.add(free)
         result.append(free)
     return result

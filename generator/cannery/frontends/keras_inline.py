@@ -15,6 +15,7 @@ from cannery.frontends.keras_calls import Structure, TensorRef, flatten
 from cannery.frontends.keras_layers.base import KerasLayer, LayerPath
 from cannery.frontends.keras_model import Entry, InputSpec, ModelConfig
 from cannery.frontends.unsupported import Problem
+from cannery.ir.graph import free_name
 
 #: More would be an attempt to exhaust memory by nesting shared models.
 _MAX_APPLICATIONS = 20_000
@@ -82,7 +83,7 @@ class _Flattener:
         """Append an input of the whole model."""
         target = next(e.target for e in model.entries if e.name == name)
         assert isinstance(target, InputSpec | Problem)
-        return self._append(Application(self._free(name), (name,), target))
+        return self._append(Application(free_name(name, self.named), (name,), target))
 
     def _append(self, application: Application) -> int:
         if len(self.applications) >= _MAX_APPLICATIONS:
@@ -91,14 +92,6 @@ class _Flattener:
         number = len(self.applications) - 1
         self.named[application.name] = (Value(number, 0),)
         return number
-
-    def _free(self, name: str) -> str:
-        """`name`, or the first of `name.1`, `name.2` ... that is not taken."""
-        free, k = name, 0
-        while free in self.named:
-            k += 1
-            free = f"{name}.{k}"
-        return free
 
     def expand(
         self, model: ModelConfig, prefix: str, path: LayerPath, bound: Mapping[str, Value]
@@ -109,7 +102,7 @@ class _Flattener:
         }
         for entry, k in _ordered(model, bound):
             arguments = _Arguments(entry.calls[k], results)
-            name = self._free(f"{prefix}{entry.name}")
+            name = free_name(f"{prefix}{entry.name}", self.named)
             inner = (*path, entry.name)
             target = entry.target
             if isinstance(target, ModelConfig):

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from cannery.errors import OptionError, one_of
-from cannery.ir.graph import Array, Graph, Node
+from cannery.ir.graph import Array, Graph, Node, free_name
 from cannery.ir.registry import RefArray
 from cannery.ir.tensor import DType, TensorType
 from cannery.npz import read_arrays
@@ -44,9 +44,7 @@ def add_peepholes(graph: Graph, file: Path) -> Graph:
     for node in graph.nodes:
         if node.name in arrays and isinstance(node.op, Lstm):
             weights = _weights(node, node.op, arrays[node.name], f"{where}, {node.name!r}")
-            value = f"{node.name}/peepholes"
-            while value in types:
-                value += "_"
+            value = free_name(f"{node.name}/peepholes", types)
             constants[value], types[value] = weights, TensorType(weights.shape, DType.FLOAT32)
             inputs = (*node.inputs, *[""] * (4 - len(node.inputs)))
             node = replace(node, inputs=(*inputs[:4], value))

@@ -10,7 +10,7 @@ import numpy as np
 from cannery.errors import CanneryError, OptionError, UnsupportedError, one_of
 from cannery.frontends.lengths import first_that_works, step_count
 from cannery.frontends.time_axis import FINAL, Time, Use, one_step, shrunk
-from cannery.ir.graph import Graph, Node, State
+from cannery.ir.graph import Graph, Node, State, free_name
 from cannery.ir.tensor import TensorType
 from cannery.ops.movement.op import Identity
 from cannery.ops.recurrent.base import SEQUENCE, Recurrent
@@ -123,12 +123,7 @@ class _Stepper:
         return tuple(map(float, array)) if array.any() else ()
 
     def _fresh(self, name: str) -> str:
-        taken = {*self.graph.types, *self.types}
-        free, k = name, 0
-        while free in taken:
-            k += 1
-            free = f"{name}.{k}"
-        return free
+        return free_name(name, {*self.graph.types, *self.types})
 
 
 def declare_states(graph: Graph, pairs: Mapping[str, str]) -> Graph:

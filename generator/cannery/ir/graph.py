@@ -225,13 +225,14 @@ def _wide(array: Array) -> Array:
     return array.astype(np.float64) if array.dtype.kind == "f" else array
 
 
-def free_name(hint: str, taken: Container[str], suffixes: dict[str, int]) -> str:
+def free_name(hint: str, taken: Container[str], suffixes: dict[str, int] | None = None) -> str:
     """`hint`, or `hint.1`, `hint.2` ... where it is taken; `suffixes` keeps the last of each."""
-    name, k = hint, suffixes.get(hint, 0)
+    name, k = hint, suffixes.get(hint, 0) if suffixes else 0
     while name in taken:
         k += 1
         name = f"{hint}.{k}"
-    suffixes[hint] = k
+    if suffixes is not None:
+        suffixes[hint] = k
     return name
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cannery.ir.graph import Graph, Node
+from cannery.ir.registry import Elementwise
 from cannery.ir.tensor import TensorType
 from cannery.layouts import Layout
 from cannery.schedule.schedule import Params, Schedule
@@ -61,6 +62,11 @@ class Step:
     def alone(self) -> bool:
         """Whether it computes one node only."""
         return len(self.nodes) == 1
+
+    @property
+    def stages(self) -> tuple[Node, ...]:
+        """The nodes that compute elementwise: all but an anchor that does something else."""
+        return self.nodes if isinstance(self.anchor.op, Elementwise) else self.epilogue
 
     @property
     def kind(self) -> str:

@@ -12,12 +12,12 @@ from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import operands, require_type
 from cannery.ops.elementwise.integers import is_signed
-from cannery.ops.scalar.base import Pointwise, ScalarOp, Signed
+from cannery.ops.scalar.base import Pointwise, ScalarOp, SignOp
 from cannery.ops.scalar.body import Body
 
 
 @dataclass(frozen=True)
-class _Bitwise(Signed):
+class _Bitwise(SignOp):
     """Two integers of one dtype -> the same dtype, bit by bit."""
 
     def result(self, *dtypes: DType) -> DType:

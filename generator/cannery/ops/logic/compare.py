@@ -12,11 +12,11 @@ from cannery.ir.numeric import Numeric
 from cannery.ir.registry import register
 from cannery.ir.tensor import DType
 from cannery.ops.checks import require_type
-from cannery.ops.scalar.base import Pointwise, Signed
+from cannery.ops.scalar.base import Pointwise, SignOp
 
 
 @dataclass(frozen=True)
-class _Comparison(Signed):
+class _Comparison(SignOp):
     """a, b of one dtype -> bool."""
 
     def result(self, *dtypes: DType) -> DType:
@@ -75,7 +75,7 @@ class GreaterOrEqual(_Comparison):
 
 
 @dataclass(frozen=True)
-class _Logic(Signed):
+class _Logic(SignOp):
     """Bools -> bool."""
 
     def result(self, *dtypes: DType) -> DType:

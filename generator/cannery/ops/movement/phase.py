@@ -12,11 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cannery.ctext.environment import render
-from cannery.ir.graph import Graph, Node
-from cannery.ir.registry import Elementwise
+from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.layouts import Layout, Want, nhwc, phase_split, planar
-from cannery.ops.movement.strided import MovementStrided, source
+from cannery.ops.movement.strided import MovementStrided, reads_again, source
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
@@ -52,7 +51,7 @@ class MovementPhase(Schedule):
             return "element type"
         if graph.types[step.output].dtype != DType.FLOAT32:
             return "output is not float32"
-        if _reads_again(step):
+        if reads_again(step):
             return "reads its input in two orders"
         return MovementStrided().why_not(graph, step, isa)
 
@@ -82,7 +81,7 @@ class MovementPhase(Schedule):
         names = parameter_names(job)
         ends = [(job.inputs[0], names[0]), (job.output, names[-1])]
         (affine, affine_name), (split, split_name) = ends if to_phase else ends[::-1]
-        ep = epilogues.build(job, source(job.step), _stages(job.step))
+        ep = epilogues.build(job, source(job.step), job.step.stages)
         _, width, channels = split.shape
         form, run = _form(affine, job.isa)
         place, there = f"i * {affine.col} + c * {affine.channel}", _left("c", split)
@@ -117,21 +116,6 @@ class MovementPhase(Schedule):
             signature=signature(job, band=True),
         )
         return Kernel(code, ep.constants, band=1, needs_math=ep.needs_math)
-
-
-def _stages(step: Step) -> tuple[Node, ...]:
-    """The nodes that compute: all but an Identity or Cast at the start."""
-    return step.nodes if isinstance(step.anchor.op, Elementwise) else step.epilogue
-
-
-def _reads_again(step: Step) -> bool:
-    """Whether a later node reads the step's first input, too."""
-    running = source(step) if step.inputs else ""
-    for node in _stages(step):
-        if step.inputs[0] in node.inputs and running != step.inputs[0]:
-            return True
-        running = node.output
-    return False
 
 
 def _form(affine: Layout, isa: Isa) -> tuple[str, int]:

@@ -16,7 +16,7 @@ from math import gcd
 import numpy as np
 
 from cannery.ctext.environment import offset, render, times
-from cannery.ir.graph import Graph, Node
+from cannery.ir.graph import Graph
 from cannery.ir.registry import Elementwise
 from cannery.ir.tensor import DType
 from cannery.layouts import Layout, Want, nhwc, planar
@@ -74,7 +74,7 @@ class MovementStrided(Schedule):
         if graph.types[step.output].dtype != DType.FLOAT32:
             return "output is not float32"
         running = source(step)
-        for node in stages(step):
+        for node in step.stages:
             if not epilogues.fusible(graph, node, running, step.inputs):
                 return "operands are broadcast"
             running = node.output
@@ -98,7 +98,7 @@ class MovementStrided(Schedule):
         return Estimate(max(straight, 1.5 * elements if params["from"] != params["to"] else 0.0))
 
     def kernel(self, job: Job) -> Kernel:
-        ep = epilogues.build(job, source(job.step), stages(job.step))
+        ep = epilogues.build(job, source(job.step), job.step.stages)
         layouts = (*job.inputs, job.output)
         per_channel = any(o.kind == "channel" for s in ep.stages for o in s.operands)
         channels = job.output.shape[2]
@@ -145,8 +145,8 @@ def _is_copy(graph: Graph, step: Step) -> bool:
 
 def reads_again(step: Step) -> bool:
     """Whether a later node reads the step's first input, too: then its order must not change."""
-    running = source(step)
-    for node in stages(step):
+    running = source(step) if step.inputs else ""
+    for node in step.stages:
         if running != step.inputs[0] and step.inputs[0] in node.inputs:
             return True
         running = node.output
@@ -156,11 +156,6 @@ def reads_again(step: Step) -> bool:
 def source(step: Step) -> str:
     """What the first of the nodes that compute works on: the input, or what a Cast makes of it."""
     return step.inputs[0] if isinstance(step.anchor.op, Elementwise) else step.anchor.output
-
-
-def stages(step: Step) -> tuple[Node, ...]:
-    """The nodes that compute: all but an Identity or Cast at the start."""
-    return step.nodes if isinstance(step.anchor.op, Elementwise) else step.epilogue
 
 
 def nest(

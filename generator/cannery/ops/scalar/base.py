@@ -87,7 +87,7 @@ class Pointwise(ScalarOp):
 
 
 @dataclass(frozen=True)
-class Signed(Pointwise):
+class SignOp(Pointwise):
     """One that numpy has as a `function`, and C as a `sign`."""
 
     sign: ClassVar[str]

@@ -255,8 +255,7 @@ def crowded(isa: Isa, registers: int) -> bool:
 
 def approximations(step: Step) -> tuple[str, ...]:
     """The approximate forms that any activation of a step has, sorted."""
-    nodes = step.nodes if isinstance(step.anchor.op, Elementwise) else step.epilogue
-    ops = [node.op for node in nodes if isinstance(node.op, Elementwise)]
+    ops = [node.op for node in step.stages if isinstance(node.op, Elementwise)]
     if isinstance(step.anchor.op, Recurrent):
         ops += [op for activation in step.anchor.op.activations for op in activation]
     return tuple(sorted({form for op in ops for form in forms(op)}))
