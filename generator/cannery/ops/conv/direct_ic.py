@@ -13,7 +13,7 @@ import numpy as np
 
 from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
-from cannery.layouts import Layout, Want
+from cannery.layouts import Halo, Layout
 from cannery.ops.conv.direct_oc import padded_bias
 from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
 from cannery.ops.shared import epilogue as epilogues
@@ -52,7 +52,7 @@ class ConvDirectIc(Schedule):
             return "enough output channels for the lanes"
         if shape.ic < MIN_INPUTS or shape.taps > MAX_RUNS:
             return "too few input channels, or too many taps"
-        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+        return epilogues.why_not(step)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = sizes(graph, step)
@@ -70,12 +70,8 @@ class ConvDirectIc(Schedule):
         distinct = {self.label(params): params for params in found}
         return list(distinct.values())
 
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        halo = sizes(graph, step).halo
-        return (Want("nhwc", halo), *(Want("nhwc") for _ in step.inputs[1:]))
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
+    def halo(self, graph: Graph, step: Step) -> Halo:
+        return sizes(graph, step).halo
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         shape = sizes(graph, step)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
-from cannery.layouts import Want
+from cannery.layouts import Halo
 from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
 from cannery.ops.conv.pairs import pair_panel, paired, worth_pairing
 from cannery.ops.shared import epilogue as epilogues
@@ -122,9 +122,7 @@ class ConvDirectOc(Schedule):
     fetches = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        if reason := why_not_dense(graph, step):
-            return reason
-        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+        return why_not_dense(graph, step) or epilogues.why_not(step)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = sizes(graph, step)
@@ -150,12 +148,8 @@ class ConvDirectOc(Schedule):
         few = [p for p in found if p.statements(_unrolled(shape, p, isa)) <= MAX_UNROLLED]
         return [as_params(p) for p in dict.fromkeys(few)]
 
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        halo = sizes(graph, step).halo
-        return (Want("nhwc", halo), *(Want("nhwc") for _ in step.inputs[1:]))
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
+    def halo(self, graph: Graph, step: Step) -> Halo:
+        return sizes(graph, step).halo
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         p, shape = typed(Tunables, params), sizes(graph, step)

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 from cannery.ctext.environment import render
 from cannery.ir.graph import Graph
-from cannery.layouts import Want
 from cannery.ops.conv.direct_oc import (
     HELD_WEIGHTS,
     JOINED_TILES,
@@ -84,7 +83,7 @@ class ConvDirectPeeled(Schedule):
             return "windows that lie in the padding alone"
         if shape.ow > MAX_WIDTH:
             return f"rows longer than {MAX_WIDTH}"
-        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+        return epilogues.why_not(step)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = sizes(graph, step)
@@ -104,12 +103,6 @@ class ConvDirectPeeled(Schedule):
         small = [p for p in found if p.statements(_unrolled(shape, p, isa)) <= MAX_UNROLLED]
         least = min(found, key=lambda p: (p.joined, _unrolled(shape, p, isa)))
         return [as_params(p) for p in dict.fromkeys(small or [least])]
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return tuple(Want("nhwc") for _ in step.inputs)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         p, shape = typed(Tunables, params), sizes(graph, step)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
-from cannery.layouts import Layout, Want
+from cannery.layouts import Halo, Layout
 from cannery.ops.conv.direct_oc import JOINED, can_join, padded_bias
 from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
 from cannery.ops.shared import epilogue as epilogues
@@ -52,18 +52,14 @@ class ConvRolled(Schedule):
             return "not for compilers to vectorise"
         if shape.taps * shape.ic > MAX_INPUTS:
             return "too many inputs"
-        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+        return epilogues.why_not(step)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = sizes(graph, step)
         return [{"px": px} for px in PIXELS if px <= shape.ow]
 
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        halo = sizes(graph, step).halo
-        return (Want("nhwc", halo), *(Want("nhwc") for _ in step.inputs[1:]))
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
+    def halo(self, graph: Graph, step: Step) -> Halo:
+        return sizes(graph, step).halo
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         shape = sizes(graph, step)

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cannery.ir.graph import Graph
-from cannery.layouts import Want
 from cannery.ops.matmul import joined
 from cannery.ops.matmul import product as products
 from cannery.ops.matmul.lanes_n import Tunables, make_gemm, render_lanes_n
@@ -47,9 +46,7 @@ class MatMulDenseN(Schedule):
     version = 3
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        if not epilogues.step_supports(step):
-            return "epilogue not elementwise"
-        return products.dense_weights(graph, step)
+        return epilogues.why_not(step) or products.dense_weights(graph, step)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         p = _product(graph, step)
@@ -74,12 +71,6 @@ class MatMulDenseN(Schedule):
         self, graph: Graph, step: Step, params: Params, isa: Isa
     ) -> Sequence[tuple[Schedule, Params]]:
         return [(self, tile) for tile in stacked_tiles(graph, step, params, isa)]
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return tuple(Want("nhwc") for _ in step.inputs)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         p, t = _product(graph, step), typed(Tunables, params)

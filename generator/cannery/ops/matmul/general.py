@@ -13,7 +13,6 @@ from itertools import product
 import numpy as np
 
 from cannery.ir.graph import Graph
-from cannery.layouts import Want
 from cannery.ops.matmul import product as products
 from cannery.ops.matmul.dense_n import stacked_tiles
 from cannery.ops.matmul.lanes_k import dot_code, dot_cycles, render_lanes_k
@@ -52,7 +51,7 @@ class MatMulGeneral(Schedule):
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if products.product(graph, step) is None:
             return "not a matrix product"
-        return "" if epilogues.step_supports(step) else "epilogue not elementwise"
+        return epilogues.why_not(step)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         p = _product(graph, step)
@@ -82,12 +81,6 @@ class MatMulGeneral(Schedule):
         # Weights that are read once for many rows are worth packing; the sums are the same.
         dense = all_schedules()["matmul.dense_n"]
         return [(dense, tile) for tile in stacked_tiles(graph, step, params, isa)]
-
-    def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return tuple(Want("nhwc") for _ in step.inputs)
-
-    def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want("nhwc"),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         p, count = _product(graph, step), products.row_count(graph, step)

@@ -261,11 +261,7 @@ def approximations(step: Step) -> tuple[str, ...]:
     return tuple(sorted({form for op in ops for form in forms(op)}))
 
 
-def step_supports(step: Step) -> bool:
-    """Whether all of a step's epilogue is elementwise (all that `apply` renders)."""
-    return all(isinstance(node.op, Elementwise) for node in step.epilogue)
-
-
 def why_not(step: Step) -> str:
-    """Why what follows a step's anchor is no epilogue; empty if it is, or if nothing does."""
-    return "" if step_supports(step) else "epilogue not elementwise"
+    """Why what follows a step's anchor is not what `apply` renders; empty if it is."""
+    fits = all(isinstance(node.op, Elementwise) for node in step.epilogue)
+    return "" if fits else "epilogue not elementwise"
