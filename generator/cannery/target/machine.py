@@ -36,10 +36,9 @@ class Rates:
 
     `macs`: multiply-accumulates; `arithmetic`: vector instructions that calculate or shuffle, of
     any kind; `issue`: instructions in all. `latency` are the cycles from one term of a sum to the
-    next; `row_latency` the same where every term is read from memory, as in a matrix times one
-    vector (0: no more than that). `unaligned`: aligned loads that one at any address takes as long
-    as, in a loop over neighbouring ones. `copies`: instructions per multiply-accumulate that save
-    what it would overwrite.
+    next. `unaligned`: aligned loads that one at any address takes as long as, in a loop over
+    neighbouring ones. `copies`: instructions per multiply-accumulate that save what it would
+    overwrite.
     """
 
     macs: float
@@ -49,7 +48,6 @@ class Rates:
     latency: float
     issue: float
     copies: float = 0.0
-    row_latency: float = 0.0
     unaligned: float = 1.0
 
 
@@ -141,7 +139,6 @@ class _Vectors(_Table, frozen=True):
     stores: _Figure
     latency: _Figure
     copies: _Figure | None = None
-    row_latency: _Figure | None = None
     unaligned: _Figure | None = None
 
 

@@ -228,8 +228,7 @@ def product_cycles(
                 isa, mr, n * s, (mr * loads + n) * s, g.k / s, mr * work * s, early=early
             )
             update += _unseen_spills(isa, mr * n * s + n) * g.k / s
-            latency = max(core.latency, core.row_latency if mr == 1 else 0.0)
-            update = max(update, isa.core.chain_gap * latency * g.k / s)
+            update = max(update, isa.core.chain_gap * core.latency * g.k / s)
             update *= scalar_gain(isa, mr * n, s)
             loop = 2.0 * g.k / g.unroll
             finish = mr * n * (1.0 + 0.5 * s) + 8.0
