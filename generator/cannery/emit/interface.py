@@ -178,10 +178,10 @@ def _check_renames(graph: Graph, rename: Mapping[str, str]) -> None:
 LENGTH = "length"
 
 
-def joined_parameters(
+def parameters(
     inputs: Sequence[Tensor], outputs: Sequence[Tensor], *, many: bool = False, length: bool = False
-) -> str:
-    """The parameters of a generated function for its tensors.
+) -> list[tuple[str, str]]:
+    """The parameters of a generated function for its tensors: the type, and the name behind it.
 
     `many`: each stands for n tensors, one after the other; a view for n pointers. `length`: behind
     the inputs the steps of the sequences.
@@ -189,8 +189,13 @@ def joined_parameters(
     found = []
     for tensor in inputs:
         pointers = "*const *" if many and tensor.view else "*"
-        found.append(f"const {tensor.type.dtype.c_name} {pointers}{tensor.name}")
-        found += [f"int32_t {stride}" for stride in tensor.strides]
+        found.append((f"const {tensor.type.dtype.c_name} {pointers}", tensor.name))
+        found += [("int32_t ", stride) for stride in tensor.strides]
     if length:
-        found.append(f"const int32_t *{LENGTH}s" if many else f"int32_t {LENGTH}")
-    return ", ".join([*found, *(f"{t.type.dtype.c_name} *{t.name}" for t in outputs)])
+        found.append(("const int32_t *", f"{LENGTH}s") if many else ("int32_t ", LENGTH))
+    return [*found, *((f"{t.type.dtype.c_name} *", t.name) for t in outputs)]
+
+
+def joined(found: Sequence[tuple[str, str]]) -> str:
+    """Parameters as C has them."""
+    return ", ".join(type_ + name for type_, name in found)

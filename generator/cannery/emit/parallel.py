@@ -117,9 +117,7 @@ class _Text:
 
     def fields(self, *, many: bool) -> list[str]:
         """Members of a struct for the caller's tensors: the parameters of `run` or `run_many`."""
-        source = self.source
-        text = source.many_parameters if many else source.parameters
-        return [re.sub(r"(\w+)$", r"io_\1;", parameter) for parameter in text.split(", ")]
+        return [f"{type_}io_{name};" for type_, name in self.source.own_parameters(many=many)]
 
     @property
     def share(self) -> str:

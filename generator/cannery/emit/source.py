@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -13,7 +12,7 @@ from cannery.ctext.arrays import WeightBlob, as_bytes, format_array, split_const
 from cannery.ctext.environment import render
 from cannery.ctext.tidy import tidy
 from cannery.emit.halo import clear_lines
-from cannery.emit.interface import LENGTH, Tensor, interface, joined_parameters
+from cannery.emit.interface import Tensor, interface, joined, parameters
 from cannery.emit.many import Many, ManyMaker, chunk_lines
 from cannery.emit.parallel import Parallel, make_parallel, parallel_text
 from cannery.emit.states import States, make_states
@@ -91,7 +90,7 @@ class Source:
     @property
     def step_parameters(self) -> str:
         """Those of `step` for its tensors, with their types; a comma before each."""
-        text = joined_parameters(self.step_inputs, self.step_outputs)
+        text = joined(parameters(self.step_inputs, self.step_outputs))
         return f", {text}" if text else ""
 
     @property
@@ -115,28 +114,29 @@ class Source:
         """Memory of each thread of `run_many_parallel`."""
         return align(self.many_bytes)
 
+    def own_parameters(self, *, many: bool) -> list[tuple[str, str]]:
+        """Types and names of those of `run`, or `run_many`, for its tensors."""
+        return parameters(self.inputs, self.outputs, many=many, length=self.max_length > 0)
+
     @property
     def parameters(self) -> str:
         """Those of `run` for its tensors, with their types."""
-        return joined_parameters(self.inputs, self.outputs, length=self.max_length > 0)
+        return joined(self.own_parameters(many=False))
 
     @property
     def many_parameters(self) -> str:
         """Those of `run_many` for its tensors: of a view there are n pointers."""
-        length = self.max_length > 0
-        return joined_parameters(self.inputs, self.outputs, many=True, length=length)
+        return joined(self.own_parameters(many=True))
 
     @property
     def arguments(self) -> str:
         """The names of the parameters."""
-        inputs = [name for t in self.inputs for name in (t.name, *t.strides)]
-        length = [LENGTH] if self.max_length else []
-        return ", ".join([*inputs, *length, *(t.name for t in self.outputs)])
+        return ", ".join(name for _, name in self.own_parameters(many=False))
 
     @property
     def many_arguments(self) -> str:
         """The names of those of `run_many`."""
-        return re.sub(rf"\b{LENGTH}\b", f"{LENGTH}s", self.arguments)
+        return ", ".join(name for _, name in self.own_parameters(many=True))
 
     @property
     def max_length(self) -> int:
