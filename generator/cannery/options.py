@@ -28,6 +28,8 @@ IO_TYPES = ("model", "raw")
 #: Samples that are computed together at most: beyond, nothing is gained.
 MAX_MANY = 256
 _INPUT_DTYPES = (DType.FLOAT32, DType.UINT8)
+#: Lines of a function that people and compilers can cope with.
+MAX_LINES = 3000
 #: What layers may be quantised to.
 QUANTIZED = (DType.INT16, DType.INT8)
 
@@ -39,8 +41,9 @@ class Options:
     `target` names a row of `cannery.target.targets`; `isa` overrides its instruction set. `name` is
     the C identifier before every symbol. `tuning` is a record or a folder of records (None: beside
     the model); `locked` makes an entry missing there an error. `max_error` bounds
-    max|y - ref| / max|ref| per output. `dims` fixes dimensions that the model leaves open,
-    `io_layout` is the order of image tensors at the interface; `io_type` "raw" makes its floats the
+    max|y - ref| / max|ref| per output, `max_lines` the lines of functions that can be cut. `dims`
+    fixes dimensions that the model leaves open, `io_layout` is the order of
+    image tensors at the interface; `io_type` "raw" makes its floats the
     integers that a quantised network computes with.
     `input_dtype`, by tensor: a uint8 input is read as `scale * value + offset`, both for all
     channels or by channel. `reverse_channels` names inputs whose last channel comes first (BGR for
@@ -65,6 +68,7 @@ class Options:
     tuning: Path | None = None
     locked: bool = False
     max_error: float = 1e-4
+    max_lines: int = MAX_LINES
     io_layout: str = "model"
     io_type: str = "model"
     batch: int = 1
@@ -306,6 +310,9 @@ SPECS: tuple[Spec, ...] = (
          _io_type, "TYPE"),
     Spec("max_error", _ONE, "Bound of max|y - ref| / max|ref| per output (default: 1e-4).",
          _positive, "E"),
+    Spec("max_lines", _ONE,
+         f"Lines of a function: longer ones are cut into several (default: {MAX_LINES}).",
+         _count, "N"),
     Spec("batch", _ONE, "Samples per run (default: 1).", _count, "N"),
     Spec("dims", _MANY, "Size of a dimension that the model leaves open.",
          _dims, "NAME=N", keyword="dim"),

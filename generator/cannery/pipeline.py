@@ -154,7 +154,9 @@ def generate(
     check_views(graph, options.input_view, order)
     program = assign(graph, chosen.steps, chosen.choices, isa, order, options.input_view)
     cores = Cores(options.openmp) if options.parallel or options.openmp else None
-    source = make_source(program, isa, options.name, options.rename, chosen.stacks, cores)
+    source = make_source(
+        program, isa, options.name, options.rename, chosen.stacks, cores, options.max_lines
+    )
     source = replace(source, max_error=graph.error_bound(options.max_error))
     if dump:
         dump("program", format_program(program))

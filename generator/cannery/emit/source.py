@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from cannery import __version__
+from cannery.ctext.apart import pull_apart
 from cannery.ctext.arrays import WeightBlob, as_bytes, format_array, split_constants
 from cannery.ctext.environment import render
 from cannery.ctext.tidy import tidy
@@ -32,6 +33,7 @@ from cannery.lowering.lifetimes import Workspace, plan_workspace
 from cannery.lowering.memory_plan import align
 from cannery.lowering.stack import Stack
 from cannery.ops.shared.function import kernel_of_nothing
+from cannery.options import MAX_LINES
 from cannery.schedule.ahead import weights_ahead
 from cannery.schedule.program import VIEW, PlannedStep, Program
 from cannery.schedule.schedule import Job, Kernel, Schedule
@@ -205,8 +207,9 @@ def make_source(
     rename: Mapping[str, str],
     stacks: Sequence[Stack] = (),
     cores: Cores | None = None,
+    max_lines: int = MAX_LINES,
 ) -> Source:
-    """Generate all kernels and lay out the workspace.
+    """Generate all kernels, in functions of `max_lines`, and lay out the workspace.
 
     `stacks` are what `run_many` computes at once, the largest first. With `cores` the network may
     run on several.
@@ -234,7 +237,8 @@ def make_source(
         scratch = f"(float *)(void *)(ws + {workspace.scratch[k]})" if kernel.scratch_bytes else ""
         written = program.buffers[planned.writes[0]]
         images = 1 if kernel.whole else image_dims(written.type)[0]
-        kernel = replace(kernel, code=tidy(kernel.code))
+        code = pull_apart(tidy(kernel.code), symbol, max_lines)
+        kernel = replace(kernel, code=code)
         rows = written.layout.shape[0]
         calls.append(Call(planned, symbol, kernel, pointers, scratch, rows, images, clears))
     return Source(

@@ -134,6 +134,7 @@
 #if defined(__GNUC__)
 #define CANNERY_UNUSED __attribute__((unused))
 #define CANNERY_INLINE static inline __attribute__((always_inline, unused))
+#define CANNERY_APART static __attribute__((noinline)) /* a piece of a long function */
 #define CANNERY_ALIGN(n) __attribute__((aligned(n)))
 #define CANNERY_RESTRICT __restrict
 /* Hides where p comes from: stops the compiler from hoisting address
@@ -153,6 +154,7 @@
 #elif defined(_MSC_VER)
 #define CANNERY_UNUSED
 #define CANNERY_INLINE static __forceinline
+#define CANNERY_APART static __declspec(noinline)
 #define CANNERY_ALIGN(n) __declspec(align(n))
 #define CANNERY_RESTRICT __restrict
 #define CANNERY_OPAQUE_PTR(p) ((void)(p))
@@ -160,6 +162,7 @@
 #else
 #define CANNERY_UNUSED
 #define CANNERY_INLINE static inline
+#define CANNERY_APART static
 #define CANNERY_ALIGN(n)
 #ifdef __cplusplus
 #define CANNERY_RESTRICT
