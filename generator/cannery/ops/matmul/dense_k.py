@@ -14,7 +14,6 @@ import numpy as np
 from cannery.ir.graph import Graph
 from cannery.ops.matmul import product as products
 from cannery.ops.matmul.lanes_k import dot_code, dot_cycles, render_lanes_k
-from cannery.ops.matmul.product import Product
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced
@@ -44,13 +43,13 @@ class MatMulDenseK(Schedule):
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if reason := epilogues.why_not(step) or products.dense_weights(graph, step):
             return reason
-        p = _product(graph, step)
+        p = products.sizes(graph, step)
         if p.transpose_a:
             return "the reduction is not contiguous"
         return "too many outputs" if p.n > MAX_OUTPUTS else ""
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        p = _product(graph, step)
+        p = products.sizes(graph, step)
         rows = products.row_count(graph, step)
         found: list[dict[str, int]] = []
         for lanes in gemm.widths(p.k, isa):
@@ -77,7 +76,7 @@ class MatMulDenseK(Schedule):
         return [(self, {**params, "mr": mr}) for mr in distinct]
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        p = _product(graph, step)
+        p = products.sizes(graph, step)
         dots = Dots.of(params, packed=True)
         rows = balanced(products.row_count(graph, step), dots.mr)
         cycles = dot_cycles(isa, p, dots, rows)
@@ -86,7 +85,7 @@ class MatMulDenseK(Schedule):
         return Estimate(cycles, dot_code(p, dots, rows))
 
     def kernel(self, job: Job) -> Kernel:
-        p = _product(job.graph, job.step)
+        p = products.sizes(job.graph, job.step)
         dots = Dots.of(job.params, packed=True)
         matrix = products.weight_matrix(job, p).T
         pitch = -(-p.k // dots.lanes) * dots.lanes
@@ -103,9 +102,3 @@ class MatMulDenseK(Schedule):
         return Kernel(
             code, constants, needs_math=ep.needs_math, whole=True, units=units, stops=job.rows_stop
         )
-
-
-def _product(graph: Graph, step: Step) -> Product:
-    found = products.product(graph, step)
-    assert found is not None
-    return found

@@ -49,7 +49,7 @@ class MatMulDenseN(Schedule):
         return epilogues.why_not(step) or products.dense_weights(graph, step)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        p = _product(graph, step)
+        p = products.sizes(graph, step)
         rows = products.row_count(graph, step)
         found: list[Tunables] = []
         if joined.can_join(isa, p.n):
@@ -73,7 +73,7 @@ class MatMulDenseN(Schedule):
         return [(self, tile) for tile in stacked_tiles(graph, step, params, isa)]
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        p, t = _product(graph, step), typed(Tunables, params)
+        p, t = products.sizes(graph, step), typed(Tunables, params)
         g = make_gemm(p, t, isa, 0, 1)
         blocks = _blocks(p, t, isa)
         rows = products.row_count(graph, step)
@@ -88,7 +88,7 @@ class MatMulDenseN(Schedule):
         return Estimate(cycles, code / joined.JOINED if t.joined else code)
 
     def kernel(self, job: Job) -> Kernel:
-        p, t = _product(job.graph, job.step), typed(Tunables, job.params)
+        p, t = products.sizes(job.graph, job.step), typed(Tunables, job.params)
         a = products.operand(job, p.a, transposed=p.transpose_a, is_b=False)
         b = products.operand(job, p.b, transposed=p.transpose_b, is_b=True)
         blocks = _blocks(p, t, job.isa)
@@ -108,12 +108,6 @@ class MatMulDenseN(Schedule):
         )
 
 
-def _product(graph: Graph, step: Step) -> Product:
-    found = products.product(graph, step)
-    assert found is not None
-    return found
-
-
 def _blocks(p: Product, t: Tunables, isa: Isa) -> tuple[VectorBlock, ...]:
     if t.joined:
         return joined.blocks(p.n, t.nr, p.k)
@@ -125,7 +119,7 @@ def stacked_tiles(graph: Graph, step: Step, params: Params, isa: Isa) -> list[Pa
 
     That depends on the sets of accumulators, and on whether inputs are rotated.
     """
-    p, rows = _product(graph, step), products.row_count(graph, step)
+    p, rows = products.sizes(graph, step), products.row_count(graph, step)
     t = typed(Tunables, params)
     widths = [t.lanes] if t.broadcast != "set1" else gemm.widths(p.n, isa)
     found: list[Tunables] = []

@@ -54,7 +54,7 @@ class MatMulGeneral(Schedule):
         return epilogues.why_not(step)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        p = _product(graph, step)
+        p = products.sizes(graph, step)
         rows = products.row_count(graph, step)
         found: list[Params]
         if p.transpose_b:
@@ -76,14 +76,14 @@ class MatMulGeneral(Schedule):
     def stacked(
         self, graph: Graph, step: Step, params: Params, isa: Isa
     ) -> Sequence[tuple[Schedule, Params]]:
-        if _product(graph, step).transpose_b:
+        if products.sizes(graph, step).transpose_b:
             return []
         # Weights that are read once for many rows are worth packing; the sums are the same.
         dense = all_schedules()["matmul.dense_n"]
         return [(dense, tile) for tile in stacked_tiles(graph, step, params, isa)]
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        p, count = _product(graph, step), products.row_count(graph, step)
+        p, count = products.sizes(graph, step), products.row_count(graph, step)
         if p.transpose_b:
             dots = Dots.of(params, packed=False)
             rows = balanced(count, dots.mr)
@@ -99,7 +99,7 @@ class MatMulGeneral(Schedule):
         return Estimate(cycles, gemm.code_size(g, rows, blocks))
 
     def kernel(self, job: Job) -> Kernel:
-        p = _product(job.graph, job.step)
+        p = products.sizes(job.graph, job.step)
         a = products.operand(job, p.a, transposed=p.transpose_a, is_b=False)
         b = products.operand(job, p.b, transposed=p.transpose_b, is_b=True)
         ep = epilogues.build(job, job.step.anchor.output)
@@ -121,12 +121,6 @@ class MatMulGeneral(Schedule):
         return Kernel(
             code, constants, needs_math=ep.needs_math, whole=True, units=units, stops=job.rows_stop
         )
-
-
-def _product(graph: Graph, step: Step) -> Product:
-    found = products.product(graph, step)
-    assert found is not None
-    return found
 
 
 def _dot_lanes(p: Product, isa: Isa) -> int:

@@ -73,6 +73,13 @@ def product(graph: Graph, step: Step) -> Product | None:
     return Product(a, b, rest[0] if rest else "", k, n, op.transpose_a, op.transpose_b)
 
 
+def sizes(graph: Graph, step: Step) -> Product:
+    """The sizes of a step of which a schedule said that it is such a product."""
+    found = product(graph, step)
+    assert found is not None
+    return found
+
+
 def dense_weights(graph: Graph, step: Step) -> str:
     """Why a step is no product of an activation with one constant matrix; empty if it is."""
     p = product(graph, step)
