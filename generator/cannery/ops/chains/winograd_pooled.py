@@ -18,7 +18,7 @@ from cannery.ir.registry import RefArray
 from cannery.layouts import Layout, Want
 from cannery.ops.conv.geometry import ConvShape
 from cannery.ops.conv.winograd import F2, F4
-from cannery.ops.conv.winograd_planar import Target, WinogradPlanar
+from cannery.ops.conv.winograd_planar import Target, Tunables, WinogradPlanar
 from cannery.ops.conv.winograd_tiles import Masks
 from cannery.ops.elementwise.activations import Clip, HardSigmoid, Relu, Sigmoid, Softplus, Tanh
 from cannery.ops.shared import epilogue as epilogues
@@ -32,12 +32,21 @@ from cannery.ops.shared.pool_phase import (
     why_not_halves,
     written,
 )
+from cannery.schedule.params import typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
 
 #: Activations that never fall: the maximum of their values is the value of the maximum.
 RISING = (Clip, HardSigmoid, Relu, Sigmoid, Softplus, Tanh)
+
+
+@dataclass(frozen=True)
+class PooledTunables(Tunables):
+    """Also the order `to` which the pooled rows are written, by vectors of `spread` lanes."""
+
+    to: str
+    spread: int
 
 
 @dataclass(frozen=True)
@@ -77,25 +86,29 @@ class WinogradPooled(WinogradPlanar):
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         first, second = step.parts
         wants = dict(zip(first.inputs, super().reads(graph, first, params, isa), strict=True))
-        wants |= {v: Want(str(params["to"])) for v in second.inputs if v in step.inputs}
+        wants |= {
+            v: Want(typed(PooledTunables, params).to) for v in second.inputs if v in step.inputs
+        }
         return tuple(wants[value] for value in step.inputs)
 
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (written(_pool(graph, step), str(params["to"])),)
+        return (written(_pool(graph, step), typed(PooledTunables, params).to),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         first, second = step.parts
+        t = typed(PooledTunables, params)
         pool, shape = _pool(graph, step), self.shape(graph, step)
         values = 4 if _late(pool, first) else 16
         work = 20 + values * 2 * len(first.epilogue)
-        tiles = self.tiles_cost(shape, params, isa, work, results=4)
-        each = _spread(pool, params).cycles(1, 2.0 * len(second.epilogue), isa)
+        tiles = self.tiles_cost(shape, t, isa, work, results=4)
+        each = _spread(pool, t).cycles(1, 2.0 * len(second.epilogue), isa)
         return Estimate(tiles.cycles + pool.channels * each, tiles.code_bytes + 200.0)
 
     def kernel(self, job: Job) -> Kernel:
         first, second = job.step.parts
         pool, shape = _pool(job.graph, job.step), self.shape(job.graph, job.step)
-        spread = _spread(pool, job.params)
+        t = typed(PooledTunables, job.params)
+        spread = _spread(pool, t)
         layout = quarters.buffer(spread, pool.channels)
         ep = epilogues.build(job, first.anchor.output, first.epilogue)
         own = _spread_job(job, second, layout)
@@ -110,7 +123,7 @@ class WinogradPooled(WinogradPlanar):
             layout, ep, Masks(0, 0, 0), "max" if pool.maximum else "add", _late(pool, first),
             layout.elements, f"{own.symbol}({', '.join(arguments)})", code,
         )  # fmt: skip
-        found = self.tiles_kernel(job, shape, target)
+        found = self.tiles_kernel(job, t, shape, target)
         constants = (*found.constants, *masks, *own_ep.constants)
         needs_math = ep.needs_math or own_ep.needs_math
         return replace(found, constants=constants, needs_math=needs_math)
@@ -154,8 +167,8 @@ def _late(pool: PoolShape, first: Step) -> bool:
     return pool.maximum and all(isinstance(node.op, RISING) for node in first.epilogue)
 
 
-def _spread(pool: PoolShape, params: Params) -> quarters.Spread:
-    return make_spread(pool, {"lanes": params["spread"], "to": params["to"]})
+def _spread(pool: PoolShape, t: PooledTunables) -> quarters.Spread:
+    return make_spread(pool, {"lanes": t.spread, "to": t.to})
 
 
 def _spread_job(job: Job, second: Step, layout: Layout) -> Job:

@@ -41,6 +41,7 @@ from cannery.ops.shared.axes import even_size
 from cannery.ops.shared.cover import Span, spans, tile_counts
 from cannery.ops.shared.function import describe, signature
 from cannery.schedule.cost import far_cycles, reread_cycles
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -112,6 +113,19 @@ class Target:
 
 
 @dataclass(frozen=True)
+class Tunables:
+    """`tiles` vectors of tiles; register tiles of `p` vectors x `c` channels; else see above."""
+
+    lanes: int
+    tiles: int
+    p: int
+    c: int
+    group: int
+    unroll: int
+    broadcast: str
+
+
+@dataclass(frozen=True)
 class WinogradPlanar(Schedule):
     """See the module's text."""
 
@@ -133,20 +147,19 @@ class WinogradPlanar(Schedule):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = self.shape(graph, step)
         total = _tile_rows(shape) * _tile_columns(shape)
-        most = MAX_UNROLLED
-        found: list[Params] = []
+        found: list[Tunables] = []
         for number, lanes in enumerate(_widths(total, isa)):
             tiles = TILES.get(isa.registers, TILES[16])[: NARROW_TILES if number else None]
             for p, c in ((p, even_size(shape.oc, c)) for p, c in tiles):
+                unroll = 0 if shape.ic * p * c <= MAX_UNROLLED else 4
                 found += [
-                    {"lanes": lanes, "tiles": vectors, "p": p, "c": c, "group": group,
-                     "unroll": 0 if shape.ic * p * c <= most else 4, "broadcast": broadcast}
+                    Tunables(lanes, vectors, p, c, group, unroll, broadcast)
                     for vectors in self._tile_vectors(shape, p, total // lanes)
                     for broadcast in broadcasts(isa, lanes)
                     for group in GROUPS.get(isa.registers, GROUPS[16])
                     if broadcast != "load1" or lanes != 4 or group != 8
-                ]  # fmt: skip
-        return list({self.label(p): p for p in found}.values())
+                ]
+        return [as_params(t) for t in dict.fromkeys(found)]
 
     def _tile_vectors(self, shape: ConvShape, p: int, most: int) -> list[int]:
         """Sensible numbers of vectors of tiles for a register tile of `p` vectors."""
@@ -163,21 +176,21 @@ class WinogradPlanar(Schedule):
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         work = 8 + 16 * 2 * len(step.epilogue)
-        return self.tiles_cost(self.shape(graph, step), params, isa, work)
+        t = typed(Tunables, params)
+        return self.tiles_cost(self.shape(graph, step), t, isa, work)
 
     def tiles_cost(
-        self, shape: ConvShape, params: Params, isa: Isa, work: int, results: int = 16
+        self, shape: ConvShape, t: Tunables, isa: Isa, work: int, results: int = 16
     ) -> Estimate:
         """The cost with `work` operations on the 4 x 4 outputs, of which `results` are stored."""
-        panels = self._panels(shape, params)
-        group, fused = int(params["group"]), isa.has("fma")
-        into = transform_cycles(stacked_input(self.winograd), group, 12, isa)
-        back = transform_cycles(stacked_output(self.winograd), group, work, isa, results)
+        panels, fused = self._panels(shape, t), isa.has("fma")
+        into = transform_cycles(stacked_input(self.winograd), t.group, 12, isa)
+        back = transform_cycles(stacked_output(self.winograd), t.group, work, isa, results)
         cycles = 0.0
         total = _tile_rows(shape) * _tile_columns(shape)
-        for span, count in tile_counts(total, self._spans(shape, params, isa)):
+        for span, count in tile_counts(total, self._spans(shape, t, isa)):
             vectors = span.vectors * blocks(self.winograd) ** 2
-            p = _register_vectors(vectors, int(params["p"]))
+            p = _register_vectors(vectors, t.p)
             each = span.vectors * (shape.ic * into + shape.oc * back)
             for block in panels.blocks:
                 k = products_cycles(isa, panels, block.n, p, shape.ic)
@@ -209,29 +222,26 @@ class WinogradPlanar(Schedule):
     def _positions(self) -> int:
         return self.winograd.tile**2
 
-    def _spans(self, shape: ConvShape, params: Params, isa: Isa) -> tuple[Span, ...]:
+    def _spans(self, shape: ConvShape, t: Tunables, isa: Isa) -> tuple[Span, ...]:
         columns = _tile_columns(shape)
         total = _tile_rows(shape) * columns
-        return spans(total, columns, int(params["tiles"]), int(params["lanes"]), isa)
+        return spans(total, columns, t.tiles, t.lanes, isa)
 
-    def _panels(self, shape: ConvShape, params: Params) -> Panels:
-        return Panels(
-            shape.oc, int(params["c"]), self._positions * shape.ic, str(params["broadcast"]),
-            int(params["lanes"]),
-        )  # fmt: skip
+    def _panels(self, shape: ConvShape, t: Tunables) -> Panels:
+        return Panels(shape.oc, t.c, self._positions * shape.ic, t.broadcast, t.lanes)
 
     def kernel(self, job: Job) -> Kernel:
-        shape = self.shape(job.graph, job.step)
+        t, shape = typed(Tunables, job.params), self.shape(job.graph, job.step)
         ep = epilogues.build(job, job.step.anchor.output)
-        return self.tiles_kernel(job, shape, Target(job.output, ep, _masks(shape)))
+        return self.tiles_kernel(job, t, shape, Target(job.output, ep, _masks(shape)))
 
-    def tiles_kernel(self, job: Job, shape: ConvShape, target: Target) -> Kernel:
+    def tiles_kernel(self, job: Job, t: Tunables, shape: ConvShape, target: Target) -> Kernel:
         """The code; the job's last output rows are made of what is in the target."""
-        panels = self._panels(shape, job.params)
+        panels = self._panels(shape, t)
         ep, masks = target.ep, target.masks
         variants = [
-            (span, self._variant(job, shape, span, panels, target))
-            for span in self._spans(shape, job.params, job.isa)
+            (span, self._variant(job, t, shape, span, panels, target))
+            for span in self._spans(shape, t, job.isa)
         ]
         floats = max(
             v.inputs + (self._positions * panels.blocks[0].n * v.vectors + KEPT) * span.lanes
@@ -240,7 +250,7 @@ class WinogradPlanar(Schedule):
         code = render(
             "ops/conv/winograd_planar.c.j2",
             s=shape,
-            p=job.params,
+            p=t,
             x=job.inputs[0],
             y=target.layout,
             target=target,
@@ -280,13 +290,13 @@ class WinogradPlanar(Schedule):
         return (*found, ConstArray(f"{job.symbol}_low", low, "above the last row of tiles"))
 
     def _variant(
-        self, job: Job, shape: ConvShape, span: Span, panels: Panels, target: Target
+        self, job: Job, t: Tunables, shape: ConvShape, span: Span, panels: Panels, target: Target
     ) -> Variant:
         vectors = span.vectors * blocks(self.winograd) ** 2
-        tiles = TileCode(self.winograd, job, span, vectors, int(job.params["group"]))
+        tiles = TileCode(self.winograd, job, span, vectors, t.group)
         return Variant(
             vectors,
-            _register_vectors(vectors, int(job.params["p"])),
+            _register_vectors(vectors, t.p),
             self._positions * shape.ic * vectors * span.lanes,
             tiles.input(shape.ic),
             {b.n: _output(tiles, b.n, target) for b in panels.blocks},
