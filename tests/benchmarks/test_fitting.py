@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from cannery.analysis.disassembly import Machine
 from cannery.choose.plan import make_segments
+from cannery.errors import ToolchainError
 from cannery.schedule.program import Choice
 from cannery.schedule.schedule import Estimate, Params
 from cannery.target.isa import ISAS, Isa
@@ -17,11 +19,15 @@ from fitting import (
     Layer,
     badness,
     cache_sizes,
+    estimated_figures,
     fitted,
+    listing,
     machine_of,
     quality,
     rank_correlation,
+    registers,
     table,
+    written_by_hand,
 )
 from ops.cases import Net
 from tune.toy import Toy
@@ -88,6 +94,44 @@ def test_a_fit_changes_what_makes_choices_better_and_nothing_else() -> None:
     machines = [machine_of(each, "x") for each in (before, after)]
     assert badness([layer()], machines[1]) < badness([layer()], machines[0])
     assert [quality([layer()], m).loss for m in machines] == [pytest.approx(0.7 / 0.4), 1.0]
+
+
+def test_figures_that_no_fit_wrote_are_kept(tmp_path: Path) -> None:
+    mixed = {**figures(), "core.window": (7.0, "fit"), "caches.l2_rate": (9.0, "measured")}
+    place = tmp_path / "x.toml"
+    place.write_text(table(mixed, "x", dict.fromkeys(("hand", "fit", "measured"), "somehow")))
+    kept, said = written_by_hand(place)
+    assert kept == {
+        path: figure
+        for path, figure in mixed.items()
+        if figure[1] == "hand" and not path.startswith("vectors")
+    }
+    assert said == {"hand": "somehow"}
+    assert written_by_hand(tmp_path / "none.toml") == ({}, {})
+
+
+@pytest.mark.parametrize("machine", [Machine.I386, Machine.X86_64, Machine.AARCH64])
+def test_listings_have_each_kind_once_for_each_register(machine: Machine) -> None:
+    code = listing(machine, "macs", "loads")
+    apart = listing(machine, "macs", "loads", apart=True)
+    assert len(code) == 2 * len(registers(machine))
+    assert sorted(map(str, code)) == sorted(map(str, apart))
+    assert code[0].mnemonic != code[1].mnemonic
+    assert apart[0].mnemonic == apart[1].mnemonic
+
+
+def test_estimates_of_a_processor_are_its_rates() -> None:
+    """Haswell's, as everybody publishes them: two pipelines for arithmetic, two for loads."""
+    try:
+        found = estimated_figures(Machine.X86_64, "haswell")
+    except ToolchainError as error:
+        pytest.skip(str(error))
+    values = {name.rpartition(".")[2]: value for name, (value, _) in found.items()}
+    assert values["latency"] == pytest.approx(3.0, rel=0.05)
+    assert values["macs"] == pytest.approx(1.0, rel=0.05)
+    assert values["arithmetic"] == pytest.approx(2.0, rel=0.05)
+    assert values["loads"] == pytest.approx(2.0, rel=0.05)
+    assert values["issue"] == pytest.approx(4.0, rel=0.05)
 
 
 def test_rank_correlation() -> None:
