@@ -86,7 +86,10 @@ def test_constants_of_every_type(dtype: DType) -> None:
         info = np.iinfo(dtype.numpy)
         arrays.append(np.array([info.min, info.max], dtype.numpy))
     if dtype is DType.FLOAT32:
-        arrays.append(np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-45, 3.4e38, 0.1]))
+        arrays += [
+            np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-45, 3.4e38, 0.1]),
+            np.array([0.0, -0.0]),
+        ]
     b = GraphBuilder("net")
     for array in arrays:
         b.constant("c", array.astype(dtype.numpy))

@@ -24,6 +24,10 @@ _stack = rows(
     "tests/emit/test_many.py::test_steps_alternate",
     "tests/tune/test_many.py::test_what_cannot_be_stacked",
 )
+_apart = rows(f"{_C}/ctext/apart.py", "tests/ctext/test_apart.py")
+_parser = rows(f"{_C}/ir/parser.py", "tests/ir/test_parser.py")
+_printer = rows(f"{_C}/ir/printer.py", "tests/ir/test_parser.py")
+_attributes = rows(f"{_C}/ir/attributes.py", "tests/ir/test_parser.py")
 _cores = rows(f"{_C}/lowering/cores.py", "tests/lowering/test_cores.py")
 _ahead = rows(f"{_C}/schedule/ahead.py", "tests/schedule/test_ahead.py")
 _many = rows(
@@ -289,5 +293,40 @@ CHANGES: tuple[Change, ...] = (
         "readers of outputs count alone",
         "if len(readers) != 1 or value in self.outputs:",
         "if len(readers) != 1:",
+    ),
+    _apart(
+        "sums of pieces are not taken back",
+        """return [*found, *(f"{name} = sums[{j}];" for j, name in enumerate(self.sums)), "}"]""",
+        """return [*found, "}"]""",
+    ),
+    _apart(
+        "names from nowhere are handed over",
+        "                    return None\n            elif re.search(rf",
+        "                    continue\n            elif re.search(rf",
+    ),
+    _apart(
+        "variables of loops that have ended are still seen",
+        "            found.pop()\n",
+        "            pass\n",
+    ),
+    _parser(
+        "layers are called as their outputs",
+        'layer = line.name() if line.took("named") else names[0]',
+        'layer = names[0] if line.took("named") and line.name() else names[0]',
+    ),
+    _parser(
+        "types of results are not compared",
+        "if type_ not in (None, own):",
+        "if False:",
+    ),
+    _printer(
+        "equal constants are those whose numbers are equal",
+        "if elements and len(set(elements)) == 1:",
+        "if elements and bool((array == array.reshape(-1)[0]).all()):",
+    ),
+    _attributes(
+        "attributes are of any type",
+        "        if not _fits(values[name], hints[name]):\n",
+        "        if False:\n",
     ),
 )
