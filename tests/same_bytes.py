@@ -7,7 +7,7 @@ kernels that `test_kernels.py` tries (with `--all` every candidate in every plac
 candidates there are, and what the cost model thinks of them; then all files of the networks of
 tests/nets and of the models that lie beside a checkout. Each checkout brings its own cases and
 networks. `--keep` writes both texts of whatever differs into a folder, for `diff -r`. Exit code 0:
-the same bytes; 1: not.
+the same bytes; 1: not; 2: a checkout does not work.
 """
 
 from __future__ import annotations
@@ -46,6 +46,11 @@ LEAST = 1
 
 #: Differences of each kind that are listed.
 LISTED = 20
+
+
+class BrokenError(Exception):
+    """A checkout that generates nothing, and what it says."""
+
 
 #: Name -> what is compared: a text, or its digest.
 Found = dict[str, str]
@@ -188,10 +193,17 @@ def look(checkout: Path, shares: Sequence[Share], jobs: int, wanted: Path | None
 
     def run(share: Share) -> str:
         command = [sys.executable, __file__, str(checkout), *share.arguments(), *more]
-        return subprocess.check_output(command, env=environment, text=True)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        if done.returncode:
+            raise BrokenError(f"{checkout} on {share.target}:\n{done.stderr}")
+        return done.stdout
 
     with ThreadPoolExecutor(jobs) as pool:
-        lines = "".join(pool.map(run, shares)).splitlines()
+        try:
+            lines = "".join(pool.map(run, shares)).splitlines()
+        except BrokenError:
+            pool.shutdown(cancel_futures=True)
+            raise
     return dict(map(json.loads, lines))
 
 
@@ -271,7 +283,11 @@ def main() -> int:
         for target, k in product(targets, range(each))
     ]
     sides = {"old": given.old.resolve(), "new": given.new.resolve()}
-    old, new = (look(side, shares, given.jobs) for side in sides.values())
+    try:
+        old, new = (look(side, shares, given.jobs) for side in sides.values())
+    except BrokenError as error:
+        print(error, file=sys.stderr)
+        return 2
     wrong = differences(old, new)
     report(old, wrong)
     if given.keep and wrong:

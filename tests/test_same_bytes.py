@@ -16,6 +16,7 @@ FEW = (
     "--schedules", "conv.direct_[op][ce]*",
 )  # fmt: skip
 
+#: Kernels want memory.
 CHANGE = """
 _kernel = ConvDirectPeeled.kernel
 ConvDirectPeeled.kernel = lambda self, job: __import__("dataclasses").replace(
@@ -24,19 +25,19 @@ ConvDirectPeeled.kernel = lambda self, job: __import__("dataclasses").replace(
 """
 
 
-def changed_copy(folder: Path) -> Path:
-    """A checkout like this one, where kernels of `conv.direct_peeled` want memory."""
+def changed_copy(folder: Path, change: str) -> Path:
+    """A checkout like this one, where such lines end the module of `conv.direct_peeled`."""
     ignore = shutil.ignore_patterns("__pycache__", ".*")
     for name in ("generator", "tests", "runtime"):
         shutil.copytree(ROOT / name, folder / name, ignore=ignore)
     schedule = folder / "generator" / "cannery" / "ops" / "conv" / "direct_peeled.py"
-    schedule.write_text(schedule.read_text() + CHANGE)
+    schedule.write_text(schedule.read_text() + change)
     return folder
 
 
 def test_what_differs_is_listed_and_kept(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
-    command = [sys.executable, str(SCRIPT), str(changed_copy(tmp_path / "old")), *FEW]
+    command = [sys.executable, str(SCRIPT), str(changed_copy(tmp_path / "old", CHANGE)), *FEW]
     command += ["--jobs", "1", "--keep", str(kept)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     assert done.returncode == 1
@@ -54,3 +55,13 @@ def test_what_differs_is_listed_and_kept(tmp_path: Path) -> None:
     assert len(old) == len(listed)
     assert "('scratch_bytes', 123)" in old[0].read_text()
     assert "('scratch_bytes', 0)" in new[0].read_text()
+
+
+def test_a_checkout_that_does_not_work_is_told(tmp_path: Path) -> None:
+    old = changed_copy(tmp_path / "old", "oops = (")
+    command = [sys.executable, str(SCRIPT), str(old), *FEW, "--jobs", "1"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"{old} on sse2:")
+    assert "direct_peeled.py" in done.stderr
+    assert done.stdout == ""
