@@ -56,6 +56,7 @@ from cannery.schedule.cost import (
     broadcast_work,
     conflict_cycles,
     early_inputs,
+    far_cycles,
     reread_cycles,
     stored_cycles,
     tile_cycles,
@@ -193,6 +194,7 @@ class WinogradOc(Schedule):
         else:
             products += reread_cycles(isa, weights, batches)
         cycles += max(products, far) + NOT_HIDDEN * far
+        cycles += far_cycles(isa, weights - 4.0 * shape.taps * shape.ic * shape.oc)
         cycles += self._between(shape, p, isa) + self._conflicts(shape, p, isa)
         code = (into + back * len(self._blocks(shape, p, isa))) * 16.0
         return Estimate(cycles, code)
