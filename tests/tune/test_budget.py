@@ -15,6 +15,7 @@ from cannery.deadline import check_time, until
 from cannery.measure.cache import Environment, Measurement
 from cannery.measure.measure import Context
 from cannery.tune import search as module
+from cannery.tune.budget import CONFIRM_FACTOR, CONFIRM_SECONDS, CONFIRM_SHARE, Budget
 from cannery.tune.contests import Contest, Prospect
 from cannery.tune.search import BATCH_CANDIDATES, Quiet, Search
 
@@ -151,3 +152,20 @@ def test_a_program_holds_only_so_many_bytes_of_constants(monkeypatch: pytest.Mon
 
     search.run([sized(p, n) for p, n in zip(prospects(2, 2, 2, 2, 2), sizes, strict=True)])
     assert search.batches == [[("a", 2)], [("b", 2), ("c", 2)], [("d", 2)], [("e", 2)]]
+
+
+@pytest.mark.parametrize("left", [0.5, 4.0, 30.0, 400.0])
+@pytest.mark.parametrize("prepared_in", [0.0, 0.3, 5.0, 60.0])
+def test_whole_networks_have_a_share_of_the_time(left: float, prepared_in: float) -> None:
+    """As long as they take, but no more than half of what is left."""
+    Clock.now = 100.0
+    budget = Budget(left + 7.0, started=93.0)
+    kept = budget.end - budget.search_end(prepared_in)
+    assert budget.end == pytest.approx(100.0 + left)
+    assert 0.0 < kept <= CONFIRM_SHARE * left * (1 + 1e-9)
+    assert kept == pytest.approx(
+        min(CONFIRM_SECONDS + CONFIRM_FACTOR * prepared_in, CONFIRM_SHARE * left)
+    )
+    later = [budget.search_end(seconds) for seconds in (0.0, 1.0, 10.0, 100.0)]
+    assert later == sorted(later, reverse=True)
+    assert Budget(None).search_end(prepared_in) == math.inf
