@@ -15,7 +15,11 @@ from cannery.api import Net
 from cannery.cli import cli
 from cannery.cli.files import write_files
 from cannery.errors import CanneryError, OptionError, UnsupportedError
+from cannery.frontends.streaming import declare_states
 from cannery.ir.evaluate import evaluate
+from cannery.ir.graph import GraphBuilder
+from cannery.ir.tensor import DType
+from cannery.ops.movement.op import Identity
 from cannery.options import make_options
 from cannery.pipeline import compile_model, load_model
 from emit.c_programs import LANGUAGES, compile_file
@@ -324,3 +328,22 @@ def test_inspect_shows_the_call(tmp_path: Path) -> None:
     assert "net_step(state, x, scores);" in done.output
     done = CliRunner().invoke(cli, ["inspect", str(file), "--variable-length", "--dim", "x.1=9"])
     assert "net_run(x, length, scores);" in done.output
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "fits"),
+    [((1, 4), DType.FLOAT32, True), ((1, 5), DType.FLOAT32, False), ((4,), DType.FLOAT32, False),
+     ((1, 4), DType.INT32, False)],
+)  # fmt: skip
+def test_states_have_one_type(shape: tuple[int, ...], dtype: DType, fits: bool) -> None:
+    builder = GraphBuilder("net")
+    before, after = builder.input("h", (1, 4)), builder.input("x", shape, dtype)
+    builder.output(builder.node(Identity(), [after], name="h_next"))
+    builder.output(builder.node(Identity(), [before], name="y"))
+    graph = builder.build()
+    if fits:
+        declared = declare_states(graph, {"h": "h_next"})
+        assert (declared.inputs, declared.outputs) == (("x", "h"), ("y", "h_next"))
+        return
+    with pytest.raises(OptionError, match=r"'h' is .*, 'h_next' is"):
+        declare_states(graph, {"h": "h_next"})

@@ -11,9 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 from cannery.errors import CanneryWarning, OptionError
+from cannery.ir.evaluate import evaluate_all
 from cannery.ir.graph import Graph
 from cannery.options import make_options
 from cannery.pipeline import import_graph
+from cannery.quantization.calibration import observe
 from frontends.keras_files import LayerSpec, Model, chain, image
 from quantization.networks import dense, integers, layers, write
 
@@ -90,3 +92,20 @@ def test_scales_are_numbers_or_an_error(
         return
     assert scales(graph)
     assert all(np.isfinite(s).all() and (s > 0).all() for s in scales(graph))
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_ranges_are_magnitudes_over_all_samples(sign: float, tmp_path: Path) -> None:
+    """Of numbers of any sign, in whichever sample they are."""
+    file, calibration = write(tmp_path, layers())
+    x = np.random.default_rng(5).uniform(-1.0, 0.5, (6, 24)).astype(np.float32)
+    x[3, 7] = -9.0
+    np.savez(calibration, x=sign * x)
+    graph = import_graph(make_options(file, {}))
+    seen = observe(graph, calibration)
+    assert seen.spreads["x"].largest == 9.0
+    assert seen.spreads["x"].rms == pytest.approx(np.sqrt(np.square(x, dtype=float).mean()))
+    for name, spread in seen.spreads.items():
+        values = [evaluate_all(graph, sample)[name] for sample in seen.samples]
+        assert spread.largest == pytest.approx(max(np.abs(v).max() for v in values))
+        assert 0.0 <= spread.rms <= spread.largest

@@ -11,7 +11,7 @@ from cannery.ops.matmul.op import MatMul
 from cannery.ops.quantized.arithmetic import LARGEST_SUM, largest_sums
 from cannery.quantization.calibration import Observed, Spread
 from cannery.quantization.dense import MOST_TERMS, why_float
-from cannery.quantization.steps import round_weights
+from cannery.quantization.steps import choose_bound, round_weights
 
 
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16])
@@ -43,3 +43,17 @@ def test_long_sums_stay_floats(terms: int, fits: bool) -> None:
     graph = b.build()
     seen = Observed((), (), {"x": Spread(1.0, 1.0), "y": Spread(1.0, 1.0)})
     assert (why_float(graph, seen, DType.INT16, graph.nodes[0]) == "") is fits
+
+
+@pytest.mark.parametrize("limit", [3, 200, 1000, 5000, 20000, LARGEST_SUM])
+@pytest.mark.parametrize("terms", [1, 30, 3000])
+def test_values_are_as_fine_as_they_may_be_and_no_finer(limit: int, terms: int) -> None:
+    """Whatever is read besides the product, such as a mean, bounds them."""
+    w = np.random.default_rng(terms).standard_normal((terms, 5))
+    for spread in (Spread(1.0, 0.3), Spread(8.0, 0.1)):
+        for factors in ([w], [w, 100.0 * w], []):
+            bound = choose_bound(factors, spread, DType.INT16, limit)
+            assert 0 < bound <= min(limit, 32767)
+            assert choose_bound(factors, spread, DType.INT16) >= bound
+            assert choose_bound(factors, spread, DType.INT8, limit) == min(limit, 127)
+            assert factors or bound == min(limit, 32767)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from cannery.ir.graph import Graph, GraphBuilder
 from cannery.layouts import nhwc
 from cannery.lowering.lower import cut, make_step
 from cannery.lowering.stack import stacked_choices, stacked_graph, why_not
+from cannery.measure.cache import Measurement
 from cannery.measure.measure import Protocol
 from cannery.ops.elementwise.binary import Add
 from cannery.ops.matmul.op import MatMul
@@ -29,8 +32,10 @@ from cannery.pipeline import compile_model
 from cannery.schedule.program import Choice
 from cannery.schedule.schedule import all_schedules
 from cannery.target.isa import isa
+from cannery.target.runner import Origin
 from cannery.tune import tune_many, tuner
 from cannery.tune.outcome import Outcome, Settings
+from cannery.tune.tune_many import LESS, ManyTuner
 from cannery.tune.tuner import tune, usable_record
 from emit.test_many import two_heads
 from needs import need_program, need_toolchain
@@ -277,3 +282,23 @@ def test_what_a_record_says_is_for_one_number_of_images() -> None:
     assert isinstance(said[16], str)
     assert isinstance(said[8], stacks.Known)
     assert said[8].chunks == [8, 4]
+
+
+@pytest.mark.parametrize(
+    ("us", "stacked"), [(1.0, True), (LESS * 8 * 3.0 - 0.1, True), (LESS * 8 * 3.0 + 0.1, False)]
+)
+@pytest.mark.parametrize("single", [3.0, None])
+def test_a_step_is_stacked_if_it_takes_less_than_so_many_images_alone(
+    us: float, stacked: bool, single: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step, way = SimpleNamespace(outputs=("y",)), Choice(all_schedules()["matmul.general"], {})
+    alone = SimpleNamespace(us=single)
+    monkeypatch.setattr(ManyTuner, "_prospects", lambda *given: [])
+    monkeypatch.setattr(ManyTuner, "_steps", lambda *given: [(step, alone)])
+    monkeypatch.setattr(ManyTuner, "_best", lambda *given: (way, Measurement(0.5, us=us)))
+    bench = SimpleNamespace(origin=Origin.HOST)
+    search = SimpleNamespace(run=lambda prospects: {}, contests={"y": object()}, bench=bench)
+    tuner = ManyTuner(cast(Any, None), (), cast(Any, None), 8)
+    found = tuner._measure(cast(Any, None), cast(Any, search), 4)
+    assert [w.choice.us for w in found] == ([us] if stacked and single else [])
+    assert all((w.error, w.choice.origin) == (0.5, "host") for w in found)
