@@ -14,6 +14,8 @@ import cannery
 from cannery.api import Net
 from cannery.cli import cli
 from cannery.cli.files import write_files
+from cannery.emit.interface import interface
+from cannery.emit.states import STATE_ALIGN, make_states
 from cannery.errors import CanneryError, OptionError, UnsupportedError
 from cannery.frontends.streaming import declare_states
 from cannery.ir.evaluate import evaluate
@@ -347,3 +349,21 @@ def test_states_have_one_type(shape: tuple[int, ...], dtype: DType, fits: bool) 
         return
     with pytest.raises(OptionError, match=r"'h' is .*, 'h_next' is"):
         declare_states(graph, {"h": "h_next"})
+
+
+@pytest.mark.parametrize("sizes", [(3, 2), (1, 1), (5, 4), (2, 7)])
+def test_parts_of_a_state_are_aligned_and_apart(sizes: tuple[int, int]) -> None:
+    """Whatever their types are, in the caller's memory."""
+    builder = GraphBuilder("net")
+    dtypes = (DType.FLOAT32, DType.INT32)
+    for k, (size, dtype) in enumerate(zip(sizes, dtypes, strict=True)):
+        value = builder.input(f"h{k}", (1, size), dtype)
+        builder.output(builder.node(Identity(), [value], name=f"h{k}_next"))
+    graph = declare_states(builder.build(), {f"h{k}": f"h{k}_next" for k in range(2)})
+    states = make_states(graph, *interface(graph, {}, "nhwc"))
+    ends = 0
+    for slot in states.slots:
+        assert slot.offset % STATE_ALIGN == 0
+        assert slot.offset >= ends
+        ends = slot.offset + slot.input.type.bytes
+    assert states.bytes >= ends and states.bytes % STATE_ALIGN == 0

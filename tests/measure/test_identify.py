@@ -204,6 +204,15 @@ def test_another_processor_is_an_error_with_the_way_out(
     assert "does not say which processor" in remark_of(unknown)
 
 
+def test_there_is_nothing_to_say_of_this_machine() -> None:
+    """Only what a given command reaches may be something else than it seems."""
+    for line in (EPYC, EPYC | {"process": "qemu-arm"}):
+        runner = reaching("avx2", line)
+        assert remark_of(replace(runner, command=())) == ""
+        assert remark_of(replace(runner, device=None)) == ""
+        assert (remark_of(runner) == "") is (line is EPYC)
+
+
 def test_several_runners_reach_devices_that_are_alike() -> None:
     one = reaching("avx2", EPYC)
     check_devices(toolchain_of("avx2"), [one, reaching("avx2", EPYC | {"boot": "2", "mhz": 3500})])
