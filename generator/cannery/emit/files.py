@@ -36,13 +36,14 @@ SEQUENCE_HEADERS = ("ctc.h",)
 RECURRENT = (Recurrent, QuantizedRecurrent)
 
 RUNTIME_HEADERS_ALWAYS = ("cannery.h", "vec_scalar.h")
+_BASE = ("vec_base.h", "vec_types.h")
 _INCLUDES = {
     "vec_scalar.h": (),
-    "vec_x86_128.h": (),
-    "vec_x86_256.h": ("vec_x86_128.h",),
-    "vec_x86_512.h": ("vec_x86_128.h", "vec_x86_256.h"),
-    "vec_neon.h": (),
-    "vec_rvv.h": ("vec_rvv_body.h", "vec_base.h", "vec_types.h"),
+    "vec_x86_128.h": _BASE,
+    "vec_x86_256.h": ("vec_x86_128.h", *_BASE),
+    "vec_x86_512.h": ("vec_x86_128.h", "vec_x86_256.h", *_BASE),
+    "vec_neon.h": _BASE,
+    "vec_rvv.h": ("vec_rvv_body.h", *_BASE),
 }
 
 

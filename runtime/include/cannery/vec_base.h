@@ -43,9 +43,7 @@ CANNERY_INLINE CANNERY_IT CANNERY_I(zero)(void)
 #if !defined(CANNERY_OWN_LOADS)
 CANNERY_WORD1(CANNERY_FT, CANNERY_F(load), const float *, CANNERY_CONST_AT(f32, a))
 CANNERY_WORD1(CANNERY_IT, CANNERY_I(load), const int32_t *, CANNERY_CONST_AT(i32, a))
-CANNERY_WORD1(CANNERY_FT, CANNERY_F(load1), const float *, CANNERY_F(set1)(a[0]))
-CANNERY_WORD1(CANNERY_FT, CANNERY_F(load_aligned), const float *,
-              CANNERY_CONST_AT(f32, CANNERY_ASSUME_ALIGNED(a, 4 * CANNERY_LANES)))
+CANNERY_WORD1(CANNERY_FT, CANNERY_F(load_aligned), const float *, *(const CANNERY_T(cannery_whole_f32x) *)(const void *)a)
 
 CANNERY_INLINE void CANNERY_F(store)(float *p, CANNERY_FT v)
 {
@@ -54,13 +52,17 @@ CANNERY_INLINE void CANNERY_F(store)(float *p, CANNERY_FT v)
 
 CANNERY_INLINE void CANNERY_F(store_aligned)(float *p, CANNERY_FT v)
 {
-    CANNERY_AT(f32, CANNERY_ASSUME_ALIGNED(p, 4 * CANNERY_LANES)) = v;
+    *(CANNERY_T(cannery_whole_f32x) *)(void *)p = v;
 }
 
 CANNERY_INLINE void CANNERY_I(store)(int32_t *p, CANNERY_IT v)
 {
     CANNERY_AT(i32, p) = v;
 }
+#endif
+
+#if !defined(CANNERY_OWN_LOAD1)
+CANNERY_WORD1(CANNERY_FT, CANNERY_F(load1), const float *, CANNERY_F(set1)(a[0]))
 #endif
 
 #if !defined(CANNERY_OWN_PARTS)
@@ -93,7 +95,7 @@ CANNERY_INLINE CANNERY_IT CANNERY_I(lookup)(const int32_t *table, CANNERY_IT k)
 #undef CANNERY_PLACE
 #endif
 
-#if !defined(CANNERY_OWN_STRIDES)
+#if !defined(CANNERY_OWN_LOAD_STRIDE)
 CANNERY_INLINE CANNERY_FT CANNERY_F(load_stride)(const float *p, ptrdiff_t stride)
 {
 #define CANNERY_PLACE(i) p[i * stride]
@@ -101,13 +103,14 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(load_stride)(const float *p, ptrdiff_t strid
 #undef CANNERY_PLACE
     return v;
 }
+#endif
 
+#if !defined(CANNERY_OWN_STORE_STRIDE)
 CANNERY_INLINE void CANNERY_F(store_stride)(float *p, ptrdiff_t stride, CANNERY_FT v)
 {
-    int i;
-    for (i = 0; i < CANNERY_LANES; ++i) {
-        p[i * stride] = v[i];
-    }
+#define CANNERY_PLACE(i) p[i * stride] = v[i]
+    CANNERY_EACH(CANNERY_PLACE);
+#undef CANNERY_PLACE
 }
 #endif
 
@@ -251,7 +254,9 @@ CANNERY_FLOATS(mul, a * b)
 
 #if !defined(CANNERY_OWN_DIVISION)
 CANNERY_FLOATS(div, a / b)
+#endif
 
+#if !defined(CANNERY_OWN_SQRT)
 CANNERY_INLINE CANNERY_FT CANNERY_F(sqrt)(CANNERY_FT v)
 {
 #if defined(CANNERY_ELEMENTWISE)
@@ -375,23 +380,23 @@ CANNERY_WORD1(CANNERY_FT, CANNERY_F(from_i32), CANNERY_IT, __builtin_convertvect
 
 #if !defined(CANNERY_OWN_FOLDS)
 #if CANNERY_LANES == 4
-#define CANNERY_FOLD(word, vectors, scalars)                                                       \
-    CANNERY_INLINE float CANNERY_F(word)(CANNERY_FT v)                                             \
+#define CANNERY_FOLD(word, fold)                                                                   \
+    CANNERY_INLINE float f32x4_##word(f32x4 v)                                                     \
     {                                                                                              \
-        const CANNERY_FT pair = CANNERY_F(vectors)(v, CANNERY_SHUFFLE(CANNERY_IT, v, v, 2, 3, 2, 3)); \
-        return scalars(pair[0], pair[1]);                                                          \
+        const f32x4 pair = f32x4_##fold(v, CANNERY_SHUFFLE(i32x4, v, v, 2, 3, 2, 3));              \
+        return f32x4_##fold(pair, CANNERY_SHUFFLE(i32x4, pair, pair, 1, 1, 1, 1))[0];              \
     }
 #else
-#define CANNERY_FOLD(word, vectors, scalars)                                                       \
+#define CANNERY_FOLD(word, fold)                                                                   \
     CANNERY_INLINE float CANNERY_F(word)(CANNERY_FT v)                                             \
     {                                                                                              \
-        const CANNERY_HALF(f32x) lo = CANNERY_F(lo)(v), hi = CANNERY_F(hi)(v);                     \
-        return CANNERY_HALF_WORD(word)(CANNERY_HALF_WORD(vectors)(lo, hi));                        \
+        return CANNERY_HALF_WORD(word)(                                                            \
+            CANNERY_HALF_WORD(fold)(CANNERY_F(lo)(v), CANNERY_F(hi)(v)));                          \
     }
 #endif
-CANNERY_FOLD(hsum, add, f32x1_add)
-CANNERY_FOLD(hmax, max, f32x1_max)
-CANNERY_FOLD(hmin, min, f32x1_min)
+CANNERY_FOLD(hsum, add)
+CANNERY_FOLD(hmax, max)
+CANNERY_FOLD(hmin, min)
 #undef CANNERY_FOLD
 #endif
 
@@ -438,6 +443,9 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(broadcast2)(const float *p)
     return v;
 }
 
+#endif
+
+#if CANNERY_LANES > 4 && !defined(CANNERY_OWN_PAIR_SUMS)
 CANNERY_INLINE CANNERY_HALF(f32x) CANNERY_F(add_pairs)(CANNERY_FT v)
 {
     CANNERY_HALF(f32x) even, odd;
@@ -618,7 +626,7 @@ CANNERY_INLINE CANNERY_IT CANNERY_I(dot)(CANNERY_PT a, CANNERY_PT b, CANNERY_IT 
 }
 #endif
 
-#if !defined(CANNERY_OWN_PAIRS)
+#if !defined(CANNERY_OWN_UNTURN)
 #define CANNERY_BACK(i) (i) / 8 * 4 + (i) % 4 + (i) / 4 % 2 * CANNERY_LANES
 #define CANNERY_BACK_HIGH(i) CANNERY_BACK(i) + (CANNERY_LANES == 4 ? 4 : CANNERY_LANES / 2)
 CANNERY_INLINE void CANNERY_I(unturn)(CANNERY_IT *a, CANNERY_IT *b)
@@ -651,7 +659,8 @@ CANNERY_INLINE CANNERY_IT CANNERY_I(interpolate)(CANNERY_IT entry, CANNERY_IT fr
 #if !defined(CANNERY_OWN_BYTES)
 typedef CANNERY_IT CANNERY_QT; /* four numbers in a lane */
 
-CANNERY_WORD1(CANNERY_QT, CANNERY_Q(load), const int8_t *, CANNERY_CONST_AT(i32, a))
+CANNERY_WORD1(CANNERY_QT, CANNERY_Q(load), const int8_t *,
+              *(const CANNERY_T(cannery_groups_of_) *)(const void *)a)
 CANNERY_WORD1(CANNERY_QT, CANNERY_Q(load1), const int8_t *, CANNERY_I(set1)(cannery_bytes4(a, 4)))
 CANNERY_WORD1(CANNERY_QT, CANNERY_Q(flip), CANNERY_QT, a ^ (int32_t)-2139062144)
 
@@ -687,7 +696,9 @@ CANNERY_INLINE CANNERY_IT CANNERY_I(dot4)(CANNERY_QT a, CANNERY_QT b, CANNERY_IT
 #undef CANNERY_OWN_INTEGERS
 #undef CANNERY_OWN_INTEGER_BOUNDS
 #undef CANNERY_OWN_INTERPOLATE
+#undef CANNERY_OWN_LOAD1
 #undef CANNERY_OWN_LOADS
+#undef CANNERY_OWN_LOAD_STRIDE
 #undef CANNERY_OWN_LOOKUP
 #undef CANNERY_OWN_MASKS
 #undef CANNERY_OWN_MOVES
@@ -696,6 +707,7 @@ CANNERY_INLINE CANNERY_IT CANNERY_I(dot4)(CANNERY_QT a, CANNERY_QT b, CANNERY_IT
 #undef CANNERY_OWN_NARROW_STORES
 #undef CANNERY_OWN_PAIRS
 #undef CANNERY_OWN_PAIR_N
+#undef CANNERY_OWN_PAIR_SUMS
 #undef CANNERY_OWN_PARTS
 #undef CANNERY_OWN_RECIPROCAL
 #undef CANNERY_OWN_REPEATS
@@ -703,7 +715,9 @@ CANNERY_INLINE CANNERY_IT CANNERY_I(dot4)(CANNERY_QT a, CANNERY_QT b, CANNERY_IT
 #undef CANNERY_OWN_SELECT
 #undef CANNERY_OWN_SET
 #undef CANNERY_OWN_SIGNS
-#undef CANNERY_OWN_STRIDES
+#undef CANNERY_OWN_SQRT
+#undef CANNERY_OWN_STORE_STRIDE
 #undef CANNERY_OWN_TRANSPOSE
 #undef CANNERY_OWN_TWOS
+#undef CANNERY_OWN_UNTURN
 #undef CANNERY_OWN_ZIP

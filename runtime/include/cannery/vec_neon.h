@@ -7,7 +7,7 @@
 #ifndef CANNERY_VEC_NEON_H
 #define CANNERY_VEC_NEON_H
 
-#include "vec_scalar.h"
+#include "vec_types.h"
 
 #if !defined(__ARM_NEON)
 #error "cannery: vec_neon.h needs NEON; on ARMv7 compile with -mfpu=neon and a hard or softfp ABI"
@@ -15,52 +15,20 @@
 
 #include <arm_neon.h>
 
-#define CANNERY_HAS_F32X4 1
-
 typedef float32x4_t f32x4;
 typedef int32x4_t i32x4;
 typedef uint32x4_t m32x4; /* all bits of a lane set or none */
 
+#define CANNERY_HAS_F32X4 1
 #define CANNERY_HAS_LANE_FMA 1
 #define CANNERY_PAIRS_APART 1
 
 /* ---- memory ------------------------------------------------------------ */
 
-CANNERY_INLINE f32x4 f32x4_zero(void)
-{
-    return vdupq_n_f32(0.0f);
-}
+#define CANNERY_OWN_LOAD1 1
+CANNERY_WORD1(f32x4, f32x4_load1, const float *, vld1q_dup_f32(a))
 
-CANNERY_INLINE f32x4 f32x4_set1(float x)
-{
-    return vdupq_n_f32(x);
-}
-
-CANNERY_INLINE f32x4 f32x4_load(const float *p)
-{
-    return vld1q_f32(p);
-}
-
-CANNERY_INLINE void f32x4_store(float *p, f32x4 v)
-{
-    vst1q_f32(p, v);
-}
-
-CANNERY_INLINE f32x4 f32x4_load_aligned(const float *p)
-{
-    return vld1q_f32((const float *)CANNERY_ASSUME_ALIGNED(p, 16));
-}
-
-CANNERY_INLINE void f32x4_store_aligned(float *p, f32x4 v)
-{
-    vst1q_f32((float *)CANNERY_ASSUME_ALIGNED(p, 16), v);
-}
-
-CANNERY_INLINE f32x4 f32x4_load1(const float *p)
-{
-    return vld1q_dup_f32(p);
-}
-
+#define CANNERY_OWN_PARTS 1
 CANNERY_INLINE f32x4 f32x4_load_n(const float *p, int n)
 {
     const float32x4_t zero = vdupq_n_f32(0.0f);
@@ -99,6 +67,7 @@ CANNERY_INLINE void f32x4_store_n(float *p, f32x4 v, int n)
     }
 }
 
+#define CANNERY_OWN_ZIP 1
 CANNERY_INLINE void f32x4_unzip(f32x4 a, f32x4 b, f32x4 *even, f32x4 *odd)
 {
     const float32x4x2_t pair = vuzpq_f32(a, b);
@@ -106,6 +75,14 @@ CANNERY_INLINE void f32x4_unzip(f32x4 a, f32x4 b, f32x4 *even, f32x4 *odd)
     *odd = pair.val[1];
 }
 
+CANNERY_INLINE void f32x4_zip(f32x4 a, f32x4 b, f32x4 *lo, f32x4 *hi)
+{
+    const float32x4x2_t pair = vzipq_f32(a, b);
+    *lo = pair.val[0];
+    *hi = pair.val[1];
+}
+
+#define CANNERY_OWN_TWOS 1
 CANNERY_INLINE void f32x4_load2(const float *p, f32x4 *even, f32x4 *odd)
 {
     const float32x4x2_t pair = vld2q_f32(p);
@@ -121,6 +98,7 @@ CANNERY_INLINE void f32x4_store2(float *p, f32x4 even, f32x4 odd)
     vst2q_f32(p, pair);
 }
 
+#define CANNERY_OWN_FOURS 1
 CANNERY_INLINE void f32x4_load4(const float *p, f32x4 *a, f32x4 *b, f32x4 *c, f32x4 *d)
 {
     const float32x4x4_t four = vld4q_f32(p);
@@ -140,6 +118,7 @@ CANNERY_INLINE void f32x4_store4(float *p, f32x4 a, f32x4 b, f32x4 c, f32x4 d)
     vst4q_f32(p, four);
 }
 
+#define CANNERY_OWN_LOAD_STRIDE 1
 CANNERY_INLINE f32x4 f32x4_load_stride(const float *p, ptrdiff_t stride)
 {
     float32x4_t v = vdupq_n_f32(p[0]);
@@ -148,6 +127,7 @@ CANNERY_INLINE f32x4 f32x4_load_stride(const float *p, ptrdiff_t stride)
     return vld1q_lane_f32(p + 3 * stride, v, 3);
 }
 
+#define CANNERY_OWN_STORE_STRIDE 1
 CANNERY_INLINE void f32x4_store_stride(float *p, ptrdiff_t stride, f32x4 v)
 {
     vst1q_lane_f32(p, v, 0);
@@ -156,6 +136,7 @@ CANNERY_INLINE void f32x4_store_stride(float *p, ptrdiff_t stride, f32x4 v)
     vst1q_lane_f32(p + 3 * stride, v, 3);
 }
 
+#define CANNERY_OWN_LOOKUP 1
 CANNERY_INLINE f32x4 f32x4_lookup(const float *table, i32x4 k)
 {
     float32x4_t v = vdupq_n_f32(table[vgetq_lane_s32(k, 0)]);
@@ -164,120 +145,35 @@ CANNERY_INLINE f32x4 f32x4_lookup(const float *table, i32x4 k)
     return vld1q_lane_f32(table + vgetq_lane_s32(k, 3), v, 3);
 }
 
-/* ---- integers ---------------------------------------------------------- */
-
-CANNERY_INLINE i32x4 i32x4_load(const int32_t *p)
+CANNERY_INLINE i32x4 i32x4_lookup(const int32_t *table, i32x4 k)
 {
-    return vld1q_s32(p);
+    int32x4_t v = vdupq_n_s32(table[vgetq_lane_s32(k, 0)]);
+    v = vld1q_lane_s32(table + vgetq_lane_s32(k, 1), v, 1);
+    v = vld1q_lane_s32(table + vgetq_lane_s32(k, 2), v, 2);
+    return vld1q_lane_s32(table + vgetq_lane_s32(k, 3), v, 3);
 }
 
-CANNERY_INLINE void i32x4_store(int32_t *p, i32x4 v)
-{
-    vst1q_s32(p, v);
-}
+/* ---- arithmetic: gcc takes vectors of floats apart for ARMv7, which flushes -- */
 
-CANNERY_INLINE i32x4 i32x4_set1(int32_t x)
-{
-    return vdupq_n_s32(x);
-}
+#define CANNERY_OWN_ARITHMETIC 1
+#define CANNERY_OWN_SIGNS 1
+#define CANNERY_OWN_BOUNDS 1
+#define CANNERY_OWN_INTEGER_BOUNDS 1
+#define CANNERY_OWN_FROM_I32 1
+CANNERY_WORD2(f32x4, f32x4_add, f32x4, vaddq_f32(a, b))
+CANNERY_WORD2(f32x4, f32x4_sub, f32x4, vsubq_f32(a, b))
+CANNERY_WORD2(f32x4, f32x4_mul, f32x4, vmulq_f32(a, b))
+CANNERY_WORD1(f32x4, f32x4_abs, f32x4, vabsq_f32(a))
+CANNERY_WORD1(f32x4, f32x4_neg, f32x4, vnegq_f32(a))
+CANNERY_WORD2(f32x4, f32x4_copysign, f32x4, vbslq_f32(vdupq_n_u32(0x80000000u), b, a))
+CANNERY_WORD2(f32x4, f32x4_min, f32x4, vminq_f32(a, b))
+CANNERY_WORD2(f32x4, f32x4_max, f32x4, vmaxq_f32(a, b))
+CANNERY_WORD2(i32x4, i32x4_min, i32x4, vminq_s32(a, b))
+CANNERY_WORD2(i32x4, i32x4_max, i32x4, vmaxq_s32(a, b))
+CANNERY_WORD1(f32x4, f32x4_from_i32, i32x4, vcvtq_f32_s32(a))
 
-CANNERY_INLINE i32x4 i32x4_add(i32x4 a, i32x4 b)
-{
-    return vaddq_s32(a, b);
-}
-
-CANNERY_INLINE i32x4 i32x4_sub(i32x4 a, i32x4 b)
-{
-    return vsubq_s32(a, b);
-}
-
-CANNERY_INLINE i32x4 i32x4_and(i32x4 a, i32x4 b)
-{
-    return vandq_s32(a, b);
-}
-
-CANNERY_INLINE i32x4 i32x4_or(i32x4 a, i32x4 b)
-{
-    return vorrq_s32(a, b);
-}
-
-CANNERY_INLINE i32x4 i32x4_xor(i32x4 a, i32x4 b)
-{
-    return veorq_s32(a, b);
-}
-
-CANNERY_INLINE i32x4 i32x4_min(i32x4 a, i32x4 b)
-{
-    return vminq_s32(a, b);
-}
-
-CANNERY_INLINE i32x4 i32x4_max(i32x4 a, i32x4 b)
-{
-    return vmaxq_s32(a, b);
-}
-
-CANNERY_INLINE i32x4 i32x4_shl23(i32x4 a)
-{
-    return vshlq_n_s32(a, 23);
-}
-
-CANNERY_INLINE i32x4 i32x4_shr23(i32x4 a)
-{
-    return vreinterpretq_s32_u32(vshrq_n_u32(vreinterpretq_u32_s32(a), 23));
-}
-
-CANNERY_INLINE i32x4 i32x4_sra23(i32x4 a)
-{
-    return vshrq_n_s32(a, 23);
-}
-
-CANNERY_INLINE i32x4 i32x4_sra1(i32x4 a)
-{
-    return vshrq_n_s32(a, 1);
-}
-
-CANNERY_INLINE f32x4 i32x4_as_f32(i32x4 k)
-{
-    return vreinterpretq_f32_s32(k);
-}
-
-CANNERY_INLINE i32x4 f32x4_as_i32(f32x4 v)
-{
-    return vreinterpretq_s32_f32(v);
-}
-
-CANNERY_INLINE i32x4 f32x4_to_i32(f32x4 v)
-{
-    return vcvtq_s32_f32(v);
-}
-
-CANNERY_INLINE f32x4 f32x4_from_i32(i32x4 k)
-{
-    return vcvtq_f32_s32(k);
-}
-
-CANNERY_INLINE f32x4 f32x4_pow2i(i32x4 k)
-{
-    return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(k, vdupq_n_s32(127)), 23));
-}
-
-/* ---- arithmetic -------------------------------------------------------- */
-
-CANNERY_INLINE f32x4 f32x4_add(f32x4 a, f32x4 b)
-{
-    return vaddq_f32(a, b);
-}
-
-CANNERY_INLINE f32x4 f32x4_sub(f32x4 a, f32x4 b)
-{
-    return vsubq_f32(a, b);
-}
-
-CANNERY_INLINE f32x4 f32x4_mul(f32x4 a, f32x4 b)
-{
-    return vmulq_f32(a, b);
-}
-
+#define CANNERY_OWN_DIVISION 1
+#define CANNERY_OWN_SQRT 1
 /* ARMv7 NEON cannot divide or take roots: the VFP does it lane by lane. */
 CANNERY_INLINE f32x4 f32x4_div(f32x4 a, f32x4 b)
 {
@@ -303,6 +199,7 @@ CANNERY_INLINE f32x4 f32x4_sqrt(f32x4 x)
 #endif
 }
 
+#define CANNERY_OWN_FMA 1
 CANNERY_INLINE f32x4 f32x4_fma(f32x4 a, f32x4 b, f32x4 c)
 {
 #ifdef CANNERY_HAS_FMA
@@ -321,6 +218,7 @@ CANNERY_INLINE f32x4 f32x4_fnma(f32x4 a, f32x4 b, f32x4 c)
 #endif
 }
 
+#define CANNERY_OWN_RECIPROCAL 1
 /* Eight bits from the CPU, two Newton steps. */
 CANNERY_INLINE f32x4 f32x4_recip_fast(f32x4 x)
 {
@@ -329,71 +227,17 @@ CANNERY_INLINE f32x4 f32x4_recip_fast(f32x4 x)
     return vmulq_f32(r, vrecpsq_f32(x, r));
 }
 
-CANNERY_INLINE f32x4 f32x4_min(f32x4 a, f32x4 b)
-{
-    return vminq_f32(a, b);
-}
+#define CANNERY_OWN_MASKS 1
+CANNERY_WORD2(m32x4, f32x4_lt, f32x4, vcltq_f32(a, b))
+CANNERY_WORD2(m32x4, f32x4_le, f32x4, vcleq_f32(a, b))
+CANNERY_WORD2(m32x4, f32x4_gt, f32x4, vcgtq_f32(a, b))
+CANNERY_WORD2(m32x4, f32x4_ge, f32x4, vcgeq_f32(a, b))
+CANNERY_WORD2(m32x4, f32x4_eq, f32x4, vceqq_f32(a, b))
+CANNERY_WORD2(m32x4, m32x4_and, m32x4, a & b)
+CANNERY_WORD2(m32x4, m32x4_or, m32x4, a | b)
+CANNERY_WORD1(m32x4, m32x4_not, m32x4, ~a)
 
-CANNERY_INLINE f32x4 f32x4_max(f32x4 a, f32x4 b)
-{
-    return vmaxq_f32(a, b);
-}
-
-CANNERY_INLINE f32x4 f32x4_abs(f32x4 v)
-{
-    return vabsq_f32(v);
-}
-
-CANNERY_INLINE f32x4 f32x4_neg(f32x4 v)
-{
-    return vnegq_f32(v);
-}
-
-CANNERY_INLINE f32x4 f32x4_copysign(f32x4 magnitude, f32x4 sign)
-{
-    return vbslq_f32(vdupq_n_u32(0x80000000u), sign, magnitude);
-}
-
-CANNERY_INLINE m32x4 f32x4_lt(f32x4 a, f32x4 b)
-{
-    return vcltq_f32(a, b);
-}
-
-CANNERY_INLINE m32x4 f32x4_le(f32x4 a, f32x4 b)
-{
-    return vcleq_f32(a, b);
-}
-
-CANNERY_INLINE m32x4 f32x4_gt(f32x4 a, f32x4 b)
-{
-    return vcgtq_f32(a, b);
-}
-
-CANNERY_INLINE m32x4 f32x4_ge(f32x4 a, f32x4 b)
-{
-    return vcgeq_f32(a, b);
-}
-
-CANNERY_INLINE m32x4 f32x4_eq(f32x4 a, f32x4 b)
-{
-    return vceqq_f32(a, b);
-}
-
-CANNERY_INLINE m32x4 m32x4_and(m32x4 a, m32x4 b)
-{
-    return vandq_u32(a, b);
-}
-
-CANNERY_INLINE m32x4 m32x4_or(m32x4 a, m32x4 b)
-{
-    return vorrq_u32(a, b);
-}
-
-CANNERY_INLINE m32x4 m32x4_not(m32x4 a)
-{
-    return vmvnq_u32(a);
-}
-
+#define CANNERY_OWN_SELECT 1
 CANNERY_INLINE f32x4 f32x4_select(m32x4 m, f32x4 a, f32x4 b)
 {
     return vbslq_f32(m, a, b);
@@ -401,96 +245,41 @@ CANNERY_INLINE f32x4 f32x4_select(m32x4 m, f32x4 a, f32x4 b)
 
 /* ---- lane_fma ---------------------------------------------------------- */
 
+#define CANNERY_LANE_FMA(k, product)                                                               \
+    CANNERY_INLINE f32x4 f32x4_fma_lane##k(f32x4 a, f32x4 b, f32x4 c)                              \
+    {                                                                                              \
+        return product;                                                                            \
+    }
 #if defined(__aarch64__)
-CANNERY_INLINE f32x4 f32x4_fma_lane0(f32x4 a, f32x4 b, f32x4 c)
-{
-    return vfmaq_laneq_f32(c, a, b, 0);
-}
-
-CANNERY_INLINE f32x4 f32x4_fma_lane1(f32x4 a, f32x4 b, f32x4 c)
-{
-    return vfmaq_laneq_f32(c, a, b, 1);
-}
-
-CANNERY_INLINE f32x4 f32x4_fma_lane2(f32x4 a, f32x4 b, f32x4 c)
-{
-    return vfmaq_laneq_f32(c, a, b, 2);
-}
-
-CANNERY_INLINE f32x4 f32x4_fma_lane3(f32x4 a, f32x4 b, f32x4 c)
-{
-    return vfmaq_laneq_f32(c, a, b, 3);
-}
-#elif defined(CANNERY_HAS_FMA)
-/* VFPv4 has no fused form with a lane operand. */
-CANNERY_INLINE f32x4 f32x4_fma_lane0(f32x4 a, f32x4 b, f32x4 c)
-{
-    return vfmaq_f32(c, a, vdupq_lane_f32(vget_low_f32(b), 0));
-}
-
-CANNERY_INLINE f32x4 f32x4_fma_lane1(f32x4 a, f32x4 b, f32x4 c)
-{
-    return vfmaq_f32(c, a, vdupq_lane_f32(vget_low_f32(b), 1));
-}
-
-CANNERY_INLINE f32x4 f32x4_fma_lane2(f32x4 a, f32x4 b, f32x4 c)
-{
-    return vfmaq_f32(c, a, vdupq_lane_f32(vget_high_f32(b), 0));
-}
-
-CANNERY_INLINE f32x4 f32x4_fma_lane3(f32x4 a, f32x4 b, f32x4 c)
-{
-    return vfmaq_f32(c, a, vdupq_lane_f32(vget_high_f32(b), 1));
-}
+CANNERY_LANE_FMA(0, vfmaq_laneq_f32(c, a, b, 0))
+CANNERY_LANE_FMA(1, vfmaq_laneq_f32(c, a, b, 1))
+CANNERY_LANE_FMA(2, vfmaq_laneq_f32(c, a, b, 2))
+CANNERY_LANE_FMA(3, vfmaq_laneq_f32(c, a, b, 3))
+#elif defined(CANNERY_HAS_FMA) /* VFPv4 has no fused form with a lane operand */
+CANNERY_LANE_FMA(0, vfmaq_f32(c, a, vdupq_lane_f32(vget_low_f32(b), 0)))
+CANNERY_LANE_FMA(1, vfmaq_f32(c, a, vdupq_lane_f32(vget_low_f32(b), 1)))
+CANNERY_LANE_FMA(2, vfmaq_f32(c, a, vdupq_lane_f32(vget_high_f32(b), 0)))
+CANNERY_LANE_FMA(3, vfmaq_f32(c, a, vdupq_lane_f32(vget_high_f32(b), 1)))
 #else
-CANNERY_INLINE f32x4 f32x4_fma_lane0(f32x4 a, f32x4 b, f32x4 c)
-{
-    return vmlaq_lane_f32(c, a, vget_low_f32(b), 0);
-}
-
-CANNERY_INLINE f32x4 f32x4_fma_lane1(f32x4 a, f32x4 b, f32x4 c)
-{
-    return vmlaq_lane_f32(c, a, vget_low_f32(b), 1);
-}
-
-CANNERY_INLINE f32x4 f32x4_fma_lane2(f32x4 a, f32x4 b, f32x4 c)
-{
-    return vmlaq_lane_f32(c, a, vget_high_f32(b), 0);
-}
-
-CANNERY_INLINE f32x4 f32x4_fma_lane3(f32x4 a, f32x4 b, f32x4 c)
-{
-    return vmlaq_lane_f32(c, a, vget_high_f32(b), 1);
-}
+CANNERY_LANE_FMA(0, vmlaq_lane_f32(c, a, vget_low_f32(b), 0))
+CANNERY_LANE_FMA(1, vmlaq_lane_f32(c, a, vget_low_f32(b), 1))
+CANNERY_LANE_FMA(2, vmlaq_lane_f32(c, a, vget_high_f32(b), 0))
+CANNERY_LANE_FMA(3, vmlaq_lane_f32(c, a, vget_high_f32(b), 1))
 #endif
+#undef CANNERY_LANE_FMA
 
-/* ---- rounding ---------------------------------------------------------- */
+/* ---- conversion and rounding ------------------------------------------- */
 
+#define CANNERY_OWN_CONVERSION 1
+CANNERY_WORD1(i32x4, f32x4_to_i32, f32x4, vcvtq_s32_f32(a))
+
+#define CANNERY_OWN_ROUNDING 1
 #if defined(__aarch64__)
-CANNERY_INLINE f32x4 f32x4_round(f32x4 v)
-{
-    return vrndnq_f32(v);
-}
-
-CANNERY_INLINE f32x4 f32x4_floor(f32x4 v)
-{
-    return vrndmq_f32(v);
-}
-
-CANNERY_INLINE f32x4 f32x4_ceil(f32x4 v)
-{
-    return vrndpq_f32(v);
-}
-
-CANNERY_INLINE f32x4 f32x4_trunc(f32x4 v)
-{
-    return vrndq_f32(v);
-}
-
-CANNERY_INLINE i32x4 f32x4_to_i32_round(f32x4 v)
-{
-    return vcvtnq_s32_f32(v);
-}
+CANNERY_WORD1(f32x4, f32x4_round, f32x4, vrndnq_f32(a))
+CANNERY_WORD1(f32x4, f32x4_floor, f32x4, vrndmq_f32(a))
+CANNERY_WORD1(f32x4, f32x4_ceil, f32x4, vrndpq_f32(a))
+CANNERY_WORD1(f32x4, f32x4_trunc, f32x4, vrndq_f32(a))
+CANNERY_WORD1(i32x4, f32x4_to_i32_round, f32x4, vcvtnq_s32_f32(a))
 #else
 /* `integral` where |v| < 2^23, with the sign of v; else v, which is an integer,
  * an infinity or NaN. */
@@ -532,6 +321,7 @@ CANNERY_INLINE i32x4 f32x4_to_i32_round(f32x4 v)
 
 /* ---- across lanes ------------------------------------------------------ */
 
+#define CANNERY_OWN_FOLDS 1
 CANNERY_INLINE float f32x4_hsum(f32x4 v)
 {
     const float32x2_t pair = vadd_f32(vget_low_f32(v), vget_high_f32(v));
@@ -550,41 +340,7 @@ CANNERY_INLINE float f32x4_hmin(f32x4 v)
     return vget_lane_f32(vpmin_f32(pair, pair), 0);
 }
 
-CANNERY_INLINE f32x4 f32x4_rotate1(f32x4 v)
-{
-    return vextq_f32(v, v, 1);
-}
-
-CANNERY_INLINE f32x4 f32x4_rotate2(f32x4 v)
-{
-    return vextq_f32(v, v, 2);
-}
-
-CANNERY_INLINE f32x4 f32x4_rotate3(f32x4 v)
-{
-    return vextq_f32(v, v, 3);
-}
-
-CANNERY_INLINE f32x4 f32x4_lane0(f32x4 v)
-{
-    return vdupq_lane_f32(vget_low_f32(v), 0);
-}
-
-CANNERY_INLINE f32x4 f32x4_lane1(f32x4 v)
-{
-    return vdupq_lane_f32(vget_low_f32(v), 1);
-}
-
-CANNERY_INLINE f32x4 f32x4_lane2(f32x4 v)
-{
-    return vdupq_lane_f32(vget_high_f32(v), 0);
-}
-
-CANNERY_INLINE f32x4 f32x4_lane3(f32x4 v)
-{
-    return vdupq_lane_f32(vget_high_f32(v), 1);
-}
-
+#define CANNERY_OWN_TRANSPOSE 1
 CANNERY_INLINE void f32x4_transpose4(f32x4 *a, f32x4 *b, f32x4 *c, f32x4 *d)
 {
     const float32x4x2_t ab = vtrnq_f32(*a, *b);
@@ -595,8 +351,9 @@ CANNERY_INLINE void f32x4_transpose4(f32x4 *a, f32x4 *b, f32x4 *c, f32x4 *d)
     *d = vcombine_f32(vget_high_f32(ab.val[1]), vget_high_f32(cd.val[1]));
 }
 
-/* ---- bytes ------------------------------------------------------------- */
+/* ---- bytes and int16 as floats ----------------------------------------- */
 
+#define CANNERY_OWN_NARROW_LOADS 1
 CANNERY_INLINE f32x4 f32x4_load_u8(const uint8_t *p)
 {
     uint32_t bytes;
@@ -615,119 +372,64 @@ CANNERY_INLINE f32x4 f32x4_load_i8(const int8_t *p)
     return vcvtq_f32_s32(vmovl_s16(vget_low_s16(words)));
 }
 
-CANNERY_INLINE f32x4 f32x4_load_u8_n(const uint8_t *p, int n)
+CANNERY_INLINE f32x4 f32x4_load_s16(const int16_t *p)
 {
-    uint8_t bytes[4] = {0, 0, 0, 0};
-    memcpy(bytes, p, (size_t)n);
-    return f32x4_load_u8(bytes);
-}
-
-CANNERY_INLINE f32x4 f32x4_load_i8_n(const int8_t *p, int n)
-{
-    int8_t bytes[4] = {0, 0, 0, 0};
-    memcpy(bytes, p, (size_t)n);
-    return f32x4_load_i8(bytes);
+    return vcvtq_f32_s32(vmovl_s16(vld1_s16(p)));
 }
 
 /* Conversions and narrowing saturate, and make NaN 0, by themselves. */
-CANNERY_INLINE void f32x4_store_u8(uint8_t *p, f32x4 v)
+CANNERY_INLINE void f32x4_u8_of(uint8_t *p, i32x4 k)
 {
-    const uint16x4_t words = vqmovun_s32(f32x4_to_i32_round(v));
+    const uint16x4_t words = vqmovun_s32(k);
     const uint8x8_t narrow = vqmovn_u16(vcombine_u16(words, words));
     const uint32_t bytes = vget_lane_u32(vreinterpret_u32_u8(narrow), 0);
     memcpy(p, &bytes, sizeof bytes);
 }
 
-CANNERY_INLINE void f32x4_store_i8(int8_t *p, f32x4 v)
+CANNERY_INLINE void f32x4_i8_of(int8_t *p, i32x4 k)
 {
-    const int16x4_t words = vqmovn_s32(f32x4_to_i32_round(v));
+    const int16x4_t words = vqmovn_s32(k);
     const int8x8_t narrow = vqmovn_s16(vcombine_s16(words, words));
     const uint32_t bytes = vget_lane_u32(vreinterpret_u32_s8(narrow), 0);
     memcpy(p, &bytes, sizeof bytes);
 }
 
-CANNERY_INLINE void f32x4_store_u8_n(uint8_t *p, f32x4 v, int n)
-{
-    uint8_t bytes[4];
-    f32x4_store_u8(bytes, v);
-    memcpy(p, bytes, (size_t)n);
-}
+#define CANNERY_OWN_NARROW_STORES 1
+#define CANNERY_NARROW(name, type, store)                                                          \
+    CANNERY_INLINE void f32x4_store_##name(type *p, f32x4 v)                                       \
+    {                                                                                              \
+        const i32x4 k = f32x4_to_i32_round(v);                                                     \
+        store;                                                                                     \
+    }                                                                                              \
+    CANNERY_INLINE void f32x4_put_##name(type *p, f32x4 v, int32_t zero)                           \
+    {                                                                                              \
+        const i32x4 k = vaddq_s32(f32x4_to_i32_round(v), vdupq_n_s32(zero));                       \
+        store;                                                                                     \
+    }
+CANNERY_NARROW(u8, uint8_t, f32x4_u8_of(p, k))
+CANNERY_NARROW(i8, int8_t, f32x4_i8_of(p, k))
+CANNERY_NARROW(s16, int16_t, vst1_s16(p, vqmovn_s32(k)))
+#undef CANNERY_NARROW
 
-CANNERY_INLINE void f32x4_store_i8_n(int8_t *p, f32x4 v, int n)
-{
-    int8_t bytes[4];
-    f32x4_store_i8(bytes, v);
-    memcpy(p, bytes, (size_t)n);
-}
+/* ---- int16: the first numbers of four pairs, then the second ones ------- */
 
-CANNERY_INLINE void f32x4_put_u8(uint8_t *p, f32x4 v, int32_t zero)
-{
-    const uint16x4_t words = vqmovun_s32(vaddq_s32(f32x4_to_i32_round(v), vdupq_n_s32(zero)));
-    const uint8x8_t narrow = vqmovn_u16(vcombine_u16(words, words));
-    const uint32_t bytes = vget_lane_u32(vreinterpret_u32_u8(narrow), 0);
-    memcpy(p, &bytes, sizeof bytes);
-}
-
-CANNERY_INLINE void f32x4_put_i8(int8_t *p, f32x4 v, int32_t zero)
-{
-    const int16x4_t words = vqmovn_s32(vaddq_s32(f32x4_to_i32_round(v), vdupq_n_s32(zero)));
-    const int8x8_t narrow = vqmovn_s16(vcombine_s16(words, words));
-    const uint32_t bytes = vget_lane_u32(vreinterpret_u32_s8(narrow), 0);
-    memcpy(p, &bytes, sizeof bytes);
-}
-
-CANNERY_INLINE void f32x4_put_u8_n(uint8_t *p, f32x4 v, int32_t zero, int n)
-{
-    uint8_t bytes[4];
-    f32x4_put_u8(bytes, v, zero);
-    memcpy(p, bytes, (size_t)n);
-}
-
-CANNERY_INLINE void f32x4_put_i8_n(int8_t *p, f32x4 v, int32_t zero, int n)
-{
-    int8_t bytes[4];
-    f32x4_put_i8(bytes, v, zero);
-    memcpy(p, bytes, (size_t)n);
-}
-
-/* ---- int16 ------------------------------------------------------------- */
-
-/* Pairs lie apart: the first numbers of four pairs, then the second ones. */
 typedef int16x8_t p16x4;
 
-CANNERY_INLINE i32x4 i32x4_zero(void)
-{
-    return vdupq_n_s32(0);
-}
-
-CANNERY_INLINE i32x4 i32x4_sra14(i32x4 a)
-{
-    return vshrq_n_s32(a, 14);
-}
-
-CANNERY_INLINE i32x4 i32x4_lookup(const int32_t *table, i32x4 k)
-{
-    int32x4_t v = vdupq_n_s32(table[vgetq_lane_s32(k, 0)]);
-    v = vld1q_lane_s32(table + vgetq_lane_s32(k, 1), v, 1);
-    v = vld1q_lane_s32(table + vgetq_lane_s32(k, 2), v, 2);
-    return vld1q_lane_s32(table + vgetq_lane_s32(k, 3), v, 3);
-}
-
+#define CANNERY_OWN_INTERPOLATE 1
 CANNERY_INLINE i32x4 i32x4_interpolate(i32x4 entry, i32x4 fraction)
 {
     const int16x4_t base = vshrn_n_s32(entry, 16), delta = vmovn_s32(entry);
     return vmlal_s16(vshll_n_s16(base, 14), delta, vmovn_s32(fraction));
 }
 
-CANNERY_INLINE p16x4 p16x4_load(const int16_t *p)
-{
-    return vld1q_s16(p);
-}
-
-CANNERY_INLINE p16x4 p16x4_load1(const int16_t *p)
-{
-    return vcombine_s16(vld1_dup_s16(p), vld1_dup_s16(p + 1));
-}
+#define CANNERY_OWN_PAIRS 1
+CANNERY_WORD1(p16x4, p16x4_load, const int16_t *, vld1q_s16(a))
+CANNERY_WORD1(p16x4, p16x4_load1, const int16_t *,
+              vcombine_s16(vld1_dup_s16(a), vld1_dup_s16(a + 1)))
+CANNERY_WORD1(p16x4, p16x4_load_u8, const uint8_t *, vreinterpretq_s16_u16(vmovl_u8(vld1_u8(a))))
+CANNERY_WORD1(p16x4, p16x4_load_i8, const int8_t *, vmovl_s8(vld1_s8(a)))
+CANNERY_WORD2(p16x4, p16x4_add, p16x4, vaddq_s16(a, b))
+CANNERY_WORD2(p16x4, p16x4_sub, p16x4, vsubq_s16(a, b))
 
 CANNERY_INLINE p16x4 p16x4_load1_n(const int16_t *p, int n)
 {
@@ -739,44 +441,10 @@ CANNERY_INLINE p16x4 p16x4_pair(const int16_t *p, const int16_t *q)
     return vcombine_s16(vld1_s16(p), vld1_s16(q));
 }
 
-CANNERY_INLINE p16x4 p16x4_pair_n(const int16_t *p, const int16_t *q, int n)
-{
-    int16_t first[4] = {0}, second[4] = {0};
-    memcpy(first, p, (size_t)n * sizeof *p);
-    memcpy(second, q, (size_t)n * sizeof *q);
-    return p16x4_pair(first, second);
-}
-
 CANNERY_INLINE void p16x4_pair2(const int16_t *p, const int16_t *q, p16x4 *a, p16x4 *b)
 {
     *a = p16x4_pair(p, q);
     *b = p16x4_pair(p + 4, q + 4);
-}
-
-CANNERY_INLINE void i32x4_unturn(i32x4 *a, i32x4 *b)
-{
-    (void)a;
-    (void)b;
-}
-
-CANNERY_INLINE p16x4 p16x4_load_u8(const uint8_t *p)
-{
-    return vreinterpretq_s16_u16(vmovl_u8(vld1_u8(p)));
-}
-
-CANNERY_INLINE p16x4 p16x4_load_i8(const int8_t *p)
-{
-    return vmovl_s8(vld1_s8(p));
-}
-
-CANNERY_INLINE p16x4 p16x4_add(p16x4 a, p16x4 b)
-{
-    return vaddq_s16(a, b);
-}
-
-CANNERY_INLINE p16x4 p16x4_sub(p16x4 a, p16x4 b)
-{
-    return vsubq_s16(a, b);
 }
 
 CANNERY_INLINE void p16x4_store(int16_t *p, p16x4 v)
@@ -794,68 +462,12 @@ CANNERY_INLINE i32x4 i32x4_dot(p16x4 a, p16x4 b, i32x4 acc)
 #endif
 }
 
-CANNERY_INLINE f32x4 f32x4_load_s16(const int16_t *p)
-{
-    return vcvtq_f32_s32(vmovl_s16(vld1_s16(p)));
-}
-
-CANNERY_INLINE void f32x4_store_s16(int16_t *p, f32x4 v)
-{
-    vst1_s16(p, vqmovn_s32(f32x4_to_i32_round(v)));
-}
-
-CANNERY_INLINE f32x4 f32x4_load_s16_n(const int16_t *p, int n)
-{
-    int16_t words[4] = {0};
-    memcpy(words, p, (size_t)n * sizeof *p);
-    return f32x4_load_s16(words);
-}
-
-CANNERY_INLINE void f32x4_store_s16_n(int16_t *p, f32x4 v, int n)
-{
-    int16_t words[4];
-    f32x4_store_s16(words, v);
-    memcpy(p, words, (size_t)n * sizeof *p);
-}
-
-CANNERY_INLINE void f32x4_put_s16(int16_t *p, f32x4 v, int32_t zero)
-{
-    vst1_s16(p, vqmovn_s32(vaddq_s32(f32x4_to_i32_round(v), vdupq_n_s32(zero))));
-}
-
-CANNERY_INLINE void f32x4_put_s16_n(int16_t *p, f32x4 v, int32_t zero, int n)
-{
-    int16_t words[4];
-    f32x4_put_s16(words, v, zero);
-    memcpy(p, words, (size_t)n * sizeof *p);
-}
-
 /* ---- int8 -------------------------------------------------------------- */
 
-typedef int8x16_t q8x4;
-
-CANNERY_INLINE q8x4 q8x4_load(const int8_t *p)
+#define CANNERY_OWN_DOT4 1
+CANNERY_INLINE i32x4 i32x4_dot4(i32x4 x, i32x4 y, i32x4 acc)
 {
-    return vld1q_s8(p);
-}
-
-CANNERY_INLINE q8x4 q8x4_load1_n(const int8_t *p, int n)
-{
-    return vreinterpretq_s8_s32(vdupq_n_s32(cannery_bytes4(p, n)));
-}
-
-CANNERY_INLINE q8x4 q8x4_load1(const int8_t *p)
-{
-    return q8x4_load1_n(p, 4);
-}
-
-CANNERY_INLINE q8x4 q8x4_flip(q8x4 a)
-{
-    return veorq_s8(a, vdupq_n_s8(-128));
-}
-
-CANNERY_INLINE i32x4 i32x4_dot4(q8x4 a, q8x4 b, i32x4 acc)
-{
+    const int8x16_t a = vreinterpretq_s8_s32(x), b = vreinterpretq_s8_s32(y);
 #if defined(__ARM_FEATURE_DOTPROD)
     return vdotq_s32(acc, a, b);
 #else
@@ -870,5 +482,9 @@ CANNERY_INLINE i32x4 i32x4_dot4(q8x4 a, q8x4 b, i32x4 acc)
 #endif
 #endif
 }
+
+#define CANNERY_LANES 4
+#include "vec_base.h"
+#undef CANNERY_LANES
 
 #endif

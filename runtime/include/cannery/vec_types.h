@@ -34,13 +34,16 @@
     typedef int32_t i32x##lanes __attribute__((vector_size(4 * lanes)));                           \
     typedef i32x##lanes m32x##lanes;
 
-/* Other vectors of so many lanes, and of their bytes. */
+/* Other vectors of so many lanes, or bytes; those at a multiple of their size in memory. */
 #define CANNERY_HELPER_TYPES(lanes) CANNERY_HELPER_TYPES_(lanes)
 #define CANNERY_HELPER_TYPES_(lanes)                                                               \
     typedef uint32_t cannery_u32x##lanes __attribute__((vector_size(4 * lanes)));                  \
     typedef int16_t cannery_s16x##lanes __attribute__((vector_size(2 * lanes)));                   \
     typedef uint16_t cannery_u16x##lanes __attribute__((vector_size(2 * lanes)));                  \
     typedef int16_t cannery_words_of_##lanes __attribute__((vector_size(4 * lanes)));              \
+    typedef float cannery_whole_f32x##lanes __attribute__((vector_size(4 * lanes), may_alias));    \
+    typedef int32_t cannery_groups_of_##lanes                                                      \
+        __attribute__((vector_size(4 * lanes), aligned(16), may_alias));                           \
     CANNERY_MEMORY_TYPE(lanes, f32, float, 4)                                                      \
     CANNERY_MEMORY_TYPE(lanes, i32, int32_t, 4)                                                    \
     CANNERY_MEMORY_TYPE(lanes, s16, int16_t, 2)                                                    \
