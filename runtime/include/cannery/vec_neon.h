@@ -25,6 +25,28 @@ typedef uint32x4_t m32x4; /* all bits of a lane set or none */
 
 /* ---- memory ------------------------------------------------------------ */
 
+/* Of vectors that may lie anywhere gcc makes two loads of halves for ARMv7. */
+#define CANNERY_OWN_LOADS 1
+CANNERY_WORD1(f32x4, f32x4_load, const float *, vld1q_f32(a))
+CANNERY_WORD1(i32x4, i32x4_load, const int32_t *, vld1q_s32(a))
+CANNERY_WORD1(f32x4, f32x4_load_aligned, const float *,
+              vld1q_f32((const float *)CANNERY_ASSUME_ALIGNED(a, 16)))
+
+CANNERY_INLINE void f32x4_store(float *p, f32x4 v)
+{
+    vst1q_f32(p, v);
+}
+
+CANNERY_INLINE void f32x4_store_aligned(float *p, f32x4 v)
+{
+    vst1q_f32((float *)CANNERY_ASSUME_ALIGNED(p, 16), v);
+}
+
+CANNERY_INLINE void i32x4_store(int32_t *p, i32x4 v)
+{
+    vst1q_s32(p, v);
+}
+
 #define CANNERY_OWN_LOAD1 1
 CANNERY_WORD1(f32x4, f32x4_load1, const float *, vld1q_dup_f32(a))
 
@@ -339,6 +361,15 @@ CANNERY_INLINE float f32x4_hmin(f32x4 v)
     const float32x2_t pair = vmin_f32(vget_low_f32(v), vget_high_f32(v));
     return vget_lane_f32(vpmin_f32(pair, pair), 0);
 }
+
+#define CANNERY_OWN_MOVES 1
+CANNERY_WORD1(f32x4, f32x4_rotate1, f32x4, vextq_f32(a, a, 1))
+CANNERY_WORD1(f32x4, f32x4_rotate2, f32x4, vextq_f32(a, a, 2))
+CANNERY_WORD1(f32x4, f32x4_rotate3, f32x4, vextq_f32(a, a, 3))
+CANNERY_WORD1(f32x4, f32x4_lane0, f32x4, vdupq_lane_f32(vget_low_f32(a), 0))
+CANNERY_WORD1(f32x4, f32x4_lane1, f32x4, vdupq_lane_f32(vget_low_f32(a), 1))
+CANNERY_WORD1(f32x4, f32x4_lane2, f32x4, vdupq_lane_f32(vget_high_f32(a), 0))
+CANNERY_WORD1(f32x4, f32x4_lane3, f32x4, vdupq_lane_f32(vget_high_f32(a), 1))
 
 #define CANNERY_OWN_TRANSPOSE 1
 CANNERY_INLINE void f32x4_transpose4(f32x4 *a, f32x4 *b, f32x4 *c, f32x4 *d)

@@ -12,6 +12,8 @@
  *   vec_x86_256.h   8              AVX2 (FMA if the compiler has it on)
  *   vec_x86_512.h   16             AVX-512 F+BW+DQ+VL
  *   vec_neon.h      4              ARMv7 NEON and AArch64
+ *   vec_rvv.h       4, 8           RISC-V's V extension with registers of 128, 256 bits
+ *   vec_base.h      any            all of these: the words that compilers make of vector types
  *
  * Types: T = f32xL (floats), I = i32xL (int32), M = m32xL (lane mask, opaque).
  * Every word is `static inline`, none takes an immediate, pointers may be
@@ -50,9 +52,9 @@
  *   T_fma(a, b, c)          a*b + c: fused if CANNERY_HAS_FMA, else mul then add
  *   T_fnma(a, b, c)         c - a*b, likewise
  *   T_recip_fast(x)         1/x within 4 ulp; x and 1/x finite and normal
- *   T_min(a, b), T_max(a, b)  x86 and scalar: `a < b ? a : b`, `a > b ? a : b`,
- *                           so the second operand if either is NaN or both are
- *                           zeros; NEON: NaN if either is NaN, -0 < +0. Hence
+ *   T_min(a, b), T_max(a, b)  `a < b ? a : b`, `a > b ? a : b`, so the second
+ *                           operand if either is NaN or both are zeros; but
+ *                           NEON: NaN if either is NaN, -0 < +0. Hence
  *                           T_max(zero, x) is NaN for a NaN x everywhere.
  *   T_abs, T_neg, T_copysign(magnitude, sign)     bit operations
  *   T_round (nearest even), T_floor, T_ceil, T_trunc   for every x; sign of zero
@@ -79,7 +81,7 @@
  *
  * Products of int16, P = p16xL (L pairs of int16)
  *   P_load(p)               2L numbers as `pack_groups` lays them out: pair by pair on
- *                           x86, on NEON the first ones of all pairs, then the second;
+ *                           x86, else (CANNERY_PAIRS_APART) the first ones of all pairs, then the second;
  *                           p is a multiple of 4L bytes (16 at least)
  *   P_load1(p)              every pair = p[0], p[1]
  *   P_load1_n(p, n)         the same of the first n numbers, 0 for the others

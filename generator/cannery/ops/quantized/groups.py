@@ -3,7 +3,8 @@
 int16: pairs (pmaddwd, vpdpwssd, vmlal); bytes: fours (pmaddubsw, vpdpbusd, sdot), see `ways.py`.
 So many
 neighbouring k make one step, and a vector of L columns holds L groups of weights. They lie as
-[block][k / group][vector][group by group], for pairs on Arm as [..][vector][first, second numbers].
+[block][k / group][vector][group by group], for pairs on Arm and RISC-V as
+[..][vector][first, second numbers].
 A last group that is not full ends with weights of 0.
 """
 
