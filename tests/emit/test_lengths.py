@@ -97,6 +97,7 @@ def test_as_a_network_of_that_length(
     y = net(x)
     assert y.shape == expected.shape
     assert np.abs(y - expected).max() <= TOLERANCE
+    assert np.array_equal(net(x[0]), y), "a batch of one may be left out"
 
 
 @pytest.mark.parametrize("make", [reader, last])
