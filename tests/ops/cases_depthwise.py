@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from cannery.ir.graph import Graph
 from cannery.ops.conv.op import Conv
+from cannery.ops.elementwise import Add
 from cannery.ops.window import Pads
-from ops.cases import Net, add_case
+from ops.cases import Net, add_case, case
 from ops.epilogues import add_tail
 
 ONE = (1, 1)
@@ -59,6 +60,16 @@ def grouped_graph(case: Grouped) -> Graph:
     inputs += [net.weight(case.outputs)] if case.bias else []
     y = net.node(Conv(case.strides, case.pads, case.dilations, case.group), inputs)
     return net.graph(add_tail(net, y, case.tail))
+
+
+@case
+def conv_grouped_plus_its_input() -> Graph:
+    """The residual is the convolution's own input, which is passed once."""
+    net = Net()
+    x = net.input("x", (1, 6, 7, 6))
+    weights = [net.weight(3, 3, 2, 6), net.weight(6)]
+    y = net.node(Conv(ONE, SAME3, ONE, 3), [x, *weights])
+    return net.graph(net.node(Add(), [y, x]))
 
 
 for _name, _case in CASES.items():
