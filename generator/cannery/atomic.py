@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 
 #: What `replace_files` and `temporary_folder` call what goes away.
@@ -40,10 +41,9 @@ def replace_files(files: Mapping[Path, bytes], *, durable: bool = False) -> None
             temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
             staged.append((temporary, path))
             with _naming(path):
-                file = stack.enter_context(temporary.open("wb"))
+                file = stack.enter_context(temporary.open("wb", buffering=0))
                 _hold(file.fileno())
-                file.write(data)
-                file.flush()
+                _write(file, data)
                 if durable:
                     os.fsync(file.fileno())
         for temporary, path in staged:
@@ -83,6 +83,13 @@ def _naming(path: Path) -> Iterator[None]:
     except OSError as error:
         error.filename = str(path)
         raise
+
+
+def _write(file: FileIO, data: bytes) -> None:
+    """Write all of it; nothing is left for closing, whose errors would name no file."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
 
 
 def _remove(staged: list[tuple[Path, Path]]) -> None:

@@ -48,6 +48,19 @@ def run(
     return done.stderr
 
 
+@pytest.mark.parametrize("size", [LIMIT + 1, 20 * LIMIT])
+def test_files_of_all_sizes_are_named(size: int, tmp_path: Path) -> None:
+    """Also those that a buffer would hold until they are closed."""
+    path = tmp_path / "net.json"
+    code = f"from cannery.atomic import *; replace_file(Path({str(path)!r}), bytes({size}))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT)),
+    )  # fmt: skip
+    assert done.stderr.endswith(f"File too large: {str(path)!r}\n")
+    assert not path.exists()
+
+
 @contextmanager
 def mounted(folder: Path, size: int) -> Iterator[Path]:
     """A disk of its own of so many bytes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from io import StringIO
@@ -16,8 +16,9 @@ from cannery.cli import invoke
 from cannery.errors import CanneryError
 from cannery.execution.program import network_program
 from cannery.ir.evaluate import evaluate, widen
-from cannery.ir.graph import Graph
+from cannery.ir.graph import Graph, Node
 from cannery.ir.registry import RefArray
+from cannery.ir.tensor import DType
 from cannery.ir.verify import verify
 from cannery.layouts import nhwc
 from cannery.measure.trial import random_inputs
@@ -219,11 +220,14 @@ def _rounded(graph: Graph, sample: Mapping[str, RefArray]) -> dict[str, RefArray
     """All values where each result is rounded to float32.
 
     Partial sums of results near the end of the range may have overflowed: they count as infinite.
+    Sums of products with infinities or NaN are NaN, all of them: see docs/semantics.md.
     """
     values: dict[str, RefArray] = {name: widen(sample[name]) for name in graph.inputs}
     values.update({name: widen(array) for name, array in graph.constants.items()})
     for node in graph.nodes:
         results = node.op.reference(*(values[i] if i else None for i in node.inputs))
+        if _multiplies(graph, node) and not _finite(values, node.inputs):
+            results = tuple(np.full(result.shape, np.nan) for result in results)
         for output, result in zip(node.outputs, results, strict=True):
             single = result
             if result.dtype.kind == "f":
@@ -231,3 +235,14 @@ def _rounded(graph: Graph, sample: Mapping[str, RefArray]) -> dict[str, RefArray
                 single = np.where(np.abs(single) > OVERFLOW, np.copysign(np.inf, single), single)
             values[output] = widen(single)
     return values
+
+
+def _multiplies(graph: Graph, node: Node) -> bool:
+    """Whether a node is sums of products, of floats."""
+    inputs = tuple(graph.types[i] if i else None for i in node.inputs)
+    outputs = tuple(graph.types[o] for o in node.outputs)
+    return all(t.dtype == DType.FLOAT32 for t in outputs) and node.op.macs(inputs, outputs) > 0
+
+
+def _finite(values: Mapping[str, RefArray], names: Iterable[str]) -> bool:
+    return all(np.isfinite(_float(values[name])).all() for name in names if name)

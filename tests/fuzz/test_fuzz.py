@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from cannery.errors import ModelError
 from cannery.execution.program import NetworkProgram
+from cannery.ir.graph import GraphBuilder
+from cannery.ops.conv.op import Conv
 from cannery.target.runner import Runner
 from frontends.keras_files import LayerSpec, chain, image, write_h5
 from fuzz import check
@@ -102,6 +104,23 @@ def test_sums_that_may_overflow_on_the_way_prove_nothing(tmp_path: Path) -> None
     model = write_h5(tmp_path / "net.h5", chain(image("x", 8, 3), layer))
     case = Case("net.h5", {"net.h5": model.read_bytes()}, {"isa": ("generic",)}, "")
     assert check.try_case(case, tmp_path / "case", run=True).stage == "run"
+
+
+@pytest.mark.parametrize("place", [0, None])
+def test_sums_with_nan_prove_nothing(place: int | None) -> None:
+    """Zeros of other groups may be multiplied by NaN: which outputs are NaN is not defined."""
+    b = GraphBuilder("net")
+    weight = b.constant("w", np.ones((1, 1, 1, 2), np.float32))
+    conv = Conv((1, 1), ((0, 0), (0, 0)), (1, 1), group=2)
+    b.output(b.node(conv, [b.input("x", (1, 3, 3, 2)), weight], name="y"))
+    graph, sample = b.build(), {"x": np.ones((1, 3, 3, 2))}
+    found = {graph.outputs[0]: np.full((1, 3, 3, 2), np.nan, np.float32)}
+    if place is None:
+        with pytest.raises(check.Finding, match="off by nan"):
+            check._compare(graph, sample, found, 1e-4)
+    else:
+        sample["x"][..., place] = np.nan
+        check._compare(graph, sample, found, 1e-4)
 
 
 @pytest.mark.parametrize("error", [ModelError("what"), ModelError("a\nb", where="w")])
