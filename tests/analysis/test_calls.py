@@ -45,6 +45,15 @@ def test_shared_functions_are_shared_out_by_their_calls() -> None:
     assert b.runs == {0x10: 1, 0x20: 10, 0x21: 10, 0x22: 1, 0x23: 1, 0x30: 1}
 
 
+def test_callers_that_are_not_listed_count() -> None:
+    """`leaf`, as what 32-bit code asks for its place, was called 93 times by others, too."""
+    functions = {f.instructions[0].address: f for f in parse_disassembly(LISTING, Machine.X86_64)}
+    runs = {0: 3, 1: 3, 2: 3, 3: 3, 0x10: 1, 0x20: 70, 0x21: 70, 0x22: 7, 0x23: 7, 0x30: 100}
+    a = Calls(Machine.X86_64, functions, runs).counted(0)
+    assert a is not None
+    assert a.runs[0x30] == 2
+
+
 def test_what_never_ran_is_not_counted() -> None:
     functions = {f.instructions[0].address: f for f in parse_disassembly(LISTING, Machine.X86_64)}
     assert Calls(Machine.X86_64, functions, {}).counted(0) is None

@@ -44,13 +44,20 @@ class Calls:
 
     @cached_property
     def entries(self) -> dict[int, int]:
-        """How often each function was called: by the calls that are seen, or by its first
-        instruction, which a loop may run again.
+        """How often each function was called: as often as its first instruction ran, which counts
+        callers that nobody listed, too. Where a loop begins there, by the calls that are seen.
         """
         called: Counter[int] = Counter()
         for address in self.functions:
             called.update(self._targets(address))
-        return {address: called[address] or self.runs.get(address, 0) for address in self.functions}
+        return {
+            address: (called[address] if self._begins_loop(address) else 0)
+            or self.runs.get(address, 0)
+            for address in self.functions
+        }
+
+    def _begins_loop(self, address: int) -> bool:
+        return any(i.target == address for i in self.functions[address].instructions)
 
     def _from(self, start: int) -> Iterator[int]:
         """A function and all that it calls, callers first; recursion is cut."""
