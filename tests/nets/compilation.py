@@ -15,7 +15,7 @@ from cannery.passes import run_passes
 from cannery.resources import ball_example_dir
 from cannery.target.compiler import private_flags
 from cannery.target.targets import Target, find_target
-from needs import need_program
+from needs import need_program, need_toolchain
 from nets.net_bench import make_net_source
 from nets.random_graphs import random_graph
 
@@ -63,6 +63,8 @@ class Setting:
 def _compiler(kind: str, target: Target) -> list[str]:
     triple = target.triple
     native = triple in ("", "x86_64-linux-gnu")
+    if target.clang and kind == "clang":
+        return list(need_toolchain(target.name).compiler.command)
     if kind != "clang":
         return [need_program(kind if native else f"{triple}-{kind}")]
     folder = Path("/usr") / triple / "include"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cannery.target.targets import find_target
 from nets.compilation import LANGUAGES, MAY_NEED, Setting, compile_all, models, needed
 from ops.kernel_bench import TARGETS
 
@@ -24,6 +25,8 @@ PAIRS = (
     Setting("neon32", "c++17 g++"),
     Setting("neon64", "c99 gcc"),
     Setting("cortex-m7", "c99 gcc"),
+    Setting("riscv64v128", "c99 clang"),
+    Setting("riscv64v256", "c++11 clang"),
 )
 LARGE = {
     "robot_detector": Setting("avx512", "c99 gcc"),
@@ -56,7 +59,8 @@ def test_large_ones_are_silent(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_self_contained_without_optimisation(target: str, tmp_path: Path) -> None:
-    check(tmp_path, ["ball", RANDOM[0]], Setting(target, "c99 gcc", "-O0"))
+    language = "c99 clang" if find_target(target).clang else "c99 gcc"
+    check(tmp_path, ["ball", RANDOM[0]], Setting(target, language, "-O0"))
 
 
 @pytest.mark.slow
@@ -64,4 +68,6 @@ def test_self_contained_without_optimisation(target: str, tmp_path: Path) -> Non
     "setting", [Setting(*both) for both in product((*TARGETS, "cortex-m7"), LANGUAGES)], ids=label
 )
 def test_every_pair(setting: Setting, tmp_path: Path) -> None:
+    if find_target(setting.target).clang and "clang" not in setting.language:
+        pytest.skip("the target needs clang")
     check(tmp_path, [*models(), *(f"random_{seed}" for seed in range(20))], setting)
