@@ -61,6 +61,8 @@ def work(folder: Path, first: int, count: int, kind: str, share: float) -> None:
                 raise
             told["stage"] = "finding"
             told["report"] = traceback.format_exc()
+            if (folder / "made").is_dir():  # the next case begins before this one is read
+                (folder / "made").rename(_kept(folder, seed))
         sys.stdout.write(json.dumps(told) + "\n")
         sys.stdout.flush()
 
@@ -76,6 +78,11 @@ def _limit_time() -> None:
     """The kernel ends the process SECONDS of CPU time from now."""
     limit = int(time.process_time()) + 1 + SECONDS
     resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
+
+
+def _kept(folder: Path, seed: int) -> Path:
+    """Where the case of a finding waits, beside the folder of the current one."""
+    return folder.with_name(f"{folder.name}-{seed}")
 
 
 @dataclass
@@ -119,8 +126,10 @@ class Campaign:
             return
         self.known.add(key)
         place = self.folder / f"{len(self.known):03d}-{seed}"
-        if (work_folder / "made").is_dir():
-            shutil.copytree(work_folder / "made", place, dirs_exist_ok=True)
+        for made in (_kept(work_folder, seed), work_folder / "made"):
+            if made.is_dir():
+                shutil.copytree(made, place, dirs_exist_ok=True)
+                break
         place.mkdir(parents=True, exist_ok=True)
         command = f"python {Path(__file__).relative_to(ROOT)} --replay {place}"
         (place / "report.txt").write_text(f"seed {seed}\n{command}\n{report}")

@@ -19,7 +19,7 @@ from cannery.ir.graph import GraphBuilder
 from cannery.ops.conv.op import Conv
 from cannery.target.runner import Runner
 from frontends.keras_files import LayerSpec, chain, image, write_h5
-from fuzz import check
+from fuzz import check, run
 from fuzz.cases import Case, read_case
 from fuzz.making import KINDS, make_case
 from needs import need_program, need_toolchain
@@ -106,20 +106,20 @@ def test_sums_that_may_overflow_on_the_way_prove_nothing(tmp_path: Path) -> None
     assert check.try_case(case, tmp_path / "case", run=True).stage == "run"
 
 
-@pytest.mark.parametrize("place", [0, None])
-def test_sums_with_nan_prove_nothing(place: int | None) -> None:
-    """Zeros of other groups may be multiplied by NaN: which outputs are NaN is not defined."""
+@pytest.mark.parametrize("value", [1.0, np.nan, 1e35])
+def test_sums_that_may_be_nan_prove_nothing(value: float) -> None:
+    """Zeros of other groups may be multiplied by NaN, and products overflow before they cancel."""
     b = GraphBuilder("net")
     weight = b.constant("w", np.ones((1, 1, 1, 2), np.float32))
     conv = Conv((1, 1), ((0, 0), (0, 0)), (1, 1), group=2)
     b.output(b.node(conv, [b.input("x", (1, 3, 3, 2)), weight], name="y"))
     graph, sample = b.build(), {"x": np.ones((1, 3, 3, 2))}
+    sample["x"][..., 0] = value
     found = {graph.outputs[0]: np.full((1, 3, 3, 2), np.nan, np.float32)}
-    if place is None:
+    if value == 1.0:
         with pytest.raises(check.Finding, match="off by nan"):
             check._compare(graph, sample, found, 1e-4)
     else:
-        sample["x"][..., place] = np.nan
         check._compare(graph, sample, found, 1e-4)
 
 
@@ -151,3 +151,18 @@ def test_a_case_that_was_saved_is_the_same(tmp_path: Path) -> None:
         assert case == make_case(Random(5), kind)
         case.write(tmp_path / kind)
         assert read_case(tmp_path / kind) == case
+
+
+def test_a_finding_is_kept_when_the_next_case_has_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise check.Finding("what")
+
+    monkeypatch.setattr(check, "try_case", fail)
+    for limit in ("_limit_memory", "_limit_time"):
+        monkeypatch.setattr(run, limit, lambda: None)
+    run.work(tmp_path / "work", 5, 2, "keras", 0.0)
+    campaign = run.Campaign(tmp_path / "findings", "keras", 0.0)
+    campaign.keep(5, "what", tmp_path / "work")
+    assert read_case(tmp_path / "findings" / "001-5") == make_case(Random(5), "keras")
