@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from cannery.ir.graph import Graph
-from cannery.ops.elementwise import Add
+from cannery.ops.elementwise import Add, Mul
 from cannery.ops.softmax.op import LogSoftmax, Softmax
 from ops.cases import Net, add_case
 from ops.epilogues import add_tail
@@ -70,3 +70,18 @@ for _log in (False, True):
             f"{'log_' if _log else ''}softmax_far_{_name}",
             partial(softmax_graph, *_far, "", log=_log, shift=150.0), tolerance=1e-4,
         )  # fmt: skip
+
+
+def own_input_graph(shape: tuple[int, ...], axis: int) -> Graph:
+    """A softmax times what it is of: that must not be overwritten before."""
+    net = Net()
+    x = net.input("x", shape)
+    return net.graph(net.node(Mul(), [net.node(Softmax(axis), [x]), x]))
+
+
+for _name, _own in {
+    "pixels": ((2, 5, 6, 7), 3),
+    "planes": ((2, 5, 6, 7), 1),
+    "long": ((2, 259), 1),
+}.items():
+    add_case(f"softmax_own_{_name}", partial(own_input_graph, *_own))

@@ -342,7 +342,7 @@ def share_in_place(program: Program) -> Program:
     for name, buffer in buffers.items():
         members.setdefault(buffer.root, []).append(name)
     for k, step in enumerate(program.steps):
-        for index in step.choice.schedule.in_place:
+        for index in step.choice.schedule.may_share(step.step):
             source, target = buffers[step.reads[index]], buffers[step.writes[0]]
             free = source.root == source.name and last[source.root] == k
             whole = target.root == target.name and target.storage == source.storage == "arena"

@@ -118,7 +118,7 @@ def make_trial(
     ]
     in_place = -1
     if placing is Placing.IN_PLACE:
-        same = (k for k in schedule.in_place if inputs[k].layout == outputs[0].layout)
+        same = (k for k in schedule.may_share(step) if inputs[k].layout == outputs[0].layout)
         in_place = next(same, -1)
         if in_place < 0:
             return None

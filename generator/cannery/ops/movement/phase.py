@@ -43,6 +43,7 @@ class MovementPhase(Schedule):
 
     id = "movement.phase"
     in_place = (0,)
+    elementwise = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if step.inputs and graph.types[step.inputs[0]].rank != 4:

@@ -61,6 +61,7 @@ class MovementStrided(Schedule):
 
     id = "movement.strided"
     in_place = (0,)
+    elementwise = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if not isinstance(step.anchor.op, (Identity, Cast, Elementwise)) or len(step.anchors) != 1:
