@@ -39,6 +39,8 @@ class CanneryError(Exception):
     """Base of all errors caused by input or environment, never by a defect of Cannery.
 
     `what` is the problem, `where` the place (file, layer, attribute, option), `cure` what to do.
+    Names may come from a file that nobody trusts: what is not printable, such as the end of a line
+    or the escapes of a terminal, is shown as Python writes it.
     """
 
     def __init__(self, what: str, *, where: str = "", cure: str = "") -> None:
@@ -49,7 +51,8 @@ class CanneryError(Exception):
 
     def __str__(self) -> str:
         text = f"{self.where}: {self.what}" if self.where else self.what
-        return f"{text} ({self.cure})" if self.cure else text
+        text = f"{text} ({self.cure})" if self.cure else text
+        return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 class ModelError(CanneryError):

@@ -244,7 +244,7 @@ def test_an_unused_view(tmp_path: Path) -> None:
     ("shape", "order", "fits"),
     [((1, 4, 5, 3), nhwc.ORDER, True), ((2, 4, 5, 3), nhwc.ORDER, False),
      ((4, 5, 3), nhwc.ORDER, False), ((1, 4, 5, 3), planar.ORDER, False),
-     ((1, 4, 5, 1), planar.ORDER, True)],
+     ((1, 4, 5, 1), planar.ORDER, True), ((1, 0, 5, 3), nhwc.ORDER, False)],
 )  # fmt: skip
 def test_views_are_single_images_with_channels_last(
     shape: tuple[int, ...], order: str, fits: bool

@@ -129,7 +129,7 @@ def interface(
 
 
 def check_views(graph: Graph, views: Collection[str], io_order: str) -> None:
-    """Raise OptionError for views that are no inputs, no images, or not channels last."""
+    """Raise OptionError for views that are no inputs, no images, empty, or not channels last."""
     for value in views:
         if value not in graph.inputs:
             raise OptionError(
@@ -142,6 +142,10 @@ def check_views(graph: Graph, views: Collection[str], io_order: str) -> None:
                 f"{value!r} is {type_}, only one image (of height, width, channels) can be a view",
                 where="--input-view", cure="leave it out",
             )  # fmt: skip
+        if not type_.elements:
+            raise OptionError(
+                f"{value!r} is {type_}, without a pixel", where="--input-view", cure="leave it out"
+            )
         if interface_order(graph, value, io_order) == planar.ORDER and type_.shape[3] > 1:
             raise OptionError(
                 f"{value!r} has channels first, and a view keeps the channels of a pixel together",
