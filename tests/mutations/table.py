@@ -8,7 +8,6 @@ whether a test sees them.
 from __future__ import annotations
 
 from mutations import (
-    table_blind,
     table_frontends,
     table_kernels,
     table_passes,
@@ -27,5 +26,4 @@ CHANGES: tuple[Change, ...] = (
     *table_structure.CHANGES,
     *table_tune.CHANGES,
     *table_tools.CHANGES,
-    *table_blind.CHANGES,
 )

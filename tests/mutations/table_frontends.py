@@ -39,15 +39,35 @@ CHANGES: tuple[Change, ...] = (
         "(none, none, *pairs) if first else (none, *pairs, none)",
         "(none, *pairs, none)",
     ),
+    _shape(
+        "an ambiguous version of Keras is guessed",
+        "if (version.major, version.minor) >= (2, 3):",
+        "if (version.major, version.minor) >= (2, 2):",
+        "tests/frontends/test_keras_layers.py",
+        "tests/frontends/test_keras_errors.py",
+        "tests/frontends/test_keras_formats.py",
+    ),
     _norm(
         "gamma and beta are swapped",
         'for n in ("gamma", "beta", "moving_mean", "moving_variance")]',
         'for n in ("beta", "gamma", "moving_mean", "moving_variance")]',
     ),
+    _norm(
+        "groups=-1 is layer norm, not instance norm",
+        "channels if groups == -1 else groups",
+        "1 if groups == -1 else groups",
+        "tests/frontends/test_keras_layers.py",
+    ),
     _pool(
         "strides are one where none are given",
         'config.integers("strides", rank, kernel)',
         'config.integers("strides", rank, (1,) * rank)',
+    ),
+    _pool(
+        "pools without strides move by two",
+        'strides = config.integers("strides", rank, kernel)',
+        'strides = config.integers("strides", rank, (2,) * rank)',
+        "tests/frontends/test_keras_layers.py",
     ),
     _window(
         "same padding begins with the larger half",
@@ -63,6 +83,13 @@ CHANGES: tuple[Change, ...] = (
         "weights of transposed convolutions are not turned",
         "extra, group)\n    weight = spatial_first(scope, w)",
         "extra, group)\n    weight = scope.place(w, (*range(2, len(w.shape)), 0, 1))",
+    ),
+    _oconv(
+        "output_shape larger than what is computed",
+        "more.append(e + max(-total, 0))",
+        "more.append(e)",
+        "tests/frontends/test_onnx_import.py",
+        "tests/frontends/test_onnx_semantics.py",
     ),
     _omove("Concat takes the axis of the model", "Concat(perm.index(axis))", "Concat(axis)"),
     _omove(
@@ -83,10 +110,21 @@ CHANGES: tuple[Change, ...] = (
         'np.fmod(a, b) if scope.integer("fmod", 0) else np.mod(a, b)',
         "np.fmod(a, b)",
     ),
+    _ofold(
+        "integer division rounds down instead of to zero",
+        " + ((rest != 0) & ((a < 0) != (b < 0))).astype(a.dtype)",
+        "",
+        "tests/frontends/test_onnx_import.py",
+    ),
     _streaming(
         "states begin with zeros",
         "return tuple(map(float, array)) if array.any() else ()",
         "return ()",
+    ),
+    _streaming(
+        "states of other sizes are accepted",
+        "if graph.types[input_] != graph.types[output]:",
+        "if graph.types[input_].rank != graph.types[output].rank:",
     ),
     _lengths(
         "final values have an axis of time", 'time if what == "sequence" else FINAL\n', "time\n"
@@ -98,6 +136,18 @@ CHANGES: tuple[Change, ...] = (
     ),
     _guard("packed numbers are not counted", "packed += size * width", "packed += size"),
     _merge("Average forgets to divide", "np.float32(1 / len(xs))", "np.float32(1 / 2)"),
+    _merge(
+        "operands of fewer axes are aligned at the front",
+        "lifted = (shape[0], *((1,) * missing), *shape[1:])",
+        "lifted = (*shape, *((1,) * missing))",
+        "tests/frontends/test_keras_layers.py",
+    ),
+    _merge(
+        "Dot normalises as the other Keras",
+        "least = _MIN_SQUARES[config.version.is_3]",
+        "least = _MIN_SQUARES[not config.version.is_3]",
+        "tests/frontends/test_keras_layers.py",
+    ),
     _recurrent(
         "both sides of Bidirectional begin with the same state",
         "both = (initial[:count], initial[count:])",
@@ -114,5 +164,60 @@ CHANGES: tuple[Change, ...] = (
         "    yield from (v for v in variables if not v.trainable)",
         "yield from (v for v in variables if not v.trainable)\n"
         "    yield from (v for v in variables if v.trainable)",
+    ),
+    _opool(
+        "ceil_mode: a window wholly in the padding",
+        "if (windows - 1) * s >= size + begin:",
+        "if (windows - 1) * s > size + begin:",
+        "tests/frontends/test_onnx_pools.py",
+    ),
+    Change(
+        "inverse real DFT doubles the Nyquist bin",
+        "generator/cannery/frontends/onnx_ops/signal.py",
+        "matrix[j] *= 0 if j > length // 2 else 1 if 2 * j == length else 2",
+        "matrix[j] *= 0 if j > length // 2 else 2",
+        ("tests/frontends/test_onnx_signal.py",),
+    ),
+    Change(
+        "RoiAlign 16 without attribute is off by half a pixel",
+        "generator/cannery/frontends/onnx_ops/vision.py",
+        "scope.opset >= 16",
+        "scope.opset > 16",
+        ("tests/frontends/test_onnx_defaults.py",),
+    ),
+    Change(
+        "stride along time is ignored step by step",
+        "generator/cannery/frontends/time_axis.py",
+        "if taps != 1 or use.op.strides[k] != 1 or use.op.pads[k] != (0, 0):",
+        "if taps != 1 or use.op.pads[k] != (0, 0):",
+        ("tests/frontends/test_time_axis.py",),
+    ),
+    Change(
+        "halves that are not cast are not told",
+        "generator/cannery/frontends/onnx_halves.py",
+        "    return any(name in halves for name in node.inputs)\n",
+        "    return False\n",
+        ("tests/frontends/test_onnx_halves.py",),
+    ),
+    Change(
+        "Normalization bounds the variance, not the deviation",
+        "generator/cannery/frontends/keras_layers/preprocessing.py",
+        "deviation = np.maximum(np.sqrt(variance), _EPSILON)",
+        "deviation = np.sqrt(np.maximum(variance, _EPSILON))",
+        ("tests/frontends/test_keras_weights.py",),
+    ),
+    Change(
+        "a scale of 0 divides",
+        "generator/cannery/frontends/onnx_ops/quantize.py",
+        "least = float(np.finfo(np.float32).tiny) if divides else 0.0",
+        "least = 0.0",
+        ("tests/frontends/test_onnx_scales.py",),
+    ),
+    Change(
+        "scales per channel of BGR images",
+        "generator/cannery/frontends/interface.py",
+        "factor = factor[::-1] if is_reversed and factor.ndim else factor",
+        "factor = factor",
+        ("tests/frontends/test_import_options.py",),
     ),
 )

@@ -54,6 +54,11 @@ CHANGES: tuple[Change, ...] = (
         "s{{ loop.index0 % chains }} = {{ t }}_add(s{{ loop.index0 % chains }}, e);",
         "(void)e;",
     ),
+    _softmax(
+        "long softmax writes a whole vector beyond its row",
+        "        {{ v.store('yr + ' ~ v.start, 'e') }}",
+        "        {{ t }}_store(yr + {{ v.start }}, e);",
+    ),
     _direct_oc(
         "conv.direct_oc takes the stride for the dilation",
         "xp + kh * {{ s.dh * x.row }};",
@@ -67,10 +72,22 @@ CHANGES: tuple[Change, ...] = (
         "(float)((k1 - k0) * (j1 - j0))",
         "(float)((k1 - k0) * ({{ s.cols.taps }} - j0))",
     ),
+    _pool_c(
+        "dilated pools, rolled: the last tap inside is left out",
+        "+ s.cols.dilation - 1 ",
+        "",
+        kernels("average_pool.direct_c", "generic", "avx2"),
+    ),
     _gates(
         "the LSTM adds its input before the forget gate",
         "next{{ j }} = {{ v.t }}_fma(f{{ j }}, last{{ j }}, {{ v.t }}_mul(i{{ j }}, g{{ j }}));",
         "next{{ j }} = {{ v.t }}_mul(f{{ j }}, {{ v.t }}_fma(i{{ j }}, g{{ j }}, last{{ j }}));",
+    ),
+    _gates(
+        "units by directions: zeros behind the end of the backward half are missing",
+        "{{ behind(d.index, 1) -}}",
+        "{{ behind(0, 1) -}}",
+        "tests/nets/test_parallel.py::test_directions_of_recurrent_layers",
     ),
     _finish(
         "clipping does not look at the sign of a gain",
@@ -85,11 +102,22 @@ CHANGES: tuple[Change, ...] = (
         "np.abs(first) + largest_sums(w, largest_of(x))",
         "largest_sums(w, largest_of(x))",
     ),
+    _finish(
+        "Clip(-1,1): results below the bound wrap",
+        "(isinstance(last, Clip) and last.minimum >= 0.0)",
+        "(isinstance(last, Clip) and last.maximum >= 0.0)",
+        kernels("quantized.matmul_n", "generic", "avx2"),
+    ),
     _table(
         "tables end before functions are flat", "if r >= reach), 0.0)", "if 2 * r >= reach), 0.0)"
     ),
     _table(
         "tables saturate one step late", "np.float32(self.middle - 1)", "np.float32(self.middle)"
+    ),
+    _table(
+        "functions that go on changing get a table",
+        "    if np.abs(beyond - values[[0, -1]]).max() > PRECISE:\n        return None\n",
+        "",
     ),
     _cover("covers leave a rest", "full, left = full + 1, 0", "left = 0"),
     _geometry(
@@ -146,16 +174,117 @@ CHANGES: tuple[Change, ...] = (
     _math(
         "expm1 loses the sign of zero", "return CANNERY_F(copysign)(y, x); /* -0 */", "return y;"
     ),
+    _math(
+        "ELU with alpha 1.5 takes x where alpha*(e^x-1) is meant",
+        "    if (alpha <= 1.0f) {",
+        "    if (alpha <= 2.0f) {",
+    ),
     _ctc(
         "repeated labels count twice",
         "return *last == blank || *last == before ? -1 : *last;",
         "return *last == blank ? -1 : *last;",
     ),
     _ctc("labels beyond the room are written", "if (count < room) {", "if (count <= room) {"),
+    _ctc(
+        "CTC reads the first score of the next step",
+        "for (k = best + 1; k + 3 < symbols; k += 4) {",
+        "for (k = best + 1; k + 3 <= symbols; k += 4) {",
+    ),
     _pool("pieces run twice", "        if (seen & piece) {", "        if (piece) {"),
+    _pool(
+        "the last thread is not joined",
+        "for (int32_t k = 0; k < p->threads - 1; ++k) {",
+        "for (int32_t k = 0; k + 1 < p->threads - 1; ++k) {",
+        "tests/nets/test_parallel.py::test_no_races",
+    ),
     _scalar(
         "logarithms of large mantissas miss a half",
         "        k += 1;\n    }\n    s = (m - 1.0)",
         "    }\n    s = (m - 1.0)",
+    ),
+    Change(
+        "dilated planar pools read above the image",
+        "generator/cannery/ops/shared/pool_px.c.j2",
+        "({{ s.rows.dilation - 1 }} - top)",
+        "-top",
+        (kernels("*pool.direct_px", "generic", "avx2"),),
+    ),
+    Change(
+        "joined scalars: all channels get the epilogue of the first",
+        "generator/cannery/ops/conv/depthwise_c.c.j2",
+        "for line in ep.apply(scalar, 'v', '(c0 + j)', joined_residual(i, px))",
+        "for line in ep.apply(scalar, 'v', 'c0', joined_residual(i, px))",
+        (kernels("conv.depthwise_c", "generic"),),
+    ),
+    Change(
+        "LogSumExp of nothing but -infinity is NaN",
+        "generator/cannery/ops/reduce/nest.c.j2",
+        "{{ v.t }}_select({{ v.t }}_lt({{ v.t }}_abs(m{{ loop.index0 }}), {{ v."
+        "t }}_set1(1.0f / 0.0f)), m{{ loop.index0 }}, {{ v.t }}_zero())",
+        "m{{ loop.index0 }}",
+        ("tests/ops/test_softmax_edges.py",),
+    ),
+    Change(
+        "group norm takes the scales of the first group",
+        "generator/cannery/ops/normalization/channels.c.j2",
+        "        f[i] = sum{{ ' * ' ~ scale ~ '[g * ' ~ size ~ ' + i]' if scale }};",
+        "        f[i] = sum{{ ' * ' ~ scale ~ '[i]' if scale }};",
+        (kernels("normalization.channels", "generic", "avx2"),),
+    ),
+    Change(
+        "lanes beyond the end add mean^2 to the variance",
+        "generator/cannery/ops/normalization/nest.c.j2",
+        ")', 'masked') -}}",
+        ")', 'mean') -}}",
+        (kernels("normalization.nest", "generic", "avx2"),),
+    ),
+    Change(
+        "reads beyond the end of its input",
+        "generator/cannery/ops/movement/transpose.c.j2",
+        "and not (last and i + (4 + channels - 1) // channels > 4))",
+        "and not (last and i + (4 + channels - 1) // channels > 5))",
+        (kernels("movement.transpose", "generic", "avx2"),),
+    ),
+    Change(
+        "rest of channels takes the wrong weights",
+        "generator/cannery/ops/conv/winograd_oc.c.j2",
+        "e * block.width)",
+        "e)",
+        (kernels("conv.winograd_oc", "generic", "avx2"),),
+    ),
+    Change(
+        "integer LSTM with coupled gates forgets nothing",
+        "generator/cannery/ops/quantized/gates.c.j2",
+        "{ units[0] }})));",
+        "{ units[1] }})));",
+        (kernels("quantized.gates", "generic", "avx2"),),
+    ),
+    Change(
+        "reads beyond the input for partial vectors",
+        "generator/cannery/ops/quantized/depthwise_pairs.c.j2",
+        "{{ '' if v.full else '_n' }}({{ at(pair.first, v) }}, {{ at(pair.secon"
+        "d, v) }}{{ '' if v.full else ', %d' % v.valid",
+        "({{ at(pair.first, v) }}, {{ at(pair.second, v)",
+        (kernels("quantized.depthwise_pairs", "avx2"),),
+    ),
+    _across(
+        "softmax over two far-apart logits is NaN",
+        "_exp_normal({{ vec.t }}_min({{ vec.t }}_set1({{ -least | c_float }}), least));",
+        "_exp_normal(least);",
+        "tests/ops/test_softmax_edges.py",
+    ),
+    Change(
+        "zero point of padding is subtracted",
+        "generator/cannery/ops/quantized/average_pool.py",
+        "less = c_float(float(taps * op.x_zero))",
+        "less = c_float(float(prod(op.kernel) * op.x_zero))",
+        (kernels("quantized.average_pool", "generic", "avx2"),),
+    ),
+    Change(
+        "one pixel of a region is its end",
+        "generator/cannery/ops/resize/positions.py",
+        "return o + half * (start + end) * (size - one)",
+        "return o + half * end * (size - one)",
+        ("tests/frontends/test_onnx_resize.py",),
     ),
 )

@@ -56,6 +56,11 @@ CHANGES: tuple[Change, ...] = (
         "rewriter.constants[weight][..., keep, :])",
         "rewriter.constants[weight][..., : len(keep), :])",
     ),
+    _prune(
+        "depthwise convolutions with multipliers are narrowed",
+        "        if w.shape[-1] != channels:\n            return None\n",
+        "",
+    ),
     _fold(
         "a scale leaves the bias alone",
         "weight * _along_outputs(producer, weight, c), bias * c",
@@ -79,6 +84,12 @@ CHANGES: tuple[Change, ...] = (
     ),
     _fold(
         "division is turned round", "orders[:1] if isinstance(node.op, Div) else orders", "orders"
+    ),
+    _fold(
+        "scale before a product whose first operand is transposed",
+        "    if isinstance(reader.op, MatMul) and reader.op.transpose_a:\n        return False\n",
+        "",
+        "tests/passes/test_random.py",
     ),
     _constants(
         "a folded output is read by its old name",
@@ -116,19 +127,35 @@ CHANGES: tuple[Change, ...] = (
         "True",
     ),
     _pad("padding of other modes goes into windows", 'pad.mode != "constant" or ', ""),
+    _pad(
+        "average pool that leaves out its own padding counts it",
+        "return pad.value == 0.0 and (node.op.count_include_pad or unpadded)",
+        "return pad.value == 0.0",
+    ),
     _norm(
         "epsilon is added to the deviation",
         "np.sqrt(var + np.float64(node.op.epsilon))",
         "(np.sqrt(var) + np.float64(node.op.epsilon))",
     ),
+    _norm(
+        "batch norm along another axis than the last",
+        "shape[node.op.axis % type_.rank] = -1",
+        "shape[-1] = -1",
+    ),
     _matmul("rows are permuted forwards", "np.argsort(inner)", "inner"),
     _matmul("the batch may move", " or moved.op.perm[0] != 0:", ":"),
+    _matmul("a transpose that moves the batch goes into weights", " or moved.op.perm[0] != 0", ""),
     _channels(
         "constants are not turned",
         "return rewriter.constant(name, array[..., ::-1].copy())",
         "return name",
     ),
     _channels("groups are turned, too", " or node.op.group != 1:", ":"),
+    _channels(
+        "vector of factors stays in the old order of channels",
+        "if array.ndim == 0 or array.shape[-1] != channels:",
+        "if array.ndim < 2 or array.shape[-1] != channels:",
+    ),
     _sink(
         "a convolution with padding goes before the upsampling",
         " and not any(map(any, op.pads))",
@@ -155,10 +182,22 @@ CHANGES: tuple[Change, ...] = (
         "pads=(*op.pads, (0, 0)), dilations=(1, "
         "*op.dilations)\n        )\n    if isinstance(op, ConvTranspose)",
     ),
+    _lift(
+        "constants [L,C] are taken for per-channel ones",
+        "c is not None and c.size == (c.shape[-1] if c.ndim else 1) for c in constants",
+        "c is not None and c.size >= (c.shape[-1] if c.ndim else 1) for c in constants",
+    ),
     _recurrent(
         "the last step of a layer that runs backwards",
         "(0 if op.reverse[0] else steps - 1)",
         "(steps - 1)",
+    ),
+    _recurrent(
+        "backward layer: the wrong step counts as last",
+        "(0 if op.reverse[0] else steps - 1)",
+        "steps - 1",
+        "tests/passes/test_passes.py",
+        "tests/passes/test_random.py",
     ),
     Change(
         "evaluation keeps float32",
@@ -166,5 +205,12 @@ CHANGES: tuple[Change, ...] = (
         "astype(np.float64",
         "astype(np.float32",
         ("tests/ir/test_graph.py",),
+    ),
+    Change(
+        "padded convolutions become one product",
+        "generator/cannery/passes/conv_to_matmul.py",
+        " or any(pair != (0, 0) for pair in op.pads)",
+        "",
+        ("tests/passes/test_passes.py", "tests/passes/test_random.py"),
     ),
 )

@@ -55,6 +55,18 @@ CHANGES: tuple[Change, ...] = (
         "return min(noise, key=lambda bound: (noise[bound], bound))",
         "return max(noise, key=lambda bound: (noise[bound], bound))",
     ),
+    _steps(
+        "sums may overflow: an AssertionError",
+        "most = LARGEST_SUM // bound - (w.shape[0] + 1) // 2",
+        "most = LARGEST_SUM // bound",
+        "tests/quantization/test_steps.py",
+    ),
+    _steps(
+        "values are finer than their mean allows",
+        "bounds = [min(2**bits - 1, largest) for bits in BITS]",
+        "bounds = [2**bits - 1 for bits in BITS]",
+        "tests/quantization/test_steps.py",
+    ),
     _products(
         "sums of bytes in float32 may be inexact",
         "(EXACT_SUM if in_floats else LARGEST_SUM)",
@@ -94,10 +106,28 @@ CHANGES: tuple[Change, ...] = (
         "sample = {**state, **step}",
         "sample = {**_first_state(graph), **step}",
     ),
+    _calibration(
+        "states in the file are ignored",
+        "sample = {**state, **step}",
+        "sample = {**step, **state}",
+        "tests/quantization/test_quantize.py",
+    ),
+    _calibration(
+        "negative numbers have no range",
+        "float(np.abs(array).max())",
+        "float(array.max())",
+        "tests/quantization/test_calibration.py",
+    ),
     _raw(
         "the scale of an input is turned round",
         "float(np.float32(1.0 / factor))",
         "float(np.float32(factor))",
+    ),
+    _raw(
+        "states become integers on one side",
+        "    for name in graph.outputs:\n        if name not in states:\n",
+        "    for name in graph.outputs:\n        if name:\n",
+        "tests/quantization/test_raw.py",
     ),
     _recurrent(
         "weights of gates keep the scale of floats",
@@ -106,5 +136,12 @@ CHANGES: tuple[Change, ...] = (
     ),
     _rewrite(
         "softmax along other axes becomes integer", "and node.op.axis == len(shape) - 1\n", "\n"
+    ),
+    Change(
+        "scattered products keep their scale",
+        "generator/cannery/quantization/scales.py",
+        'node.op.reduction in ("add", "mul")',
+        'node.op.reduction in ("add",)',
+        ("tests/quantization/test_scales.py",),
     ),
 )

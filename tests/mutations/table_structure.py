@@ -93,6 +93,13 @@ CHANGES: tuple[Change, ...] = (
         "merged = want if want.dense else merge_wants(",
         "merged = merge_wants(",
     ),
+    _assign(
+        "a part by rows claims a halo that is its neighbour",
+        "if (h, w) == parent.layout.shape[:2]:\n            ",
+        "",
+        "tests/lowering/test_programs.py",
+        "tests/lowering/test_run_functions.py",
+    ),
     _lifetimes(
         "halos in shared memory are not cleared",
         "for n in halos if n not in pinned}",
@@ -108,6 +115,13 @@ CHANGES: tuple[Change, ...] = (
         "scratch lives one step too early",
         'Allocation(f"scratch {index}", size, index, index)',
         'Allocation(f"scratch {index}", size, index - 1, index - 1)',
+    ),
+    _lifetimes(
+        "second run finds another value in the halo",
+        "life = (0, end) if name in pinned else (first[name], last[name])",
+        "life = (0, last[name]) if name in pinned else (first[name], last[name])",
+        "tests/lowering/test_programs.py",
+        "tests/lowering/test_run_functions.py",
     ),
     _plan(
         "blocks that end where others begin overlap",
@@ -140,6 +154,12 @@ CHANGES: tuple[Change, ...] = (
         "not (c == 1 or h * w == 1):",
         "not (c == 1 or h == 1):",
     ),
+    _layout(
+        "one channel of many is read as a plane",
+        "    if layout.col != 1:\n        return None\n",
+        "",
+        "tests/layouts/test_layouts.py",
+    ),
     _nhwc("the tail of an image is missing", "tail = min(halo.left, halo.right) * col", "tail = 0"),
     _planar("planes have no tail", "tail = min(halo.left, halo.right)", "tail = 0"),
     _phase("planes have no row of zeros", "(-(-h // 4) + 1) * row", "-(-h // 4) * row"),
@@ -160,6 +180,14 @@ CHANGES: tuple[Change, ...] = (
         "for v in part.inputs if v not in inner)",
         "for v in part.inputs)",
     ),
+    Change(
+        "chains where the value is not the first input",
+        "generator/cannery/lowering/lower.py",
+        "return alone and inputs.count(step.output) == 1 and step.output == inputs[0]",
+        "return alone and inputs.count(step.output) == 1",
+        (),
+        equivalent="no schedule of a chain takes such a value",
+    ),
     _stack(
         "what differs along the first axis is stacked",
         "if any(len(shape) == rank and shape[0] != 1 for shape in shapes):",
@@ -169,6 +197,21 @@ CHANGES: tuple[Change, ...] = (
         "images with halos are stacked", "== root.elements and not root.halo", "== root.elements"
     ),
     _stack("what lives between phases is shared", " or len(set(numbers)) > 1", ""),
+    _stack(
+        "stacked images get the constants of other rows",
+        "    if any(len(shape) == rank and shape[0] != 1 for shape in shapes):\n"
+        '        return "its constants differ along the first axis"\n',
+        "",
+        "tests/tune/test_many.py",
+        "tests/emit/test_many.py",
+    ),
+    _stack(
+        "memory of run_many is given away too early",
+        "root: (min(numbers), max(numbers))",
+        "root: (min(numbers), min(numbers))",
+        "tests/lowering/test_run_functions.py",
+        "tests/emit/test_many.py",
+    ),
     _cores(
         "a writer's axis does not matter",
         "if before in (UNITS, TILES):\n        return 0.25",
@@ -193,6 +236,12 @@ CHANGES: tuple[Change, ...] = (
         "first = self.known.setdefault(_digest(as_bytes(constant.values)[:4]), constant.name)\n"
         "            if first == constant.name:",
     ),
+    _many(
+        "workspace of run_many too small",
+        "return max((chunk.bytes for chunk in self.chunks), default=0) + self.spare",
+        "return max((chunk.bytes for chunk in self.chunks), default=0)",
+        "tests/emit/test_many.py",
+    ),
     _parallel(
         "threads share scratch memory",
         "(size_t)(index - 1) * {self._thread_bytes}u",
@@ -215,6 +264,11 @@ CHANGES: tuple[Change, ...] = (
         "at = _up(input_.type.bytes, STATE_ALIGN)",
     ),
     _states("next states lie in the workspace", "return _up(before, _NEXT_ALIGN)\n", "return 0\n"),
+    _states(
+        "parts of a state are not aligned",
+        "at = _up(at + input_.type.bytes, STATE_ALIGN)",
+        "at = at + input_.type.bytes",
+    ),
     _step(
         "the first part of a state is copied alone",
         "{{ slot.output.name }}, {{ slot.input.type.bytes }}u);",
@@ -240,6 +294,11 @@ CHANGES: tuple[Change, ...] = (
         "if (f32x1_abs(y[i * stride] - expected[i]) > {{ tolerance | c_float }} * largest) {",
     ),
     _selftest("the last output alone is judged", "    wrong |= differs(", "    wrong = differs("),
+    _selftest(
+        "NaN passes the selftest",
+        "!(f32x1_abs(y[i * stride] - expected[i]) <= {{ tolerance | c_float }} * largest)",
+        "f32x1_abs(y[i * stride] - expected[i]) > {{ tolerance | c_float }} * largest",
+    ),
     _stored("every element is stored", "stride = -(-values.size // MAX_STORED) | 1", "stride = 1"),
     _interface(
         "names that differ in case are no clash", "if name.lower() in owners:", "if name in owners:"
@@ -253,6 +312,18 @@ CHANGES: tuple[Change, ...] = (
         "dense strides are swapped",
         "return (c, w * c) if self.view",
         "return (w * c, c) if self.view",
+    ),
+    _interface(
+        "two parameters of one name: does not compile",
+        "        while taken & {made.name, *made.strides}:",
+        "        while made.name in taken:",
+        "tests/emit/test_interface_names.py",
+    ),
+    _interface(
+        "strides of a dense view are exchanged",
+        "return (c, w * c) if self.view else ()",
+        "return (w * c, c) if self.view else ()",
+        "tests/emit/test_view.py",
     ),
     _dispatch(
         "the workspace is that of the plainest",
@@ -328,5 +399,19 @@ CHANGES: tuple[Change, ...] = (
         "attributes are of any type",
         "        if not _fits(values[name], hints[name]):\n",
         "        if False:\n",
+    ),
+    Change(
+        "run_parallel with a negative length",
+        "generator/cannery/emit/parallel.c.j2",
+        "if (length < 0 || length > {{ s.max_length }}) {",
+        "if (length > {{ s.max_length }}) {",
+        ("tests/emit/test_lengths.py",),
+    ),
+    Change(
+        "OpenMP's pool has no thread",
+        "generator/cannery/emit/openmp.c.j2",
+        "threads > 0 ? threads",
+        "threads >= 0 ? threads",
+        ("tests/cmake/test_cores.py",),
     ),
 )

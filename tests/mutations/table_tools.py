@@ -95,6 +95,12 @@ CHANGES: tuple[Change, ...] = (
         "passed = all(error <= most for error in errors.values())",
         "passed = any(error <= most for error in errors.values())",
     ),
+    _verify(
+        "verify --layers passes with a faulty step",
+        "    passed &= not any(step.fault for step in steps)\n",
+        "",
+        "tests/cli/test_network_commands.py",
+    ),
     _autotune(
         "autotune of a wrong network succeeds",
         "outcome.error is not None and outcome.error > outcome.max_error",
@@ -122,10 +128,80 @@ CHANGES: tuple[Change, ...] = (
         "",
         "tests/cmake/test_instruction_sets.py",
     ),
+    _add(
+        "FLAGS_FROM an imported library is ignored",
+        'if(type STREQUAL "INTERFACE_LIBRARY" OR imported)',
+        'if(type STREQUAL "INTERFACE_LIBRARY")',
+        "tests/cmake/test_instruction_sets.py",
+    ),
+    _add(
+        "an emulator's path with a space",
+        "list(APPEND words \"'${word}'\")",
+        'list(APPEND words "${word}")',
+        "tests/cmake/test_autotune.py",
+    ),
     _capture("the dependency file stays in the command", '"-MF": 1, ', '"-MF": 0, '),
     _run(
         "missing packages are not told",
         "missing = [name for name in NEEDED if find_spec(name) is None]",
         "missing = []",
+    ),
+    _api(
+        "cannery.load with other flags takes the old library",
+        "(*toolchain.compiler.command, *toolchain.cflags)",
+        "toolchain.compiler.command",
+    ),
+    _options(
+        "--variable-length with --state is accepted",
+        '"--state": bool(options.state),',
+        "",
+        "tests/emit/test_lengths.py",
+    ),
+    _run("CMake runs another Cannery", "    if found not in packages:\n", "    if not found:\n"),
+    Change(
+        "bench counts an operation for two",
+        "generator/cannery/cli/bench.py",
+        "2e-3 * self.source.macs",
+        "1e-3 * self.source.macs",
+        ("tests/cli/test_network_commands.py",),
+    ),
+    Change(
+        "an unknown clock is another one",
+        "generator/cannery/target/device.py",
+        "return not one or not other or",
+        "return not one and not other or",
+        (
+            "tests/target/test_device.py",
+            "tests/measure/test_cache.py",
+        ),
+    ),
+    Change(
+        "slow floats count as emulation",
+        "generator/cannery/target/device.py",
+        "math.prod(slow) ** (1 / len(slow)) >= EMULATED_RATIO",
+        "math.prod(slow) >= EMULATED_RATIO",
+        ("tests/target/test_device.py",),
+    ),
+    Change(
+        "emulators wait for each other",
+        "generator/cannery/target/device.py",
+        'if self.boot and not self.emulated else ""',
+        'if self.boot else ""',
+        (
+            "tests/target/test_device.py",
+            "tests/measure/test_identify.py",
+        ),
+    ),
+    _options(
+        "max_loss alone is accepted",
+        'for name in ("calibration", "max_loss"):',
+        'for name in ("calibration",):',
+        "tests/quantization/test_interface.py",
+    ),
+    _api(
+        "sequences without a batch are cut along another axis",
+        "axis = axes[tensor.name] - len(tensor.dims) + array.ndim",
+        "axis = axes[tensor.name]",
+        "tests/emit/test_lengths.py",
     ),
 )

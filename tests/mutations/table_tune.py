@@ -53,6 +53,11 @@ CHANGES: tuple[Change, ...] = (
         "plan if error <= bound else optimizer",
         "plan if error >= bound else optimizer",
     ),
+    _finalists(
+        "networks are made less exact than allowed",
+        "return min(max(bound / 2, rounding_error(graph, max_error) or 0.0), bound)",
+        "return max(bound / 2, rounding_error(graph, max_error) or 0.0)",
+    ),
     _cache(
         "damaged caches end the program",
         "    OSError, ValueError, KeyError, TypeError,",
@@ -158,6 +163,16 @@ CHANGES: tuple[Change, ...] = (
         "return us if self.timed or not modelled else math.sqrt(us * modelled)",
         "return us if self.timed or not modelled else us * modelled",
     ),
+    _optimize(
+        "faulty candidates become runner-up, or repair",
+        "if t.usable and t.label != str(choice) and",
+        "if t.label != str(choice) and",
+    ),
+    _optimize(
+        "the dearest exactness is bought first",
+        "better = max(savings, key=lambda found: found[0])",
+        "better = min(savings, key=lambda found: found[0])",
+    ),
     _record(
         "records of other bits are used",
         "if (record.isa, record.bits) != (isa.name, isa.bits):",
@@ -202,6 +217,12 @@ CHANGES: tuple[Change, ...] = (
         "                if order not in ORDERS:",
         "                if not order:",
     ),
+    _record(
+        "record keeps an old, smaller error",
+        "known / SAME_ERROR <= error <= known * SAME_ERROR",
+        "known / SAME_ERROR <= error",
+    ),
+    _record("old times of another device stay", "(worth == 0 and same_device)", "worth == 0"),
     _lookup(
         "a record of native serves every instruction set",
         "if other is not None and (other.isa, other.bits) == (target.isa.name, target.isa.bits):",
@@ -213,6 +234,13 @@ CHANGES: tuple[Change, ...] = (
         "if place is not None:",
     ),
     _lookup("locked options only warn", "    if options.locked:\n", "    if False:\n"),
+    _lookup(
+        "the advised command tunes another layout",
+        '    "name", "rename", "input_view",',
+        '    "name", "rename", "input_view", "io_layout",',
+        "tests/choose/test_owner.py",
+        "tests/choose/test_record.py",
+    ),
     _provenance(
         "flags are compared word by word",
         "        return _last_flags(text.split())\n",
@@ -220,6 +248,11 @@ CHANGES: tuple[Change, ...] = (
     ),
     _provenance("major versions do not matter", "number and number[0]", "number and None"),
     _provenance("paths are kept in flags", ' and "/" not in w]', "]"),
+    _provenance(
+        "clang 14 for gcc 14: no note",
+        'return "clang" in text.lower(), number and number[0]',
+        "return number and number[0]",
+    ),
     _recheck("networks are judged on one sample", "SAMPLES = 2", "SAMPLES = 0"),
     _recheck(
         "an error that is no number is none",
@@ -230,6 +263,18 @@ CHANGES: tuple[Change, ...] = (
         "the cache of emulation forgets the weights",
         "                digest.update(np.ascontiguousarray(graph.constants[value]).tobytes())\n",
         "                digest.update(value.encode())\n",
+    ),
+    _recheck(
+        "the error of another schedule is taken from the cache",
+        ".id} {schedule.v",
+        ".v",
+        "tests/choose/test_keys.py",
+    ),
+    _recheck(
+        "only the last output's error counts",
+        "            worst = max(worst, _distance(found[name], expected[name]))",
+        "            worst = _distance(found[name], expected[name])",
+        "tests/choose/test_defaults.py",
     ),
     _signature(
         "attributes are no part of a signature",
@@ -256,12 +301,24 @@ CHANGES: tuple[Change, ...] = (
         "< WORTH * images * max(alone, slowest)",
         "< images * images * max(alone, slowest)",
     ),
+    _stacks(
+        "entries for many of an old version of a schedule are used",
+        "return (way.schedule.id, way.schedule.version, dict(way.params)) == named",
+        "return (way.schedule.id, entry.version, dict(way.params)) == named",
+        "tests/tune/test_many.py",
+    ),
     _many(
         "wrong stacked candidates win",
         "            and not measured.fault\n            and measured.error <= search.max_error\n",
         "",
     ),
     _many("chunks that gain nothing stay", "if gain >= LEAST_GAIN]", "if gain >= 0.0]"),
+    _many(
+        "stacked steps have to be as fast as one image",
+        "best[1].us < LESS * self.images * single.us:",
+        "best[1].us < LESS * single.us:",
+        "tests/tune/test_many.py",
+    ),
     _measure(
         "missing candidates go unseen",
         "if len(found) != len(built.candidates):",
@@ -297,9 +354,65 @@ CHANGES: tuple[Change, ...] = (
         'device = ""',
         ("tests/measure/test_identify.py",),
     ),
+    _search(
+        "checked but untimed candidates count as measured",
+        "return found is not None and (found.us is not None or self._bad(found))",
+        "return found is not None",
+        "tests/tune/test_search.py",
+    ),
     _cache(
         "flags are no part of an environment",
         "json.dumps(asdict(self))",
         'json.dumps({**asdict(self), "flags": ""})',
+    ),
+    Change(
+        "record of a larger model is overwritten",
+        "generator/cannery/choose/owner.py",
+        " and used == {entry.signature for entry in record.steps}",
+        "",
+        ("tests/choose/test_owner.py",),
+    ),
+    Change(
+        "a tuning that measured nothing replaces a good record",
+        "generator/cannery/tune/tuner.py",
+        "known = search.decides or (there is None and not idle)",
+        "known = True",
+        ("tests/tune/test_deadline.py",),
+    ),
+    Change(
+        "an emulator shares the work with a device",
+        "generator/cannery/measure/identify.py",
+        " or bool(other.emulated) != bool(first.emulated)",
+        "",
+        ("tests/measure/test_identify.py",),
+    ),
+    Change(
+        "the best output is a network's error",
+        "generator/cannery/tune/confirm.py",
+        "return max(errors_by_output(",
+        "return min(errors_by_output(",
+        ("tests/tune/test_finalists.py",),
+    ),
+    Change(
+        "another device's steps are kept",
+        "generator/cannery/tune/earlier.py",
+        "if device is None or recorded_device(device, there) != there:",
+        "if device is None:",
+        ("tests/tune/test_earlier.py",),
+    ),
+    Change(
+        "the search ends before it begins",
+        "generator/cannery/tune/budget.py",
+        "kept = min(CONFIRM_SECONDS",
+        "kept = max(CONFIRM_SECONDS",
+        ("tests/tune/test_budget.py",),
+    ),
+    _cache("times of another clock are taken", '"mhz": self.mhz,', '"mhz": 0.0,'),
+    Change(
+        "notes about this machine",
+        "generator/cannery/measure/identify.py",
+        "if device is None or not runner.command:",
+        "if device is None:",
+        ("tests/measure/test_identify.py",),
     ),
 )
