@@ -48,8 +48,11 @@ def test_no_winograd_where_the_network_would_break_the_bound() -> None:
     assert inexact_steps(deep_net(), 1e-7) == 0
 
 
-def test_no_winograd_where_it_would_take_too_long_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(defaults, "MAX_MACS", 1000)
+@pytest.mark.parametrize("limit", ["MAX_MACS", "MAX_ELEMENTS"])
+def test_no_winograd_where_it_would_take_too_much_to_tell(
+    limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(defaults, limit, 1000)
     assert inexact_steps(deep_net(), 1e-4) == 0
 
 

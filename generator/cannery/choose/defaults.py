@@ -26,6 +26,9 @@ from cannery.target.isa import Isa
 #: them. (VGG19, 20e9, takes as long.)
 MAX_MACS = 25_000_000_000
 
+#: Nor those whose values have more elements, which are all in memory then, 8 bytes each.
+MAX_ELEMENTS = 2**26
+
 
 def estimated_options(graph: Graph, step: Step, isa: Isa, *, inexact: bool) -> list[Option]:
     """All candidates of a step with their estimated cost, cheapest first.
@@ -65,8 +68,7 @@ class Defaults:
         Raises UnsupportedError for a step that nothing can compute.
         """
         known = known or {}
-        macs = sum(s.step.macs(self.graph) for s in self.segments if not s.step.parts)
-        if macs <= MAX_MACS:
+        if self._emulable:
             best = self._cheapest(known, inexact=True)
             chosen = [(self.segments[k].step, choice) for k, choice in best.picks]
             fresh = [c for k, c in best.picks if k not in known]
@@ -76,6 +78,15 @@ class Defaults:
             if room > 0.0 and network_error(self.graph, chosen) <= room:
                 return best
         return self._cheapest(known, inexact=False)
+
+    @property
+    def _emulable(self) -> bool:
+        """Whether the network is small enough to be run in numpy."""
+        steps = [segment.step for segment in self.segments if not segment.step.parts]
+        made = [v for step in steps for node in step.nodes for v in node.outputs]
+        elements = sum(self.graph.types[v].elements for v in made)
+        macs = sum(step.macs(self.graph) for step in steps)
+        return macs <= MAX_MACS and elements <= MAX_ELEMENTS
 
     def _room(self) -> float:
         """What inexact schedules may add to the network's error: rounding is there already."""
