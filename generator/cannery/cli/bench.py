@@ -18,7 +18,7 @@ from cannery.execution.pace import Pace, Paced, make_pace
 from cannery.execution.program import Latency, NetworkProgram, ThreadTimes, network_program
 from cannery.execution.samples import seeded_samples
 from cannery.measure.identify import identify
-from cannery.measure.measure import Context, Protocol, refuse_emulated
+from cannery.measure.measure import Context, refuse_emulated
 from cannery.options import Options, make_options
 from cannery.pipeline import compile_model
 from cannery.target.runner import Origin, Runner, origin_text
@@ -70,8 +70,9 @@ def command(
     as_json: bool,
     **raw: Any,
 ) -> None:
-    """Time MODEL's generated code: the whole network, then every step by itself.
+    """Time MODEL's generated code: the whole network, then every step within such runs.
 
+    Steps meet weights and values where the network leaves them, so their times add up to its own.
     With --rate also at a fixed rate, with pauses between the calls, as once per frame: latencies
     from when each call was due, and how many missed the deadline.
     """
@@ -96,8 +97,7 @@ def command(
         shared = (
             _time_threads(program, runner, limit, threads, latency, caches) if threads else None
         )
-    protocol = Protocol(limit=limit, context=caches)
-    steps, peak = time_layers(source, toolchain, runner, samples[0], protocol)
+    steps, peak = time_layers(source, compiled.files, toolchain, runner, samples, limit, caches)
     found = _Times(source, toolchain, runner, caches, latency, steps, peak, paced, shared)
     never = untuned_note(options)
     if never:
@@ -243,7 +243,9 @@ def _print_paced(paced: Paced) -> None:
 def _print(latency: Latency, steps: tuple[LayerTime, ...]) -> None:
     rows = [[s.name, s.schedule, s.macs, _number(s.us), _number(s.percent_of_peak)] for s in steps]
     print_table(["step", "schedule", "MACs", "us", "% of peak"], rows)
-    click.echo(f"\nwhole: {latency.p50:.2f} us (p25 {latency.p25:.2f}, p99 {latency.p99:.2f})")
+    together = sum(step.us or 0.0 for step in steps)
+    spread = f"p25 {latency.p25:.2f}, p99 {latency.p99:.2f}"
+    click.echo(f"\nwhole: {latency.p50:.2f} us ({spread}), steps together {together:.2f} us")
 
 
 def _number(value: float | None) -> str:

@@ -264,8 +264,8 @@ def _pointers(
     return tuple(arguments)
 
 
-def render_model(source: Source, command: str) -> str:
-    """The text of `<name>.c`."""
+def render_model(source: Source, command: str, *, lap: str = "") -> str:
+    """The text of `<name>.c`. With `lap`, a C function, it calls that with each step's number."""
     program = source.program
     variables = root_variables(program)
     roots = []
@@ -278,7 +278,7 @@ def render_model(source: Source, command: str) -> str:
             roots.append((variable, program.buffers[root], port, at))
     used = {tensor.source for root, tensor in ports.items() if root not in skip}
     text = render(
-        "emit/model.c.j2", s=source, roots=roots, command=command, variables=variables,
+        "emit/model.c.j2", s=source, roots=roots, command=command, variables=variables, lap=lap,
         used_inputs=used, format_array=format_array, call_text=call_text, clear_lines=clear_lines,
         chunks=[chunk_lines(source, chunk) for chunk in source.many.chunks],
         parallel=parallel_text(source) if source.parallel else "",

@@ -5,6 +5,8 @@
  *   driver --repeat N         the first sample N times, without a word: for counting instructions
  *   driver --step N           the same between two signals, SIGUSR1
  *   driver --time SECONDS     microseconds of one run: quartiles and 99th percentile
+ *   driver --steps SECONDS    with DRIVER_STEPS: microseconds of each step within the runs: lower
+ *                             quartiles
  *   driver --many SECONDS N   microseconds of N runs, one by one and at once: lower quartiles
  *   driver --threads SECONDS T N   with DRIVER_PARALLEL: microseconds of one run and of N runs at
  *                             once, on one thread and on T: lower quartiles
@@ -15,8 +17,8 @@
  * With --cold behind that, caches are emptied before each run (each N), which is not timed.
  *
  * DRIVER_MODEL is the network, DRIVER_PARALLEL the same for several threads, if it has that (then
- * --run compares that, too), DRIVER_PTHREADS tells that there are threads, DRIVER_SAMPLES the number of samples in driver_data: one after the
- * other, each all inputs in the model's order.
+ * --run compares that, too), DRIVER_PTHREADS tells that there are threads, DRIVER_STEPS that the network calls DRIVER_LAP after each of so
+ * many steps, DRIVER_SAMPLES the number of samples in driver_data: one after the other, each all inputs in the model's order.
  */
 #if defined(__linux__) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
@@ -43,6 +45,9 @@ extern const cannery_model DRIVER_MODEL;
 extern const cannery_parallel_model DRIVER_PARALLEL;
 #endif
 extern const unsigned char driver_data[];
+#ifdef DRIVER_STEPS
+void DRIVER_LAP(int step);
+#endif
 #ifdef __cplusplus
 }
 #endif
@@ -237,6 +242,75 @@ static double lower_quartile(double *times, int count)
     qsort(times, (size_t)count, sizeof *times, by_size);
     return times[count / 4];
 }
+
+#ifdef DRIVER_STEPS
+/* Seconds of each step since they were set to zero, and when the last one ended. */
+static double laps[DRIVER_STEPS], last_lap;
+
+void DRIVER_LAP(int step)
+{
+    const double now = seconds();
+    laps[step] += now - last_lap;
+    last_lap = now;
+}
+
+/* Seconds that reading the clock adds to a step. */
+static double lap_seconds(void)
+{
+    enum { LAPS = 200, TRIES = 20 };
+    double best = 1;
+    for (int k = 0; k < TRIES; ++k) {
+        laps[0] = 0;
+        last_lap = seconds();
+        for (int i = 0; i < LAPS; ++i) {
+            DRIVER_LAP(0);
+        }
+        best = laps[0] / LAPS < best ? laps[0] / LAPS : best;
+    }
+    return best;
+}
+
+/* All steps within the same runs, so that each finds in the caches what the network leaves there. */
+static void time_steps(double limit)
+{
+    enum { GROUPS = 500 };
+    double *const times = (double *)get(sizeof(double) * GROUPS * DRIVER_STEPS);
+    const double clock_read = lap_seconds(), begin = seconds();
+    int count = 0, repeats = 1, sample = 0;
+    double now = begin;
+    choose(0);
+    model->run(workspace, inputs, outputs);
+    while (count < 1 || (count < GROUPS && now - begin < limit)) {
+        choose(sample);
+        sample = (sample + 1) % DRIVER_SAMPLES;
+        memset(laps, 0, sizeof laps);
+        if (cold) {
+            empty_caches();
+        }
+        const double start = seconds();
+        for (int k = 0; k < repeats; ++k) {
+            last_lap = seconds();
+            model->run(workspace, inputs, outputs);
+        }
+        now = seconds();
+        if (!cold && now - start < 1e-3 && repeats < 1 << 20) {
+            repeats *= 2; /* so that clocks that tick slowly tell short steps apart: not counted */
+            continue;
+        }
+        for (int k = 0; k < DRIVER_STEPS; ++k) {
+            const double each = laps[k] / repeats - clock_read;
+            times[k * GROUPS + count] = each > 0 ? 1e6 * each : 0;
+        }
+        ++count;
+    }
+    printf("{\"steps\": [");
+    for (int k = 0; k < DRIVER_STEPS; ++k) {
+        printf("%s%.4f", k ? ", " : "", lower_quartile(times + k * GROUPS, count));
+    }
+    printf("], \"samples\": %d}\n", count);
+    free(times);
+}
+#endif
 
 /* Both in turn, so that whatever else the machine does meets both alike. */
 static void time_many(double limit, int n)
@@ -452,6 +526,12 @@ int main(int argc, char **argv)
         time_runs(atof(argv[2]));
         return 0;
     }
+#ifdef DRIVER_STEPS
+    if (argc > 2 && strcmp(argv[1], "--steps") == 0) {
+        time_steps(atof(argv[2]));
+        return 0;
+    }
+#endif
     if (argc > 3 && strcmp(argv[1], "--many") == 0) {
         time_many(atof(argv[2]), atoi(argv[3]));
         return 0;

@@ -1,18 +1,17 @@
-"""Every step of a network alone, by the harness of the tuner: its error and its time."""
+"""Every step of a network: its error, alone, and its time, within the runs of the network."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from cannery.atomic import temporary_folder
 from cannery.emit.source import Source
-from cannery.errors import ToolchainError
-from cannery.execution.program import Sample
+from cannery.execution.program import Sample, network_program
 from cannery.measure.build import Built, build
 from cannery.measure.harness import Candidate, Harness, make_candidate
-from cannery.measure.measure import Protocol, check, measure, measure_peak
+from cannery.measure.measure import Context, alone, check, measure_peak
 from cannery.measure.trial import all_data, make_trial
 from cannery.ops.movement.strided import MovementStrided
 from cannery.ops.movement.view import MovementView
@@ -32,7 +31,7 @@ class LayerCheck:
 
 @dataclass(frozen=True)
 class LayerTime:
-    """Microseconds of a step by itself (lower quartile), None where it computes nothing."""
+    """Microseconds of a step within a run (lower quartile), None where it computes nothing."""
 
     name: str
     op: str
@@ -83,25 +82,25 @@ def check_layers(
 
 
 def time_layers(
-    source: Source, toolchain: Toolchain, runner: Runner, sample: Sample, protocol: Protocol
-) -> tuple[tuple[LayerTime, ...], float]:
-    """The time of every step by itself, and the peak of the instruction set in GFLOP/s.
+    source: Source, files: Mapping[str, bytes], toolchain: Toolchain, runner: Runner,
+    samples: Sequence[Sample], seconds: float, context: Context,
+) -> tuple[tuple[LayerTime, ...], float]:  # fmt: skip
+    """The time of every step within the network, and the peak of the instruction set in GFLOP/s.
 
     An emulator has no peak: 0.
     """
-    candidates = _candidates(source, sample)
-    with _built(source, toolchain, candidates) as built:
-        timings = measure(built, runner, protocol)
-        peak = 0.0 if runner.origin is Origin.EMULATED else measure_peak(built, runner)
-        if len(timings) < len(built.candidates):
-            raise ToolchainError(
-                "not all steps were timed", where=runner.where(built.executable), cure=runner.cure
-            )
+    with network_program(source, files, toolchain, samples, laps=True) as program, alone(runner):
+        times = program.time_steps(runner, seconds, context)
+    peak = 0.0 if runner.origin is Origin.EMULATED else _peak(source, toolchain, runner)
     rows = []
-    for planned, candidate in zip(source.program.steps, candidates, strict=True):
-        macs = planned.step.macs(source.graph)
-        us = timings[candidate.symbol].us if candidate else None
+    for call, taken in zip(source.calls, times, strict=True):
+        step, macs = call.planned.step, call.planned.step.macs(source.graph)
+        us = taken if call.kernel.code.strip() else None
         percent = 200e-3 * macs / us / peak if us and macs and peak else None
-        step = planned.step
-        rows.append(LayerTime(step.name, step.kind, str(planned.choice), macs, us, percent))
+        rows.append(LayerTime(step.name, step.kind, str(call.planned.choice), macs, us, percent))
     return tuple(rows), peak
+
+
+def _peak(source: Source, toolchain: Toolchain, runner: Runner) -> float:
+    with _built(source, toolchain, []) as built:
+        return measure_peak(built, runner)

@@ -13,7 +13,7 @@ import numpy as np
 from cannery.atomic import temporary_folder
 from cannery.emit.files import OPENMP_SOURCE
 from cannery.emit.interface import Tensor
-from cannery.emit.source import Source
+from cannery.emit.source import Source, render_model
 from cannery.errors import ToolchainError
 from cannery.execution.pace import Pace, Paced, judge_pace
 from cannery.ir.registry import RefArray
@@ -114,6 +114,22 @@ class NetworkProgram:
         patient = self._patient(runner, 1 + _CALLS, seconds)
         return Latency(*self._numbers(patient, words, ("p25", "p50", "p99")))
 
+    def time_steps(
+        self, runner: Runner, seconds: float, context: Context = Context.WARM
+    ) -> list[float]:
+        """Microseconds of each step within the runs of a program that has `laps`.
+
+        Raises ToolchainError if the program fails.
+        """
+        words = ["--steps", f"{seconds:g}", *context.arguments]
+        lines = self._patient(runner, 1 + _CALLS, seconds).run(self.executable, words)
+        with runner.reading(self.executable):
+            for line in (line for line in lines if "steps" in line):
+                found = [number({"us": us}, "us") for us in line["steps"]]
+                if len(found) == len(self.source.calls):
+                    return found
+        raise self._missing(runner, "not all steps were timed")
+
     def time_many(
         self, runner: Runner, seconds: float, count: int, context: Context = Context.WARM
     ) -> tuple[float, float]:
@@ -173,29 +189,42 @@ def _data(source: Source, samples: Sequence[Sample]) -> bytes:
     )
 
 
-def _macros(source: Source, samples: int, *, threads: bool) -> str:
+def lap_symbol(source: Source) -> str:
+    """The C function that a network with laps calls after each step."""
+    return f"{source.name}_lap"
+
+
+def _macros(source: Source, samples: int, *, threads: bool, laps: bool) -> str:
     """What the driver is told at compile time."""
     values = {"MODEL": f"{source.name}_model", "SAMPLES": samples}
     if source.parallel:
         values["PARALLEL"] = f"{source.name}_parallel_model"
     if threads:
         values["PTHREADS"] = 1
+    if laps:
+        values |= {"STEPS": len(source.calls), "LAP": lap_symbol(source)}
     return "".join(f"#define DRIVER_{key} {value}\n" for key, value in values.items())
 
 
 @contextmanager
 def network_program(
     source: Source, files: Mapping[str, bytes], toolchain: Toolchain, samples: Sequence[Sample],
-    *, threads: bool = False,
+    *, threads: bool = False, laps: bool = False,
 ) -> Iterator[NetworkProgram]:  # fmt: skip
     """Build a program from the generated `files` in a folder that is removed afterwards.
 
-    With `threads` it can time several of them. Raises ToolchainError with the compiler's words if
-    it does not build.
+    With `threads` it can time several of them, with `laps` each step: then the network is generated
+    to call `lap_symbol`. Raises ToolchainError with the compiler's words if it does not build.
     """
+    if laps:
+        text = render_model(source, "cannery bench", lap=lap_symbol(source))
+        files = {**files, f"{source.name}.c": text.encode()}
     with temporary_folder() as folder:
         write(folder, {**files, "driver_data.bin": _data(source, samples) or b"\0"})
-        driver = _macros(source, len(samples), threads=threads).encode() + _DRIVER.read_bytes()
+        driver = (
+            _macros(source, len(samples), threads=threads, laps=laps).encode()
+            + _DRIVER.read_bytes()
+        )
         write(folder, {"driver.c": driver, **device_sources()})
         if threads:
             toolchain = replace(toolchain, ldflags=(*toolchain.ldflags, "-pthread"))
