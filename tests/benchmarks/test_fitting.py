@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict
 
 from cannery.analysis.disassembly import Machine
 from cannery.choose.plan import make_segments
@@ -38,14 +39,13 @@ PARTS = ("core", "caches", "code")
 def figures() -> Figures:
     """Those of a table that there is, as a fit has them."""
     machine = parse_machine((FOLDER / "x86-256.toml").read_text(), "x", "x")
-    caches = {f"caches.{name}": value for name, value in vars(machine.caches).items()}
-    code = {f"code.{name}": value for name, value in vars(machine.code).items()}
-    rates = vars(machine.rates(8))
+    caches = {f"caches.{name}": value for name, value in asdict(machine.caches).items()}
+    code = {f"code.{name}": value for name, value in asdict(machine.code).items()}
+    rates = asdict(machine.rates(8))
     names = ("macs", "arithmetic", "loads", "stores", "latency")
     vectors = {f"vectors.f32x8.{name}": rates[name] for name in names}
-    core = {
-        f"core.{n}": vars(machine)[n] for n in ("issue", "window", "chain_gap", "spill_latency")
-    }
+    known = asdict(machine)
+    core = {f"core.{n}": known[n] for n in ("issue", "window", "chain_gap", "spill_latency")}
     return {path: (value, "hand") for path, value in {**core, **vectors, **caches, **code}.items()}
 
 

@@ -39,7 +39,7 @@ def busy_cycles(
         arithmetic / core.arithmetic,
         loads / core.loads,
         stores / core.stores,
-        (arithmetic + loads + stores + beside) / core.issue,
+        (arithmetic + loads + stores + beside) / isa.core.issue,
     )
 
 
@@ -50,7 +50,7 @@ def mac_instructions(isa: Isa) -> float:
 
 def vector_registers(isa: Isa) -> int:
     """Registers for vectors: of the processor, where it has others than its instruction set."""
-    return isa.core.registers or isa.registers
+    return int(isa.core.registers) or isa.registers
 
 
 def mac_bytes(isa: Isa) -> float:
@@ -111,7 +111,7 @@ def tile_cycles(
         macs / core.macs,
         arithmetic / core.arithmetic,
         (loads + 2 * spills) / core.loads,
-        instructions / core.issue,
+        instructions / isa.core.issue,
         chain / max(machine.window / (instructions * k), 1.0),
     )
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,18 +26,18 @@ else:
 
 FOLDER = Path(__file__).with_name("machines")
 
-_Positive = Annotated[float, msgspec.Meta(gt=0.0)]
+
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A part of a file, its figures without their sources."""
 
 
-@dataclass(frozen=True)
-class Rates:
+class Rates(_Table, frozen=True):
     """What a core does in one cycle with vectors of one width.
 
     `macs`: multiply-accumulates; `arithmetic`: vector instructions that calculate or shuffle, of
-    any kind; `issue`: instructions in all. `latency` are the cycles from one term of a sum to the
-    next. `unaligned`: aligned loads that one at any address takes as long as, in a loop over
-    neighbouring ones. `copies`: instructions per multiply-accumulate that save what it would
-    overwrite.
+    any kind. `latency` are the cycles from one term of a sum to the next. `unaligned`: aligned
+    loads that one at any address takes as long as, in a loop over neighbouring ones. `copies`:
+    instructions per multiply-accumulate that save what it would overwrite.
     """
 
     macs: float
@@ -46,13 +45,11 @@ class Rates:
     loads: float
     stores: float
     latency: float
-    issue: float
     copies: float = 0.0
     unaligned: float = 1.0
 
 
-@dataclass(frozen=True)
-class Caches:
+class Caches(_Table, frozen=True):
     """Bytes of the caches, and bytes per cycle that a core reads from beyond each of them.
 
     The first level has `l1_ways`; what it lacks takes `l2_latency` cycles where nobody foresaw it.
@@ -70,8 +67,7 @@ class Caches:
     far_rate: float
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(_Table, frozen=True):
     """Straight-line code: up to `hot_bytes` stay in the first-level cache.
 
     A core gets `fetched` bytes per cycle of what was displaced since the last run, and `decoded`
@@ -83,31 +79,26 @@ class Code:
     decoded: float
 
 
-@dataclass(frozen=True)
-class Machine:
-    """A processor.
+class Machine(_Table, frozen=True):
+    """A processor; what its file says in `[core]` stands here.
 
-    `window` is how many instructions it looks ahead: what they need is worked on meanwhile; a core
-    that runs in order has none. `registers` are its vector registers, 0: as many as its
-    instruction set says. `chain_gap`: how much longer a chain of dependent sums takes than its
-    latencies. `spill_latency` is what a sum waits for when it was stored and is loaded again.
+    `issue`: instructions per cycle, in all. `window` is how many instructions it looks ahead: what
+    they need is worked on meanwhile; 0: it runs in order. `registers` are its vector registers, 0:
+    as many as its instruction set says. `chain_gap`: how much longer a chain of dependent sums
+    takes than its latencies. `spill_latency` is what a sum waits for when it was stored and is
+    loaded again.
     """
 
     name: str
     title: str
     issue: float
-    window: float
-    registers: int
     chain_gap: float
     spill_latency: float
-    vectors: Mapping[int, Rates]
+    vectors: Annotated[dict[int, Rates], msgspec.Meta(min_length=1)]
     caches: Caches
     code: Code
-
-    @property
-    def in_order(self) -> bool:
-        """Whether instructions wait for those before them."""
-        return not self.window
+    window: float = 0.0
+    registers: float = 0.0
 
     def rates(self, lanes: int) -> Rates:
         """Those of the narrowest vectors in the table that have so many lanes, or of the widest."""
@@ -115,83 +106,35 @@ class Machine:
         return self.vectors[min(wide, default=max(self.vectors))]
 
 
-class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A part of a file."""
-
-
 class _Figure(_Table, frozen=True):
-    value: _Positive
+    value: Annotated[float, msgspec.Meta(gt=0.0)]
     source: str
-
-
-class _Core(_Table, frozen=True):
-    issue: _Figure
-    chain_gap: _Figure
-    spill_latency: _Figure
-    window: _Figure | None = None
-    registers: _Figure | None = None
-
-
-class _Vectors(_Table, frozen=True):
-    macs: _Figure
-    arithmetic: _Figure
-    loads: _Figure
-    stores: _Figure
-    latency: _Figure
-    copies: _Figure | None = None
-    unaligned: _Figure | None = None
-
-
-class _Caches(_Table, frozen=True):
-    l1_bytes: _Figure
-    l1_ways: _Figure
-    l2_bytes: _Figure
-    l2_latency: _Figure
-    l2_rate: _Figure
-    l3_rate: _Figure
-    far_bytes: _Figure
-    far_rate: _Figure
-
-
-class _Code(_Table, frozen=True):
-    hot_bytes: _Figure
-    fetched: _Figure
-    decoded: _Figure
 
 
 class _File(_Table, frozen=True):
     title: str
     sources: dict[str, str]
-    core: _Core
-    vectors: dict[str, _Vectors]
-    caches: _Caches
-    code: _Code
+    core: dict[str, Any]
+    vectors: dict[str, dict[str, Any]]
+    caches: dict[str, Any]
+    code: dict[str, Any]
 
 
 def parse_machine(text: str, name: str, where: str) -> Machine:
     """The machine that a table describes; raises CanneryError for a bad one."""
     try:
-        raw = tomllib.loads(text)
-        file = msgspec.convert(raw, _File)
-        vectors = {_lanes(key): row for key, row in file.vectors.items()}
+        file = msgspec.convert(tomllib.loads(text), _File)
+        core, caches, code = (
+            _values(part, getattr(file, part), file.sources) for part in ("core", "caches", "code")
+        )
+        vectors = {
+            _lanes(width): _values(f"vectors.{width}", row, file.sources)
+            for width, row in file.vectors.items()
+        }
+        given = {"name": name, "title": file.title, "vectors": vectors, **core}
+        return msgspec.convert({**given, "caches": caches, "code": code}, Machine)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, ValueError) as error:
         raise _bad(str(error), where) from None
-    if not vectors:
-        raise _bad("it has no [vectors.f32xN]", where)
-    for path, source in _sources(raw):
-        if source not in file.sources:
-            known = f"[sources] does not explain {source!r}, the source of {path}"
-            raise _bad(known, where)
-    core = _values(file.core)
-    return Machine(
-        name, file.title, core["issue"], core.get("window", 0.0), int(core.get("registers", 0)),
-        core["chain_gap"], core["spill_latency"],
-        {
-            lanes: Rates(issue=core["issue"], **_values(row))
-            for lanes, row in sorted(vectors.items())
-        },
-        Caches(**_values(file.caches)), Code(**_values(file.code)),
-    )  # fmt: skip
 
 
 def _bad(what: str, where: str) -> CanneryError:
@@ -206,23 +149,20 @@ def _lanes(key: str) -> int:
     return int(lanes)
 
 
-def _values(table: _Table) -> dict[str, float]:
-    """The figures of a table without their sources; those that are not given are left out."""
-    found = ((name, getattr(table, name)) for name in table.__struct_fields__)
-    return {name: figure.value for name, figure in found if figure is not None}
-
-
-def _sources(raw: Mapping[str, Any], path: str = "") -> list[tuple[str, str]]:
-    """(path of a figure, its source) for all of them."""
-    if "source" in raw:
-        return [(path, str(raw["source"]))]
-    tables = ((key, value) for key, value in raw.items() if isinstance(value, dict))
-    return [
-        each
-        for key, value in tables
-        if key != "sources"
-        for each in _sources(value, f"{path}.{key}" if path else key)
-    ]
+def _values(
+    section: str, figures: Mapping[str, Any], sources: Mapping[str, str]
+) -> dict[str, float]:
+    """The figures of a section without their sources; raises ValueError for a bad one."""
+    found = {}
+    for name, raw in figures.items():
+        try:
+            figure = msgspec.convert(raw, _Figure)
+        except msgspec.ValidationError as error:
+            raise ValueError(f"{section}.{name}: {error}") from None
+        if figure.source not in sources:
+            raise ValueError(f"{section}.{name}: [sources] does not explain {figure.source!r}")
+        found[name] = figure.value
+    return found
 
 
 def machine_names() -> list[str]:

@@ -357,10 +357,10 @@ def _block_cycles(shape: ConvShape, p: Tunables, used: NDArray[np.bool_], isa: I
         loads = float(mr * np.count_nonzero(columns))
         work += loads * broadcast_work(isa, "set1")[1]
     loads += terms
-    return 4.0 * mr * vectors / core.issue + (1.0 if isa.has("fma") else FITTED) * max(
+    return 4.0 * mr * vectors / isa.core.issue + (1.0 if isa.has("fma") else FITTED) * max(
         work / core.arithmetic,
         loads / core.loads,
-        (work + loads) / core.issue,
+        (work + loads) / isa.core.issue,
         core.latency * terms / max(vectors, 1),
     )
 

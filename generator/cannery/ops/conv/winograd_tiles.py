@@ -301,7 +301,7 @@ def transform_cycles(
     return (0.6 if isa.has("fma") else 0.8) * max(
         arithmetic / core.arithmetic,
         stores / core.stores,
-        (arithmetic + loads + stores) / core.issue,
+        (arithmetic + loads + stores) / isa.core.issue,
     )
 
 

@@ -132,7 +132,7 @@ class Groups:
         core = isa.rates()
         update = max(
             work / (1.25 * core.arithmetic), (loads + 2 * spills) / core.loads,
-            (work + loads) / core.issue, 2.0,
+            (work + loads) / isa.core.issue, 2.0,
         )  # fmt: skip
         return k / self.size * update + 4.0
 
