@@ -206,7 +206,7 @@ class Machine:
 
     def _in_place(self, planned: PlannedStep, number: int, places: Mapping[str, int]) -> bool:
         """Whether a step may overwrite this input element by element as it reads it."""
-        if number not in planned.choice.schedule.in_place:
+        if number > 0 or not planned.choice.schedule.in_place(planned.step):
             return False
         source, target = (
             self.program.buffers[n] for n in (planned.reads[number], planned.writes[0])

@@ -50,7 +50,6 @@ class Copy(Schedule):
     """Copies an image; `body` is what it does beside that, `value` is put behind each element."""
 
     id = "test.copy"
-    in_place = (0,)
 
     body: str = ""
     value: str = ""
@@ -71,6 +70,9 @@ class Copy(Schedule):
 
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         return (Want(slack=self.slack),)
+
+    def in_place(self, step: Step) -> bool:
+        return True
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         return Estimate(1.0)

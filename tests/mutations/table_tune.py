@@ -337,8 +337,8 @@ CHANGES: tuple[Change, ...] = (
     ),
     _trial(
         "in place without the same layout",
-        "if inputs[k].layout == outputs[0].layout)",
-        "if True)",
+        " or inputs[0].layout != outputs[0].layout:",
+        ":",
     ),
     Change(
         "the cache forgets the compiler's flags",

@@ -342,14 +342,14 @@ def share_in_place(program: Program) -> Program:
     for name, buffer in buffers.items():
         members.setdefault(buffer.root, []).append(name)
     for k, step in enumerate(program.steps):
-        for index in step.choice.schedule.may_share(step.step):
-            source, target = buffers[step.reads[index]], buffers[step.writes[0]]
-            free = source.root == source.name and last[source.root] == k
-            whole = target.root == target.name and target.storage == source.storage == "arena"
-            if free and whole and source.layout == target.layout and source.root != target.root:
-                last[source.root] = last[target.root]
-                moved = members.pop(target.name)
-                buffers.update({n: replace(buffers[n], root=source.name) for n in moved})
-                members[source.name] += moved
-                break
+        if not step.choice.schedule.in_place(step.step):
+            continue
+        source, target = buffers[step.reads[0]], buffers[step.writes[0]]
+        free = source.root == source.name and last[source.root] == k
+        whole = target.root == target.name and target.storage == source.storage == "arena"
+        if free and whole and source.layout == target.layout and source.root != target.root:
+            last[source.root] = last[target.root]
+            moved = members.pop(target.name)
+            buffers.update({n: replace(buffers[n], root=source.name) for n in moved})
+            members[source.name] += moved
     return replace(program, buffers=buffers)

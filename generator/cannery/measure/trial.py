@@ -118,10 +118,9 @@ def make_trial(
     ]
     in_place = -1
     if placing is Placing.IN_PLACE:
-        same = (k for k in schedule.may_share(step) if inputs[k].layout == outputs[0].layout)
-        in_place = next(same, -1)
-        if in_place < 0:
+        if not schedule.in_place(step) or inputs[0].layout != outputs[0].layout:
             return None
+        in_place = 0
     choice = Choice(schedule, params)
     text = label or str(choice)
     return Trial(text, graph, step, choice, isa, tuple(inputs), tuple(outputs), data, in_place)

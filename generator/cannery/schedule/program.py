@@ -69,6 +69,21 @@ class Step:
         return self.nodes if isinstance(self.anchor.op, Elementwise) else self.epilogue
 
     @property
+    def source(self) -> str:
+        """What the first of the `stages` works on: the input, or what the anchor makes of it."""
+        return self.inputs[0] if isinstance(self.anchor.op, Elementwise) else self.anchor.output
+
+    @property
+    def reads_again(self) -> bool:
+        """Whether a later node reads the first input, too."""
+        running = self.source if self.inputs else ""
+        for node in self.stages:
+            if running != self.inputs[0] and self.inputs[0] in node.inputs:
+                return True
+            running = node.output
+        return False
+
+    @property
     def kind(self) -> str:
         """The anchors' operators joined by +, e.g. `Conv` or `Conv+Conv`."""
         return "+".join(node.op.kind for node in self.anchors)

@@ -172,11 +172,6 @@ class Schedule(ABC):
     version: ClassVar[int] = 1
     #: Whether results differ from the direct form by more than rounding (needs MAX_ERROR).
     inexact: ClassVar[bool] = False
-    #: Inputs (by index) that may share memory with the output.
-    in_place: ClassVar[tuple[int, ...]] = ()
-    #: Whether it has read all that it needs of an element before it writes there: else its epilogue
-    #: must not read, once more, an input that shares memory with the output.
-    elementwise: ClassVar[bool] = False
     #: Whether a band knows its place by its pointers alone: rows y0+r to y1+r are what rows y0 to
     #: y1 are with the pointers moved by r output rows, a multiple of `Kernel.band`. So it can work
     #: on line buffers, in chains.
@@ -185,11 +180,6 @@ class Schedule(ABC):
     want: ClassVar[Want] = Want()
     #: Whether its kernels prefetch what `Job.ahead` says.
     fetches: ClassVar[bool] = False
-
-    def may_share(self, step: Step) -> tuple[int, ...]:
-        """The inputs of a step, by index, that may share memory with its output."""
-        again = set() if self.elementwise else {v for node in step.epilogue for v in node.inputs}
-        return tuple(k for k in self.in_place if step.inputs[k] not in again)
 
     @abstractmethod
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
@@ -219,6 +209,13 @@ class Schedule(ABC):
     @abstractmethod
     def kernel(self, job: Job) -> Kernel:
         """The code."""
+
+    def in_place(self, step: Step) -> bool:
+        """Whether the output may lie in the memory of the first input.
+
+        Then nothing of that input may be read once the same element of the output is written.
+        """
+        return False
 
     def weights(self, job: Job) -> ConstArray:
         """The packed weights alone, the constant `<symbol>_w` of the kernel."""

@@ -15,7 +15,7 @@ from cannery.ctext.environment import render
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.layouts import Layout, Want, nhwc, phase_split, planar
-from cannery.ops.movement.strided import MovementStrided, reads_again, source
+from cannery.ops.movement.strided import MovementStrided
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
@@ -42,8 +42,6 @@ class MovementPhase(Schedule):
     """See the module's text."""
 
     id = "movement.phase"
-    in_place = (0,)
-    elementwise = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if step.inputs and graph.types[step.inputs[0]].rank != 4:
@@ -52,7 +50,7 @@ class MovementPhase(Schedule):
             return "element type"
         if graph.types[step.output].dtype != DType.FLOAT32:
             return "output is not float32"
-        if reads_again(step):
+        if step.reads_again:
             return "reads its input in two orders"
         return MovementStrided().why_not(graph, step, isa)
 
@@ -77,12 +75,15 @@ class MovementPhase(Schedule):
         straight = elementwise_cycles(isa, elements, len(step.inputs), len(step.nodes))
         return Estimate(max(elements * each, straight))
 
+    def in_place(self, step: Step) -> bool:
+        return True
+
     def kernel(self, job: Job) -> Kernel:
         to_phase = job.output.order == phase_split.ORDER
         names = parameter_names(job)
         ends = [(job.inputs[0], names[0]), (job.output, names[-1])]
         (affine, affine_name), (split, split_name) = ends if to_phase else ends[::-1]
-        ep = epilogues.build(job, source(job.step), job.step.stages)
+        ep = epilogues.build(job, job.step.source, job.step.stages)
         _, width, channels = split.shape
         form, run = _form(affine, job.isa)
         place, there = f"i * {affine.col} + c * {affine.channel}", _left("c", split)

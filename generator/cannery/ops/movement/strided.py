@@ -60,8 +60,6 @@ class MovementStrided(Schedule):
     """See the module's text."""
 
     id = "movement.strided"
-    in_place = (0,)
-    elementwise = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if not isinstance(step.anchor.op, (Identity, Cast, Elementwise)) or len(step.anchors) != 1:
@@ -74,7 +72,7 @@ class MovementStrided(Schedule):
             return "element type"
         if graph.types[step.output].dtype != DType.FLOAT32:
             return "output is not float32"
-        running = source(step)
+        running = step.source
         for node in step.stages:
             if not epilogues.fusible(graph, node, running, step.inputs):
                 return "operands are broadcast"
@@ -83,7 +81,7 @@ class MovementStrided(Schedule):
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         orders = (nhwc.ORDER, planar.ORDER)
-        pairs = [(a, b) for a in orders for b in orders if a == b or not reads_again(step)]
+        pairs = [(a, b) for a in orders for b in orders if a == b or not step.reads_again]
         return [{"from": a, "to": b} for a, b in pairs]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
@@ -98,8 +96,11 @@ class MovementStrided(Schedule):
         straight = elementwise_cycles(isa, elements, len(step.inputs), len(step.nodes))
         return Estimate(max(straight, 1.5 * elements if params["from"] != params["to"] else 0.0))
 
+    def in_place(self, step: Step) -> bool:
+        return True
+
     def kernel(self, job: Job) -> Kernel:
-        ep = epilogues.build(job, source(job.step), job.step.stages)
+        ep = epilogues.build(job, job.step.source, job.step.stages)
         layouts = (*job.inputs, job.output)
         per_channel = any(o.kind == "channel" for s in ep.stages for o in s.operands)
         channels = job.output.shape[2]
@@ -142,21 +143,6 @@ class MovementStrided(Schedule):
 def _is_copy(graph: Graph, step: Step) -> bool:
     """Whether a step only moves elements, of whatever type."""
     return isinstance(step.anchor.op, Identity) and not step.epilogue
-
-
-def reads_again(step: Step) -> bool:
-    """Whether a later node reads the step's first input, too: then its order must not change."""
-    running = source(step) if step.inputs else ""
-    for node in step.stages:
-        if running != step.inputs[0] and step.inputs[0] in node.inputs:
-            return True
-        running = node.output
-    return False
-
-
-def source(step: Step) -> str:
-    """What the first of the nodes that compute works on: the input, or what a Cast makes of it."""
-    return step.inputs[0] if isinstance(step.anchor.op, Elementwise) else step.anchor.output
 
 
 def nest(

@@ -16,7 +16,7 @@ from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.layouts import Layout, Want, image_dims, nhwc, planar
 from cannery.ops.movement.op import Cast, Identity
-from cannery.ops.movement.strided import MovementStrided, load, reads_again, source
+from cannery.ops.movement.strided import MovementStrided, load
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.lanes import Vec
@@ -54,7 +54,7 @@ class MovementTranspose(Schedule):
             return "no vectors of four"
         if graph.types[step.output].dtype != DType.FLOAT32:
             return "output is not float32"
-        if reads_again(step):
+        if step.reads_again:
             return "reads its input in two orders"
         _, _, width, channels = image_dims(graph.types[step.output])
         return "" if width >= 4 and channels >= 2 else "fewer than 4 columns or 2 channels"
@@ -74,7 +74,7 @@ class MovementTranspose(Schedule):
         return Estimate(graph.types[step.output].elements * (0.7 + 0.25 * nodes))
 
     def kernel(self, job: Job) -> Kernel:
-        ep = epilogues.build(job, source(job.step), job.step.stages)
+        ep = epilogues.build(job, job.step.source, job.step.stages)
         code = in_blocks(job, job.inputs, job.output, ep)
         return Kernel(code, ep.constants, needs_math=ep.needs_math)
 

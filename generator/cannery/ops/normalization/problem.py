@@ -55,8 +55,6 @@ class Affine:
 class NormalizationSchedule(Schedule):
     """A schedule that normalises an activation."""
 
-    in_place = (0,)
-
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         op = step.anchor.op
         kinds = (BatchNormalization, GroupNormalization, LayerNormalization)
@@ -72,6 +70,9 @@ class NormalizationSchedule(Schedule):
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         parameters = step.anchor.inputs[1:]  # scale and bias where they are computed
         return tuple(Want(dense=value in parameters) for value in step.inputs)
+
+    def in_place(self, step: Step) -> bool:
+        return not step.reads_again
 
 
 def dims(job: Job, ep: Epilogue) -> list[Dim]:

@@ -50,7 +50,6 @@ class SoftmaxAcross(Schedule):
 
     id = "softmax.across"
     version = 3
-    in_place = (0,)
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if reason := why_not_softmax(graph, step):
@@ -84,6 +83,9 @@ class SoftmaxAcross(Schedule):
         if params["order"] == nhwc.ORDER and op.axis == type_.rank - 1:
             per_vector += 4.0 * (1 if extent == 4 else isa.widest)
         return Estimate(vectors * (extent * per_vector + 20.0), code)
+
+    def in_place(self, step: Step) -> bool:
+        return not step.reads_again
 
     def kernel(self, job: Job) -> Kernel:
         ep = epilogues.build(job, job.step.anchor.output)

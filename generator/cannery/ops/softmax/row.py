@@ -57,7 +57,6 @@ class SoftmaxRow(Schedule):
 
     id = "softmax.row"
     version = 2
-    in_place = (0,)
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if reason := why_not_softmax(graph, step):
@@ -78,6 +77,9 @@ class SoftmaxRow(Schedule):
         row = vectors * (EXP_WORK + 8.0) / isa.rates(lanes).arithmetic + 12.0  # rows overlap
         code = (vectors if vectors <= _kept(isa) else 6) * (EXP_WORK + 8.0) * 6.0
         return Estimate(type_.elements / max(length, 1) * row, code)
+
+    def in_place(self, step: Step) -> bool:
+        return not step.reads_again
 
     def kernel(self, job: Job) -> Kernel:
         anchor = job.step.anchor
