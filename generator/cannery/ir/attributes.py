@@ -52,7 +52,8 @@ def _value(tree: ast.expr, hint: Any) -> Any:
         return tree.value
     if isinstance(tree, ast.Tuple | ast.List):
         inner = typing.get_args(hint)
-        hints = inner if len(inner) == len(tree.elts) else inner[:1] * len(tree.elts)
+        alike = inner[1:] == (...,) or len(inner) != len(tree.elts)
+        hints = inner[:1] * len(tree.elts) if alike else inner
         pairs = zip(tree.elts, hints or (None,) * len(tree.elts), strict=True)
         return tuple(_value(element, own) for element, own in pairs)
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):

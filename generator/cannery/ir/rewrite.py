@@ -73,6 +73,10 @@ class Rewriter:
         """The node that computes a value; None for inputs and constants."""
         return self._producers.get(value)
 
+    def readers(self, value: str) -> list[Node]:
+        """The nodes that read a value."""
+        return list(self._readers.get(value, {}).values())
+
     def single_reader(self, value: str) -> Node | None:
         """The node that alone reads a value; None if others do, or if it is an output."""
         readers = self._readers.get(value, {})

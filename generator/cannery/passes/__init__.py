@@ -13,6 +13,7 @@ from cannery.passes.conv_to_matmul import conv_to_matmul
 from cannery.passes.eliminate_common import eliminate_common
 from cannery.passes.fold_constants import fold_constants
 from cannery.passes.fold_scale_shift import fold_scale_shift
+from cannery.passes.fuse_activations import fuse_activations
 from cannery.passes.lift_1d import lift_1d
 from cannery.passes.lower_batch_norm import lower_batch_norm
 from cannery.passes.nest_concats import nest_concats
@@ -36,6 +37,7 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("lower_batch_norm", lower_batch_norm),
     ("simplify_movement", simplify_movement),
     ("simplify_recurrent", simplify_recurrent),
+    ("fuse_activations", fuse_activations),
     ("transpose_into_matmul", transpose_into_matmul),
     ("pad_into_window", pad_into_window),
     ("sink_upsampling", sink_upsampling),
@@ -55,7 +57,7 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
 
 
 #: Those that make layers which have no integer form of others that have one.
-FLOATS_ONLY = frozenset({"upsample_into_conv"})
+FLOATS_ONLY = frozenset({"fuse_activations", "upsample_into_conv"})
 
 
 def run_passes(

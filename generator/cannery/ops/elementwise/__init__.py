@@ -21,6 +21,7 @@ from cannery.ops.elementwise.activations import (
     ThresholdedRelu,
 )
 from cannery.ops.elementwise.binary import Add, Div, Max, Min, Mul, Pow, Sub
+from cannery.ops.elementwise.composite import Composite, Member
 from cannery.ops.elementwise.unary import (
     Abs,
     Affine,
@@ -44,6 +45,7 @@ __all__ = [
     "Ceil",
     "Celu",
     "Clip",
+    "Composite",
     "Div",
     "Elu",
     "Erf",
@@ -55,6 +57,7 @@ __all__ = [
     "LeakyRelu",
     "Log",
     "Max",
+    "Member",
     "Min",
     "Mish",
     "Mul",

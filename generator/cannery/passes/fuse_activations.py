@@ -1,0 +1,257 @@
+"""Activations that a file spells out in several nodes become one, which joins an epilogue.
+
+What lies between one value and another may be a function of that value alone. If it is SiLU, GELU
+or another activation that has an operator of its own, it becomes that: however it is written,
+found by comparing both in float64 over the whole range. Where it is none of them, but reads a value
+more than once, which no epilogue does, it becomes a Composite. Small whole powers are products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from cannery.ir.graph import Graph, Node
+from cannery.ir.numeric import F64
+from cannery.ir.registry import Elementwise
+from cannery.ir.rewrite import Rewriter
+from cannery.ir.tensor import DType
+from cannery.ops.elementwise import (
+    Composite,
+    Gelu,
+    HardSwish,
+    Member,
+    Mish,
+    Mul,
+    Pow,
+    Sigmoid,
+    Silu,
+    Softplus,
+    Softsign,
+    Square,
+    Tanh,
+)
+from cannery.ops.elementwise.base import Binary, Unary
+
+#: The activations that are recognised.
+KNOWN: tuple[Unary, ...] = (
+    Silu(), Gelu(), Gelu(approximate=True), HardSwish(), Mish(), Sigmoid(), Tanh(), Softplus(),
+    Softsign(),
+)  # fmt: skip
+
+#: Nodes of the longest spelling: GELU by tanh with a cube of two products has nine.
+LONGEST = 12
+
+#: What constants in float32 change of a function: this part of its value and of its argument. And
+#: what is left of differences that cancel in float64.
+ROUNDING, CANCELLED = 5e-7, 1e-12
+
+#: The powers that are a few products.
+POWERS: Mapping[float, Unary] = {
+    2.0: Square(),
+    3.0: Composite((Member(Square(), (0,)), Member(Mul(), (1, 0)))),
+    4.0: Composite((Member(Square(), (0,)), Member(Square(), (1,)))),
+}
+
+#: Characters of the longest expression that becomes a Composite: results that are read again are
+#: written again.
+MAX_TEXT = 400
+
+
+def fuse_activations(graph: Graph) -> Graph:
+    """Known activations first: those of which they consist may read a value twice, too.
+
+    A graph that has integer layers stays as it is: its bits are those of the operators in it.
+    """
+    if graph.integer_layers:
+        return graph
+    rewriter = Rewriter(graph)
+    for rule in (_multiply, _name, _compose):
+        rewriter.sweep(rule)
+    return rewriter.finish()
+
+
+def _multiply(rewriter: Rewriter, node: Node) -> bool:
+    """A small whole power becomes products."""
+    if not isinstance(node.op, Pow) or not _fits(rewriter, node):
+        return False
+    exponent = rewriter.constants.get(node.inputs[1])
+    power = None if exponent is None else POWERS.get(float(exponent.reshape(-1)[0]))
+    if power:
+        rewriter.update(node, power, node.inputs[:1])
+    return power is not None
+
+
+def _name(rewriter: Rewriter, node: Node) -> bool:
+    """Nodes that are a known activation become it."""
+    for region in _regions(rewriter, node):
+        known = len(region.nodes) > 1 and region.curved and _known(region.function)
+        if known:
+            region.become(rewriter, known)
+            return True
+    return False
+
+
+def _compose(rewriter: Rewriter, node: Node) -> bool:
+    """The smallest region that reads a value twice becomes a Composite."""
+    if len(_variables(rewriter, node)) < 2 and not _twice(node):
+        return False
+    for region in _regions(rewriter, node):
+        op = region.function
+        if len(op.c("f32x8", "x")) <= MAX_TEXT and len(region.nodes) > 1:
+            region.become(rewriter, op)
+            return True
+        break
+    return False
+
+
+@dataclass(frozen=True)
+class _Region:
+    """Nodes in order, of which the last alone is read elsewhere, as a function of `source`."""
+
+    source: str
+    nodes: tuple[Node, ...]
+    rewriter: Rewriter
+
+    @property
+    def curved(self) -> bool:
+        """Whether some node is no arithmetic: only then it can be an activation."""
+        return any(not isinstance(node.op, Binary) for node in self.nodes)
+
+    @property
+    def function(self) -> Composite:
+        """What the nodes compute; a Composite among them gives its members."""
+        numbers: list[float] = []
+        members: list[Member] = []
+        places = {self.source: 0}
+        for node in self.nodes:
+            for value in node.inputs:
+                if value in self.rewriter.constants:
+                    numbers.append(float(self.rewriter.constants[value].reshape(-1)[0]))
+                    places[value] = -len(numbers)
+            reads = tuple(places[value] for value in node.inputs)
+            if isinstance(node.op, Composite):
+                members += _moved(node.op, reads[0], len(members), len(numbers))
+                numbers += node.op.numbers
+            elif isinstance(node.op, Elementwise):
+                members.append(Member(node.op, reads))
+            places[node.output] = len(members)
+        return Composite(tuple(members), tuple(numbers))
+
+    def become(self, rewriter: Rewriter, op: Unary) -> None:
+        """Replace the nodes by one."""
+        *inner, last = self.nodes
+        for node in reversed(inner):
+            rewriter.replace_node(node, [])
+        rewriter.update(last, op, (self.source,))
+
+
+def _moved(inner: Composite, x: int, members: int, numbers: int) -> Iterator[Member]:
+    """The members of a Composite of `x`, behind so many members and numbers."""
+    for member in inner.members:
+        yield Member(
+            member.op,
+            tuple(r + members if r > 0 else r - numbers if r < 0 else x for r in member.reads),
+        )
+
+
+def _regions(rewriter: Rewriter, last: Node) -> Iterator[_Region]:
+    """The functions of one value that end in a node, from small to large."""
+    if not _fits(rewriter, last):
+        return
+    nodes, open_values = [last], set(_variables(rewriter, last))
+    while True:
+        if len(open_values) == 1:
+            (source,) = open_values
+            yield _Region(source, tuple(_in_order(nodes)), rewriter)
+        if len(nodes) == LONGEST:
+            return
+        found = {id(node) for node in nodes}
+        before = None
+        for value in sorted(open_values):
+            producer = rewriter.producer(value)
+            if producer is None or not _fits(rewriter, producer) or value in rewriter.outputs:
+                continue
+            if all(id(reader) in found for reader in rewriter.readers(value)):
+                before = producer
+                break
+        if before is None:
+            return
+        nodes.append(before)
+        open_values.remove(before.output)
+        open_values.update(_variables(rewriter, before))
+
+
+def _in_order(nodes: list[Node]) -> list[Node]:
+    """Producers before their readers."""
+    left, ordered = list(nodes), list[Node]()
+    while left:
+        made = {node.output for node in left}
+        ready = [node for node in left if not made & set(node.inputs)]
+        ordered += sorted(ready, key=lambda node: node.output)
+        left = [node for node in left if node not in ready]
+    return ordered
+
+
+def _fits(rewriter: Rewriter, node: Node) -> bool:
+    """Whether a node may be part of a function of one value: floats of one shape, and numbers."""
+    if not isinstance(node.op, Unary | Binary):
+        return False
+    type_ = rewriter.types[node.output]
+    variables = _variables(rewriter, node)
+    numbers = [rewriter.constants[v] for v in node.inputs if v in rewriter.constants]
+    return (
+        type_.dtype is DType.FLOAT32
+        and bool(variables)
+        and all(rewriter.types[v] == type_ for v in variables)
+        and all(number.size == 1 and bool(np.isfinite(number).all()) for number in numbers)
+    )
+
+
+def _variables(rewriter: Rewriter, node: Node) -> list[str]:
+    """What a node reads that is no constant, each once."""
+    return list(dict.fromkeys(v for v in node.inputs if v not in rewriter.constants))
+
+
+def _twice(node: Node) -> bool:
+    """Whether a node reads one value twice: x * x."""
+    return len(set(node.inputs)) < len(node.inputs)
+
+
+@cache
+def _known(function: Composite) -> Unary | None:
+    """The activation that a function is, if any.
+
+    A spelling may overflow where the activation does not: 1 / (1 + exp(-x)).
+    """
+    points = _points()
+    with np.errstate(all="ignore"):
+        found = function.value(points)
+        fine = np.isfinite(found)
+        if fine.sum() < points.size // 2:
+            return None
+        for op in KNOWN:
+            expected, allowed = _allowed(op)
+            if bool(np.all((np.abs(found - expected) <= allowed)[fine])):
+                return op
+    return None
+
+
+@cache
+def _allowed(op: Unary) -> tuple[F64, F64]:
+    """The values of an activation, and how far off a spelling of it may be."""
+    points = _points()
+    expected = op.value(points)
+    moved = op.value(points * (1.0 + ROUNDING)) - expected
+    return expected, ROUNDING * np.abs(expected) + np.abs(moved) + CANCELLED
+
+
+@cache
+def _points() -> F64:
+    """Arguments: close to each other where activations bend, and up to 1e6 on either side."""
+    near = np.arange(-1500, 1501) * 0.0137 + 0.00123
+    far = 10.0 ** (np.arange(-600, 601) / 100.0)
+    return np.concatenate([near, far, -far])
