@@ -9,7 +9,7 @@ import pytest
 from cannery.analysis.calls import Calls
 from cannery.analysis.counting import by_instruction, counting
 from cannery.analysis.disassembly import Machine, disassemble, parse_disassembly
-from cannery.analysis.instructions import effect
+from cannery.analysis.instructions import effects
 from cannery.analysis.kinds import Kind
 from cannery.errors import ToolchainError
 from needs import missing, need_runner, need_toolchain
@@ -101,7 +101,7 @@ def test_what_compilers_make_of_nested_loops(target: str, tmp_path: Path) -> Non
     for function in functions:
         if function.name.startswith(("row", "main")):
             for instruction in function.instructions:
-                known = effect(instruction, machine)
+                (known,) = effects([instruction], machine)
                 lanes += runs[instruction.address] * known.lanes * (known.kind is Kind.MULTIPLY)
     rows = [1002] + [1003] * 498 + [9]
     assert lanes == 4 * 3 * (sum(rows) + 2 * (996 * 499 + 5))

@@ -106,6 +106,32 @@ AARCH64 = """
       40:      \tret
 """
 
+#: As llvm-objdump prints: eight elements, a spill by way of a register, a label of the assembler.
+RISCV64 = """
+0000000000000000 <net_L00_conv>:
+       0:      \taddi\tsp, sp, -0x60
+       4:      \taddi\ta4, sp, 0x10
+       8:      \tvsetivli\tzero, 0x8, e32, m1, ta, ma
+
+000000000000000c <.Lpcrel_hi0>:
+       c:      \tauipc\ta5, 0x0
+      10:      \tvl1re32.v\tv8, (a0)
+      14:      \tvl2re32.v\tv10, (a4)
+      18:      \tflw\tfa5, 0x4(a1)
+      1c:      \tvfmacc.vf\tv16, fa5, v8
+      20:      \tvfmul.vv\tv17, v8, v10
+      24:      \tfmadd.s\tfa0, fa5, fa5, fa0
+      28:      \tvfadd.vv\tv17, v17, v16
+      2c:      \tvs1r.v\tv17, (a4)
+      30:      \tvmv1r.v\tv18, v17
+      34:      \tvrgather.vi\tv19, v17, 0x1
+      38:      \tsd\ta0, 0x8(sp)
+      3c:      \taddi\ta0, a0, 0x20
+      40:      \tbne\ta0, a2, 0x10 <.Lpcrel_hi0+0x4>
+      44:      \taddi\tsp, sp, 0x60
+      48:      \tret
+"""
+
 
 def pieces(text: str, machine: Machine) -> list[Piece]:
     """Those of the only function, the hottest first."""
@@ -128,6 +154,9 @@ def pieces(text: str, machine: Machine) -> list[Piece]:
         (Machine.AARCH64, AARCH64, 1, Mix(
             instructions=13, multiplies=3, adds=1, loads=6, stores=2, shuffles=1, moves=1,
             branches=1, other=1, spills=3, vector_spills=3, lanes=12)),
+        (Machine.RISCV64, RISCV64, 1, Mix(
+            instructions=13, multiplies=3, adds=1, loads=4, stores=2, shuffles=1, moves=1,
+            branches=1, other=1, spills=4, vector_spills=3, lanes=17)),
     ],
     ids=lambda value: value.name if isinstance(value, Machine) else "",
 )  # fmt: skip
@@ -199,6 +228,11 @@ def single(machine: Machine, line: str) -> Mix:
         (Machine.AARCH64, "prfm\tpldl1keep, [x0, #64]", 0, 0),
         (Machine.ARM, "ldmia.w\tr0, {r4, r5, fp}", 3, 0),
         (Machine.ARM, "vst1.32\t{d0}, [r3]", 0, 1),
+        (Machine.RISCV64, "vlseg4e32.v\tv8, (a0)", 4, 0),
+        (Machine.RISCV64, "vs8r.v\tv8, (a0)", 0, 8),
+        (Machine.RISCV64, "vlse32.v\tv8, (a0), a1", 1, 0),
+        (Machine.RISCV64, "lbu\ta5,-1(a4)", 1, 0),
+        (Machine.RISCV64, "vsll.vi\tv8, v8, 2", 0, 0),
     ],
 )
 def test_loads_and_stores(machine: Machine, line: str, loads: int, stores: int) -> None:
@@ -217,6 +251,9 @@ def test_loads_and_stores(machine: Machine, line: str, loads: int, stores: int) 
         (Machine.ARM, "vmla.f32\td0, d1, d2[0]", 2),
         (Machine.ARM, "vmul.f32\ts0, s1, s2", 1),
         (Machine.AARCH64, "mul\tw0, w1, w2", 0),
+        (Machine.RISCV64, "fnmsub.s\tfa0, fa1, fa2, fa0", 1),
+        (Machine.RISCV64, "mul\ta0, a1, a2", 0),
+        (Machine.RISCV64, "vmerge.vim\tv24, v24, 0, v0", 0),
         (Machine.X86_64, "imul   %rax,%rbx", 0),
     ],
 )
@@ -228,3 +265,15 @@ def test_how_many_elements_are_multiplied(machine: Machine, line: str, lanes: in
 def test_a_ratio_needs_a_multiplication() -> None:
     assert Mix(multiplies=4).per_multiply(6) == 1.5
     assert Mix().per_multiply(6) is None
+
+
+def test_the_length_of_vectors_of_riscv_is_what_was_set_before() -> None:
+    product = "vfmacc.vf\tv16, fa5, v8"
+    settings = [
+        ("vsetivli\tzero, 0x3, e32, m1, ta, ma", 3), ("vsetvli\tzero, zero, e8, mf4, ta, ma", 3),
+        ("vsetivli\tzero,8,e32,m1,ta,ma", 8), ("vsetvli\tzero, a0, e32, m1, ta, ma", 1),
+    ]  # fmt: skip
+    lines = [line for setting, _ in settings for line in (setting, product)]
+    text = "".join(f"   {4 * k:x}:\t{line}\n" for k, line in enumerate(lines))
+    (only,) = pieces(f"00000000 <f>:\n{text}", Machine.RISCV64)
+    assert only.mix.lanes == sum(elements for _, elements in settings)

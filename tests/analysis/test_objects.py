@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cannery.analysis.disassembly import Instruction, Machine, disassemble, machine_of
-from cannery.analysis.kernels import function_pieces, hotness
+from cannery.analysis.kernels import function_pieces, hotness, object_flags
 from cannery.analysis.mca import Estimator, Task, assembly, find_estimator
 from cannery.analysis.mix import Piece
 from cannery.errors import ToolchainError
@@ -20,6 +20,7 @@ from needs import need_program, need_toolchain
 TARGETS = {
     "ssse3": "objdump", "atom32": "i686-linux-gnu-objdump",
     "armv7-a9": "arm-linux-gnueabihf-objdump", "aarch64-a53": "aarch64-linux-gnu-objdump",
+    "riscv64v128": "riscv64-linux-gnu-objdump",
 }  # fmt: skip
 
 
@@ -46,7 +47,7 @@ def compiled(folder: Path, toolchain: Toolchain, text: str) -> Path:
     source.write_text(text)
     # Without this, gcc does not use NEON for vectors that are no intrinsics.
     flags = [*toolchain.cflags, "-funsafe-math-optimizations", "-fno-unroll-loops"]
-    toolchain.compiler.compile(source, folder / "f.o", flags)
+    toolchain.compiler.compile(source, folder / "f.o", [*flags, *object_flags(toolchain)])
     return folder / "f.o"
 
 

@@ -15,3 +15,10 @@ def test_words_of_sse() -> None:
     for word in ("f32x4_min", "f32x4_sqrt", "f32x4_to_i32_round", "i32x4_dot", "f32x4_put_u8"):
         own, base = found[word]
         assert own < base, word
+
+
+def test_words_of_riscv() -> None:
+    found = compared(need_toolchain("riscv64v128"))
+    for word in ("f32x4_load", "f32x4_min", "f32x4_transpose4", "f32x4_put_u8"):
+        own, base = found[word]
+        assert own < base, word

@@ -57,7 +57,10 @@ def count(graph: Graph, toolchain: Toolchain, runner: Runner | None = None) -> N
         raise
 
 
-@pytest.mark.parametrize("target", ["ssse3", "avx2", "ssse3-32", "neon32", "neon64", "cortex-m7"])
+@pytest.mark.parametrize(
+    "target",
+    ["ssse3", "avx2", "ssse3-32", "neon32", "neon64", "cortex-m7", "riscv64", "riscv64v256"],
+)
 def test_a_product_has_as_many_multiplications_as_it_should(target: str) -> None:
     found = count(product(), need_toolchain(target))
     (step,) = found.steps

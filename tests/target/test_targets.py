@@ -75,7 +75,8 @@ def test_32_bit_x86_has_8_registers() -> None:
         ("nao", "take silvermont"), ("Raspberry-Pi-4", "aarch64-a72 for a 4"),
         ("rv64gc", "take riscv64, or riscv64v128"), ("riscv32", "take generic"),
         ("VisionFive2", "take riscv64, or"), ("spacemit-k1", "take riscv64v256"),
-        ("raspi4", "aarch64-a72 for a 4"), ("x86_64", "take sse2"), ("arm64", "take neon64,"),
+        ("raspi4", "aarch64-a72 for a 4"), ("rasberry-pi4", "aarch64-a72 for a 4"),
+        ("RISC-V", "take riscv64, or"), ("x86_64", "take sse2"), ("arm64", "take neon64,"),
         ("zz", r"\(one of: native"),
     ],
 )  # fmt: skip

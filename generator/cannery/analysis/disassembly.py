@@ -25,16 +25,25 @@ class Machine(Enum):
     X86_64 = "x86_64-linux-gnu"
     ARM = "arm-linux-gnueabihf"
     AARCH64 = "aarch64-linux-gnu"
+    RISCV64 = "riscv64-linux-gnu"
 
     @property
     def is_x86(self) -> bool:
         return self in (Machine.I386, Machine.X86_64)
 
+    @property
+    def is_arm(self) -> bool:
+        return self in (Machine.ARM, Machine.AARCH64)
+
 
 #: e_machine of the ELF header (System V ABI, chapter 4).
 _ELF_MACHINES = {
-    3: Machine.I386, 62: Machine.X86_64, 40: Machine.ARM, 183: Machine.AARCH64
+    3: Machine.I386, 62: Machine.X86_64, 40: Machine.ARM, 183: Machine.AARCH64,
+    243: Machine.RISCV64,
 }  # fmt: skip
+
+#: All that programs of LLVM may have to be told to read.
+RISCV_FEATURES = "+m,+a,+f,+d,+c,+v"
 
 #: Debian's packages with the objdump of a machine.
 _PACKAGES = {
@@ -42,6 +51,7 @@ _PACKAGES = {
     Machine.X86_64: "binutils",
     Machine.ARM: "binutils-arm-linux-gnueabihf",
     Machine.AARCH64: "binutils-aarch64-linux-gnu",
+    Machine.RISCV64: "binutils-riscv64-linux-gnu",
 }
 
 
@@ -71,7 +81,8 @@ class Function:
 _LABEL = re.compile(r"^[0-9a-f]+ <([^>]+)>:$")
 _LINE = re.compile(r"^\s*([0-9a-f]+):\s+(\S.*)$")
 _TARGET = re.compile(r"^(?:0x)?([0-9a-f]+) <.*>$")
-_COMMENTS = {True: re.compile(r"\s#.*$"), False: re.compile(r"\s(?:@|//|;).*$")}
+_COMMENT = re.compile(r"\s#.*$")
+_ARM_COMMENT = re.compile(r"\s(?:@|//|;).*$")
 _PREFIXES = {"rep", "repz", "repnz", "lock", "notrack", "bnd", "data16", "cs", "ds"}
 
 
@@ -80,7 +91,7 @@ def parse_disassembly(text: str, machine: Machine) -> list[Function]:
     found: list[tuple[str, list[Instruction]]] = []
     for line in text.splitlines():
         label = _LABEL.match(line)
-        if label and not label[1].startswith("$"):
+        if label and not label[1].startswith(("$", ".L")):
             found.append((label[1], []))
         elif (code := _LINE.match(line)) and found:
             instruction = _instruction(int(code[1], 16), code[2], machine)
@@ -90,7 +101,8 @@ def parse_disassembly(text: str, machine: Machine) -> list[Function]:
 
 def _instruction(address: int, text: str, machine: Machine) -> Instruction | None:
     """An instruction; None for data, such as ARM's literals."""
-    words = _COMMENTS[machine.is_x86].sub("", text).split()
+    comment = _ARM_COMMENT if machine.is_arm else _COMMENT
+    words = comment.sub("", text).split()
     while len(words) > 1 and words[0] in _PREFIXES:
         words = words[1:]
     if not words or words[0].startswith((".", "<", "(")):
@@ -120,7 +132,7 @@ def machine_of(path: Path) -> Machine:
     if machine is None:
         raise ToolchainError(
             "the compiler makes object files that are not understood", where=path.name,
-            cure="give a compiler that makes ELF files for x86 or Arm as --cc",
+            cure="give a compiler that makes ELF files for x86, Arm or 64-bit RISC-V as --cc",
         )  # fmt: skip
     return machine
 
@@ -135,7 +147,9 @@ def disassemble(
     machine = machine_of(path)
     tried = list(_programs(compiler, machine))
     for program in tried:
-        functions = parse_disassembly(_output([program, *_flags(path, addresses)]), machine)
+        functions = parse_disassembly(
+            _output([program, *_flags(program, machine), *_range(addresses), str(path)]), machine
+        )
         if functions:
             return machine, functions
     raise ToolchainError(
@@ -145,9 +159,16 @@ def disassemble(
     )
 
 
-def _flags(path: Path, addresses: range | None) -> list[str]:
-    ends = addresses and (f"--start-address={addresses[0]}", f"--stop-address={addresses[-1] + 1}")
-    return ["-d", "--no-show-raw-insn", *(ends or ()), str(path)]
+def _flags(program: str, machine: Machine) -> list[str]:
+    # Older ones of LLVM do not read which extensions a file says it has.
+    every = machine is Machine.RISCV64 and Path(program).name.startswith("llvm")
+    return ["-d", "--no-show-raw-insn", *([f"--mattr={RISCV_FEATURES}"] if every else [])]
+
+
+def _range(addresses: range | None) -> list[str]:
+    if not addresses:
+        return []
+    return [f"--start-address={addresses[0]}", f"--stop-address={addresses[-1] + 1}"]
 
 
 def _programs(compiler: Compiler, machine: Machine) -> Iterator[str]:

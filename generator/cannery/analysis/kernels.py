@@ -83,7 +83,7 @@ def _compiled(
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
     main = folder / f"{source.name}.c"
-    flags = [*toolchain.cflags, *apart_flags(toolchain), "-w"]
+    flags = [*toolchain.cflags, *apart_flags(toolchain), *object_flags(toolchain), "-w"]
     toolchain.compiler.compile(main, main.with_suffix(".o"), flags, [folder])
     return main.with_suffix(".o")
 
@@ -91,6 +91,11 @@ def _compiled(
 def apart_flags(toolchain: Toolchain) -> tuple[str, ...]:
     """Flags by which equal kernels stay functions of their own, too; clang never joins them."""
     return ("-fno-ipa-icf",) if toolchain.compiler.kind == "gcc" else ()
+
+
+def object_flags(toolchain: Toolchain) -> tuple[str, ...]:
+    """Flags by which an object file says where its branches go, not only the linked program."""
+    return ("-mno-relax",) if toolchain.target.triple.startswith("riscv") else ()
 
 
 def apart(source: Source, files: Mapping[str, bytes]) -> dict[str, bytes]:

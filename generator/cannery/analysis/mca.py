@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from cannery.analysis.arm import listed_registers
-from cannery.analysis.disassembly import Instruction, Machine, newest
+from cannery.analysis.disassembly import RISCV_FEATURES, Instruction, Machine, newest
 from cannery.analysis.instructions import branch_kind
 from cannery.analysis.kinds import Branch
 from cannery.errors import ToolchainError
@@ -27,6 +27,7 @@ _TRIPLES = {
     Machine.X86_64: "x86_64-linux-gnu",
     Machine.ARM: "armv7-linux-gnueabihf",
     Machine.AARCH64: "aarch64-linux-gnu",
+    Machine.RISCV64: "riscv64-linux-gnu",
 }
 
 #: Other names of processors: what LLVM calls them, then what comes nearest where it is too old.
@@ -46,6 +47,9 @@ _MODELS = dict.fromkeys(
     "cortex-a57",
 )
 
+
+#: Instructions that a processor by itself may be taken not to have.
+_FEATURES = {Machine.ARM: "+neon", Machine.RISCV64: RISCV_FEATURES}
 
 #: What begins a comment that llvm-mca heeds, where it is not #.
 _COMMENTS = {Machine.ARM: "@"}
@@ -180,7 +184,7 @@ def _knows(program: str, machine: Machine, cpu: str) -> bool:
 
 
 def _command(program: str, machine: Machine, cpu: str) -> list[str]:
-    features = ["-mattr=+neon"] if machine is Machine.ARM else []
+    features = [f"-mattr={_FEATURES[machine]}"] if machine in _FEATURES else []
     views = ["-instruction-info=0", "-resource-pressure=0"]
     return [program, f"-mtriple={_TRIPLES[machine]}", f"-mcpu={cpu}", *features, *views]
 
@@ -188,6 +192,8 @@ def _command(program: str, machine: Machine, cpu: str) -> list[str]:
 def _example(machine: Machine) -> str:
     if machine.is_x86:
         return "atom, silvermont, haswell, znver3"
+    if machine is Machine.RISCV64:
+        return "rocket-rv64, sifive-u74"
     return "cortex-a9, cortex-a15" if machine is Machine.ARM else "cortex-a53, cortex-a72"
 
 

@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import islice
 
 from cannery.analysis.disassembly import Instruction, Machine
-from cannery.analysis.instructions import effect, stack_registers
+from cannery.analysis.instructions import effects, stack_registers
 from cannery.analysis.kinds import Effect, Kind
 from cannery.analysis.loops import BasicBlock, predecessors
 
@@ -94,10 +95,11 @@ def framed_effects(
     pointer, a constant added or not. Pushing and popping (the address register moves) is none.
     """
     stack = stack_registers(machine)
-    effects = [[effect(i, machine) for i in block.instructions] for block in blocks]
-    known = _frame_registers(blocks, effects, stack)
+    does = effects((i for block in blocks for i in block.instructions), machine)
+    by_block = [list(islice(does, len(block.instructions))) for block in blocks]
+    known = _frame_registers(blocks, by_block, stack)
     found = []
-    for number, block in enumerate(effects):
+    for number, block in enumerate(by_block):
         frame = set(known[number])
         rows = []
         for one in block:

@@ -172,7 +172,7 @@ def target_names() -> tuple[str, ...]:
 #: Patterns fit the beginning of a name in lower case; CMake understands them, too.
 BOARDS = (
     (r"nao", "silvermont for a NAO V6, atom32 for a V5"),
-    (r"rasp|rpi|pi-?[345]",
+    (r"ras[pb]|raps|rpi|pi-?[345]",
      "aarch64-a53 for a Raspberry Pi 3, aarch64-a72 for a 4, neon64dot for a 5"),
     *((rf"(arm-?)?cortex-?{name.rpartition('-')[2]}$", name) for name in TARGETS if "-a" in name),
     (r"jetson|orin|booster", "aarch64-a78"),
@@ -180,7 +180,7 @@ BOARDS = (
     (r"(x86|amd64|x64)([-_]64)?$", "sse2, which every PC runs, or native for this one"),
     (r"stm32[fh]7|cortex-?m7", "cortex-m7"),
     (r"spacemit|banana-?pi-?f3", "riscv64v256"),
-    (r"(risc-?v|rv)-?64|riscv$|sifive|visionfive",
+    (r"(risc-?v|rv)-?64|risc-?v$|sifive|visionfive",
      "riscv64, or riscv64v128 or riscv64v256 if it has the V extension, by its registers' bits"),
     (r"esp|rp2|stm32|nrf|avr|arduino|teensy|xtensa|risc|rv(32|64)|cortex-?m|mips|power|wasm",
      "generic, plain C for every processor, with its compiler by --cc or CMake's toolchain file"),
