@@ -28,9 +28,9 @@ frontends/test_onnx_reasons frontends/test_onnx_recurrent frontends/test_onnx_re
 frontends/test_onnx_scales frontends/test_onnx_semantics frontends/test_peepholes
 lowering/test_cores lowering/test_memory_plan lowering/test_run_functions
 measure/test_trial
-mutations/test_table
-ops/test_infer ops/test_reference ops/test_reference_elementwise ops/test_scalar
-ops/test_shuffles ops/test_sources ops/test_unrolled ops/test_winograd
+mutations/test_generated mutations/test_table
+ops/test_infer ops/test_infer_agrees ops/test_reference ops/test_reference_elementwise
+ops/test_scalar ops/test_shuffles ops/test_sources ops/test_unrolled ops/test_winograd
 quantization/test_calibration quantization/test_floats quantization/test_random
 quantization/test_scales quantization/test_steps quantization/test_table
 test_architecture test_options

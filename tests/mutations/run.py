@@ -43,7 +43,7 @@ sys.meta_path[:] = [f for f in sys.meta_path if "editable" not in type(f).__modu
 """
 
 #: The first failure is enough, without a small example of it.
-_PYTEST = ("-x", "-q", "--tb=line", "-p", "no:cacheprovider", "--hypothesis-profile=unshrunk")
+PYTEST = ("-x", "-q", "--tb=line", "-p", "no:cacheprovider", "--hypothesis-profile=unshrunk")
 
 #: Exit codes of pytest that count: all passed, some failed.
 _PASSED, _FAILED = 0, 1
@@ -86,7 +86,7 @@ def run_tests(tree: Path, tests: Iterable[str]) -> tuple[int, str]:
         ["tests/mutations/kernels.py", *part.partition("[")[2][:-1].split()] for part in parts
     ]
     if whole:
-        commands.insert(0, ["-m", "pytest", *_PYTEST, *whole])
+        commands.insert(0, ["-m", "pytest", *PYTEST, *whole])
     text = ""
     for command in commands:
         code, text = _run(tree, [sys.executable, *command])

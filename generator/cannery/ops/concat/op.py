@@ -26,7 +26,8 @@ class Concat(Op):
         require_axis(self, self.axis, first.rank)
         before, after = first.shape[: self.axis], first.shape[self.axis + 1 :]
         for x in xs:
-            fits = (x.shape[: self.axis], x.shape[self.axis + 1 :]) == (before, after)
+            around = (x.shape[: self.axis], x.shape[self.axis + 1 :])
+            fits = x.rank == first.rank and around == (before, after)
             require(fits, self, f"shapes {first.shape} and {x.shape} differ off axis {self.axis}")
             require(x.dtype is first.dtype, self, f"joins {first.dtype.value} and {x.dtype.value}")
         total = sum(x.shape[self.axis] for x in xs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,8 +46,9 @@ class MatMul(Op):
         a = a.swapaxes(-1, -2) if self.transpose_a else a
         b = b.swapaxes(-1, -2) if self.transpose_b else b
         if b.ndim == 2:  # one matrix for all: fold the leading axes into M
+            rows = math.prod(a.shape[:-1])
             y = np.zeros((*a.shape[:-1], b.shape[-1]))
-            accumulate_product(y.reshape(-1, y.shape[-1]), a.reshape(-1, a.shape[-1]), b)
+            accumulate_product(y.reshape(rows, y.shape[-1]), a.reshape(rows, a.shape[-1]), b)
         else:
             lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
             y = np.zeros((*lead, a.shape[-2], b.shape[-1]))

@@ -32,6 +32,7 @@ class Interpolate(ScalarOp):
         require_axis(self, self.axis, x.rank)
         sound = places.dtype is DType.INT32 and places.rank == 2 and places.shape == weights.shape
         require(sound, self, f"tables of shapes {places.shape} and {weights.shape}")
+        require(x.shape[self.axis] > 0, self, "its axis is empty")
         before, after = x.shape[: self.axis], x.shape[self.axis + 1 :]
         return (TensorType((*before, places.shape[0], *after)),)
 

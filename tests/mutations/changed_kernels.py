@@ -1,0 +1,101 @@
+"""Kernels whose code a change alters, run against the references; the others need no new test.
+
+    python tests/mutations/changed_kernels.py FILE --write [TARGET ...]    before the change
+    python tests/mutations/changed_kernels.py FILE 'conv.*' [TARGET ...]   after it
+
+FILE keeps a digest of each candidate that `test_kernels.py` tries. Exit code 1 if any altered one
+fails, or cannot be made; 2 if none is altered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+if __name__ == "__main__":  # what pytest gets from pyproject.toml
+    sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "generator")]
+
+from cannery.measure.build import build
+from cannery.measure.harness import Harness, array_digest
+from cannery.measure.measure import check
+from cannery.target.targets import find_target
+from ops.kernel_bench import OPTIMIZED, QUICKLY, Attempt, Want, attempts, find
+
+TARGETS = ("generic", "avx2")
+
+#: Candidates that are run at most, evenly chosen: they compile in some seconds.
+MOST = 24
+
+
+def digest(attempt: Attempt) -> str:
+    """What a kernel is made of, whatever its number is."""
+    candidate = attempt.candidate
+    kernel = candidate.kernel
+    text = kernel.code.replace(candidate.symbol, "trial")
+    rest = replace(kernel, code="", constants=())
+    whole = hashlib.sha256((text + repr(rest)).encode())
+    for constant in kernel.constants:
+        whole.update(array_digest(constant.values))
+    return whole.hexdigest()
+
+
+def write(path: Path, targets: Sequence[str]) -> None:
+    """Keep the digests of all candidates."""
+    known = {}
+    for target in targets:
+        found, _ = attempts(find_target(target), Want(each=True))
+        known[target] = {a.candidate.trial.label: digest(a) for a in found}
+    path.write_text(json.dumps(known))
+
+
+def altered(path: Path, schedules: str, target: str) -> tuple[list[Attempt], list[str]]:
+    """Candidates that are not as they were, and those that cannot be made any more."""
+    known = json.loads(path.read_text())[target]
+    found, broken = attempts(find_target(target), Want(schedules=schedules, each=True))
+    return [a for a in found if known.get(a.candidate.trial.label) != digest(a)], broken
+
+
+def judge(found: Sequence[Attempt], target: str) -> list[str]:
+    """What is wrong with some of these candidates."""
+    toolchain, runner, _ = find(target)
+    quick = () if target in OPTIMIZED else (QUICKLY,)
+    toolchain = replace(toolchain, cflags=(*toolchain.cflags, "-std=c99", *quick))
+    step = max(1, -(-len(found) // MOST))
+    some = found[::step]
+    with tempfile.TemporaryDirectory() as folder:
+        harness = Harness(toolchain.target.isa, bands=True)
+        built = build(Path(folder), harness, [a.candidate for a in some], toolchain, jobs=1)
+        results = check(built, runner) if runner else {}
+    judged = (
+        a.judge(results.get(a.candidate.symbol), built.failed.get(a.candidate.symbol, ""))
+        for a in some
+    )
+    return list(filter(None, judged))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command."""
+    path, what, *targets = arguments
+    if what == "--write":
+        write(Path(path), targets or TARGETS)
+        return 0
+    count = 0
+    for target in targets or TARGETS:
+        found, broken = altered(Path(path), what, target)
+        failures = broken or judge(found, target)
+        count += len(found)
+        if failures:
+            print(f"{len(failures)} of {len(found)} altered kernels fail on {target}")
+            print("\n".join(failures[:3]))
+            return 1
+    print(f"{count} altered kernels are right")
+    return 0 if count else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,90 @@
+"""What operators accept can be computed, and becomes what they say: wrong inputs, too.
+
+Each operator of the cases gets inputs that are spoilt in one place: an axis is missing or one too
+many, longer, of length one or none; the element type is another one; an input is absent. Then
+`infer` raises an error, or the reference computes what `infer` promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from cannery.errors import CanneryError
+from cannery.ir.registry import Op, RefArray, all_ops
+from cannery.ir.tensor import DType, TensorType
+from ops.cases import all_cases
+
+Types = tuple[TensorType | None, ...]
+
+OTHERS = (DType.FLOAT32, DType.INT64, DType.INT8, DType.UINT8, DType.BOOL)
+
+#: Elements of all inputs and outputs, at most.
+LARGEST = 5_000
+
+
+@cache
+def uses() -> dict[str, list[tuple[Op, Types]]]:
+    """By kind, the different operators of the cases, each with the types of its inputs."""
+    found: dict[str, dict[Op, Types]] = {}
+    for case in all_cases():
+        graph = case.make()
+        for node in graph.nodes:
+            types = tuple(graph.types[v] if v else None for v in node.inputs)
+            if elements(types) <= LARGEST:
+                found.setdefault(node.op.kind, {}).setdefault(node.op, types)
+    return {kind: list(each.items()) for kind, each in found.items()}
+
+
+def elements(types: Types) -> int:
+    return sum(t.elements for t in types if t)
+
+
+def spoilt(types: Types) -> Iterator[Types]:
+    """The types with one mistake."""
+    for k, t in enumerate(types):
+        if t is None:
+            continue
+        shapes = [(*t.shape, 1), (1, *t.shape), (*t.shape, 2)]
+        for axis, length in enumerate(t.shape):
+            before, after = t.shape[:axis], t.shape[axis + 1 :]
+            shapes += [(*before, *new, *after) for new in ((), (length + 1,), (1,), (0,))]
+        others = [replace(t, shape=shape) for shape in shapes]
+        others += [replace(t, dtype=dtype) for dtype in OTHERS if dtype is not t.dtype]
+        yield from ((*types[:k], new, *types[k + 1 :]) for new in (*others, None))
+    yield (*types, types[0])
+    yield types[:-1]
+
+
+def values(t: TensorType | None) -> RefArray | None:
+    """Ones as floats, and zeros as integers, which are places or numbers of steps."""
+    if t is None:
+        return None
+    return np.ones(t.shape) if t.dtype is DType.FLOAT32 else np.zeros(t.shape, t.dtype.numpy)
+
+
+def fault(op: Op, types: Types) -> str:
+    """What is wrong with an operator where its inputs have these types; empty if nothing."""
+    try:
+        promised = op.infer(*types)
+    except CanneryError:
+        return ""
+    if elements((*types, *promised)) > LARGEST:
+        return ""
+    with np.errstate(all="ignore"):
+        made = op.reference(*map(values, types))
+    wanted = [(t.shape, "f" if t.dtype is DType.FLOAT32 else t.dtype.value) for t in promised]
+    found = [(a.shape, "f" if a.dtype.kind == "f" else a.dtype.name) for a in made]
+    return "" if found == wanted else f"{op} of {types}: {found}, not {wanted}"
+
+
+@pytest.mark.parametrize("kind", all_ops())
+def test_what_is_accepted_can_be_computed(kind: str) -> None:
+    for op, types in uses().get(kind, ()):
+        op.infer(*types)
+        for given in (types, *spoilt(types)):
+            assert not fault(op, given)
