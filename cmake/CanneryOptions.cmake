@@ -8,13 +8,14 @@ set(_CANNERY_MANY_OPTIONS "ISA;DIM;INPUT_DTYPE;REVERSE_CHANNELS;INPUT_VIEW;STATE
 set(_CANNERY_PATH_OPTIONS "TUNING;PEEPHOLES;CALIBRATION")
 
 # Flags that make compilers produce code for a target or an instruction set.
-set(_CANNERY_TARGETS "native;atom32;silvermont;armv7-a9;aarch64-a53;aarch64-a72;aarch64-a78;cortex-m7;riscv64;generic;sse2;ssse3;sse42;avx2;avx512;avx512vnni;neon32;neon64;neon64dot;riscv64v128;riscv64v256;sse2-32;ssse3-32;sse42-32;avx2-32;avx512-32;avx512vnni-32")
+set(_CANNERY_TARGETS "native;atom32;silvermont;armv7-a9;aarch64-a53;aarch64-a72;aarch64-a76;aarch64-a78;cortex-m7;riscv64;generic;sse2;ssse3;sse42;avx2;avx512;avx512vnni;neon32;neon64;neon64dot;riscv64v128;riscv64v256;sse2-32;ssse3-32;sse42-32;avx2-32;avx512-32;avx512vnni-32")
 set(_CANNERY_ISAS "generic;sse2;ssse3;sse42;avx2;avx512;avx512vnni;neon32;neon64;neon64dot;riscv64v128;riscv64v256;sse2-32;ssse3-32;sse42-32;avx2-32;avx512-32;avx512vnni-32")
 set(_CANNERY_FLAGS_atom32 "-march=bonnell;-mfpmath=sse")
 set(_CANNERY_FLAGS_silvermont "-march=silvermont")
 set(_CANNERY_FLAGS_armv7-a9 "-mcpu=cortex-a9;-mfpu=neon;-mfloat-abi=hard")
 set(_CANNERY_FLAGS_aarch64-a53 "-mcpu=cortex-a53")
 set(_CANNERY_FLAGS_aarch64-a72 "-mcpu=cortex-a72")
+set(_CANNERY_FLAGS_aarch64-a76 "-mcpu=cortex-a76")
 set(_CANNERY_FLAGS_aarch64-a78 "-mcpu=cortex-a78")
 set(_CANNERY_FLAGS_cortex-m7 "-mcpu=cortex-m7;-mthumb;-mfpu=fpv5-sp-d16;-mfloat-abi=hard")
 set(_CANNERY_FLAGS_riscv64 "")
@@ -38,8 +39,8 @@ set(_CANNERY_FLAGS_avx512-32 "-mavx2;-mfma;-mavx512f;-mavx512vl;-mavx512bw;-mavx
 set(_CANNERY_FLAGS_avx512vnni-32 "-mavx2;-mfma;-mavx512f;-mavx512vl;-mavx512bw;-mavx512dq;-mavx512vnni;-mfpmath=sse")
 
 # Processors and boards that have no target of their own, and what serves them.
-set(_CANNERY_BOARDS "nao;ras[pb]|raps|rpi|pi-?[345];(arm-?)?cortex-?a9$;(arm-?)?cortex-?a53$;(arm-?)?cortex-?a72$;(arm-?)?cortex-?a78$;jetson|orin|booster;(aarch64|arm64|armv8)(-?a)?$;(x86|amd64|x64)([-_]64)?$;stm32[fh]7|cortex-?m7;spacemit|banana-?pi-?f3;(risc-?v|rv)-?64|risc-?v$|sifive|visionfive;esp|rp2|stm32|nrf|avr|arduino|teensy|xtensa|risc|rv(32|64)|cortex-?m|mips|power|wasm")
-set(_CANNERY_BOARD_CURES "silvermont for a NAO V6, atom32 for a V5;aarch64-a53 for a Raspberry Pi 3, aarch64-a72 for a 4, neon64dot for a 5;armv7-a9;aarch64-a53;aarch64-a72;aarch64-a78;aarch64-a78;neon64, which every Arm v8-A runs;sse2, which every PC runs, or native for this one;cortex-m7;riscv64v256;riscv64, or riscv64v128 or riscv64v256 if it has the V extension, by its registers' bits;generic, plain C for every processor, with its compiler by --cc or CMake's toolchain file")
+set(_CANNERY_BOARDS "nao;ras[pb]|raps|rpi|pi-?[345];(arm-?)?cortex-?a9$;(arm-?)?cortex-?a53$;(arm-?)?cortex-?a72$;(arm-?)?cortex-?a76$;(arm-?)?cortex-?a78$;jetson|orin|booster;rk3588|orange-?pi-?5|rock-?5;(aarch64|arm64|armv8)(-?a)?$;(x86|amd64|x64)([-_]64)?$;stm32[fh]7|cortex-?m7;spacemit|banana-?pi-?f3;(risc-?v|rv)-?64|risc-?v$|sifive|visionfive;esp|rp2|stm32|nrf|avr|arduino|teensy|xtensa|risc|rv(32|64)|cortex-?m|mips|power|wasm")
+set(_CANNERY_BOARD_CURES "silvermont for a NAO V6, atom32 for a V5;aarch64-a53 for a Raspberry Pi 3, aarch64-a72 for a 4, aarch64-a76 for a 5;armv7-a9;aarch64-a53;aarch64-a72;aarch64-a76;aarch64-a78;aarch64-a78;aarch64-a76;neon64, which every Arm v8-A runs;sse2, which every PC runs, or native for this one;cortex-m7;riscv64v256;riscv64, or riscv64v128 or riscv64v256 if it has the V extension, by its registers' bits;generic, plain C for every processor, with its compiler by --cc or CMake's toolchain file")
 
 # How generated code is compiled in every configuration.
 set(_CANNERY_PRIVATE_FLAGS_all "-O2;-fno-fast-math;-ffp-contract=off")

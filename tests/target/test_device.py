@@ -185,6 +185,7 @@ IDENTITIES = {
     "armv7-a9": ("0x41", 0, 0xC09),
     "aarch64-a53": ("0x41", 0, 0xD03),
     "aarch64-a72": ("0x41", 0, 0xD08),
+    "aarch64-a76": ("0x41", 0, 0xD0B),
     "aarch64-a78": ("0x41", 0, 0xD41),
     "cortex-m7": ("0x41", 0, 0xC27),
 }

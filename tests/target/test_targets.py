@@ -76,6 +76,7 @@ def test_32_bit_x86_has_8_registers() -> None:
         ("rv64gc", "take riscv64, or riscv64v128"), ("riscv32", "take generic"),
         ("VisionFive2", "take riscv64, or"), ("spacemit-k1", "take riscv64v256"),
         ("raspi4", "aarch64-a72 for a 4"), ("rasberry-pi4", "aarch64-a72 for a 4"),
+        ("raspi5", "aarch64-a76 for a 5"), ("rk3588", "take aarch64-a76"),
         ("RISC-V", "take riscv64, or"), ("x86_64", "take sse2"), ("arm64", "take neon64,"),
         ("zz", r"\(one of: native"),
     ],
