@@ -12,6 +12,7 @@ import pytest
 from cannery.choose.recorded_device import recorded_device
 from cannery.errors import ToolchainError
 from cannery.target.device import Device, read_device
+from cannery.target.parts import ARM_PARTS
 from cannery.target.runner import Origin, Runner, origin_text, parse_json_lines
 from cannery.target.targets import TARGETS, find_target, fitting_target
 from devices import CORTEX_A72, CORTEX_M7, EPYC, SILVERMONT, device
@@ -179,24 +180,20 @@ def test_a_key_is_of_one_device_and_of_every_run_there() -> None:
     assert {device(EPYC, **changes).key for changes in SAME} == {device(EPYC).key}
 
 
-IDENTITIES = {
-    "atom32": ("GenuineIntel", 6, 0x1C),
-    "silvermont": ("GenuineIntel", 6, 0x37),
-    "armv7-a9": ("0x41", 0, 0xC09),
-    "aarch64-a53": ("0x41", 0, 0xD03),
-    "aarch64-a72": ("0x41", 0, 0xD08),
-    "aarch64-a76": ("0x41", 0, 0xD0B),
-    "aarch64-a78": ("0x41", 0, 0xD41),
-    "cortex-m7": ("0x41", 0, 0xC27),
-}
-
-
 def test_every_processor_identifies_itself() -> None:
-    for name, (vendor, family, model) in IDENTITIES.items():
-        one = device(EPYC, vendor=vendor, family=family, model=model)
-        fitting = [n for n, row in TARGETS.items() if one.is_one_of(row.processors)]
-        assert fitting == [name]
-    assert {name for name, row in TARGETS.items() if row.processors} == set(IDENTITIES)
+    for name, row in TARGETS.items():
+        for processor, model in ((p, model) for p in row.processors for model in p.models):
+            one = device(EPYC, vendor=processor.vendor, family=processor.family, model=model)
+            assert [n for n, r in TARGETS.items() if one.is_one_of(r.processors)] == [name]
+            if row.isa.family != "x86":
+                core = " ".join(row.cpu.split()[:2]).rstrip(",")  # Arm Cortex-A78, of Cortex-A78AE
+                assert ARM_PARTS[processor.vendor, model].startswith(core)
+
+
+@pytest.mark.parametrize(("name", "model"), [("atom32", 0x1C), ("silvermont", 0x37)])
+def test_atoms_identify_themselves(name: str, model: int) -> None:
+    one = device(EPYC, vendor="GenuineIntel", family=6, model=model)
+    assert one.is_one_of(TARGETS[name].processors)
 
 
 @pytest.mark.parametrize(
