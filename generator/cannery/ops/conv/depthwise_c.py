@@ -10,7 +10,7 @@ loops are left: kh (none) or kw (over the kernel's rows).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,7 +116,6 @@ class ConvDepthwiseC(DepthwiseSchedule):
             window_columns=window_columns,
             load=lambda vec, at: _load(job, vec, at, by_lookup=by_lookup),
             first_input="" if by_lookup else " + c0",
-            at_zero=lambda vec: replace(vec, start=0),
             residual={k: job.inputs[k] for k in ep.tensors},
             residual_at=lambda i, px: lambda k: _residual(job, k, i, px),
             scalar=Vec(0, 1, 1, 0),

@@ -101,7 +101,6 @@ class ConvDepthwisePx(DepthwiseSchedule):
             offsets=_offsets(shape),
             window_rows=window_rows,
             tap_loads=tap_loads,
-            at_zero=lambda vec: replace(vec, start=0),
             residual={k: job.inputs[k] for k in ep.tensors},
             residual_at=lambda row, at: lambda k: f"r{k} + {row * job.inputs[k].row + at}",
             weight=lambda vec, pointer, tap: _weight(p, vec, pointer, tap),

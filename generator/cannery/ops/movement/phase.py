@@ -15,17 +15,15 @@ from cannery.ctext.environment import render
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.layouts import Layout, Want, nhwc, phase_split, planar
-from cannery.ops.movement.strided import MovementStrided
+from cannery.ops.movement.strided import TYPES, MovementStrided
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, parameter_names, signature
-from cannery.ops.shared.lanes import Vec, split_lanes
+from cannery.ops.shared.lanes import LOADS, Vec, split_lanes
 from cannery.ops.shared.tiles import vector_loops
 from cannery.schedule.cost import elementwise_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
-
-_WORDS = {DType.FLOAT32: "load", DType.UINT8: "load_u8", DType.INT8: "load_i8"}
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class MovementPhase(Schedule):
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if step.inputs and graph.types[step.inputs[0]].rank != 4:
             return "no image"
-        if step.inputs and graph.types[step.inputs[0]].dtype not in _WORDS:
+        if step.inputs and graph.types[step.inputs[0]].dtype not in TYPES:
             return "element type"
         if graph.types[step.output].dtype != DType.FLOAT32:
             return "output is not float32"
@@ -107,7 +105,7 @@ class MovementPhase(Schedule):
             left_residual=lambda k: f"r{k}r + ({_left('c', job.inputs[k])})",
             width=width,
             channels=channels,
-            word=_WORDS[affine.dtype],
+            word=LOADS[affine.dtype],
             at=_at,
             residual=_residual(job),
             residuals={k: job.inputs[k] for k in ep.tensors},

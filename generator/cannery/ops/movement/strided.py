@@ -29,8 +29,8 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
 
-#: Element types that a load word converts to float.
-LOADS = {DType.FLOAT32: "load", DType.UINT8: "load_u8", DType.INT8: "load_i8"}
+#: Element types of the first input; what loads them as floats is in `lanes.LOADS`.
+TYPES = (DType.FLOAT32, DType.UINT8, DType.INT8)
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class MovementStrided(Schedule):
             return "reads constants only"
         if _is_copy(graph, step):
             return ""
-        if graph.types[step.inputs[0]].dtype not in LOADS:
+        if graph.types[step.inputs[0]].dtype not in TYPES:
             return "element type"
         if graph.types[step.output].dtype != DType.FLOAT32:
             return "output is not float32"
@@ -219,7 +219,4 @@ def load(layout: Layout, stride: int, vec: Vec, pointer: str) -> str:
         if not vec.full:
             raise ValueError("a strided load has no tail")
         return f"{vec.t}_load_stride({pointer}, {stride})"
-    word = LOADS[layout.dtype]
-    if vec.full:
-        return f"{vec.t}_{word}({pointer})"
-    return f"{vec.t}_{word}_n({pointer}, {vec.valid})"
+    return vec.load(pointer, layout.dtype)

@@ -100,8 +100,7 @@ def streamed(job: Job, statements: Statements) -> str:
 
 def dequantised(v: Vec, pointer: str, scale: float, zero: int, dtype: DType) -> str:
     """C expression of the floats that integers stand for: (x - zero) * scale."""
-    load = f"{v.t}_{Groups.LOADS[dtype]}"
-    loaded = f"{load}({pointer})" if v.full else f"{load}_n({pointer}, {v.valid})"
+    loaded = v.load(pointer, dtype)
     less = f"{v.t}_sub({loaded}, {v.t}_set1({c_float(zero)}))" if zero else loaded
     return f"{v.t}_mul({less}, {v.t}_set1({c_float(scale)}))" if scale != 1.0 else less
 

@@ -21,7 +21,6 @@ from cannery.ops.checks import operands, require, require_type
 from cannery.ops.quantize.linear import quantised as saturated
 from cannery.ops.quantize.stream import saturate
 from cannery.ops.quantized.arithmetic import STORED, QuantizedOp, f32, quantised
-from cannery.ops.quantized.groups import Groups
 from cannery.ops.quantized.scale import store_bounded
 from cannery.ops.quantized.windows import pooled_axes, tap_offsets, window_kernel
 from cannery.ops.shared.lanes import Vec, vector_runs
@@ -113,15 +112,14 @@ def _vectors(
     """Statements of one pixel for `count` times `size` vectors from `v` on."""
     step, each = size * v.lanes, range(size)
     yield f"for (int c = {v.start}; c < {v.start + count * step}; c += {step}) {{"
-    load = f"{v.t}_{Groups.LOADS[job.inputs[0].dtype]}"
     at = [offset(m * v.lanes) for m in each]
+    x = job.inputs[0]
 
     def loaded(place: str) -> str:
-        return f"{load}(t + c{place})" if v.full else f"{load}_n(t + c{place}, {v.valid})"
+        return v.load(f"t + c{place}", x.dtype)
 
     yield from (f"{v.t} a{m} = {v.t}_zero();" for m in each)
     rows, cols = pooled_axes(job)
-    x = job.inputs[0]
     if row.taps * col.taps <= UNROLLED:
         for place in tap_offsets(job, row, col):
             yield from (f"a{m} = {v.t}_add(a{m}, {loaded(place + at[m])});" for m in each)

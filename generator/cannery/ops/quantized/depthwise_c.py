@@ -8,7 +8,7 @@ what they load.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.depthwise import QuantizedDepthwise, pixel_choices
 from cannery.ops.quantized.finish import Finish, make_finish
 from cannery.ops.quantized.geometry import sizes
-from cannery.ops.quantized.groups import Groups
 from cannery.ops.quantized.matmul_n import FINISH
 from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.epilogue import CHANNEL_PADDING, padded_channels
@@ -88,7 +87,7 @@ class QuantizedDepthwiseC(QuantizedDepthwise):
                     f"const {x.dtype.c_name} *xp = xr + (t * {px * s.sw * x.col}"
                     f"{offset(first * s.sw * x.col)} + oc);",
                     f"{finish.y} *yp = yr + (t * {px * y.col}{offset(first * y.col)} + oc);",
-                    *_tile(job, s, finish, replace(v, start=0), px),
+                    *_tile(job, s, finish, v.at_zero, px),
                     "}",
                 ]
             lines.append("}")
@@ -104,12 +103,10 @@ def _tile(job: Job, s: ConvShape, finish: Finish, v: Vec, px: int) -> list[str]:
     if finish.start:
         begin = f"{t}_from_i32(i32x{v.lanes}_load({finish.start} + oc))"
     lines = [f"const {t} begin = {begin};", *(f"{t} a{m} = begin;" for m in range(px))]
-    load = f"{t}_{Groups.LOADS[x.dtype]}"
     for r in range(s.kh):
         for column in window_columns(s, px):
             at = f"xp{offset(r * s.dh * x.row + column.at * x.col)}"
-            loaded = f"{load}({at})" if v.full else f"{load}_n({at}, {v.valid})"
-            lines += ["{", f"const {t} u = {loaded};"]
+            lines += ["{", f"const {t} u = {v.load(at, x.dtype)};"]
             for m, tap in column.users:
                 w = f"{t}_load({job.symbol}_w + oc{offset((r * s.kw + tap) * pitch)})"
                 lines.append(f"a{m} = {t}_fma(u, {w}, a{m});")

@@ -60,11 +60,9 @@ class Way:
 class Groups:
     """The groups of an input's type: their size, and the words of the vocabulary for them."""
 
-    #: The words that round floats and store them, the same with a zero point, and those that load
-    #: numbers as floats.
+    #: The words that round floats and store them, and the same with a zero point.
     STORES: ClassVar = {DType.INT8: "store_i8", DType.UINT8: "store_u8", DType.INT16: "store_s16"}
     PUTS: ClassVar = {DType.INT8: "put_i8", DType.UINT8: "put_u8", DType.INT16: "put_s16"}
-    LOADS: ClassVar = {DType.INT8: "load_i8", DType.UINT8: "load_u8", DType.INT16: "load_s16"}
 
     dtype: DType
     way: Way | None = None

@@ -33,6 +33,7 @@ from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import even_size
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.gemm import VectorBlock
+from cannery.ops.shared.lanes import LOADS
 from cannery.schedule.caches import L1_BYTES, L2_BYTES
 from cannery.schedule.cost import reread_cycles
 from cannery.schedule.params import as_params, typed
@@ -203,7 +204,7 @@ def _into(part: ChannelGroup, x: Layout, pitch: int) -> list[str]:
     t = f"p16x{part.lanes}"
 
     def d(i: int, j: int) -> str:
-        return f"{t}_{Groups.LOADS[x.dtype]}(xt{offset(i * x.row + j * x.col + part.start)})"
+        return f"{t}_{LOADS[x.dtype]}(xt{offset(i * x.row + j * x.col + part.start)})"
 
     def across(a: int) -> list[str]:
         """From h0 .. h3, a row of B^T d, to four positions."""

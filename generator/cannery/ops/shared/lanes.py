@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
+from cannery.ir.tensor import DType
 from cannery.target.isa import Isa
+
+#: What the words are called that load numbers of a type: as floats (`f32x8_load_u8`), and bytes as
+#: int16 (`p16x8_load_u8`).
+LOADS = {
+    DType.FLOAT32: "load", DType.UINT8: "load_u8", DType.INT8: "load_i8", DType.INT16: "load_s16",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -28,11 +35,15 @@ class Vec:
     def full(self) -> bool:
         return self.valid == self.lanes
 
-    def load(self, pointer: str) -> str:
-        """A load that never touches what lies behind the valid elements."""
-        if self.full:
-            return f"{self.t}_load({pointer})"
-        return f"{self.t}_load_n({pointer}, {self.valid})"
+    @property
+    def at_zero(self) -> Vec:
+        """The same vector for code whose pointers lead to its first element."""
+        return replace(self, start=0)
+
+    def load(self, pointer: str, dtype: DType = DType.FLOAT32) -> str:
+        """A load, as floats, that never touches what lies behind the valid elements."""
+        word = f"{self.t}_{LOADS[dtype]}"
+        return f"{word}({pointer})" if self.full else f"{word}_n({pointer}, {self.valid})"
 
     def store(self, pointer: str, value: str) -> str:
         """A store statement that never touches what lies behind the valid elements."""

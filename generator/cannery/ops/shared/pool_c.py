@@ -8,7 +8,7 @@ loops are left: kh (none), kw (over the kernel's rows), none (over rows and colu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cannery.ctext.environment import render
 from cannery.ir.graph import Graph
@@ -96,7 +96,6 @@ class PoolDirectC(pool.PoolSchedule):
             y=job.output,
             ep=ep,
             loops=_loops(vectors, shape, job.isa),
-            at_zero=_at_zero,
             tile_columns=pool.tile_columns,
             pixel_tiles=pixel_tiles,
             residual={k: job.inputs[k] for k in ep.tensors},
@@ -128,7 +127,3 @@ def _loops(vectors: Sequence[Vec], shape: pool.PoolShape, isa: Isa) -> list[VecL
     if not _joins(shape, isa) or len(vectors) > MAX_IN_LINE:
         return vector_loops(vectors)
     return [VecLoop(vectors[k], len(vectors[k : k + 4])) for k in range(0, len(vectors), 4)]
-
-
-def _at_zero(vec: Vec) -> Vec:
-    return replace(vec, start=0)

@@ -9,7 +9,7 @@ down to which loops are left: kh (none), kw (over the kernel's rows), none (over
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from cannery.ctext.environment import render
@@ -99,7 +99,6 @@ class PoolDirectPx(pool.PoolSchedule):
             y=job.output,
             ep=ep,
             cover=lambda span: unroll(_cover(span, job.isa, p.lanes), times),
-            at_zero=lambda vec: replace(vec, start=0),
             tap_loads=tap_loads,
             joined_halves=joined_halves,
             tap_offsets=pool.tap_offsets,
