@@ -18,6 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "generator"))
 
 from cannery.analysis.disassembly import disassemble
+from cannery.errors import CanneryError
 from cannery.options import make_options
 from cannery.resources import runtime_include_dir
 from cannery.target.isa import Isa
@@ -111,7 +112,11 @@ def main() -> None:
     parser.add_argument("--all", action="store_true")
     given = parser.parse_args()
     raw = {"target": given.target, **({"cc": given.cc} if given.cc else {})}
-    for word, (own, base) in compared(find_toolchain(make_options(Path("net.h5"), raw))).items():
+    try:
+        found = compared(find_toolchain(make_options(Path("net.h5"), raw)))
+    except CanneryError as error:
+        sys.exit(str(error))
+    for word, (own, base) in found.items():
         if given.all or own != base:
             sys.stdout.write(f"{word:24} {own:4} {base:4}\n")
 

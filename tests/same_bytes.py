@@ -267,6 +267,13 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def check_checkout(folder: Path) -> None:
+    """Else an installed Cannery would be compared with itself. Raises BrokenError."""
+    for package in ("generator/cannery", "tests/ops"):
+        if not (folder / package).is_dir():
+            raise BrokenError(f"{folder} is not a checkout: it has no {package}")
+
+
 def main() -> int:
     """The command line."""
     given = arguments()
@@ -284,6 +291,8 @@ def main() -> int:
     ]
     sides = {"old": given.old.resolve(), "new": given.new.resolve()}
     try:
+        for side in sides.values():
+            check_checkout(side)
         old, new = (look(side, shares, given.jobs) for side in sides.values())
     except BrokenError as error:
         print(error, file=sys.stderr)

@@ -65,3 +65,10 @@ def test_a_checkout_that_does_not_work_is_told(tmp_path: Path) -> None:
     assert done.stderr.startswith(f"{old} on sse2:")
     assert "direct_peeled.py" in done.stderr
     assert done.stdout == ""
+
+
+def test_a_folder_that_is_not_a_checkout_is_told(tmp_path: Path) -> None:
+    command = [sys.executable, str(SCRIPT), str(tmp_path), *FEW, "--jobs", "1"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"{tmp_path} is not a checkout: it has no generator/cannery\n"

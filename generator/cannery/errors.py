@@ -35,6 +35,11 @@ def one_of(word: str, known: Iterable[str], what: str = "one of") -> str:
     return f"{meant}{what}: {', '.join(names) or 'none'}"
 
 
+def printable(text: str) -> str:
+    """A text where what is not printable, such as the end of a line, is as Python writes it."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 class CanneryError(Exception):
     """Base of all errors caused by input or environment, never by a defect of Cannery.
 
@@ -51,8 +56,7 @@ class CanneryError(Exception):
 
     def __str__(self) -> str:
         text = f"{self.where}: {self.what}" if self.where else self.what
-        text = f"{text} ({self.cure})" if self.cure else text
-        return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+        return printable(f"{text} ({self.cure})" if self.cure else text)
 
 
 class ModelError(CanneryError):

@@ -227,6 +227,23 @@ def test_compile_tells_once_that_nothing_was_tuned(
     assert capsys.readouterr().err == ""
 
 
+def test_names_cannot_end_the_line_of_a_note_or_a_warning(
+    models: tuple[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, _ = models
+    other = tmp_path / "a\nb.h5"
+    other.write_bytes(Path(model).read_bytes())
+    words = ["compile", str(other), "--isa", "generic", "-o", str(tmp_path / "out")]
+    assert invoke(words) == 0
+    assert capsys.readouterr().err.startswith(r"cannery: note: a\nb.h5 was never tuned for generic")
+    folder = tmp_path / "rec\nords"
+    folder.mkdir()
+    assert invoke([*words, "--tuning", str(folder)]) == 0
+    said = capsys.readouterr().err
+    assert said.startswith("cannery: warning: ") and said.count("\n") == 1
+    assert r"rec\nords" in said
+
+
 def test_several_instruction_sets_are_told_in_one_line(tmp_path: Path) -> None:
     options = replace(options_in(tmp_path), target="native", isa=("sse2", "avx2"))
     line = untuned_note(options)

@@ -228,7 +228,10 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=None, help="of the first case (default: any)")
-    parser.add_argument("--kind", default="", help="onnx, node, keras or record (default: all)")
+    kinds = ("", "onnx", "node", "keras", "record")
+    parser.add_argument(
+        "--kind", default="", choices=kinds, help="onnx, node, keras or record (default: all)"
+    )
     parser.add_argument("--share", type=float, default=0.3, help="part of networks that are run")
     parser.add_argument("--findings", type=Path, default=Path("fuzz-findings"))
     parser.add_argument("--replay", type=Path, help="a folder with a case")

@@ -122,8 +122,8 @@ def _problem(found: Found, segments: Sequence[Segment], owner: str) -> str:
     index, reason = next(iter(found.unusable.items()))
     text = f"{found.path}: {owner}{': ' if owner else ''}"
     text += f"layer {segments[index].step.name!r}: {reason}"
-    if len(found.unusable) > 1:
-        text += f"; {len(found.unusable) - 1} more steps have no usable entry"
+    if more := len(found.unusable) - 1:
+        text += f"; {more} more {'steps have' if more > 1 else 'step has'} no usable entry"
     return text
 
 

@@ -11,6 +11,8 @@ from typing import Any, TextIO, TypeVar, cast
 
 import click
 
+from cannery.errors import printable
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -75,13 +77,13 @@ def print_error(message: str, code: int = 2) -> int:
 
 
 def warn(message: str) -> None:
-    """Print a warning on stderr, on a terminal or not."""
-    click.echo(f"cannery: warning: {' '.join(message.split())}", err=True)
+    """Print a warning as one line on stderr, on a terminal or not."""
+    click.echo(f"cannery: warning: {printable(message)}", err=True)
 
 
 def remark(message: str) -> None:
-    """Print something worth knowing on stderr, on a terminal or not."""
-    click.echo(f"cannery: note: {message}", err=True)
+    """Print something worth knowing as one line on stderr, on a terminal or not."""
+    click.echo(f"cannery: note: {printable(message)}", err=True)
 
 
 def note(message: str) -> None:
