@@ -6,8 +6,9 @@ NEW is this checkout if it is not given. Of every case, on every instruction set
 kernels that `test_kernels.py` tries (with `--all` every candidate in every placing), which
 candidates there are, and what the cost model thinks of them; then all files of the networks of
 tests/nets and of the models that lie beside a checkout. Each checkout brings its own cases and
-networks. `--keep` writes both texts of whatever differs into a folder, for `diff -r`. Exit code 0:
-the same bytes; 1: not; 2: a checkout does not work.
+networks: what one alone has, as models where the other stands elsewhere, `is new` or `is gone`.
+`--keep` writes both texts of whatever differs into a folder, for `diff -r`. Exit code 0: the same
+bytes; 1: not; 2: a checkout does not work.
 """
 
 from __future__ import annotations
