@@ -10,7 +10,6 @@ from msgspec.structs import asdict
 
 from cannery.analysis.disassembly import Machine
 from cannery.choose.plan import make_segments
-from cannery.errors import ToolchainError
 from cannery.schedule.program import Choice
 from cannery.schedule.schedule import Estimate, Params
 from cannery.target.isa import ISAS, Isa
@@ -30,6 +29,7 @@ from fitting import (
     table,
     written_by_hand,
 )
+from needs import need_program
 from ops.cases import Net
 from tune.toy import Toy
 
@@ -122,10 +122,8 @@ def test_listings_have_each_kind_once_for_each_register(machine: Machine) -> Non
 
 def test_estimates_of_a_processor_are_its_rates() -> None:
     """Haswell's, as everybody publishes them: two pipelines for arithmetic, two for loads."""
-    try:
-        found = estimated_figures(Machine.X86_64, "haswell")
-    except ToolchainError as error:
-        pytest.skip(str(error))
+    need_program("llvm-mca", "llvm-mca-14")
+    found = estimated_figures(Machine.X86_64, "haswell")
     values = {name.rpartition(".")[2]: value for name, (value, _) in found.items()}
     assert values["latency"] == pytest.approx(3.0, rel=0.05)
     assert values["macs"] == pytest.approx(1.0, rel=0.05)
