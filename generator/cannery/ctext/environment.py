@@ -7,15 +7,20 @@ from pathlib import Path
 
 import jinja2
 
+from cannery.ctext import literals
 from cannery.ctext.literals import c_float
+from cannery.ctext.template_cache import TemplateCache
 
 
 @cache
 def environment() -> jinja2.Environment:
     """Templates are found relative to the package: `ops/conv/direct_oc.c.j2`."""
-    root = Path(__file__).resolve().parent.parent
+    here = Path(__file__).resolve()
+    root = here.parent.parent
+    cache = TemplateCache(root / "__pycache__" / "templates", [here, Path(literals.__file__)])
     env = jinja2.Environment(
         loader=jinja2.FileSystemLoader(str(root)),
+        bytecode_cache=cache,
         undefined=jinja2.StrictUndefined,
         line_statement_prefix="%%",
         line_comment_prefix="%#",
