@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 
 from cannery.resources import cmake_dir, toolchains_dir
 from needs import need_program, need_toolchain
+from warm_python import warm_python
 
 #: Each toolchain file and its target, and this machine without one.
 everywhere = pytest.mark.parametrize(
@@ -67,9 +67,13 @@ int main()
 
 @dataclass(frozen=True)
 class Project:
-    """`folder` holds the sources, `folder/build` is the build tree."""
+    """`folder` holds the sources, `folder/build` is the build tree.
+
+    `python` runs Cannery; without it a warm one, as most tests ask about what CMake does.
+    """
 
     folder: Path
+    python: Path | None = None
 
     @property
     def tree(self) -> Path:
@@ -106,7 +110,7 @@ class Project:
         self, *arguments: str, generator: str = "Ninja", toolchain: str = "", ok: bool = True
     ) -> str:
         """Configure; returns CMake's output."""
-        words = [f"-DCannery_DIR={cmake_dir()}", f"-DCANNERY_PYTHON={sys.executable}"]
+        words = [f"-DCannery_DIR={cmake_dir()}", f"-DCANNERY_PYTHON={self.python or warm_python()}"]
         if "Ninja" in generator:
             need_program("ninja")
         if toolchain:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+import warm_python
 from quick import is_quick
 
 # A busy machine is no fault of the code.
@@ -39,3 +40,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_quick(item.path) and not item.get_closest_marker("slow"):
             item.add_marker("quick")
+
+
+def pytest_unconfigure() -> None:
+    """Ends the Python that was kept ready for tests, if any."""
+    warm_python.stop()

@@ -23,22 +23,25 @@ from cannery.resources import cmake_dir
 from cannery.schedule.schedule import all_schedules
 from cannery.target.targets import TARGETS
 from tiny_models import write_tiny_model
+from warm_python import warm_python
 
 ROOT = Path(__file__).parents[2]
 
 
-def cannery(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a process of its own."""
+def cannery(
+    *arguments: str, python: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own: a forked one, or of a Python."""
     return subprocess.run(
-        [sys.executable, "-m", "cannery", *arguments],
+        [python or warm_python(), "-m", "cannery", *arguments],
         env={**os.environ, "PYTHONPATH": str(ROOT / "generator"), **environment},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
 
 
-def output(*arguments: str) -> str:
+def output(*arguments: str, python: Path | None = None) -> str:
     """The standard output of a run that must succeed and say nothing else."""
-    done = cannery(*arguments)
+    done = cannery(*arguments, python=python)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -54,10 +57,15 @@ def test_help_lists_every_command_and_each_has_help() -> None:
         assert "--json" in output(name, "--help")
 
 
+def test_help_in_a_process_that_listed_something(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [invoke(["list", "--json"]), invoke(["--help"])] == [0, 0]
+    assert "cmake-dir" in capsys.readouterr().out.rsplit("Commands:", 1)[1]
+
+
 @pytest.mark.parametrize("words", [["--json", "--version"], ["--version", "--json"]])
 def test_the_version(words: list[str]) -> None:
     assert parsed(*words) == {"version": __version__}
-    assert __version__ in output("--version")
+    assert __version__ in output("--version", python=Path(sys.executable))
 
 
 def test_json_before_the_command_counts_too() -> None:

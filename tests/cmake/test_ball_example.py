@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ def test_labels_are_right(example: Project, toolchain: str, target: str) -> None
 
 
 def test_inside_a_project_that_brings_cannery(example: Project) -> None:
-    outer = Project(example.folder.parent)
+    outer = Project(example.folder.parent, Path(sys.executable))
     outer.lists(
         f'add_subdirectory("{ROOT}" cannery)\nadd_subdirectory("{example.folder}" ball)\n',
         find=False,

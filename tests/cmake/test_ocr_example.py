@@ -37,7 +37,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A copy of the example, built for this machine."""
     folder = tmp_path_factory.mktemp("ocr") / "example"
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("build", "__pycache__"))
-    example = Project(folder)
+    example = Project(folder, Path(sys.executable))
     example.configure("-DCANNERY_TARGET=native", f"-DCMAKE_C_FLAGS={WARNINGS}")
     example.build()
     return example

@@ -56,7 +56,7 @@ class _Lazy(click.Group):
     """Imports a command's module only when it is needed; `--help` needs none of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [*COMMANDS]  # `list` is the command, once that is imported
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
@@ -78,7 +78,7 @@ class _Lazy(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([*COMMANDS.items()])
 
 
 @click.group(
