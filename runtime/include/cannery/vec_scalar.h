@@ -143,8 +143,9 @@
  * computations and reloaded values out of a block. */
 #define CANNERY_OPAQUE_PTR(p) __asm__("" : "+r"(p))
 #define CANNERY_ASSUME_ALIGNED(p, n) __builtin_assume_aligned((p), (n))
-/* Asks for the cache line so many bytes behind p; there need not be one. */
-#define CANNERY_PREFETCH(p, bytes) __builtin_prefetch((const void *)((uintptr_t)(p) + (bytes)))
+/* Asks for the cache line so many bytes behind p; there need not be one. It goes to the second-level
+ * cache: what comes ahead is more than the first level has room for beside what is read now. */
+#define CANNERY_PREFETCH(p, bytes) __builtin_prefetch((const void *)((uintptr_t)(p) + (bytes)), 0, 2)
 /* What is stored there has to be loaded again. */
 #define CANNERY_OPAQUE_MEM(array) __asm__("" : "+m"(array))
 /* As CANNERY_OPAQUE_PTR for a vector: what is computed of it stays in this order, and in its register. */
