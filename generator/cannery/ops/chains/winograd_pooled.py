@@ -26,12 +26,7 @@ from cannery.ops.shared import quarters
 from cannery.ops.shared.function import parameter_names
 from cannery.ops.shared.pool import PoolShape, pool_shape
 from cannery.ops.shared.pool import sizes as pool_sizes
-from cannery.ops.shared.pool_phase import (
-    make_spread,
-    spread_candidates,
-    why_not_halves,
-    written,
-)
+from cannery.ops.shared.pool_phase import make_spread, spreads, why_not_halves, written
 from cannery.schedule.params import typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, schedule
@@ -70,16 +65,15 @@ class WinogradPooled(WinogradPlanar):
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         pool = _pool(graph, step)
-        best: dict[str, Params] = {}
-        for params in spread_candidates(pool, isa, residuals=len(step.parts[1].inputs) > 1):
-            order = str(params["to"])
-            cycles = make_spread(pool, params).cycles(1, 0.0, isa)
-            if order not in best or cycles < make_spread(pool, best[order]).cycles(1, 0.0, isa):
-                best[order] = params
+        best: dict[str, quarters.Spread] = {}
+        for spread in spreads(pool, isa, residuals=len(step.parts[1].inputs) > 1):
+            known = best.get(spread.order)
+            if known is None or spread.cycles(1, 0.0, isa) < known.cycles(1, 0.0, isa):
+                best[spread.order] = spread
         found = super().candidates(graph, step, isa)
         return [
-            {**tiles, "to": order, "spread": params["lanes"]}
-            for order, params in best.items()
+            {**tiles, "to": spread.order, "spread": spread.lanes}
+            for spread in best.values()
             for tiles in found
         ]
 
@@ -168,7 +162,7 @@ def _late(pool: PoolShape, first: Step) -> bool:
 
 
 def _spread(pool: PoolShape, t: PooledTunables) -> quarters.Spread:
-    return make_spread(pool, {"lanes": t.spread, "to": t.to})
+    return make_spread(pool, t.to, t.spread)
 
 
 def _spread_job(job: Job, second: Step, layout: Layout) -> Job:

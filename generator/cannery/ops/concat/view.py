@@ -14,6 +14,7 @@ from cannery.layouts import Want, nhwc, planar
 from cannery.ops.concat.op import Concat
 from cannery.ops.movement.op import Reshape
 from cannery.schedule.cost import stream_cycles
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -50,6 +51,13 @@ def copied_parts(graph: Graph, step: Step) -> list[str]:
     return found
 
 
+@dataclass(frozen=True)
+class Tunables:
+    """The order of the parts and the whole."""
+
+    order: str
+
+
 @schedule
 @dataclass(frozen=True)
 class ConcatView(Schedule):
@@ -65,13 +73,13 @@ class ConcatView(Schedule):
         return "" if concat_axis(graph, step) >= 0 else "the axis is not one of an image"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        return [{"order": order} for order in (nhwc.ORDER, planar.ORDER)]
+        return [as_params(Tunables(order)) for order in (nhwc.ORDER, planar.ORDER)]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return tuple(Want(str(params["order"])) for _ in step.inputs)
+        return tuple(Want(typed(Tunables, params).order) for _ in step.inputs)
 
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want(str(params["order"])),)
+        return (Want(typed(Tunables, params).order),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         copies = (graph.types[v].elements for v in copied_parts(graph, step))

@@ -23,12 +23,11 @@ from cannery.ops.conv.depthwise import (
     window_columns,
     window_rows,
 )
-from cannery.ops.conv.direct_oc import padded_bias
-from cannery.ops.conv.geometry import ConvShape, sizes
+from cannery.ops.conv.geometry import ConvShape, padded_bias, sizes
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, signature
-from cannery.ops.shared.lanes import Vec, split_lanes
-from cannery.ops.shared.tiles import pixel_tiles, vector_count, vector_loops, widths
+from cannery.ops.shared.lanes import Vec, split_lanes, vector_loops
+from cannery.ops.shared.tiles import pixel_tiles, vector_count, widths
 from cannery.schedule.cost import busy_cycles, mac_instructions
 from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step

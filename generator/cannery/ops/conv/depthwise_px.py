@@ -24,9 +24,9 @@ from cannery.ops.conv.depthwise import (
 from cannery.ops.conv.geometry import ConvShape, sizes
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, signature
-from cannery.ops.shared.lanes import Vec
+from cannery.ops.shared.lanes import Vec, VecLoop
 from cannery.ops.shared.taps import load_count, tap_loads
-from cannery.ops.shared.tiles import VecLoop, cover, widths
+from cannery.ops.shared.tiles import cover, widths
 from cannery.schedule.cost import busy_cycles, mac_instructions
 from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
 from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.layouts import Halo, Layout
-from cannery.ops.conv.direct_oc import padded_bias
-from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
+from cannery.ops.conv.geometry import ConvShape, padded_bias, sizes, why_not_dense
 from cannery.ops.shared import epilogue as epilogues
-from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced
-from cannery.ops.shared.dots import Dots, accumulator, columns, sum_cycles, walk
+from cannery.ops.shared.dots import Dots, accumulator, columns, make_tiles, sum_cycles, walk
 from cannery.ops.shared.function import describe, residual_pointer, signature
 from cannery.schedule.cost import reread_cycles, scalar_gain, tile_cycles
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -56,26 +56,15 @@ class ConvDirectIc(Schedule):
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = sizes(graph, step)
-        found: list[dict[str, int]] = []
-        for lanes in gemm.widths(shape.ic, isa):
-            vectors = -(-shape.ic // lanes)
-            for mr, nc, split in TILES:
-                if mr * nc * split >= isa.registers:
-                    continue
-                sets = min(split, vectors)
-                found.append(
-                    {"lanes": lanes, "mr": min(mr, shape.ow), "nc": min(nc, shape.oc),
-                     "split": sets, "unroll": max(2, sets)}
-                )  # fmt: skip
-        distinct = {self.label(params): params for params in found}
-        return list(distinct.values())
+        tiles = [tile for tile in TILES if prod(tile) < isa.registers]
+        return list(map(as_params, make_tiles(tiles, isa, shape.ic, shape.ow, shape.oc)))
 
     def halo(self, graph: Graph, step: Step) -> Halo:
         return sizes(graph, step).halo
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         shape = sizes(graph, step)
-        dots = Dots.of(params, packed=True)
+        dots = typed(Dots, params)
         length = shape.kw * shape.ic if shape.dw == 1 else shape.ic
         runs = shape.taps * shape.ic // length
         vectors = -(-length // dots.lanes) * runs
@@ -94,7 +83,7 @@ class ConvDirectIc(Schedule):
     def kernel(self, job: Job) -> Kernel:
         shape = sizes(job.graph, job.step)
         x = job.inputs[0]
-        dots = Dots.of(job.params, packed=True)
+        dots = typed(Dots, job.params)
         length, runs = _runs(shape, x)
         passes, rest = walk(length, dots)
         weights, pitch = _pack(job, shape, length, dots.lanes)

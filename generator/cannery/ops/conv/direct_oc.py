@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.layouts import Halo
-from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
+from cannery.ops.conv.geometry import ConvShape, padded_bias, sizes, why_not_dense
 from cannery.ops.conv.pairs import pair_panel, paired, worth_pairing
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.fetch import Fetch
@@ -395,18 +395,10 @@ def pack_weights(
     job: Job, shape: ConvShape, blocks: Sequence[VectorBlock]
 ) -> tuple[ConstArray, ConstArray]:
     """Weights as [block][kh][kw][ic][lanes of the block], biases as [channel], zero-padded."""
-    way = str(job.params["broadcast"])
+    way = typed(Tunables, job.params).broadcast
     packed = pack_panels(job.constant(shape.weight), blocks, way, job.isa)
     weights = ConstArray(f"{job.symbol}_w", packed, "weights [block][kh][kw][ic][lanes]")
     return weights, padded_bias(job, shape)
-
-
-def padded_bias(job: Job, shape: ConvShape) -> ConstArray:
-    """`<symbol>_b`: the bias per channel, zeros if there is none, and zeros behind it."""
-    bias = np.zeros(shape.oc + epilogues.CHANNEL_PADDING, np.float32)
-    if shape.bias:
-        bias[: shape.oc] = job.constant(shape.bias)
-    return ConstArray(f"{job.symbol}_b", bias, "bias [oc], padded")
 
 
 def pack_panels(

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.layouts import Halo, Layout
-from cannery.ops.conv.direct_oc import padded_bias
-from cannery.ops.conv.geometry import ConvShape, conv_shape, sizes
+from cannery.ops.conv.geometry import ConvShape, conv_shape, padded_bias, sizes
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced, even_size

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from cannery.ir.graph import Graph, Node
 from cannery.layouts import Halo, image_dims
 from cannery.ops.conv.op import Conv
+from cannery.ops.shared.epilogue import padded_channels
 from cannery.ops.window import Pads
 from cannery.schedule.program import Step
+from cannery.schedule.schedule import ConstArray, Job
 
 
 @dataclass(frozen=True)
@@ -107,3 +111,9 @@ def why_not_3x3(graph: Graph, step: Step) -> str:
     s = sizes(graph, step)
     plain = (s.kh, s.kw, s.sh, s.sw, s.dh, s.dw) == (3, 3, 1, 1, 1, 1)
     return "" if plain else "not 3x3 with stride 1"
+
+
+def padded_bias(job: Job, shape: ConvShape) -> ConstArray:
+    """`<symbol>_b`: the bias per channel, zeros if there is none, and zeros behind it."""
+    bias = job.constant(shape.bias) if shape.bias else np.zeros(shape.oc, np.float32)
+    return ConstArray(f"{job.symbol}_b", padded_channels(bias), "bias [oc], padded")

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.layouts import Halo, Layout
-from cannery.ops.conv.direct_oc import JOINED, can_join, padded_bias
-from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
+from cannery.ops.conv.direct_oc import JOINED, can_join
+from cannery.ops.conv.geometry import ConvShape, padded_bias, sizes, why_not_dense
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -34,6 +35,13 @@ MEASURED = 0.8
 
 #: As many weights as registers hold.
 MAX_HELD = 48
+
+
+@dataclass(frozen=True)
+class Tunables:
+    """Tiles of `px` pixels."""
+
+    px: int
 
 
 @schedule
@@ -56,14 +64,14 @@ class ConvRolled(Schedule):
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = sizes(graph, step)
-        return [{"px": px} for px in PIXELS if px <= shape.ow]
+        return [as_params(Tunables(px)) for px in PIXELS if px <= shape.ow]
 
     def halo(self, graph: Graph, step: Step) -> Halo:
         return sizes(graph, step).halo
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         shape = sizes(graph, step)
-        px, k = int(params["px"]), shape.taps * shape.ic
+        px, k = typed(Tunables, params).px, shape.taps * shape.ic
         vectors, core = shape.oc / JOINED, isa.rates()
         macs = 2.0 * k * px + px * (1.0 + len(step.epilogue))
         each = macs / core.arithmetic + (k + 1.0) / core.loads
@@ -87,7 +95,7 @@ class ConvRolled(Schedule):
             one=Vec(0, 1, 1, 0),
             inputs=_inputs(shape, x),
             blocks=_blocks(shape),
-            tiles=balanced(shape.ow, int(job.params["px"])),
+            tiles=balanced(shape.ow, typed(Tunables, job.params).px),
             ep=ep,
             residual={k: job.inputs[k] for k in ep.tensors},
             residual_at=_residual(job),

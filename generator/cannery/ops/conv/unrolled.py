@@ -23,8 +23,7 @@ from cannery.ctext.environment import offset, render
 from cannery.ctext.literals import c_float
 from cannery.ir.graph import Graph
 from cannery.layouts import Layout, Want, nhwc, planar
-from cannery.ops.conv.direct_oc import padded_bias
-from cannery.ops.conv.geometry import ConvShape, conv_shape, sizes
+from cannery.ops.conv.geometry import ConvShape, conv_shape, padded_bias, sizes
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.function import describe, signature

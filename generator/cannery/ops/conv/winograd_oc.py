@@ -34,11 +34,10 @@ from cannery.ops.conv.direct_oc import (
     cut_channels,
     held_weights,
     pack_panels,
-    padded_bias,
     register_tiles,
     vector_widths,
 )  # fmt: skip
-from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
+from cannery.ops.conv.geometry import ConvShape, padded_bias, sizes, why_not_dense
 from cannery.ops.conv.winograd import Tile, cheapest
 from cannery.ops.conv.winograd_planar import GROUPS, emulate
 from cannery.ops.conv.winograd_tiles import KEPT, TileCode, transform_cycles
@@ -48,8 +47,7 @@ from cannery.ops.shared.cover import Span
 from cannery.ops.shared.fetch import Fetch
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.gemm import VectorBlock
-from cannery.ops.shared.lanes import Vec, split_lanes
-from cannery.ops.shared.tiles import vector_loops
+from cannery.ops.shared.lanes import Vec, split_lanes, vector_loops
 from cannery.schedule.ahead import LINE
 from cannery.schedule.caches import FAR_BYTES, L1_BYTES, L2_BYTES, near_bytes
 from cannery.schedule.cost import (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
@@ -15,10 +16,10 @@ from cannery.ir.graph import Graph
 from cannery.ops.matmul import product as products
 from cannery.ops.matmul.lanes_k import dot_code, dot_cycles, render_lanes_k
 from cannery.ops.shared import epilogue as epilogues
-from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced
-from cannery.ops.shared.dots import Dots
+from cannery.ops.shared.dots import Dots, make_tiles
 from cannery.schedule.cost import reread_cycles
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -51,33 +52,23 @@ class MatMulDenseK(Schedule):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         p = products.sizes(graph, step)
         rows = products.row_count(graph, step)
-        found: list[dict[str, int]] = []
-        for lanes in gemm.widths(p.k, isa):
-            vectors = -(-p.k // lanes)
-            for mr, nc, split in TILES:
-                if mr * nc * split >= isa.registers and mr * nc > 1:
-                    continue
-                sets = min(split, vectors)
-                found.append(
-                    {"lanes": lanes, "mr": min(mr, rows), "nc": min(nc, p.n), "split": sets,
-                     "unroll": max(2, sets)}
-                )  # fmt: skip
-        distinct = {self.label(params): params for params in found}
-        return list(distinct.values())
+        tiles = [tile for tile in TILES if prod(tile) < isa.registers or prod(tile[:2]) == 1]
+        return list(map(as_params, make_tiles(tiles, isa, p.k, rows, p.n)))
 
     def stacked(
         self, graph: Graph, step: Step, params: Params, isa: Isa
     ) -> Sequence[tuple[Schedule, Params]]:
         # How a sum is added up depends on everything but the number of rows of a tile.
         rows = products.row_count(graph, step)
-        sums = int(params["nc"]) * int(params["split"])
+        dots = typed(Dots, params)
+        sums = dots.nc * dots.split
         fits = [mr for mr in (1, 2, 3, 4, 6, 8) if mr * sums < isa.registers or mr == 1]
         distinct = dict.fromkeys(min(mr, rows) for mr in fits)
         return [(self, {**params, "mr": mr}) for mr in distinct]
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         p = products.sizes(graph, step)
-        dots = Dots.of(params, packed=True)
+        dots = typed(Dots, params)
         rows = balanced(products.row_count(graph, step), dots.mr)
         cycles = dot_cycles(isa, p, dots, rows)
         passes = sum(count for _, count, _ in rows)
@@ -86,7 +77,7 @@ class MatMulDenseK(Schedule):
 
     def kernel(self, job: Job) -> Kernel:
         p = products.sizes(job.graph, job.step)
-        dots = Dots.of(job.params, packed=True)
+        dots = typed(Dots, job.params)
         matrix = products.weight_matrix(job, p).T
         pitch = -(-p.k // dots.lanes) * dots.lanes
         packed = np.zeros((p.n, pitch), np.float32)
@@ -96,7 +87,7 @@ class MatMulDenseK(Schedule):
         b = replace(b, k=1, n=pitch)
         ep = epilogues.build(job, job.step.anchor.output)
         nest = products.nest(job, a, b, ep.tensors)
-        code, units = render_lanes_k(job, p, dots, nest, ep, (a, b))
+        code, units = render_lanes_k(job, p, dots, nest, ep, (a, b), packed=True)
         weights = ConstArray(b.pointer, packed.reshape(-1), "weights [n][k], zero-padded")
         constants = (weights, *products.padded_bias(job, p), *ep.constants)
         return Kernel(

@@ -59,10 +59,9 @@ class MatMulGeneral(Schedule):
         found: list[Params]
         if p.transpose_b:
             found = [
-                {"lanes": _dot_lanes(p, isa), "mr": min(mr, rows), "nc": min(nc, p.n), "split": 1,
-                 "unroll": 2}
+                as_params(Dots(_dot_lanes(p, isa), min(mr, rows), min(nc, p.n), 1, 2))
                 for mr, nc in DOT_TILES.get(isa.registers, DOT_TILES[16])
-            ]  # fmt: skip
+            ]
         else:
             tiles = product(
                 gemm.widths(p.n, isa), gemm.TILES.get(isa.registers, gemm.TILES[16])[:4]
@@ -85,7 +84,7 @@ class MatMulGeneral(Schedule):
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         p, count = products.sizes(graph, step), products.row_count(graph, step)
         if p.transpose_b:
-            dots = Dots.of(params, packed=False)
+            dots = typed(Dots, params)
             rows = balanced(count, dots.mr)
             return Estimate(1.2 * dot_cycles(isa, p, dots, rows), dot_code(p, dots, rows))
         t = typed(Tunables, params)
@@ -105,8 +104,8 @@ class MatMulGeneral(Schedule):
         ep = epilogues.build(job, job.step.anchor.output)
         nest = products.nest(job, a, b, ep.tensors)
         if p.transpose_b:
-            dots = Dots.of(job.params, packed=False)
-            code, units = render_lanes_k(job, p, dots, nest, ep, (a, b))
+            dots = typed(Dots, job.params)
+            code, units = render_lanes_k(job, p, dots, nest, ep, (a, b), packed=False)
         else:
             t = typed(Tunables, job.params)
             blocks = gemm.make_blocks(p.n, job.isa, t.lanes, t.nr, p.k)

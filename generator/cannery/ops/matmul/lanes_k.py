@@ -26,9 +26,13 @@ RECENT_BYTES, NARROW_STORE, FORWARDING_CYCLES = 2048, 8, 40.0
 
 
 def render_lanes_k(
-    job: Job, p: Product, dots: Dots, nest: Nest, ep: Epilogue, operands: tuple[Operand, Operand]
-) -> tuple[str, int]:
-    """The function's text and units; a constant bias is expected as `<symbol>_bias`, padded."""
+    job: Job, p: Product, dots: Dots, nest: Nest, ep: Epilogue, operands: tuple[Operand, Operand],
+    *, packed: bool,
+) -> tuple[str, int]:  # fmt: skip
+    """The function's text and units; a constant bias is expected as `<symbol>_bias`, padded.
+
+    `packed` tells that rows of B end with zeros.
+    """
     a, b = operands
     vec, lanes = f"f32x{dots.lanes}", dots.lanes
     passes, rest = walk(p.k, dots)
@@ -42,7 +46,7 @@ def render_lanes_k(
 
     def b_load(n: int, k: int, valid: int) -> str:
         at = f"wp{offset(n * b.n + k)}"
-        if dots.packed:
+        if packed:
             return f"{vec}_load{'_aligned' if lanes == 4 else ''}({at})"
         return f"{vec}_load({at})" if valid == lanes else f"{vec}_load_n({at}, {valid})"
 

@@ -18,8 +18,7 @@ from cannery.layouts import Layout, Want, nhwc, phase_split, planar
 from cannery.ops.movement.strided import TYPES, MovementStrided
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, parameter_names, signature
-from cannery.ops.shared.lanes import LOADS, Vec, split_lanes
-from cannery.ops.shared.tiles import vector_loops
+from cannery.ops.shared.lanes import LOADS, Vec, vector_runs
 from cannery.schedule.cost import elementwise_cycles
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
@@ -94,9 +93,8 @@ class MovementPhase(Schedule):
             split_name=split_name,
             form=form,
             run=run,
-            plane_vectors=[split_lanes((width - px + 3) // 4, job.isa) for px in range(4)],
+            plane_runs=[vector_runs((width - px + 3) // 4, job.isa) for px in range(4)],
             plane=Plane,
-            groups=lambda vectors: [(loop.vec, loop.count) for loop in vector_loops(vectors)],
             run_planes=_run_planes(run),
             pixel_planes=lambda px: [Plane(px, f"(c + {m})" if m else "c") for m in range(4)],
             first_left={"runs": width // 4 * 4, "": 0}.get(form, width),

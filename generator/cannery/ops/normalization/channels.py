@@ -20,12 +20,21 @@ from cannery.ops.shared.axes import Loop, merge_loops, nested_pointer
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.gemm import make_blocks, widths
 from cannery.ops.shared.lanes import Vec
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
 
 #: Vectors of channels that are summed side by side.
 SHAPES = (2, 4, 1)
+
+
+@dataclass(frozen=True)
+class Tunables:
+    """Blocks of `nv` vectors, none wider than `lanes`."""
+
+    lanes: int
+    nv: int
 
 
 @schedule
@@ -47,7 +56,7 @@ class NormalizationChannels(problem.NormalizationSchedule):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         channels = graph.types[step.anchor.output].shape[-1]
         return [
-            {"lanes": lanes, "nv": nv}
+            as_params(Tunables(lanes, nv))
             for lanes in widths(channels, isa)
             for nv in SHAPES
             if nv == 1 or (nv - 1) * lanes < channels
@@ -55,13 +64,13 @@ class NormalizationChannels(problem.NormalizationSchedule):
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         type_ = graph.types[step.anchor.output]
-        nv, lanes, channels = int(params["nv"]), int(params["lanes"]), type_.shape[-1]
-        vectors = type_.elements / channels * -(-channels // lanes)
-        sums = vectors * (2.0 * max(1.0, isa.rates(lanes).latency / nv) + 1.5)
-        return Estimate(sums + type_.shape[0] * 8.0 * channels, 120.0 * nv)
+        p, channels = typed(Tunables, params), type_.shape[-1]
+        vectors = type_.elements / channels * -(-channels // p.lanes)
+        sums = vectors * (2.0 * max(1.0, isa.rates(p.lanes).latency / p.nv) + 1.5)
+        return Estimate(sums + type_.shape[0] * 8.0 * channels, 120.0 * p.nv)
 
     def kernel(self, job: Job) -> Kernel:
-        op = job.step.anchor.op
+        op, p = job.step.anchor.op, typed(Tunables, job.params)
         assert isinstance(op, GroupNormalization)
         ep = epilogues.build(job, job.step.anchor.output)
         affine, arrays = problem.affine(job)
@@ -76,9 +85,7 @@ class NormalizationChannels(problem.NormalizationSchedule):
             images=images,
             pixels=pixels,
             nested_pointer=nested_pointer,
-            blocks=make_blocks(
-                channels, job.isa, int(job.params["lanes"]), int(job.params["nv"]), 1
-            ),
+            blocks=make_blocks(channels, job.isa, p.lanes, p.nv, 1),
             groups=op.groups,
             size=size,
             count=size * job.output.shape[0] * job.output.shape[1],

@@ -23,6 +23,7 @@ from cannery.ops.shared.axes import Loop, merge_loops, nested_pointer
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.gemm import make_blocks
 from cannery.ops.shared.lanes import Vec
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
@@ -43,6 +44,14 @@ class NormalizationLoops:
     count: int
 
 
+@dataclass(frozen=True)
+class Tunables:
+    """All vectors have so many lanes; sums take turns with `sets` accumulators."""
+
+    lanes: int
+    sets: int
+
+
 @schedule
 @dataclass(frozen=True)
 class NormalizationNest(problem.NormalizationSchedule):
@@ -52,15 +61,15 @@ class NormalizationNest(problem.NormalizationSchedule):
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         widths = [w for w in isa.lanes if w >= min(4, isa.widest)][::-1]
-        return [{"lanes": lanes, "sets": sets} for lanes in widths for sets in (4, 2, 1)]
+        return [as_params(Tunables(lanes, sets)) for lanes in widths for sets in (4, 2, 1)]
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         type_ = graph.types[step.anchor.output]
-        lanes = int(params["lanes"])
+        p = typed(Tunables, params)
         run = problem.contiguous_run(graph, step)
-        vectors = type_.elements / max(run, 1) * -(-run // lanes)
+        vectors = type_.elements / max(run, 1) * -(-run // p.lanes)
         passes = 1.0 if isinstance(step.anchor.op, BatchNormalization) else 3.0
-        latency = isa.rates(lanes).latency / int(params["sets"])
+        latency = isa.rates(p.lanes).latency / p.sets
         rows = type_.elements / max(run, 1)
         each = vectors * passes * max(1.5, latency) + 5.0 * vectors
         return Estimate(each + 6.0 * passes * rows, 400.0)
@@ -68,7 +77,8 @@ class NormalizationNest(problem.NormalizationSchedule):
     def kernel(self, job: Job) -> Kernel:
         ep = epilogues.build(job, job.step.anchor.output)
         plan = make_plan(problem.dims(job, ep))
-        lanes = min(int(job.params["lanes"]), job.isa.widest)
+        p = typed(Tunables, job.params)
+        lanes = min(p.lanes, job.isa.widest)
         affine, arrays = problem.affine(job)
         tail = plan.lane.extent % lanes
         mask = np.zeros(lanes, np.float32)
@@ -77,7 +87,6 @@ class NormalizationNest(problem.NormalizationSchedule):
         stored = isinstance(job.step.anchor.op, BatchNormalization)
         if plan.horizontal and tail and not stored:
             arrays = (*arrays, ConstArray(symbol, mask, "1 where the last vector is valid"))
-        sets = int(job.params["sets"])
         code = render(
             "ops/normalization/nest.c.j2",
             describe=describe(job),
@@ -92,8 +101,8 @@ class NormalizationNest(problem.NormalizationSchedule):
             full_vec=Vec(0, lanes, lanes, 0),
             tail=Vec(0, lanes, tail, 0),
             mask=symbol,
-            sets=max(1, min(sets, plan.lane.extent // lanes)) if plan.horizontal else 1,
-            blocks=make_blocks(plan.lane.extent, job.isa, lanes, sets, 1),
+            sets=max(1, min(p.sets, plan.lane.extent // lanes)) if plan.horizontal else 1,
+            blocks=make_blocks(plan.lane.extent, job.isa, lanes, p.sets, 1),
             index=index_expression,
             affine=lambda v, at, value: affine_lines(affine, plan.lane, v, at, value),
             residual=lambda at: lambda k: f"r{k} + {at}",

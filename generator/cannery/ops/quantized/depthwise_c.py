@@ -27,9 +27,18 @@ from cannery.ops.shared.epilogue import CHANNEL_PADDING, padded_channels
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, vector_runs
 from cannery.ops.shared.tiles import vector_count, widths
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
+
+
+@dataclass(frozen=True)
+class Tunables:
+    """Tiles of `px` pixels; vectors no wider than `lanes`."""
+
+    lanes: int
+    px: int
 
 
 @schedule
@@ -42,29 +51,29 @@ class QuantizedDepthwiseC(QuantizedDepthwise):
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         s = sizes(graph, step)
-        found: list[Params] = []
-        for lanes in widths(s.oc, isa):
-            for px in pixel_choices(s):
-                if px < isa.registers // 2:
-                    found.append({"lanes": lanes, "px": min(px, s.ow)})
-        return list({self.label(params): params for params in found}.values())
+        found = (
+            Tunables(lanes, min(px, s.ow))
+            for lanes in widths(s.oc, isa)
+            for px in pixel_choices(s)
+            if px < isa.registers // 2
+        )
+        return list(map(as_params, dict.fromkeys(found)))
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        s = sizes(graph, step)
-        runs = vector_runs(s.oc, isa, int(params["lanes"]))
+        s, p = sizes(graph, step), typed(Tunables, params)
+        runs = vector_runs(s.oc, isa, p.lanes)
         vectors = vector_count([v for v, count in runs for _ in range(count)], isa)
         cycles = code = 0.0
-        for px, count, _ in balanced(s.ow, int(params["px"])):
+        for px, count, _ in balanced(s.ow, p.px):
             loads = 2.0 * s.kh * len(window_columns(s, px))
             work = s.taps * px * (1.0 if isa.has("fma") else 2.0) + FINISH * px
-            cycles += count * max(
-                (loads + work) / isa.rates(int(params["lanes"])).arithmetic, s.taps * 4.0 / px
-            )
+            cycles += count * max((loads + work) / isa.rates(p.lanes).arithmetic, s.taps * 4.0 / px)
             code += 6.0 * (loads + work)
         return Estimate(cycles * vectors * s.oh, code)
 
     def kernel(self, job: Job) -> Kernel:
         op, s = job.step.anchor.op, sizes(job.graph, job.step)
+        p = typed(Tunables, job.params)
         assert isinstance(op, QuantizedConv)
         w = job.graph.constants[s.weight].reshape(s.taps, s.oc)
         finish = make_finish(job, op, w, np.zeros(s.oc, np.int64))
@@ -77,9 +86,9 @@ class QuantizedDepthwiseC(QuantizedDepthwise):
             f"{offset(x.at(-s.top, -s.left, 0))});",
             f"{finish.y} *yr = y + (oh * {y.row}{offset(y.origin)});",
         ]
-        for px, count, first in balanced(s.ow, int(job.params["px"])):
+        for px, count, first in balanced(s.ow, p.px):
             lines.append(f"for (int t = 0; t < {count}; ++t) {{")
-            for v, times in vector_runs(s.oc, job.isa, int(job.params["lanes"])):
+            for v, times in vector_runs(s.oc, job.isa, p.lanes):
                 channel = f"{v.start} + i * {v.lanes}" if times > 1 else str(v.start)
                 lines += [
                     f"for (int i = 0; i < {times}; ++i) {{" if times > 1 else "{",

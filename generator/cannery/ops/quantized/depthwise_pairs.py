@@ -34,6 +34,7 @@ from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.gemm import VectorBlock
 from cannery.ops.shared.tiles import widths
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
@@ -51,6 +52,15 @@ class Pair:
     users: tuple[tuple[int, int], ...]
 
 
+@dataclass(frozen=True)
+class Tunables:
+    """A tile of `px` pixels x `nr` vectors, none wider than `lanes`."""
+
+    lanes: int
+    nr: int
+    px: int
+
+
 @schedule
 @dataclass(frozen=True)
 class QuantizedDepthwisePairs(QuantizedDepthwise):
@@ -61,21 +71,22 @@ class QuantizedDepthwisePairs(QuantizedDepthwise):
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         s = sizes(graph, step)
-        found: list[Params] = []
-        for lanes in widths(s.oc, isa):
-            for nr in (2, 1) if lanes >= 4 and s.oc >= 2 * lanes else (1,):
-                for px in pixel_choices(s):
-                    if px * nr < isa.registers - 3:
-                        found.append({"lanes": lanes, "nr": nr, "px": min(px, s.ow)})
-        return list({self.label(params): params for params in found}.values())
+        found = (
+            Tunables(lanes, nr, min(px, s.ow))
+            for lanes in widths(s.oc, isa)
+            for nr in ((2, 1) if lanes >= 4 and s.oc >= 2 * lanes else (1,))
+            for px in pixel_choices(s)
+            if px * nr < isa.registers - 3
+        )
+        return list(map(as_params, dict.fromkeys(found)))
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        s = sizes(graph, step)
+        s, p = sizes(graph, step), typed(Tunables, params)
         fused = isa.family == "x86" and isa.has("dot4_u8s8")
         cycles = code = 0.0
-        for block in _blocks(s, params, isa):
+        for block in _blocks(s, p, isa):
             n = len(block.vecs)
-            for px, count, _ in balanced(s.ow, int(params["px"])):
+            for px, count, _ in balanced(s.ow, p.px):
                 pairs = tile_pairs(s, px)
                 taken = len(pairs) * (4.0 if n > 1 and is_double(block) else 4.0 * n)
                 work = n * px * (pair_count(s) * (1.0 if fused else 2.0) + FINISH)
@@ -88,15 +99,16 @@ class QuantizedDepthwisePairs(QuantizedDepthwise):
 
     def kernel(self, job: Job) -> Kernel:
         op, s = job.step.anchor.op, sizes(job.graph, job.step)
+        p = typed(Tunables, job.params)
         assert isinstance(op, QuantizedConv)
         w = job.graph.constants[s.weight].reshape(s.taps, s.oc)
         finish = make_finish(job, op, w, np.zeros(s.oc, np.int64))
-        blocks = _blocks(s, job.params, job.isa)
+        blocks = _blocks(s, p, job.isa)
         code = render(
             "ops/quantized/depthwise_pairs.c.j2",
             describe=describe(job), signature=signature(job, band=True), symbol=job.symbol, s=s,
             x=job.inputs[0], y=job.output, finish=finish, blocks=blocks, pairs=tile_pairs,
-            tiles=balanced(s.ow, int(job.params["px"])), count=2 * pair_count(s),
+            tiles=balanced(s.ow, p.px), count=2 * pair_count(s),
             is_double=is_double,
         )  # fmt: skip
         packed = pack_groups(weight_pairs(s, w), blocks, job.isa, turns(blocks))
@@ -104,8 +116,8 @@ class QuantizedDepthwisePairs(QuantizedDepthwise):
         return Kernel(code, (weights, *finish.constants), band=1)
 
 
-def _blocks(s: ConvShape, params: Params, isa: Isa) -> tuple[VectorBlock, ...]:
-    return gemm.make_blocks(s.oc, isa, int(params["lanes"]), int(params["nr"]), 1)
+def _blocks(s: ConvShape, p: Tunables, isa: Isa) -> tuple[VectorBlock, ...]:
+    return gemm.make_blocks(s.oc, isa, p.lanes, p.nr, 1)
 
 
 def is_double(block: VectorBlock) -> bool:

@@ -21,6 +21,7 @@ from cannery.ops.checks import operands, require, require_float
 from cannery.ops.quantized.arithmetic import F32, QuantizedOp, f32
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, vector_runs
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -75,6 +76,13 @@ def bits(length: int) -> int:
 ROWS = 8
 
 
+@dataclass(frozen=True)
+class Tunables:
+    """Vectors no wider than `lanes`."""
+
+    lanes: int
+
+
 @schedule
 @dataclass(frozen=True)
 class QuantizedSoftmaxRow(Schedule):
@@ -90,11 +98,12 @@ class QuantizedSoftmaxRow(Schedule):
         return "reads constants only" if step.anchor.inputs[0] in graph.constants else ""
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        return [{"lanes": lanes} for lanes in isa.lanes[::-1] if lanes > 1 or isa.widest == 1]
+        widths = (lanes for lanes in isa.lanes[::-1] if lanes > 1 or isa.widest == 1)
+        return [as_params(Tunables(lanes)) for lanes in widths]
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         type_ = graph.types[step.output]
-        vectors = -(-type_.shape[-1] // int(params["lanes"]))
+        vectors = -(-type_.shape[-1] // typed(Tunables, params).lanes)
         rows = type_.elements / type_.shape[-1]
         return Estimate(rows * (28.0 * vectors / isa.rates().arithmetic + 30.0), 600.0)
 
@@ -102,7 +111,7 @@ class QuantizedSoftmaxRow(Schedule):
         type_ = job.type(job.step.anchor.output)
         length = type_.shape[-1]
         rows = type_.elements // length
-        runs = vector_runs(length, job.isa, int(job.params["lanes"]), partial=False)
+        runs = vector_runs(length, job.isa, typed(Tunables, job.params).lanes, partial=False)
         widths = sorted({v.lanes for v, _ in runs}, reverse=True)
         some = min(ROWS, rows)
         count = str(some) if rows % some == 0 else f"n + {some} > {rows} ? {rows % some} : {some}"

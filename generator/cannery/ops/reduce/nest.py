@@ -22,6 +22,7 @@ from cannery.ops.shared.epilogue import Epilogue
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.gemm import VectorBlock, make_blocks
 from cannery.ops.shared.lanes import Vec
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -46,6 +47,15 @@ class ReduceLoops:
     count: int
 
 
+@dataclass(frozen=True)
+class Tunables:
+    """The order of the input; see `SHAPES`."""
+
+    order: str
+    nv: int
+    split: int
+
+
 @schedule
 @dataclass(frozen=True)
 class ReduceNest(Schedule):
@@ -66,39 +76,40 @@ class ReduceNest(Schedule):
         type_ = graph.types[step.anchor.inputs[0]]
         orders = (nhwc.ORDER, planar.ORDER) if type_.rank >= 3 else (nhwc.ORDER,)
         return [
-            {"order": order, "nv": nv, "split": split}
+            as_params(Tunables(order, nv, split))
             for order in orders
             for nv, split in SHAPES
             if nv * split < isa.registers
         ]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want(str(params["order"])), *(Want("nhwc") for _ in step.inputs[1:]))
+        return (Want(typed(Tunables, params).order), *(Want("nhwc") for _ in step.inputs[1:]))
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         x, y = graph.types[step.anchor.inputs[0]], graph.types[step.anchor.output]
         op = step.anchor.op
         assert isinstance(op, Reduction)
         width = x.shape[-1] if x.rank else 1
-        nv, split = int(params["nv"]), int(params["split"])
+        p = typed(Tunables, params)
         last_kept = x.rank - 1 not in op.axes
-        vertical = last_kept and params["order"] == nhwc.ORDER
-        run = width if params["order"] == nhwc.ORDER else x.elements // max(width, 1)
-        used = max(min(nv, -(-width // isa.widest)), 1) if vertical else 1
+        vertical = last_kept and p.order == nhwc.ORDER
+        run = width if p.order == nhwc.ORDER else x.elements // max(width, 1)
+        used = max(min(p.nv, -(-width // isa.widest)), 1) if vertical else 1
         filled = run / (-(-run // isa.widest) * isa.widest) if run else 1.0
         vectors = x.elements / isa.widest / filled
-        each = max(0.5, isa.rates().latency / (used * split)) + 0.2
+        each = max(0.5, isa.rates().latency / (used * p.split)) + 0.2
         outputs = y.elements / (isa.widest if vertical else 1)
-        finish = outputs * (4.0 + split + (0.0 if vertical else 12.0))
+        finish = outputs * (4.0 + p.split + (0.0 if vertical else 12.0))
         exps = 12.0 * vectors if MAXIMUM is not kind_of(op) and _kind(step).exp else 0.0
-        return Estimate(vectors * each + finish + exps, 12.0 * nv * split)
+        return Estimate(vectors * each + finish + exps, 12.0 * p.nv * p.split)
 
     def kernel(self, job: Job) -> Kernel:
         ep = epilogues.build(job, job.step.anchor.output)
         plan = _plan(job, ep)
         kind = _kind(job.step)
         widest = job.isa.widest
-        nv = 1 if plan.horizontal else int(job.params["nv"])
+        p = typed(Tunables, job.params)
+        nv = 1 if plan.horizontal else p.nv
         code = render(
             "ops/reduce/nest.c.j2",
             describe=describe(job),
@@ -108,7 +119,7 @@ class ReduceNest(Schedule):
             nested_pointer=nested_pointer,
             kind=kind,
             maximum=MAXIMUM,
-            split=_sets(int(job.params["split"]), plan, widest),
+            split=_sets(p.split, plan, widest),
             lanes=widest if plan.inner.extent >= widest else min(4, widest),
             channel=_channel(plan),
             across=plan.lane.channel,

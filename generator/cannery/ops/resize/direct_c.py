@@ -20,12 +20,20 @@ from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Cut, vector_runs
 from cannery.schedule.cost import stream_cycles
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
 
 #: Up to so many equal vectors are written out; more are a loop.
 UNROLLED = 8
+
+
+@dataclass(frozen=True)
+class Tunables:
+    """Vectors no wider than `lanes`."""
+
+    lanes: int
 
 
 @schedule
@@ -47,11 +55,11 @@ class ResizeDirectC(Schedule):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         channels = graph.types[step.output].shape[-1]
         widths = [w for w in isa.lanes if w == 1 or w < 2 * channels]
-        return [{"lanes": w} for w in widths[::-1][:2]]
+        return [as_params(Tunables(w)) for w in widths[::-1][:2]]
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         type_ = graph.types[step.output]
-        vectors = Cut.of(type_.shape[-1], isa, int(params["lanes"]))
+        vectors = Cut.of(type_.shape[-1], isa, typed(Tunables, params).lanes)
         pixels = type_.elements / type_.shape[-1]
         linear = isinstance(step.anchor.op, Resize) and step.anchor.op.mode == "linear"
         loads, work = (6.0, 6.0) if linear else (1.0, 0.0)
@@ -72,7 +80,7 @@ class ResizeDirectC(Schedule):
             x=x,
             y=y,
             linear=op.mode == "linear",
-            runs=vector_runs(y.shape[2], job.isa, int(job.params["lanes"])),
+            runs=vector_runs(y.shape[2], job.isa, typed(Tunables, job.params).lanes),
             unrolled=UNROLLED,
             ep=ep,
             tensor=lambda at: lambda k: _residual(k, job.inputs[k], at),

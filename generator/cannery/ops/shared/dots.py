@@ -5,29 +5,36 @@ A tile is MR rows times NC columns, one accumulator each (or `split` that take t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from cannery.ops.shared import gemm
 from cannery.ops.shared.lanes import Vec
-from cannery.schedule.schedule import Params
+from cannery.target.isa import Isa
 
 
 @dataclass(frozen=True)
 class Dots:
-    """What the template needs beside the operands: one width, MR x NC, unrolling and sets."""
+    """Tunables of a schedule that works so: one width, MR x NC, sets, and vectors in line."""
 
     lanes: int
     mr: int
     nc: int
-    unroll: int
     split: int
-    packed: bool
+    unroll: int
 
-    @staticmethod
-    def of(params: Params, *, packed: bool) -> Dots:
-        """From a candidate's parameters; `packed` tells that rows of B end with zeros."""
-        lanes, mr, nc = (int(params[name]) for name in ("lanes", "mr", "nc"))
-        return Dots(lanes, mr, nc, int(params["unroll"]), int(params["split"]), packed)
+
+def make_tiles(
+    tiles: Iterable[tuple[int, int, int]], isa: Isa, k: int, rows: int, columns: int
+) -> list[Dots]:
+    """(MR, NC, sets) cut down to what there is, on all widths for sums of `k` terms; each once."""
+    found: dict[Dots, None] = {}
+    for lanes in gemm.widths(k, isa):
+        vectors = -(-k // lanes)
+        for mr, nc, split in tiles:
+            sets = min(split, vectors)
+            found[Dots(lanes, min(mr, rows), min(nc, columns), sets, max(2, sets))] = None
+    return list(found)
 
 
 def accumulator(m: int, n: int, set_: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -106,15 +107,29 @@ class Cut:
         return Vec(index * self.width, self.width, self.width, index * self.width)
 
 
+@dataclass(frozen=True)
+class VecLoop:
+    """`count` neighbouring vectors like `vec`, the first one."""
+
+    vec: Vec
+    count: int
+
+
+def vector_loops(vectors: Iterable[Vec], first: VecLoop | None = None) -> list[VecLoop]:
+    """Neighbouring full vectors of one width become one loop; those of `first` come before."""
+    loops = [first] if first else []
+    for vec in vectors:
+        if loops and loops[-1].vec.lanes == vec.lanes and loops[-1].vec.full and vec.full:
+            loops[-1] = VecLoop(loops[-1].vec, loops[-1].count + 1)
+        else:
+            loops.append(VecLoop(vec, 1))
+    return loops
+
+
 def vector_runs(
     count: int, isa: Isa, widest: int = 0, *, partial: bool = True
 ) -> list[tuple[Vec, int]]:
     """`split_lanes` with equal full neighbours counted, not listed."""
     cut = Cut.of(count, isa, widest, partial=partial)
-    runs = [(cut[0], cut.whole)] if cut.whole else []
-    for vec in cut.rest:
-        if runs and runs[-1][0].full and vec.full and runs[-1][0].lanes == vec.lanes:
-            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-        else:
-            runs.append((vec, 1))
-    return runs
+    first = VecLoop(cut[0], cut.whole) if cut.whole else None
+    return [(loop.vec, loop.count) for loop in vector_loops(cut.rest, first)]

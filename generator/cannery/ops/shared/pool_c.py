@@ -16,8 +16,8 @@ from cannery.layouts import nhwc
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import pool
 from cannery.ops.shared.function import describe, residual_pointer, signature
-from cannery.ops.shared.lanes import Vec, split_lanes
-from cannery.ops.shared.tiles import PARTIAL_COST, VecLoop, pixel_tiles, vector_loops, widths
+from cannery.ops.shared.lanes import Vec, VecLoop, split_lanes, vector_loops
+from cannery.ops.shared.tiles import PARTIAL_COST, pixel_tiles, widths
 from cannery.schedule.caches import L1_BYTES
 from cannery.schedule.cost import busy_cycles
 from cannery.schedule.params import as_params, typed

@@ -15,9 +15,19 @@ from cannery.layouts import Want, phase_split, planar
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import pool, quarters
 from cannery.ops.shared.function import describe
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params
 from cannery.target.isa import Isa
+
+
+@dataclass(frozen=True)
+class Tunables:
+    """Vectors of `lanes`; else see the module's text."""
+
+    lanes: int
+    to: str
+    join: int
 
 
 @dataclass(frozen=True)
@@ -31,42 +41,40 @@ class PoolPhase(pool.PoolSchedule):
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = pool.sizes(graph, step)
-        found: list[Params] = []
-        for params in spread_candidates(shape, isa, residuals=len(step.inputs) > 1):
-            plane = make_spread(shape, params).plane
-            joins = [w for w in isa.lanes if 1 < w <= plane][-1:]
-            if params["lanes"] != 1 or not joins:
-                found.append({**params, "join": 0})
-            found += [{**params, "join": lanes} for lanes in joins]
-        return found
+        found: list[Tunables] = []
+        for spread in spreads(shape, isa, residuals=len(step.inputs) > 1):
+            joins = [w for w in isa.lanes if 1 < w <= spread.plane][-1:]
+            alone = [0] if spread.lanes != 1 or not joins else []
+            found += [Tunables(spread.lanes, spread.order, join) for join in (*alone, *joins)]
+        return list(map(as_params, found))
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         return tuple(Want(phase_split.ORDER) for _ in step.inputs)
 
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (written(pool.sizes(graph, step), str(params["to"])),)
+        return (written(pool.sizes(graph, step), typed(Tunables, params).to),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        shape = pool.sizes(graph, step)
+        shape, p = pool.sizes(graph, step), typed(Tunables, params)
         work = 2.0 * len(step.epilogue) + (0.0 if shape.maximum else 1.0)
-        spread, join = make_spread(shape, params), int(params["join"])
-        each = spread.cycles(1 if join else 4, work, isa)
-        each += quarters.join_cycles(isa, spread.plane, join) if join else 0.0
+        spread = make_spread(shape, p.to, p.lanes)
+        each = spread.cycles(1 if p.join else 4, work, isa)
+        each += quarters.join_cycles(isa, spread.plane, p.join) if p.join else 0.0
         code = 16 * 4 * 8.0 if spread.form == "two_rows" else 4 * 4 * 8.0
         make = planar.make if spread.order == planar.ORDER else phase_split.make
         images = (phase_split.make(shape.input), make(shape.output))
         cycles = pool.streamed_cycles(shape.channels * each, images)
-        return Estimate(cycles, code + (150.0 if join else 0.0))
+        return Estimate(cycles, code + (150.0 if p.join else 0.0))
 
     def kernel(self, job: Job) -> Kernel:
-        shape = pool.sizes(job.graph, job.step)
+        shape, p = pool.sizes(job.graph, job.step), typed(Tunables, job.params)
         ep = epilogues.build(job, job.step.anchor.output)
-        spread, join = make_spread(shape, job.params), int(job.params["join"])
+        spread = make_spread(shape, p.to, p.lanes)
         code, masks = quarters.render_spread(
             job, spread, quarters.phase_source(job.inputs[0]), ep,
-            maximum=shape.maximum, function=describe(job), join=join,
+            maximum=shape.maximum, function=describe(job), join=p.join,
         )  # fmt: skip
-        room = 4 * quarters.buffer(spread, 1).elements if join else 0
+        room = 4 * quarters.buffer(spread, 1).elements if p.join else 0
         constants = (*masks, *ep.constants)
         return Kernel(code, constants, room, band=4, needs_math=ep.needs_math)
 
@@ -81,20 +89,19 @@ def why_not_halves(shape: pool.PoolShape) -> str:
     return ""
 
 
-def spread_candidates(shape: pool.PoolShape, isa: Isa, *, residuals: bool) -> list[Params]:
-    """Lanes and order of the results; those with residuals are phase-split, as these are."""
+def spreads(shape: pool.PoolShape, isa: Isa, *, residuals: bool) -> list[quarters.Spread]:
+    """How results may be written; those with residuals are phase-split, as these are."""
     return [
-        {"lanes": lanes, "to": order}
+        make_spread(shape, order, lanes)
         for order in quarters.ORDERS
         if order == phase_split.ORDER or not residuals
         for lanes in quarters.widths(shape.cols.out, order, isa)
     ]
 
 
-def make_spread(shape: pool.PoolShape, params: Params) -> quarters.Spread:
+def make_spread(shape: pool.PoolShape, order: str, lanes: int) -> quarters.Spread:
     """How the results of a pooling are written."""
     pitch = -(-shape.cols.size // 4)
-    order, lanes = str(params["to"]), int(params["lanes"])
     return quarters.Spread(shape.rows.out, shape.cols.out, pitch, order, lanes)
 
 

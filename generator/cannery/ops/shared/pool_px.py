@@ -18,9 +18,9 @@ from cannery.layouts import Want, nhwc, planar
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import pool
 from cannery.ops.shared.function import describe, signature
-from cannery.ops.shared.lanes import Vec
+from cannery.ops.shared.lanes import Vec, VecLoop
 from cannery.ops.shared.taps import load_count, store, tap_loads
-from cannery.ops.shared.tiles import VecLoop, cover, unroll, widths
+from cannery.ops.shared.tiles import cover, unroll, widths
 from cannery.ops.shared.window_axis import TapSpan
 from cannery.schedule.cost import busy_cycles
 from cannery.schedule.params import as_params, typed

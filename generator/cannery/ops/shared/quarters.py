@@ -25,8 +25,8 @@ from cannery.ctext.environment import render
 from cannery.layouts import Layout, phase_split, planar
 from cannery.ops.shared.epilogue import Epilogue
 from cannery.ops.shared.function import parameter_names, signature
-from cannery.ops.shared.lanes import Vec
-from cannery.ops.shared.tiles import VecLoop, cover, unroll
+from cannery.ops.shared.lanes import Vec, VecLoop
+from cannery.ops.shared.tiles import cover, unroll
 from cannery.schedule.cost import busy_cycles
 from cannery.schedule.schedule import ConstArray, Job
 from cannery.target.isa import Isa

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from cannery.ops.shared.lanes import Vec
+from cannery.ops.shared.lanes import Vec, VecLoop
 from cannery.target.isa import Isa
 
 #: What loading and storing a partial vector costs, in full ones, without masks.
@@ -21,30 +21,11 @@ class Tile:
     count: int
 
 
-@dataclass(frozen=True)
-class VecLoop:
-    """`count` neighbouring vectors like `vec`, the first one."""
-
-    vec: Vec
-    count: int
-
-
 def pixel_tiles(start: int, count: int, pixels: int) -> list[Tile]:
     """`count` pixels from `start` on as full tiles, then the rest as one smaller tile."""
     full, rest = divmod(count, pixels)
     tiles = [Tile(start, pixels, full)] if full else []
     return tiles + ([Tile(start + full * pixels, rest, 1)] if rest else [])
-
-
-def vector_loops(vectors: Sequence[Vec]) -> list[VecLoop]:
-    """Neighbouring full vectors of one width become one loop."""
-    loops: list[VecLoop] = []
-    for vec in vectors:
-        if loops and loops[-1].vec.lanes == vec.lanes and loops[-1].vec.full and vec.full:
-            loops[-1] = VecLoop(loops[-1].vec, loops[-1].count + 1)
-        else:
-            loops.append(VecLoop(vec, 1))
-    return loops
 
 
 def vector_count(vectors: Sequence[Vec], isa: Isa) -> float:

@@ -19,10 +19,10 @@ from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.axes import Loop, axis_strides, merge_loops, nested_pointer
 from cannery.ops.shared.epilogue import Epilogue
 from cannery.ops.shared.function import describe, parameter_names, signature
-from cannery.ops.shared.lanes import Vec, split_lanes
-from cannery.ops.shared.tiles import vector_loops
+from cannery.ops.shared.lanes import Vec, vector_runs
 from cannery.ops.softmax.op import LogSoftmax, Softmax
 from cannery.ops.softmax.row import EXP_WORK, LEAST, along_last, why_not_softmax
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -43,6 +43,13 @@ class SoftmaxLoops:
         return set(self.lane.strides) == {1}
 
 
+@dataclass(frozen=True)
+class Tunables:
+    """The order of all operands."""
+
+    order: str
+
+
 @schedule
 @dataclass(frozen=True)
 class SoftmaxAcross(Schedule):
@@ -61,13 +68,13 @@ class SoftmaxAcross(Schedule):
         type_ = graph.types[step.anchor.output]
         either = type_.rank >= 3 and len(step.inputs) == 1
         orders = (nhwc.ORDER, planar.ORDER) if either else (nhwc.ORDER,)
-        return [{"order": order} for order in orders]
+        return [as_params(Tunables(order)) for order in orders]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return tuple(Want(str(params["order"])) for _ in step.inputs)
+        return tuple(Want(typed(Tunables, params).order) for _ in step.inputs)
 
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return (Want(str(params["order"])),)
+        return (Want(typed(Tunables, params).order),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         op, type_ = step.anchor.op, graph.types[step.anchor.output]
@@ -80,7 +87,7 @@ class SoftmaxAcross(Schedule):
         if extent == 2 and isinstance(op, Softmax):
             return Estimate(vectors * (exp + 8.0), code / 2)
         per_vector = exp + 5.0
-        if params["order"] == nhwc.ORDER and op.axis == type_.rank - 1:
+        if typed(Tunables, params).order == nhwc.ORDER and op.axis == type_.rank - 1:
             per_vector += 4.0 * (1 if extent == 4 else isa.widest)
         return Estimate(vectors * (extent * per_vector + 20.0), code)
 
@@ -93,14 +100,13 @@ class SoftmaxAcross(Schedule):
         widest = max(min(job.isa.widest, plan.lane.extent), min(4, job.isa.widest))
         if plan.lane.extent == 1:
             widest = 1
-        vectors = split_lanes(plan.lane.extent, job.isa, widest, partial=plan.contiguous)
         code = render(
             "ops/softmax/across.c.j2",
             describe=describe(job),
             signature=signature(job),
             plan=plan,
             nested_pointer=nested_pointer,
-            groups=[(group.vec, group.count) for group in vector_loops(vectors)],
+            runs=vector_runs(plan.lane.extent, job.isa, widest, partial=plan.contiguous),
             keep=plan.extent <= job.isa.registers // 2,
             load=_load,
             store=_store,

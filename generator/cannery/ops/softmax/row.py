@@ -19,6 +19,7 @@ from cannery.ops.shared.axes import Loop, axis_strides, merge_loops, nested_poin
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.lanes import Vec
 from cannery.ops.softmax.op import LogSoftmax, Softmax
+from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
@@ -50,6 +51,13 @@ def along_last(graph: Graph, step: Step) -> bool:
     return op.axis == graph.types[step.anchor.output].rank - 1
 
 
+@dataclass(frozen=True)
+class Tunables:
+    """All vectors have so many lanes."""
+
+    lanes: int
+
+
 @schedule
 @dataclass(frozen=True)
 class SoftmaxRow(Schedule):
@@ -68,11 +76,11 @@ class SoftmaxRow(Schedule):
         found = [w for w in isa.lanes if w < 2 * length] or [1]
         if isa.widest >= 4:
             found = [w for w in found if w >= 4] or [4]
-        return [{"lanes": lanes} for lanes in reversed(found)]
+        return [as_params(Tunables(lanes)) for lanes in reversed(found)]
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         type_ = graph.types[step.anchor.output]
-        lanes, length = int(params["lanes"]), type_.shape[-1]
+        lanes, length = typed(Tunables, params).lanes, type_.shape[-1]
         vectors = -(-length // lanes)
         row = vectors * (EXP_WORK + 8.0) / isa.rates(lanes).arithmetic + 12.0  # rows overlap
         code = (vectors if vectors <= _kept(isa) else 6) * (EXP_WORK + 8.0) * 6.0
@@ -85,7 +93,7 @@ class SoftmaxRow(Schedule):
         anchor = job.step.anchor
         type_ = job.type(anchor.output)
         ep = epilogues.build(job, anchor.output)
-        lanes, length = int(job.params["lanes"]), type_.shape[-1]
+        lanes, length = typed(Tunables, job.params).lanes, type_.shape[-1]
         layouts = (job.inputs[0], job.output, *(job.inputs[k] for k in ep.tensors))
         strides = [axis_strides(type_, layout)[:-1] for layout in layouts]
         loops = merge_loops(
