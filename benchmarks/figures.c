@@ -112,11 +112,11 @@ static void arithmetic(void)
     FINISH
 }
 
-static void loads(void)
+static inline void loads_from(const float *first)
 {
     START
     for (int i = 0; i < PASSES; ++i) {
-        const float *p = memory + i % 4 * 512;
+        const float *p = first + i % 4 * 512;
         __asm__ volatile("" : "+r"(p));
 #define STEP(k)                                                                                      \
     a##k = WORD(_load)(p + k * FIGURES_LANES);                                                       \
@@ -127,20 +127,15 @@ static void loads(void)
     FINISH
 }
 
-/* The same from addresses that are no multiples of a vector. */
+static void loads(void)
+{
+    loads_from(memory);
+}
+
+/* From addresses that are no multiples of a vector. */
 static void unaligned(void)
 {
-    START
-    for (int i = 0; i < PASSES; ++i) {
-        const float *p = memory + i % 4 * 512 + 1;
-        __asm__ volatile("" : "+r"(p));
-#define STEP(k)                                                                                      \
-    a##k = WORD(_load)(p + k * FIGURES_LANES);                                                       \
-    OPAQUE(a##k);
-        SUMS(STEP)
-#undef STEP
-    }
-    FINISH
+    loads_from(memory + 1);
 }
 
 static void stores(void)
