@@ -12,9 +12,8 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,21 +21,16 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from cannery.execution.program import NetworkProgram, network_program
-from cannery.execution.samples import seeded_samples
 from cannery.frontends import load_graph
-from cannery.ir.graph import Graph, Quantization
+from cannery.ir.graph import Graph
 from cannery.ir.orders import model_type
-from cannery.measure.measure import alone
 from cannery.options import Options, make_options
-from cannery.pipeline import compile_model
-from cannery.target.runner import Runner
-from cannery.target.toolchain import find_toolchain
 from cannery.tune.outcome import Settings
 from cannery.tune.tuner import tune
 from frontends.keras_files import Model, write_h5
 from networks import Builder
 from onnx_networks import ONNX_NETWORKS, write_onnx_network
+from turns import in_turn, make_form
 
 #: Samples of calibration where none are given, and seconds of one sample of time.
 SAMPLES, SECONDS = 4, 0.1
@@ -51,16 +45,6 @@ def mlp() -> Model:
     for number, (taken, units) in enumerate(((48, 512), (512, 512), (512, 256), (256, 12))):
         b.dense(f"dense_{number}", taken, units, "relu" if units > 12 else "linear")
     return b.model("mlp")
-
-
-@dataclass(frozen=True)
-class Form:
-    """A network in one form, ready to run."""
-
-    name: str
-    program: NetworkProgram
-    runner: Runner
-    facts: Quantization | None
 
 
 def model_file(name: str, folder: Path) -> Path:
@@ -89,51 +73,31 @@ def options_of(model: Path, form: str, isa: str, calibration: Path, records: Pat
     return make_options(model, raw)
 
 
-def make_form(options: Options, form: str, stack: ExitStack, *, autotune: bool) -> Form:
-    """Builds one form, tuned first if that is wanted."""
-    if autotune:
-        tune(options, Settings(budget=60.0, exhaustive=False))
-    compiled = compile_model(options)
-    toolchain = find_toolchain(options)
-    (runner, *_) = toolchain.runners()
-    samples = seeded_samples(compiled.source.graph, 1)
-    program = stack.enter_context(
-        network_program(compiled.source, compiled.files, toolchain, samples)
-    )
-    return Form(form, program, runner, compiled.source.graph.quantization)
-
-
-def times(forms: Sequence[Form], rounds: int) -> Mapping[str, float]:
-    """Microseconds of each form: all in turn, in alternating order."""
-    found: dict[str, list[float]] = {form.name: [] for form in forms}
-    with alone(forms[0].runner):
-        for number in range(rounds):
-            for form in forms if number % 2 else reversed(forms):
-                found[form.name].append(form.program.time(form.runner, SECONDS).p25)
-    return {name: float(np.quantile(us, 0.25)) for name, us in found.items()}
-
-
 def rows(given: argparse.Namespace, folder: Path) -> Iterator[str]:
     """A line for each network, instruction set and form."""
     for name in given.models:
         model = model_file(name, folder)
         calibration = given.calibration or write_samples(load_graph(model), folder / "x.npz")
         for isa in given.isa or ["ssse3", "avx2", "avx512"]:
+            options = {
+                form: options_of(model, form, isa, calibration, folder)
+                for form in given.form or FORMS
+            }
+            for each in options.values() if given.autotune else ():
+                tune(each, Settings(budget=60.0, exhaustive=False))
             with ExitStack() as stack:
-                forms = []
-                for form in given.form or FORMS:
-                    options = options_of(model, form, isa, calibration, folder)
-                    forms.append(make_form(options, form, stack, autotune=given.autotune))
-                us = times(forms, given.rounds)
-                for form in forms:
-                    ratio = us["float32"] / us[form.name] if "float32" in us else float("nan")
-                    facts = form.facts
-                    loss = max(loss for _, loss in facts.losses) if facts else 0.0
-                    size = f"{facts.bytes:9}" if facts else f"{'':9}"
-                    yield (
-                        f"{model.stem:18} {isa:8} {form.name:8} {us[form.name]:9.2f} {ratio:6.2f}"
-                        f" {loss:9.1e} {size}"
-                    )
+                forms = {form: make_form(each, stack) for form, each in options.items()}
+                samples = in_turn(list(forms.values()), given.rounds, SECONDS)
+                us = [float(np.quantile(each, 0.25)) for each in samples]
+            floats = dict(zip(forms, us, strict=True)).get("float32", float("nan"))
+            for (form, made), time in zip(forms.items(), us, strict=True):
+                facts = made.graph.quantization
+                loss = max(loss for _, loss in facts.losses) if facts else 0.0
+                size = f"{facts.bytes:9}" if facts else f"{'':9}"
+                yield (
+                    f"{model.stem:18} {isa:8} {form:8} {time:9.2f} {floats / time:6.2f}"
+                    f" {loss:9.1e} {size}"
+                )
 
 
 def main() -> int:

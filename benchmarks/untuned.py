@@ -20,17 +20,12 @@ from pathlib import Path
 import numpy as np
 
 from cannery.errors import CanneryError
-from cannery.execution.program import NetworkProgram, network_program
-from cannery.execution.samples import seeded_samples
-from cannery.measure.measure import alone
 from cannery.options import Options, make_options
-from cannery.pipeline import compile_model
-from cannery.target.runner import Runner
-from cannery.target.toolchain import find_toolchain
 from cannery.tune.outcome import Settings
 from cannery.tune.tuner import tune, usable_record
 from held_out import HELD_OUT, write_held_out
 from isas import isa_words
+from turns import in_turn, make_form
 
 #: Seconds of one sample of a form.
 SECONDS = 0.03
@@ -56,35 +51,15 @@ def options_of(model: Path, isa: str, records: Path) -> Options:
     return make_options(model, {"isa": isa_words(isa), "tuning": str(records), "name": "net"})
 
 
-def built(options: Options, stack: ExitStack) -> tuple[NetworkProgram, Runner]:
-    """A form as a program."""
-    compiled = compile_model(options)
-    toolchain = find_toolchain(options)
-    samples = seeded_samples(compiled.source.graph, 1)
-    made = network_program(compiled.source, compiled.files, toolchain, samples)
-    return stack.enter_context(made), toolchain.runners()[0]
-
-
-def in_turn(forms: Sequence[tuple[NetworkProgram, Runner]], rounds: int) -> list[float]:
-    """Microseconds of each form: the median of samples that were taken in alternating order."""
-    found: list[list[float]] = [[] for _ in forms]
-    with alone(forms[0][1]):
-        for number in range(rounds):
-            order = range(len(forms)) if number % 2 else reversed(range(len(forms)))
-            for k in order:
-                program, runner = forms[k]
-                found[k].append(program.time(runner, SECONDS).p25)
-    return [float(np.median(us)) for us in found]
-
-
 def compare(model: Path, isa: str, given: argparse.Namespace, empty: Path) -> Times:
     """Both forms of a network, which is tuned first if it has to be."""
     tuned = options_of(model, isa, given.records)
     if usable_record(tuned, None) is None:
         tune(tuned, Settings(budget=given.budget, exhaustive=False))
     with ExitStack() as stack:
-        forms = [built(o, stack) for o in (tuned, options_of(model, isa, empty))]
-        return Times(model.stem, isa, *in_turn(forms, given.rounds))
+        forms = [make_form(o, stack) for o in (tuned, options_of(model, isa, empty))]
+        us = in_turn(forms, given.rounds, SECONDS)
+        return Times(model.stem, isa, *(float(np.median(each)) for each in us))
 
 
 def rows(given: argparse.Namespace, folder: Path) -> Iterator[Times]:
