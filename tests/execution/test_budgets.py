@@ -26,6 +26,7 @@ BUDGETS = {
     ("ball", "avx2"): 4179,
     ("ball", "aarch64-a53"): 5734,
     ("ball", "cortex-m7"): 30646,
+    ("ball", "riscv64"): 28634,
     ("pedestrian", "ssse3"): 420120,
     ("pedestrian", "aarch64-a53"): 202961,
 }

@@ -51,11 +51,24 @@ def test_programs_build_run_and_prove_their_isa(name: str, tmp_path: Path) -> No
         assert runner.run(tmp_path / "program") == [{"x": 3}]
 
 
+#: What says that a processor is of a family; `any` may be any.
+MACHINES = {"any": "__x86_64__", "x86": "__x86_64__", "riscv": "__riscv"}
+
+
+@pytest.mark.parametrize(
+    ("machine", "joins"),
+    [("__x86_64__", True), ("__aarch64__", True), ("__riscv", False), ("__mips__", False)],
+)
+def test_scalars_are_joined_where_every_processor_has_vectors(machine: str, joins: bool) -> None:
+    assert isa_from_macros({machine: "1", "__SIZEOF_POINTER__": "8"}).joins_scalars == joins
+    assert not isa_from_macros({machine: "1", "__SIZEOF_POINTER__": "4"}).joins_scalars
+
+
 def test_every_isa_is_a_target_and_is_proven_by_its_own_macros() -> None:
     for isa in ISAS.values():
         assert TARGETS[isa.name].isa == isa
         pointer = {"__SIZEOF_POINTER__": str(isa.bits // 8)}
-        machine = {"x86": {"__x86_64__": "1"}, "riscv": {"__riscv": "1"}}.get(isa.family, {})
+        machine = {} if isa.family == "arm" else {MACHINES[isa.family]: "1"}
         assert isa_from_macros({**machine, **pointer, **dict.fromkeys(isa.macros, "1")}) == isa
 
 

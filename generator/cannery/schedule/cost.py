@@ -122,7 +122,7 @@ def scalar_gain(isa: Isa, rows: int, sums: int) -> float:
     gcc and clang join the eight sums of one dot product in line on 64-bit processors, all of which
     have vectors. Other tiles they vectorise now and then only.
     """
-    joined = isa.widest == 1 and isa.bits == 64 and rows == 1 and sums % 8 == 0
+    joined = isa.joins_scalars and rows == 1 and sums % 8 == 0
     return 0.4 if joined else 1.0
 
 

@@ -21,8 +21,9 @@ class Isa:
     `lanes` are the float32 vector widths, ascending; 1 is always there. `registers` counts the
     architectural vector registers. `macros` must all be defined by the compiler; `flags` make gcc
     and clang define them. `capabilities`: fma, lane_fma, rotate, pairs (broadcast2 and
-    add_pairs of the widths over four), masks, gather, dot2_s16, dot4_u8s8. `machine` (or its name)
-    is the processor that costs are estimated for; it makes no other instruction set.
+    add_pairs of the widths over four), masks, gather, dot2_s16, dot4_u8s8, slp (compilers make
+    vectors of scalars that lie together). `machine` (or its name) is the processor that costs are
+    estimated for; it makes no other instruction set.
     """
 
     name: str
@@ -45,6 +46,11 @@ class Isa:
         return self.lanes[-1]
 
     @property
+    def joins_scalars(self) -> bool:
+        """Whether compilers are left to make vectors: 64-bit x86 and Arm always have some."""
+        return self.widest == 1 and self.bits == 64 and self.has("slp")
+
+    @property
     def core(self) -> Machine:
         """The processor that costs are estimated for."""
         return self.machine if isinstance(self.machine, Machine) else find_machine(self.machine)
@@ -60,6 +66,10 @@ class Isa:
     def meant_for(self, machine: str | Machine) -> Isa:
         """The same instruction set with the costs of a processor."""
         return replace(self, machine=machine)
+
+    def without(self, capability: str) -> Isa:
+        """The same instruction set where a capability is not there."""
+        return replace(self, capabilities=self.capabilities - {capability})
 
     def with_bits(self, bits: int) -> Isa:
         """The same instruction set with another pointer width; 32-bit x86 has 8 registers."""
@@ -89,7 +99,7 @@ _RVV_FLAGS = ("-mrvv-vector-bits=zvl", "-mllvm", "-force-vector-width=1")
 _RVV_CAPS = frozenset({"fma", "rotate", "masks", "gather"})
 
 _ROWS = (
-    Isa("generic", "any", 64, (1,), 16, "vec_scalar.h"),
+    Isa("generic", "any", 64, (1,), 16, "vec_scalar.h", capabilities=frozenset({"slp"})),
     _x86("sse2", (1, 4), "vec_x86_128.h", "SSE2", "-msse2", {"rotate"}),
     _x86("ssse3", (1, 4), "vec_x86_128.h", "SSSE3", "-mssse3", {"rotate", "dot2_s16"}),
     _x86("sse42", (1, 4), "vec_x86_128.h", "SSE4_2", "-msse4.2", {"rotate", "dot2_s16"}),

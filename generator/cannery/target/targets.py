@@ -132,7 +132,7 @@ _CORTEX_M7 = Target(
 )  # fmt: skip
 
 _RISCV64 = Target(
-    "riscv64", "any RISC-V with 64 bits and Linux", isa_row("generic"), _RISCV,
+    "riscv64", "any RISC-V with 64 bits and Linux", isa_row("generic").without("slp"), _RISCV,
     emulator=("qemu-riscv64",),
 )  # fmt: skip
 
@@ -247,7 +247,8 @@ def isa_from_macros(macros: Mapping[str, str]) -> Isa:
     rows = [
         r for r in ISAS.values() if r.family in ("any", family) and set(r.macros) <= set(macros)
     ]
-    return rows[-1].with_bits(8 * int(macros.get("__SIZEOF_POINTER__", "8")))
+    row = rows[-1].with_bits(8 * int(macros.get("__SIZEOF_POINTER__", "8")))
+    return row if {"__x86_64__", "__aarch64__"} & set(macros) else row.without("slp")
 
 
 def plain_target(isa: Isa) -> Target:

@@ -128,7 +128,7 @@ class ConvDepthwiseC(DepthwiseSchedule):
 
 def _joins(shape: ConvShape, isa: Isa) -> bool:
     """Whether compilers may join scalars to vectors, as `conv.direct_oc` says."""
-    return isa.widest == 1 and isa.bits == 64 and shape.oc % 4 == 0 and multiplier(shape) == 1
+    return isa.joins_scalars and shape.oc % 4 == 0 and multiplier(shape) == 1
 
 
 def _vectors(shape: ConvShape, p: Tunables, isa: Isa) -> Sequence[Vec]:

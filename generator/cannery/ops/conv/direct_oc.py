@@ -337,7 +337,7 @@ def _in_line(shape: ConvShape, p: Tunables) -> int:
 
 def can_join(shape: ConvShape, isa: Isa) -> bool:
     """Whether tiles that compilers join to vectors are worth trying."""
-    return isa.widest == 1 and isa.bits == 64 and shape.oc >= JOINED
+    return isa.joins_scalars and shape.oc >= JOINED
 
 
 def held_weights(isa: Isa) -> Callable[[VectorBlock, Sequence[int]], bool]:

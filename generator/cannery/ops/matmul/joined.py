@@ -29,7 +29,7 @@ ROOM = 12
 
 def can_join(isa: Isa, columns: int) -> bool:
     """Whether such tiles are worth trying."""
-    return isa.widest == 1 and isa.bits == 64 and columns >= JOINED
+    return isa.joins_scalars and columns >= JOINED
 
 
 def tiles(rows: int, columns: int) -> list[tuple[int, int, int]]:

@@ -119,7 +119,7 @@ def _joins(shape: pool.PoolShape, isa: Isa) -> bool:
     They do on 64-bit processors; wide tiles gain nothing there but the columns that outputs share.
     """
     apart = shape.cols.stride >= shape.cols.taps
-    return isa.widest == 1 and isa.bits == 64 and apart
+    return isa.joins_scalars and apart
 
 
 def _loops(vectors: Sequence[Vec], shape: pool.PoolShape, isa: Isa) -> list[VecLoop]:
