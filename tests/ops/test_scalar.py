@@ -11,7 +11,7 @@ from cannery.ir.tensor import DType, TensorType
 from cannery.ops.elementwise import Div, Relu
 from cannery.ops.indexing.gather import Gather, GatherElements, GatherND
 from cannery.ops.indexing.masks import OneHot, ReverseSequence, Trilu
-from cannery.ops.indexing.scatter import ScatterElements, ScatterND
+from cannery.ops.indexing.scatter import ScatterElements, ScatterND, TensorScatter
 from cannery.ops.logic import bits, compare, trigonometry
 from cannery.ops.ordering.cumulative import CumSum
 from cannery.ops.ordering.extremes import ArgMax, Hardmax, TopK
@@ -87,3 +87,10 @@ def test_rectified_integers_keep_their_type() -> None:
     (y,) = Relu().reference(np.array([-3, 3], np.int32))
     assert y.dtype == np.int32
     assert y.tolist() == [0, 3]
+
+
+@pytest.mark.parametrize(("circular", "expected"), [(False, [2, 3, 0, 0]), (True, [2, 3, 0, 1])])
+def test_scattering_from_before_the_beginning(circular: bool, expected: list[int]) -> None:
+    arrays = (np.zeros((1, 4)), np.array([[1.0, 2.0, 3.0]]), np.array([-1]))
+    (y,) = TensorScatter(1, circular).reference(*arrays)
+    assert y.tolist() == [expected]

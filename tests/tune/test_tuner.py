@@ -240,9 +240,15 @@ def test_better_measurements_are_kept(model: Path) -> None:
     text = first.path.read_text()
     assert '"origin": "host"' in text
     text = text.replace('"origin": "host"', '"origin": "device"')
+    there = the_record(first).device
+    assert there is not None
+    text = text.replace(f'"part": "{there.part}"', '"part": "the robot"')
     first.path.write_text(text)
     again = tuned(model)
     assert again.path.read_text() == text
+    device = the_record(again).device
+    assert device is not None
+    assert device.part == "the robot", "kept lines are those of the device that they came from"
     (note,) = (note for note in again.notes if "of better origin" in note)
     assert note.endswith("host")
     old = json.loads(text)
