@@ -211,6 +211,8 @@ class _Python:
             new = f"{self._source(plain[1])}, {self._source(plain[0])}"
             yield Edit("arguments swapped", node.lineno, start, end, new)
         for keyword in node.keywords:
+            if keyword.arg == "strict":  # of zip: where lengths differ, something else is wrong
+                continue
             given: list[ast.expr | ast.keyword] = [*node.args, *node.keywords]
             yield from self._without("argument dropped", node, given, keyword)
 
@@ -244,6 +246,8 @@ class _Python:
         yield self._edit("choice", node, f"({self._source(node.orelse)})")
 
     def _condition(self, node: ast.If | ast.While) -> Iterator[Edit]:
+        if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            return
         yield self._edit("condition", node.test, "False")
         if isinstance(node, ast.If):
             yield self._edit("condition", node.test, "True")
@@ -262,7 +266,7 @@ class _Python:
     def _statement(self, node: ast.stmt) -> Iterator[Edit]:
         yield self._edit("statement dropped", node, "pass")
 
-    _Raise = _Continue = _Break = _AugAssign = _Assert = _statement
+    _Raise = _Continue = _Break = _AugAssign = _statement
 
     def _Expr(self, node: ast.Expr) -> Iterator[Edit]:  # noqa: N802
         if isinstance(node.value, ast.Call | ast.YieldFrom | ast.Yield):
