@@ -1,16 +1,18 @@
 """Kernels whose code a change alters, run against the references; the others need no new test.
 
-    python tests/mutations/changed_kernels.py FILE --write [TARGET ...]    before the change
-    python tests/mutations/changed_kernels.py FILE 'conv.*' [TARGET ...]   after it
+    python tests/mutations/changed_kernels.py DIGESTS --write    before the change
+    python tests/mutations/changed_kernels.py DIGESTS FILE       after it
 
-FILE keeps a digest of each candidate that `test_kernels.py` tries. Exit code 1 if any altered one
-fails, or cannot be made; 2 if none is altered.
+DIGESTS keeps one of each candidate that `test_kernels.py` may try. FILE is the changed module or
+template: what does not use it is not looked at. Exit code 1 if any altered kernel fails, or cannot
+be made; 2 if none is altered.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -23,13 +25,40 @@ if __name__ == "__main__":  # what pytest gets from pyproject.toml
 from cannery.measure.build import build
 from cannery.measure.harness import Harness, array_digest
 from cannery.measure.measure import check
+from cannery.schedule.schedule import all_schedules
 from cannery.target.targets import find_target
 from ops.kernel_bench import OPTIMIZED, QUICKLY, Attempt, Want, attempts, find
+
+PACKAGE = Path(__file__).parents[2] / "generator" / "cannery"
 
 TARGETS = ("generic", "avx2")
 
 #: Candidates that are run at most, evenly chosen: they compile in some seconds.
 MOST = 24
+
+
+#: What names a module or a template of operators.
+_USES = re.compile(r"^from cannery\.(ops[\w.]*) import ([\w, ]+)|(ops/[\w/]+\.c\.j2)", re.MULTILINE)
+
+PLAIN = "scalar.nest"
+
+
+def schedules_of(file: str) -> str:
+    """The schedules that use a module or template, as a pattern; plain C if none seems to."""
+    uses: dict[str, set[str]] = {}
+    for path in (PACKAGE / "ops").rglob("*"):
+        if path.suffix in (".py", ".j2"):
+            found = uses.setdefault(path.relative_to(PACKAGE).as_posix(), set())
+            for module, names, template in _USES.findall(path.read_text()):
+                place = module.replace(".", "/")
+                found |= {template, f"{place}.py", *(f"{place}/{n}.py" for n in names.split(", "))}
+    users, new = set[str](), {file.removeprefix("generator/cannery/")}
+    while new:
+        users |= new
+        new = {user for user, used in uses.items() if used & new} - users
+    homes = {name: type(s).__module__.replace(".", "/") for name, s in all_schedules().items()}
+    chosen = (n for n, home in homes.items() if f"{home.removeprefix('cannery/')}.py" in users)
+    return ",".join(chosen) or PLAIN
 
 
 def digest(attempt: Attempt) -> str:
@@ -44,10 +73,10 @@ def digest(attempt: Attempt) -> str:
     return whole.hexdigest()
 
 
-def write(path: Path, targets: Sequence[str]) -> None:
+def write(path: Path) -> None:
     """Keep the digests of all candidates."""
     known = {}
-    for target in targets:
+    for target in TARGETS:
         found, _ = attempts(find_target(target), Want(each=True))
         known[target] = {a.candidate.trial.label: digest(a) for a in found}
     path.write_text(json.dumps(known))
@@ -80,13 +109,13 @@ def judge(found: Sequence[Attempt], target: str) -> list[str]:
 
 def main(arguments: Sequence[str]) -> int:
     """The command."""
-    path, what, *targets = arguments
+    path, what = arguments
     if what == "--write":
-        write(Path(path), targets or TARGETS)
+        write(Path(path))
         return 0
-    count = 0
-    for target in targets or TARGETS:
-        found, broken = altered(Path(path), what, target)
+    count, schedules = 0, schedules_of(what)
+    for target in TARGETS:
+        found, broken = altered(Path(path), schedules, target)
         failures = broken or judge(found, target)
         count += len(found)
         if failures:

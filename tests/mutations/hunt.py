@@ -95,7 +95,7 @@ class Hunter:
         if near and self.run_quick(tree, near):
             yield "quick tests"
         if mutant.file.startswith("generator/cannery/ops/"):
-            command = ("tests/mutations/changed_kernels.py", str(self.kernels), _schedules(mutant))
+            command = ("tests/mutations/changed_kernels.py", str(self.kernels), mutant.file)
             done = subprocess.run(
                 [sys.executable, *command], cwd=tree, env=_environment(tree), capture_output=True,
                 check=False,
@@ -133,13 +133,6 @@ class Hunter:
                 break
             chosen.append(test)
         return chosen
-
-
-def _schedules(mutant: Mutant) -> str:
-    """The pattern of schedules that a mistake in an operator may be in."""
-    name = Path(mutant.folder).name
-    own = ("shared", "ops", "chains", "elementwise", "logic", "indexing", "ordering", "scalar")
-    return "*" if name in own else f"{name}.*"
 
 
 def _environment(tree: Path) -> dict[str, str]:

@@ -73,7 +73,7 @@ Pair = tuple[tuple[str, object], tuple[str, object]]
 
 @dataclass(frozen=True)
 class Want:
-    """Patterns of what to try, and whether to try all parameters.
+    """Patterns of what to try, those of schedules with commas, and whether all parameters are.
 
     `each`: every case with every schedule on every target, also where one of its KIN does it, and
     also where the code is long.
@@ -83,6 +83,10 @@ class Want:
     schedules: str = "*"
     everything: bool = False
     each: bool = False
+
+    def has(self, schedule: Schedule) -> bool:
+        """Whether a schedule is one of them."""
+        return any(fnmatch.fnmatch(schedule.id, name) for name in self.schedules.split(","))
 
 
 @dataclass(frozen=True)
@@ -271,7 +275,7 @@ def _trials(
 ) -> Iterator[Trial]:
     isa = target.isa
     for schedule in legal(graph, step, isa):
-        if is_view(schedule) or not fnmatch.fnmatch(schedule.id, want.schedules):
+        if is_view(schedule) or not want.has(schedule):
             continue
         candidates = schedule.candidates(graph, step, isa)
         least = LEAST if want.each else _least(graph, step, schedule, target, name)
@@ -328,7 +332,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("targets", nargs="*", default=TARGETS, metavar="TARGET")
     parser.add_argument("--cases", default="*", help="pattern of case names")
-    parser.add_argument("--schedules", default="*", help="pattern of schedule ids")
+    parser.add_argument("--schedules", default="*", help="patterns of schedule ids")
     parser.add_argument("--all", action="store_true", help="every candidate in every placing")
     parser.add_argument("--keep", type=Path, help="folder for the sources and the program")
     given = parser.parse_args()
