@@ -62,14 +62,15 @@ def schedules_of(file: str) -> str:
 
 
 def digest(attempt: Attempt) -> str:
-    """What a kernel is made of, whatever its number is."""
+    """What a kernel is made of, whatever its number is, and what it should compute."""
     candidate = attempt.candidate
     kernel = candidate.kernel
     text = kernel.code.replace(candidate.symbol, "trial")
     rest = replace(kernel, code="", constants=())
     whole = hashlib.sha256((text + repr(rest)).encode())
-    for constant in kernel.constants:
-        whole.update(array_digest(constant.values))
+    data = candidate.trial.data
+    for array in (*(c.values for c in kernel.constants), *data.inputs, *data.outputs):
+        whole.update(array_digest(array))
     return whole.hexdigest()
 
 

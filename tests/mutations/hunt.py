@@ -31,12 +31,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from mutations.change import ROOT
 from mutations.generated import Mutant, sample
 from mutations.reach import FOLDER, Reach, statement_lines
-from mutations.run import PYTEST, copy_tree, run_tests, write
+from mutations.run import PYTEST, copy_tree, write
 from mutations.server import Server
 from quick import is_quick
 
 #: Seconds of recorded time, and number of tests, that one mistake meets at most.
-NEAR, WIDE, MOST = 6.0, 120.0, 40
+NEAR, WIDE, MOST = 6.0, 30.0, 40
 
 #: Digests of kernels, in the same folder.
 KERNELS = "kernels.json"
@@ -72,7 +72,7 @@ class Hunter:
         self.reach, self.kernels = reach, kernels
         self.servers: dict[Path, Server] = {}
 
-    def run_quick(self, tree: Path, tests: Sequence[str]) -> int:
+    def run(self, tree: Path, tests: Sequence[str]) -> int:
         """The exit code of pytest; the first failure is enough."""
         if tree not in self.servers:
             self.servers[tree] = Server(tree, _environment(tree))
@@ -92,7 +92,7 @@ class Hunter:
 
     def _failures(self, tree: Path, mutant: Mutant, original: str) -> Iterator[str]:
         near, wide = self.choose(mutant, original)
-        if near and self.run_quick(tree, near):
+        if near and self.run(tree, near):
             yield "quick tests"
         if mutant.file.startswith("generator/cannery/ops/"):
             command = ("tests/mutations/changed_kernels.py", str(self.kernels), mutant.file)
@@ -102,7 +102,7 @@ class Hunter:
             )  # fmt: skip
             if done.returncode == 1:
                 yield "kernels"
-        if wide and run_tests(tree, wide)[0]:
+        if wide and self.run(tree, wide):
             yield "other tests"
 
     def choose(self, mutant: Mutant, original: str) -> tuple[list[str], list[str]]:
