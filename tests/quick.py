@@ -33,7 +33,7 @@ ops/test_infer ops/test_infer_agrees ops/test_reference ops/test_reference_eleme
 ops/test_scalar ops/test_shuffles ops/test_sources ops/test_unrolled ops/test_winograd
 quantization/test_calibration quantization/test_floats quantization/test_flow
 quantization/test_random quantization/test_scales quantization/test_steps quantization/test_table
-test_architecture test_options
+test_architecture test_options test_options_matter
 tune/test_approximations tune/test_budget tune/test_earlier tune/test_finalists tune/test_search
 """.split()
 
