@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from cannery.analysis.disassembly import Instruction, Machine, parse_disassembly
@@ -26,11 +26,6 @@ from cannery.schedule.program import Choice, Step
 from cannery.target import machine as machines
 from cannery.target.isa import Isa
 from cannery.target.toolchain import Toolchain
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _PROGRAM = Path(__file__).with_name("figures.c")
 _HEADERS = Path(__file__).resolve().parents[1] / "generator" / "cannery" / "measure"
@@ -306,7 +301,7 @@ def written_by_hand(place: Path) -> tuple[Figures, dict[str, str]]:
     """Of a table that there is, the figures that no fit wrote, and their sources."""
     if not place.exists():
         return {}, {}
-    raw = tomllib.loads(place.read_text())
+    raw = msgspec.toml.decode(place.read_text())
     found: Figures = {}
     for section, rows in raw.items():
         for name, figure in rows.items() if section in ("core", "caches", "code") else ():

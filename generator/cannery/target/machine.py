@@ -9,7 +9,6 @@ A figure is written with where it comes from, a word that `[sources]` explains:
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -19,16 +18,11 @@ import msgspec
 
 from cannery.errors import CanneryError, OptionError, one_of
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 FOLDER = Path(__file__).with_name("machines")
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A part of a file, its figures without their sources."""
+    """A part of a file, or what is made of it."""
 
 
 class Rates(_Table, frozen=True):
@@ -123,7 +117,7 @@ class _File(_Table, frozen=True):
 def parse_machine(text: str, name: str, where: str) -> Machine:
     """The machine that a table describes; raises CanneryError for a bad one."""
     try:
-        file = msgspec.convert(tomllib.loads(text), _File)
+        file = msgspec.toml.decode(text, type=_File)
         core, caches, code = (
             _values(part, getattr(file, part), file.sources) for part in ("core", "caches", "code")
         )
@@ -133,7 +127,7 @@ def parse_machine(text: str, name: str, where: str) -> Machine:
         }
         given = {"name": name, "title": file.title, "vectors": vectors, **core}
         return msgspec.convert({**given, "caches": caches, "code": code}, Machine)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError) as error:
         raise _bad(str(error), where) from None
 
 
