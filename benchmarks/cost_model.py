@@ -23,6 +23,7 @@ import argparse
 import fnmatch
 import json
 import math
+import re
 import sys
 import tempfile
 import time
@@ -36,7 +37,7 @@ from cannery.analysis import disassembly
 from cannery.analysis.mca import find_estimator
 from cannery.choose.plan import make_segments
 from cannery.choose.signature import step_signature
-from cannery.errors import CanneryError
+from cannery.errors import CanneryError, OptionError
 from cannery.ir.graph import Graph
 from cannery.measure.build import Built, build
 from cannery.measure.harness import Candidate, Harness, make_candidate
@@ -250,8 +251,24 @@ def fit(rows: Sequence[Row], given: argparse.Namespace, toolchain: Toolchain) ->
 
 
 def read_rows(files: Sequence[Path]) -> list[Row]:
-    """The rows of files that `--json` wrote."""
-    return [Row(**row) for file in files for row in json.loads(file.read_text())]
+    """The rows of files that `--json` wrote. Raises OptionError for other files."""
+    found = []
+    for file in files:
+        try:
+            found += [Row(**row) for row in json.loads(file.read_text())]
+        except (OSError, TypeError, ValueError) as error:
+            cure = "give files that --json wrote"
+            raise OptionError(
+                f"not readable: {error}", where=f"--from {file}", cure=cure
+            ) from error
+    return found
+
+
+def table_name(text: str) -> str:
+    """The name of a table, which is a file's. Raises ArgumentTypeError for others."""
+    if not re.fullmatch(r"[\w.-]*", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no name: take letters, digits and -")
+    return text
 
 
 def options_of(model: Path, given: argparse.Namespace) -> Options:
@@ -301,7 +318,9 @@ def main() -> int:
         metavar="FILE",
         help="times that --json wrote, instead of measuring",
     )
-    parser.add_argument("--fit", default="", metavar="NAME", help="write the table of a machine")
+    parser.add_argument(
+        "--fit", type=table_name, default="", metavar="NAME", help="write the table of a machine"
+    )
     parser.add_argument("--title", default="", help="what the machine is called")
     given = parser.parse_args()
     ways = list(WAYS) if given.mca else ["model"]
