@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
 from zlib import crc32
 
@@ -173,9 +174,13 @@ def case_traits(graph: Graph, step: Step, reads: Sequence[Place]) -> Traits:
     return Traits(frozenset(words), shape[-1] if shape else 1, bare)
 
 
-def _pairs(params: Params, placing: Placing) -> set[Pair]:
-    values: list[tuple[str, object]] = [*sorted(params.items()), ("placing", placing.value)]
-    return {(a, b) for k, a in enumerate(values) for b in values[: k + 1]}
+def _pairs(params: Params, placing: Placing) -> frozenset[Pair]:
+    return _pairs_of((*sorted(params.items()), ("placing", placing.value)))
+
+
+@cache
+def _pairs_of(values: tuple[tuple[str, object], ...]) -> frozenset[Pair]:
+    return frozenset((a, b) for k, a in enumerate(values) for b in values[: k + 1])
 
 
 def _least(graph: Graph, step: Step, schedule: Schedule, target: Target, name: str) -> int:
@@ -183,9 +188,13 @@ def _least(graph: Graph, step: Step, schedule: Schedule, target: Target, name: s
     if target.name in FEWER:
         return FEWER_LEAST
     family = next((family for family in KIN if target.name in family), (target.name,))
-    able = [k for k in family if not schedule.why_not(graph, step, find_target(k).isa)]
-    turn = crc32(f"{name}/{step.name} {schedule.id}".encode()) % len(able)
-    return LEAST if able[turn] == target.name else 0
+    turn = crc32(f"{name}/{step.name} {schedule.id}".encode()) % len(family)
+    for kin in (*family[turn:], *family[:turn]):
+        if kin == target.name:
+            return LEAST
+        if not schedule.why_not(graph, step, find_target(kin).isa):
+            return 0
+    raise AssertionError("a target is of its own kin")
 
 
 @dataclass(frozen=True)
