@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -234,7 +235,7 @@ def test_what_was_compiled_in_time_is_measured(
     def one_unit(folder: Path, text: str, *, jobs: int = 0) -> dict[str, str]:
         if "build unit001.o" not in text or clock.time:
             return function(folder, text, jobs=jobs)
-        function(folder, text.replace("build unit001.o: cc unit001.c\n", ""), jobs=jobs)
+        function(folder, re.sub("build unit001.o: .*\n", "", text), jobs=jobs)
         clock.time += 0.7 * time_left() / build.COMPILE_SHARE
         check_time()
         raise AssertionError("there was time left")
