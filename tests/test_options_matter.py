@@ -17,6 +17,7 @@ from tiny_models import write_tiny_dense, write_tiny_model
 Given = dict[str, object]
 
 BYTES: Given = {"input_dtype": "image=uint8"}
+SEVERAL: Given = {"isa": ["generic", "sse2"]}
 INTEGERS: Given = {"quantize": "int16", "calibration": "samples.npz"}
 
 #: A model and other options; an option; a file, and what is in it if and only if that is given.
@@ -33,6 +34,9 @@ EFFECTS: list[tuple[str, Given, Given, str, str]] = [
     ("tiny", {}, {"input_view": "image"}, "tiny.h", "int32_t image_row_stride"),
     ("tiny", {}, {"parallel": True}, "tiny.h", "void tiny_run_parallel("),
     ("tiny", {}, {"openmp": True}, "tiny_openmp.c", "omp parallel"),
+    ("tiny", SEVERAL, {"parallel": True}, "tiny.h", "void tiny_run_parallel("),
+    ("tiny", SEVERAL, {"openmp": True}, "tiny_openmp.c", "omp parallel"),
+    ("tiny", SEVERAL, {"max_lines": "20"}, "tiny_sse2.c", "/* Part of tiny_sse2_L00"),
     ("tiny", {}, INTEGERS, "tiny.json", '"quantization": {'),
     ("tiny", INTEGERS, {"io_type": "raw"}, "tiny.h", "const int16_t *image"),
     ("tiny", {}, {"rename": "scores=goals"}, "tiny.h", "TINY_GOALS_LEN"),

@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from mutations.change import ROOT
 from mutations.generated import Mutant, sample
-from mutations.reach import FOLDER, Reach, statement_lines
+from mutations.reach import FOLDER, Reach, inner_lines, statement_lines
 from mutations.run import PYTEST, copy_tree, write
 from mutations.server import Server
 from quick import is_quick
@@ -110,25 +110,32 @@ class Hunter:
         if not mutant.file.endswith(".py") or mutant.file.startswith("cmake"):
             found = [tests for start, tests in OTHERS if mutant.file.startswith(start)]
             return [], found[0].split() if found else []
-        lines = statement_lines(original, mutant.edit.line)
-        tests = self.reach.tests(mutant.file, lines)
+        tests = self.reach.tests(mutant.file, statement_lines(original, mutant.edit.line))
+        inner = self.reach.tests(mutant.file, inner_lines(original, mutant.edit.line))
         quick = {test for test in tests if is_quick(ROOT / test.partition("::")[0])}
-        near = self._first(mutant, quick, NEAR)
-        wide = self._first(mutant, tests - quick, WIDE)
+        near = self._first(mutant, quick, inner, NEAR)
+        wide = self._first(mutant, tests - quick, inner, WIDE)
         return near, wide
 
-    def _first(self, mutant: Mutant, tests: set[str], limit: float) -> list[str]:
-        """The nearest: those of its folder, of files that are called alike; then the quickest."""
+    def _first(self, mutant: Mutant, tests: set[str], inner: set[str], limit: float) -> list[str]:
+        """Some of each function: what gets past a condition, is called alike, is in its folder."""
         folder = mutant.folder.split("/")[0]
         stem = Path(mutant.file).stem
+        seconds = {test: self.reach.seconds.get(test, 1.0) for test in tests}
+        cases = Counter[str]()
+        turn: dict[str, int] = {}
+        for test in sorted(tests, key=lambda test: (test not in inner, seconds[test])):
+            function = test.partition("[")[0]
+            turn[test] = cases[function] // 2
+            cases[function] += 1
 
-        def order(test: str) -> tuple[bool, bool, float]:
-            seconds = self.reach.seconds.get(test, 1.0)
-            return (stem not in test, f"tests/{folder}" not in test, seconds)
+        def order(test: str) -> tuple[int, bool, bool, bool, float]:
+            away = (test not in inner, stem not in test, f"tests/{folder}" not in test)
+            return (turn[test], *away, seconds[test])
 
         chosen: list[str] = []
         for test in sorted(tests, key=order):
-            limit -= self.reach.seconds.get(test, 1.0)
+            limit -= seconds[test]
             if chosen and (limit < 0 or len(chosen) == MOST):
                 break
             chosen.append(test)

@@ -91,20 +91,29 @@ def statement_lines(text: str, line: int) -> range:
     Of compound statements just the head counts. What lies outside of functions runs only once,
     when the module is read, whoever needs it.
     """
-    tree = ast.parse(text)
-    inside = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef)
-        and node.body[0].lineno <= line <= (node.end_lineno or 0)
-    ]
-    if not inside:
+    node = _statement(text, line)
+    if node is None:
         return range(1, text.count("\n") + 2)
-    best = range(inside[-1].body[0].lineno, line + 1)
-    for node in ast.walk(inside[-1]):
-        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or 0):
-            body = getattr(node, "body", None)
-            last = body[0].lineno - 1 if body else node.end_lineno or 0
-            if line <= max(last, node.lineno):
-                best = range(node.lineno, max(last, node.lineno) + 1)
-    return best
+    body = getattr(node, "body", None)
+    last = body[0].lineno - 1 if body else node.end_lineno or 0
+    return range(node.lineno, max(last, node.lineno) + 1)
+
+
+def inner_lines(text: str, line: int) -> range:
+    """Where what a condition or loop in this line decides about begins; none for other lines."""
+    body = getattr(_statement(text, line), "body", None)
+    return range(body[0].lineno, body[0].lineno + 1) if body else range(0)
+
+
+def _statement(text: str, line: int) -> ast.stmt | None:
+    """The innermost one within a function that a line belongs to."""
+    found: ast.stmt | None = None
+    for function in ast.walk(ast.parse(text)):
+        if isinstance(function, ast.FunctionDef) and function.body[0].lineno <= line:
+            for node in ast.walk(function):
+                if not isinstance(node, ast.stmt) or node is function:
+                    continue
+                deeper = found is None or node.lineno >= found.lineno
+                if deeper and node.lineno <= line <= (node.end_lineno or 0):
+                    found = node
+    return found
