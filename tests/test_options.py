@@ -138,6 +138,18 @@ def test_bad_values_are_refused_by_name(name: str, text: object, what: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("given", "form"),
+    [
+        ({}, ""), ({"io_type": "raw"}, "raw"), ({"quantize": "int8"}, "int8"),
+        ({"quantize": "int16", "io_type": "raw"}, "int16-raw"),
+    ],
+)  # fmt: skip
+def test_forms_of_a_network_have_records_of_their_own(given: dict[str, object], form: str) -> None:
+    more = {"calibration": "c.npz"} if "quantize" in given else {}
+    assert make_options(Path("m.h5"), {**given, **more}).form == form
+
+
+@pytest.mark.parametrize(
     "text",
     ["ball", "my-net", "2nd", "", "...", "for", "For", "math", "linux", "i386", "a" * 300, "é"],
 )

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 pytest.importorskip("onnx")
 
-from cannery.errors import ModelError
+from cannery.errors import ModelError, UnsupportedError
 from cannery.ir.evaluate import evaluate
 from cannery.ir.orders import from_model, to_model
+from cannery.ops.resize.positions import MOST_OUTPUTS
 from frontends.onnx_models import expected, floats, load, model, node
 
 Array = NDArray[Any]
@@ -164,6 +165,14 @@ def test_both_axes_get_the_scale_of_the_policy(tmp_path: Path) -> None:
     y = computed(tmp_path, proto, np.float32(x))  # 9/7 for both: 4 becomes 5, at 0, 7/9, 14/9 ..
     assert np.array_equal(y[0, 0, :, 0], [0, 0, 10, 20, 30])
     assert np.array_equal(y, expected(proto, {"x": np.float32(x)})[0])
+
+
+def test_axes_that_are_too_long(tmp_path: Path) -> None:
+    size = MOST_OUTPUTS + 1
+    x = np.zeros((1, 3), np.float32)
+    with pytest.raises(UnsupportedError, match=f"an axis of {size} elements"):
+        load(tmp_path, resize(x, 13, sizes=[1, size]))
+    assert load(tmp_path, resize(x, 13, sizes=[1, size - 1])).nodes
 
 
 def test_a_policy_that_leaves_nothing_is_an_error(tmp_path: Path) -> None:

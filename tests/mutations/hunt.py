@@ -4,9 +4,9 @@
 
 As many mistakes from each folder, always the same ones for a seed. A mistake first meets the quick
 tests that reach its line; if they pass, in operators, the kernels whose code it alters; then other
-tests that are known to reach it. What survives is printed as a diff: either it does not matter, or
-a test is missing. FOLDER of `--reach` keeps which tests reach which lines; if it is not there, it
-is made, by the quick tests (two minutes). Seconds to two minutes for each mistake.
+tests that are known to reach it, and the check of types. What survives is printed as a diff: either
+it does not matter, or a test is missing. FOLDER of `--reach` keeps which tests reach which lines;
+if it is not there, it is made, by the quick tests (two minutes). Seconds to two minutes for each.
 """
 
 from __future__ import annotations
@@ -95,15 +95,14 @@ class Hunter:
         if near and self.run(tree, near):
             yield "quick tests"
         if mutant.file.startswith("generator/cannery/ops/"):
-            command = ("tests/mutations/changed_kernels.py", str(self.kernels), mutant.file)
-            done = subprocess.run(
-                [sys.executable, *command], cwd=tree, env=_environment(tree), capture_output=True,
-                check=False,
-            )  # fmt: skip
-            if done.returncode == 1:
+            digests = str(self.kernels)
+            if _fails(tree, "tests/mutations/changed_kernels.py", digests, mutant.file):
                 yield "kernels"
         if wide and self.run(tree, wide):
             yield "other tests"
+        typed = mutant.file.startswith("generator/") and mutant.file.endswith(".py")
+        if typed and _fails(tree, "-m", "mypy", mutant.file):
+            yield "types"
 
     def choose(self, mutant: Mutant, original: str) -> tuple[list[str], list[str]]:
         """The quick tests for a mistake, and the others."""
@@ -140,6 +139,15 @@ class Hunter:
                 break
             chosen.append(test)
         return chosen
+
+
+def _fails(tree: Path, *command: str) -> bool:
+    """Whether a command ends with 1."""
+    done = subprocess.run(
+        [sys.executable, *command], cwd=tree, env=_environment(tree), capture_output=True,
+        check=False,
+    )  # fmt: skip
+    return done.returncode == 1
 
 
 def _environment(tree: Path) -> dict[str, str]:

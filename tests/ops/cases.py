@@ -37,8 +37,9 @@ import numpy as np
 
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.ir.registry import Op
-from cannery.ops.chains import convolutions
+from cannery.ops.chains import convolutions, sources_code
 from cannery.ops.conv import unrolled, winograd_oc
+from cannery.ops.conv_transpose import phases
 from cannery.ops.matmul import lanes_n
 
 #: Largest error of an exact schedule, and of one that is inexact.
@@ -69,6 +70,8 @@ class Case:
             stack.enter_context(patch.object(lanes_n, "FAR_BYTES", 0))
             stack.enter_context(patch.object(unrolled, "MAX_UNROLLED", 200))
             stack.enter_context(patch.object(convolutions, "LARGE_BYTES", 0))
+            for banded in (phases, sources_code):
+                stack.enter_context(patch.object(banded, "BAND_BYTES", 0))
         return stack
 
 

@@ -82,6 +82,21 @@ def fault(op: Op, types: Types) -> str:
     return "" if found == wanted else f"{op} of {types}: {found}, not {wanted}"
 
 
+@pytest.mark.parametrize(
+    "kind", ["Conv", "ConvInteger", "ConvTranspose", "MatMul", "MatMulInteger"]
+)
+def test_macs_are_the_products_of_ones(kind: str) -> None:
+    """All of them, unless some are with padding."""
+    for op, types in uses()[kind]:
+        one, two, *others = (np.zeros(t.shape, t.dtype.numpy) if t else None for t in types)
+        assert one is not None
+        assert two is not None
+        (y,) = op.reference(one + one.dtype.type(1), two + two.dtype.type(1), *others)
+        macs = op.macs(types, op.infer(*types))
+        padded = np.any(getattr(op, "pads", 0))
+        assert y.sum() < macs if padded else y.sum() == macs, op
+
+
 @pytest.mark.parametrize("kind", all_ops())
 def test_what_is_accepted_can_be_computed(kind: str) -> None:
     for op, types in uses().get(kind, ()):

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import pytest
 
 from cannery.ir.graph import GraphBuilder
+from cannery.ir.tensor import DType
 from cannery.ops.concat.op import Concat
 from cannery.ops.elementwise import Add, Tanh
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Reshape
 from cannery.quantization.flow import Flow
+from cannery.quantization.quantize import quantize
 
 
 def builder() -> tuple[GraphBuilder, str, str]:
@@ -67,3 +72,16 @@ def test_sums_read_what_their_results_are() -> None:
             b.output(value)
         flow = Flow(b.build(), {p, q, r, y}, {inner: inner, outer: outer})
         assert [flow.only_integers(v) for v in (p, q, r, inner, outer)] == [not read] * 5
+
+
+@pytest.mark.parametrize("layer", [False, True])
+def test_sums_are_integers_if_an_operand_is(layer: bool, tmp_path: Path) -> None:
+    b, x, w = builder()
+    z = b.input("z", (4, 4))
+    other = b.node(MatMul(), [x, w], name="layer") if layer else z
+    b.output(b.node(MatMul(), [b.node(Add(), [z, other], name="sum"), w], name="y"))
+    samples = np.random.default_rng(0).standard_normal((2, 8, 4)).astype(np.float32)
+    np.savez(tmp_path / "samples.npz", x=samples[0], z=samples[1])
+    made = quantize(b.build(), DType.INT16, tmp_path / "samples.npz", 0.1)
+    kinds = {node.op.kind for node in made.nodes}
+    assert ("QuantizedElementwise" in kinds, "Add" in kinds) == (layer, not layer)

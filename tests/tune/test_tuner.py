@@ -231,6 +231,7 @@ def test_without_llvm_mca_the_cost_model_decides(
     monkeypatch.setattr("cannery.analysis.mca.newest", lambda program: [])
     outcome = tuned(model, "aarch64-a53")
     assert outcome.origin is Origin.EMULATED
+    assert any("is an emulator: " in note for note in outcome.notes)
     assert outcome.estimated is None
     assert any("nothing was estimated" in n and "apt install llvm" in n for n in outcome.notes)
 

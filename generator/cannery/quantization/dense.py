@@ -60,9 +60,9 @@ def why_float(graph: Graph, seen: Observed, dtype: DType, node: Node) -> str:
 def _is_plain(graph: Graph, node: Node) -> bool:
     """Whether one matrix of weights multiplies the last axis of an input."""
     x, w, types = node.inputs[0], node.inputs[1], graph.types
-    turned = isinstance(node.op, MatMul) and node.op.transpose_a
+    assert isinstance(node.op, MatMul)
     same_rank = types[node.output].rank == types[x].rank
-    return not turned and same_rank and all(d == 1 for d in types[w].shape[:-2])
+    return not node.op.transpose_a and same_rank and all(d == 1 for d in types[w].shape[:-2])
 
 
 def _why_no_kernel(graph: Graph, dtype: DType, node: Node) -> str:
