@@ -15,7 +15,9 @@ from cannery.ops.indexing.scatter import ScatterElements, ScatterND, TensorScatt
 from cannery.ops.logic import bits, compare, trigonometry
 from cannery.ops.ordering.cumulative import CumSum
 from cannery.ops.ordering.extremes import ArgMax, Hardmax, TopK
+from cannery.ops.reduce.op import ReduceMax
 from cannery.ops.scalar.base import ScalarOp
+from cannery.ops.softmax.op import LogSoftmax, Softmax
 from ops.cases import all_cases
 
 INT64, BOOL, UINT8 = DType.INT64, DType.BOOL, DType.UINT8
@@ -94,3 +96,12 @@ def test_scattering_from_before_the_beginning(circular: bool, expected: list[int
     arrays = (np.zeros((1, 4)), np.array([[1.0, 2.0, 3.0]]), np.array([-1]))
     (y,) = TensorScatter(1, circular).reference(*arrays)
     assert y.tolist() == [expected]
+
+
+@pytest.mark.parametrize(
+    "op", [ArgMax(1), Hardmax(1), TopK(1, 1), Softmax(1), LogSoftmax(1), ReduceMax((1,), True)]
+)
+def test_axes_of_one_element_are_not_empty(op: Op) -> None:
+    assert op.infer(t(3, 1))[0].shape == (3, 1)
+    with pytest.raises(CanneryError):
+        op.infer(t(3, 0))
