@@ -41,6 +41,9 @@ NEAR, WIDE, MOST = 6.0, 30.0, 40
 #: Digests of kernels, in the same folder.
 KERNELS = "kernels.json"
 
+#: What judges the functions of plain C.
+SCALAR = ("tests/mutations/kernels.py", "scalar.nest", "generic")
+
 #: Tests of what is no Python, by the beginning of its path.
 OTHERS = (
     ("runtime/include/cannery/ctc.h", "tests/runtime/test_ctc.py"),
@@ -98,6 +101,8 @@ class Hunter:
             digests = str(self.kernels)
             if _fails(tree, "tests/mutations/changed_kernels.py", digests, mutant.file):
                 yield "kernels"
+        if "scalar_math" in mutant.file and _fails(tree, *SCALAR):
+            yield "kernels"
         if wide and self.run(tree, wide):
             yield "other tests"
         typed = mutant.file.startswith("generator/") and mutant.file.endswith(".py")
