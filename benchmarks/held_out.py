@@ -1,7 +1,5 @@
 """Networks that the cost model was never fitted to: they judge what it chooses.
 
-    python benchmarks/held_out.py NAME... -o DIR      (no NAME: lists them)
-
 The reference networks of MLPerf Tiny (Banbury et al., "MLPerf Tiny Benchmark", 2021), and what
 robots and microphones run besides: policies, temporal convolutions, a recurrent layer, a ResNet
 whose weights lie beyond the second-level cache. Weights are random, see `networks.py`.
@@ -9,7 +7,6 @@ whose weights lie beyond the second-level cache. Weights are random, see `networ
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable
 from itertools import pairwise
@@ -17,8 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from frontends.keras_files import Model, image, write_h5
-from networks import Builder
+from frontends.keras_files import Model, image
+from keras_builder import Builder
 
 
 def _dense_layers(b: Builder, inputs: int, units: tuple[int, ...], hidden: str) -> None:
@@ -216,27 +213,3 @@ HELD_OUT: dict[str, Callable[[], Model]] = {
         resnet_18, tcn, gru,
     )
 }  # fmt: skip
-
-
-def write_held_out(name: str, folder: Path) -> Path:
-    """Write `folder/name.h5`; the same bytes of weights every time."""
-    folder.mkdir(parents=True, exist_ok=True)
-    return write_h5(folder / f"{name}.h5", HELD_OUT[name]())
-
-
-def main() -> int:
-    """Writes the named networks; lists all without names."""
-    parser = argparse.ArgumentParser(description="Write networks that judge the cost model.")
-    parser.add_argument("names", nargs="*", metavar="NAME", choices=[*HELD_OUT, []])
-    parser.add_argument("-o", "--output", type=Path, default=Path(), metavar="DIR")
-    given = parser.parse_args()
-    for name in given.names or []:
-        print(write_held_out(name, given.output))
-    if not given.names:
-        for name, make in HELD_OUT.items():
-            print(f"{name:16} {(make.__doc__ or '').splitlines()[0]}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -27,7 +27,7 @@ from cannery.pipeline import compile_model
 from cannery.target.toolchain import find_toolchain
 from frontends.keras_files import Model, write_h5
 from isas import isa_words
-from networks import Builder
+from keras_builder import Builder
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "ball" / "ball.h5"
 

@@ -28,7 +28,7 @@ from cannery.options import Options, make_options
 from cannery.tune.outcome import Settings
 from cannery.tune.tuner import tune
 from frontends.keras_files import Model, write_h5
-from networks import Builder
+from keras_builder import Builder
 from onnx_networks import ONNX_NETWORKS, write_onnx_network
 from turns import in_turn, make_form
 

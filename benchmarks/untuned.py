@@ -2,7 +2,8 @@
 
     python benchmarks/untuned.py [NET|MODEL...] [--isa ISA]... [--records DIR] [--budget S]
 
-NET is one of benchmarks/held_out.py, none of which the cost model was fitted to (default: all).
+NET is one of benchmarks/networks.py (default: those of benchmarks/held_out.py, none of which the
+cost model was fitted to).
 Each is tuned first unless DIR has its record, then both forms are timed in turn. Prints how many
 times longer the untuned form takes, and for each instruction set the median and the worst.
 """
@@ -23,8 +24,9 @@ from cannery.errors import CanneryError
 from cannery.options import Options, make_options
 from cannery.tune.outcome import Settings
 from cannery.tune.tuner import tune, usable_record
-from held_out import HELD_OUT, write_held_out
+from held_out import HELD_OUT
 from isas import isa_words
+from networks import NETWORKS, write_network
 from turns import in_turn, make_form
 
 #: Seconds of one sample of a form.
@@ -69,7 +71,7 @@ def rows(given: argparse.Namespace, folder: Path) -> Iterator[Times]:
     given.records = given.records or folder / "records"
     given.records.mkdir(parents=True, exist_ok=True)
     for name in given.models:
-        model = write_held_out(name, folder) if name in HELD_OUT else Path(name)
+        model = write_network(name, folder) if name in NETWORKS else Path(name)
         for isa in given.isa or ["ssse3", "avx2", "avx512"]:
             yield compare(model, isa, given, empty)
 
