@@ -81,7 +81,8 @@ def _split(array: RefArray, type_: TensorType, where: str) -> Sequence[RefArray]
     if array.shape == type_.shape:
         return [array]
     fits = array.ndim == type_.rank > 0 and array.shape[1:] == type_.shape[1:]
-    if not fits or not array.shape[0] or array.shape[0] % type_.shape[0]:
+    fits = fits and array.size > 0 and type_.elements > 0
+    if not fits or array.shape[0] % type_.shape[0]:
         raise OptionError(
             f"shape {array.shape}, {type_.shape} is needed", where=where,
             cure="the first axis counts samples, the others are those of the model",
