@@ -36,6 +36,22 @@ def test_what_is_done_at_once_takes_as_long_as_the_slowest() -> None:
     assert busy_cycles(AVX2, 1.0, 1.0, 1.0, beside=37.0) == 40.0 / AVX2.core.issue
 
 
+def test_multiply_accumulates_have_a_rate_of_their_own() -> None:
+    slow = {lanes: replace(rates, macs=0.5) for lanes, rates in AVX2.core.vectors.items()}
+    isa = changed(AVX2, vectors=slow)
+    assert busy_cycles(isa, 10.0, 0.0, macs=8.0) == 16.0
+    assert busy_cycles(isa, 10.0, 0.0) == busy_cycles(AVX2, 10.0, 0.0)
+
+
+def test_friction_adds_a_part_of_the_second_slowest() -> None:
+    rubs = changed(AVX2, friction=0.25)
+    loads, sums = 20.0 / AVX2.rates().loads, 8.0 / AVX2.rates().arithmetic
+    beside = 28.0 / AVX2.core.issue
+    assert sums < beside < loads == busy_cycles(AVX2, 8.0, 20.0)
+    assert busy_cycles(rubs, 8.0, 20.0) == loads + 0.25 * beside
+    assert tile_cycles(rubs, 6, 2, 8, 100) > tile_cycles(AVX2, 6, 2, 8, 100)
+
+
 def test_a_core_in_order_waits_for_each_chain_of_sums() -> None:
     in_order = changed(AVX2, window=0.0)
     gap = AVX2.core.chain_gap * AVX2.rates().latency

@@ -26,16 +26,25 @@ KEPT_IN_SETS = 1.25
 EARLY_ROTATED = 8
 
 
+def slowest(isa: Isa, *cycles: float) -> float:
+    """Cycles of what a core does at once: of the slowest, and a part of the next, by friction."""
+    *_, second, most = sorted(cycles)
+    return most + isa.core.friction * second
+
+
 def busy_cycles(
     isa: Isa, arithmetic: float, loads: float, stores: float = 0.0, *, beside: float = 0.0,
-    lanes: int = 0,
+    lanes: int = 0, macs: float = 0.0,
 ) -> float:  # fmt: skip
     """Cycles in which a core does so much with vectors of `lanes` (0: the widest), all at once.
 
-    `beside` counts instructions of no vectors.
+    `macs` are the multiply-accumulates that `arithmetic` has, `beside` counts instructions of no
+    vectors.
     """
     core = isa.rates(lanes)
-    return max(
+    return slowest(
+        isa,
+        macs / core.macs,
         arithmetic / core.arithmetic,
         loads / core.loads,
         stores / core.stores,
@@ -107,7 +116,8 @@ def tile_cycles(
     instructions = arithmetic + loads + 2 * spills
     latency = core.latency + machine.spill_latency * late
     chain = latency * (machine.chain_gap if macs * k >= GAP_FROM_MACS else 1.0)
-    return k * max(
+    return k * slowest(
+        isa,
         macs / core.macs,
         arithmetic / core.arithmetic,
         (loads + 2 * spills) / core.loads,

@@ -80,7 +80,8 @@ class Machine(_Table, frozen=True):
     they need is worked on meanwhile; 0: it runs in order. `registers` are its vector registers, 0:
     as many as its instruction set says. `chain_gap`: how much longer a chain of dependent sums
     takes than its latencies. `spill_latency` is what a sum waits for when it was stored and is
-    loaded again.
+    loaded again. `friction`: what is done at once takes this part of its second slowest kind of
+    work longer than the slowest alone.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Machine(_Table, frozen=True):
     code: Code
     window: float = 0.0
     registers: float = 0.0
+    friction: float = 0.0
 
     def rates(self, lanes: int) -> Rates:
         """Those of the narrowest vectors in the table that have so many lanes, or of the widest."""

@@ -150,7 +150,7 @@ def _tile_cycles(
     work = outputs * (shape.taps * mac_instructions(isa) + 1 + len(step.epilogue))
     if multiplier(shape) > 1:
         loads += inputs * isa.widest
-    busy = busy_cycles(isa, work, loads, outputs)
+    busy = busy_cycles(isa, work, loads, outputs, macs=outputs * shape.taps)
     return 4.0 + max(busy, isa.rates().latency * shape.taps / 2)
 
 

@@ -169,7 +169,8 @@ def _tile_cycles(
     work += lines * shuffles
     if p.broadcast == "load1" and _shuffles(isa):
         work += 0.5 * weights
-    busy = busy_cycles(isa, work, reads, beside=outputs, lanes=lanes)
+    macs = outputs * shape.taps
+    busy = busy_cycles(isa, work, reads, beside=outputs, lanes=lanes, macs=macs)
     return 3.0 + max(busy, isa.rates(lanes).latency * shape.taps / 2)
 
 

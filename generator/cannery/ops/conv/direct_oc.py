@@ -175,7 +175,7 @@ class ConvDirectOc(Schedule):
                     reads -= 0.5 * halves * pixels
                 tile = tile_cycles(
                     isa, pixels, n - 0.5 * halves, reads, k, inputs * work, held,
-                    early_inputs(isa, p.broadcast, pixels),
+                    early_inputs(isa, p.broadcast, pixels), 2 * p.lanes if halves else p.lanes,
                 )  # fmt: skip
                 each = tile + 6.0 + 2.0 * halves * pixels
                 cycles += tiles * block.count * each

@@ -120,8 +120,9 @@ class ConvDirectPeeled(Schedule):
                     count = len(pixels)
                     early = early_inputs(isa, p.broadcast, count)
                     tile += tile_cycles(
-                        isa, count, n, count * loads + n, shape.ic, count * work, early=early
-                    )
+                        isa, count, n, count * loads + n, shape.ic, count * work, early=early,
+                        lanes=p.lanes,
+                    )  # fmt: skip
                     tile += 0.5 * shape.ic if p.unroll == "ic" else 0.0
                 cycles += part.count * block.count * (rows * (tile + 2.0) + shape.oh * 8.0)
         weights = 4.0 * shape.ic * shape.taps * sum(b.width * b.count for b in blocks)

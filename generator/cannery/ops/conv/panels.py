@@ -104,11 +104,7 @@ def update_cycles(isa: Isa, panels: Panels, n: int, p: int, load: float = 1.0) -
     loads = p * load + (n / 4 if panels.broadcast == "lane" else n)
     held = p if n > 1 else 1  # with one channel, vectors are memory operands
     spilled = max(macs + held + 1 - isa.registers, 0)
-    bound = max(
-        macs / isa.rates(panels.lanes).macs,
-        busy_cycles(isa, arithmetic, loads, lanes=panels.lanes),
-    )
-    return bound + spilled
+    return busy_cycles(isa, arithmetic, loads, lanes=panels.lanes, macs=macs) + spilled
 
 
 def periodic_mask(keep: Sequence[bool], length: int) -> NDArray[np.int32]:

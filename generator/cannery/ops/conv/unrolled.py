@@ -30,7 +30,7 @@ from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.taps import load_count, tap_loads
 from cannery.ops.shared.tiles import widths
-from cannery.schedule.cost import broadcast_work, mac_bytes, mac_instructions
+from cannery.schedule.cost import broadcast_work, mac_bytes, mac_instructions, slowest
 from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
@@ -345,7 +345,7 @@ FITTED = 1.2
 def _block_cycles(shape: ConvShape, p: Tunables, used: NDArray[np.bool_], isa: Isa) -> float:
     """Cycles of a block of which `used` is the `_mask`."""
     mr, terms, vectors = p.mr, int(used.sum()), int(used.shape[-1])
-    core = isa.rates()
+    core = isa.rates(p.lanes)
     work: float = terms * mr * mac_instructions(isa)
     columns = np.asarray(used.any(axis=-1))
     if p.order == planar.ORDER:
@@ -356,7 +356,9 @@ def _block_cycles(shape: ConvShape, p: Tunables, used: NDArray[np.bool_], isa: I
         loads = float(mr * np.count_nonzero(columns))
         work += loads * broadcast_work(isa, "set1")[1]
     loads += terms
-    return 4.0 * mr * vectors / isa.core.issue + (1.0 if isa.has("fma") else FITTED) * max(
+    return 4.0 * mr * vectors / isa.core.issue + (1.0 if isa.has("fma") else FITTED) * slowest(
+        isa,
+        terms * mr / core.macs,
         work / core.arithmetic,
         loads / core.loads,
         (work + loads) / isa.core.issue,

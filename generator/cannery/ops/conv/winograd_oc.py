@@ -208,7 +208,9 @@ class WinogradOc(Schedule):
         cycles = 0.0
         for block in self._blocks(shape, p, isa):
             n = len(block.vecs)
-            update = tile_cycles(isa, mr, n, mr * loads + n, shape.ic, mr * work, early=early)
+            update = tile_cycles(
+                isa, mr, n, mr * loads + n, shape.ic, mr * work, early=early, lanes=p.lanes
+            )
             cycles += tiles * block.count * tile.positions * (update + 1.5 * mr * n + 4.0)
         return cycles
 

@@ -225,8 +225,9 @@ def product_cycles(
             s = min(g.split, g.k)
             early = early_inputs(isa, g.broadcast, mr)
             update = tile_cycles(
-                isa, mr, n * s, (mr * loads + n) * s, g.k / s, mr * work * s, early=early
-            )
+                isa, mr, n * s, (mr * loads + n) * s, g.k / s, mr * work * s, early=early,
+                lanes=max(v.lanes for v in block.vecs),
+            )  # fmt: skip
             update += _unseen_spills(isa, mr * n * s + n) * g.k / s
             update = max(update, isa.core.chain_gap * core.latency * g.k / s)
             update *= scalar_gain(isa, mr * n, s)

@@ -186,7 +186,7 @@ def tap_cycles(shape: TapShape, t: Tunables, isa: Isa) -> float:
                 n = len(vectors[start : start + nr])
                 tile = tile_cycles(
                     isa, pixels, n, pixels * loads + n, k, pixels * work,
-                    early=early_inputs(isa, broadcast, pixels),
+                    early=early_inputs(isa, broadcast, pixels), lanes=t.lanes,
                 )  # fmt: skip
                 cycles += times * (tile + 8.0 + 2.0 * len(phase.cells))
     return cycles * shape.groups * shape.oh / shape.row_phases

@@ -1,0 +1,86 @@
+"""What a candidate costs depends on what the processor does with vectors of its own width."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from msgspec.structs import replace
+
+from cannery.ir.graph import Graph
+from cannery.ir.registry import Op
+from cannery.lowering.lower import cut
+from cannery.ops.conv.op import Conv
+from cannery.ops.conv_transpose.op import ConvTranspose
+from cannery.ops.matmul.op import MatMul
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import Params, Schedule, legal
+from cannery.target.isa import ISAS, Isa
+from ops.cases import Net
+
+AVX512 = ISAS["avx512"]
+
+
+def one_layer(op: Op, shape: tuple[int, ...], weight: tuple[int, ...]) -> Graph:
+    """A layer with constant weights."""
+    net = Net()
+    return net.graph(net.node(op, [net.input("x", shape), net.weight(*weight)]))
+
+
+@cache
+def graphs() -> dict[str, Graph]:
+    """Layers whose time goes into multiply-accumulates."""
+    same, once = ((1, 1), (1, 1)), (1, 1)
+    conv, up = Conv(once, same, once), ConvTranspose((2, 2), ((0, 0), (0, 0)), once, (0, 0))
+    return {
+        "conv": one_layer(conv, (1, 32, 32, 32), (3, 3, 32, 32)),
+        "small": one_layer(conv, (1, 5, 5, 32), (3, 3, 32, 32)),
+        "depthwise": one_layer(Conv(once, same, once, 32), (1, 32, 32, 32), (3, 3, 1, 32)),
+        "transposed": one_layer(up, (1, 32, 32, 32), (2, 2, 32, 32)),
+        "dense": one_layer(MatMul(), (64, 64), (64, 64)),
+    }
+
+
+def with_macs(lanes: int, macs: float) -> Isa:
+    """AVX-512 on a processor that does so many multiply-accumulates of one width per cycle."""
+    core = AVX512.core
+    vectors = {**core.vectors, lanes: replace(core.rates(lanes), macs=macs)}
+    return AVX512.meant_for(replace(core, vectors=vectors))
+
+
+def candidates(layer: str, schedule: str, lanes: int) -> tuple[Graph, Step, Schedule, list[Params]]:
+    """Those of a schedule with vectors of one width, of single inputs."""
+    graph = graphs()[layer]
+    (step,) = cut(graph)
+    (found,) = [s for s in legal(graph, step, AVX512) if s.id == schedule]
+    kept = [
+        params
+        for params in found.candidates(graph, step, AVX512)
+        if params.get("lanes") == lanes and params.get("broadcast") != "pairs"
+    ]
+    assert kept
+    return graph, step, found, kept
+
+
+#: Layers and schedules; of `conv.gemm` only the cheapest candidates are kept, the wide ones.
+FAMILIES = (
+    ("conv", "conv.direct_oc"), ("small", "conv.direct_peeled"), ("conv", "conv.direct_px"),
+    ("conv", "conv.unrolled"), ("conv", "conv.gemm"), ("conv", "conv.winograd_oc"),
+    ("conv", "conv.winograd_planar"), ("depthwise", "conv.depthwise_px"),
+    ("transposed", "conv_transpose.phases"), ("dense", "matmul.dense_n"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("layer", "schedule", "lanes"),
+    [(*f, lanes) for f in FAMILIES for lanes in (8, 16) if (f[1], lanes) != ("conv.gemm", 8)],
+)
+def test_slow_multiplications_cost_those_who_use_them(
+    layer: str, schedule: str, lanes: int
+) -> None:
+    graph, step, found, kept = candidates(layer, schedule, lanes)
+    slow, other = with_macs(lanes, 0.1), with_macs(24 - lanes, 0.1)
+    for params in kept:
+        now = found.cost(graph, step, params, AVX512).cycles
+        assert found.cost(graph, step, params, slow).cycles > 1.5 * now, params
+        assert found.cost(graph, step, params, other).cycles == now, params
