@@ -302,11 +302,14 @@ def written_by_hand(place: Path) -> tuple[Figures, dict[str, str]]:
     if not place.exists():
         return {}, {}
     raw = msgspec.toml.decode(place.read_text())
-    found: Figures = {}
-    for section, rows in raw.items():
-        for name, figure in rows.items() if section in ("core", "caches", "code") else ():
-            if figure["source"] not in WRITTEN:
-                found[f"{section}.{name}"] = (figure["value"], figure["source"])
+    tables = {part: raw[part] for part in ("core", "caches", "code")}
+    tables |= {f"vectors.{width}": row for width, row in raw["vectors"].items()}
+    found: Figures = {
+        f"{part}.{name}": (figure["value"], figure["source"])
+        for part, rows in tables.items()
+        for name, figure in rows.items()
+        if figure["source"] not in WRITTEN
+    }
     said = {name: text for name, text in raw["sources"].items() if name not in WRITTEN}
     return found, said
 

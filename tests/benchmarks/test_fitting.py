@@ -101,11 +101,7 @@ def test_figures_that_no_fit_wrote_are_kept(tmp_path: Path) -> None:
     place = tmp_path / "x.toml"
     place.write_text(table(mixed, "x", dict.fromkeys(("hand", "fit", "measured"), "somehow")))
     kept, said = written_by_hand(place)
-    assert kept == {
-        path: figure
-        for path, figure in mixed.items()
-        if figure[1] == "hand" and not path.startswith("vectors")
-    }
+    assert kept == {path: figure for path, figure in mixed.items() if figure[1] == "hand"}
     assert said == {"hand": "somehow"}
     assert written_by_hand(tmp_path / "none.toml") == ({}, {})
 

@@ -64,6 +64,23 @@ def test_scalars_are_joined_where_every_processor_has_vectors(machine: str, join
     assert not isa_from_macros({machine: "1", "__SIZEOF_POINTER__": "4"}).joins_scalars
 
 
+def test_macros_name_the_machine() -> None:
+    macros = dict.fromkeys([*X86_64, *ISAS["avx512"].macros], "1") | {"__SIZEOF_POINTER__": "8"}
+    assert isa_from_macros(macros).core.name == "x86-512"
+    assert isa_from_macros({**macros, "__znver4__": "1"}).core.name == "zen4"
+    assert isa_from_macros({**macros, "__znver3__": "1"}).core.name == "zen4"
+    assert isa_from_macros({**X86_64, "__znver3__": "1"}).core.name == "x86-128"
+
+
+def test_only_native_means_a_processor_that_was_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = dict.fromkeys([*X86_64, *ISAS["avx512"].macros, "__znver4__"], "1")
+    compiler = need_toolchain("native").compiler
+    monkeypatch.setattr(type(compiler), "macros", lambda *_: {**named, "__SIZEOF_POINTER__": "8"})
+    model = Path("model.h5")
+    assert resolve_target(make_options(model, {})).isa.core.name == "zen4"
+    assert resolve_target(make_options(model, {"isa": ("avx512",)})).isa.core.name == "x86-512"
+
+
 def test_every_isa_is_a_target_and_is_proven_by_its_own_macros() -> None:
     for isa in ISAS.values():
         assert TARGETS[isa.name].isa == isa

@@ -240,15 +240,27 @@ def parse_isa(text: str) -> Isa:
     return TARGETS[text].isa
 
 
+#: Macros by which compilers say what processor code is made for, and its table.
+_MACHINES = (
+    ({"__znver4__", "__AVX512F__"}, "zen4"),
+    ({"__znver3__", "__AVX512F__"}, "zen4"),  # what gcc 12 makes of it
+)
+
+
 def isa_from_macros(macros: Mapping[str, str]) -> Isa:
-    """The richest instruction set whose macros a compiler has all predefined."""
+    """The richest instruction set whose macros a compiler has all predefined.
+
+    It is meant for the processor that they name, if that has a table.
+    """
     family = "x86" if {"__x86_64__", "__i386__"} & set(macros) else "arm"
     family = "riscv" if "__riscv" in macros else family
     rows = [
         r for r in ISAS.values() if r.family in ("any", family) and set(r.macros) <= set(macros)
     ]
     row = rows[-1].with_bits(8 * int(macros.get("__SIZEOF_POINTER__", "8")))
-    return row if {"__x86_64__", "__aarch64__"} & set(macros) else row.without("slp")
+    named = (machine for needed, machine in _MACHINES if needed <= set(macros))
+    isa = row.meant_for(next(named, row.machine))
+    return isa if {"__x86_64__", "__aarch64__"} & set(macros) else isa.without("slp")
 
 
 def plain_target(isa: Isa) -> Target:
