@@ -16,6 +16,7 @@ from cannery.choose.record import read_record
 from cannery.resources import ball_example_dir
 from crash.test_kills import contents, model, robot, visible
 from needs import need_program, need_toolchain
+from warm_python import warm_python
 
 #: Bytes of the small disk, and of the largest file where there is a limit of these.
 DISK, LIMIT = 256 * 1024, 6000
@@ -28,7 +29,11 @@ def run(
     words: list[str | Path], code: int, *, limit: bool = False, stdout: str = os.devnull,
     **environment: str | Path,
 ) -> str:  # fmt: skip
-    """What a command says on stderr; with `limit` no file may be larger than LIMIT."""
+    """What a command says on stderr; with `limit` no file may be larger than LIMIT.
+
+    What is forked would not have the limit, and ends in another way where it cannot print.
+    """
+    python = sys.executable if limit or stdout != os.devnull else warm_python()
 
     def set_limit() -> None:
         if limit:
@@ -36,7 +41,7 @@ def run(
 
     with Path(stdout).open("w") as out:
         done = subprocess.run(
-            [sys.executable, "-m", "cannery", *words],
+            [python, "-m", "cannery", *words],
             stdout=out, stderr=subprocess.PIPE, text=True,
             env={**os.environ, **{k: str(v) for k, v in environment.items()}}, check=False,
             preexec_fn=set_limit,

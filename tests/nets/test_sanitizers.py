@@ -20,6 +20,7 @@ from needs import missing, need_program, need_toolchain
 from nets.net_bench import MAX_ERROR, Net, build_nets, failures, reference_net, run_nets
 from nets.random_graphs import random_graph
 from nets.test_nets import MODELS, REAL, real_net
+from ops.kernel_bench import QUICKLY
 
 #: The second takes compilers several times as long.
 ADDRESS = ("-fsanitize=address",)
@@ -35,7 +36,7 @@ def sanitizing(target: str, kind: str, sanitizers: Sequence[str]) -> Toolchain:
     toolchain = need_toolchain(target)
     compiler = replace(toolchain.compiler, command=(need_program(kind),), kind=kind)
     private = [flag for flag in toolchain.cflags if kind == "gcc" or "tree" not in flag]
-    cflags = (*private, "-O1", "-DNET_EXACT", *sanitizers)
+    cflags = (*private, QUICKLY, "-DNET_EXACT", *sanitizers)
     _try(compiler, sanitizers)
     return replace(toolchain, compiler=compiler, cflags=cflags, ldflags=tuple(sanitizers))
 
