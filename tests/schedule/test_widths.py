@@ -1,4 +1,4 @@
-"""What a candidate costs depends on what the processor does with vectors of its own width."""
+"""What a candidate costs depends on the width of its vectors, and on what registers hold."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from cannery.ops.matmul.op import MatMul
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Params, Schedule, legal
 from cannery.target.isa import ISAS, Isa
+from cannery.target.targets import parse_isa
 from ops.cases import Net
 
 AVX512 = ISAS["avx512"]
@@ -84,3 +85,21 @@ def test_slow_multiplications_cost_those_who_use_them(
         now = found.cost(graph, step, params, AVX512).cycles
         assert found.cost(graph, step, params, slow).cycles > 1.5 * now, params
         assert found.cost(graph, step, params, other).cycles == now, params
+
+
+def test_tiles_of_several_vectors_spill_where_registers_are_few() -> None:
+    """Of straight-line code: 8 registers hold the sums, but not the pixels beside them."""
+    graph = one_layer(Conv((1, 1), ((2, 2), (2, 2)), (1, 1)), (1, 28, 28, 1), (5, 5, 1, 6))
+    (step,) = cut(graph)
+
+    def ratio(name: str) -> float:
+        """How much more two vectors at a time cost than one, for each multiplication."""
+        isa = parse_isa(name)
+        (unrolled,) = [s for s in legal(graph, step, isa) if s.id == "conv.unrolled"]
+        one, two = (
+            unrolled.cost(graph, step, {"order": "planar", "lanes": 4, "mr": mr}, isa).cycles
+            for mr in (1, 2)
+        )
+        return two / one
+
+    assert ratio("ssse3-32") > max(1.2, ratio("ssse3"))

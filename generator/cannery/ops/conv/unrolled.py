@@ -341,6 +341,10 @@ def _walk(shape: ConvShape, *, across: bool) -> list[tuple[int, int]]:
 #: like, and copy what multiplications overwrite.
 FITTED = 1.2
 
+#: With so few registers, tiles of several vectors of pixels spill these: gcc makes 4.9 to 5.2
+#: instructions of a multiplication, where tiles of one vector have 3.4.
+FEW_REGISTERS, SPILLED = 8, 1.5
+
 
 def _block_cycles(shape: ConvShape, p: Tunables, used: NDArray[np.bool_], isa: Isa) -> float:
     """Cycles of a block of which `used` is the `_mask`."""
@@ -356,7 +360,10 @@ def _block_cycles(shape: ConvShape, p: Tunables, used: NDArray[np.bool_], isa: I
         loads = float(mr * np.count_nonzero(columns))
         work += loads * broadcast_work(isa, "set1")[1]
     loads += terms
-    return 4.0 * mr * vectors / isa.core.issue + (1.0 if isa.has("fma") else FITTED) * slowest(
+    slower = 1.0 if isa.has("fma") else FITTED
+    if isa.registers <= FEW_REGISTERS and p.order == planar.ORDER and mr > 1:
+        slower *= SPILLED
+    return 4.0 * mr * vectors / isa.core.issue + slower * slowest(
         isa,
         terms * mr / core.macs,
         work / core.arithmetic,
