@@ -58,6 +58,13 @@ CASES = {
         node("Transpose", ["b"], ["c"], perm=[0, 2, 1, 3, 4]),
         node("Reshape", ["c", "t"], ["d"]), _conv("d"), s=(1, 2, 4, 6, 6), t=(1, 8, 6, 6), v=V,
     )),
+    "a shuffle of channels, then halves": (1, _behind_conv(
+        node("Reshape", ["a", "s"], ["b"]),
+        node("Transpose", ["b"], ["c"], perm=[0, 2, 1, 3, 4]),
+        node("Reshape", ["c", "t"], ["d"]), node("Split", ["d", "h"], ["left", "right"], axis=1),
+        node("Conv", ["right", "v"], ["e"]), node("Concat", ["left", "e"], ["y"], axis=1),
+        s=(1, 2, 4, 6, 6), t=(1, 8, 6, 6), h=(4, 4), v=floats(4, 4, 1, 1),
+    )),
     "a shuffle of pixels": (1, _behind_conv(
         node("Reshape", ["a", "s"], ["b"]),
         node("Transpose", ["b"], ["c"], perm=[0, 1, 4, 2, 5, 3]),

@@ -68,7 +68,7 @@ _CHANNELS_FIRST = frozenset(
 #: Operators behind which axes are as before.
 _TRANSPARENT = frozenset(
     "Add Sub Mul Div Cast Clip Identity Dropout Pad Relu LeakyRelu Concat Slice Neg Sigmoid"
-    " Tanh QuantizeLinear DequantizeLinear".split()
+    " HardSwish Elu Split Tanh QuantizeLinear DequantizeLinear".split()
 )
 
 

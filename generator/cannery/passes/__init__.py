@@ -17,6 +17,7 @@ from cannery.passes.fuse_activations import fuse_activations
 from cannery.passes.lift_1d import lift_1d
 from cannery.passes.lower_batch_norm import lower_batch_norm
 from cannery.passes.nest_concats import nest_concats
+from cannery.passes.pad_channels import pad_channels
 from cannery.passes.pad_into_window import pad_into_window
 from cannery.passes.place_constants import place_constants
 from cannery.passes.prune_channels import prune_channels
@@ -51,13 +52,14 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("eliminate_common", eliminate_common),
     ("nest_concats", nest_concats),
     ("fold_constants", fold_constants),
+    ("pad_channels", pad_channels),
     ("eliminate_dead", eliminate_dead),
     ("place_constants", place_constants),
 )
 
 
 #: Those that make layers which have no integer form of others that have one.
-FLOATS_ONLY = frozenset({"fuse_activations", "upsample_into_conv"})
+FLOATS_ONLY = frozenset({"fuse_activations", "upsample_into_conv", "pad_channels"})
 
 
 def run_passes(
