@@ -93,6 +93,7 @@ def test_targets() -> None:
 
 def test_list_shows_the_registries() -> None:
     found = parsed("list", "--json")
+    assert not output("list").startswith("{")
     assert found["operators"] == sorted(all_ops())
     assert list(found["schedules"]) == list(all_schedules())
     assert len(set(found["schedules"].values())) == len(all_schedules()), "two say the same"

@@ -14,6 +14,7 @@ import pytest
 
 from cannery.errors import CanneryError, ModelError
 from cannery.frontends import load_graph
+from cannery.frontends.hdf5_reader import Hdf5Reader
 from frontends.keras_files import LayerSpec, chain, image, layer, write_h5, write_keras
 from frontends.test_keras_errors import dense, error_of, numbers, single
 
@@ -197,3 +198,13 @@ def test_archives_that_expand(tmp_path: Path) -> None:
 def test_shapes_beyond_every_index(tmp_path: Path) -> None:
     path = write_h5(tmp_path / "m", chain(image("x", 2**20, 2**20), LayerSpec("ReLU", "r")))
     assert "more than 2^31-1 elements" in str(error_of(path))
+
+
+def test_groups_that_are_not_there_have_no_children(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "f.h5", "w") as file:
+        file["group/data"] = np.zeros(3)
+        file.create_group("group/empty")
+        reader = Hdf5Reader(file, "f.h5")
+        assert reader.children("group") == ("data", "empty")
+        for path in ("group/empty", "group/data", "nothing", "group/data/nothing"):
+            assert reader.children(path) == ()
