@@ -66,13 +66,11 @@ def stop() -> None:
     """End the server, if there is one."""
     if not _start.cache_info().currsize:
         return
-    server, program = _start()
-    server.communicate()
-    shutil.rmtree(program.parent, ignore_errors=True)
+    _start()[0].communicate()
 
 
 def serve(where: str) -> None:
-    """Fork for every connection, until standard input ends."""
+    """Fork for every connection, until standard input ends, be it that who began this is killed."""
     _import_all()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(where)
@@ -84,6 +82,7 @@ def serve(where: str) -> None:
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
             if sys.stdin in ready:
+                shutil.rmtree(Path(where).parent)
                 return
             if listener in ready:
                 connection, _ = listener.accept()
