@@ -80,7 +80,7 @@ def command(
     def keep(stage: str, text: str) -> None:
         stages[f"{len(stages):02d}_{stage}.txt"] = text.encode()
 
-    compiled = compile_model(options, keep)
+    compiled = compile_model(options, keep if dump is not None else None)
     # Build tools judge by the header whether the files are up to date: it comes last.
     stamp = f"{options.name}.h"
     ordered = sorted(compiled.files, key=lambda path: path == stamp)
