@@ -19,7 +19,7 @@ from cannery.choose.rounding import rounding_error
 from cannery.choose.signature import step_kind
 from cannery.ir.graph import Graph
 from cannery.schedule.program import Choice, Step
-from cannery.schedule.schedule import legal
+from cannery.schedule.schedule import estimates, legal
 from cannery.target.isa import Isa
 
 #: Networks with more multiply-accumulates are not emulated: it would take longer than compiling
@@ -39,8 +39,8 @@ def estimated_options(graph: Graph, step: Step, isa: Isa, *, inexact: bool) -> l
     for schedule in legal(graph, step, isa):
         if schedule.inexact and not (inexact and isinstance(schedule, Emulates)):
             continue
-        for params in schedule.candidates(graph, step, isa):
-            cost = schedule.cost(graph, step, params, isa).total_in(graph, isa)
+        for params, estimate in estimates(graph, step, isa, schedule):
+            cost = estimate.total_in(graph, isa)
             options.append(make_option(graph, step, Choice(schedule, params), isa, cost))
     return sorted(options, key=lambda option: option.cost)
 

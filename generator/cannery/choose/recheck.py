@@ -11,6 +11,7 @@ import numpy as np
 from cannery.choose.signature import step_text
 from cannery.ir.evaluate import Values, evaluate, widen
 from cannery.ir.graph import Graph
+from cannery.ir.numeric import quick_products
 from cannery.ir.registry import RefArray
 from cannery.measure.cache import Environment, Measurement, MeasurementCache, environment_text
 from cannery.measure.trial import random_inputs, step_data
@@ -61,7 +62,7 @@ def network_error(graph: Graph, choices: Sequence[tuple[Step, Choice]]) -> float
     macs = sum(step.macs(graph) for step, _ in choices)
     for seed in range(1 if macs > MAX_MACS else SAMPLES):
         inputs = random_inputs(graph, seed)
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), quick_products():
             expected = evaluate(graph, inputs)
             found = _emulated_values(graph, choices, inputs)
         for name in graph.outputs:

@@ -13,6 +13,9 @@ from cannery.errors import OptionError
 from cannery.resources import runtime_include_dir
 from cannery.user_files import unusual
 
+#: Bytes of a file that are compared at a time: weights may be large.
+_PIECE = 2**20
+
 
 def write_files(files: Mapping[Path, bytes]) -> list[Path]:
     """Write `files`, whose folders are made; returns those that changed.
@@ -69,7 +72,11 @@ def check_output_folder(path: Path, option: str) -> None:
 
 def _holds(path: Path, data: bytes) -> bool:
     try:
-        return path.stat().st_size == len(data) and path.read_bytes() == data
+        if path.stat().st_size != len(data):
+            return False
+        with path.open("rb") as file:
+            places = range(0, len(data), _PIECE)
+            return all(file.read(_PIECE) == data[at : at + _PIECE] for at in places)
     except OSError:
         return False
 

@@ -32,10 +32,16 @@ class Values(dict[str, RefArray]):
     def __missing__(self, name: str) -> RefArray:
         return widen(self._constants[name])
 
+    def _operand(self, node: Node, name: str) -> RefArray:
+        """An input of a node, widened if the node does not do that itself."""
+        if node.op.widens and name not in self:
+            return self._constants[name]
+        return self[name]
+
     def compute(self, node: Node) -> None:
         """Add the outputs of a node, whose inputs are known. Raises OutOfTimeError."""
         check_time()
-        results = node.op.reference(*(self[i] if i else None for i in node.inputs))
+        results = node.op.reference(*(self._operand(node, i) if i else None for i in node.inputs))
         if self._rounds:
             with np.errstate(over="ignore"):
                 results = tuple(_rounded(array) for array in results)

@@ -27,6 +27,9 @@ RefArray = NDArray[np.generic]
 class Op(ABC):
     """One operator of the graph: attributes (the fields), types and meaning."""
 
+    #: Whether `reference` takes float32, too, and widens it piece by piece: constants may be large.
+    widens: ClassVar[bool] = False
+
     @abstractmethod
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         """Output types. Raises ModelError where the inputs do not fit the attributes."""

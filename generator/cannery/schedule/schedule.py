@@ -276,12 +276,29 @@ def _discover() -> None:
         importlib.import_module(found.name)
 
 
-def all_schedules() -> dict[str, Schedule]:
+@cache
+def all_schedules() -> Mapping[str, Schedule]:
     """Every schedule by id, sorted."""
     _discover()
     return dict(sorted(_REGISTRY.by_id.items()))
 
 
-def legal(graph: Graph, step: Step, isa: Isa) -> list[Schedule]:
+def legal(graph: Graph, step: Step, isa: Isa) -> Sequence[Schedule]:
     """The schedules that can compute a step, in the order of their ids."""
-    return [s for s in all_schedules().values() if not s.why_not(graph, step, isa)]
+    return graph.once("legal", (step, isa), lambda: _legal(graph, step, isa))
+
+
+def _legal(graph: Graph, step: Step, isa: Isa) -> tuple[Schedule, ...]:
+    return tuple(s for s in all_schedules().values() if not s.why_not(graph, step, isa))
+
+
+def estimates(
+    graph: Graph, step: Step, isa: Isa, schedule: Schedule
+) -> Sequence[tuple[Params, Estimate]]:
+    """The candidates of a legal schedule, and what the cost model says of each."""
+
+    def find() -> list[tuple[Params, Estimate]]:
+        found = schedule.candidates(graph, step, isa)
+        return [(params, schedule.cost(graph, step, params, isa)) for params in found]
+
+    return graph.once(("estimates", schedule.id), (step, isa), find)

@@ -13,7 +13,7 @@ from cannery.ops.conv_transpose.op import ConvTranspose
 from cannery.ops.shared.pool import pool_shape
 from cannery.schedule.cost import passed_cycles, stored_cycles
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import Estimate, Params, Schedule, all_schedules, legal
+from cannery.schedule.schedule import Estimate, Params, Schedule, all_schedules, estimates, legal
 from cannery.target.isa import Isa
 
 #: The parameters of part k begin with this letter: `a=conv.depthwise_c,a_mr=4,b=conv.gemm,...`.
@@ -93,13 +93,12 @@ def _ranked(graph: Graph, step: Step, isa: Isa, order: str) -> list[Option]:
     for schedule in legal(graph, step, isa):
         if not schedule.movable or schedule.inexact:
             continue
-        for params in schedule.candidates(graph, step, isa):
+        for params, cost in estimates(graph, step, isa, schedule):
             reads = schedule.reads(graph, step, params, isa)
             (writes,) = schedule.writes(graph, step, params, isa)
             fits = all(w.order == order and not w.dense for w in (*reads, writes))
             if not fits or writes.slack or writes.halo:
                 continue
-            cost = schedule.cost(graph, step, params, isa)
             keys = ("lanes", "mh", "mr", "nr", "p", "c", "px")
             tile = (schedule.id, *(params.get(key) for key in keys))
             if tile not in best or cost.cycles < best[tile][2].cycles:
@@ -125,8 +124,13 @@ def combinations(
     return found
 
 
-def make_parts(graph: Graph, step: Step, params: Params, isa: Isa) -> list[ChainPart]:
+def make_parts(graph: Graph, step: Step, params: Params, isa: Isa) -> Sequence[ChainPart]:
     """The parts as the chain's parameters say."""
+    key = ("parts", *params.items())
+    return graph.once(key, (step, isa), lambda: _make_parts(graph, step, params, isa))
+
+
+def _make_parts(graph: Graph, step: Step, params: Params, isa: Isa) -> list[ChainPart]:
     found = []
     for letter, part in zip(LETTERS, step.parts, strict=False):
         schedule = all_schedules()[str(params[letter])]
@@ -173,8 +177,8 @@ def chain_cost(graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
     buffers that are too large for a cache have some of it, too.
     """
     found = make_parts(graph, step, params, isa)
-    estimates = [p.schedule.cost(graph, p.step, p.params, isa) for p in found]
-    cycles = sum(estimate.cycles for estimate in estimates)
+    each = [_part_cost(graph, part, isa) for part in found]
+    cycles = sum(estimate.cycles for estimate in each)
     between = [graph.types[p.step.output] for p in found[:-1]]
     rows = link_rows(found, int(params["rows"]))
     pitches = [t.bytes // (t.shape[0] * t.shape[1]) for t in between]
@@ -183,5 +187,12 @@ def chain_cost(graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         max(stored_cycles(isa, t.bytes) - passed_cycles(isa, t.bytes, room), 0.0) for t in between
     )
     calls = len(found) * graph.types[step.output].shape[1] / int(params["rows"])
-    code = sum(estimate.code_bytes for estimate in estimates)
+    code = sum(estimate.code_bytes for estimate in each)
     return Estimate(cycles + 20.0 * calls - max(stored - cycles / 2.0, 0.0), code)
+
+
+def _part_cost(graph: Graph, part: ChainPart, isa: Isa) -> Estimate:
+    """A part is the same in many chains."""
+    schedule, step, params = part.schedule, part.step, part.params
+    key = ("cost", schedule.id, *params.items())
+    return graph.once(key, (step, isa), lambda: schedule.cost(graph, step, params, isa))

@@ -63,6 +63,10 @@ class ConvShape:
 
 def conv_shape(graph: Graph, step: Step) -> ConvShape | None:
     """The sizes, if the step's only anchor is a 2D Conv with constant weights."""
+    return graph.once("conv", (step,), lambda: _conv_shape(graph, step))
+
+
+def _conv_shape(graph: Graph, step: Step) -> ConvShape | None:
     node = step.anchor
     op = node.op
     if len(step.anchors) != 1 or not isinstance(op, Conv) or len(op.strides) != 2:

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from cannery.ir.numeric import F64, accumulate_product, f64
+from cannery.ir.numeric import F64, add_product, f64
 from cannery.ir.registry import Op, RefArray, register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_float, require_shape
@@ -73,7 +73,7 @@ class Conv(Op):
         rows, x_rows = y.reshape(-1, oc), x.reshape(-1, x.shape[-1])
         for g in range(self.group):
             out = slice(g * per_group, (g + 1) * per_group)
-            accumulate_product(rows[:, out], x_rows[:, g * taken : (g + 1) * taken], w[:, out])
+            add_product(rows[:, out], x_rows[:, g * taken : (g + 1) * taken], w[:, out])
 
     def macs(self, inputs: tuple[TensorType | None, ...], outputs: tuple[TensorType, ...]) -> int:
         """One per output element, tap and channel of the group; padding counts."""

@@ -13,6 +13,7 @@ Code Generator for Fast Inference and Simple Deployment of CNNs", 2020.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -109,6 +110,9 @@ class ConvUnrolled(Schedule):
         return "" if self.candidates(graph, step, isa) else "too much code"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
+        return graph.once(self.id, (step, isa), lambda: self._candidates(graph, step, isa))
+
+    def _candidates(self, graph: Graph, step: Step, isa: Isa) -> list[Params]:
         shape = sizes(graph, step)
         shared = min(isa.widest, shape.oc // shape.group)  # outputs that one vector can serve
         weights = graph.constants[shape.weight]
@@ -375,15 +379,15 @@ def _block_cycles(shape: ConvShape, p: Tunables, used: NDArray[np.bool_], isa: I
 
 def _row_loads(shape: ConvShape, p: Tunables, columns: NDArray[np.bool_]) -> tuple[float, float]:
     """Loads and shuffles of the pixels of all rows; `columns` [kh][kw][ic] tells the used ones."""
-    rows = np.moveaxis(columns, 1, -1).reshape(-1, shape.kw)
+    rows = np.moveaxis(columns, 1, -1).tobytes()
+    patterns = (rows[k : k + shape.kw] for k in range(0, len(rows), shape.kw))
     reads = shuffles = 0.0
-    patterns, counts = np.unique(rows, axis=0, return_counts=True)
-    for pattern, count in zip(patterns, counts, strict=True):
-        if pattern.any():
-            taps = [int(kw) * shape.dw for kw in np.flatnonzero(pattern)]
+    for pattern, count in Counter(patterns).items():
+        if any(pattern):
+            taps = [kw * shape.dw for kw in range(shape.kw) if pattern[kw]]
             found = load_count(p.lanes, taps, shape.sw)
-            reads += int(count) * found[0]
-            shuffles += int(count) * found[1]
+            reads += count * found[0]
+            shuffles += count * found[1]
     return reads, shuffles
 
 

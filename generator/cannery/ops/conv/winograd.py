@@ -14,13 +14,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, cached_property
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-Matrix = tuple[tuple[Fraction, ...], ...]
+from cannery.ir.numeric import accumulate_product
+
+
+class Matrix(tuple[tuple[Fraction, ...], ...]):
+    """Rows. Costs of transforms are looked up by matrices: the hash of all fractions is kept."""
+
+    @cached_property
+    def _hash(self) -> int:
+        return super().__hash__()
+
+    def __hash__(self) -> int:
+        return self._hash
+
 
 #: The points in the order in which they are taken; small ones keep the rounding errors small.
 POINTS = (0, 1, -1, 2, -2)
@@ -83,7 +95,7 @@ def cheapest(points: int, taps: int, outputs: int) -> Winograd:
 
 
 def _rows(rows: Sequence[Sequence[Fraction]]) -> Matrix:
-    return tuple(map(tuple, rows))
+    return Matrix(map(tuple, rows))
 
 
 def _polynomial(roots: Sequence[Fraction]) -> list[Fraction]:
@@ -157,10 +169,11 @@ class Tile:
 
     def _products(self, v: NDArray[np.float32], u: NDArray[np.float32]) -> NDArray[np.float32]:
         """Sums over the input channels: [tile, tile, N, rows, columns, OC]."""
-        weights = u.reshape(self.rows.tile, self.columns.tile, 1, 1, 1, *u.shape[1:])
-        total = v[..., 0, None] * weights[..., 0, :]
-        for ic in range(1, v.shape[-1]):
-            total += v[..., ic, None] * weights[..., ic, :]
+        ic, oc = u.shape[1:]
+        total = np.zeros((*v.shape[:-1], oc), np.float32)
+        tiles = v.reshape(self.positions, -1, ic)
+        for sums, x, weights in zip(total.reshape(*tiles.shape[:2], oc), tiles, u, strict=True):
+            accumulate_product(sums, x, weights)
         return total
 
 
@@ -200,6 +213,7 @@ F2 = filtering(2, 3)
 F4 = filtering(4, 3)
 
 
+@cache
 def stacked_input(winograd: Winograd) -> Matrix:
     """B^T of the tiles that cover 4 outputs side by side, as rows over their 6 inputs."""
     found = []
@@ -208,9 +222,10 @@ def stacked_input(winograd: Winograd) -> Matrix:
             padded = [Fraction(0)] * 6
             padded[start : start + winograd.tile] = row
             found.append(tuple(padded))
-    return tuple(found)
+    return Matrix(found)
 
 
+@cache
 def stacked_output(winograd: Winograd) -> Matrix:
     """A^T of the same tiles: 4 rows over the products of `stacked_input`, block by block."""
     blocks = 4 // winograd.m
@@ -220,4 +235,4 @@ def stacked_output(winograd: Winograd) -> Matrix:
             before: Sequence[Fraction] = [Fraction(0)] * (block * winograd.tile)
             after = [Fraction(0)] * ((blocks - 1 - block) * winograd.tile)
             found.append((*before, *row, *after))
-    return tuple(found)
+    return Matrix(found)

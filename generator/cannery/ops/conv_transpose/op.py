@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from cannery.ir.numeric import F64, accumulate_product, f64
+from cannery.ir.numeric import F64, add_product, f64
 from cannery.ir.registry import Op, RefArray, register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_float, require_shape
@@ -106,7 +106,7 @@ class ConvTranspose(Op):
         out = np.zeros((rows.shape[0], made * self.group))
         for g in range(self.group):
             read = slice(g * taken, (g + 1) * taken)
-            accumulate_product(out[:, g * made : (g + 1) * made], rows[:, read], w[:, read].T)
+            add_product(out[:, g * made : (g + 1) * made], rows[:, read], w[:, read].T)
         return out.reshape(*x.shape[:-1], made * self.group)
 
     def macs(self, inputs: tuple[TensorType | None, ...], outputs: tuple[TensorType, ...]) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cannery.ir.numeric import accumulate_product, f64
+from cannery.ir.numeric import add_product, f64
 from cannery.ir.registry import Op, RefArray, register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import broadcast_shapes, operands, require, require_float, require_shape
@@ -20,6 +20,8 @@ class MatMul(Op):
 
     `transpose_a` and `transpose_b` swap the last two axes first.
     """
+
+    widens = True
 
     transpose_a: bool = False
     transpose_b: bool = False
@@ -42,20 +44,20 @@ class MatMul(Op):
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
         """Ascending k, then the bias."""
         (a_in, b_in), (bias,) = operands(self, inputs, 2, 1)
-        a, b = f64(a_in), f64(b_in)
+        a, b = f64(a_in), np.asarray(b_in)
         a = a.swapaxes(-1, -2) if self.transpose_a else a
         b = b.swapaxes(-1, -2) if self.transpose_b else b
         if b.ndim == 2:  # one matrix for all: fold the leading axes into M
             rows = math.prod(a.shape[:-1])
             y = np.zeros((*a.shape[:-1], b.shape[-1]))
-            accumulate_product(y.reshape(rows, y.shape[-1]), a.reshape(rows, a.shape[-1]), b)
+            add_product(y.reshape(rows, y.shape[-1]), a.reshape(rows, a.shape[-1]), b)
         else:
             lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
             y = np.zeros((*lead, a.shape[-2], b.shape[-1]))
             wide_a = np.broadcast_to(a, (*lead, *a.shape[-2:]))
             wide_b = np.broadcast_to(b, (*lead, *b.shape[-2:]))
             for index in np.ndindex(*lead):
-                accumulate_product(y[index], wide_a[index], wide_b[index])
+                add_product(y[index], wide_a[index], wide_b[index])
         return (y if bias is None else y + f64(bias),)
 
     def macs(self, inputs: tuple[TensorType | None, ...], outputs: tuple[TensorType, ...]) -> int:

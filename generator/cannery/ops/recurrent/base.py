@@ -22,7 +22,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from cannery.ir.numeric import F64, accumulate_product, f64
+from cannery.ir.numeric import F64, add_product, f64
 from cannery.ir.registry import Elementwise, Op, RefArray
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_float, require_shape
@@ -165,5 +165,5 @@ def check_lengths(op: Op, lengths: Sequence[int], samples: int, steps: int) -> N
 def product(x: F64, w: F64) -> F64:
     """x[1,K] @ w[K,N], in ascending order of k."""
     y = np.zeros((1, w.shape[1]))
-    accumulate_product(y, x, w)
+    add_product(y, x, w)
     return y
