@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cannery.ctext import arrays
 from cannery.ctext.arrays import format_array, split_constants
-from cannery.ctext.literals import c_float
+from cannery.ctext.literals import c_float, c_floats
 from cannery.schedule.schedule import ConstArray, Kernel
 from emit.c_programs import Files, build, net_files, network, run
 
@@ -68,6 +68,9 @@ def test_literals_read_back_in_python() -> None:
     assert np.signbit(np.float32(c_float(-0.0)[:-1]))
     assert c_float(float("nan")) == "(0.0f / 0.0f)"
     assert c_float(1e39) == "(1.0f / 0.0f)"
+    with np.errstate(over="ignore"):
+        for some in (values, finite, finite.astype(np.float64), np.array([1e39, 0.1])):
+            assert c_floats(some) == [c_float(v) for v in some.tolist()]
 
 
 def large(monkeypatch: pytest.MonkeyPatch) -> None:

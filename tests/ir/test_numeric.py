@@ -9,7 +9,17 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from cannery.ir.numeric import F64, accumulate_product, f32, keep_axes, tree_mean, tree_sum
+from cannery.ir import numeric
+from cannery.ir.numeric import (
+    F64,
+    accumulate_product,
+    add_product,
+    f32,
+    keep_axes,
+    quick_products,
+    tree_mean,
+    tree_sum,
+)
 from cannery.ops import functions
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.conv.op import Conv
@@ -50,6 +60,29 @@ def test_blocks_do_not_change_the_order(m: int, n: int) -> None:
     for i in range(0, m, max(1, m // 3)):
         accumulate_product(rows[i : i + 1], a[i : i + 1], b)
         assert (rows[i] == whole[i]).all()
+
+
+def test_pieces_of_a_product_do_not_change_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b, acc = lattice(5, 70), lattice(70, 30).astype(np.float32), lattice(5, 30)
+    expected = acc.copy()
+    accumulate_product(expected, a, b.astype(np.float64))
+    monkeypatch.setattr(numeric, "_WIDENED", 100)
+    add_product(acc, a, b)
+    assert (acc == expected).all()
+
+
+def test_quick_products_are_close_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numeric, "_WIDENED", 100)
+    a, b = lattice(5, 70), lattice(70, 30).astype(np.float32)
+    exact, quick, again = (np.zeros((5, 30)) for _ in range(3))
+    add_product(exact, a, b)
+    with quick_products():
+        monkeypatch.setattr(numeric, "accumulate_product", None)  # nobody calls it
+        add_product(quick, a, b)
+        monkeypatch.undo()
+    add_product(again, a, b)
+    assert np.allclose(quick, exact, rtol=1e-12, atol=1e-12)
+    assert (again == exact).all()
 
 
 def test_product_into_a_view() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cannery.ctext.environment import c_comment
-from cannery.ctext.literals import c_float, c_integer
+from cannery.ctext.literals import c_floats, c_integer
 from cannery.schedule.ahead import IN_ORDER_BYTES
 from cannery.schedule.schedule import ConstArray, Kernel
 
@@ -46,7 +46,8 @@ def format_array(constant: ConstArray) -> str:
     """`static const float name[n] CANNERY_ALIGN(64) = {...};`, eight elements a line."""
     values = constant.values.reshape(-1)
     values = values.astype(np.uint8) if values.dtype.kind == "b" else values
-    text = list(map(c_float if values.dtype.kind == "f" else c_integer, values.tolist()))
+    floats = values.dtype.kind == "f"
+    text = c_floats(values) if floats else list(map(c_integer, values.tolist()))
     lines = ["    " + ", ".join(text[k : k + 8]) for k in range(0, len(text), 8)]
     comment = f"/* {c_comment(constant.comment)} */\n" if constant.comment else ""
     head = f"static const {array_type(values)} {constant.name}[{max(len(text), 1)}]"

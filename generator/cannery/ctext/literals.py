@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 def c_float(value: float) -> str:
@@ -19,6 +20,15 @@ def c_float(value: float) -> str:
     if np.isinf(single):
         return "(1.0f / 0.0f)" if single > 0 else "(-1.0f / 0.0f)"
     return f"{single!s}f"
+
+
+def c_floats(values: NDArray[np.generic]) -> list[str]:
+    """`c_float` of all elements of a flat array."""
+    with np.errstate(over="ignore"):
+        singles = values.astype(np.float32)
+    if np.isfinite(singles).all():
+        return [f"{single!s}f" for single in singles]
+    return [c_float(single) for single in singles.tolist()]
 
 
 def c_integer(value: int) -> str:

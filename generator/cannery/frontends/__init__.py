@@ -6,6 +6,7 @@ The format is recognised by content, never by suffix. Each reader is a module wi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
@@ -23,7 +24,7 @@ __all__ = ["ImportOptions", "formats", "load_graph"]
 #: Bytes of a file that a reader may judge it by.
 _HEAD_BYTES = 4096
 
-#: Modules, asked in this order; imported only when a model is loaded.
+#: Modules, asked in this order; imported only when they are asked.
 _READERS = (
     "cannery.frontends.keras_hdf5",
     "cannery.frontends.keras_v3",
@@ -68,8 +69,8 @@ def formats() -> tuple[str, ...]:
     return tuple(reader.FORMAT for reader in _readers())
 
 
-def _readers() -> list[_Reader]:
-    return [cast(_Reader, import_module(name)) for name in _READERS]
+def _readers() -> Iterator[_Reader]:
+    return (cast(_Reader, import_module(name)) for name in _READERS)
 
 
 def _load(reader: _Reader, path: Path, options: ImportOptions) -> Graph:
