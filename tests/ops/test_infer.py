@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from cannery.errors import ModelError, UnsupportedError
+from cannery.errors import CanneryError, ModelError, UnsupportedError
 from cannery.ir.registry import Elementwise, Op, all_ops
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.average_pool.op import AveragePool
@@ -364,3 +366,17 @@ def test_registry_names_every_class_once() -> None:
     elsewhere = (Elementwise, ScalarOp, QuantizedOp)
     untested = {n for n, c in ops.items() if n not in tested and not issubclass(c, elsewhere)}
     assert not untested
+
+
+@pytest.mark.parametrize("dtype", [DType.INT32, DType.INT8, DType.BOOL])
+def test_windows_and_products_are_of_floats(dtype: DType) -> None:
+    x, w = TensorType((1, 4, 4, 3), dtype), t(1, 1, 3, 3)
+    whole: list[tuple[Op, list[TensorType | None]]] = [
+        (pool(MaxPool), [x]), (pool(AveragePool), [x]), (conv(), [x, w]),
+        (deconv(), [x, w]), (MatMul(), [x, t(3, 3)]), (Softmax(3), [x]),
+    ]  # fmt: skip
+    for op, inputs in whole:
+        floats = [replace(i, dtype=DType.FLOAT32) if i else None for i in inputs]
+        assert op.infer(*floats)
+        with pytest.raises(CanneryError, match="float32"):
+            op.infer(*inputs)
