@@ -42,7 +42,7 @@ NEAR, WIDE, MOST = 6.0, 30.0, 40
 KERNELS = "kernels.json"
 
 #: What judges the functions of plain C.
-SCALAR = ("tests/mutations/kernels.py", "scalar.nest", "generic")
+SCALAR = ("tests/ops/kernel_bench.py", "generic", "--schedules", "scalar.nest")
 
 #: Tests of what is no Python, by the beginning of its path.
 OTHERS = (
