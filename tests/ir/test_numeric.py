@@ -40,7 +40,10 @@ def lattice(*shape: int) -> F64:
     )
 
 
-@pytest.mark.parametrize(("m", "k", "n"), [(3, 5, 7), (7, 5, 3), (1, 40, 1), (2, 0, 2), (0, 2, 2)])
+@pytest.mark.parametrize(
+    ("m", "k", "n"),
+    [(3, 5, 7), (7, 5, 3), (1, 40, 1), (5, 33, 4), (2, 2100, 3), (2, 0, 2), (0, 2, 2)],
+)
 def test_product_is_a_loop(m: int, k: int, n: int) -> None:
     a, b, acc = lattice(m, k), lattice(k, n) * 3.7, lattice(m, n)
     expected = acc.copy()

@@ -7,6 +7,7 @@ or environment, told in one line.
 from __future__ import annotations
 
 import errno
+import gc
 import importlib
 import os
 import re
@@ -33,6 +34,10 @@ from cannery.cli.output import (
 )
 from cannery.deadline import now
 from cannery.errors import CanneryError, CanneryWarning, closest
+
+#: New objects after which Python looks for unreachable cycles. There are hardly any, and looking
+#: for them after each 700, as it does by default, takes a twentieth of the time of `compile`.
+_COLLECTED_FROM = 100_000
 
 #: The commands in the order of `--help`; `cannery foo-bar` is `command` of `foo_bar.py`.
 COMMANDS = {
@@ -205,6 +210,7 @@ def _os_cure(error: OSError) -> str:
 def main() -> None:
     """The entry point of the program."""
     signal.signal(signal.SIGTERM, _terminated)
+    gc.set_threshold(_COLLECTED_FROM)
     sys.exit(invoke())
 
 

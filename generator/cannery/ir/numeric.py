@@ -24,6 +24,12 @@ Numeric = NDArray[Any]
 #: Elements of an accumulator block: with its product it stays in a second-level cache.
 _BLOCK = 16384
 
+#: So few sums are computed for many terms at once: a call for each would take longer than they.
+_FEW = 32
+
+#: Terms of so few sums at once.
+_TERMS = 1024
+
 #: Elements of the second factor of a product that are widened to float64 at a time.
 _WIDENED = 2**22
 
@@ -77,6 +83,9 @@ def accumulate_product(acc: Numeric, a: Numeric, b: Numeric) -> None:
     rows, columns = acc.shape
     if not rows or not columns:
         return
+    if rows * columns <= _FEW < b.shape[0]:
+        _accumulate_few(acc, a, b)
+        return
     width = min(columns, _BLOCK)
     height = max(1, _BLOCK // width)
     left = np.ascontiguousarray(a)
@@ -90,6 +99,18 @@ def accumulate_product(acc: Numeric, a: Numeric, b: Numeric) -> None:
                 np.multiply(factors[:, k : k + 1], right[k], out=product)
                 np.add(block, product, out=block)
             acc[top : top + height, start : start + width] = block
+
+
+def _accumulate_few(acc: Numeric, a: Numeric, b: Numeric) -> None:
+    """The same for few sums, however long: numpy accumulates from one k to the next."""
+    rows, columns = acc.shape
+    terms = np.empty((_TERMS + 1, rows, columns), acc.dtype)
+    for start in range(0, b.shape[0], _TERMS):
+        some = slice(start, start + _TERMS)
+        part = terms[: 1 + b[some].shape[0]]
+        part[0] = acc
+        np.multiply(a[:, some].T[:, :, None], b[some][:, None, :], out=part[1:])
+        acc[...] = np.add.accumulate(part, axis=0, out=part)[-1]
 
 
 def _axes_first(x: F64, axes: tuple[int, ...]) -> F64:
