@@ -25,7 +25,7 @@ from cannery.layouts import Halo, Layout, Want, image_dims, planar
 from cannery.lowering.assign import interface_order
 from cannery.lowering.lifetimes import Workspace, buffer_bytes
 from cannery.ops.concat.op import Concat
-from cannery.ops.movement.op import Reshape
+from cannery.ops.movement.op import Reshape, Slice
 from cannery.ops.movement.view import MovementView
 from cannery.schedule.program import VIEW, Buffer, PlannedStep, Program
 from cannery.target.isa import Isa
@@ -69,7 +69,7 @@ def _border(layout: Layout, images: int, halo: Halo) -> Labels:
 
 @dataclass(frozen=True)
 class Contents:
-    """What values consist of: reshapes and concatenations hold elements of other values."""
+    """What values consist of: reshapes, slices, concatenations hold elements of other values."""
 
     graph: Graph
     numbers: Mapping[str, int]
@@ -93,6 +93,11 @@ class Contents:
                 for v, shape in zip(node.inputs, types, strict=True)
             ]
             return np.concatenate(parts, node.op.axis).reshape(dims)
+        if node is not None and isinstance(node.op, Slice):
+            whole = self.of(node.inputs[0], sample).reshape(self.graph.types[node.inputs[0]].shape)
+            bounds = zip(node.op.starts, node.op.ends, node.op.steps, strict=True)
+            taken = whole[tuple(slice(a, None if b < 0 else b, n) for a, b, n in bounds)]
+            return taken.reshape(dims)
         first = ((self.numbers[value] << _SAMPLE) + sample) << (_ELEMENT + _BYTE)
         return first + (np.arange(prod(dims), dtype=np.int64).reshape(dims) << _BYTE)
 

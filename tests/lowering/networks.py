@@ -24,6 +24,7 @@ from cannery.ops.softmax.op import Softmax
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import legal
 from cannery.target.isa import Isa
+from cannery.tune.contests import is_view
 
 #: Draws an integer between two, both included.
 Integer = Callable[[int, int], int]
@@ -123,9 +124,18 @@ def _move(m: _Network) -> str:
     return m.node(Pad(((0, 0), (1, 0), (0, 2), (0, 0))), x)
 
 
+def _channels(m: _Network) -> str:
+    """Some channels, beside each other, of an image that has several."""
+    x = m.one_of(m.values)
+    n, h, w, c = m.shape(x)
+    start = m.integer(0, c - 1)
+    end = m.integer(start + 1, c)
+    return m.node(Slice((0, 0, 0, start), (n, h, w, end), (1, 1, 1, 1)), x)
+
+
 _KINDS = (
     _elementwise, _elementwise, _merge, _residual, _convolution, _convolution, _concat, _concat,
-    _concat, _reshape, _pool, _upsample, _move,
+    _concat, _reshape, _pool, _upsample, _move, _channels, _channels,
 )  # fmt: skip
 
 
@@ -156,7 +166,7 @@ def any_choices(graph: Graph, isa: Isa, integer: Integer) -> tuple[list[Step], l
             for schedule in legal(graph, segment.step, isa)
         ]
         # Plain C can do nearly everything, and shares no memory: the rest should be frequent.
-        views = [way for way in ways if way[1].id in ("concat.view", "movement.reshape")]
+        views = [way for way in ways if is_view(way[1])]
         fast = [way for way in ways if way[1].id not in ("movement.general", "concat.copy")]
         lists = [found for found in (views, fast, fast, ways) if found]
         found = lists[integer(0, len(lists) - 1)]

@@ -29,6 +29,7 @@ from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Add, Relu, Tanh
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Reshape, Slice
+from cannery.ops.movement.part import MovementPart
 from cannery.ops.movement.reshape import MovementReshape
 from cannery.ops.softmax.op import Softmax
 from cannery.options import make_options
@@ -176,6 +177,39 @@ def test_neighbours_of_a_part_are_no_halo(axis: int) -> None:
     b.output(conv_3x3(b, whole, "of_whole"))
     for schedule in ("conv.gemm", "conv.unrolled", "conv.direct_ic", "conv.direct_px"):
         check_everywhere(b.build(), ConcatView.id, schedule)
+
+
+def channels(b: GraphBuilder, x: str, start: int, end: int) -> str:
+    """These channels of an image."""
+    n, h, w, _ = b.types[x].shape
+    return b.node(Slice((0, 0, 0, start), (n, h, w, end), (1, 1, 1, 1)), [x], name=f"from_{start}")
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_windows_over_some_channels_find_a_halo(outputs: int) -> None:
+    """Of a value that is a part of a concatenation itself."""
+    b, image = builder()
+    x = b.node(Relu(), [image], name="x")
+    left, right = channels(b, x, 0, 1), channels(b, x, 1, 4)
+    found = conv_3x3(b, right, "of_right")
+    b.output(b.node(Concat(3), [x, found], name="whole"))
+    if outputs == 2:
+        b.output(conv_3x3(b, channels(b, right, 1, 2), "of_inner"))
+        b.output(left)
+    for schedule in ("conv.gemm", "conv.unrolled", "conv.direct_ic", "conv.direct_px"):
+        check_everywhere(b.build(), ConcatView.id, MovementPart.id, schedule)
+
+
+def test_some_channels_are_no_step() -> None:
+    """But the convolution may have them in another order, which an Identity makes."""
+    b, image = builder()
+    x = b.node(Relu(), [image], name="x")
+    b.output(conv_3x3(b, channels(b, x, 1, 4), "y"))
+    graph, target = b.build(), isa("avx2")
+    segments = make_segments(graph)
+    plan = Defaults(graph, segments, target, nhwc.ORDER, 1e-4).plan()
+    program = assign(graph, plan.steps(segments), plan.choices, target)
+    assert {step.step.kind for step in program.steps} == {"Relu", "Identity", "Conv"}
 
 
 @pytest.mark.parametrize("outputs", [1, 2])

@@ -2,7 +2,7 @@
 
 From steps and choices to a Program. A value has one buffer in the order its producer writes, with
 the halo that its readers need; a reader that needs something else gets a reorder before it.
-Concatenation and reshaping become views where that is possible.
+Concatenating, reshaping and taking channels become views where that is possible.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from cannery.layouts import (
 )
 from cannery.ops.concat.view import ConcatView, concat_axis
 from cannery.ops.movement.op import Identity
+from cannery.ops.movement.part import MovementPart, first_channel
 from cannery.ops.movement.reshape import MovementReshape
 from cannery.ops.movement.strided import MovementStrided
 from cannery.ops.movement.view import MovementView
@@ -73,6 +74,8 @@ class _Assigner:
         for step, choice in zip(self.steps, self.choices, strict=True):
             if isinstance(choice.schedule, MovementReshape):
                 self.reshape(step)
+            elif isinstance(choice.schedule, MovementPart):
+                self.take(step)
             elif isinstance(choice.schedule, ConcatView):
                 self.concat(step)
             else:
@@ -95,7 +98,7 @@ class _Assigner:
         views = {
             value
             for step, choice in zip(self.steps, self.choices, strict=True)
-            if isinstance(choice.schedule, MovementReshape)
+            if isinstance(choice.schedule, MovementReshape | MovementPart)
             for value in step.outputs
         }
         for step, choice in zip(self.steps, self.choices, strict=True):
@@ -122,7 +125,7 @@ class _Assigner:
     def note_parts(self, step: Step, views: Collection[str]) -> None:
         """The parts of a concatenation that their producers can write where they belong.
 
-        Not `views`, the results of reshapes.
+        Not `views`, which lie in other values.
         """
         order = self.gives[step.output].order
         times = Counter(step.anchor.inputs)
@@ -240,6 +243,16 @@ class _Assigner:
         source = self.buffers[self.find(step.inputs[0], Want(dense=True))]
         layout = make_layout(self.graph.types[step.output], Want())
         self.add(step.output, step.output, layout, source.root)
+
+    def take(self, step: Step) -> None:
+        """Some channels of an image are a box in a buffer of it.
+
+        That gets no halo for them alone: what reads the whole would have to step over it.
+        """
+        source = self.buffers[self.find(step.inputs[0], self.gives[step.output])]
+        _, h, w, c = image_dims(self.graph.types[step.output])
+        layout = source.layout.part((0, 0, first_channel(self.graph, step)), (h, w, c))
+        self.add(step.output, step.output, replace(layout, halo=source.layout.halo), source.root)
 
     def concat(self, step: Step) -> None:
         """Copies those parts of a concatenation that were not written in place."""

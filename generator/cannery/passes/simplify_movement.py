@@ -9,7 +9,9 @@ from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Slice,
 
 
 def simplify_movement(graph: Graph) -> Graph:
-    """Until nothing changes: no-ops go; two reshapes, transposes or slices in a row are one."""
+    """Until nothing changes: no-ops go; two reshapes, transposes or slices in a row are one, and
+    so are all slices of a value in a concatenation.
+    """
     rewriter = Rewriter(graph)
     while rewriter.sweep(_simplify):
         pass
@@ -21,6 +23,8 @@ def _simplify(rewriter: Rewriter, node: Node) -> bool:
     if _is_noop(rewriter, node) and rewriter.can_bypass(node, node.inputs[0]):
         rewriter.bypass(node, node.inputs[0])
         return True
+    if isinstance(node.op, Concat):
+        return _join_slices(rewriter, node, node.op.axis)
     source = rewriter.producer(node.inputs[0]) if node.inputs else None
     if source is None:
         return False
@@ -34,6 +38,33 @@ def _simplify(rewriter: Rewriter, node: Node) -> bool:
     if isinstance(node.op, Slice) and isinstance(source.op, Slice):
         return _merge_slices(rewriter, node, source)
     return False
+
+
+def _join_slices(rewriter: Rewriter, node: Node, axis: int) -> bool:
+    """All slices of a value, in order, among the parts of a concatenation are the value itself."""
+    for first, part in enumerate(node.inputs):
+        slice_ = rewriter.producer(part)
+        if slice_ is None or not isinstance(slice_.op, Slice):
+            continue
+        value = slice_.inputs[0]
+        last, at = first, 0
+        while last < len(node.inputs) and _continues(rewriter, node.inputs[last], value, axis, at):
+            at += rewriter.types[node.inputs[last]].shape[axis]
+            last += 1
+        if last > first and at == rewriter.types[value].shape[axis]:
+            rewriter.update(node, inputs=(*node.inputs[:first], value, *node.inputs[last:]))
+            return True
+    return False
+
+
+def _continues(rewriter: Rewriter, part: str, value: str, axis: int, at: int) -> bool:
+    """Whether a part is all of a value along other axes, and begins at `at` along this one."""
+    node = rewriter.producer(part)
+    if node is None or not isinstance(node.op, Slice) or node.inputs[0] != value:
+        return False
+    whole, shape = rewriter.types[value].shape, rewriter.types[part].shape
+    around = (*whole[:axis], *whole[axis + 1 :]) == (*shape[:axis], *shape[axis + 1 :])
+    return around and node.op.starts[axis] == at and all(step == 1 for step in node.op.steps)
 
 
 def _merge_slices(rewriter: Rewriter, node: Node, source: Node) -> bool:

@@ -20,6 +20,7 @@ from cannery.measure.harness import Candidate, array_digest, make_candidate
 from cannery.measure.trial import Data, Trial, make_trial, step_data
 from cannery.ops.concat.view import ConcatView
 from cannery.ops.movement.op import Identity
+from cannery.ops.movement.part import MovementPart
 from cannery.ops.movement.reshape import MovementReshape
 from cannery.ops.shared import epilogue
 from cannery.schedule.program import Choice, Step
@@ -36,7 +37,7 @@ MOST_CONSTANTS = 1_000_000_000
 LONGEST_CODE = 250_000
 
 #: Schedules that make no code: the memory plan does their work.
-VIEWS = (ConcatView, MovementReshape)
+VIEWS = (ConcatView, MovementPart, MovementReshape)
 
 
 @dataclass(frozen=True)
