@@ -26,6 +26,7 @@ from cannery.passes.quantised_values import quantised_values
 from cannery.passes.simplify_movement import simplify_movement
 from cannery.passes.simplify_recurrent import simplify_recurrent
 from cannery.passes.sink_upsampling import sink_upsampling
+from cannery.passes.slice_into_conv import slice_into_conv
 from cannery.passes.transpose_into_matmul import transpose_into_matmul
 from cannery.passes.upsample_into_conv import upsample_into_conv
 
@@ -41,6 +42,7 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("fuse_activations", fuse_activations),
     ("transpose_into_matmul", transpose_into_matmul),
     ("pad_into_window", pad_into_window),
+    ("slice_into_conv", slice_into_conv),
     ("sink_upsampling", sink_upsampling),
     ("channels_into_conv", channels_into_conv),
     ("fold_scale_shift", fold_scale_shift),

@@ -1,0 +1,40 @@
+"""Outputs of a convolution that are cut off are not computed: its padding shrinks.
+
+Causal convolutions are written so (Bai et al., "Sequence Modeling", 2018): padded on both sides,
+less what looked ahead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cannery.ir.graph import Graph, Node
+from cannery.ir.rewrite import Rewriter
+from cannery.ops.conv.op import Conv
+from cannery.ops.movement.op import Slice
+from cannery.ops.window import Pads
+
+
+def slice_into_conv(graph: Graph) -> Graph:
+    """Conv -> Slice of its borders becomes a Conv with less padding, where strides are 1."""
+    rewriter = Rewriter(graph)
+    for node in rewriter.nodes:
+        conv = rewriter.producer(node.inputs[0]) if isinstance(node.op, Slice) else None
+        if conv is None or not isinstance(conv.op, Conv):
+            continue
+        pads = _pads(rewriter, conv.op, node)
+        if pads and rewriter.single_reader(conv.output) is node:
+            rewriter.update(node, replace(conv.op, pads=pads), conv.inputs)
+    return rewriter.finish()
+
+
+def _pads(rewriter: Rewriter, conv: Conv, node: Node) -> Pads:
+    """The padding with which a convolution makes just what a slice takes; none if it cannot."""
+    op, shape = node.op, rewriter.types[node.inputs[0]].shape
+    assert isinstance(op, Slice)
+    cuts = [(start, d - end) for start, end, d in zip(op.starts, op.ends, shape, strict=True)]
+    plain = set(op.steps) | set(conv.strides) == {1} and rewriter.types[node.output].elements > 0
+    if not plain or cuts[0] != (0, 0) or cuts[-1] != (0, 0):
+        return ()
+    pads = tuple((a - c, b - d) for (a, b), (c, d) in zip(conv.pads, cuts[1:-1], strict=True))
+    return pads if all(min(pair) >= 0 for pair in pads) else ()
