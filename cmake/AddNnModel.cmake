@@ -545,13 +545,39 @@ function(_cannery_tool_options out)
   set(${out} "${result}" PARENT_SCOPE)
 endfunction()
 
+# Sets <out> to the names of variables in the caller: options of a tool, which takes one instruction
+# set at a time. Of several, each has flags of its own, not those that the probe was compiled with.
+macro(_cannery_options_by_isa out)
+  set(${out} tool_options)
+  list(LENGTH ARG_ISA count)
+  if(count GREATER 1)
+    set(${out})
+    set(common "${tool_options}")
+    list(FILTER common EXCLUDE REGEX "^--macros=")
+    string(REGEX REPLACE "(^|;)--isa;[^;]*" "" common "${common}")
+    foreach(isa IN LISTS ARG_ISA)
+      if(CMAKE_SIZEOF_VOID_P EQUAL 4 AND NOT isa MATCHES "-32$")
+        string(APPEND isa "-32")
+      endif()
+      set(options_${isa} ${common} --isa "${isa}")
+      list(APPEND ${out} options_${isa})
+    endforeach()
+  endif()
+endmacro()
+
 # <target>_autotune and <target>_verify.
 function(_cannery_add_tool_targets)
   set(autotune_options ${tuning_context})
   set(verify_options)
+  _cannery_options_by_isa(by_isa)
   foreach(tool autotune verify)
+    set(commands)
+    foreach(options IN LISTS by_isa)
+      list(APPEND commands COMMAND ${python_command} ${tool} "${ARG_MODEL}" ${${options}}
+        ${${tool}_options})
+    endforeach()
     add_custom_target(${target}_${tool}
-      COMMAND ${python_command} ${tool} "${ARG_MODEL}" ${tool_options} ${${tool}_options}
+      ${commands}
       DEPENDS "${macros}"
       WORKING_DIRECTORY "${base}"
       USES_TERMINAL

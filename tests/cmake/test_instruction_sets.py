@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from pathlib import Path
 
 import pytest
@@ -127,6 +128,15 @@ def test_several_are_chosen_between_at_the_first_call(project: Project, language
     robot = project.tree / "robot"
     for cpu in ("qemu64", "Haswell"):
         project.run(need_program("qemu-x86_64", "qemu-x86_64-static"), "-cpu", cpu, robot)
+
+
+@x86_only
+def test_several_are_verified_one_after_the_other(project: Project) -> None:
+    project.lists("add_nn_model(ball MODEL ball.h5 ISA sse2 avx2)\n")
+    project.configure()
+    said = project.build("--target", "ball_verify", "--verbose")
+    assert len(re.findall(r"^scores .* ok$", said, re.MULTILINE)) == 2
+    assert re.findall(r"--isa (\w+)", said) == ["sse2", "avx2"]
 
 
 @x86_only
