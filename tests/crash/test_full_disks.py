@@ -140,6 +140,20 @@ def test_temporary_files(tmp_path: Path, disk: Path) -> None:
         assert list((disk / "tmp").iterdir()) == []
 
 
+@pytest.mark.parametrize("left", [4096, 16384, 28672])
+def test_temporary_files_of_a_tuning(left: int, tmp_path: Path, disk: Path) -> None:
+    """Whichever file does not fit: what is named lies there, not where it was copied from."""
+    need_program("ninja")
+    need_toolchain("generic")
+    source = model(tmp_path / "net.h5", 3)
+    (disk / "tmp").mkdir()
+    fill(disk, left)
+    words = ["autotune", source, "--target=generic"]
+    said = run(words, 2, TMPDIR=disk / "tmp", XDG_CACHE_HOME=tmp_path / "cache")
+    assert str(disk / "tmp") in said
+    assert list((disk / "tmp").iterdir()) == []
+
+
 def test_a_full_cache_is_no_error(tmp_path: Path, disk: Path) -> None:
     need_program("ninja")
     need_toolchain("generic")

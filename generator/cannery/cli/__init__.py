@@ -167,7 +167,7 @@ def _show_warning(
 
 def _os_error(error: OSError) -> int:
     """Full disks and unreadable files are the user's to cure; any other OSError is a defect."""
-    error = _first_of(error)
+    error = _about_the_target(_first_of(error))
     if error.errno not in (
         errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT,
         errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EMFILE, errno.EIO,
@@ -190,6 +190,13 @@ def _first_of(error: OSError) -> OSError:
     if number is None:
         return error
     return OSError(int(number[1]), os.strerror(int(number[1])), target)
+
+
+def _about_the_target(error: OSError) -> OSError:
+    """Copies fail for want of space where they go, not at the file that is read."""
+    if error.filename2 and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return OSError(error.errno, error.strerror, error.filename2)
+    return error
 
 
 def _os_cure(error: OSError) -> str:
