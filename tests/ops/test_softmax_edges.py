@@ -17,6 +17,7 @@ from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.ir.registry import Op
 from cannery.ops.movement.op import Transpose
+from cannery.ops.quantized.softmax import QuantizedSoftmax
 from cannery.ops.reduce.op import (
     ReduceL1,
     ReduceLogSumExp,
@@ -97,3 +98,11 @@ def test_edges_along_lanes_and_across(isa_name: str) -> None:
                 np.testing.assert_allclose(
                     found[name], right, rtol=1e-5, atol=1e-30, equal_nan=True, err_msg=words
                 )
+
+
+def test_integer_softmax_of_an_infinity_is_not_a_number() -> None:
+    """Nothing may be made an integer of it; rows beside it are not touched."""
+    x = np.array([[np.inf, 1.0], [np.nan, 1.0], [2.0, 2.0], [-np.inf, 0.0]])
+    (y,) = QuantizedSoftmax().reference(x)
+    assert np.isnan(y[:2]).all()
+    assert y[2:].tolist() == [[0.5, 0.5], [0.0, 1.0]]

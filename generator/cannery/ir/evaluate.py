@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from cannery.deadline import check_time
+from cannery.errors import CanneryError
 from cannery.ir.graph import Graph, Node
 from cannery.ir.registry import RefArray
 
@@ -39,13 +40,27 @@ class Values(dict[str, RefArray]):
         return self[name]
 
     def compute(self, node: Node) -> None:
-        """Add the outputs of a node, whose inputs are known. Raises OutOfTimeError."""
+        """Add the outputs of a node, whose inputs are known. Raises OutOfTimeError.
+
+        Raises CanneryError where they do not fit into the memory that there is.
+        """
         check_time()
-        results = node.op.reference(*(self._operand(node, i) if i else None for i in node.inputs))
-        if self._rounds:
-            with np.errstate(over="ignore"):
-                results = tuple(_rounded(array) for array in results)
+        try:
+            results = self._results(node)
+        except MemoryError:
+            raise CanneryError(
+                "out of memory: to try a network all its values are kept, 8 bytes a number",
+                where=node.name,
+                cure="free some memory, or take a network with smaller values",
+            ) from None
         self.update(zip(node.outputs, results, strict=True))
+
+    def _results(self, node: Node) -> tuple[RefArray, ...]:
+        results = node.op.reference(*(self._operand(node, i) if i else None for i in node.inputs))
+        if not self._rounds:
+            return results
+        with np.errstate(over="ignore"):
+            return tuple(_rounded(array) for array in results)
 
 
 def _rounded(array: RefArray) -> RefArray:

@@ -50,21 +50,25 @@ class QuantizedSoftmax(QuantizedOp):
         return (x,)
 
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
-        """In float32, one rounding per operation."""
+        """In float32, one rounding per operation; NaN where the greatest is infinite."""
         (given,), _ = operands(self, inputs, 1)
-        x = f32(given)
-        below = f32(x - x.max(axis=-1, keepdims=True))
-        power = f32(np.maximum(below, np.float32(LEAST)) * np.float32(LOG2_E))
-        whole = f32(f32(power + np.float32(ROUNDER)) - np.float32(ROUNDER))
-        r: F32 = f32(power - whole)
-        p = np.full_like(r, POLYNOMIAL[0])
-        for c in POLYNOMIAL[1:]:
-            p = f32(f32(p * r) + np.float32(c))
-        scale = f32(np.exp2(whole))
-        e = f32(f32(scale * f32(p * r)) + scale)
-        n = np.rint(f32(e * np.float32(2.0 ** bits(x.shape[-1])))).astype(np.int64)
-        inverse = f32(np.float32(1.0) / f32(n.sum(axis=-1, keepdims=True)))
-        return (f32(f32(n) * inverse),)
+        with np.errstate(all="ignore"):
+            return (_softmax(f32(given)),)
+
+
+def _softmax(x: F32) -> F32:
+    below = f32(x - x.max(axis=-1, keepdims=True))
+    power = f32(np.fmax(below, np.float32(LEAST)) * np.float32(LOG2_E))
+    whole = f32(f32(power + np.float32(ROUNDER)) - np.float32(ROUNDER))
+    r: F32 = f32(power - whole)
+    p = np.full_like(r, POLYNOMIAL[0])
+    for c in POLYNOMIAL[1:]:
+        p = f32(f32(p * r) + np.float32(c))
+    scale = f32(np.exp2(whole))
+    e = f32(f32(scale * f32(p * r)) + scale)
+    n = np.rint(f32(e * np.float32(2.0 ** bits(x.shape[-1])))).astype(np.int64)
+    inverse = f32(np.float32(1.0) / f32(n.sum(axis=-1, keepdims=True)))
+    return f32(f32(n) * inverse)
 
 
 def bits(length: int) -> int:
