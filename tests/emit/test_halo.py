@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cannery.emit.halo import clear_lines
-from cannery.ir.tensor import TensorType
+from cannery.ir.tensor import DType, TensorType
 from cannery.layouts import Halo, Layout, nhwc, phase_split, planar
 from cannery.schedule.program import Buffer
 from emit.c_programs import build, run
@@ -74,33 +74,59 @@ def test_clear_lines(shape: tuple[int, int, int], tmp_path: Path) -> None:
 HALOS = [Halo(*sides) for sides in itertools.product((0, 1), (0, 1), (0, 2), (0, 1, 2))]
 
 
-def cleared(lines: Sequence[str], cells: int) -> set[int]:
-    """The cells that statements clear, by running them on addresses."""
+#: Few rows, few columns: where a loop over rows, or a gap between them, begins to be.
+SMALL = list(itertools.product((1, 2, 3, 4), (1, 2, 3, 4), (1, 2)))
+
+
+def cleared(lines: Sequence[str], layout: Layout) -> set[int]:
+    """The elements that statements clear, by running them on addresses; each of them has to."""
     found: set[int] = set()
+    size = layout.dtype.bytes
+    worked: set[str] = set()
+
+    def clear(line: str, start: Pointer, count: int) -> None:
+        assert count > 0, line
+        assert start.address % size == count % size == 0, line
+        worked.add(line)
+        found.update(range(start.address // size, (start.address + count) // size))
+
     names: dict[str, object] = {
-        "v": Pointer(0, 1), "cast": lambda p, type_: p,
-        "clear": lambda p, count: found.update(range(p.address, p.address + count // 4)),
-        "store": lambda p, k: found.add(p.address + k),
+        "v": Pointer(0, size), "cast": lambda p, type_: p.cast(type_),
+        "clear": clear, "store": lambda line, p, k: clear(line, p + k, size),
     }  # fmt: skip
-    exec(as_python(lines), names)
-    assert not found or (min(found) >= 0 and max(found) < cells)
+    text = as_python(lines)
+    statements = [k for k in text.splitlines() if k.lstrip().startswith(("clear(", "store("))]
+    for line in statements:
+        text = text.replace(line, line.replace("(", f"({line.strip()!r}, ", 1))
+    exec(text, names)
+    assert worked == {line.strip() for line in statements}, "a statement that clears nothing"
     return found
+
+
+def check(layout: Layout) -> None:
+    """All gaps of all images are cleared, and nothing else."""
+    buffer = Buffer("b", "v", TensorType((IMAGES, *layout.shape)), layout, "b", "arena")
+    found = cleared(clear_lines("v", buffer), layout)
+    firsts = [n * layout.elements for n in range(IMAGES)]
+    pixels = {n + layout.at(*place) for n in firsts for place in np.ndindex(*layout.shape)}
+    assert not found & pixels, layout
+    assert {n + k for n in firsts for k in zero_cells(layout)} <= found, layout
+    assert found <= set(range(IMAGES * layout.elements)), layout
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_all_gaps_are_cleared_and_nothing_else(shape: tuple[int, int, int]) -> None:
-    layouts = [make(shape, halo) for halo in HALOS for make in (nhwc.make, planar.make)]
-    layouts += [planar.make(shape, HALO, slack=3), nhwc.make(shape, HALO, slack=2)]
-    layouts += [phase_split.make((h, w, 2)) for h in range(1, 9) for w in range(1, 9)]
-    for layout in layouts:
-        value = TensorType((IMAGES, *layout.shape))
-        total = IMAGES * layout.elements
-        pixels = {
-            n * layout.elements + layout.at(*place)
-            for n in range(IMAGES)
-            for place in np.ndindex(*layout.shape)
-        }
-        found = cleared(clear_lines("v", Buffer("b", "v", value, layout, "b", "arena")), total)
-        assert not found & pixels, layout
-        gaps = {n * layout.elements + k for n in range(IMAGES) for k in zero_cells(layout)}
-        assert gaps <= found, layout
+    for halo in HALOS:
+        check(nhwc.make(shape, halo))
+        check(planar.make(shape, halo))
+    check(planar.make(shape, HALO, slack=3))
+    check(nhwc.make(shape, HALO, slack=2))
+
+
+@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT8])
+def test_images_of_few_rows_and_columns(dtype: DType) -> None:
+    for shape, halo in itertools.product(SMALL, HALOS):
+        check(nhwc.make(shape, halo, dtype=dtype))
+        check(planar.make(shape, halo, dtype=dtype))
+    for h, w in itertools.product(range(1, 10), repeat=2):
+        check(phase_split.make((h, w, 2), dtype=dtype))

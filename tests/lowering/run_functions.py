@@ -187,7 +187,7 @@ def _machine(source: Source, samples: int) -> tuple[Machine, dict[str, int]]:
     ports = place_ports(program, room, samples)
     end = max(at + samples * buffer_bytes(program, r) for r, at in ports.items())
     cells = np.full(end + GAP, GARBAGE, np.int64)
-    cells[:room] = ZERO
+    cells[: source.single_bytes] = ZERO
     machine = Machine(program, source.isa, ports, {}, cells, make_contents(program.graph))
     return machine, ports
 
@@ -195,6 +195,7 @@ def _machine(source: Source, samples: int) -> tuple[Machine, dict[str, int]]:
 def check_run_functions(source: Source) -> None:
     """Run `run_in`, then every chunk of `run_many`, then `run_in` in one workspace.
 
+    What a chunk has for every image, behind the single network's memory, is garbage at its begin.
     Raises FaultError for what is wrong.
     """
     text = render_model(source, "test")
@@ -211,6 +212,7 @@ def check_run_functions(source: Source) -> None:
         for sample, place in zip(samples, places, strict=True):
             machine.places = place
             machine.inputs(sample)
+        machine.cells[source.single_bytes : source.many_bytes] = GARBAGE
         Runner(source, machine, samples, ports).run(body(text, head))
         for sample, place in zip(samples, places, strict=True):
             machine.places = place

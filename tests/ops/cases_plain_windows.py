@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cannery.ir.tensor import DType
 from cannery.ops.conv.deform import DeformConv
@@ -99,6 +100,14 @@ for _mode in MODES:
                 f"grid_{_mode}_{_padding}_{_align:d}", GridSample(_mode, _padding, _align),
                 ((2, 4, 5, 3), F32), ((2, 3, 4, 2), F32),
             )  # fmt: skip
+# Places on elements, between two, and on the edges: of four elements and two, where all is exact.
+_on_y, _on_x = ((np.arange(-3, 2 * n + 2, dtype=np.float32) + 1) / n - 1 for n in (4, 2))
+_on = np.stack(np.meshgrid(_on_x, _on_y), -1)[None]
+for _mode in MODES:
+    for _padding in PADDINGS:
+        plain(
+            f"grid_edges_{_mode}_{_padding}", GridSample(_mode, _padding), ((1, 4, 2, 2), F32), _on
+        )
 plain("grid_3d", GridSample(), ((1, 3, 4, 5, 2), F32), ((1, 2, 3, 2, 3), F32))
 _far = np.array([1e30, -1e30, np.inf, -np.inf, 2, 0], np.float32).reshape(1, 3, 2)
 plain("grid_far", GridSample("linear", "reflection"), ((1, 4, 1), F32), _far[..., :1])
@@ -121,6 +130,33 @@ for _samples in (0, 2):
             f"roi_align_{_samples}_{_most:d}", RoiAlign((2, 3), 0.5, _samples, not _most, _most),
             ((2, 5, 6, 3), F32), _rois, np.array([1, 0, 1], np.int64),
         )  # fmt: skip
+
+
+def _border_points(size: int) -> NDArray[np.float32]:
+    """Places on the borders of an axis, a little inside and outside, and half an element away."""
+    borders = np.array([-1, 0, size - 1, size], np.float32)
+    little = np.float32(2.0**-20)
+    near = [borders, borders - little, borders + little, [-1.5, -0.5, size - 0.5, size + 0.5]]
+    return np.concatenate(near).astype(np.float32)
+
+
+# A sample at each pair of places: regions without extent have the one sample where they start, or
+# half an element behind it, as the older ones are one element large at least. All is exact.
+_ys, _xs = (a.reshape(-1) for a in np.meshgrid(_border_points(5), _border_points(6), indexing="ij"))
+for _half in (False, True):
+    _starts = np.stack([_xs, _ys, _xs, _ys], 1) + np.float32(0.5 if _half else -0.5)
+    for _most in (False, True):
+        plain(
+            f"roi_align_borders_{_half:d}_{_most:d}", RoiAlign((1, 1), 1.0, 1, _half, _most),
+            ((2, 5, 6, 2), F32), _starts, (np.arange(len(_starts)) % 2).astype(np.int64),
+        )  # fmt: skip
+# Bins of whole elements, and a little more or less: as many samples as they have, rounded up.
+_ends = np.array([n + little for n in (0, 2, 4) for little in (-(2**-10), 0, 2**-10)], np.float32)
+_bins = np.stack([_ends * 0, _ends * 0, _ends, _ends[::-1]], 1)
+plain(
+    "roi_align_whole_bins", RoiAlign((2, 2), 1.0), ((1, 5, 6, 2), F32), _bins,
+    np.zeros(len(_bins), np.int64),
+)  # fmt: skip
 plain("roi_align_any", RoiAlign((2, 2), 1.0), ((1, 4, 4, 1), F32), ((2, 4), F32), ((2,), INT64))
 for _around in (False, True):
     _starts = np.array([3, -1], np.int64)
