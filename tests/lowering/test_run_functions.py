@@ -41,7 +41,7 @@ def test_random_networks(name: str) -> None:
 
 
 def gated(batch: int = 1) -> Graph:
-    """An image that windows read before and after a matrix product, which is stacked."""
+    """Twice an image that windows read before and after a matrix product, which is stacked."""
     rng = np.random.default_rng(3)
     b = GraphBuilder("net")
 
@@ -49,12 +49,15 @@ def gated(batch: int = 1) -> Graph:
         return b.constant("w", rng.standard_normal(shape).astype(np.float32))
 
     same = Conv((1, 1), ((1, 1), (1, 1)), (1, 1))
-    x = b.node(same, [b.input("image", (batch, 6, 5, 8)), weight(3, 3, 8, 8)], name="first")
-    mean = b.node(ReduceMean((1, 2), False), [x], name="mean")
-    gate = b.node(MatMul(), [mean, weight(8, 8)], name="gate")
-    gate = b.node(Reshape((batch, 1, 1, 8)), [gate], name="shaped")
-    y = b.node(same, [x, weight(3, 3, 8, 8)], name="second")
-    b.output(b.node(Mul(), [y, gate], name="product"))
+    x = b.input("image", (batch, 6, 5, 8))
+    for k in range(2):
+        x = b.node(same, [x, weight(3, 3, 8, 8)], name=f"first{k}")
+        mean = b.node(ReduceMean((1, 2), False), [x], name=f"mean{k}")
+        gate = b.node(MatMul(), [mean, weight(8, 8)], name=f"gate{k}")
+        gate = b.node(Reshape((batch, 1, 1, 8)), [gate], name=f"shaped{k}")
+        y = b.node(same, [x, weight(3, 3, 8, 8)], name=f"second{k}")
+        x = b.node(Mul(), [y, gate], name=f"product{k}")
+    b.output(x)
     return b.build()
 
 

@@ -169,6 +169,7 @@ CHANGES: tuple[Change, ...] = (
         "for (int i = 0; i < {h - 1}; ++i)",
         "for (int i = 0; i < {h}; ++i)",
     ),
+    _halo("the gap between two rows alone stays", "if gap and h > 1:", "if gap and h > 2:"),
     _halo("columns of phases stay where a row is short", "p % 4 >= {w % 4}", "p % 4 > {w % 4}"),
     _lower(
         "outputs are fused away",
@@ -222,6 +223,11 @@ CHANGES: tuple[Change, ...] = (
         "the last step prefetches nothing",
         "[*fetchers[1:], len(own) - 1]",
         "[*fetchers[1:], fetchers[-1]]",
+    ),
+    _many(
+        "halos that begin in a later phase stay",
+        "(spread and root not in seen)",
+        "(spread and root not in seen and number == 0)",
     ),
     _many("halos of many images are not cleared", "(spread and root not in seen)", "False"),
     _many(
