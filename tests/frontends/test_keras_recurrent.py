@@ -160,6 +160,39 @@ def test_both_directions_are_one_node(
     assert [op.reverse for op in ops(graph)] == [(False, True)]
 
 
+@pytest.mark.parametrize(("version", "archive"), FORMATS)
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [("LSTM", {}), ("GRU", {}), ("GRU", {"reset_after": True}), ("SimpleRNN", {})],
+)
+def test_each_direction_has_its_own_activations(
+    kind: str, more: Mapping[str, Any], backwards: bool, version: str, archive: bool, tmp_path: Path
+) -> None:
+    """Both at once are what each of them is alone; `backwards` is the first one."""
+    gates = [{"recurrent_activation": g} for g in ("sigmoid", "hard_sigmoid")]
+    both: dict[str, Any]
+    both, expected, stored = {"merge_mode": "concat"}, [], dict[str, Array]()
+    for k, (side, activation) in enumerate((("forward", "softsign"), ("backward", "relu"))):
+        given = {
+            "units": H,
+            "return_sequences": True,
+            "activation": activation,
+            **more,
+            **({} if kind == "SimpleRNN" else gates[k]),
+            "go_backwards": bool(k) != backwards,
+        }
+        inner = {"class_name": kind, "config": {"name": side, **given}}
+        both |= {("backward_layer" if k else "layer"): inner}
+        stored |= weights(kind, f"{side}_layer/cell", seed=k, **more)
+        alone = LayerSpec(kind, "r", (), given, weights(kind, seed=k, **more))
+        y = run(load(tmp_path, net(alone), version, archive))[0]
+        expected.append(y[:, ::-1] if k else y)
+    spec = LayerSpec("Bidirectional", "r", (), both, stored)
+    (found,) = run(load(tmp_path, net(spec), version, archive))
+    assert np.allclose(found, np.concatenate(expected, axis=-1), atol=1e-6)
+
+
 def test_both_directions_apart_with_states(tmp_path: Path) -> None:
     spec = wrapper("LSTM", None, given=True, return_sequences=False, return_state=True)
     states = {f"s{k}": np.full((1, H), 0.1 * k) for k in range(4)}

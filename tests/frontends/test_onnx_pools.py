@@ -1,6 +1,7 @@
 """Pools whose windows exceed the padded input: as many windows, and as much in them, as expected.
 
 The expectation is written out window by window; where ONNX Runtime is installed, it is asked, too.
+Attributes that differ along each axis and at each of its ends are judged by ONNX's own interpreter.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from cannery.errors import ModelError
 from cannery.frontends import load_graph
 from cannery.ir.evaluate import evaluate
 from cannery.ir.orders import from_model, to_model
-from frontends.onnx_models import floats, load, model, node, write
+from frontends.onnx_models import assert_as_onnx, floats, load, model, node, write
 
 Floats = NDArray[np.float64]
 
@@ -126,3 +127,73 @@ def test_errors_name_the_node_and_its_operator(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=message) as caught:
         load(tmp_path, model([pool], {"x": [1, 2, 4, 4]}))
     assert "AveragePool" not in str(caught.value)
+
+
+#: Sizes, kernels, strides, begins, ends and dilations of three axes; none is symmetric, and no two
+#: are alike.
+AXES = ((9, 4, 2, 1, 2, 1), (8, 3, 1, 2, 0, 2), (11, 5, 3, 0, 3, 1))
+
+KINDS: list[tuple[str, dict[str, Any], list[str]]] = [
+    ("MaxPool", {}, ["y"]),
+    ("MaxPool", {"storage_order": 0}, ["y", "places"]),
+    ("MaxPool", {"storage_order": 1}, ["y", "places"]),
+    ("AveragePool", {"count_include_pad": 0}, ["y"]),
+    ("AveragePool", {"count_include_pad": 1}, ["y"]),
+    *[("LpPool", {"p": p}, ["y"]) for p in (1, 2, 3)],
+]
+
+
+@pytest.mark.parametrize("axes", [AXES[:1], AXES[2:], AXES[:2], AXES[2:0:-1], AXES])
+@pytest.mark.parametrize(("kind", "more", "outputs"), KINDS)
+def test_each_axis_has_its_own_begin_and_end(
+    kind: str, more: dict[str, Any], outputs: list[str], axes: Any, tmp_path: Path
+) -> None:
+    """As they are, and with begins and ends exchanged."""
+    sizes, kernel, strides, begins, ends, dilations = zip(*axes, strict=True)
+    given = {"kernel_shape": kernel, "strides": strides, "dilations": dilations, **more}
+    for pads in ([*begins, *ends], [*ends, *begins]):
+        pool = node(kind, ["x"], outputs, pads=pads, **given)
+        proto = model([pool], {"x": (1, 2, *sizes)}, outputs, opset=22)
+        assert_as_onnx(proto, load(tmp_path, proto))
+
+
+@pytest.mark.parametrize("side", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("axes", [AXES[:1], AXES[:2], AXES])
+@pytest.mark.parametrize(("kind", "more", "outputs"), KINDS)
+def test_each_axis_has_its_own_padding_to_the_same_size(
+    kind: str, more: dict[str, Any], outputs: list[str], axes: Any, side: str, tmp_path: Path
+) -> None:
+    """Where it is odd, one more at the side that is asked for. The judge is given these pads: its
+    own MaxPool computes another size with SAME_LOWER.
+    """
+    sizes, kernel, strides, *_ = zip(*axes, strict=True)
+    rows = zip(sizes, kernel, strides, strict=True)
+    totals = [(-(-d // s) - 1) * s + k - d for d, k, s in rows]
+    assert any(total % 2 for total in totals)
+    less, rest = [t // 2 for t in totals], [t - t // 2 for t in totals]
+    pads = [*less, *rest] if side == "SAME_UPPER" else [*rest, *less]
+    given, shape = {"kernel_shape": kernel, "strides": strides, **more}, {"x": (1, 2, *sizes)}
+    same = model([node(kind, ["x"], outputs, auto_pad=side, **given)], shape, outputs, opset=22)
+    padded = model([node(kind, ["x"], outputs, pads=pads, **given)], shape, outputs, opset=22)
+    assert_as_onnx(padded, load(tmp_path, same))
+
+
+@pytest.mark.parametrize("larger", [None, 0, 3])
+@pytest.mark.parametrize("axes", [AXES[:1], AXES[2:], AXES[:2], AXES[2:0:-1], AXES])
+def test_unpooling_takes_off_each_begin_and_end(
+    axes: Any, larger: int | None, tmp_path: Path
+) -> None:
+    """To the size that follows, asked for or not, and to a larger one."""
+    sizes, kernel, strides, begins, ends, _ = zip(*axes, strict=True)
+    rows = zip(sizes, kernel, strides, begins, ends, strict=True)
+    made = [(d - 1) * s + k - b - e for d, k, s, b, e in rows]
+    shape = (1, 2, *sizes)
+    places = np.random.default_rng(0).permutation(2 * np.prod(made))[: np.prod(shape)]
+    known = {"places": places.reshape(shape)}
+    if larger is not None:
+        known["shape"] = np.array([1, 2, *(m + larger * k for k, m in enumerate(made, 1))])
+    for pads in ([*begins, *ends], [*ends, *begins]):
+        unpool = node("MaxUnpool", ["x", *known], ["y"], pads=pads, kernel_shape=kernel,
+                      strides=strides)  # fmt: skip
+        proto = model([unpool], {"x": shape}, weights=known)
+        assert_as_onnx(proto, load(tmp_path, proto))

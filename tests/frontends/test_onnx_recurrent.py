@@ -114,6 +114,37 @@ def test_parameters_go_to_the_functions_that_have_them(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+#: Activations of a forward layer and of a backward one, one list for each function of a cell.
+UNLIKE = (("Sigmoid", "Tanh", "Softsign"), ("HardSigmoid", "Relu", "Tanh"))
+FUNCTIONS = {"LSTM": 3, "GRU": 2, "RNN": 1}
+
+
+def one_direction(kind: str, d: int, **attributes: Any) -> Any:
+    """One of the directions of `net` by itself."""
+    parts = {name: value[d : d + 1] for name, value in weights_of(kind, 2).items()}
+    direction = ("forward", "reverse")[d]
+    return net(kind, extra=parts, direction=direction, **attributes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [("LSTM", {}), ("LSTM", {"input_forget": 1}), ("GRU", {"linear_before_reset": 0}),
+     ("GRU", {"linear_before_reset": 1}), ("RNN", {})],
+)  # fmt: skip
+@pytest.mark.parametrize("swapped", [False, True])
+def test_each_direction_has_its_own_activations(
+    tmp_path: Path, kind: str, more: dict[str, int], swapped: bool
+) -> None:
+    """Both at once are what each of them is alone."""
+    each = [list(names[: FUNCTIONS[kind]]) for names in UNLIKE[:: -1 if swapped else 1]]
+    both = net(kind, 2, direction="bidirectional", activations=[*each[0], *each[1]], **more)
+    x = floats(T, N, F, seed=9)
+    found = run(load(tmp_path, both), x)
+    for d, names in enumerate(each):
+        alone = run(load(tmp_path, one_direction(kind, d, activations=names, **more)), x)
+        assert np.allclose(found[:, d : d + 1], alone, atol=1e-6)
+
+
 def test_shorter_samples_end_in_zeros(tmp_path: Path) -> None:
     lengths = np.array([T, 2], np.int32)
     graph = load(tmp_path, net("GRU", 1, ("n",), {"n": lengths}, direction="reverse"))

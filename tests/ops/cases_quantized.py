@@ -205,7 +205,18 @@ LAYERS: dict[str, Any] = {
     ),
     "functions": (
         10, 3, 1, "zz",
-        {**BOTH, "activations": ((HardSigmoid(),), GATE, INPUT, GATE, INPUT, INPUT)},
+        {**BOTH, "activations": ((HardSigmoid(),), INPUT, GATE, GATE, GATE, INPUT)},
+    ),
+    "gru_functions": (
+        9, 3, 1, "zz",
+        {**BOTH, "kind": QuantizedGru, "activations": ((HardSigmoid(),), INPUT, GATE, GATE)},
+    ),
+    "gru_reset_functions": (
+        9, 3, 1, "zz",
+        {**BOTH, **RESET, "kind": QuantizedGru, "activations": (GATE, GATE, GATE, INPUT)},
+    ),
+    "rnn_functions": (
+        9, 3, 1, "zz", {**BOTH, "kind": QuantizedRnn, "activations": (INPUT, GATE)},
     ),
 }  # fmt: skip
 
@@ -335,16 +346,21 @@ for _name, (_dtype, _shape, _oc, _attributes) in EXTREMES.items():
              partial(extremes, _dtype, _shape, _oc, **_attributes), tolerance=0.0)  # fmt: skip
 
 
-def softmax(shape: tuple[int, ...]) -> Graph:
+def softmax(shape: tuple[int, ...], wide: float = 7.0) -> Graph:
     """Rows of scores, some far below the largest."""
     net = Net(shape[-1])
     x = net.input("x", shape)
-    wide = net.node(Mul(), [x, net.constant("wide", np.float32(7.0))])
-    return net.graph(net.node(QuantizedSoftmax(), [wide]))
+    scores = net.node(Mul(), [x, net.constant("wide", np.float32(wide))])
+    return net.graph(net.node(QuantizedSoftmax(), [scores]))
 
 
 for _shape in ((3, 37), (2, 2, 5), (11, 13)):
     add_case(f"quantized_softmax_{_shape[-1]}", partial(softmax, _shape), tolerance=0.0)
+
+#: Of equal scores the sum is as large as can be: on either side of where it takes a bit more.
+for _length in (1, 63, 64, 65, 127, 128, 129, 1024, 1025, 2**16 - 1, 2**16):
+    add_case(f"quantized_softmax_equal_{_length}", partial(softmax, (1, _length), 0.0),
+             tolerance=0.0)  # fmt: skip
 
 
 def linear(op: Op, shape: tuple[int, ...], dtype: DType, zero: int) -> Graph:

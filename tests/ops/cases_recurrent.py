@@ -41,6 +41,15 @@ CASES: dict[str, tuple[type[Recurrent], int, int, int, str, dict[str, Any]]] = {
         Lstm, 10, 3, 1, "zz",
         {**BOTH, "activations": ((HardSigmoid(),), (), (Softsign(),), GATE, INPUT, INPUT)},
     ),
+    "gru_functions": (
+        Gru, 10, 3, 1, "z", {**BOTH, "activations": (GATE, (Relu(),), (HardSigmoid(),), INPUT)},
+    ),
+    "gru_after_functions": (
+        Gru, 7, 3, 2, "z",
+        {"linear_before_reset": True, "bias": True, "reverse": (True, False),
+         "activations": ((HardSigmoid(),), INPUT, GATE, (Softsign(),))},
+    ),
+    "rnn_functions": (Rnn, 9, 3, 1, "z", {**BOTH, "activations": (INPUT, (Relu(),))}),
     "gru_large": (Gru, 62, 3, 1, "i", {"returns": ("sequence", "hidden")}),
     "gru_after": (Gru, 23, 4, 2, "z", {"linear_before_reset": True, "bias": True}),
     "gru_after_both": (
