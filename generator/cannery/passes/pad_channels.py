@@ -29,11 +29,12 @@ def pad_channels(graph: Graph) -> Graph:
 
 def _fits(rewriter: Rewriter, node: Node, op: Pad) -> bool:
     type_ = rewriter.types[node.output]
+    if type_.rank != 4 or type_.shape[0] != 1 or type_.dtype is not DType.FLOAT32:
+        return False
     *others, channels = op.pads
     zeros = op.mode == "constant" and op.value == 0.0
-    image = type_.rank == 4 and type_.shape[0] == 1 and type_.dtype is DType.FLOAT32
-    made = rewriter.producer(node.inputs[0]) is not None
-    return zeros and image and made and sum(channels) > 0 and not any(map(sum, others))
+    grows = any(channels) and not any(map(any, others))
+    return zeros and grows and rewriter.producer(node.inputs[0]) is not None
 
 
 def _join(rewriter: Rewriter, node: Node, counts: tuple[int, int]) -> None:
