@@ -111,7 +111,7 @@ def test_a_runner_that_times_the_network_and_not_its_steps(
 ) -> None:
     text = (
         '#!/bin/sh\nif [ "$2" != --steps ]; then exec "$@"; fi\n'
-        '"$1" --device\necho \'{"steps": [1]}\'\n'
+        '"$1" --device\necho \'{"steps": []}\'\n'
     )
     runner = script(tmp_path, text)
     line = told(capsys, ["bench", str(model), "--seconds", "0.01", "--runner", runner], model)
