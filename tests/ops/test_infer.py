@@ -11,6 +11,7 @@ from cannery.ir.registry import Elementwise, Op, all_ops
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.concat.op import Concat
+from cannery.ops.conv.deform import DeformConv
 from cannery.ops.conv.op import Conv
 from cannery.ops.conv_transpose.op import ConvTranspose
 from cannery.ops.elementwise import (
@@ -62,6 +63,10 @@ def t(*shape: int, dtype: DType = DType.FLOAT32) -> TensorType:
 
 def conv(stride: int = 1, pad: int = 0, dilation: int = 1, group: int = 1, rank: int = 2) -> Conv:
     return Conv((stride,) * rank, ((pad, pad),) * rank, (dilation,) * rank, group)
+
+
+def deform(**attributes: int) -> DeformConv:
+    return DeformConv((1, 1), ((0, 0), (0, 0)), (1, 1), **attributes)
 
 
 def deconv(stride: int = 1, pad: int = 0, extra: int = 0, group: int = 1) -> ConvTranspose:
@@ -196,6 +201,9 @@ ERRORS: list[tuple[Op, list[TensorType | None], str]] = [
     (deconv(), [X, t(3, 3, 5, 4)], "kernel reads 4 channels, but the input has 6"),
     (deconv(extra=1), [X, t(3, 3, 5, 6)], r"output_padding 1 is outside 0\.\.0"),
     (deconv(group=4), [X, t(3, 3, 5, 6)], "group 4 does not divide 6 inputs"),
+    (deconv(group=0), [X, t(3, 3, 5, 6)], "group 0"),
+    (deform(group=0), [X, t(3, 3, 6, 5), t(1, 18, 6, 8)], "0 groups"),
+    (deform(deformed=0), [X, t(3, 3, 6, 5), t(1, 18, 6, 8)], "groups"),
     (deconv(pad=5), [t(1, 2, 2, 6), t(3, 3, 5, 6)], "leave no output"),
     (deconv(), [X, t(3, 3, 5, 6), t(6)], r"bias has shape \(6,\), expected \(5,\)"),
     (
