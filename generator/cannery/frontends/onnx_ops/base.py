@@ -121,11 +121,11 @@ class Scope:
             raise ModelError(f"attribute {name!r} is not a list of texts")
         return value
 
-    def numbers(self, name: str) -> tuple[float, ...]:
-        """A list of floats, empty if it is absent."""
+    def numbers(self, name: str, *, nan: bool = False) -> tuple[float, ...]:
+        """A list of floats, empty if it is absent; NaN where that means something (`nan`)."""
         value = self._given(name, ())
         numbers = isinstance(value, tuple) and all(
-            isinstance(v, int | float) and v == v for v in value
+            isinstance(v, int | float) and (nan or v == v) for v in value
         )
         if not isinstance(value, tuple) or not numbers:
             raise ModelError(f"attribute {name!r} is not a list of numbers")

@@ -32,12 +32,16 @@ def constant(scope: Scope) -> Value:
     tensor = scope.raw("value")
     if callable(tensor):
         return Constant(tensor(), scope.name)
-    for name, dtype in (("value_float", np.float32), ("value_int", np.int64)):
-        if scope.has(name):
-            return Constant(np.asarray(scope.number(name), dtype), scope.name)
-    for name, dtype in (("value_floats", np.float32), ("value_ints", np.int64)):
-        if scope.has(name):
-            return Constant(np.asarray(scope.raw(name), dtype), scope.name)
+    if scope.has("value_float"):
+        number = scope.number("value_float", nan=True)
+        return Constant(np.asarray(number, np.float32), scope.name)
+    if scope.has("value_floats"):
+        numbers = scope.numbers("value_floats", nan=True)
+        return Constant(np.asarray(numbers, np.float32), scope.name)
+    if scope.has("value_int"):
+        return Constant(np.asarray(scope.integer("value_int"), np.int64), scope.name)
+    if scope.has("value_ints"):
+        return Constant(np.asarray(scope.integers("value_ints"), np.int64), scope.name)
     raise UnsupportedError("it holds no dense tensor of numbers")
 
 

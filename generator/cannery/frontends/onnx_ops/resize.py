@@ -81,8 +81,8 @@ def _in_order(scope: Scope, axes: Sequence[int]) -> list[float]:
 @operator("Upsample")
 def upsample(scope: Scope) -> Value:
     """Nearest and linear, from corner to corner."""
-    scales = scope.raw("scales") if scope.opset < 9 else _scales(scope, 1)
-    if not isinstance(scales, tuple):
+    scales = scope.numbers("scales") if scope.opset < 9 else _scales(scope, 1)
+    if not scales:
         raise ModelError("has no scales")
     mode = scope.text("mode", "nearest", ("nearest", "linear"))
     return _by_scales(scope, scales, Resampling(mode, "asymmetric", "floor"))
