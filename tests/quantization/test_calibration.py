@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from cannery.errors import CanneryWarning, OptionError
 from cannery.ir.evaluate import evaluate_all
 from cannery.ir.graph import Graph
+from cannery.ir.parser import parse_graph
 from cannery.options import make_options
 from cannery.pipeline import import_graph
 from cannery.quantization.calibration import observe
@@ -109,3 +110,14 @@ def test_ranges_are_magnitudes_over_all_samples(sign: float, tmp_path: Path) -> 
         values = [evaluate_all(graph, sample)[name] for sample in seen.samples]
         assert spread.largest == pytest.approx(max(np.abs(v).max() for v in values))
         assert 0.0 <= spread.rms <= spread.largest
+
+
+def test_values_beyond_float32_are_infinite(tmp_path: Path) -> None:
+    """The references compute in float64, where they are numbers."""
+    text = (
+        "graph net\ninput x: float32[1x3]\nconst w: float32[] = 1e30\n"
+        "a = Mul(x, w)\ny = Mul(a, w)\noutput y\n"
+    )
+    np.savez(tmp_path / "x.npz", x=np.array([[1.0] * 3, [2.0] * 3], np.float32))
+    with pytest.raises(OptionError, match="'y' is not finite on these samples"):
+        observe(parse_graph(text, "net"), tmp_path / "x.npz")

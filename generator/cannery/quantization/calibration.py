@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from math import inf, isfinite
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from cannery.errors import CanneryWarning, OptionError
 from cannery.execution.samples import read_samples
 from cannery.ir.evaluate import evaluate_all
 from cannery.ir.graph import Graph
+from cannery.ir.numeric import f32
 from cannery.ir.orders import from_model, model_type
 from cannery.ir.registry import RefArray
 from cannery.ir.tensor import TensorType
@@ -56,8 +58,8 @@ def observe(graph: Graph, file: Path) -> Observed:
     Arrays lie as in the model; one may hold k samples, one after the other along its first axis.
     States may be left out: samples are then the steps of one sequence.
     Raises OptionError for files that do not fit, for samples of zeros, and where the network
-    computes no numbers. Warns (CanneryWarning) of inputs that are the same everywhere, and of
-    layers whose results are 0: nothing is known of their ranges.
+    computes no numbers; what float32 cannot hold is infinite. Warns (CanneryWarning) of inputs that
+    are the same everywhere, and of layers whose results are 0: nothing is known of their ranges.
     """
     where = f"{OPTION} {file}"
     given = [from_model(graph, sample) for sample in read_samples(file, _types(graph, file))]
@@ -82,7 +84,7 @@ def observe(graph: Graph, file: Path) -> Observed:
         outputs.append({name: values[name] for name in graph.outputs})
         for name, array in values.items():
             if array.dtype.kind == "f" and array.size and name not in graph.constants:
-                largest[name] = max(largest.get(name, 0.0), float(np.abs(array).max()))
+                largest[name] = max(largest.get(name, 0.0), _in_range(np.abs(array).max()))
                 squares.setdefault(name, []).append(float(np.square(array).mean()))
     spreads = {
         name: Spread(value, float(np.mean(squares[name])) ** 0.5) for name, value in largest.items()
@@ -95,6 +97,11 @@ def observe(graph: Graph, file: Path) -> Observed:
             )  # fmt: skip
     _tell_silent(graph, spreads, where)
     return Observed(samples, outputs, spreads)
+
+
+def _in_range(number: float) -> float:
+    """The number; infinity where float32 has none so large."""
+    return float(number) if isfinite(f32(number)) else inf
 
 
 def _check_variety(samples: Sequence[Mapping[str, RefArray]], states: Set[str], where: str) -> None:
