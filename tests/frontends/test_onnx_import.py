@@ -120,41 +120,6 @@ def test_operators_with_an_axis_behind_a_convolution(tmp_path: Path, axis: int) 
     assert_as_onnx(proto, load(tmp_path, proto))
 
 
-@pytest.mark.parametrize(
-    ("attributes", "said"),
-    [
-        ({"value_ints": ["NOTSET"]}, "not a list of integers"),
-        ({"value_ints": [1.5]}, "not a list of integers"),
-        ({"value_int": 1.5}, "not an integer"),
-        ({"value_floats": ["1"]}, "not a list of numbers"),
-        ({"value_float": "1"}, "not a number"),
-    ],
-)
-def test_constants_of_other_types(tmp_path: Path, attributes: dict[str, Any], said: str) -> None:
-    nodes = [node("Constant", [], ["c"], **attributes), node("Add", ["x", "c"], ["y"])]
-    with pytest.raises(ModelError, match=said):
-        load(tmp_path, model(nodes, {"x": [1, 3]}))
-
-
-def test_constants_may_be_no_numbers(tmp_path: Path) -> None:
-    nodes = [
-        node("Constant", [], ["one"], value_float=float("nan")),
-        node("Constant", [], ["list"], value_floats=[1.0, float("nan"), float("inf")]),
-        node("IsNaN", ["one"], ["never"]),
-        node("IsNaN", ["list"], ["some"]),
-        node("Where", ["never", "x", "zero"], ["a"]),
-        node("Where", ["some", "x", "zero"], ["y"]),
-    ]
-    proto = model(nodes, {"x": [1, 3]}, ["a", "y"], {"zero": np.zeros(1, np.float32)})
-    assert_as_onnx(proto, load(tmp_path, proto))
-
-
-def test_scales_of_upsample_are_numbers(tmp_path: Path) -> None:
-    nodes = [node("Upsample", ["x"], ["y"], scales=["1", "1", "2", "2"])]
-    with pytest.raises(ModelError, match="not a list of numbers"):
-        load(tmp_path, model(nodes, {"x": [1, 1, 2, 2]}, opset=7))
-
-
 def test_computed_shapes_are_folded(tmp_path: Path) -> None:
     nodes = [
         node("Shape", ["x"], ["shape"]),

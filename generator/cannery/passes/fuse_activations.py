@@ -20,34 +20,63 @@ from cannery.ir.registry import Elementwise
 from cannery.ir.rewrite import Rewriter
 from cannery.ir.tensor import DType
 from cannery.ops.elementwise import (
+    Abs,
+    Add,
+    Affine,
+    Clip,
     Composite,
+    Div,
+    Erf,
+    Exp,
     Gelu,
+    HardSigmoid,
     HardSwish,
+    Log,
+    Max,
     Member,
+    Min,
     Mish,
     Mul,
+    Neg,
     Pow,
+    Reciprocal,
+    Relu,
     Sigmoid,
     Silu,
     Softplus,
     Softsign,
+    Sqrt,
     Square,
+    Sub,
     Tanh,
 )
 from cannery.ops.elementwise.base import Binary, Unary
 
-#: The activations that are recognised.
-KNOWN: tuple[Unary, ...] = (
-    Silu(), Gelu(), Gelu(approximate=True), HardSwish(), Mish(), Sigmoid(), Tanh(), Softplus(),
-    Softsign(),
+#: The activations that are recognised: smooth ones, and those that bend at a point or two.
+SMOOTH: tuple[Unary, ...] = (
+    Silu(), Gelu(), Gelu(approximate=True), Mish(), Sigmoid(), Tanh(), Softplus(),
 )  # fmt: skip
+BENT: tuple[Unary, ...] = (HardSwish(), Softsign())
+
+#: At how many points what they may be spelt with bends; more than two could hide between arguments
+#: that are tried.
+BENDS: Mapping[type[Elementwise], int] = {
+    **dict.fromkeys((Add, Sub, Mul, Div, Pow, Neg, Reciprocal, Square, Sqrt, Affine), 0),
+    **dict.fromkeys((Exp, Log, Erf, *map(type, SMOOTH)), 0),
+    **dict.fromkeys((Abs, Max, Min, Relu), 1),
+    **dict.fromkeys((Clip, HardSigmoid), 2),
+}
+MOST_BENDS = 2
 
 #: Nodes of the longest spelling: GELU by tanh with a cube of two products has nine.
 LONGEST = 12
 
 #: What constants in float32 change of a function: this part of its value and of its argument. And
-#: what is left of differences that cancel in float64.
-ROUNDING, CANCELLED = 5e-7, 1e-12
+#: what is left of differences that cancel in float64, of 1 or of a larger argument.
+ROUNDING, CANCELLED = 5e-7, 1e-15
+
+#: Beyond this exp overflows in float64: 1 / (1 + exp(-x)) does where sigmoid does not.
+OVERFLOW = 700.0
 
 #: The powers that are a few products.
 POWERS: Mapping[float, Unary] = {
@@ -88,7 +117,7 @@ def _multiply(rewriter: Rewriter, node: Node) -> bool:
 def _name(rewriter: Rewriter, node: Node) -> bool:
     """Nodes that are a known activation become it."""
     for region in _regions(rewriter, node):
-        known = len(region.nodes) > 1 and region.curved and _known(region.function)
+        known = len(region.nodes) > 1 and _known(region.function)
         if known:
             region.become(rewriter, known)
             return True
@@ -115,11 +144,6 @@ class _Region:
     source: str
     nodes: tuple[Node, ...]
     rewriter: Rewriter
-
-    @property
-    def curved(self) -> bool:
-        """Whether some node is no arithmetic: only then it can be an activation."""
-        return any(not isinstance(node.op, Binary) for node in self.nodes)
 
     @property
     def function(self) -> Composite:
@@ -223,17 +247,17 @@ def _twice(node: Node) -> bool:
 
 @cache
 def _known(function: Composite) -> Unary | None:
-    """The activation that a function is, if any.
-
-    A spelling may overflow where the activation does not: 1 / (1 + exp(-x)).
-    """
+    """The activation that a function is, if any."""
+    bends = [BENDS.get(type(member.op), MOST_BENDS + 1) for member in function.members]
+    if sum(bends) > MOST_BENDS:
+        return None
     points = _points()
     with np.errstate(all="ignore"):
         found = function.value(points)
         fine = np.isfinite(found)
-        if fine.sum() < points.size // 2:
+        if not fine[np.abs(points) < OVERFLOW].all():
             return None
-        for op in KNOWN:
+        for op in BENT if sum(bends) else SMOOTH:
             expected, allowed = _allowed(op)
             if bool(np.all((np.abs(found - expected) <= allowed)[fine])):
                 return op
@@ -246,12 +270,13 @@ def _allowed(op: Unary) -> tuple[F64, F64]:
     points = _points()
     expected = op.value(points)
     moved = op.value(points * (1.0 + ROUNDING)) - expected
-    return expected, ROUNDING * np.abs(expected) + np.abs(moved) + CANCELLED
+    cancelled = CANCELLED * np.maximum(np.abs(points), 1.0)
+    return expected, ROUNDING * np.abs(expected) + np.abs(moved) + cancelled
 
 
 @cache
 def _points() -> F64:
-    """Arguments: close to each other where activations bend, and up to 1e6 on either side."""
+    """Arguments: close to each other where activations bend, and all that float32 has besides."""
     near = np.arange(-1500, 1501) * 0.0137 + 0.00123
-    far = 10.0 ** (np.arange(-600, 601) / 100.0)
+    far = 10.0 ** (np.arange(-600, 3851) / 100.0)
     return np.concatenate([near, far, -far])

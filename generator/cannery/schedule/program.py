@@ -76,7 +76,9 @@ class Step:
     @property
     def reads_again(self) -> bool:
         """Whether a later node reads the first input, too."""
-        running = self.source if self.inputs else ""
+        if not self.inputs:
+            return False
+        running = self.source
         for node in self.stages:
             if running != self.inputs[0] and self.inputs[0] in node.inputs:
                 return True
