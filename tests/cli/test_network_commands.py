@@ -23,6 +23,7 @@ from cannery.execution.samples import (
     reference_outputs,
     relative_error,
 )
+from cannery.execution.trace import TRACED_RUNS
 from cannery.frontends import load_graph
 from cannery.ir.tensor import DType, TensorType
 from cannery.measure.measure import Context
@@ -139,6 +140,15 @@ def test_bench_reports_times_and_steps(model: Path) -> None:
     assert 0 < found["percent_of_peak"] < 200
     (step,) = found["steps"]
     assert step["us"] > 0
+
+
+def test_bench_writes_a_trace(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    run("bench", model, "--seconds", "0.05", "--trace", path)
+    trace = json.loads(path.read_text())
+    names = [event["name"] for event in trace["traceEvents"] if event["ph"] == "X"]
+    assert len(names) == 2 * TRACED_RUNS and names[:4:2] == ["run 0", "run 1"]
+    assert invoke(["bench", str(model), "--trace", str(tmp_path / "no" / "trace.json")]) == 2
 
 
 def test_bench_at_a_fixed_rate(model: Path) -> None:

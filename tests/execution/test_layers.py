@@ -49,11 +49,17 @@ def test_every_step_has_a_time(context: Context) -> None:
     source = small_network()
     samples = seeded_samples(source.graph)
     files = output_files(source, "test")
-    steps, peak = time_layers(source, files, toolchain, runner, samples, 0.02, context)
+    found = time_layers(source, files, toolchain, runner, samples, 0.02, context, traced=3)
+    steps, peak = found.steps, found.peak
     assert [step.name for step in steps] == [c.planned.step.name for c in source.calls]
     conv = steps[0]
     assert conv.us and conv.macs and conv.percent_of_peak and peak > 0
     assert conv.percent_of_peak == pytest.approx(200e-3 * conv.macs / conv.us / peak)
+    assert len(found.runs) == 3
+    for before, run in zip((None, *found.runs), found.runs, strict=False):
+        assert run.start >= (before.end if before else 0.0) and len(run.laps) == len(steps)
+        # Times are printed with four digits; the last step ends where the network does, about.
+        assert run.laps[0] > 0 and sum(run.laps) <= run.end - run.start + 1e-3
 
 
 def test_a_report_of_other_steps_is_an_error(tmp_path: Path) -> None:
@@ -63,6 +69,11 @@ def test_a_report_of_other_steps_is_an_error(tmp_path: Path) -> None:
         runner = Runner(("sh", "-c", f"echo '{{\"steps\": {steps}}}'"), Origin.DEVICE)
         with pytest.raises(ToolchainError, match="not all steps were timed"):
             program.time_steps(runner, 0.01)
+    for laps in ("[1.0]", "[]"):
+        line = f'{{"run": 0, "start": 0, "end": 1, "clock": 0, "laps": {laps}}}'
+        runner = Runner(("sh", "-c", f"echo '{line}'"), Origin.DEVICE)
+        with pytest.raises(ToolchainError, match="not all steps were traced"):
+            program.trace(runner, 1)
 
 
 def test_what_is_timed_by_steps_computes_the_same() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,16 @@ from typing import Any
 import click
 
 from cannery.choose.lookup import find_record, untuned, untuned_note
-from cannery.cli.arguments import Seconds, generating_options
+from cannery.cli.arguments import FILE, Seconds, generating_options
+from cannery.cli.files import check_output_file, write_files
 from cannery.cli.output import json_option, note, print_json, print_table, remark, warn
 from cannery.emit.source import Source
 from cannery.errors import OptionError
-from cannery.execution.layers import LayerTime, time_layers
+from cannery.execution.layers import LayerTime, TimedLayers, time_layers
 from cannery.execution.pace import Pace, Paced, make_pace
 from cannery.execution.program import Latency, NetworkProgram, ThreadTimes, network_program
 from cannery.execution.samples import seeded_samples
+from cannery.execution.trace import TRACED_RUNS, trace_json
 from cannery.measure.identify import identify
 from cannery.measure.measure import Context, refuse_emulated
 from cannery.options import Options, make_options
@@ -59,6 +62,12 @@ DEFAULT_SECONDS = 1.0
     show_default=True,
     help="Whether each timed call finds its data in the caches, or cold ones, as once per frame.",
 )
+@click.option(
+    "--trace",
+    type=FILE,
+    metavar="FILE",
+    help=f"Write {TRACED_RUNS} runs with their steps for https://ui.perfetto.dev, as JSON.",
+)
 @json_option
 def command(
     model: Path,
@@ -67,6 +76,7 @@ def command(
     deadline: float | None,
     threads: int | None,
     context: str,
+    trace: Path | None,
     as_json: bool,
     **raw: Any,
 ) -> None:
@@ -77,6 +87,8 @@ def command(
     from when each call was due, and how many missed the deadline.
     """
     caches = Context(context)
+    if trace is not None:
+        check_output_file(trace, "--trace")
     pace = _pace(rate, deadline, seconds, caches)
     limit = seconds or DEFAULT_SECONDS
     options = make_options(model, {**raw, **({"parallel": True} if threads else {})})
@@ -97,8 +109,14 @@ def command(
         shared = (
             _time_threads(program, runner, limit, threads, latency, caches) if threads else None
         )
-    steps, peak = time_layers(source, compiled.files, toolchain, runner, samples, limit, caches)
-    found = _Times(source, toolchain, runner, caches, latency, steps, peak, paced, shared)
+    layers = time_layers(
+        source, compiled.files, toolchain, runner, samples, limit, caches,
+        traced=TRACED_RUNS if trace is not None else 0,
+    )  # fmt: skip
+    found = _Times(source, toolchain, runner, caches, latency, layers, paced, shared)
+    if trace is not None:
+        write_files({trace: found.trace()})
+        note(f"{trace}: open it in https://ui.perfetto.dev")
     never = untuned_note(options)
     if never:
         remark(never)
@@ -127,17 +145,21 @@ def _check_can_tell(
 
 @dataclass(frozen=True)
 class _Times:
-    """What was measured; `peak` is of multiply-accumulates, 0 where it is not known."""
+    """What was measured."""
 
     source: Source
     toolchain: Toolchain
     runner: Runner
     caches: Context
     latency: Latency
-    steps: tuple[LayerTime, ...]
-    peak: float
+    layers: TimedLayers
     paced: Paced | None
     shared: ThreadTimes | None
+
+    @property
+    def peak(self) -> float:
+        """Of multiply-accumulates, 0 where it is not known."""
+        return self.layers.peak
 
     @property
     def gflops(self) -> float | None:
@@ -160,14 +182,24 @@ class _Times:
             "device": device.as_dict() if device else None,
             "context": self.caches.value, "isa": self.source.isa.name,
             "compiler": self.toolchain.compiler.version,
-            "steps": [vars(step) for step in self.steps],
+            "steps": [vars(step) for step in self.layers.steps],
             **({"rate": self.paced.as_dict()} if self.paced else {}),
             **({"threads": vars(self.shared)} if self.shared else {}),
         }  # fmt: skip
 
+    def trace(self) -> bytes:
+        """The runs that were traced, for Perfetto."""
+        where = origin_text(self.runner.origin, self.runner.device)
+        about = {
+            "target": self.toolchain.target.name, "isa": self.source.isa.name, "times": where,
+            "compiler": self.toolchain.compiler.version, "caches": self.caches.value,
+        }  # fmt: skip
+        found = trace_json(self.source, self.layers.runs, where, about)
+        return json.dumps(found).encode() + b"\n"
+
     def print(self) -> None:
         """For people."""
-        _print(self.latency, self.steps)
+        _print(self.latency, self.layers.steps)
         runner, source = self.runner, self.source
         cold = ", caches cold" if self.caches is Context.COLD else ""
         emulated = ", which says nothing about speed" if runner.origin is Origin.EMULATED else ""

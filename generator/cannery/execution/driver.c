@@ -7,6 +7,7 @@
  *   driver --time SECONDS     microseconds of one run: quartiles and 99th percentile
  *   driver --steps SECONDS    with DRIVER_STEPS: microseconds of each step within the runs: lower
  *                             quartiles
+ *   driver --trace N          with DRIVER_STEPS: microseconds of each step in each of N runs
  *   driver --many SECONDS N   microseconds of N runs, one by one and at once: lower quartiles
  *   driver --threads SECONDS T N   with DRIVER_PARALLEL: microseconds of one run and of N runs at
  *                             once, on one thread and on T: lower quartiles
@@ -310,6 +311,38 @@ static void time_steps(double limit)
     printf("], \"samples\": %d}\n", count);
     free(times);
 }
+
+/* Each run with its steps, as it went; nothing is printed until all are over. */
+static void trace_runs(int count)
+{
+    double *const ends = (double *)get(sizeof(double) * (size_t)count * 2);
+    double *const taken = (double *)get(sizeof(double) * (size_t)count * DRIVER_STEPS);
+    const double clock_read = lap_seconds();
+    choose(0);
+    model->run(workspace, inputs, outputs);
+    const double begin = seconds();
+    for (int n = 0; n < count; ++n) {
+        choose(n % DRIVER_SAMPLES);
+        memset(laps, 0, sizeof laps);
+        if (cold) {
+            empty_caches();
+        }
+        ends[2 * n] = last_lap = seconds();
+        model->run(workspace, inputs, outputs);
+        ends[2 * n + 1] = seconds();
+        memcpy(taken + (size_t)n * DRIVER_STEPS, laps, sizeof laps);
+    }
+    for (int n = 0; n < count; ++n) {
+        printf("{\"run\": %d, \"start\": %.4f, \"end\": %.4f, \"clock\": %.4f, \"laps\": [", n,
+               1e6 * (ends[2 * n] - begin), 1e6 * (ends[2 * n + 1] - begin), 1e6 * clock_read);
+        for (int k = 0; k < DRIVER_STEPS; ++k) {
+            printf("%s%.4f", k ? ", " : "", 1e6 * taken[(size_t)n * DRIVER_STEPS + (size_t)k]);
+        }
+        printf("]}\n");
+    }
+    free(ends);
+    free(taken);
+}
 #endif
 
 /* Both in turn, so that whatever else the machine does meets both alike. */
@@ -529,6 +562,10 @@ int main(int argc, char **argv)
 #ifdef DRIVER_STEPS
     if (argc > 2 && strcmp(argv[1], "--steps") == 0) {
         time_steps(atof(argv[2]));
+        return 0;
+    }
+    if (argc > 2 && strcmp(argv[1], "--trace") == 0) {
+        trace_runs(atoi(argv[2]));
         return 0;
     }
 #endif

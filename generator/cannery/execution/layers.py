@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from cannery.atomic import temporary_folder
 from cannery.emit.source import Source
-from cannery.execution.program import Sample, network_program
+from cannery.execution.program import Sample, TracedRun, network_program
 from cannery.measure.build import Built, build
 from cannery.measure.harness import Candidate, Harness, make_candidate
 from cannery.measure.measure import Context, alone, check, measure_peak
@@ -81,26 +81,44 @@ def check_layers(
     )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class TimedLayers:
+    """The time of every step within the network, and `runs` one by one, if they were wanted.
+
+    `peak` is that of the instruction set in GFLOP/s; an emulator has none: 0.
+    """
+
+    steps: tuple[LayerTime, ...]
+    peak: float
+    runs: tuple[TracedRun, ...] = ()
+
+
 def time_layers(
     source: Source, files: Mapping[str, bytes], toolchain: Toolchain, runner: Runner,
-    samples: Sequence[Sample], seconds: float, context: Context,
-) -> tuple[tuple[LayerTime, ...], float]:  # fmt: skip
-    """The time of every step within the network, and the peak of the instruction set in GFLOP/s.
-
-    An emulator has no peak: 0.
-    """
+    samples: Sequence[Sample], seconds: float, context: Context, traced: int = 0,
+) -> TimedLayers:  # fmt: skip
+    """Time every step, and trace so many runs. Raises ToolchainError."""
     with network_program(source, files, toolchain, samples, laps=True) as program, alone(runner):
         times = program.time_steps(runner, seconds, context)
-    peak = 0.0 if runner.origin is Origin.EMULATED else _peak(source, toolchain, runner)
+        runs = program.trace(runner, traced, context) if traced else ()
+    peak = peak_gflops(source, toolchain, runner)
+    return TimedLayers(layer_times(source, times, peak), peak, runs)
+
+
+def layer_times(source: Source, times: Sequence[float], peak: float) -> tuple[LayerTime, ...]:
+    """The rows of steps that took `times`, in microseconds."""
     rows = []
     for call, taken in zip(source.calls, times, strict=True):
         step, macs = call.planned.step, call.planned.step.macs(source.graph)
         us = taken if call.kernel.code.strip() else None
         percent = 200e-3 * macs / us / peak if us and macs and peak else None
         rows.append(LayerTime(step.name, step.kind, str(call.planned.choice), macs, us, percent))
-    return tuple(rows), peak
+    return tuple(rows)
 
 
-def _peak(source: Source, toolchain: Toolchain, runner: Runner) -> float:
+def peak_gflops(source: Source, toolchain: Toolchain, runner: Runner) -> float:
+    """The peak of the instruction set in GFLOP/s; an emulator has none: 0."""
+    if runner.origin is Origin.EMULATED:
+        return 0.0
     with _built(source, toolchain, []) as built:
         return measure_peak(built, runner)

@@ -55,6 +55,18 @@ class Latency:
 
 
 @dataclass(frozen=True)
+class TracedRun:
+    """One run as it went: microseconds since the first began, those of each step, and of a clock
+    read, which each step includes.
+    """
+
+    start: float
+    end: float
+    laps: tuple[float, ...]
+    clock: float
+
+
+@dataclass(frozen=True)
 class ThreadTimes:
     """Microseconds of one run and of `inputs` runs at once, on one thread and on `threads`."""
 
@@ -129,6 +141,27 @@ class NetworkProgram:
                 if len(found) == len(self.source.calls):
                     return found
         raise self._missing(runner, "not all steps were timed")
+
+    def trace(
+        self, runner: Runner, runs: int, context: Context = Context.WARM
+    ) -> tuple[TracedRun, ...]:
+        """Each of `runs` runs of a program that has `laps`.
+
+        Raises ToolchainError if the program fails.
+        """
+        steps = len(self.source.calls)
+        words = ["--trace", str(runs), *context.arguments]
+        patient = self._patient(runner, 1 + runs).printing(runs * (20 * steps + 200))
+        lines = patient.run(self.executable, words)
+        found = []
+        with runner.reading(self.executable):
+            for line in (line for line in lines if "laps" in line):
+                start, end, clock = (number(line, key) for key in ("start", "end", "clock"))
+                laps = tuple(number({"us": us}, "us") for us in line["laps"])
+                found.append(TracedRun(start, end, laps, clock))
+        if len(found) != runs or any(len(run.laps) != steps for run in found):
+            raise self._missing(runner, "not all steps were traced")
+        return tuple(found)
 
     def time_many(
         self, runner: Runner, seconds: float, count: int, context: Context = Context.WARM
