@@ -50,8 +50,8 @@ from cannery.target.isa import Isa
 from cannery.target.machine import FOLDER
 from cannery.target.targets import find_target
 from cannery.target.toolchain import Toolchain, find_toolchain
-from cannery.tune.contests import LONGEST_CODE, Ranked, by_preference, is_view, rank
-from cannery.tune.estimates import candidate_cycles, counted_check
+from cannery.tuning.contests import LONGEST_CODE, Ranked, by_preference, is_view, rank
+from cannery.tuning.estimates import candidate_cycles, counted_check
 from fitting import (
     FITTED,
     START,

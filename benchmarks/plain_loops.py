@@ -32,7 +32,7 @@ from cannery.options import make_options
 from cannery.pipeline import choose, import_graph
 from cannery.schedule.program import Choice, Step
 from cannery.target.toolchain import Toolchain, find_toolchain
-from cannery.tune.contests import is_view
+from cannery.tuning.contests import is_view
 from plain_forms.schedule import PlainLoops
 
 PLAIN = PlainLoops()

@@ -25,8 +25,8 @@ from cannery.frontends import load_graph
 from cannery.ir.graph import Graph
 from cannery.ir.orders import model_type
 from cannery.options import Options, make_options
-from cannery.tune.outcome import Settings
-from cannery.tune.tuner import tune
+from cannery.tuning.outcome import Settings
+from cannery.tuning.tuner import tune
 from frontends.keras_files import Model, write_h5
 from keras_builder import Builder
 from onnx_networks import ONNX_NETWORKS, write_onnx_network

@@ -22,8 +22,8 @@ import numpy as np
 
 from cannery.errors import CanneryError
 from cannery.options import Options, make_options
-from cannery.tune.outcome import Settings
-from cannery.tune.tuner import tune, usable_record
+from cannery.tuning.outcome import Settings
+from cannery.tuning.tuner import tune, usable_record
 from held_out import HELD_OUT
 from isas import isa_words
 from networks import NETWORKS, write_network

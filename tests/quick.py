@@ -35,7 +35,8 @@ ops/test_scalar ops/test_shuffles ops/test_sources ops/test_unrolled ops/test_wi
 quantization/test_calibration quantization/test_floats quantization/test_flow
 quantization/test_random quantization/test_scales quantization/test_steps quantization/test_table
 test_architecture test_options test_options_matter
-tune/test_approximations tune/test_budget tune/test_earlier tune/test_finalists tune/test_search
+tuning/test_approximations tuning/test_budget tuning/test_earlier tuning/test_finalists
+tuning/test_search
 """.split()
 
 

@@ -22,9 +22,11 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import count, product
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,6 +57,13 @@ class BrokenError(Exception):
 
 #: Name -> what is compared: a text, or its digest.
 Found = dict[str, str]
+
+
+def _is_view() -> Callable[[Schedule], bool]:
+    """The function of the checkout; before version 0.2 its package had another name."""
+    package = "tuning" if find_spec("cannery.tuning") else "tune"
+    found: Callable[[Schedule], bool] = import_module(f"cannery.{package}.contests").is_view
+    return found
 
 
 @dataclass(frozen=True)
@@ -90,10 +99,10 @@ class Share:
     def _kernels(self, isa: Isa) -> Iterator[tuple[str, str]]:
         from cannery.lowering.lower import chains, cut
         from cannery.schedule.schedule import all_schedules
-        from cannery.tune.contests import is_view
         from ops.cases import all_cases
         from ops.kernel_bench import Chooser
 
+        is_view = _is_view()
         chooser, number = Chooser(everything=self.everything), count()
         ids = fnmatch.filter(all_schedules(), self.schedules)
         schedules = [s for s in map(all_schedules().__getitem__, ids) if not is_view(s)]

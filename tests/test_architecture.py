@@ -20,7 +20,7 @@ schedule ctext ops
 frontends lowering emit
 analysis measure choose execution
 quantization passes pipeline
-tune api cli __main__
+tuning api cli __main__
 """.split()
 
 

@@ -16,8 +16,8 @@ from cannery.measure.measure import measure_peak
 from cannery.options import Options
 from cannery.pipeline import compile_model
 from cannery.target.toolchain import Toolchain, find_toolchain
-from cannery.tune.outcome import Settings
-from cannery.tune.tuner import tune
+from cannery.tuning.outcome import Settings
+from cannery.tuning.tuner import tune
 
 _DRIVER = Path(__file__).with_name("driver.c")
 

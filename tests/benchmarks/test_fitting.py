@@ -31,7 +31,7 @@ from fitting import (
 )
 from needs import need_program
 from ops.cases import Net
-from tune.toy import Toy
+from tuning.toy import Toy
 
 PARTS = ("core", "caches", "code")
 

@@ -18,7 +18,7 @@ from cannery.ops.elementwise import Relu
 from cannery.schedule.program import Choice
 from cannery.target.targets import find_target
 from ops.cases import Net, all_cases
-from tune.toy import Toy
+from tuning.toy import Toy
 
 SAME = Conv((1, 1), ((1, 1), (1, 1)), (1, 1))
 SSSE3 = find_target("ssse3").isa

@@ -21,11 +21,11 @@ from cannery.errors import CanneryWarning, RecordError
 from cannery.ir.graph import Graph
 from cannery.options import Options
 from cannery.target.targets import find_target
-from cannery.tune import tuner
+from cannery.tuning import tuner
 from choose.test_record import GENERIC, edit, options_in, record_of
 from needs import need_toolchain
 from tiny_models import write_tiny_classifier, write_tiny_model
-from tune.toy import network, singles
+from tuning.toy import network, singles
 
 FOREIGN = "this is the record of cnn_old, not of toy"
 

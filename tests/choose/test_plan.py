@@ -26,7 +26,7 @@ from cannery.lowering.lower import chains, cut
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Relu
 from ops.cases import Net
-from tune.toy import network, option, singles
+from tuning.toy import network, option, singles
 
 ORDERS = ("nhwc", "planar")
 

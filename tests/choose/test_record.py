@@ -50,7 +50,7 @@ from cannery.schedule.schedule import Schedule, all_schedules, legal
 from cannery.target.runner import Origin
 from cannery.target.targets import find_target
 from devices import EPYC, device
-from tune.toy import ISA, network, singles
+from tuning.toy import ISA, network, singles
 
 GENERIC = find_target("generic")
 PATH = Path("toy.generic.tuning.json")

@@ -206,7 +206,9 @@ def test_where_nothing_can_be_written_is_told_with_a_cure(
         told = capsys.readouterr().err
         assert told.startswith("cannery: error: /proc/x: ")
         assert told.endswith("or name another place)\n")
-    monkeypatch.setattr("cannery.tune.tuner.tune", None)  # It is told before anything is measured.
+    monkeypatch.setattr(
+        "cannery.tuning.tuner.tune", None
+    )  # It is told before anything is measured.
     assert invoke(["autotune", model, "--tuning", "/proc"]) == 2
     told = capsys.readouterr().err
     assert told.startswith("cannery: error: /proc: the tuning record cannot be written there")

@@ -92,7 +92,7 @@ def test_errors_that_do_not_name_the_project_leave_none(
     def fails(*_: object) -> None:
         raise ToolchainError("no reason")
 
-    monkeypatch.setattr("cannery.tune.tuner.tune", fails)
+    monkeypatch.setattr("cannery.tuning.tuner.tune", fails)
     assert invoke(["demo"]) == 2
     assert list(folder.iterdir()) == []
 

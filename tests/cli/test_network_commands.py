@@ -362,6 +362,6 @@ def test_autotune_fails_if_the_network_is_wrong(
     outcome = SimpleNamespace(
         error=error, max_error=1e-4, path=tmp_path / "tiny.tuning.json", changed=True, idle=False
     )
-    monkeypatch.setattr("cannery.tune.tuner.tune", lambda *given: outcome)
+    monkeypatch.setattr("cannery.tuning.tuner.tune", lambda *given: outcome)
     monkeypatch.setattr(autotune, "print_report", lambda *given, **how: None)
     assert invoke(["autotune", str(model), "--target", "generic"]) == code

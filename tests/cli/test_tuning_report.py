@@ -11,11 +11,11 @@ from cannery.cli.tuning_report import as_dict, print_report
 from cannery.measure.cache import Measurement
 from cannery.schedule.program import Choice
 from cannery.target.runner import Origin
-from cannery.tune.contests import Ranked
-from cannery.tune.optimize import Tried
-from cannery.tune.outcome import LayerOutcome, Outcome
+from cannery.tuning.contests import Ranked
+from cannery.tuning.optimize import Tried
+from cannery.tuning.outcome import LayerOutcome, Outcome
 from needs import need_toolchain
-from tune.toy import ISA, Toy, network, option, singles
+from tuning.toy import ISA, Toy, network, option, singles
 
 GRAPH = network(layers=1)
 STEP = singles(GRAPH)[0].step

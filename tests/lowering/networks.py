@@ -24,7 +24,7 @@ from cannery.ops.softmax.op import Softmax
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import legal
 from cannery.target.isa import Isa
-from cannery.tune.contests import is_view
+from cannery.tuning.contests import is_view
 
 #: Draws an integer between two, both included.
 Integer = Callable[[int, int], int]

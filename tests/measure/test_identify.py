@@ -23,12 +23,12 @@ from cannery.target.compiler import Compiler
 from cannery.target.runner import Origin, Runner, host_cpu_name
 from cannery.target.targets import find_target
 from cannery.target.toolchain import Toolchain, find_toolchain, toolchain_for
-from cannery.tune import tuner
-from cannery.tune.confirm import Judge
-from cannery.tune.estimates import Pipeline
-from cannery.tune.outcome import Outcome, Settings
-from cannery.tune.search import Bench, Quiet, Search
-from cannery.tune.tuner import tune
+from cannery.tuning import tuner
+from cannery.tuning.confirm import Judge
+from cannery.tuning.estimates import Pipeline
+from cannery.tuning.outcome import Outcome, Settings
+from cannery.tuning.search import Bench, Quiet, Search
+from cannery.tuning.tuner import tune
 from devices import CORTEX_A72, EPYC, SILVERMONT, device
 from needs import need_program, need_runner, need_toolchain
 from tiny_models import write_tiny_model
@@ -306,7 +306,7 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuner, "CONTEST_CANDIDATES", 2)
     monkeypatch.setattr(tuner, "CONFIRMED_PLANS", 1)
     fast = Protocol(first=2, more=1, sample_us=5.0, limit=5.0)
-    monkeypatch.setattr("cannery.tune.search.Protocol", lambda limit: fast)
+    monkeypatch.setattr("cannery.tuning.search.Protocol", lambda limit: fast)
     monkeypatch.setattr(Judge, "times", lambda _, programs: [1.0] * len(programs))
 
 

@@ -22,7 +22,7 @@ _stack = rows(
     f"{_C}/lowering/stack.py",
     "tests/lowering/test_run_functions.py",
     "tests/emit/test_many.py::test_steps_alternate",
-    "tests/tune/test_many.py::test_what_cannot_be_stacked",
+    "tests/tuning/test_many.py::test_what_cannot_be_stacked",
 )
 _apart = rows(f"{_C}/ctext/apart.py", "tests/ctext/test_apart.py")
 _parser = rows(f"{_C}/ir/parser.py", "tests/ir/test_parser.py")
@@ -203,7 +203,7 @@ CHANGES: tuple[Change, ...] = (
         "    if any(len(shape) == rank and shape[0] != 1 for shape in shapes):\n"
         '        return "its constants differ along the first axis"\n',
         "",
-        "tests/tune/test_many.py",
+        "tests/tuning/test_many.py",
         "tests/emit/test_many.py",
     ),
     _stack(

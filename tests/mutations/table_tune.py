@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mutations.change import Change, rows
 
-_TUNE = "generator/cannery/tune"
+_TUNE = "generator/cannery/tuning"
 _CHOOSE = "generator/cannery/choose"
 _MEASURE = "generator/cannery/measure"
-_T = "tests/tune"
+_T = "tests/tuning"
 
 _finalists = rows(f"{_TUNE}/finalists.py", f"{_T}/test_finalists.py")
 _cache = rows(f"{_MEASURE}/cache.py", "tests/measure/test_cache.py")
@@ -305,7 +305,7 @@ CHANGES: tuple[Change, ...] = (
         "entries for many of an old version of a schedule are used",
         "return (way.schedule.id, way.schedule.version, dict(way.params)) == named",
         "return (way.schedule.id, entry.version, dict(way.params)) == named",
-        "tests/tune/test_many.py",
+        "tests/tuning/test_many.py",
     ),
     _many(
         "wrong stacked candidates win",
@@ -317,7 +317,7 @@ CHANGES: tuple[Change, ...] = (
         "stacked steps have to be as fast as one image",
         "best[1].us < LESS * self.images * single.us:",
         "best[1].us < LESS * single.us:",
-        "tests/tune/test_many.py",
+        "tests/tuning/test_many.py",
     ),
     _measure(
         "missing candidates go unseen",
@@ -358,7 +358,7 @@ CHANGES: tuple[Change, ...] = (
         "checked but untimed candidates count as measured",
         "return found is not None and (found.us is not None or self._bad(found))",
         "return found is not None",
-        "tests/tune/test_search.py",
+        "tests/tuning/test_search.py",
     ),
     _cache(
         "flags are no part of an environment",
@@ -374,10 +374,10 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change(
         "a tuning that measured nothing replaces a good record",
-        "generator/cannery/tune/tuner.py",
+        "generator/cannery/tuning/tuner.py",
         "known = search.decides or (there is None and not idle)",
         "known = True",
-        ("tests/tune/test_deadline.py",),
+        ("tests/tuning/test_deadline.py",),
     ),
     Change(
         "an emulator shares the work with a device",
@@ -388,24 +388,24 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change(
         "the best output is a network's error",
-        "generator/cannery/tune/confirm.py",
+        "generator/cannery/tuning/confirm.py",
         "return max(errors_by_output(",
         "return min(errors_by_output(",
-        ("tests/tune/test_finalists.py",),
+        ("tests/tuning/test_finalists.py",),
     ),
     Change(
         "another device's steps are kept",
-        "generator/cannery/tune/earlier.py",
+        "generator/cannery/tuning/earlier.py",
         "if device is None or recorded_device(device, there) != there:",
         "if device is None:",
-        ("tests/tune/test_earlier.py",),
+        ("tests/tuning/test_earlier.py",),
     ),
     Change(
         "the search ends before it begins",
-        "generator/cannery/tune/budget.py",
+        "generator/cannery/tuning/budget.py",
         "kept = min(CONFIRM_SECONDS",
         "kept = max(CONFIRM_SECONDS",
-        ("tests/tune/test_budget.py",),
+        ("tests/tuning/test_budget.py",),
     ),
     _cache("times of another clock are taken", '"mhz": self.mhz,', '"mhz": 0.0,'),
     Change(

@@ -15,7 +15,7 @@ def test_all_parts_of_the_code_have_changes() -> None:
     assert {
         "ops",
         "passes",
-        "tune",
+        "tuning",
         "frontends",
         "quantization",
         "emit",

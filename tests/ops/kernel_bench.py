@@ -38,7 +38,7 @@ from cannery.schedule.schedule import Params, Schedule, all_schedules, legal
 from cannery.target.runner import Runner, find_runner
 from cannery.target.targets import Target, find_target
 from cannery.target.toolchain import Toolchain, toolchain_for
-from cannery.tune.contests import is_view
+from cannery.tuning.contests import is_view
 from nets.compilation import WARNINGS
 from ops.cases import Case, all_cases
 

@@ -16,7 +16,7 @@ import pytest
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import all_schedules, legal
 from cannery.target.targets import find_target
-from cannery.tune.contests import is_view
+from cannery.tuning.contests import is_view
 from needs import need_program, need_toolchain
 from nets.compilation import MAY_NEED, needed
 from ops.cases import all_cases

@@ -13,7 +13,7 @@ from cannery.measure.trial import all_data, make_trial, random_inputs
 from cannery.ops.conv.op import Conv
 from cannery.ops.conv.unrolled import ConvUnrolled
 from cannery.target.isa import isa
-from cannery.tune.contests import rank
+from cannery.tuning.contests import rank
 from ops.cases import Net
 
 AVX2 = isa("avx2")

@@ -61,8 +61,8 @@ def command(
     error exceeds --max-error, or --budget was too short to measure anything and there is no earlier
     record; no record is written then.
     """
-    from cannery.tune.outcome import Settings
-    from cannery.tune.tuner import tune, usable_record
+    from cannery.tuning.outcome import Settings
+    from cannery.tuning.tuner import tune, usable_record
 
     options = make_options(model, raw)
     wanted = Context(context) if context else None

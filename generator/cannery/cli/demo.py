@@ -73,8 +73,8 @@ def _main_job(
     project: Path, budget: float | None, cmake: str, ninja: str, *, as_json: bool
 ) -> Outcome:
     """Tune, build and run, and print what comes of it."""
-    from cannery.tune.outcome import Settings
-    from cannery.tune.tuner import tune
+    from cannery.tuning.outcome import Settings
+    from cannery.tuning.tuner import tune
 
     if not as_json:
         _head(f"1. The project: {project}")

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from cannery.measure.cache import Measurement
-from cannery.tune.contests import Contest
-from cannery.tune.search import Progress, Quiet
+from cannery.tuning.contests import Contest
+from cannery.tuning.search import Progress, Quiet
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

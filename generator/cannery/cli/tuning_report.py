@@ -10,8 +10,8 @@ import click
 
 from cannery.cli.output import print_table
 from cannery.target.runner import Origin, origin_text
-from cannery.tune.optimize import Tried
-from cannery.tune.outcome import LayerOutcome, Outcome
+from cannery.tuning.optimize import Tried
+from cannery.tuning.outcome import LayerOutcome, Outcome
 
 #: Why the fastest candidate of a layer is not always the chosen one.
 _WHY_SLOWER = (

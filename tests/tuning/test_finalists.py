@@ -12,9 +12,9 @@ import pytest
 
 from cannery.choose.plan import Plan
 from cannery.measure.measure import TIE
-from cannery.tune import finalists
-from cannery.tune.confirm import Judge
-from cannery.tune.finalists import MAX_REPAIRS, aim, best_of, fastest, make_exact
+from cannery.tuning import finalists
+from cannery.tuning.confirm import Judge
+from cannery.tuning.finalists import MAX_REPAIRS, aim, best_of, fastest, make_exact
 from choose.test_defaults import deep_net
 
 GOOD, BAD, LIMIT = 1e-5, 2e-4, 1e-4

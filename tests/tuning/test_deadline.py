@@ -26,9 +26,9 @@ from cannery.options import Options, make_options
 from cannery.pipeline import compile_model
 from cannery.target.processes import run_to_end
 from cannery.target.runner import Origin, Runner
-from cannery.tune import confirm, prepare, tuner
-from cannery.tune.outcome import Outcome, Settings
-from cannery.tune.tuner import tune, usable_record
+from cannery.tuning import confirm, prepare, tuner
+from cannery.tuning.outcome import Outcome, Settings
+from cannery.tuning.tuner import tune, usable_record
 from needs import need_program, need_toolchain
 from tiny_models import write_tiny_model
 
@@ -62,7 +62,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     need_toolchain("generic")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(tuner, "CONTEST_CANDIDATES", 3)
-    monkeypatch.setattr("cannery.tune.search.Protocol", lambda limit: FAST)
+    monkeypatch.setattr("cannery.tuning.search.Protocol", lambda limit: FAST)
     monkeypatch.setattr(confirm, "ROUNDS", 2)
     monkeypatch.setattr(confirm, "TURN_SECONDS", 0.005)
     return write_tiny_model(tmp_path / "tiny.h5")
@@ -201,7 +201,7 @@ def test_time_for_confirming_serves_candidates_where_there_are_none(
         return function(folder, text, jobs=jobs)
 
     monkeypatch.setattr(build, "run_ninja", slow_at_first)
-    monkeypatch.setattr("cannery.tune.search.CANDIDATE_SECONDS", 1e-3)
+    monkeypatch.setattr("cannery.tuning.search.CANDIDATE_SECONDS", 1e-3)
     outcome = tune(options(model), Settings(budget=60.0))
     assert outcome.measured > 0
     assert outcome.untried == ()
@@ -241,7 +241,7 @@ def test_what_was_compiled_in_time_is_measured(
         raise AssertionError("there was time left")
 
     monkeypatch.setattr(build, "run_ninja", one_unit)
-    monkeypatch.setattr("cannery.tune.search.CANDIDATE_SECONDS", 1e-3)
+    monkeypatch.setattr("cannery.tuning.search.CANDIDATE_SECONDS", 1e-3)
     outcome = tune(options(model), Settings(budget=60.0))
     (candidates,) = [s["candidates"] for s in as_dict(outcome)["steps"] if s["macs"]]
     assert 1 <= len(candidates) < 3
@@ -339,7 +339,7 @@ def test_the_command_counts_from_its_beginning(
 
 def test_members_of_chains_are_told_from_chains() -> None:
     from cannery.choose.plan import Plan, Segment
-    from cannery.tune.budget import segment_names
+    from cannery.tuning.budget import segment_names
 
     def step(name: str, *parts: Any) -> Any:
         return SimpleNamespace(name=name, parts=parts)

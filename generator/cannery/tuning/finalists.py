@@ -13,8 +13,8 @@ from cannery.deadline import time_left
 from cannery.execution.program import NetworkProgram
 from cannery.ir.graph import Graph
 from cannery.measure.measure import TIE
-from cannery.tune.confirm import Judge
-from cannery.tune.optimize import Optimizer, plan_text
+from cannery.tuning.confirm import Judge
+from cannery.tuning.optimize import Optimizer, plan_text
 
 #: How often a network's errors are mended before its error is taken as it is.
 MAX_REPAIRS = 12

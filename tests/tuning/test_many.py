@@ -33,10 +33,10 @@ from cannery.schedule.program import Choice
 from cannery.schedule.schedule import all_schedules
 from cannery.target.isa import isa
 from cannery.target.runner import Origin
-from cannery.tune import tune_many, tuner
-from cannery.tune.outcome import Outcome, Settings
-from cannery.tune.tune_many import LESS, ManyTuner
-from cannery.tune.tuner import tune, usable_record
+from cannery.tuning import tune_many, tuner
+from cannery.tuning.outcome import Outcome, Settings
+from cannery.tuning.tune_many import LESS, ManyTuner
+from cannery.tuning.tuner import tune, usable_record
 from emit.test_many import two_heads
 from needs import need_program, need_toolchain
 from tiny_models import write_tiny_classifier
@@ -52,10 +52,10 @@ def model(
     need_program("ninja", "ninja-build")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
     monkeypatch.setattr(tuner, "CONTEST_CANDIDATES", 4)
-    monkeypatch.setattr("cannery.tune.search.Protocol", lambda limit: FAST)
-    monkeypatch.setattr("cannery.tune.confirm.ROUNDS", 2)
-    monkeypatch.setattr("cannery.tune.confirm.TURN_SECONDS", 0.005)
-    monkeypatch.setattr("cannery.tune.confirm.MANY_SECONDS", 0.05)
+    monkeypatch.setattr("cannery.tuning.search.Protocol", lambda limit: FAST)
+    monkeypatch.setattr("cannery.tuning.confirm.ROUNDS", 2)
+    monkeypatch.setattr("cannery.tuning.confirm.TURN_SECONDS", 0.005)
+    monkeypatch.setattr("cannery.tuning.confirm.MANY_SECONDS", 0.05)
     monkeypatch.setattr(tune_many, "LESS", 1e9)
     monkeypatch.setattr(tune_many, "LEAST_GAIN", 0.0)
     return write_tiny_classifier(tmp_path / "tiny.h5")

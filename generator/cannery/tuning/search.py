@@ -21,8 +21,8 @@ from cannery.measure.measure import Context, Protocol, alone, check, measure, me
 from cannery.schedule.schedule import ConstArray
 from cannery.target.runner import Origin, Runner
 from cannery.target.toolchain import Toolchain
-from cannery.tune.contests import MOST_CONSTANTS, Contest, Prospect
-from cannery.tune.estimates import Pipeline, counted_check
+from cannery.tuning.contests import MOST_CONSTANTS, Contest, Prospect
+from cannery.tuning.estimates import Pipeline, counted_check
 
 #: Candidates of one program: enough for all cores, few enough to show progress.
 BATCH_CANDIDATES = 160

@@ -10,8 +10,8 @@ from cannery.schedule.program import Choice, Step
 from cannery.target.device import Device
 from cannery.target.runner import Origin
 from cannery.target.toolchain import Toolchain
-from cannery.tune.estimates import Estimated
-from cannery.tune.optimize import Tried
+from cannery.tuning.estimates import Estimated
+from cannery.tuning.optimize import Tried
 
 
 @dataclass(frozen=True)

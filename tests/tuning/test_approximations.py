@@ -17,7 +17,7 @@ from cannery.ops.shared import epilogue
 from cannery.schedule.program import Choice
 from cannery.schedule.schedule import MATH, all_schedules
 from cannery.target.isa import isa
-from cannery.tune.contests import rank
+from cannery.tuning.contests import rank
 
 AVX2 = isa("avx2")
 FORMS = ("lut1024", "lut256", "lut64", "rational", "table")

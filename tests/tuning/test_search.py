@@ -13,9 +13,9 @@ from cannery.errors import ToolchainError
 from cannery.measure import measure as measure_module
 from cannery.measure.cache import Environment, Measurement
 from cannery.measure.measure import Context, Protocol, Timing, check, measure
-from cannery.tune import search as module
-from cannery.tune.search import Quiet, Search
-from cannery.tune.tune_many import LEAST_GAIN, ManyTuner
+from cannery.tuning import search as module
+from cannery.tuning.search import Quiet, Search
+from cannery.tuning.tune_many import LEAST_GAIN, ManyTuner
 
 BOUND = 1e-4
 GOOD, WRONG = Measurement(1e-7, "", 2.0), Measurement(1e-3, "", 1.0)
@@ -129,7 +129,7 @@ def test_chunks_that_gain_nothing_are_left_out(
     gains: Mapping[int, float], chunks: list[int], gain: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stacks = [SimpleNamespace(images=images) for images in gains]
-    monkeypatch.setattr("cannery.tune.tune_many.choose_stacks", lambda *given: stacks)
+    monkeypatch.setattr("cannery.tuning.tune_many.choose_stacks", lambda *given: stacks)
     judge = SimpleNamespace(
         program=lambda *given: None, error=lambda program: 0.0,
         gain=lambda program, images: gains[images],

@@ -24,7 +24,7 @@ from cannery.measure.trial import random_inputs
 from cannery.schedule.cost import reorder_cycles
 from cannery.schedule.schedule import MATH
 from cannery.target.isa import Isa
-from cannery.tune.contests import (
+from cannery.tuning.contests import (
     ContestMaker,
     Prospect,
     Ranked,

@@ -14,10 +14,10 @@ from cannery import deadline
 from cannery.deadline import check_time, until
 from cannery.measure.cache import Environment, Measurement
 from cannery.measure.measure import Context
-from cannery.tune import search as module
-from cannery.tune.budget import CONFIRM_FACTOR, CONFIRM_SECONDS, CONFIRM_SHARE, Budget
-from cannery.tune.contests import Contest, Prospect
-from cannery.tune.search import BATCH_CANDIDATES, Quiet, Search
+from cannery.tuning import search as module
+from cannery.tuning.budget import CONFIRM_FACTOR, CONFIRM_SECONDS, CONFIRM_SHARE, Budget
+from cannery.tuning.contests import Contest, Prospect
+from cannery.tuning.search import BATCH_CANDIDATES, Quiet, Search
 
 
 class Clocked(Search):

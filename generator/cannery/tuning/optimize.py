@@ -17,7 +17,7 @@ from cannery.measure.measure import TIE
 from cannery.schedule.program import Choice
 from cannery.target.isa import Isa
 from cannery.target.runner import Origin
-from cannery.tune.contests import Contest, Ranked, is_view
+from cannery.tuning.contests import Contest, Ranked, is_view
 
 #: Cycles per microsecond where nothing was measured that tells better.
 CYCLES_PER_US = 3000.0

@@ -29,18 +29,18 @@ from cannery.pipeline import import_graph, io_order, judge_graph
 from cannery.schedule.program import Choice
 from cannery.target.runner import Origin, Runner
 from cannery.target.toolchain import find_toolchain, resolve_target
-from cannery.tune.budget import Budget, segment_names
-from cannery.tune.confirm import Judge
-from cannery.tune.contests import ContestMaker, is_view
-from cannery.tune.earlier import Earlier
-from cannery.tune.estimates import Estimated, Pipeline, find_pipeline
-from cannery.tune.finalists import Chosen, Finals, aim
-from cannery.tune.new_record import NewRecord
-from cannery.tune.optimize import ROUNDING, Optimizer
-from cannery.tune.outcome import LayerOutcome, Outcome, Settings
-from cannery.tune.prepare import Prepared, prepare
-from cannery.tune.search import Bench, Progress, Quiet, Search
-from cannery.tune.tune_many import ManyTuner
+from cannery.tuning.budget import Budget, segment_names
+from cannery.tuning.confirm import Judge
+from cannery.tuning.contests import ContestMaker, is_view
+from cannery.tuning.earlier import Earlier
+from cannery.tuning.estimates import Estimated, Pipeline, find_pipeline
+from cannery.tuning.finalists import Chosen, Finals, aim
+from cannery.tuning.new_record import NewRecord
+from cannery.tuning.optimize import ROUNDING, Optimizer
+from cannery.tuning.outcome import LayerOutcome, Outcome, Settings
+from cannery.tuning.prepare import Prepared, prepare
+from cannery.tuning.search import Bench, Progress, Quiet, Search
+from cannery.tuning.tune_many import ManyTuner
 
 #: Candidates of one kind of step, and of one that takes less than this part of the whole time.
 CONTEST_CANDIDATES = 24

@@ -19,9 +19,9 @@ from cannery.measure.cache import Measurement
 from cannery.measure.trial import random_inputs
 from cannery.schedule.program import Choice, Step
 from cannery.target.isa import Isa
-from cannery.tune.confirm import Judge
-from cannery.tune.contests import Contest, ContestMaker, Prospect
-from cannery.tune.search import Search
+from cannery.tuning.confirm import Judge
+from cannery.tuning.contests import Contest, ContestMaker, Prospect
+from cannery.tuning.search import Search
 
 #: A chunk is used if it is so much faster than single images, as a whole network.
 LEAST_GAIN = 1.01

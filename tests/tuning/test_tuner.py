@@ -19,11 +19,11 @@ from cannery.options import Options, make_options
 from cannery.pipeline import choose, compile_model, import_graph
 from cannery.target.runner import Origin, Runner
 from cannery.target.toolchain import find_toolchain
-from cannery.tune import tuner
-from cannery.tune.confirm import Judge
-from cannery.tune.outcome import Outcome, Settings
-from cannery.tune.search import Quiet
-from cannery.tune.tuner import tune, usable_record
+from cannery.tuning import tuner
+from cannery.tuning.confirm import Judge
+from cannery.tuning.outcome import Outcome, Settings
+from cannery.tuning.search import Quiet
+from cannery.tuning.tuner import tune, usable_record
 from needs import need_program, need_runner, need_toolchain
 from tiny_models import write_tiny_model
 
@@ -39,10 +39,10 @@ def quick(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     # A busy machine may change its clock between two tunings.
     monkeypatch.setattr("cannery.target.device.SAME_CLOCK", 10.0)
     monkeypatch.setattr(tuner, "CONTEST_CANDIDATES", 6)
-    monkeypatch.setattr("cannery.tune.search.Protocol", lambda limit: FAST)
-    monkeypatch.setattr("cannery.tune.confirm.ROUNDS", 2)
-    monkeypatch.setattr("cannery.tune.confirm.TURN_SECONDS", 0.005)
-    monkeypatch.setattr("cannery.tune.confirm.COLD_TURN_SECONDS", 0.02)
+    monkeypatch.setattr("cannery.tuning.search.Protocol", lambda limit: FAST)
+    monkeypatch.setattr("cannery.tuning.confirm.ROUNDS", 2)
+    monkeypatch.setattr("cannery.tuning.confirm.TURN_SECONDS", 0.005)
+    monkeypatch.setattr("cannery.tuning.confirm.COLD_TURN_SECONDS", 0.02)
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def test_little_time_tries_the_most_promising(
     model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     need_toolchain("sse2")
-    monkeypatch.setattr("cannery.tune.search.CANDIDATE_SECONDS", 10.0)
+    monkeypatch.setattr("cannery.tuning.search.CANDIDATE_SECONDS", 10.0)
     arguments = ["autotune", str(model), "--target", "sse2", "--budget", "60"]
     monkeypatch.setenv("XDG_CACHE_HOME", str(model.parent / "cache"))
     assert invoke([*arguments, "--json"]) == 0

@@ -23,9 +23,9 @@ from cannery.choose.recorded_device import RecordedDevice, recorded_device
 from cannery.choose.signature import graph_key
 from cannery.schedule.program import Choice
 from cannery.target.runner import Origin, host_cpu_name
-from cannery.tune.finalists import Chosen
-from cannery.tune.optimize import Optimizer, Tried
-from cannery.tune.search import Bench
+from cannery.tuning.finalists import Chosen
+from cannery.tuning.optimize import Optimizer, Tried
+from cannery.tuning.search import Bench
 
 
 @dataclass(frozen=True)

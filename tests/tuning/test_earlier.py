@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from cannery.choose.recorded_device import recorded_device
-from cannery.tune.earlier import Earlier
+from cannery.tuning.earlier import Earlier
 from choose.test_record import PATH, record_of
 from devices import EPYC, SILVERMONT, device
-from tune.toy import ISA, network, singles
+from tuning.toy import ISA, network, singles
 
 
 @pytest.mark.parametrize(("now", "kept"), [(EPYC, {1}), (SILVERMONT, set()), (None, set())])

@@ -16,7 +16,7 @@ from cannery.measure.measure import TIE
 from cannery.measure.trial import random_inputs
 from cannery.schedule.program import Choice
 from cannery.target.runner import Origin
-from cannery.tune.contests import (
+from cannery.tuning.contests import (
     Contest,
     ContestMaker,
     Ranked,
@@ -26,8 +26,8 @@ from cannery.tune.contests import (
     needed_reorders,
     rank,
 )
-from cannery.tune.optimize import Optimizer, Tried, plan_text
-from tune.toy import ISA, network, singles
+from cannery.tuning.optimize import Optimizer, Tried, plan_text
+from tuning.toy import ISA, network, singles
 
 #: What a test says about a candidate, by its label and the step's index.
 Judge = Callable[[Ranked, int], Measurement | None]
