@@ -195,6 +195,7 @@ BROKEN: list[tuple[Callable[[], Graph], str]] = [
     (lambda: with_type("w", None), "'w' has no type"),
     (lambda: edited(inputs=("x", "bias")), "'bias' is an input and a constant"),
     (lambda: edited(outputs=("dense", "gone")), "output 'gone' is not computed"),
+    (lambda: edited(outputs=("dense", "w")), "output 'w' is not computed"),
 ]
 
 

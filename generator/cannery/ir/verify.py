@@ -44,5 +44,5 @@ def verify(graph: Graph, *, after: str) -> None:
                 fail(f"{value!r} is defined twice")
             defined.add(value)
     for value in graph.outputs:
-        if value not in defined:
+        if value not in defined or value in graph.constants:
             fail(f"output {value!r} is not computed")

@@ -81,8 +81,6 @@ class _Assigner:
             else:
                 self.compute(step, choice)
         for number, value in enumerate(self.graph.outputs):
-            if value in self.graph.constants:
-                self.constant(value)
             self.export(value, number)
         return Program(self.graph, tuple(self.out), self.buffers, self.io_order)
 
@@ -269,15 +267,6 @@ class _Assigner:
             self.place_part(name, value, whole.value, (start[0], start[1], start[2]))
             self.of_value[value].remove(name)
             self.copy(self.of_value[value][0], name)
-
-    def constant(self, value: str) -> None:
-        """Append a step that writes a constant to memory, for an output that is one."""
-        if value in self.of_value:
-            return
-        self.add(value, value, make_layout(self.graph.types[value], Want()), value)
-        step = Step((Node(Identity(), value, (value,), (value,)),), (), (), (value,))
-        choice = Choice(all_schedules()["movement.general"], {})
-        self.out.append(PlannedStep(step, choice, (), (value,)))
 
     def port_layout(self, value: str) -> Layout:
         """The layout of an input or output in the caller's memory: no gaps."""
