@@ -27,7 +27,7 @@ frontends/test_onnx_functions frontends/test_onnx_halves frontends/test_onnx_lay
 frontends/test_onnx_lists frontends/test_onnx_order frontends/test_onnx_pools
 frontends/test_onnx_reasons frontends/test_onnx_recurrent frontends/test_onnx_resize
 frontends/test_onnx_scales frontends/test_onnx_semantics frontends/test_peepholes
-lowering/test_cores lowering/test_memory_plan lowering/test_run_functions
+lowering/test_chains lowering/test_cores lowering/test_memory_plan lowering/test_run_functions
 measure/test_trial
 mutations/test_generated mutations/test_table
 ops/test_infer ops/test_infer_agrees ops/test_reference ops/test_reference_elementwise
