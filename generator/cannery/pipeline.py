@@ -32,8 +32,6 @@ from cannery.options import Options
 from cannery.passes import run_passes
 from cannery.passes.fold_constants import fold_constants
 from cannery.passes.place_constants import place_constants
-from cannery.quantization.everywhere import require_same_everywhere
-from cannery.quantization.quantize import quantize
 from cannery.quantization.raw import raw_interface
 from cannery.quantization.scales import with_scales
 from cannery.schedule.program import Choice, Step
@@ -79,6 +77,8 @@ def import_graph(options: Options, dump: Dump | None = None) -> Graph:
         dump("import", format_graph(graph, weights=True))
     graph = with_times(run_passes(graph, dump, integers=bool(options.quantize)))
     if options.quantize and options.calibration:
+        from cannery.quantization.quantize import quantize
+
         raw = options.io_type == "raw"
         graph = quantize(graph, options.quantize, options.calibration, options.max_loss, raw=raw)
         if dump:
@@ -88,6 +88,8 @@ def import_graph(options: Options, dump: Dump | None = None) -> Graph:
         verify(graph, after="raw")
     graph = place_constants(graph)
     if options.same_everywhere:
+        from cannery.quantization.everywhere import require_same_everywhere
+
         require_same_everywhere(graph)
     return graph
 

@@ -39,6 +39,10 @@ from cannery.errors import CanneryError, CanneryWarning, closest
 #: for them after each 700, as it does by default, takes a twentieth of the time of `compile`.
 _COLLECTED_FROM = 100_000
 
+#: Threads of numpy's BLAS, unless the environment says otherwise. It computes for moments only, and
+#: threads that wait for each other take more of a busy machine than they save.
+_BLAS_THREADS = "1"
+
 #: The commands in the order of `--help`; `cannery foo-bar` is `command` of `foo_bar.py`.
 COMMANDS = {
     "compile": "Turn a model into C files.",
@@ -218,6 +222,7 @@ def main() -> None:
     """The entry point of the program."""
     signal.signal(signal.SIGTERM, _terminated)
     gc.set_threshold(_COLLECTED_FROM)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", _BLAS_THREADS)
     sys.exit(invoke())
 
 

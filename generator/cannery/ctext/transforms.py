@@ -207,6 +207,7 @@ class _Block:
         self.done: set[str] = set()
         self.uses = self._uses(targets)
         self.sizes: dict[str, int] = {}
+        self.largest_first: dict[str, tuple[str, ...]] = {}
 
     def _uses(self, targets: Sequence[str]) -> dict[str, int]:
         """How often each value that is needed at all is read."""
@@ -227,19 +228,30 @@ class _Block:
             self.sizes[name] = 1 + sum(self.size(n) for n in self.operands[name])
         return self.sizes[name]
 
-    def missing(self, name: str, done: set[str]) -> Iterator[str]:
+    def ordered(self, name: str) -> tuple[str, ...]:
+        """The operands of a value, the larger ones first."""
+        if name not in self.largest_first:
+            operands = sorted(self.operands[name], key=lambda n: -self.size(n))
+            self.largest_first[name] = tuple(operands)
+        return self.largest_first[name]
+
+    def missing(self, name: str) -> list[str]:
         """The values that a value still needs, in order, itself included."""
-        if name in done:
-            return
-        done.add(name)
-        for operand in sorted(self.operands[name], key=lambda n: -self.size(n)):
-            yield from self.missing(operand, done)
-        yield name
+        found: list[str] = []
+        self._add_missing(name, set(self.done), found)
+        return found
+
+    def _add_missing(self, name: str, done: set[str], found: list[str]) -> None:
+        if name not in done:
+            done.add(name)
+            for operand in self.ordered(name):
+                self._add_missing(operand, done, found)
+            found.append(name)
 
     def _run(self, target: str, uses: dict[str, int]) -> tuple[int, int]:
         """(values alive after storing `target`, most alive before), relative to now."""
         alive = most = 0
-        for step in self.missing(target, set(self.done)):
+        for step in self.missing(target):
             for name in self.operands[step]:
                 uses[name] -= 1
                 alive -= uses[name] == 0
@@ -254,7 +266,7 @@ class _Block:
 
     def take(self, target: str) -> list[str]:
         """Do what a value needs."""
-        steps = list(self.missing(target, set(self.done)))
+        steps = self.missing(target)
         self._run(target, self.uses)
         self.done.update(steps)
         return steps

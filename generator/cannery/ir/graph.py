@@ -263,7 +263,7 @@ class GraphBuilder:
     def constant(self, hint: str, array: Array) -> str:
         """Add a constant; float64 and float16 become float32."""
         if array.dtype.kind == "f":
-            array = array.astype(np.float32)
+            array = array.astype(np.float32, copy=False)
         name = self.unique(hint)
         self.types[name] = TensorType(array.shape, DType(array.dtype.name))
         self.constants[name] = array

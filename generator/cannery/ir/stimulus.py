@@ -204,7 +204,8 @@ def layer_weights(graph: Graph) -> dict[str, str]:
 
 def changed(weights: RefArray, part: float = 1.0) -> RefArray:
     """Weights larger by `part` of CHANGES in turn: no normalisation behind them makes up for it."""
-    factors = 1.0 + part * np.resize(CHANGES, weights.shape)
+    repeated = np.tile(CHANGES, -(-weights.size // len(CHANGES)))[: weights.size]
+    factors = 1.0 + part * repeated.reshape(weights.shape)
     return weights.astype(np.float64) * factors
 
 

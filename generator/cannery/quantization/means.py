@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import TYPE_CHECKING
 
 from cannery.ir.graph import Graph, Node
 from cannery.ir.registry import Elementwise
@@ -16,8 +17,10 @@ from cannery.ops.quantized.arithmetic import EXACT_SUM, Activation
 from cannery.ops.quantized.average_pool import QuantizedAveragePool
 from cannery.ops.quantized.elementwise import QuantizedElementwise, Scaled
 from cannery.ops.reduce.op import ReduceMean
-from cannery.quantization.calibration import Observed
-from cannery.quantization.draft import Draft
+
+if TYPE_CHECKING:  # they import what runs samples, which the passes need not
+    from cannery.quantization.calibration import Observed
+    from cannery.quantization.draft import Draft
 
 #: Operators of two values that float32 rounds at most once.
 PAIRS = (Add, Sub, Mul, Max, Min)

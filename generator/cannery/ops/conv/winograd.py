@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -123,8 +124,10 @@ class Tile:
         """G g G^T of w[KH,KW,IC,OC], as [positions,IC,OC]: in float64, in a fixed order."""
         wide = w.astype(np.float64)
         rows = [_weighted(row, wide) for row in _floats(self.rows.g)]
-        found = [_weighted(column, row) for row in rows for column in _floats(self.columns.g)]
-        return np.stack(found).astype(np.float32)
+        found = np.empty((self.positions, *w.shape[2:]), np.float32)
+        for k, (row, column) in enumerate(product(rows, _floats(self.columns.g))):
+            found[k] = _weighted(column, row)
+        return found
 
     def emulate(
         self,

@@ -170,18 +170,21 @@ def pack_blocks(
     `rotate` > 0: tiles take so many k at a time, with rotated inputs. There lane l at k = 4g+r of
     a full group of four holds the row 4g + (l+r)%4.
     """
-    panels = []
+    depth = b.shape[0]
+    packed = np.zeros(depth * sum(block.count * block.width for block in blocks), np.float32)
+    start = 0
     for block in blocks:
+        size = depth * block.width
         for number in range(block.count):
             channel = block.channel + number * block.valid
-            panel = np.zeros((b.shape[0], block.width), np.float32)
+            panel = np.zeros((depth, block.width), np.float32)
             for v in block.vecs:
                 source = b[:, channel + v.start : channel + v.start + v.valid]
                 panel[:, v.packed : v.packed + v.valid] = source
             panel = _rotated(panel, rotate) if rotate else panel
             by_stream = panel.reshape(-1, streams, block.width).transpose(1, 0, 2)
-            panels.append(by_stream.ravel())
-    packed: NDArray[np.float32] = np.concatenate(panels)
+            packed[start : start + size] = by_stream.ravel()
+            start += size
     return packed
 
 
