@@ -25,7 +25,7 @@ from networks import NETWORKS, write_network
 from rivals.contest import Noops, Settings, compare
 from rivals.layers import write_layers
 from rivals.plot import as_svg
-from rivals.report import as_json, as_markdown, as_summary
+from rivals.report import as_absent, as_json, as_markdown, as_summary
 from rivals.results import Contest
 from rivals.runtimes import RIVALS
 
@@ -91,14 +91,14 @@ def main() -> int:
             for contest in _contests(given, Path(folder)):
                 found.append(contest)
                 print(as_markdown([contest]), flush=True)
-                tables = f"{as_summary(found)}\n{as_markdown(found)}"
+                tables = "\n".join((as_summary(found), as_absent(found), as_markdown(found)))
                 (given.output / "compare.md").write_text(tables)
                 (given.output / "compare.json").write_text(as_json(found))
                 (given.output / "compare.svg").write_text(as_svg(found))
         except CanneryError as error:
             print(f"compare: error: {error}", file=sys.stderr)
             return 2
-    print(as_summary(found))
+    print(as_summary(found), as_absent(found), sep="\n")
     return 0
 
 

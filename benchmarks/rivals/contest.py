@@ -16,20 +16,20 @@ from pathlib import Path
 
 import numpy as np
 
-from cannery.errors import CanneryError
+from cannery.errors import CanneryError, ToolchainError
 from cannery.execution.samples import reference_outputs, relative_error
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.ir.orders import to_model
 from cannery.ir.registry import RefArray
-from cannery.measure.trial import random_inputs
 from cannery.ops.elementwise import Relu
 from cannery.options import Options, make_options
 from cannery.pipeline import load_model
 from isas import isa_words
 from rivals.convert import Prepared, prepare
 from rivals.exchange import exchange_graph
+from rivals.inputs import contest_inputs
 from rivals.ours import build_ours, peak
-from rivals.results import Contest, Result
+from rivals.results import Contest, Result, reasons
 from rivals.runtimes import RIVALS, Rival
 from rivals.served import Served, serve, sse_only
 
@@ -127,11 +127,11 @@ class _Arena:
         self.model, self.settings, self.folder = model, settings, folder
         self.noops, self.stack, self.as_given = noops, stack, as_given
         judge = load_model(make_options(model, {}))
-        self.inputs = random_inputs(judge)
+        self.inputs = contest_inputs(judge)
         self.expected = reference_outputs(judge, [self.inputs])[0]
         self.graph = exchange_graph(model)
         self.macs = 0
-        self.absent: dict[str, str] = {}
+        self.absent: dict[tuple[str, str], str] = {}
 
     def entrants(self) -> Iterator[_Entrant]:
         """All that can be started; the others are noted in `absent`."""
@@ -140,7 +140,7 @@ class _Arena:
         for name in self.settings.rivals:
             rival = RIVALS[name]
             if not rival.version:
-                self.absent[rival.title] = "not installed"
+                self.absent[rival.title, ""] = "not installed"
                 continue
             for order, threads in product(self._orders(rival), self.settings.threads):
                 title = f"{rival.title} {order}" if len(self._orders(rival)) > 1 else rival.title
@@ -148,7 +148,7 @@ class _Arena:
                 try:
                     yield self._rival(name, title, order, threads)
                 except CanneryError as error:
-                    self.absent[title] = str(error)
+                    self.absent[rival.title, title] = str(error)
 
     def _orders(self, rival: Rival) -> tuple[str, ...]:
         given = ("model",) if self.as_given and rival.format not in ("tflite", "torch") else ()
@@ -191,6 +191,7 @@ class _Arena:
         result = Result(
             title, rival.version, served.remark, threads, 0.0, 0.0,
             self._error(self._outputs(served, made, folder)), rival.library_bytes(), made.bytes,
+            rival=rival.title,
         )  # fmt: skip
         return _Entrant(served, self.noops.get(name, threads), result)
 
@@ -198,6 +199,9 @@ class _Arena:
         """By their names in the graph; by their order where a rival has names of its own."""
         with np.load(folder / "outputs.npz") as file:
             arrays = [file[key] for key in file.files]
+        if len(arrays) != len(made.outputs):
+            what = f"gives {len(arrays)} outputs, the network has {len(made.outputs)}"
+            raise ToolchainError(what, where=served.name, cure="leave this rival out")
         names = served.outputs if set(served.outputs) == set(made.outputs) else made.outputs
         found = dict(zip(names, arrays, strict=True))
         values = zip(self.graph.outputs, made.outputs, strict=True)
@@ -243,8 +247,10 @@ def compare(
             for e in entrants
             if not gone.keys() & {id(e.served), id(e.noop)}
         ]
-        absent = {e.result.name: gone[id(e.served)] for e in entrants if id(e.served) in gone}
-    return Contest(model.stem, arena.macs, tuple(results), {**arena.absent, **absent})
+        for e in entrants:
+            if id(e.served) in gone:
+                arena.absent[e.result.rival, e.result.name] = gone[id(e.served)]
+    return Contest(model.stem, arena.macs, tuple(results), reasons(arena.absent, results))
 
 
 def _time(entrants: Sequence[_Entrant], settings: Settings) -> dict[int, str]:

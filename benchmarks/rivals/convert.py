@@ -48,7 +48,7 @@ def prepare(graph: Graph, model: Path, form: str, order: str, folder: Path) -> P
     """
     folder.mkdir(parents=True, exist_ok=True)
     if form == "tflite":
-        from rivals.tflite_writer import tflite_model
+        from rivals.tflite.model import tflite_model
 
         file = folder / "network.tflite"
         file.write_bytes(tflite_model(graph))

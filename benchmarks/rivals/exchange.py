@@ -1,7 +1,8 @@
 """The form of a network from which the files of rivals are written.
 
-Batch normalisation and padding are folded into the convolutions, as every rival's own converter
-would do; nothing else is changed.
+Batch normalisation and padding are folded into the convolutions, activations that a file spells
+out are one operator, and convolutions of one axis are those of images of height 1, as every rival's
+own converter would do; nothing else is changed.
 """
 
 from __future__ import annotations
@@ -24,14 +25,19 @@ from cannery.options import make_options
 from cannery.passes.eliminate_common import eliminate_common
 from cannery.passes.fold_constants import fold_constants
 from cannery.passes.fold_scale_shift import fold_scale_shift
+from cannery.passes.fuse_activations import fuse_activations
+from cannery.passes.lift_1d import lift_1d
 from cannery.passes.lower_batch_norm import lower_batch_norm
 from cannery.passes.pad_into_window import pad_into_window
 from cannery.passes.simplify_movement import simplify_movement
+from cannery.passes.transpose_into_matmul import transpose_into_matmul
 from cannery.pipeline import load_model
+from rivals.results import NO_FORM
 
 _PASSES = (
-    eliminate_dead, fold_constants, lower_batch_norm, simplify_movement, pad_into_window,
-    fold_scale_shift, eliminate_common, fold_constants, eliminate_dead,
+    eliminate_dead, fold_constants, lower_batch_norm, simplify_movement, fuse_activations,
+    transpose_into_matmul, pad_into_window, fold_scale_shift, lift_1d, simplify_movement,
+    eliminate_common, fold_constants, eliminate_dead,
 )  # fmt: skip
 
 
@@ -54,7 +60,7 @@ def constant(graph: Graph, value: str) -> Array:
 
 def unsupported(what: object) -> UnsupportedError:
     """The error of a writer that does not know an operator or attribute."""
-    return UnsupportedError(f"no form for {what}", cure="leave this rival out")
+    return UnsupportedError(f"{NO_FORM}{what}", cure="leave this rival out")
 
 
 def is_same(

@@ -15,26 +15,36 @@ from cannery.ir.registry import Op
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
+from cannery.ops.conv_transpose.op import ConvTranspose
 from cannery.ops.elementwise import (
     Add,
     Clip,
     Div,
+    Elu,
+    Exp,
+    HardSigmoid,
+    HardSwish,
     LeakyRelu,
     Max,
     Min,
     Mul,
+    Neg,
     Relu,
     Sigmoid,
+    Silu,
+    Sqrt,
     Sub,
     Tanh,
 )
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
-from cannery.ops.movement.op import Identity, Pad, Reshape
+from cannery.ops.movement.op import Identity, Pad, Reshape, Slice
+from cannery.ops.recurrent.op import Gru
+from cannery.ops.reduce.op import ReduceMax, ReduceMean
 from cannery.ops.resize.op import Resize
 from cannery.ops.softmax.op import Softmax
 from cannery.ops.window import Pads
-from rivals.exchange import as_float, constant, unsupported
+from rivals.exchange import as_float, constant, is_projection, unsupported
 
 OPSET = 17
 _IR_VERSION = 8
@@ -74,6 +84,10 @@ class _Writer:
         shape = list(self.graph.types[value].shape)
         return [shape[k] for k in _TO_FIRST] if len(shape) == 4 else shape
 
+    def kind(self, value: str) -> int:
+        """ONNX's number for the type of its elements."""
+        return int(helper.np_dtype_to_tensor_dtype(self.graph.types[value].dtype.numpy))
+
     def axis(self, value: str, axis: int) -> int:
         """An axis of a value, as in the file."""
         return _TO_FIRST.index(axis) if self.graph.types[value].rank == 4 else axis
@@ -101,18 +115,18 @@ class _Writer:
         return self.weight(f"{node.output}/{value}", array)
 
     def _input(self, value: str) -> onnx.ValueInfoProto:
-        shape = list(self.graph.types[value].shape)
+        shape, kind = list(self.graph.types[value].shape), self.kind(value)
         if not self.last or len(shape) != 4:
-            return helper.make_tensor_value_info(value, TensorProto.FLOAT, self.shape(value))
+            return helper.make_tensor_value_info(value, kind, self.shape(value))
         name = self.add("Transpose", [f"{value}_nhwc"], value, perm=_TO_FIRST)
-        return helper.make_tensor_value_info(f"{name}_nhwc", TensorProto.FLOAT, shape)
+        return helper.make_tensor_value_info(f"{name}_nhwc", kind, shape)
 
     def _output(self, value: str) -> onnx.ValueInfoProto:
-        shape = list(self.graph.types[value].shape)
+        shape, kind = list(self.graph.types[value].shape), self.kind(value)
         if not self.last or len(shape) != 4:
-            return helper.make_tensor_value_info(value, TensorProto.FLOAT, self.shape(value))
+            return helper.make_tensor_value_info(value, kind, self.shape(value))
         name = self.add("Transpose", [value], f"{value}_nhwc", perm=_TO_LAST)
-        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        return helper.make_tensor_value_info(name, kind, shape)
 
     @singledispatchmethod
     def write(self, op: Op, node: Node) -> None:
@@ -150,9 +164,27 @@ class _Writer:
             pads=_pads(op.pads), count_include_pad=int(op.count_include_pad),
         )  # fmt: skip
 
+    @write.register
+    def _conv_transpose(self, op: ConvTranspose, node: Node) -> None:
+        x, w, *bias = node.inputs
+        kernel = constant(self.graph, w)
+        if kernel.ndim != 4 or op.group > 1:
+            raise unsupported(op)
+        inputs = [x, self.weight(f"{node.output}/kernel", kernel.transpose(3, 2, 0, 1))]
+        if any(bias):
+            inputs.append(self.weight(f"{node.output}/bias", constant(self.graph, bias[0])))
+        self.add(
+            "ConvTranspose", inputs, node.output, strides=op.strides, pads=_pads(op.pads),
+            dilations=op.dilations, output_padding=op.output_padding,
+        )  # fmt: skip
+
     @write.register(Relu)
     @write.register(Sigmoid)
     @write.register(Tanh)
+    @write.register(HardSwish)
+    @write.register(Sqrt)
+    @write.register(Neg)
+    @write.register(Exp)
     @write.register(Identity)
     def _unary(self, op: Op, node: Node) -> None:
         self.add(type(op).__name__, node.inputs, node.output)
@@ -160,6 +192,81 @@ class _Writer:
     @write.register
     def _leaky_relu(self, op: LeakyRelu, node: Node) -> None:
         self.add("LeakyRelu", node.inputs, node.output, alpha=op.alpha)
+
+    @write.register
+    def _elu(self, op: Elu, node: Node) -> None:
+        self.add("Elu", node.inputs, node.output, alpha=op.alpha)
+
+    @write.register
+    def _hard_sigmoid(self, op: HardSigmoid, node: Node) -> None:
+        self.add("HardSigmoid", node.inputs, node.output, alpha=op.alpha, beta=op.beta)
+
+    @write.register
+    def _silu(self, op: Silu, node: Node) -> None:
+        """As exporters spell it; every rival knows the pair."""
+        (x,), y = node.inputs, node.output
+        self.add("Mul", [x, self.add("Sigmoid", [x], f"{y}/gate")], y)
+
+    @write.register(ReduceMean)
+    @write.register(ReduceMax)
+    def _reduce(self, op: ReduceMean | ReduceMax, node: Node) -> None:
+        (x,), y = node.inputs, node.output
+        axes = sorted(self.axis(x, axis) for axis in op.axes)
+        if len({self.graph.types[v].rank for v in (x, y)} & {4}) and not self._in_order(op, x):
+            raise unsupported(op)
+        self.add(type(op).__name__, [x], y, axes=axes, keepdims=int(op.keepdims))
+
+    def _in_order(self, op: ReduceMean | ReduceMax, x: str) -> bool:
+        """Whether what is left of an image lies in the file as in the graph."""
+        left = [axis for axis in (0, 1, 2, 3) if axis not in op.axes]
+        return op.keepdims or self.graph.types[x].rank != 4 or left in ([0, 3], [0], [3], [])
+
+    @write.register
+    def _slice(self, op: Slice, node: Node) -> None:
+        if min(op.steps) < 1:
+            raise unsupported(op)
+        (x,), y = node.inputs, node.output
+        axes = [self.axis(x, axis) for axis in range(len(op.starts))]
+        tables = (("starts", op.starts), ("ends", op.ends), ("axes", axes), ("steps", op.steps))
+        named = [self.weight(f"{y}/{what}", np.asarray(v, np.int64)) for what, v in tables]
+        self.add("Slice", [x, *named], y)
+
+    @write.register
+    def _gru(self, op: Gru, node: Node) -> None:
+        """The whole layer, the product of its inputs included; time goes first and returns."""
+        p, r, start, bias = (*node.inputs, "", "")[:4]
+        product = self.graph.producer(p)
+        usual = ((Sigmoid(),), (Tanh(),)) * op.directions
+        if start or op.clip or op.lengths or op.activations != usual or op.directions > 1:
+            raise unsupported(op)
+        if product is None or not is_projection(self.graph, product):
+            raise unsupported(f"{op} without a product of its own")
+        x, w, *shift = product.inputs
+        y, n = node.name, op.cells
+        both = np.zeros((1, 6 * n), np.float32)
+        if any(shift):
+            both[:, : 3 * n] = constant(self.graph, shift[0])
+        if bias:
+            both[:, 5 * n :] = constant(self.graph, bias)
+        weights = [
+            self.weight(f"{y}/w", constant(self.graph, w).T[np.newaxis]),
+            self.weight(f"{y}/r", constant(self.graph, r).transpose(0, 2, 1)),
+            self.weight(f"{y}/b", both),
+        ]
+        names = [f"{y}/{what}" for what in ("sequence", "hidden")]
+        self.nodes.append(
+            helper.make_node(
+                "GRU", [self.add("Transpose", [x], f"{y}/steps", perm=[1, 0, 2]), *weights], names,
+                name=y, hidden_size=n, direction="reverse" if op.reverse[0] else "forward",
+                linear_before_reset=int(op.linear_before_reset),
+            )
+        )  # fmt: skip
+        for what, value in zip(op.returns, node.outputs, strict=True):
+            shape = np.asarray(self.shape(value), np.int64)
+            found = names[what == "hidden"]
+            if what != "hidden":
+                found = self.add("Transpose", [found], f"{y}/samples", perm=[2, 0, 1, 3])
+            self.add("Reshape", [found, self.weight(f"{value}/shape", shape)], value)
 
     @write.register
     def _clip(self, op: Clip, node: Node) -> None:
@@ -225,6 +332,8 @@ class _Writer:
 
     @write.register
     def _matmul(self, op: MatMul, node: Node) -> None:
+        if is_projection(self.graph, node):
+            return
         x, w, *bias = node.inputs
         if self.graph.types[x].rank != 2 or op.transpose_a:
             raise unsupported(f"{op} of rank {self.graph.types[x].rank}")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from rivals.results import (
+    NO_FORM,
     Contest,
     Result,
     best_ours,
@@ -18,6 +19,9 @@ from rivals.results import (
     ratio,
     titled,
 )
+
+#: Characters of a reason.
+_LONGEST = 120
 
 _HEADER = (
     "contestant", "us", "less no-op", "best rival / it", "GFLOP/s", "% of peak", "error",
@@ -41,6 +45,29 @@ def as_summary(contests: Sequence[Contest]) -> str:
         ]  # fmt: skip
         lines.append(_line(cells))
     return "\n".join(lines) + "\n"
+
+
+def as_absent(contests: Sequence[Contest]) -> str:
+    """Which rivals did not take part in which networks, and why; empty if all did."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for contest in contests:
+        for rival, reason in contest.absent.items():
+            reasons.setdefault((rival, _short(reason)), []).append(contest.network)
+    if not reasons:
+        return ""
+    header = ("who did not take part", "why", "in")
+    lines = [_line(header), _line(["---"] * len(header))]
+    for (rival, reason), networks in sorted(reasons.items()):
+        lines.append(_line((rival, reason, ", ".join(networks))))
+    return "\n".join(lines) + "\n"
+
+
+def _short(reason: str) -> str:
+    """A reason for a table: one line, an operator without its attributes."""
+    if reason.startswith(NO_FORM):
+        return reason.split("(")[0].strip()
+    words = " ".join(reason.replace("|", "/").split())
+    return words if len(words) <= _LONGEST else f"{words[:_LONGEST]} ..."
 
 
 def as_markdown(contests: Sequence[Contest]) -> str:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+#: How reasons of those begin who write files for rivals.
+NO_FORM = "no form for "
+
 #: A larger error, relative to the largest output, and a contestant is out.
 MOST_ERROR = 1e-3
 
@@ -15,7 +18,7 @@ class Result:
 
     `library` are the bytes of its code, `model` those of the network's own file (Cannery: in the
     library). `peak` is that of the instruction set in GFLOP/s, 0 for rivals: they take what there
-    is.
+    is. `rival` is whose form it is.
     """
 
     name: str
@@ -29,6 +32,7 @@ class Result:
     model: int
     isa: str = ""
     peak: float = 0.0
+    rival: str = ""
 
     @property
     def net_us(self) -> float:
@@ -46,12 +50,30 @@ class Result:
 
 @dataclass(frozen=True)
 class Contest:
-    """The results for one network, and who was left out, with the reason."""
+    """The results for one network, and the rivals that were left out, with the reason."""
 
     network: str
     macs: int
     results: tuple[Result, ...]
     absent: Mapping[str, str]
+
+
+def reasons(absent: Mapping[tuple[str, str], str], results: Sequence[Result]) -> dict[str, str]:
+    """Why a rival did not take part, by its name: of those that no form of has right outputs.
+
+    `absent` has the reasons by rival and form. Of several forms the first that is more than a
+    form that is missing counts.
+    """
+    found: dict[str, str] = {}
+    right = {result.rival for result in results if result.is_right}
+    wrong = {r.rival: r.error for r in results if not r.is_right}
+    for (rival, _), reason in absent.items():
+        if rival not in right and found.get(rival, NO_FORM).startswith(NO_FORM):
+            found[rival] = reason
+    for rival, error in wrong.items():
+        if rival and rival not in right:
+            found[rival] = f"wrong outputs: off by {error:.1e}"
+    return found
 
 
 def lower_quartile(samples: Sequence[float]) -> float:

@@ -42,6 +42,13 @@ class Runtime(ABC):
         return ""
 
 
+#: Elements of outputs, as ONNX Runtime names them; others are floats.
+_ORT_TYPES: dict[str, type[np.generic]] = {
+    "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(uint8)": np.uint8,
+    "tensor(bool)": np.bool_,
+}  # fmt: skip
+
+
 class OnnxRuntime(Runtime):
     """ONNX Runtime's CPU provider, inputs and outputs bound."""
 
@@ -66,7 +73,8 @@ class OnnxRuntime(Runtime):
             value = onnxruntime.OrtValue.ortvalue_from_numpy(array)
             self.binding.bind_ortvalue_input(tensor.name, value)
         for tensor in self.session.get_outputs():
-            value = onnxruntime.OrtValue.ortvalue_from_shape_and_type(tensor.shape, np.float32)
+            kind = _ORT_TYPES.get(tensor.type, np.float32)
+            value = onnxruntime.OrtValue.ortvalue_from_shape_and_type(tensor.shape, kind)
             self.binding.bind_ortvalue_output(tensor.name, value)
 
     def call(self) -> None:
@@ -201,7 +209,7 @@ class Ncnn(Runtime):
         """See the base. The batch has no axis; a Mat refers to its array, but a clone owns."""
         names = self.net.input_names()
         self.inputs = [
-            (name, self.ncnn.Mat(np.ascontiguousarray(array[0])).clone())
+            (name, self.ncnn.Mat(_narrow(array[0])).clone())
             for name, array in zip(names, inputs.values(), strict=True)
         ]
 
@@ -221,6 +229,12 @@ class Ncnn(Runtime):
     def outputs(self) -> dict[str, F32]:
         """See the base."""
         return {str(k): np.array(mat)[np.newaxis] for k, mat in enumerate(self.found)}
+
+
+def _narrow(array: NDArray[Any]) -> NDArray[Any]:
+    """Row-major; ncnn and MNN know integers of 32 bits alone."""
+    wide = array.dtype.kind in "iu" and array.dtype.itemsize == 8
+    return np.ascontiguousarray(array, np.int32 if wide else array.dtype)
 
 
 class Mnn(Runtime):
@@ -255,12 +269,10 @@ class Mnn(Runtime):
             found[name] = np.array(host.getNumpyData()).reshape(tensor.getShape())
         return found
 
-    def _tensor(self, array: F32) -> Any:
-        mnn = self.mnn
-        return mnn.Tensor(
-            array.shape, mnn.Halide_Type_Float, np.ascontiguousarray(array),
-            mnn.Tensor_DimensionType_Caffe,
-        )  # fmt: skip
+    def _tensor(self, array: NDArray[Any]) -> Any:
+        mnn, found = self.mnn, _narrow(array)
+        kind = mnn.Halide_Type_Int if found.dtype == np.int32 else mnn.Halide_Type_Float
+        return mnn.Tensor(array.shape, kind, found, mnn.Tensor_DimensionType_Caffe)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from isas import isa_words
 from needs import need_program, need_toolchain
 from networks import write_network
 from rivals.plot import as_svg
-from rivals.report import as_json, as_markdown, as_summary
+from rivals.report import as_absent, as_json, as_markdown, as_summary
 from rivals.results import (
     Contest,
     Result,
@@ -29,6 +29,7 @@ from rivals.results import (
     peaks,
     percent_of_peak,
     ratio,
+    reasons,
 )
 from rivals.served import NO_FAULTING, serve, sse_only
 
@@ -89,6 +90,26 @@ def test_tables() -> None:
     assert "| net | 0.25 | 10 | 50 | fast | 20 | 2.00 |" in as_summary([CONTEST])
     (read,) = json.loads(as_json([CONTEST]))
     assert [row["net_us"] for row in read["results"]] == [10.0, 2.0, 23.0, 20.0]
+
+
+def test_who_did_not_take_part() -> None:
+    other = replace(
+        CONTEST, network="other", absent={"gone": "not installed", "b": "no form for X(1)"}
+    )
+    lines = as_absent([CONTEST, other]).splitlines()
+    assert lines[2:] == ["| b | no form for X | other |", "| gone | not installed | net, other |"]
+    assert as_absent([replace(CONTEST, absent={})]) == ""
+
+
+def test_a_rival_is_absent_if_none_of_its_forms_is_right() -> None:
+    right, wrong = (replace(result("form", 1.0, error=e), rival="b") for e in (0.0, 0.5))
+    absent = {
+        ("a", "a nchw"): "no form for X",
+        ("a", "a model"): "crashed",
+        ("b", "b nchw"): "gone",
+    }
+    assert reasons(absent, [OURS, right, wrong]) == {"a": "crashed"}
+    assert reasons({}, [wrong]) == {"b": "wrong outputs: off by 5.0e-01"}
 
 
 def test_without_rivals() -> None:

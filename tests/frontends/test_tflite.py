@@ -53,7 +53,7 @@ def model(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
     from rivals.exchange import exchange_graph
-    from rivals.tflite_writer import tflite_model
+    from rivals.tflite.model import tflite_model
 
     keras = write_network(request.param, tmp_path)
     file = tmp_path / "network.tflite"
