@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
@@ -110,6 +110,17 @@ class Options:
         return "-".join([*words, *(["raw"] if self.io_type == "raw" else [])])
 
 
+class Group(Enum):
+    """What an option is about; help and documentation list options by group, in this order."""
+
+    MODEL = "Model"
+    PROCESSOR = "Processor"
+    NUMBERS = "Numbers"
+    INTERFACE = "Interface"
+    TUNING = "Tuning"
+    TOOLS = "Compiler and runner"
+
+
 class Kind(Enum):
     """How often and with what an option is given; CMake's three kinds of keywords."""
 
@@ -122,7 +133,8 @@ class Kind(Enum):
 class Spec:
     """One option. `parse` takes the text (MANY: all the texts) and raises OptionError.
 
-    `name` is the field of Options; `--max-error` and MAX_ERROR follow from `keyword`.
+    `name` is the field of Options; `--max-error` and MAX_ERROR follow from `keyword`. `example` is
+    a value as users write it; a `hidden` option is one that builds give, not people.
     """
 
     name: str
@@ -133,6 +145,9 @@ class Spec:
     keyword: str = ""
     cmake: bool = True
     is_path: bool = False
+    group: Group = Group.MODEL
+    example: str = ""
+    hidden: bool = False
 
     @property
     def flag(self) -> str:
@@ -295,72 +310,100 @@ def _words(texts: Sequence[str]) -> tuple[str, ...]:
 
 _ONE, _MANY, _FLAG = Kind.ONE, Kind.MANY, Kind.FLAG
 
-SPECS: tuple[Spec, ...] = (
-    Spec("name", _ONE, "C identifier that begins every symbol (default: from the file's name).",
-         check_model_name, "ID"),
-    Spec("target", _ONE, "Processor to generate for, see `cannery targets`.", str, "NAME"),
-    Spec("isa", _MANY, "Instruction set instead of the target's; of several the code chooses.",
-         _isas, "NAME"),
-    Spec("tuning", _ONE, "Tuning record, or a folder of them (default: beside the model).",
-         Path, "PATH", is_path=True),
-    Spec("locked", _FLAG, "Fail where the tuning record has no usable entry."),
-    Spec("io_layout", _ONE, "Order of image tensors at the interface: model, nhwc or nchw.",
-         _io_layout, "ORDER"),
-    Spec("io_type", _ONE, "Floats at the interface: model, or raw: a quantised network's integers.",
-         _io_type, "TYPE"),
-    Spec("max_error", _ONE, "Bound of max|y - ref| / max|ref| per output (default: 1e-4).",
-         _positive, "E"),
-    Spec("max_lines", _ONE,
-         f"Lines of a function: longer ones are cut into several (default: {MAX_LINES}).",
-         _count, "N"),
-    Spec("batch", _ONE, "Samples per run (default: 1).", _count, "N"),
-    Spec("dims", _MANY, "Size of a dimension that the model leaves open.",
-         _dims, "NAME=N", keyword="dim"),
-    Spec("input_dtype", _MANY, "Element type of an input: uint8 or float32.",
-         _dtypes, "TENSOR=TYPE"),
-    Spec("scale", _ONE,
-         "A uint8 input means scale * value + offset (default: 1); by channel: S,S,S.",
-         _by_channel, "S"),
-    Spec("offset", _ONE, "See --scale (default: 0).", _by_channel, "O"),
-    Spec("reverse_channels", _MANY,
-         "Image inputs whose last channel comes first: BGR for a network of RGB.",
-         _distinct, "TENSOR"),
-    Spec("input_view", _MANY, "Image inputs that are regions of larger images, read by strides.",
-         _distinct, "TENSOR"),
-    Spec("many", _ONE, "Samples that <name>_run_many computes together at most (default: 1).",
-         _chunk, "N"),
-    Spec("parallel", _FLAG, "Also <name>_run_parallel, on the cores that a pool of threads gives."),
-    Spec("openmp", _FLAG, "PARALLEL, and OpenMP's threads as a pool, <name>_openmp."),
-    Spec("peepholes", _ONE, "Peepholes of LSTM layers: a .npz file with an array for each.",
-         Path, "FILE", is_path=True),
-    Spec("streaming", _FLAG,
-         "One step of a recurrent network per call, the state with the caller."),
-    Spec("variable_length", _FLAG,
-         "The number of steps of a recurrent network is a maximum; the length is an argument."),
-    Spec("quantize", _ONE, "Compute with integers where layers can: int16 or int8.",
-         _quantize, "TYPE"),
-    Spec("calibration", _ONE, "Typical inputs, for ranges: a .npz file, an array for each input.",
-         Path, "FILE", is_path=True),
-    Spec("max_loss", _ONE, "Bound of what an output may lose by --quantize (default: 0.1).",
-         _positive, "E"),
-    Spec("same_everywhere", _FLAG,
-         "Fail where processors may disagree about a bit of an output: floats in a network."),
-    Spec("state", _MANY, "Input that is, in the next run, what an output was: part of the state.",
-         _states, "IN=OUT"),
-    Spec("rename", _MANY, "Name of a tensor in C.", _renames, "TENSOR=NAME"),
-    Spec("outputs", _MANY, "Tensors to return instead of the model's outputs.", tuple, "TENSOR"),
-    Spec("macros", _ONE, "Listing of the compiler's macros (`-dM -E`): use what it proves.",
-         Path, "FILE", cmake=False),
-    Spec("cc", _ONE, "Compiler, flags included if need be; @FILE reads the command from a file.",
-         _command_or_file, "COMMAND", cmake=False),
-    Spec("cflags", _MANY, "Flags for the compiler.", _words, "FLAGS", cmake=False),
-    Spec("ldflags", _MANY, "Flags for linking.", _words, "FLAGS", cmake=False),
-    Spec("runner", _MANY, "Command that runs a program of the target: `CMD program args...`.",
-         _commands, "CMD", cmake=False),
-    Spec("stand_in", _FLAG, "A runner's machine may be another processor than the target."),
-    Spec("tuned_by", _ONE, "What messages advise to make a record (default: a command).",
-         str, "TEXT", cmake=False),
-)  # fmt: skip
+_GROUPED: dict[Group, tuple[Spec, ...]] = {
+    Group.MODEL: (
+        Spec("name", _ONE, "Prefix of all C symbols (default: from the file's name).",
+             check_model_name, "ID", example="ball_net"),
+        Spec("batch", _ONE, "Samples per run (default: 1).", _count, "N", example="4"),
+        Spec("dims", _MANY, "Size of a dimension that the model leaves open.",
+             _dims, "NAME=N", keyword="dim", example="T=100"),
+        Spec("outputs", _MANY, "Tensors to return instead of the model's outputs.", tuple, "TENSOR",
+             example="dense_3"),
+        Spec("state", _MANY, "Input that carries an output of the previous run: part of the state.",
+             _states, "IN=OUT", example="h_in=h_out"),
+        Spec("peepholes", _ONE, "Peepholes of LSTM layers: a .npz file, one array per layer.",
+             Path, "FILE", is_path=True, example="peepholes.npz"),
+    ),
+    Group.PROCESSOR: (
+        Spec("target", _ONE,
+             "Processor to generate for; `cannery targets` lists them.", str, "NAME",
+             example="atom32"),
+        Spec("isa", _MANY, "Instruction set; give several, and the library picks at run time.",
+             _isas, "NAME", example="avx2"),
+        Spec("max_lines", _ONE,
+             f"Split generated functions longer than this (default: {MAX_LINES}).",
+             _count, "N", example="1000"),
+    ),
+    Group.NUMBERS: (
+        Spec("max_error", _ONE,
+             "Largest allowed max|y - ref| / max|ref| per output (default: 1e-4).",
+             _positive, "E", example="1e-3"),
+        Spec("quantize", _ONE, "Compute with integers where layers can: int16 or int8.",
+             _quantize, "TYPE", example="int16"),
+        Spec("calibration", _ONE, "Typical inputs: a .npz file, one array per input.",
+             Path, "FILE", is_path=True, example="samples.npz"),
+        Spec("max_loss", _ONE,
+             "Largest loss that --quantize may cause in an output (default: 0.1).",
+             _positive, "E", example="0.005"),
+        Spec("same_everywhere", _FLAG,
+             "Fail unless every processor computes the same bits."),
+    ),
+    Group.INTERFACE: (
+        Spec("io_layout", _ONE, "Order of image tensors at the interface: model, nhwc or nchw.",
+             _io_layout, "ORDER", example="nhwc"),
+        Spec("io_type", _ONE,
+             "Type at the interface: model, or raw (a quantised network's integers).",
+             _io_type, "TYPE", example="raw"),
+        Spec("input_dtype", _MANY, "Element type of an input: uint8 or float32.",
+             _dtypes, "TENSOR=TYPE", example="image=uint8"),
+        Spec("scale", _ONE,
+             "A uint8 input means scale * value + offset (default: 1); S,S,S by channel.",
+             _by_channel, "S", example="0.0039"),
+        Spec("offset", _ONE, "See --scale (default: 0).", _by_channel, "O", example="-1"),
+        Spec("reverse_channels", _MANY,
+             "Image inputs in reversed channel order: BGR for a network trained on RGB.",
+             _distinct, "TENSOR", example="image"),
+        Spec("input_view", _MANY,
+             "Image inputs that are regions of a larger image, read through strides.",
+             _distinct, "TENSOR", example="image"),
+        Spec("rename", _MANY, "Name of a tensor in C.", _renames, "TENSOR=NAME",
+             example="dense_3=scores"),
+        Spec("many", _ONE, "Samples that <name>_run_many computes at once (default: 1).",
+             _chunk, "N", example="8"),
+        Spec("parallel", _FLAG, "Add <name>_run_parallel, which runs on a thread pool of yours."),
+        Spec("openmp", _FLAG, "Like PARALLEL, and add <name>_openmp, a pool of OpenMP threads."),
+        Spec("streaming", _FLAG,
+             "Run a recurrent network one step per call; the caller keeps the state."),
+        Spec("variable_length", _FLAG,
+             "Accept sequences up to the model's number of steps."),
+    ),
+    Group.TUNING: (
+        Spec("tuning", _ONE, "Tuning record, or a folder of them (default: beside the model).",
+             Path, "PATH", is_path=True, example="tuning/"),
+        Spec("locked", _FLAG, "Fail if the tuning record does not cover every layer."),
+        Spec("stand_in", _FLAG, "Accept times of a machine that is not the target's processor."),
+    ),
+    Group.TOOLS: (
+        Spec("cc", _ONE, "Compiler, with flags if needed; @FILE reads the command from a file.",
+             _command_or_file, "COMMAND", cmake=False, example="clang"),
+        Spec("cflags", _MANY, "Flags for the compiler.", _words, "FLAGS", cmake=False,
+             example="-O2"),
+        Spec("ldflags", _MANY, "Flags for the linker.", _words, "FLAGS", cmake=False,
+             example="-static"),
+        Spec("runner", _MANY, "Command that runs a program of the target: `CMD program args...`.",
+             _commands, "CMD", cmake=False, example="./on-nao"),
+        Spec("macros", _ONE,
+             "The compiler's macros (`cc -dM -E`): use the instruction sets they prove.",
+             Path, "FILE", cmake=False, example="macros.txt", hidden=True),
+        Spec("tuned_by", _ONE, "What messages suggest for making a record (default: a command).",
+             str, "TEXT", cmake=False, example="make tune", hidden=True),
+    ),
+}  # fmt: skip
+
+#: All options, group by group.
+SPECS: tuple[Spec, ...] = tuple(
+    replace(spec, group=group) for group, specs in _GROUPED.items() for spec in specs
+)
 
 
 def _parse(spec: Spec, raw: Any) -> Any:

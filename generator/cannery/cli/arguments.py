@@ -17,11 +17,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def _option(spec: Spec) -> Callable[[F], F]:
     if spec.kind is Kind.FLAG:
-        return click.option(spec.flag, spec.name, is_flag=True, default=None, help=spec.help)
+        return click.option(
+            spec.flag, spec.name, is_flag=True, default=None, help=spec.help, hidden=spec.hidden
+        )
     many = spec.kind is Kind.MANY
     return click.option(
-        spec.flag, spec.name, multiple=many, metavar=spec.metavar, help=spec.help, type=str
-    )
+        spec.flag, spec.name, multiple=many, metavar=spec.metavar, help=spec.help, type=str,
+        hidden=spec.hidden,
+    )  # fmt: skip
 
 
 def generating_options(*, several: bool = False) -> Callable[[F], F]:

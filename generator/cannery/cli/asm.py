@@ -12,6 +12,7 @@ from cannery.analysis.kernels import StepCode, step_codes
 from cannery.analysis.mca import Estimator, find_estimator
 from cannery.analysis.mix import Mix, Piece
 from cannery.cli.arguments import generating_options
+from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, print_table, warn
 from cannery.errors import OptionError, ToolchainError, one_of
 from cannery.options import make_options
@@ -19,7 +20,14 @@ from cannery.pipeline import compile_model
 from cannery.target.toolchain import find_toolchain
 
 
-@click.command("asm")
+@click.command(
+    "asm",
+    cls=Command,
+    examples=(
+        "cannery asm ball.h5 --target aarch64-a72",
+        "cannery asm ball.h5 2 --mca cortex-a53",
+    ),
+)
 @generating_options()
 @click.argument("layer", required=False)
 @click.option(

@@ -10,6 +10,7 @@ import click
 
 from cannery.cli.arguments import FILE, budget_option, generating_options
 from cannery.cli.files import check_output_file, depfile_text, own_files, write_files
+from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, remark
 from cannery.cli.tuning_progress import live_progress
 from cannery.cli.tuning_report import as_dict, print_report
@@ -21,7 +22,14 @@ from cannery.target.runner import Origin
 from cannery.target.toolchain import find_toolchain
 
 
-@click.command("autotune")
+@click.command(
+    "autotune",
+    cls=Command,
+    examples=(
+        "cannery autotune ball.h5",
+        "cannery autotune ball.h5 --target atom32 --runner ./on-nao --budget 60",
+    ),
+)
 @generating_options()
 @budget_option()
 @click.option("--exhaustive", is_flag=True, help="Measure every candidate, not the likely ones.")

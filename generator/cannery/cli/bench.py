@@ -12,6 +12,7 @@ import click
 from cannery.choose.lookup import find_record, untuned, untuned_note
 from cannery.cli.arguments import FILE, Seconds, generating_options
 from cannery.cli.files import check_output_file, write_files
+from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, print_table, remark, warn
 from cannery.emit.source import Source
 from cannery.errors import OptionError
@@ -35,7 +36,15 @@ MAX_SHARED = 256
 DEFAULT_SECONDS = 1.0
 
 
-@click.command("bench")
+@click.command(
+    "bench",
+    cls=Command,
+    examples=(
+        "cannery bench ball.h5",
+        "cannery bench ball.h5 --rate 30 --deadline 2000 --context cold",
+        "cannery bench ball.h5 --threads 2 --trace trace.json",
+    ),
+)
 @generating_options()
 @click.option(
     "--seconds",

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import click
 
+from cannery.cli.help import Command
 from cannery.cli.output import json_option, print_json
 from cannery.resources import cmake_dir, toolchains_dir
 
 
-@click.command("cmake-dir")
+@click.command(
+    "cmake-dir",
+    cls=Command,
+    examples=("cmake -S . -B build -DCannery_DIR=$(cannery cmake-dir)",),
+)
 @click.option("--toolchains", is_flag=True, help="Print the folder of the toolchain files instead.")
 @json_option
 def command(toolchains: bool, as_json: bool) -> None:

@@ -15,6 +15,7 @@ from cannery.cli.files import (
     own_files,
     write_files,
 )
+from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, remark
 from cannery.ir.graph import Quantization
 from cannery.options import Options, make_options
@@ -24,7 +25,15 @@ if TYPE_CHECKING:
     from cannery.emit.source import Source
 
 
-@click.command("compile")
+@click.command(
+    "compile",
+    cls=Command,
+    examples=(
+        "cannery compile ball.h5 -o out --target atom32",
+        "cannery compile ball.onnx -o out --isa sse2 --isa avx2",
+        "cannery compile ball.h5 -o out --input-dtype image=uint8 --scale 0.00392",
+    ),
+)
 @generating_options()
 @click.option(
     "-o",
@@ -39,6 +48,7 @@ if TYPE_CHECKING:
     "--depfile",
     type=FILE,
     metavar="FILE",
+    hidden=True,
     help="Write what the result depends on, as a Make rule.",
 )
 @click.option(

@@ -9,6 +9,7 @@ import click
 
 from cannery.analysis.mix import Mix
 from cannery.cli.arguments import generating_options
+from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, print_table
 from cannery.errors import OptionError
 from cannery.execution.counts import NetworkCount, count_network
@@ -22,7 +23,11 @@ from cannery.target.toolchain import find_toolchain
 _SHOWN = ("multiplies", "adds", "loads", "stores", "shuffles", "moves", "spills", "branches")
 
 
-@click.command("count")
+@click.command(
+    "count",
+    cls=Command,
+    examples=("cannery count ball.h5 --target aarch64-a53",),
+)
 @generating_options()
 @json_option
 def command(model: Path, as_json: bool, **raw: Any) -> None:

@@ -24,6 +24,7 @@ from cannery.cli.demo_project import (
     find_cmake,
     run_program,
 )
+from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json
 from cannery.cli.pictures import read_pgm, side_by_side
 from cannery.cli.tuning_progress import live_progress
@@ -35,7 +36,11 @@ from cannery.target.compiler import find_compiler
 _ABREAST = 4
 
 
-@click.command("demo")
+@click.command(
+    "demo",
+    cls=Command,
+    examples=("cannery demo --budget 20",),
+)
 @click.option(
     "--folder",
     type=FILE,

@@ -12,6 +12,7 @@ import click
 
 from cannery import __version__
 from cannery.analysis.disassembly import newest
+from cannery.cli.help import Command
 from cannery.cli.output import json_option, print_json, print_table
 from cannery.errors import CanneryError
 from cannery.frontends import formats
@@ -105,7 +106,7 @@ def checks() -> list[Check]:
     ]
 
 
-@click.command("doctor")
+@click.command("doctor", cls=Command)
 @json_option
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> int:

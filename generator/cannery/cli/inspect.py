@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from cannery.cli.arguments import generating_options
+from cannery.cli.help import Command
 from cannery.cli.output import json_option, print_error, print_json, print_table
 from cannery.errors import CanneryError
 from cannery.ir.graph import Graph, Node
@@ -135,7 +136,14 @@ def _call(summary: Summary, options: Options) -> str:
     return f"{options.name}_{'step' if summary.states else 'run'}({', '.join(arguments)});"
 
 
-@click.command("inspect")
+@click.command(
+    "inspect",
+    cls=Command,
+    examples=(
+        "cannery inspect ball.h5",
+        "cannery inspect *.onnx --json",
+    ),
+)
 @generating_options(several=True)
 @json_option
 def command(models: tuple[Path, ...], as_json: bool, **raw: Any) -> int:

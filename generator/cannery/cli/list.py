@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import click
 
+from cannery.cli.help import Command
 from cannery.cli.output import json_option, print_json, print_table
 from cannery.frontends.keras_layers.base import layer_names
 from cannery.frontends.onnx_ops.base import operator_names
@@ -17,7 +18,7 @@ from cannery.schedule.schedule import all_schedules
 from cannery.target.isa import ISAS
 
 
-@click.command("list")
+@click.command("list", cls=Command)
 @json_option
 def command(as_json: bool) -> None:
     """List model layers, operators, schedules, layouts and instruction sets."""

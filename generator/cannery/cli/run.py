@@ -11,6 +11,7 @@ import numpy as np
 
 from cannery.cli.arguments import FILE, generating_options
 from cannery.cli.files import check_output_file, write_files
+from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json
 from cannery.execution.program import network_program
 from cannery.execution.samples import join_samples, model_samples
@@ -20,7 +21,11 @@ from cannery.pipeline import compile_graph, import_graph
 from cannery.target.toolchain import find_toolchain
 
 
-@click.command("run")
+@click.command(
+    "run",
+    cls=Command,
+    examples=("cannery run ball.h5 --inputs in.npz -o out.npz",),
+)
 @generating_options()
 @click.option(
     "--inputs",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import click
 
+from cannery.cli.help import Command
 from cannery.cli.output import json_option, print_json, print_table
 from cannery.errors import CanneryError
 from cannery.target.runner import find_runner
@@ -42,7 +43,7 @@ def look(name: str) -> Row:
     return Row(name, target.isa.name, target.isa.bits, target.cpu, compiler, runs)
 
 
-@click.command("targets")
+@click.command("targets", cls=Command)
 @json_option
 def command(as_json: bool) -> None:
     """List the targets: processor, instruction set, compiler found, and how programs run here."""

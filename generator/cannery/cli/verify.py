@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from cannery.cli.arguments import FILE, generating_options
+from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, print_table
 from cannery.errors import OptionError
 from cannery.execution.layers import check_layers
@@ -40,7 +41,15 @@ def _samples(
     return samples, given
 
 
-@click.command("verify")
+@click.command(
+    "verify",
+    cls=Command,
+    examples=(
+        "cannery verify ball.h5",
+        "cannery verify ball.h5 --target aarch64-a72 --layers",
+        "cannery verify ball.h5 --inputs in.npz --against expected.npz",
+    ),
+)
 @generating_options()
 @click.option(
     "--inputs",
