@@ -99,7 +99,7 @@ typedef struct {
     X(L, softplus, ref_softplus, 0.0, 5e-38, 2.5e-7)                                               \
     X(L, elu_1_5, ref_elu_1_5, 0.0, 5e-38, 2e-7)                                                   \
     X(L, elu_1_0, ref_elu_1_0, 0.0, 5e-38, 2e-7)                                                   \
-    X(L, gelu_erf, ref_gelu_erf, 0.0, 1.1e-18, 5e-7)                                               \
+    X(L, gelu_erf, ref_gelu_erf, 0.0, 3e-8, 5e-7)                                                  \
     X(L, gelu_tanh, ref_gelu_tanh, 0.0, 5e-8, 3e-7)                                                \
     X(L, silu, ref_silu, 0.0, 2e-36, 3e-7)                                                         \
     X(L, mish, ref_mish, 0.0, 2e-36, 4e-7)                                                         \

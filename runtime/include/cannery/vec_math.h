@@ -22,7 +22,7 @@
  *   composition of f        |error| <= absolute + relative * |f|
  *   T_softplus(x)           5e-38    2.5e-7   log(1 + e^x)
  *   T_elu(x, alpha)         5e-38    2e-7     x for x > 0, else alpha*(e^x - 1)
- *   T_gelu_erf(x)           1.1e-18  5e-7     x/2 * (1 + erf(x/sqrt(2)))
+ *   T_gelu_erf(x)           3e-8     5e-7     x/2 * (1 + erf(x/sqrt(2)))
  *   T_gelu_tanh(x)          5e-8     3e-7     the same with tanh's approximation of erf
  *   T_silu(x)               2e-36    3e-7     x * sigmoid(x)
  *   T_mish(x)               2e-36    4e-7     x * tanh(softplus(x))

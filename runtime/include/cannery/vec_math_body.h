@@ -237,45 +237,47 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(elu)(CANNERY_FT x, float alpha)
     return CANNERY_F(select)(CANNERY_F(gt)(zero, x), y, x);
 }
 
-/* e^(g - a^2/2) = erfc(a / sqrt(2)) / 2, 0 <= a <= 9: the chance of more than a. g is a polynomial
- * about 3.5 that errs by 6.3e-8. The square of the upper twelve bits of a is exact, also less the
- * first part of k*ln2; the rest of the square, 0.036 at most, is taken from g. */
+/* 2^y = 2^k + 2^k * (2^r - 1), y = k + r, |r| <= 1/2: returns 2^r - 1, whose polynomial errs by 9.2e-8
+ * relative to 2^r, and 2^k as the scale; |y| <= 126. Adding 1.5*2^23 leaves k in the low bits; those
+ * above it are shifted out. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(exp2_reduced)(CANNERY_FT y, CANNERY_FT *scale)
+{
+    const CANNERY_FT shift = CANNERY_F(set1)(12582912.0f);
+    const CANNERY_FT shifted = CANNERY_F(add)(y, shift);
+    const CANNERY_FT r = CANNERY_F(sub)(y, CANNERY_F(sub)(shifted, shift));
+    CANNERY_FT p = CANNERY_F(horner)(CANNERY_F(set1)(1.3264591e-3f), r, 9.671619e-3f);
+    p = CANNERY_F(horner)(p, r, 5.550735e-2f);
+    p = CANNERY_F(horner)(p, r, 2.4022241e-1f);
+    p = CANNERY_F(horner)(p, r, 6.93147e-1f);
+    *scale = CANNERY_F(pow2i)(CANNERY_F(as_i32)(shifted));
+    return CANNERY_F(mul)(r, p);
+}
+
+/* erfc(a / sqrt(2)) / 2, 0 <= a <= 8: the chance of more than a. Its logarithm to the base 2 is a
+ * polynomial, which errs by 1.9e-7 near 0 and no more than its rounding, 1e-7 of itself, further on. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(normal_tail)(CANNERY_FT a)
 {
-    const CANNERY_FT half = CANNERY_F(set1)(0.5f), shift = CANNERY_F(set1)(12582912.0f);
-    const CANNERY_FT high =
-        CANNERY_I(as_f32)(CANNERY_I(and)(CANNERY_F(as_i32)(a), CANNERY_I(set1)(-4096)));
-    const CANNERY_FT square = CANNERY_F(mul)(CANNERY_F(mul)(half, high), high);
-    const CANNERY_FT low = CANNERY_F(mul)(half, CANNERY_F(sub)(a, high));
-    const CANNERY_FT b = CANNERY_F(sub)(a, CANNERY_F(set1)(3.5f));
-    CANNERY_FT g = CANNERY_F(horner)(CANNERY_F(set1)(3.74755955e-12f), b, -7.63620209e-11f);
-    CANNERY_FT shifted, kf, r, scale;
-    g = CANNERY_F(horner)(g, b, 5.39600142e-10f);
-    g = CANNERY_F(horner)(g, b, -8.94421481e-10f);
-    g = CANNERY_F(horner)(g, b, -1.05112825e-8f);
-    g = CANNERY_F(horner)(g, b, 1.22792414e-7f);
-    g = CANNERY_F(horner)(g, b, -1.13528449e-6f);
-    g = CANNERY_F(horner)(g, b, 9.83314749e-6f);
-    g = CANNERY_F(horner)(g, b, -7.65668083e-5f);
-    g = CANNERY_F(horner)(g, b, 5.55041537e-4f);
-    g = CANNERY_F(horner)(g, b, -3.91670596e-3f);
-    g = CANNERY_F(horner)(g, b, 0.0284661837f);
-    g = CANNERY_F(horner)(g, b, -0.251391321f);
-    g = CANNERY_F(horner)(g, b, -2.24106526f);
-    shifted = CANNERY_F(fma)(CANNERY_F(sub)(g, square), CANNERY_F(set1)(1.44269504f), shift);
-    kf = CANNERY_F(sub)(shifted, shift);
-    g = CANNERY_F(fnma)(low, CANNERY_F(add)(a, high), g);
-    r = CANNERY_F(fma)(kf, CANNERY_F(set1)(0.693359375f), square);
-    r = CANNERY_F(fnma)(kf, CANNERY_F(set1)(-2.12194440e-4f), CANNERY_F(sub)(g, r));
-    scale = CANNERY_F(pow2i)(CANNERY_I(sub)(CANNERY_F(as_i32)(shifted), CANNERY_F(as_i32)(shift)));
-    return CANNERY_F(fma)(scale, CANNERY_F(expm1_reduced)(r), scale);
+    CANNERY_FT y = CANNERY_F(horner)(CANNERY_F(set1)(8.89063101e-10f), a, -4.06459328e-8f);
+    CANNERY_FT em1, scale;
+    y = CANNERY_F(horner)(y, a, 8.07901074e-7f);
+    y = CANNERY_F(horner)(y, a, -9.0637368e-6f);
+    y = CANNERY_F(horner)(y, a, 6.09695562e-5f);
+    y = CANNERY_F(horner)(y, a, -2.15974782e-4f);
+    y = CANNERY_F(horner)(y, a, -1.48656633e-4f);
+    y = CANNERY_F(horner)(y, a, 7.14510772e-3f);
+    y = CANNERY_F(horner)(y, a, -5.25840707e-2f);
+    y = CANNERY_F(horner)(y, a, -0.459172398f);
+    y = CANNERY_F(horner)(y, a, -1.1511097f);
+    y = CANNERY_F(horner)(y, a, -1.0f);
+    em1 = CANNERY_F(exp2_reduced)(y, &scale);
+    return CANNERY_F(fma)(scale, em1, scale);
 }
 
 /* x/2 * (1 + erf(x / sqrt(2))) = max(x, 0) - |x| * normal_tail(|x|): nothing cancels on either side.
- * Below -9 it stays what it is there, -1e-18, also for -infinity. The larger of -0 and x keeps -0. */
+ * Below -8 it stays what it is there, -5e-15, also for -infinity. The larger of -0 and x keeps -0. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(gelu_erf)(CANNERY_FT x)
 {
-    const CANNERY_FT a = CANNERY_F(min)(CANNERY_F(set1)(9.0f), CANNERY_F(abs)(x));
+    const CANNERY_FT a = CANNERY_F(min)(CANNERY_F(set1)(8.0f), CANNERY_F(abs)(x));
     const CANNERY_FT positive = CANNERY_F(max)(CANNERY_F(set1)(-0.0f), x);
     return CANNERY_F(fnma)(a, CANNERY_F(normal_tail)(a), positive);
 }
@@ -316,19 +318,12 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(softsign)(CANNERY_FT x)
 
 /* ---- cells of recurrent layers ------------------------------------------ */
 
-/* 2^y + c, |y| <= 126. y = k + r, |r| <= 1/2: the polynomial of 2^r - 1 errs by 9.2e-8, relative to
- * 2^r. Adding 1.5*2^23 leaves k in the low bits; those above it are shifted out. */
+/* 2^y + c, |y| <= 126. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(exp2_plus)(CANNERY_FT y, float c)
 {
-    const CANNERY_FT shift = CANNERY_F(set1)(12582912.0f);
-    const CANNERY_FT shifted = CANNERY_F(add)(y, shift);
-    const CANNERY_FT r = CANNERY_F(sub)(y, CANNERY_F(sub)(shifted, shift));
-    const CANNERY_FT scale = CANNERY_F(pow2i)(CANNERY_F(as_i32)(shifted));
-    CANNERY_FT p = CANNERY_F(horner)(CANNERY_F(set1)(1.3264591e-3f), r, 9.671619e-3f);
-    p = CANNERY_F(horner)(p, r, 5.550735e-2f);
-    p = CANNERY_F(horner)(p, r, 2.4022241e-1f);
-    p = CANNERY_F(horner)(p, r, 6.93147e-1f);
-    return CANNERY_F(fma)(scale, CANNERY_F(mul)(r, p), CANNERY_F(add)(scale, CANNERY_F(set1)(c)));
+    CANNERY_FT scale;
+    const CANNERY_FT em1 = CANNERY_F(exp2_reduced)(y, &scale);
+    return CANNERY_F(fma)(scale, em1, CANNERY_F(add)(scale, CANNERY_F(set1)(c)));
 }
 
 /* 1 / sigmoid(x) = 1 + e^-x; beyond 25 the sigmoid stays at 1.4e-11, so that products do not
