@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from cannery.cli import invoke
-from cannery.cli.files import write_files
 from cannery.errors import CanneryError, OptionError
 from cannery.frontends import load_graph
 from cannery.npz import read_arrays
+from cannery.output_files import write_files
 from cannery.user_files import MAX_TEXT, unusual
 from tiny_models import write_tiny_model
 

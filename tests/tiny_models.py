@@ -79,3 +79,8 @@ def write_tiny_classifier(path: Path, inputs: int = 16 * 16, seed: int = 1) -> P
         _layer("Dense", "scores", units=2, activation="sigmoid", use_bias=True),
     ]
     return _write(path, layers, {"scores": {"kernel": kernel, "bias": bias}})
+
+
+def tiny_image(seed: int = 0, count: int = 1) -> NDArray[np.float32]:
+    """Inputs of that network."""
+    return np.random.default_rng(seed).standard_normal((count, 8, 8, 1)).astype(np.float32)

@@ -1,21 +1,73 @@
-"""Cannery: trained neural networks as C static libraries, each for one network and processor."""
+"""Cannery: trained neural networks as C static libraries, each for one network and processor.
+
+    import cannery
+
+    net = cannery.load("ball.h5")           # a network that Python can call
+    scores = net(image)
+
+    cannery.tune("ball.h5", budget=60)      # measure what is fastest on this machine
+    cannery.verify("ball.h5").passed        # compare with the reference
+    cannery.compile("ball.h5", "out")       # C files for a project
+
+Models are paths, or the content of a file as bytes. Whatever a user can cause is a `CanneryError`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cannery.api import Net, load
+    from typing import Any
+
+    from cannery.api.compile import CompileResult, compile  # noqa: A004
+    from cannery.api.interface import Port
+    from cannery.api.load import load
+    from cannery.api.net import Net
+    from cannery.api.tune import TuneResult, tune
+    from cannery.api.verify import VerifyResult, verify
+    from cannery.errors import CanneryError, CanneryWarning
 
 __version__ = "0.1.0"
 
-__all__ = ["Net", "__version__", "load"]
+#: Where each name is; imported when it is first asked for, as most commands need none.
+_PLACES = {
+    "CanneryError": "errors",
+    "CanneryWarning": "errors",
+    "CompileResult": "api.compile",
+    "Net": "api.net",
+    "Port": "api.interface",
+    "TuneResult": "api.tune",
+    "VerifyResult": "api.verify",
+    "compile": "api.compile",
+    "load": "api.load",
+    "tune": "api.tune",
+    "verify": "api.verify",
+}
+
+__all__ = [
+    "CanneryError",
+    "CanneryWarning",
+    "CompileResult",
+    "Net",
+    "Port",
+    "TuneResult",
+    "VerifyResult",
+    "__version__",
+    "compile",
+    "load",
+    "tune",
+    "verify",
+]
 
 
 def __getattr__(name: str) -> Any:
-    """`load` and `Net`, imported when they are first asked for: most commands need neither."""
-    if name in ("Net", "load"):
-        from cannery import api
+    """What `_PLACES` lists."""
+    if name in _PLACES:
+        from importlib import import_module
 
-        return getattr(api, name)
+        found = globals()[name] = getattr(import_module(f"cannery.{_PLACES[name]}"), name)
+        return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PLACES})

@@ -10,8 +10,9 @@ from typing import Any, NoReturn
 import pytest
 
 from cannery.atomic import replace_file
-from cannery.cli.files import depfile_text, own_files, write_files
+from cannery.cli.files import depfile_text, own_files
 from cannery.measure import build
+from cannery.output_files import write_files
 
 FILES = {"a.h": b"one", "cannery/b.h": b"two"}
 

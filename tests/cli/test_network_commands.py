@@ -12,8 +12,9 @@ import click.testing
 import numpy as np
 import pytest
 
+from cannery.api import verify
 from cannery.choose.record import FORMAT, Record, record_path, write_record
-from cannery.cli import autotune, cli, invoke, verify
+from cannery.cli import autotune, cli, invoke
 from cannery.cli import run as run_command
 from cannery.errors import OptionError
 from cannery.execution.program import network_program
@@ -30,6 +31,8 @@ from cannery.measure.measure import Context
 from cannery.options import make_options
 from cannery.pipeline import compile_model
 from cannery.resources import ball_example_dir
+from cannery.target.runner import Origin
+from cannery.tuning.outcome import Outcome
 from emit.c_programs import net_files
 from emit.mutants import mutants
 from needs import need_program, need_toolchain
@@ -359,9 +362,10 @@ def test_autotune_fails_if_the_network_is_wrong(
     error: float | None, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = write_tiny_classifier(tmp_path / "tiny.h5")
-    outcome = SimpleNamespace(
-        error=error, max_error=1e-4, path=tmp_path / "tiny.tuning.json", changed=True, idle=False
-    )
+    outcome = Outcome(
+        need_toolchain("generic"), Origin.HOST, 0.0, (), None, None, error, 16, 1.0, 1,
+        tmp_path / "tiny.tuning.json", changed=True, max_error=1e-4,
+    )  # fmt: skip
     monkeypatch.setattr("cannery.tuning.tuner.tune", lambda *given: outcome)
     monkeypatch.setattr(autotune, "print_report", lambda *given, **how: None)
     assert invoke(["autotune", str(model), "--target", "generic"]) == code

@@ -11,11 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 import cannery
-from cannery.api import Net
-from cannery.cli.files import write_files
+from cannery.api.net import Net
 from cannery.errors import OptionError, UnsupportedError
 from cannery.ir.evaluate import evaluate
 from cannery.options import make_options
+from cannery.output_files import write_files
 from cannery.pipeline import compile_model, load_model
 from emit.c_programs import LANGUAGES, compile_file
 from frontends.keras_files import LayerSpec, Model, chain, image, layer, write_h5

@@ -11,9 +11,8 @@ from click.testing import CliRunner
 from numpy.typing import NDArray
 
 import cannery
-from cannery.api import Net
+from cannery.api.net import Net
 from cannery.cli import cli
-from cannery.cli.files import write_files
 from cannery.emit.interface import interface
 from cannery.emit.states import STATE_ALIGN, make_states
 from cannery.errors import CanneryError, OptionError, UnsupportedError
@@ -23,6 +22,7 @@ from cannery.ir.graph import GraphBuilder
 from cannery.ir.tensor import DType
 from cannery.ops.movement.op import Identity
 from cannery.options import make_options
+from cannery.output_files import write_files
 from cannery.pipeline import compile_model, load_model
 from emit.c_programs import LANGUAGES, compile_file
 from frontends.keras_files import LayerSpec, Model, chain, image, layer, write_h5

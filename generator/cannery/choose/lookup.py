@@ -28,14 +28,25 @@ def find_record(options: Options, target: Target) -> tuple[Path, Record | None]:
     set, if it is the same. Raises RecordError if a record is damaged.
     """
     plain = plain_target(target.isa).name
-    names = [target.name, plain if target.name == NATIVE else NATIVE]
-    paths = [record_path(options.model, name, options.tuning, options.form) for name in names]
+    paths = _places(options, target)
     record = read_record(paths[0])
     if record is None and target.name in (NATIVE, plain) and paths[1] != paths[0]:
         other = read_record(paths[1])
         if other is not None and (other.isa, other.bits) == (target.isa.name, target.isa.bits):
             return paths[1], other
     return paths[0], record
+
+
+def _places(options: Options, target: Target) -> list[Path]:
+    """Where the record is looked for: under the target's name, then under the other one."""
+    plain = plain_target(target.isa).name
+    names = [target.name, plain if target.name == NATIVE else NATIVE]
+    return [record_path(options.model, name, options.tuning, options.form) for name in names]
+
+
+def record_places(options: Options) -> list[Path]:
+    """All files that may be the network's records, whether they are there or not."""
+    return [path for target in record_targets(options) for path in _places(options, target)]
 
 
 def record_targets(options: Options) -> tuple[Target, ...]:

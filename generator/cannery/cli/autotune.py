@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import click
 
 from cannery.cli.arguments import FILE, budget_option, generating_options
-from cannery.cli.files import check_output_file, depfile_text, own_files, write_files
+from cannery.cli.files import depfile_text, own_files
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, remark
 from cannery.cli.tuning_progress import live_progress
 from cannery.cli.tuning_report import as_dict, print_report
-from cannery.errors import OptionError, RecordError
 from cannery.measure.identify import identify
 from cannery.measure.measure import Context
 from cannery.options import Options, make_options
+from cannery.output_files import check_output_file, write_files
 from cannery.target.runner import Origin
 from cannery.target.toolchain import find_toolchain
 
@@ -70,6 +69,7 @@ def command(
     record; no record is written then.
     """
     from cannery.tuning.outcome import Settings
+    from cannery.tuning.place import check_place
     from cannery.tuning.tuner import tune, usable_record
 
     options = make_options(model, raw)
@@ -82,48 +82,19 @@ def command(
         if as_json:
             print_json({"record": str(record) if record else None, "changed": False})
         return 0
-    _check_tuning(options)
-    _check_writable(options)
+    check_place(options)
     with live_progress() as progress:
         started = click.get_current_context().find_root().obj
         outcome = tune(options, Settings(budget, exhaustive, wanted, started), progress)
-    broken = outcome.error is not None and outcome.error > outcome.max_error
     _write_depfile(depfile, options, outcome.path if outcome.path.exists() else None)
     if as_json:
         print_json(as_dict(outcome))
     else:
         print_report(outcome, all_layers=all_layers)
-        if not broken and not outcome.idle:
+        if not outcome.broken and not outcome.idle:
             state = "written" if outcome.changed else "confirmed, not a byte changed"
             note(f"{outcome.path}: {state}")
-    return int(broken or (outcome.idle and not outcome.path.exists()))
-
-
-def _check_tuning(options: Options) -> None:
-    """Raise OptionError unless --tuning is a folder, or a file that can be written."""
-    place = options.tuning
-    if place is None or place.is_dir():
-        return
-    if not place.exists() and place.suffix != ".json":
-        raise OptionError(
-            f"there is no folder {place}", where="--tuning", cure="make it, or name a .json file"
-        )
-    check_output_file(place, "--tuning")
-
-
-def _check_writable(options: Options) -> None:
-    """Raise RecordError where no record can be written: measuring takes minutes."""
-    place = options.tuning or options.model
-    folder = place if place.is_dir() else place.parent
-    if not folder.is_dir():
-        return
-    try:
-        tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:
-        raise RecordError(
-            f"the tuning record cannot be written there: {error.strerror}", where=str(folder),
-            cure="--tuning PATH puts it elsewhere",
-        ) from None  # fmt: skip
+    return int(not outcome.served)
 
 
 def _is_emulated(options: Options) -> bool:

@@ -11,7 +11,6 @@ import click
 
 from cannery.choose.lookup import find_record, untuned, untuned_note
 from cannery.cli.arguments import FILE, Seconds, generating_options
-from cannery.cli.files import check_output_file, write_files
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, print_table, remark, warn
 from cannery.emit.source import Source
@@ -24,6 +23,7 @@ from cannery.execution.trace import TRACED_RUNS, trace_json
 from cannery.measure.identify import identify
 from cannery.measure.measure import Context, refuse_emulated
 from cannery.options import Options, make_options
+from cannery.output_files import check_output_file, write_files
 from cannery.pipeline import compile_model
 from cannery.target.runner import Origin, Runner, origin_text
 from cannery.target.targets import Target

@@ -8,17 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cannery.cli.arguments import FILE, generating_options
-from cannery.cli.files import (
-    check_output_file,
-    check_output_folder,
-    depfile_text,
-    own_files,
-    write_files,
-)
+from cannery.cli.files import depfile_text, own_files
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, remark
 from cannery.ir.graph import Quantization
 from cannery.options import Options, make_options
+from cannery.output_files import check_output_file, check_output_folder, write_files
 from cannery.target.targets import ANY
 
 if TYPE_CHECKING:
@@ -74,9 +69,8 @@ def command(
     **raw: Any,
 ) -> None:
     """Turn MODEL into C files in DIR. Only files that change are written."""
-    from cannery.choose.bounds import bound_notes
-    from cannery.choose.lookup import untuned, untuned_note
-    from cannery.choose.provenance import provenance_notes
+    from cannery.api.compile import files_in, notes_of
+    from cannery.choose.lookup import untuned
     from cannery.pipeline import compile_model
 
     options = make_options(model, raw)
@@ -91,24 +85,14 @@ def command(
         stages[f"{len(stages):02d}_{stage}.txt"] = text.encode()
 
     compiled = compile_model(options, keep if dump is not None else None)
-    # Build tools judge by the header whether the files are up to date: it comes last.
-    stamp = f"{options.name}.h"
-    ordered = sorted(compiled.files, key=lambda path: path == stamp)
-    results = {folder / path: compiled.files[path] for path in ordered}
+    results = files_in(folder, options.name, compiled.files)
     others = {dump / path: data for path, data in stages.items()} if dump is not None else {}
     if depfile is not None:
         read = [*compiled.dependencies, *own_files()]
-        others[depfile] = depfile_text(folder / stamp, read).encode()
+        others[depfile] = depfile_text(folder / f"{options.name}.h", read).encode()
     changed = [path for path in write_files({**others, **results}) if path in results]
     _tell(options, compiled.source)
-    dtypes = [port.type.dtype for port in compiled.source.outputs]
-    never = "" if autotuned else untuned_note(options)
-    notes = [
-        *compiled.source.graph.notes,
-        *([never] if never else []),
-        *provenance_notes(options),
-        *bound_notes(options, dtypes, compiled.source.max_error, compiled.source.graph),
-    ]
+    notes = notes_of(options, compiled, untuned=not autotuned)
     for text in notes:
         remark(text)
     if as_json:

@@ -1,84 +1,13 @@
-"""Writing results: nothing half-written, nothing touched that did not change."""
+"""What results depend on, for build tools."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable
 from pathlib import Path
 
 import cannery
-from cannery.atomic import remove_stale, replace_files
-from cannery.errors import OptionError
 from cannery.resources import runtime_include_dir
-from cannery.user_files import unusual
-
-#: Bytes of a file that are compared at a time: weights may be large.
-_PIECE = 2**20
-
-
-def write_files(files: Mapping[Path, bytes]) -> list[Path]:
-    """Write `files`, whose folders are made; returns those that changed.
-
-    All contents are on the disk before the first file is replaced, so an error, such as a full
-    disk, leaves an earlier result as it was, and no new folder. Files are replaced in their order:
-    the one by which build tools judge whether all are up to date has to be the last, as a process
-    may be killed in between. Raises OptionError where a pipe or
-    a device is in the way, OSError.
-    """
-    for path in files:
-        if unusual(path):
-            what = f"{unusual(path)} is in the way of a file"
-            raise OptionError(what, where=str(path), cure="remove it, or write elsewhere")
-    for folder in {path.parent for path in files}:
-        remove_stale(folder)
-    changed = [path for path, data in files.items() if not _holds(path, data)]
-    made: list[Path] = []
-    try:
-        for path in changed:
-            made += _make_folder(path.parent)
-        replace_files({path: files[path] for path in changed})
-    finally:
-        for folder in reversed(made):
-            # Those that hold something by now stay.
-            with suppress(OSError):
-                folder.rmdir()
-    return changed
-
-
-def _make_folder(folder: Path) -> list[Path]:
-    """Make a folder with its parents; those that were not there, outermost first."""
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    return missing[::-1]
-
-
-def check_output_file(path: Path, option: str) -> None:
-    """Raise OptionError unless a file can be put there: folders are not made for single files."""
-    kind = unusual(path)
-    if kind:
-        raise OptionError(f"{path} is {kind}", where=option, cure="name a file")
-    if not path.parent.is_dir():
-        raise OptionError(
-            f"there is no folder {path.parent}", where=option, cure="make it, or name another one"
-        )
-
-
-def check_output_folder(path: Path, option: str) -> None:
-    """Raise OptionError where something that is not a folder is in the way."""
-    if path.exists() and not path.is_dir():
-        raise OptionError(f"{path} is not a folder", where=option, cure="name another one")
-
-
-def _holds(path: Path, data: bytes) -> bool:
-    try:
-        if path.stat().st_size != len(data):
-            return False
-        with path.open("rb") as file:
-            places = range(0, len(data), _PIECE)
-            return all(file.read(_PIECE) == data[at : at + _PIECE] for at in places)
-    except OSError:
-        return False
 
 
 def own_files() -> list[Path]:

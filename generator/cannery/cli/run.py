@@ -10,13 +10,13 @@ import click
 import numpy as np
 
 from cannery.cli.arguments import FILE, generating_options
-from cannery.cli.files import check_output_file, write_files
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json
 from cannery.execution.program import network_program
 from cannery.execution.samples import join_samples, model_samples
 from cannery.ir.orders import to_model
 from cannery.options import make_options
+from cannery.output_files import check_output_file, write_files
 from cannery.pipeline import compile_graph, import_graph
 from cannery.target.toolchain import find_toolchain
 

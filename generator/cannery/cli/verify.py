@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from cannery.api.verify import verify_network
 from cannery.cli.arguments import FILE, generating_options
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, print_table
-from cannery.errors import OptionError
-from cannery.execution.layers import check_layers
-from cannery.execution.program import Sample, network_program
-from cannery.execution.samples import (
-    errors_by_output,
-    model_samples,
-    reference_outputs,
-    seeded_samples,
-)
-from cannery.ir.graph import Graph
-from cannery.measure.identify import ask
 from cannery.options import make_options
-from cannery.pipeline import compile_graph, import_graph, judge_graph
-from cannery.target.toolchain import find_toolchain
-
-
-def _samples(
-    graph: Graph, inputs: Path | None, against: Path | None
-) -> tuple[Sequence[Sample], Sequence[Sample]]:
-    """The inputs, and the outputs that are given for them, if any."""
-    samples = model_samples(graph, inputs, graph.inputs) if inputs else seeded_samples(graph)
-    given = model_samples(graph, against, graph.outputs) if against else []
-    if against and len(given) != len(samples):
-        raise OptionError(
-            f"{len(given)} samples, --inputs has {len(samples)}", where=str(against),
-            cure="both need the same number",
-        )  # fmt: skip
-    return samples, given
 
 
 @click.command(
@@ -72,39 +45,20 @@ def command(
 
     The error of an output is max|y - ref| / max|ref|. Exit code 1 if one exceeds --max-error.
     """
-    if against and not inputs:
-        raise OptionError(
-            "no inputs that belong to these outputs", where=f"--against {against}",
-            cure="name them with --inputs",
-        )  # fmt: skip
     options = make_options(model, raw)
-    toolchain = find_toolchain(options)
-    (runner, *_) = toolchain.runners()
-    graph = import_graph(options)
-    samples, given = _samples(graph, inputs, against)
-    compiled = compile_graph(graph, options)
-    source = compiled.source
-    note(f"building {options.name} for {toolchain.target.name}")
-    with network_program(source, compiled.files, toolchain, samples) as program:
-        found = program.run(runner)
-        if as_json:
-            runner = ask(toolchain, runner, program.executable)
-    expected = given or reference_outputs(judge_graph(options), samples)
-    errors, most = errors_by_output(found, expected), source.max_error
-    passed = all(error <= most for error in errors.values())
-    steps = check_layers(source, toolchain, runner, samples[0]) if layers else ()
-    passed &= not any(step.fault for step in steps)
+    found = verify_network(options, inputs, against, layers=layers, device=as_json, tell=note)
     if as_json:
         print_json({
-            "passed": passed, "errors": errors, "max_error": most,
-            "samples": len(samples), "target": toolchain.target.name,
-            "origin": runner.origin.value, "layers": [vars(step) for step in steps],
+            "passed": found.passed, "errors": dict(found.errors), "max_error": found.max_error,
+            "samples": found.samples, "target": found.target, "origin": found.origin,
+            "layers": [vars(layer) for layer in found.layers],
         })  # fmt: skip
-        return int(not passed)
+        return int(not found.passed)
     if layers:
         header = ["step", "schedule", "error", "fault"]
-        print_table(header, [[s.name, s.schedule, s.error, s.fault] for s in steps])
+        print_table(header, [[s.name, s.schedule, s.error, s.fault] for s in found.layers])
         click.echo()
-    rows = [[n, e, "ok" if e <= most else "too large"] for n, e in errors.items()]
+    most = found.max_error
+    rows = [[n, e, "ok" if e <= most else "too large"] for n, e in found.errors.items()]
     print_table(["output", "error", f"at most {most:g}"], rows)
-    return int(not passed)
+    return int(not found.passed)

@@ -36,29 +36,34 @@ def seeded_samples(graph: Graph, count: int = SEEDED_SAMPLES) -> list[Sample]:
     ]
 
 
-def read_samples(path: Path, types: Mapping[str, TensorType]) -> list[dict[str, RefArray]]:
-    """Samples from a .npz file with an array for each of `types`.
+#: Samples as users give them: a .npz file, or its arrays by name.
+Samples = Path | Mapping[str, RefArray]
+
+
+def read_samples(given: Samples, types: Mapping[str, TensorType]) -> list[dict[str, RefArray]]:
+    """Samples from a .npz file with an array for each of `types`, or from such arrays.
 
     An array has the shape of its tensor, or k times as long a first axis: k samples. Raises
     OptionError for names, shapes or element types that do not fit.
     """
-    arrays = read_arrays(path)
-    _check_names(arrays, types, str(path))
-    split = {name: _split(arrays[name], types[name], f"{path}, {name!r}") for name in types}
+    where = str(given) if isinstance(given, Path) else "samples"
+    arrays = read_arrays(given) if isinstance(given, Path) else given
+    _check_names(arrays, types, where)
+    split = {name: _split(arrays[name], types[name], f"{where}, {name!r}") for name in types}
     counts = {name: len(parts) for name, parts in split.items()}
     if len(set(counts.values())) > 1:
-        raise OptionError(f"different numbers of samples: {counts}", where=str(path))
+        raise OptionError(f"different numbers of samples: {counts}", where=where)
     count = max(counts.values(), default=1)
     return [{name: parts[k] for name, parts in split.items()} for k in range(count)]
 
 
-def model_samples(graph: Graph, path: Path, names: Sequence[str]) -> list[Sample]:
-    """Samples of `names`, inputs or outputs, from a .npz file that has them as the model does.
+def model_samples(graph: Graph, given: Samples, names: Sequence[str]) -> list[Sample]:
+    """Samples of `names`, inputs or outputs, as `read_samples` takes them, as the model has them.
 
     Raises OptionError as `read_samples`.
     """
     types = {name: model_type(graph, name) for name in names}
-    return [from_model(graph, sample) for sample in read_samples(path, types)]
+    return [from_model(graph, sample) for sample in read_samples(given, types)]
 
 
 def _check_names(found: Mapping[str, object], known: Mapping[str, object], where: str) -> None:

@@ -85,3 +85,13 @@ class Outcome:
     device: Device | None = None
     missed: tuple[str, ...] = ()
     idle: bool = False
+
+    @property
+    def broken(self) -> bool:
+        """Whether the network's error is too large; no record was written then."""
+        return self.error is not None and self.error > self.max_error
+
+    @property
+    def served(self) -> bool:
+        """Whether there is a record now that serves the network."""
+        return not self.broken and (not self.idle or self.path.exists())

@@ -1,0 +1,1 @@
+"""Networks in Python: `load`, `compile`, `tune`, `verify`, which `cannery` itself offers."""

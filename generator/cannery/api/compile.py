@@ -1,0 +1,75 @@
+"""A model becomes C files and a manifest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cannery.api.model import given_model
+from cannery.choose.bounds import bound_notes
+from cannery.choose.lookup import untuned_note
+from cannery.choose.provenance import provenance_notes
+from cannery.options import Options
+from cannery.output_files import check_output_folder, write_files
+from cannery.pipeline import Compiled, compile_model
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from cannery.api.options import ModelOptions
+
+
+@dataclass(frozen=True)
+class CompileResult:
+    """What was written into `folder`: all files, those that changed, and what is worth knowing."""
+
+    folder: Path
+    files: tuple[str, ...]
+    changed: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def compile(  # noqa: A001
+    model: str | os.PathLike[str] | bytes,
+    folder: str | os.PathLike[str],
+    **options: Unpack[ModelOptions],
+) -> CompileResult:
+    """Turn a model into C files in a folder, which is made. Only files that change are written.
+
+    `model` is a path, or the content of a model file. Options are those of the command line, by
+    name: `target="atom32"`, `many=8`, `input_dtype={"image": "uint8"}`. Raises CanneryError.
+    """
+    given = given_model(model, options, "compile")
+    place = Path(os.fsdecode(folder))
+    check_output_folder(place, "folder")
+    with given.as_file() as chosen:
+        compiled = compile_model(chosen)
+        # Nothing is said of records that bytes cannot have.
+        notes = notes_of(chosen, compiled, untuned=given.data is None)
+    changed = write_files(files_in(place, chosen.name, compiled.files))
+    return CompileResult(
+        place, tuple(sorted(compiled.files)),
+        tuple(sorted(path.relative_to(place).as_posix() for path in changed)), tuple(notes),
+    )  # fmt: skip
+
+
+def files_in(folder: Path, name: str, files: Mapping[str, bytes]) -> dict[Path, bytes]:
+    """Generated files with their paths; build tools judge by the header: it comes last."""
+    ordered = sorted(files, key=lambda path: path == f"{name}.h")
+    return {folder / path: files[path] for path in ordered}
+
+
+def notes_of(options: Options, compiled: Compiled, *, untuned: bool = True) -> list[str]:
+    """What is worth knowing of generated code; `untuned`: also that nothing was measured."""
+    source = compiled.source
+    never = untuned_note(options) if untuned else ""
+    dtypes = [port.type.dtype for port in source.outputs]
+    return [
+        *source.graph.notes,
+        *([never] if never else []),
+        *provenance_notes(options),
+        *bound_notes(options, dtypes, source.max_error, source.graph),
+    ]

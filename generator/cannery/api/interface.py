@@ -1,0 +1,133 @@
+"""What Python has to know of a generated network to call it; it is kept beside the library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from cannery.emit.interface import Tensor
+    from cannery.emit.source import Source
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output: its name in the model, shape as it lies in memory, and element type.
+
+    Where integers stand for other numbers, these are scale * (q - zero_point); else scale is 0.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+    scale: float = 0.0
+    zero_point: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.dtype.name}[{'x'.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A tensor of the generated functions: `identifier` is its name in C, `source` in the model.
+
+    `strides` are the arguments that follow the pointer of a dense view; `time` is the axis along
+    which sequences may be shorter (-1: none).
+    """
+
+    identifier: str
+    source: str
+    dims: tuple[int, ...]
+    element: str
+    strides: tuple[int, ...] = ()
+    time: int = -1
+    scale: float = 0.0
+    zero_point: int = 0
+
+    @cached_property
+    def dtype(self) -> np.dtype[np.generic]:
+        """The element type."""
+        return np.dtype(self.element)
+
+    @property
+    def port(self) -> Port:
+        """The same for users."""
+        return Port(self.source, self.dims, self.dtype, self.scale, self.zero_point)
+
+
+@dataclass(frozen=True)
+class ThreadMemory:
+    """Bytes that the functions for several threads work in: `base` and `further` for one input,
+    `many` for each thread that shares several. `steps` of one input are cut.
+    """
+
+    base: int
+    further: int
+    many: int
+    steps: int
+
+
+@dataclass(frozen=True)
+class Interface:
+    """A network as its library has it; the last `states` inputs and outputs are the state's.
+
+    `batch` is the size of the first axis of the inputs, where that counts samples, else 0.
+    `needs` are the words of /proc/cpuinfo that its processor must list, `machine` the processor's
+    family.
+    """
+
+    name: str
+    inputs: tuple[Argument, ...]
+    outputs: tuple[Argument, ...]
+    workspace_bytes: int
+    states: int = 0
+    state_bytes: int = 0
+    max_length: int = 0
+    batch: int = 0
+    machine: str = ""
+    needs: tuple[str, ...] = ()
+    threads: ThreadMemory | None = None
+
+    @property
+    def step_inputs(self) -> tuple[Argument, ...]:
+        """The inputs without those of the state."""
+        return self.inputs[: len(self.inputs) - self.states]
+
+    @property
+    def step_outputs(self) -> tuple[Argument, ...]:
+        """The outputs without those of the state."""
+        return self.outputs[: len(self.outputs) - self.states]
+
+
+def interface_of(source: Source, batch: int, machine: str, needs: tuple[str, ...]) -> Interface:
+    """What there is to know of generated code, made for `batch` samples and such a processor."""
+    axes = source.time_axes
+    inputs = tuple(_argument(t, axes.get(t.name, -1)) for t in source.inputs)
+    outputs = tuple(_argument(t, axes.get(t.name, -1)) for t in source.outputs)
+    counted = inputs if batch == 1 else (*inputs, *outputs)
+    plain = not source.states.slots and all(t.dims[:1] == (batch,) for t in counted)
+    return Interface(
+        source.name, inputs, outputs, source.many_bytes, len(source.states.slots),
+        source.states.bytes, source.max_length, batch if plain else 0, machine, needs,
+        _threads(source),
+    )  # fmt: skip
+
+
+def _threads(source: Source) -> ThreadMemory | None:
+    if source.parallel is None:
+        return None
+    return ThreadMemory(
+        source.parallel_base_bytes, source.thread_bytes, source.many_thread_bytes,
+        len(source.parallel.steps),
+    )  # fmt: skip
+
+
+def _argument(tensor: Tensor, time: int) -> Argument:
+    scale = tensor.scale.scale if tensor.scale else 0.0
+    return Argument(
+        tensor.name, tensor.source, tensor.dims, tensor.type.dtype.numpy.name,
+        tensor.dense_strides, time, scale, tensor.zero_point,
+    )  # fmt: skip

@@ -1,0 +1,177 @@
+"""What `load` made before, found without generating any code.
+
+An entry says which library a model became, and all that this depends on: the content of the model
+and of other files (also that a tuning record was *not* there), options, compiler, processor, and
+Cannery's own files. It also keeps what the making warned of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from cannery import __version__
+from cannery.api.interface import Interface
+from cannery.api.model import GivenModel
+from cannery.api.store import is_whole, kept_library
+from cannery.atomic import replace_files
+from cannery.measure.cache import user_cache
+from cannery.options import Options
+from cannery.resources import runtime_include_dir
+from cannery.user_files import unusual
+
+#: Bytes of /proc/cpuinfo that describe the first processor, and what in them varies.
+_CPUINFO = 16384
+_VARYING = (b"cpu MHz", b"BogoMIPS", b"bogomips")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A library that was made: the folder of `store`; digests of the files that were read, None
+    where there was none; the stamps of programs; warnings.
+    """
+
+    folder: str
+    interface: Interface
+    files: Mapping[str, str | None]
+    programs: Mapping[str, str]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def library(self) -> Path:
+        """Where it is."""
+        return kept_library(self.folder, self.interface.name)
+
+    def holds(self) -> bool:
+        """Whether everything is as it was."""
+        return (
+            all(program_stamp(name) == stamp for name, stamp in self.programs.items())
+            and all(file_digest(Path(path)) == digest for path, digest in self.files.items())
+            and is_whole(self.library)
+        )
+
+
+def find_entry(key: str) -> Entry | None:
+    """What is kept for a key, if it still holds."""
+    path = _path(key)
+    if unusual(path):  # reading a pipe would never end
+        return None
+    with suppress(OSError, ValueError, msgspec.MsgspecError):
+        digest, _, data = path.read_bytes().partition(b"\n")
+        if digest == hashlib.sha256(data).hexdigest().encode():
+            entry = msgspec.json.decode(data, type=Entry)
+            return entry if entry.holds() else None
+    return None
+
+
+def keep_entry(key: str, entry: Entry) -> None:
+    """Keep it; a disk that refuses is no error."""
+    data = msgspec.json.encode(entry)
+    digest = hashlib.sha256(data).hexdigest().encode()
+    with suppress(OSError):
+        _path(key).parent.mkdir(parents=True, exist_ok=True)
+        replace_files({_path(key): digest + b"\n" + data})
+
+
+def _path(key: str) -> Path:
+    return user_cache() / "loaded" / f"{key}.json"
+
+
+def key_of(model: GivenModel) -> str:
+    """What is known of a result before anything is read but the model. Raises OSError."""
+    data = model.options.model.read_bytes() if model.data is None else model.data
+    where = "" if model.data is not None else str(model.options.model.absolute())
+    parts = [
+        __version__, own_stamp(), processor_stamp(), where, hashlib.sha256(data).hexdigest(),
+        *_option_texts(model.options), *(program_stamp(name) for name in _compilers(model.options)),
+    ]  # fmt: skip
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:32]
+
+
+def _option_texts(options: Options) -> list[str]:
+    """All options but the model, whose paths mean what they mean from here."""
+    found = []
+    for field in fields(options):
+        value = getattr(options, field.name)
+        if isinstance(value, Path):
+            value = value.absolute()
+        elif isinstance(value, Mapping):
+            value = dict(value)
+        found += [f"{field.name}={value}"] if field.name != "model" else []
+    return found
+
+
+def _compilers(options: Options) -> list[str]:
+    """Programs that may be the compiler of this machine."""
+    words = (options.cc or os.environ.get("CC") or "").split()
+    return [*words[:1], "cc", "gcc", "clang"]
+
+
+def read_files(options: Options) -> list[Path]:
+    """The files that options name; what compiling reports comes besides."""
+    named = (options.peepholes, options.calibration, options.macros)
+    return [path for path in named if path is not None]
+
+
+def digests(paths: Iterable[Path]) -> dict[str, str | None]:
+    """Of each file what it holds."""
+    return {str(path.absolute()): file_digest(path) for path in paths}
+
+
+def file_digest(path: Path) -> str | None:
+    """The digest of a file's content, None where there is none that can be read."""
+    if unusual(path):
+        return None
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def program_stamp(name: str) -> str:
+    """What changes if a program is replaced, or another one of its name is found first."""
+    found = shutil.which(name)
+    if found is None:
+        return f"{name}: none"
+    path = Path(found).resolve()
+    return f"{name}: {path} {_file_stamp(path)}"
+
+
+def _file_stamp(path: Path) -> str:
+    try:
+        status = path.stat()
+    except OSError:
+        return "none"
+    return f"{status.st_size} {status.st_mtime_ns}"
+
+
+@cache
+def own_stamp() -> str:
+    """What changes with any file of Cannery: an edited checkout has the version it had before."""
+    digest = hashlib.sha256()
+    for root in (Path(__file__).parents[1], runtime_include_dir()):
+        for folder, folders, names in os.walk(root):
+            folders[:] = sorted(name for name in folders if name != "__pycache__")
+            for name in sorted(names):
+                digest.update(f"{folder}/{name} {_file_stamp(Path(folder, name))}\n".encode())
+    return digest.hexdigest()
+
+
+@cache
+def processor_stamp() -> str:
+    """What compilers see of this machine's processor."""
+    try:
+        with Path("/proc/cpuinfo").open("rb") as file:
+            first = file.read(_CPUINFO).split(b"\n\n")[0]
+    except OSError:
+        return ""
+    lines = [line for line in first.splitlines() if not line.startswith(_VARYING)]
+    return hashlib.sha256(b"\n".join(lines)).hexdigest()

@@ -1,0 +1,60 @@
+"""Shared libraries of generated code."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+from cannery.api.store import store
+from cannery.atomic import temporary_folder
+from cannery.emit.files import OPENMP_SOURCE
+from cannery.options import Options
+from cannery.target.runner import host_cpu_flags
+from cannery.target.targets import NATIVE
+from cannery.target.toolchain import Toolchain
+
+#: The pool of threads, for networks that may use several cores.
+_THREADS = Path(__file__).with_name("threads.c")
+
+
+def needed_flags(toolchain: Toolchain) -> tuple[str, ...]:
+    """What /proc/cpuinfo has to list where the code runs: of `native` all that it lists here."""
+    if toolchain.target.name == NATIVE:
+        return tuple(sorted(host_cpu_flags()))
+    return toolchain.target.cpu_flags
+
+
+def make_library(options: Options, toolchain: Toolchain, files: Mapping[str, bytes]) -> Path:
+    """The shared library of generated files, built if there is none of these and this compiler."""
+    if options.parallel or options.openmp:
+        files = {**files, _THREADS.name: _THREADS.read_bytes()}
+    digest = hashlib.sha256(toolchain.compiler.version.encode())
+    for text in (*toolchain.compiler.command, *toolchain.cflags):
+        digest.update(text.encode() + b"\0")
+    for name in sorted(files):
+        digest.update(name.encode() + b"\0" + files[name])
+    build = partial(_build, options, toolchain, files)
+    return store(digest.hexdigest()[:24], options.name, build)
+
+
+def _build(options: Options, toolchain: Toolchain, files: Mapping[str, bytes]) -> bytes:
+    """The library's content."""
+    with temporary_folder() as folder:
+        for name, data in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(data)
+        weights = folder / f"{options.name}_weights.bin"
+        define = f'-D{options.name.upper()}_WEIGHTS_FILE="{weights}"'
+        objects = []
+        unused = {f"{options.name}{suffix}" for suffix in ("_static.c", OPENMP_SOURCE)}
+        for name in sorted(files):
+            if name.endswith(".c") and name not in unused:
+                objects.append((folder / name).with_suffix(".o"))
+                flags = [*toolchain.cflags, "-fPIC", "-w", define]
+                toolchain.compiler.compile(folder / name, objects[-1], flags, [folder])
+        built = folder / f"{options.name}.so"
+        threads = ["-pthread"] if _THREADS.name in files else []
+        toolchain.compiler.link(objects, built, [*toolchain.cflags, "-shared", *threads, "-lm"])
+        return built.read_bytes()

@@ -1,0 +1,64 @@
+"""A model as users give it to Python: a path, or the bytes of a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cannery.atomic import temporary_folder
+from cannery.errors import OptionError, one_of
+from cannery.options import SPECS, Options, make_options
+
+#: What a model without a file is called.
+_NAME = "model"
+
+
+@dataclass(frozen=True)
+class GivenModel:
+    """A model with its options; `data` are its bytes where it is not a file."""
+
+    options: Options
+    data: bytes | None = None
+
+    @contextmanager
+    def as_file(self) -> Iterator[Options]:
+        """The options with the path of a file, which bytes have for that time."""
+        if self.data is None:
+            yield self.options
+            return
+        with temporary_folder() as folder:
+            path = folder / _NAME
+            path.write_bytes(self.data)
+            yield replace(self.options, model=path)
+
+
+def given_model(model: Any, options: Mapping[str, Any], caller: str) -> GivenModel:
+    """A model and the options that `caller` was given. Raises OptionError."""
+    raw: dict[str, Any] = {}
+    for name, value in options.items():
+        field = _field(name, caller)
+        if field in raw:
+            raise OptionError("is given twice", where=f"option {name!r}")
+        raw[field] = value
+    if hasattr(model, "SerializeToString"):  # a message of ONNX
+        model = model.SerializeToString()
+    if isinstance(model, bytes | bytearray | memoryview):
+        return GivenModel(make_options(Path(_NAME), raw), bytes(model))
+    if not isinstance(model, str | os.PathLike):
+        raise OptionError(f"{model!r:.60} is neither a path nor the bytes of a model", where=caller)
+    return GivenModel(make_options(Path(os.fsdecode(model)), raw))
+
+
+def _field(name: str, caller: str) -> str:
+    """The field of Options that is meant by its name or that of the command line (`dim`)."""
+    known = {spec.flag.removeprefix("--").replace("-", "_"): spec.name for spec in SPECS}
+    if name in known.values():
+        return name
+    if name not in known:
+        cure = one_of(name, known, "options")
+        raise OptionError(f"no option is called {name!r}", where=caller, cure=cure)
+    return known[name]

@@ -1,0 +1,255 @@
+"""A network, ready to be called."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cannery.api.arrays import Array, pointer, refuse_overlap, to_result
+from cannery.api.direct import make_direct
+from cannery.api.inputs import Inputs, cut_steps, read_inputs
+from cannery.api.interface import Argument, Interface, Port
+from cannery.api.threads import Threads, aligned
+from cannery.errors import OptionError
+
+
+class Net:
+    """A network, made by `load`: call it with its inputs.
+
+        scores = net(image)
+        scores = net(images)                # any number of samples along the first axis
+        net(image, out=scores)              # into memory that is there
+
+    Inputs are arrays of numpy, torch, jax or whatever has the array protocol, a buffer or DLPack,
+    by position or by name. Several threads may call one network; calls do not hold Python's lock.
+    A network never changes: its copy is itself. What pickle writes holds the machine code, and can
+    be read on machines whose processor has the same instructions.
+    """
+
+    def __init__(self, library: Path, interface: Interface, threads: int = 1) -> None:
+        self._library, self._interface = library, interface
+        self._local = threading.local()
+        functions = ctypes.CDLL(str(library))
+        self._run = _function(functions, f"{interface.name}_run_in")
+        self._run_many = _function(functions, f"{interface.name}_run_many")
+        self._threads: Threads | None = None
+        memory = interface.threads
+        if threads > 1 and memory is not None:
+            self._threads = Threads(functions, threads)
+            self._run_parallel = _function(functions, f"{interface.name}_run_parallel")
+            self._run_shared = _function(functions, f"{interface.name}_run_many_parallel")
+        if interface.state_bytes:
+            self._reset = _function(functions, f"{interface.name}_reset")
+            self._step = _function(functions, f"{interface.name}_step_in")
+        self._cut = self._threads is not None and memory is not None and memory.steps > 0
+        self._direct = make_direct(self._run, interface, self._workspace)
+
+    @property
+    def name(self) -> str:
+        """What its symbols are called in C."""
+        return self._interface.name
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """The inputs in the model's order."""
+        return tuple(argument.port for argument in self._interface.inputs)
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """The outputs in the model's order."""
+        return tuple(argument.port for argument in self._interface.outputs)
+
+    @property
+    def threads(self) -> int:
+        """How many threads a call may take."""
+        return self._threads.count if self._threads else 1
+
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(map(str, ports)) for ports in (self.inputs, self.outputs))
+        return f"<cannery.Net {self.name}: {inputs} -> {outputs}>"
+
+    def __copy__(self) -> Net:
+        return self
+
+    def __deepcopy__(self, memo: Mapping[int, Any]) -> Net:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from cannery.api.store import library_bytes, restored
+
+        return restored, (library_bytes(self._library), self._interface, self.threads)
+
+    def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
+        """The output for these inputs, or a tuple of outputs in the model's order.
+
+        Inputs come by position, or by their names in the model or in C. A batch of one may be left
+        out of a shape. Where the first axis counts samples there may be any number of them; else
+        several are given along an axis before all others. `out` is an array that the output is
+        written to, or a sequence of them, in which None stands for a new one. Raises OptionError
+        for names, shapes or element types that do not fit.
+        """
+        if not named and not self._cut:
+            found = self._direct(arrays, out)
+            if found is not None:
+                return found
+        net = self._interface
+        inputs = read_inputs(net, net.inputs, arrays, named)
+        results = self._results(net.outputs, inputs, out)
+        if inputs.count is None:
+            self._run_one(inputs, results)
+        else:
+            self._run_several(inputs, results, inputs.count)
+        return self._returned(net.outputs, inputs, results, out)
+
+    def new_state(self) -> Array:
+        """The state before the first step, for `step`; `copy()` saves one.
+
+        Raises OptionError if the network is not one that runs step by step.
+        """
+        size = self._interface.state_bytes
+        if not size:
+            raise OptionError(
+                "the network has no state", where=self.name, cure="load it with streaming=True"
+            )
+        state = np.zeros(-(-size // 8), np.uint64).view(np.uint8)[:size]
+        self._reset(pointer(state))
+        return state
+
+    def step(self, state: Array, *arrays: Any, out: Any = None, **named: Any) -> Any:
+        """One step: replaces `state`; inputs and outputs as for a call, without the state's.
+
+        Raises OptionError for what does not fit.
+        """
+        net = self._interface
+        fits = (
+            isinstance(state, np.ndarray) and state.dtype == np.uint8
+            and state.shape == (net.state_bytes,) and state.flags.c_contiguous
+            and state.flags.writeable
+        )  # fmt: skip
+        if not fits or not net.state_bytes:
+            raise OptionError("this is not a state", where=self.name, cure="make it by new_state()")
+        inputs = read_inputs(net, net.step_inputs, arrays, named)
+        results = self._results(net.step_outputs, inputs, out)
+        arguments = _arguments(net.step_inputs, inputs)
+        self._step(self._workspace(), pointer(state), *arguments, *map(pointer, results))
+        return self._returned(net.step_outputs, inputs, results, out)
+
+    def _results(self, outputs: Sequence[Argument], inputs: Inputs, out: Any) -> list[Array]:
+        """The memory of the outputs, new where `out` has none."""
+        shapes = [inputs.result_dims(output) for output in outputs]
+        given = [None] * len(outputs) if out is None else list(self._given_results(outputs, out))
+        results = []
+        for output, shape, each in zip(outputs, shapes, given, strict=True):
+            new = each is None
+            results.append(np.empty(shape, output.dtype) if new else to_result(each, output, shape))
+        if out is not None:
+            refuse_overlap(inputs.arrays, results)
+        return results
+
+    def _given_results(self, outputs: Sequence[Argument], out: Any) -> Sequence[Any]:
+        found = out if isinstance(out, tuple | list) else (out,)
+        if len(found) != len(outputs):
+            raise OptionError(
+                f"out= has {len(found)} arrays, there are {len(outputs)} outputs", where=self.name,
+                cure="give one for each output, or None",
+            )  # fmt: skip
+        return found
+
+    def _returned(
+        self, outputs: Sequence[Argument], inputs: Inputs, results: Sequence[Array], out: Any
+    ) -> Any:
+        """What a call returns: of what was given in `out` the object itself."""
+        if out is not None and not isinstance(out, tuple | list):
+            return out
+        found = tuple(
+            cut_steps(array, output, inputs.steps)
+            for array, output in zip(results, outputs, strict=True)
+        )
+        if out is not None:
+            found = tuple(a if b is None else b for a, b in zip(found, out, strict=True))
+        return found[0] if len(found) == 1 and out is None else found
+
+    def _run_one(self, inputs: Inputs, results: Sequence[Array]) -> None:
+        arguments = _arguments(self._interface.inputs, inputs)
+        if inputs.steps is not None:
+            arguments.append(ctypes.c_int32(inputs.steps))
+        arguments += map(pointer, results)
+        threads = self._threads
+        if threads is not None and self._cut and threads.lock.acquire(blocking=False):
+            try:
+                self._run_parallel(self._shared_workspace("one"), threads.pool(), *arguments)
+            finally:
+                threads.lock.release()
+        else:
+            self._run(self._workspace(), *arguments)
+
+    def _run_several(self, inputs: Inputs, results: Sequence[Array], count: int) -> None:
+        arguments, kept = _many_arguments(self._interface.inputs, inputs, count)
+        if inputs.steps is not None:
+            kept.append(np.full(count, inputs.steps, np.int32))
+            arguments.append(pointer(kept[-1]))
+        arguments = [ctypes.c_int32(count), *arguments, *map(pointer, results)]
+        threads = self._threads
+        if threads is not None and threads.lock.acquire(blocking=False):
+            try:
+                self._run_shared(self._shared_workspace("many"), threads.pool(), *arguments)
+            finally:
+                threads.lock.release()
+        else:
+            self._run_many(self._workspace(), *arguments)
+
+    def _workspace(self) -> ctypes.c_void_p:
+        """The thread's own workspace, zeroed before its first use."""
+        try:
+            found: ctypes.c_void_p = self._local.pointer
+        except AttributeError:
+            self._local.memory = aligned(self._interface.workspace_bytes)
+            found = self._local.pointer = ctypes.c_void_p(pointer(self._local.memory).value)
+        return found
+
+    def _shared_workspace(self, kind: str) -> ctypes.c_void_p:
+        """The workspace of all threads together; the one for one input is not that for many."""
+        memory, threads = self._interface.threads, self.threads
+        if memory is None:
+            raise AssertionError("only networks that were made for threads have such memory")
+        found: Array | None = self.__dict__.get(f"_memory_{kind}")
+        if found is None:
+            one = memory.base + (threads - 1) * memory.further
+            found = aligned(one if kind == "one" else threads * memory.many)
+            self.__dict__[f"_memory_{kind}"] = found
+        return pointer(found)
+
+
+def _function(library: Any, name: str) -> Any:
+    found = library[name]
+    found.restype = None
+    return found
+
+
+def _arguments(arguments: Sequence[Argument], inputs: Inputs) -> list[Any]:
+    """The inputs as C takes them: pointers, with strides after those of views."""
+    found: list[Any] = []
+    for argument, array in zip(arguments, inputs.arrays, strict=True):
+        found += [pointer(array), *map(ctypes.c_int32, argument.strides)]
+    return found
+
+
+def _many_arguments(
+    arguments: Sequence[Argument], inputs: Inputs, count: int
+) -> tuple[list[Any], list[Array]]:
+    """The same for `run_many`, which takes a pointer for each view; and what has to stay alive."""
+    found: list[Any] = []
+    kept: list[Array] = []
+    for argument, array in zip(arguments, inputs.arrays, strict=True):
+        if not argument.strides:
+            found.append(pointer(array))
+            continue
+        start, size = pointer(array).value or 0, array.nbytes // max(count, 1)
+        kept.append(np.array([start + k * size for k in range(count)], np.uintp))
+        found += [pointer(kept[-1]), *map(ctypes.c_int32, argument.strides)]
+    return found, kept

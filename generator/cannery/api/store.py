@@ -1,0 +1,115 @@
+"""Where shared libraries of networks are kept: a cache of each user.
+
+Where that cannot be written they are in a temporary folder. A damaged library is none: it is made
+again, as loading it may crash.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import hashlib
+import platform
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from filelock import FileLock
+
+from cannery.api.interface import Interface
+from cannery.api.net import Net
+from cannery.atomic import replace_files, temporary_folder
+from cannery.errors import ToolchainError
+from cannery.measure.cache import user_cache
+from cannery.target.runner import host_cpu_flags
+from cannery.user_files import unusual
+
+
+def kept_library(folder: str, name: str) -> Path:
+    """Where a library is kept, in a folder of its own."""
+    return user_cache() / "libraries" / folder / f"{name}.so"
+
+
+def store(folder: str, name: str, make: Callable[[], bytes]) -> Path:
+    """A library, made if it is not there. Raises ToolchainError if it can be written nowhere."""
+    try:
+        library = kept_library(folder, name)
+        _make_once(library, make)
+    except OSError:
+        # A cache that cannot be written is none.
+        try:
+            library = _temporary_folder() / f"{name}.so"
+            _write(library, make())
+        except OSError as error:
+            raise ToolchainError(
+                f"no library can be written: {error.strerror}",
+                where=error.filename or f"network {name!r}",
+                cure="make room, or let TMPDIR name a folder that can be written",
+            ) from None
+    return library
+
+
+def _make_once(library: Path, make: Callable[[], bytes]) -> None:
+    if is_whole(library):
+        return
+    library.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(str(library.parent / "lock")):
+        if not is_whole(library):
+            _write(library, make())
+
+
+def _write(library: Path, data: bytes) -> None:
+    digest = hashlib.sha256(data).hexdigest().encode()
+    replace_files({library: data, _digest_file(library): digest})
+
+
+def _digest_file(library: Path) -> Path:
+    """The file beside a library that holds its SHA-256."""
+    return library.with_suffix(".sha256")
+
+
+def is_whole(library: Path) -> bool:
+    """Whether there is a library, and it is what was built."""
+    if any(map(unusual, (library, _digest_file(library)))):  # reading a pipe would never end
+        return False
+    try:
+        found = hashlib.sha256(library.read_bytes()).hexdigest()
+        return found.encode() == _digest_file(library).read_bytes()
+    except OSError:
+        return False
+
+
+def _temporary_folder() -> Path:
+    """A folder that is there until Python ends."""
+    stack = ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(temporary_folder())
+
+
+def platform_name() -> str:
+    """The kind of machine whose code runs in this Python."""
+    bits = 8 * ctypes.sizeof(ctypes.c_void_p)
+    return f"{platform.system()} {platform.machine()} {bits} bit"
+
+
+def library_bytes(library: Path) -> bytes:
+    """The machine code of a network, for `restored`. Raises ToolchainError if it is gone."""
+    if not is_whole(library):
+        raise ToolchainError(
+            "the library is not in the cache any more, or damaged", where=str(library),
+            cure="load the network again",
+        )  # fmt: skip
+    return library.read_bytes()
+
+
+def restored(data: bytes, interface: Interface, threads: int) -> Net:
+    """The network whose machine code this is. Raises ToolchainError on another kind of machine."""
+    missing = sorted(set(interface.needs) - host_cpu_flags())
+    if interface.machine != platform_name() or missing:
+        lacks = f" with {', '.join(missing[:5])}" if missing else ""
+        raise ToolchainError(
+            f"it was made for another machine, {interface.machine}{lacks}",
+            where=f"network {interface.name!r}", cure="load the model here",
+        )  # fmt: skip
+    folder = hashlib.sha256(data).hexdigest()[:24]
+    return Net(store(folder, interface.name, lambda: data), interface, threads)

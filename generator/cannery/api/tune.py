@@ -1,0 +1,109 @@
+"""Variants of every layer are built and timed; the best become the tuning record."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from cannery.api.model import GivenModel, given_model
+from cannery.errors import OptionError
+from cannery.measure.measure import Context
+from cannery.tuning.outcome import LayerOutcome, Outcome, Settings
+from cannery.tuning.place import check_place
+from cannery.tuning.tuner import tune as tune_network
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from cannery.api.options import ModelOptions
+
+
+@dataclass(frozen=True)
+class TunedStep:
+    """A step of the network: what computes it now, and its microseconds (None: not measured)."""
+
+    name: str
+    op: str
+    chosen: str
+    us: float | None
+    candidates: int
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """What tuning found. Times are microseconds of the whole network, None where not measured.
+
+    `passed`: there is a record that serves the network; it is not, where `error` exceeds
+    `max_error`, or there was no time to measure anything. `not_measured` names the steps for which
+    there was no time, `not_done` whole stages.
+    """
+
+    passed: bool
+    record: Path | None
+    changed: bool
+    target: str
+    origin: str
+    before_us: float | None
+    after_us: float | None
+    error: float | None
+    max_error: float
+    seconds: float
+    measured: int
+    steps: tuple[TunedStep, ...]
+    not_measured: tuple[str, ...]
+    not_done: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def tune(
+    model: str | os.PathLike[str] | bytes,
+    *,
+    budget: float | None = None,
+    exhaustive: bool = False,
+    context: Literal["warm", "cold"] | None = None,
+    **options: Unpack[ModelOptions],
+) -> TuneResult:
+    """Measure variants of every layer of a model, and write the best plan as its tuning record.
+
+    The record lies beside the model unless `tuning` says otherwise; `load` and `compile` use it.
+    `budget` is the number of seconds that it may take, `exhaustive` measures every candidate,
+    `context` says what a call finds in the caches. Other options are those of `load`. Raises
+    CanneryError.
+    """
+    if budget is not None and not 0 <= budget < float("inf"):
+        raise OptionError(f"{budget!r:.20} is not a number of seconds", where="budget")
+    if context not in (None, "warm", "cold"):
+        raise OptionError(f"{context!r:.20} is neither 'warm' nor 'cold'", where="context")
+    given = given_model(model, options, "tune")
+    _check_record(given)
+    with given.as_file() as chosen:
+        check_place(chosen)
+        settings = Settings(budget, exhaustive, Context(context) if context else None)
+        return _result(tune_network(chosen, settings))
+
+
+def _check_record(given: GivenModel) -> None:
+    """Raise OptionError where there is no place for the record: bytes lie beside nothing."""
+    if given.data is not None and given.options.tuning is None:
+        raise OptionError(
+            "a model that is no file has no place for its record", where="tune",
+            cure="name one with tuning=",
+        )  # fmt: skip
+
+
+def _result(outcome: Outcome) -> TuneResult:
+    record = outcome.path if outcome.path.exists() else None
+    return TuneResult(
+        outcome.served, record, outcome.changed, outcome.toolchain.target.name,
+        outcome.origin.value, outcome.before_us, outcome.after_us, outcome.error,
+        outcome.max_error, outcome.seconds, outcome.measured, tuple(map(_step, outcome.layers)),
+        outcome.untried, outcome.missed, outcome.notes,
+    )  # fmt: skip
+
+
+def _step(layer: LayerOutcome) -> TunedStep:
+    return TunedStep(
+        layer.step.name, layer.step.kind, str(layer.chosen), layer.chosen.us, len(layer.tried)
+    )
