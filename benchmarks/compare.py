@@ -24,6 +24,7 @@ from cannery.errors import CanneryError
 from networks import NETWORKS, write_network
 from rivals.contest import Noops, Settings, compare
 from rivals.layers import write_layers
+from rivals.limits import LIMITS
 from rivals.plot import as_svg
 from rivals.report import as_absent, as_json, as_markdown, as_summary
 from rivals.results import Contest
@@ -41,7 +42,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cc", action="append", help="compiler for Cannery; several take part")
     parser.add_argument("--tuning", type=Path, help="tuning record or folder of them")
     parser.add_argument("--autotune", action="store_true", help="tune first (default: if known)")
-    parser.add_argument("--sse", action="store_true", help="rivals see no AVX (x86-64 Linux)")
+    parser.add_argument(
+        "--limit", default="", choices=LIMITS, help="what rivals see of it (x86-64 Linux)"
+    )
     parser.add_argument(
         "--threads", type=int, action="append", help="of all; several take part (default: 1)"
     )
@@ -61,7 +64,7 @@ def _contests(given: argparse.Namespace, folder: Path) -> Iterator[Contest]:
     settings = Settings(
         tuple(given.rival or RIVALS), tuple(given.isa or ()), tuple(given.cc or ()), records,
         given.autotune, ("model",), tuple(given.threads or (1,)),
-        given.sse, given.rounds, given.seconds,
+        given.limit, given.rounds, given.seconds,
     )  # fmt: skip
     with ExitStack() as stack:
         noops = Noops(folder / "noop", settings, stack)

@@ -1,20 +1,23 @@
 """A rival in a process of its own, driven line by line.
 
-    python child.py RIVAL FILE THREADS INPUTS.npz OUTPUTS.npz
+    python child.py RIVAL FILE THREADS INPUTS.npz OUTPUTS.npz [INSTRUCTIONS.so]
 
 It loads the network, runs it once, writes the outputs, and prints a line of JSON: the names of the
-`outputs`, and a `remark`. Then each line `COUNT` on its input is answered by the seconds that so
-many calls took, after a few that were not counted.
+`outputs`, a `remark`, and with the library of `instructions.c` what that counted. Then each line
+`COUNT` on its input is answered by the seconds that so many calls took, after a few that were not
+counted.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +27,9 @@ from rivals.runtimes import RIVALS
 
 #: Calls before a sample: other contestants have had the caches since the last one.
 _WARM = 2
+
+#: Seconds in which instructions are sampled.
+_WATCHED = 0.3
 
 
 def seconds_of(call: Callable[[], None], count: int) -> float:
@@ -36,9 +42,20 @@ def seconds_of(call: Callable[[], None], count: int) -> float:
     return time.perf_counter() - start
 
 
+def instructions(library: str, call: Callable[[], None]) -> list[int]:
+    """Samples, those in code of AVX, those in code of AVX-512, of calls for a while."""
+    watch = ctypes.CDLL(library)
+    counts, start = (ctypes.c_long * 3)(), time.perf_counter()
+    watch.watch_begin(1000)
+    while time.perf_counter() - start < _WATCHED:
+        call()
+    watch.watch_end(counts)
+    return list(counts)
+
+
 def main() -> int:
     """Serves until its input ends."""
-    name, file, threads, inputs, outputs = sys.argv[1:]
+    name, file, threads, inputs, outputs, *watch = sys.argv[1:]
     # Libraries print what they like; only this process's own lines may reach the reader.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
@@ -47,7 +64,9 @@ def main() -> int:
         runtime.set({key: arrays[key] for key in arrays.files})
     runtime.call()
     np.savez(outputs, *runtime.outputs().values())
-    about = {"remark": runtime.remark(), "outputs": list(runtime.outputs())}
+    about: dict[str, Any] = {"remark": runtime.remark(), "outputs": list(runtime.outputs())}
+    if watch:
+        about["instructions"] = instructions(watch[0], runtime.call)
     print(json.dumps(about), file=answers)
     for line in sys.stdin:
         print(repr(seconds_of(runtime.call, int(line))), file=answers)

@@ -26,12 +26,14 @@ from cannery.options import Options, make_options
 from cannery.pipeline import load_model
 from isas import isa_words
 from rivals.convert import Prepared, prepare
+from rivals.cpuid_sites import mapped_code
 from rivals.exchange import exchange_graph
 from rivals.inputs import contest_inputs
+from rivals.limits import build_library, can_watch, limited
 from rivals.ours import build_ours, peak
 from rivals.results import Contest, Result, reasons
 from rivals.runtimes import RIVALS, Rival
-from rivals.served import Served, serve, sse_only
+from rivals.served import Served, serve
 
 _CHILD = Path(__file__).with_name("child.py")
 
@@ -46,7 +48,7 @@ class Settings:
 
     `isas` and `compilers` are Cannery's (empty: the machine's own), `orders` those of images at its
     interface as `--io-layout` names them; `autotune` measures first and writes records to `tuning`.
-    With each of `threads` all take part. `sse` makes rivals believe that the processor has no AVX.
+    With each of `threads` all take part. `limit` is what rivals see of the processor.
     At most `rounds` are timed, and only the first few after `seconds`.
     """
 
@@ -57,7 +59,7 @@ class Settings:
     autotune: bool = False
     orders: tuple[str, ...] = ("model",)
     threads: tuple[int, ...] = (1,)
-    sse: bool = False
+    limit: str = ""
     rounds: int = 30
     seconds: float = 60.0
 
@@ -76,20 +78,49 @@ class Noops:
 
     def __init__(self, folder: Path, settings: Settings, stack: ExitStack) -> None:
         self.folder, self.settings, self.stack = folder, settings, stack
+        self.watch = build_library("instructions", folder) if can_watch() else None
         self._served: dict[tuple[str, int], Served] = {}
+        self._environments: dict[str, dict[str, str]] = {}
 
     def get(self, name: str, threads: int) -> Served:
         """The rival of this name, its samples forgotten; raises CanneryError if it fails."""
         key = name, threads
         if key not in self._served:
-            rival, folder = RIVALS[name], self.folder / f"{name}_{threads}"
-            made = prepare(noop_graph(), folder, rival.format, rival.orders[0], folder)
-            one = {made.inputs[0]: np.zeros((1, 1, 1, 1), np.float32)}
-            served = _start(name, name, made, self.settings, threads, one, folder)
-            self.stack.callback(served.end)
-            self._served[key] = served
+            self._served[key] = self._started(name, threads, self.environment(name))
+            self.stack.callback(self._served[key].end)
         self._served[key].times.clear()
         return self._served[key]
+
+    def environment(self, name: str) -> dict[str, str]:
+        """In which a rival sees what `limit` leaves of the processor; raises CanneryError."""
+        if name not in self._environments:
+            found: dict[str, str] = {}
+            if self.settings.limit:
+                served = self._started(name, 1, {})
+                files = mapped_code(served.process.pid)
+                served.end()
+                found = limited(self.settings.limit, files, self.folder / name)
+            self._environments[name] = found
+        return self._environments[name]
+
+    def _started(self, name: str, threads: int, environment: Mapping[str, str]) -> Served:
+        rival, folder = RIVALS[name], self.folder / f"{name}_{threads}"
+        made = prepare(noop_graph(), folder, rival.format, rival.orders[0], folder)
+        one = {made.inputs[0]: np.zeros((1, 1, 1, 1), np.float32)}
+        return serve(name, command(name, made, threads, one, folder), folder, environment)
+
+    def start(
+        self, name: str, title: str, made: Prepared, threads: int, inputs: Mapping[str, RefArray],
+        folder: Path,
+    ) -> Served:  # fmt: skip
+        """A rival with a network; raises CanneryError if it fails or breaks the limit."""
+        words = [*command(name, made, threads, inputs, folder)]
+        words += [str(self.watch)] if self.watch else []
+        served = serve(title, words, folder, self.environment(name))
+        if served.used.breaks(self.settings.limit):
+            served.end()
+            raise ToolchainError(f"uses {served.used} all the same", where=title)
+        return served
 
 
 def noop_graph() -> Graph:
@@ -100,18 +131,16 @@ def noop_graph() -> Graph:
     return builder.build()
 
 
-def _start(
-    name: str, title: str, made: Prepared, settings: Settings, threads: int,
-    inputs: Mapping[str, RefArray], folder: Path,
-) -> Served:  # fmt: skip
+def command(
+    name: str, made: Prepared, threads: int, inputs: Mapping[str, RefArray], folder: Path
+) -> list[str]:
+    """What starts a rival with a file and inputs."""
     data, found = folder / "inputs.npz", folder / "outputs.npz"
     arrays = {key: np.ascontiguousarray(array) for key, array in inputs.items()}
     np.savez(data, **arrays)  # type: ignore[arg-type]
-    command = [
-        sys.executable, str(_CHILD), name, str(made.file), str(threads), str(data),
-        str(found),
+    return [
+        sys.executable, str(_CHILD), name, str(made.file), str(threads), str(data), str(found)
     ]  # fmt: skip
-    return serve(title, command, folder, sse_only(folder) if settings.sse else {})
 
 
 class _Arena:
@@ -144,7 +173,7 @@ class _Arena:
                 continue
             for order, threads in product(self._orders(rival), self.settings.threads):
                 title = f"{rival.title} {order}" if len(self._orders(rival)) > 1 else rival.title
-                title += ", SSE" if self.settings.sse else ""
+                title += f", {self.settings.limit}" if self.settings.limit else ""
                 try:
                     yield self._rival(name, title, order, threads)
                 except CanneryError as error:
@@ -186,12 +215,12 @@ class _Arena:
         made = prepare(self.graph, self.model, rival.format, order, folder)
         images = self._images(self.inputs, made.order)
         inputs = dict(zip(made.inputs, images.values(), strict=True))
-        served = _start(name, title, made, self.settings, threads, inputs, folder)
+        served = self.noops.start(name, title, made, threads, inputs, folder)
         self.stack.callback(served.end)
         result = Result(
             title, rival.version, served.remark, threads, 0.0, 0.0,
             self._error(self._outputs(served, made, folder)), rival.library_bytes(), made.bytes,
-            rival=rival.title,
+            rival=rival.title, used=str(served.used),
         )  # fmt: skip
         return _Entrant(served, self.noops.get(name, threads), result)
 
@@ -250,7 +279,9 @@ def compare(
         for e in entrants:
             if id(e.served) in gone:
                 arena.absent[e.result.rival, e.result.name] = gone[id(e.served)]
-    return Contest(model.stem, arena.macs, tuple(results), reasons(arena.absent, results))
+    lost = {form: reason for (_, form), reason in arena.absent.items() if form}
+    why = reasons(arena.absent, results)
+    return Contest(model.stem, arena.macs, tuple(results), why, lost)
 
 
 def _time(entrants: Sequence[_Entrant], settings: Settings) -> dict[int, str]:

@@ -25,7 +25,7 @@ _LONGEST = 120
 
 _HEADER = (
     "contestant", "us", "less no-op", "best rival / it", "GFLOP/s", "% of peak", "error",
-    "library", "model", "version", "remark",
+    "library", "model", "version", "instructions", "remark",
 )  # fmt: skip
 
 
@@ -63,7 +63,7 @@ def as_absent(contests: Sequence[Contest]) -> str:
 
 
 def _short(reason: str) -> str:
-    """A reason for a table: one line, an operator without its attributes."""
+    """A reason as one line, an operator without its attributes."""
     if reason.startswith(NO_FORM):
         return reason.split("(")[0].strip()
     words = " ".join(reason.replace("|", "/").split())
@@ -84,7 +84,8 @@ def _table(contest: Contest) -> str:
     lines.append(
         "Peaks: " + ", ".join(f"{i} {p:.4g} GFLOP/s" for i, p in peaks(contest).items()) + "."
     )
-    lines += [f"Without {name}: {reason}" for name, reason in contest.absent.items()]
+    without = {**contest.absent, **contest.lost}
+    lines += [f"Without {name}: {_short(reason)}" for name, reason in without.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -101,6 +102,7 @@ def _cells(contest: Contest, result: Result) -> list[str]:
         _bytes(result.library),
         _bytes(result.model) if result.model else "",
         result.version,
+        result.isa or result.used,
         result.remark,
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 #: How reasons of those begin who write files for rivals.
 NO_FORM = "no form for "
@@ -18,7 +18,8 @@ class Result:
 
     `library` are the bytes of its code, `model` those of the network's own file (Cannery: in the
     library). `peak` is that of the instruction set in GFLOP/s, 0 for rivals: they take what there
-    is. `rival` is whose form it is.
+    is. `rival` is whose form it is,
+    `used` which instructions were seen.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Result:
     isa: str = ""
     peak: float = 0.0
     rival: str = ""
+    used: str = ""
 
     @property
     def net_us(self) -> float:
@@ -50,12 +52,13 @@ class Result:
 
 @dataclass(frozen=True)
 class Contest:
-    """The results for one network, and the rivals that were left out, with the reason."""
+    """The results for one network; rivals, and forms of them, that were left out, and why."""
 
     network: str
     macs: int
     results: tuple[Result, ...]
     absent: Mapping[str, str]
+    lost: Mapping[str, str] = field(default_factory=dict)
 
 
 def reasons(absent: Mapping[tuple[str, str], str], results: Sequence[Result]) -> dict[str, str]:

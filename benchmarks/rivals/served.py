@@ -11,13 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cannery.errors import ToolchainError
-from cannery.target.compiler import find_compiler
+from rivals.limits import Used
 from rivals.results import lower_quartile
-
-_MASK = Path(__file__).with_name("cpuid_mask.c")
-
-#: The exit code of a process that CPUID faulting is not there for.
-NO_FAULTING = 77
 
 #: Seconds of one sample, at least one call.
 SAMPLE = 1e-3
@@ -25,13 +20,17 @@ SAMPLE = 1e-3
 
 @dataclass
 class Served:
-    """A running contestant. `times` are microseconds per call, one of each sample so far."""
+    """A running contestant; `used` are the instructions of its first calls.
+
+    `times` are microseconds per call, one of each sample so far.
+    """
 
     name: str
     process: subprocess.Popen[str]
     log: Path
     remark: str
     outputs: tuple[str, ...]
+    used: Used
     count: int = 1
     times: list[float] = field(default_factory=list)
 
@@ -80,18 +79,6 @@ class Served:
             self.process.wait()
 
 
-def sse_only(folder: Path) -> dict[str, str]:
-    """The environment in which a process sees a processor without AVX, see `cpuid_mask.c`.
-
-    Raises ToolchainError where there is no compiler.
-    """
-    library = folder.resolve() / "cpuid_mask.so"
-    compiler = find_compiler("")
-    compiler.compile(_MASK, library.with_suffix(".o"), ["-O2", "-fPIC"])
-    compiler.link([library.with_suffix(".o")], library, ["-shared"])
-    return {"LD_PRELOAD": str(library)}
-
-
 def rival_environment() -> dict[str, str]:
     """The caller's environment, in which pip installs nothing.
 
@@ -118,11 +105,13 @@ def serve(
     assert process.stdout
     line = process.stdout.readline()
     if not line.strip():
-        if process.wait() == NO_FAULTING:
-            raise ToolchainError("this processor cannot hide AVX from a process", where=name)
+        process.wait()
         raise _gone(name, log)
     about = json.loads(line)
-    return Served(name, process, log, str(about["remark"]), tuple(about["outputs"]))
+    return Served(
+        name, process, log, str(about["remark"]), tuple(about["outputs"]),
+        Used(*about.get("instructions", ())),
+    )  # fmt: skip
 
 
 def _gone(name: str, log: Path) -> ToolchainError:

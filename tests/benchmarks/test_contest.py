@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
-import subprocess
 import sys
 from contextlib import ExitStack
 from dataclasses import replace
@@ -31,7 +28,7 @@ from rivals.results import (
     ratio,
     reasons,
 )
-from rivals.served import NO_FAULTING, serve, sse_only
+from rivals.served import serve
 
 
 def result(name: str, us: float, *, noop: float = 0.0, error: float = 0.0, isa: str = "") -> Result:
@@ -145,27 +142,6 @@ def test_a_contestant_that_ends_while_it_is_timed(tmp_path: Path) -> None:
     served.process.wait()
     with pytest.raises(ToolchainError, match="out of memory"):
         served.sample()
-
-
-@pytest.mark.skipif(
-    (sys.platform, platform.machine()) != ("linux", "x86_64"), reason="CPUID is of x86-64 Linux"
-)
-def test_rivals_see_no_avx(tmp_path: Path) -> None:
-    toolchain = need_toolchain("native")
-    source, program = tmp_path / "features.c", tmp_path / "features"
-    asked = ", ".join(f'__builtin_cpu_supports("{name}")' for name in ("avx", "avx2", "avx512f"))
-    source.write_text(
-        f"int main(void) {{ int found[] = {{{asked}}};\n"
-        '    return !__builtin_cpu_supports("ssse3") + 2 * !!(found[0] | found[1] | found[2]); }\n'
-    )
-    toolchain.compiler.compile(source, program.with_suffix(".o"))
-    toolchain.compiler.link([program.with_suffix(".o")], program)
-    code = subprocess.run(
-        [program], env={**os.environ, **sse_only(tmp_path)}, check=False
-    ).returncode
-    if code == NO_FAULTING:
-        pytest.skip("this processor cannot hide AVX from a process")
-    assert code == 0
 
 
 def test_cannery_alone(tmp_path: Path) -> None:
