@@ -8,19 +8,13 @@ share the cases that show nothing new; the slow tests (`each`) have all of them 
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-from cannery.schedule.program import Step
-from cannery.schedule.schedule import all_schedules, legal
-from cannery.target.targets import find_target
-from cannery.tuning.contests import is_view
 from needs import need_program, need_toolchain
 from nets.compilation import MAY_NEED, needed
-from ops.cases import all_cases
-from ops.kernel_bench import TARGETS, Want, case_steps, run
+from ops.kernel_bench import TARGETS, Want, run
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -35,31 +29,3 @@ def test_kernels(target: str, each: bool, tmp_path: Path) -> None:
     assert needed(sorted(tmp_path.glob("unit*.o"))) <= {*MAY_NEED, "harness_data"}
     if report.not_run:
         pytest.skip(f"{report.count} candidates compiled, not run: {report.not_run}")
-
-
-@cache
-def legal_schedules() -> dict[tuple[str, Step, str], list[str]]:
-    """The schedules of every step of every case, on every instruction set."""
-    isas = [find_target(name).isa for name in TARGETS]
-    found = {}
-    for case in all_cases():
-        graph, steps = case_steps(case)
-        with case.caches():
-            for step, _ in steps:
-                for isa in isas:
-                    found[case.name, step, isa.name] = [s.id for s in legal(graph, step, isa)]
-    return found
-
-
-def test_every_schedule_has_a_case() -> None:
-    views = {name for name, schedule in all_schedules().items() if is_view(schedule)}
-    assert set(all_schedules()) <= views.union(*legal_schedules().values())
-
-
-def test_every_step_has_a_schedule() -> None:
-    missing = [
-        f"{case}/{step.name} on {isa}"
-        for (case, step, isa), found in legal_schedules().items()
-        if not step.parts and not found
-    ]
-    assert not missing
