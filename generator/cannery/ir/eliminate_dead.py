@@ -7,13 +7,9 @@ from cannery.ir.rewrite import Rewriter
 
 
 def eliminate_dead(graph: Graph) -> Graph:
-    """Nodes whose outputs are never read go, from the end to the start, then unused constants."""
+    """Without nodes and constants that no output needs: what is changed ends without them, too."""
     rewriter = Rewriter(graph)
-    needed = set(graph.outputs)
-    for node in reversed(graph.nodes):
-        if needed.isdisjoint(node.outputs):
-            rewriter.replace_node(node, [])
-        else:
-            needed.update(i for i in node.inputs if i)
-    rewriter.changed |= bool(set(graph.constants) - needed)
-    return rewriter.finish()
+    rewriter.changed = True
+    made = rewriter.finish()
+    same = len(made.nodes) == len(graph.nodes) and len(made.constants) == len(graph.constants)
+    return graph if same else made

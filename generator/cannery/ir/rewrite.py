@@ -145,12 +145,15 @@ class Rewriter:
             del self._readers[value][id(node)]
 
     def finish(self) -> Graph:
-        """The changed graph, without unused constants and types; the same object if unchanged."""
+        """The changed graph, without what no output depends on; the same object if unchanged."""
         if not self.changed:
             return self.graph
-        graph, nodes = self.graph, self.nodes
-        used = {v for n in nodes for v in n.inputs} | set(self.outputs)
+        graph, nodes, used = self.graph, list[Node](), set(self.outputs)
+        for node in reversed(self.nodes):
+            if not used.isdisjoint(node.outputs):
+                nodes.append(node)
+                used.update(node.inputs)
         constants = {k: v for k, v in self.constants.items() if k in used}
         defined = {*graph.inputs, *constants, *(o for n in nodes for o in n.outputs)}
         types = {k: v for k, v in self.types.items() if k in defined}
-        return replace(graph, nodes=tuple(nodes), types=types, constants=constants)
+        return replace(graph, nodes=tuple(nodes[::-1]), types=types, constants=constants)

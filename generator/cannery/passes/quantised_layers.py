@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.ir.eliminate_dead import eliminate_dead
 from cannery.ir.graph import Graph, Node
 from cannery.ir.numeric import f64
 from cannery.ir.registry import Elementwise
@@ -54,7 +53,7 @@ def quantised_layers(graph: Graph) -> Graph:
     rewriter = Rewriter(graph)
     rewriter.sweep(_layer)
     rewriter.sweep(_integer_product)
-    made = eliminate_dead(rewriter.finish())
+    made = rewriter.finish()
     layers = tuple(n.name for n in made.nodes if isinstance(n.op, COMPUTING))
     if not layers:
         return made

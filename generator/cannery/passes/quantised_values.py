@@ -12,7 +12,6 @@ from math import prod
 
 import numpy as np
 
-from cannery.ir.eliminate_dead import eliminate_dead
 from cannery.ir.graph import Graph, Node
 from cannery.ir.numeric import f64
 from cannery.ir.registry import Elementwise, Op
@@ -39,7 +38,7 @@ def quantised_values(graph: Graph) -> Graph:
     rewriter = Rewriter(_other_zeros(graph))
     while rewriter.sweep(_rule):
         pass
-    return eliminate_dead(rewriter.finish())
+    return rewriter.finish()
 
 
 def _other_zeros(graph: Graph) -> Graph:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from cannery.ir.eliminate_dead import eliminate_dead
 from cannery.ir.graph import Graph, Node
 from cannery.ir.rewrite import Rewriter
 from cannery.ir.tensor import TensorType
@@ -17,7 +16,7 @@ def simplify_recurrent(graph: Graph) -> Graph:
     """A slice of the last step becomes the last output; then results that nothing reads go."""
     rewriter = Rewriter(graph)
     rewriter.sweep(_take_last)
-    rewriter = Rewriter(eliminate_dead(rewriter.finish()))
+    rewriter = Rewriter(rewriter.finish())
     read = {v for node in rewriter.nodes for v in node.inputs} | set(rewriter.outputs)
     for node in rewriter.nodes:
         if isinstance(node.op, Recurrent):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cannery.ir.eliminate_dead import eliminate_dead
 from cannery.ir.graph import FloatLayer, Graph, Node
 from cannery.ir.tensor import DType
 from cannery.ops.quantized.softmax import QuantizedSoftmax
@@ -59,7 +58,7 @@ def rewrite(graph: Graph, seen: Observed, dtype: DType, *, raw: bool) -> Rewritt
             draft.rewriter.update(node, op=QuantizedSoftmax())
     if raw:
         _round_outputs(draft)
-    made = eliminate_dead(draft.rewriter.finish())
+    made = draft.rewriter.finish()
     return Rewritten(made, tuple(draft.layers), float_layers(graph, made, seen, dtype))
 
 
