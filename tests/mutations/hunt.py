@@ -3,10 +3,12 @@
     python tests/mutations/hunt.py 200 [--seed S] [--under FOLDER ...] [--jobs J] [--reach FOLDER]
 
 As many mistakes from each folder, always the same ones for a seed. A mistake first meets the quick
-tests that reach its line; if they pass, in operators, the kernels whose code it alters; then other
-tests that are known to reach it, and the check of types. What survives is printed as a diff: either
-it does not matter, or a test is missing. FOLDER of `--reach` keeps which tests reach which lines;
-if it is not there, it is made, by the quick tests (two minutes). Seconds to two minutes for each.
+tests that reach its line; if they pass, in operators, the kernels whose code it alters and what is
+legal; then more tests that are known to reach it or its folder, and the check of types. What
+survives is printed as a diff: either it does not matter, or a test is missing. FOLDER of `--reach`
+keeps which tests reach which lines; if it is not there, it is made, by the quick tests (two
+minutes). Others are known, too, if they ran with `-p mutations.reach` and that FOLDER in
+CANNERY_REACH. Seconds to two minutes for each.
 """
 
 from __future__ import annotations
@@ -44,8 +46,11 @@ KERNELS = "kernels.json"
 #: What judges the functions of plain C.
 SCALAR = ("tests/ops/kernel_bench.py", "generic", "--schedules", "scalar.nest")
 
-#: Tests of what is no Python, by the beginning of its path.
+#: Tests that start programs, by the beginning of the path of what they are near.
 OTHERS = (
+    ("generator/cannery/ops/elementwise", "tests/ops/test_elementwise_c.py"),
+    ("generator/cannery/ops/", "tests/ops/test_legal.py"),
+    ("generator/cannery/emit/parallel", "tests/emit/test_parallel.py"),
     ("runtime/include/cannery/ctc.h", "tests/runtime/test_ctc.py"),
     ("runtime/include/cannery/p", "tests/emit/test_parallel.py"),
     ("runtime/include/cannery/scalar", "tests/ops/test_elementwise_c.py"),
@@ -111,15 +116,18 @@ class Hunter:
 
     def choose(self, mutant: Mutant, original: str) -> tuple[list[str], list[str]]:
         """The quick tests for a mistake, and the others."""
+        found = [tests for start, tests in OTHERS if mutant.file.startswith(start)]
+        others = found[0].split() if found else []
         if not mutant.file.endswith(".py") or mutant.file.startswith("cmake"):
-            found = [tests for start, tests in OTHERS if mutant.file.startswith(start)]
-            return [], found[0].split() if found else []
+            return [], others
         tests = self.reach.tests(mutant.file, statement_lines(original, mutant.edit.line))
         inner = self.reach.tests(mutant.file, inner_lines(original, mutant.edit.line))
+        if mutant.edit.kind == "condition" and mutant.edit.new == "True":
+            inner = tests - inner  # those that the condition stops see that it does not
         quick = {test for test in tests if is_quick(ROOT / test.partition("::")[0])}
         near = self._first(mutant, quick, inner, NEAR)
-        wide = self._first(mutant, tests - quick, inner, WIDE)
-        return near, wide
+        wide = self._first(mutant, tests - {*near}, inner, WIDE)
+        return near, wide + others
 
     def _first(self, mutant: Mutant, tests: set[str], inner: set[str], limit: float) -> list[str]:
         """Some of each function: what gets past a condition, is called alike, is in its folder."""

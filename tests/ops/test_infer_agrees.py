@@ -1,14 +1,15 @@
 """What operators accept can be computed, and becomes what they say: wrong inputs, too.
 
 Each operator of the cases gets inputs that are spoilt in one place: an axis is missing or one too
-many, longer, of length one or none; the element type is another one; an input is absent. Then
-`infer` raises an error, or the reference computes what `infer` promises.
+many, longer, of length one or none; the element type is another one; an input is absent. Or a
+number of its attributes is another one. Then `infer` raises an error, or the reference computes
+what `infer` promises.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 
 import numpy as np
@@ -60,6 +61,18 @@ def spoilt(types: Types) -> Iterator[Types]:
     yield types[:-1]
 
 
+def other_numbers(value: object) -> Iterator[object]:
+    """An attribute with one whole number changed, or one too few or too many."""
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(value, int):
+        yield from (0, -1, value + 1, value - 1, 10**6)
+    elif isinstance(value, tuple):
+        yield from (value[:-1], value + value[-1:])
+        for k, each in enumerate(value):
+            yield from ((*value[:k], new, *value[k + 1 :]) for new in other_numbers(each))
+
+
 def values(t: TensorType | None) -> RefArray | None:
     """Ones as floats, and zeros as integers, which are places or numbers of steps."""
     if t is None:
@@ -103,3 +116,15 @@ def test_what_is_accepted_can_be_computed(kind: str) -> None:
         op.infer(*types)
         for given in (types, *spoilt(types)):
             assert not fault(op, given)
+
+
+@pytest.mark.parametrize("kind", all_ops())
+def test_what_has_other_attributes_is_refused_or_computed(kind: str) -> None:
+    for op, types in uses().get(kind, ()):
+        for each in (field.name for field in fields(op) if field.init):
+            for new in other_numbers(getattr(op, each)):
+                try:
+                    made = replace(op, **{each: new})
+                except CanneryError:
+                    continue
+                assert not fault(made, types)

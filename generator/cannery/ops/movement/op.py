@@ -130,8 +130,8 @@ class Pad(Op):
 class Slice(Op):
     """x -> every `steps`-th element from `starts` to before `ends`, per axis, all resolved.
 
-    steps > 0: 0 <= start <= end <= dim. steps < 0: dim > start >= end >= -1, where -1 means
-    down to the first element.
+    steps > 0: 0 <= start <= end <= dim. steps < 0: dim > start >= end, where an end of -1
+    means down to the first element, and a start of -1 that there is none.
     """
 
     starts: tuple[int, ...]
@@ -146,7 +146,8 @@ class Slice(Op):
         sizes = []
         for d, start, end, step in zip(x.shape, self.starts, self.ends, self.steps, strict=True):
             require(step != 0, self, f"steps {self.steps} must not hold 0")
-            sound = 0 <= start <= end <= d if step > 0 else d > start >= end >= -1
+            there = start >= 0 or d == 0
+            sound = 0 <= start <= end <= d if step > 0 else d > start >= end >= -1 and there
             require(sound, self, f"{start}:{end}:{step} is outside an axis of {d}")
             sizes.append(len(range(start, end, step)))
         return (TensorType(tuple(sizes), x.dtype),)

@@ -73,6 +73,8 @@ class QuantizedProduct(QuantizedOp):
             require_shape(self, name, type_, channels)
         require_shape(self, "gain", gain, ())
         require(not self.by_table or gain is not None, self, "a table needs a gain")
+        known = not self.by_table or make_table(self.activation) is not None
+        require(known, self, f"no table of {self.activation}")
         require(start is None or start.dtype is DType.INT32, self, f"sums that begin with {start}")
         self._check_result(scale, bias, gain)
 

@@ -47,7 +47,11 @@ class RoiAlign(ScalarOp):
         require_indices(self, batches)
         fits = x.rank == 4 and rois.shape == (*batches.shape, 4) and batches.rank == 1
         require(fits, self, f"{rois.shape} regions of {x.shape} in {batches.shape} batches")
-        require(bool(x.elements) and min(self.size) >= 1, self, f"{x.shape} to {self.size}")
+        require(
+            len(self.size) == 2 and bool(x.elements) and min(self.size) >= 1,
+            self,
+            f"{x.shape} to {self.size}",
+        )
         require(0 <= self.samples <= _MOST, self, f"{self.samples} samples")
         return (TensorType((rois.shape[0], *self.size, x.shape[3])),)
 
