@@ -55,7 +55,6 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("nest_concats", nest_concats),
     ("fold_constants", fold_constants),
     ("pad_channels", pad_channels),
-    ("eliminate_dead", eliminate_dead),
     ("place_constants", place_constants),
 )
 
