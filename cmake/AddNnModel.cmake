@@ -1,7 +1,7 @@
 # add_nn_model(<target> MODEL <file>
 #              [NAME <c identifier>] [TARGET <name> | ISA <isa>...] [TUNING <record or folder>]
 #              [AUTOTUNE] [CONTEXT cold|warm] [LOCKED] [STAND_IN]
-#              [MAX_ERROR <e>] [MAX_LINES <n>] [IO_LAYOUT model|nhwc|nchw] [IO_TYPE model|raw] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
+#              [MAX_ERROR <e>] [MAX_LINES <n>] [SPLIT <n>] [IO_LAYOUT model|nhwc|nchw] [IO_TYPE model|raw] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
 #              [SCALE <s>] [OFFSET <o>] [REVERSE_CHANNELS <tensor>...] [INPUT_VIEW <tensor>...] [MANY <n>] [PARALLEL] [OPENMP] [PEEPHOLES <npz>] [STREAMING] [VARIABLE_LENGTH]
 #              [QUANTIZE int16|int8] [CALIBRATION <npz>] [MAX_LOSS <e>] [SAME_EVERYWHERE] [STATE <input>=<output> ...]
 #              [RENAME <tensor>=<name> ...] [OUTPUTS <tensor>...]
@@ -29,6 +29,9 @@
 #   MANY tells how many inputs <name>_run_many computes together at most. STREAMING makes recurrent
 #   networks run step by step, STATE names inputs and outputs that are the state: <name>_step.
 #   VARIABLE_LENGTH: sequences have up to as many steps as the model, <name>_run gets their length.
+#
+#   SPLIT spreads the code over so many C files, which are compiled at once; a library of a model file
+#   of 4 MB or more has 4, others 1, unless it is given.
 #
 #   PARALLEL adds <name>_run_parallel and <name>_run_many_parallel, which use the threads of a pool
 #   that the program brings (<cannery/parallel.h>; <cannery/pthread_pool.h> is one). OPENMP does the
@@ -62,6 +65,7 @@ function(add_nn_model target)
     _cannery_find_openmp()
     set(openmp_unit _openmp.c)
   endif()
+  _cannery_choose_split()
   _cannery_generating_options(options)
   list(PREPEND options ${target_options} --name "${ARG_NAME}")
 
@@ -284,6 +288,23 @@ macro(_cannery_find_openmp)
   endif()
 endmacro()
 
+# Into how many files the code of a large network goes, unless that is given: names of sources have
+# to be known before the model is read. Sets `step_units`, what these are called after the network.
+macro(_cannery_choose_split)
+  if(NOT DEFINED ARG_SPLIT)
+    file(SIZE "${ARG_MODEL}" bytes)
+    if(bytes GREATER_EQUAL 4000000)
+      set(ARG_SPLIT 4)
+    endif()
+  endif()
+  set(step_units)
+  if(ARG_SPLIT MATCHES "^[0-9]+$" AND ARG_SPLIT GREATER 1)
+    foreach(number RANGE 1 ${ARG_SPLIT})
+      list(APPEND step_units _steps${number}.c)
+    endforeach()
+  endif()
+endmacro()
+
 # The command line for every option that was given, except those that name or select.
 function(_cannery_generating_options out)
   set(result)
@@ -403,8 +424,10 @@ function(_cannery_add_generation)
   endforeach()
   _cannery_parts(parts)
   foreach(part IN LISTS parts)
-    list(APPEND outputs "${folder}/${part}.h" "${folder}/${part}.c" "${folder}/${part}_weights.c")
+    list(APPEND outputs "${folder}/${part}.h")
   endforeach()
+  _cannery_step_sources(step_sources "${folder}")
+  list(APPEND outputs ${step_sources})
   # Only changed files are written. Ninja looks at the results again; Make would run the command in
   # every build if the files stayed older than the model.
   set(touch)
@@ -478,13 +501,27 @@ function(_cannery_parts out)
   set(${out} "${result}" PARENT_SCOPE)
 endfunction()
 
+# The sources that a library has for each instruction set if it has several, and those of the steps.
+function(_cannery_step_sources out place)
+  set(result)
+  _cannery_parts(parts)
+  if(NOT parts)
+    list(TRANSFORM step_units PREPEND "${place}/${ARG_NAME}" OUTPUT_VARIABLE result)
+  endif()
+  foreach(part IN LISTS parts)
+    foreach(unit .c _weights.c ${step_units})
+      list(APPEND result "${place}/${part}${unit}")
+    endforeach()
+  endforeach()
+  set(${out} "${result}" PARENT_SCOPE)
+endfunction()
+
 function(_cannery_add_library)
   set(units .c _static.c _weights.c _selftest.c ${openmp_unit})
   list(TRANSFORM units PREPEND "${folder}/${ARG_NAME}" OUTPUT_VARIABLE sources)
+  _cannery_step_sources(step_sources "${folder}")
+  list(APPEND sources ${step_sources})
   _cannery_parts(parts)
-  foreach(part IN LISTS parts)
-    list(APPEND sources "${folder}/${part}.c" "${folder}/${part}_weights.c")
-  endforeach()
   add_library(${target} STATIC ${sources} "${folder}/${ARG_NAME}.h" "${folder}/${ARG_NAME}.hpp"
     "${folder}/${ARG_NAME}.json")
   add_library(cannery::${target} ALIAS ${target})
@@ -492,7 +529,8 @@ function(_cannery_add_library)
   string(TOUPPER "${ARG_NAME}" upper)
   foreach(place IN LISTS folders)
     list(TRANSFORM units PREPEND "${place}/${ARG_NAME}" OUTPUT_VARIABLE sources)
-    set_source_files_properties(${sources} PROPERTIES LANGUAGE ${language})
+    _cannery_step_sources(step_sources "${place}")
+    set_source_files_properties(${sources} ${step_sources} PROPERTIES LANGUAGE ${language})
     # Large weights are assembled from a file, which no compiler lists as a dependency; the manifest
     # changes with them.
     set_source_files_properties("${place}/${ARG_NAME}_weights.c" PROPERTIES
@@ -500,9 +538,8 @@ function(_cannery_add_library)
       OBJECT_DEPENDS "${place}/${ARG_NAME}.json")
     foreach(part isa IN ZIP_LISTS parts ARG_ISA)
       string(TOUPPER "${part}" upper_part)
-      set_source_files_properties("${place}/${part}.c" "${place}/${part}_weights.c" PROPERTIES
-        LANGUAGE ${language})
-      set_source_files_properties("${place}/${part}.c" PROPERTIES
+      list(TRANSFORM step_units PREPEND "${place}/${part}" OUTPUT_VARIABLE part_sources)
+      set_source_files_properties("${place}/${part}.c" ${part_sources} PROPERTIES
         COMPILE_OPTIONS "${_CANNERY_FLAGS_${isa}}")
       set_source_files_properties("${place}/${part}_weights.c" PROPERTIES
         COMPILE_DEFINITIONS "${upper_part}_WEIGHTS_FILE=\"${place}/${part}_weights.bin\""

@@ -28,6 +28,8 @@ IO_TYPES = ("model", "raw")
 #: Samples that are computed together at most: beyond, nothing is gained.
 MAX_MANY = 256
 _INPUT_DTYPES = (DType.FLOAT32, DType.UINT8)
+#: C files of steps: more than a machine has cores are of no use.
+MAX_FILES = 64
 #: Lines of a function that people and compilers can cope with.
 MAX_LINES = 3000
 #: What layers may be quantised to.
@@ -41,10 +43,10 @@ class Options:
     `target` names a row of `cannery.target.targets`; `isa` overrides its instruction set. `name` is
     the C identifier before every symbol. `tuning` is a record or a folder of records (None: beside
     the model); `locked` makes an entry missing there an error. `max_error` bounds
-    max|y - ref| / max|ref| per output, `max_lines` the lines of functions that can be cut. `dims`
-    fixes dimensions that the model leaves open, `io_layout` is the order of
-    image tensors at the interface; `io_type` "raw" makes its floats the
-    integers that a quantised network computes with.
+    max|y - ref| / max|ref| per output, `max_lines` the lines of functions that can be cut; `split`
+    is the number of C files that the steps are spread over. `dims` fixes dimensions that
+    the model leaves open, `io_layout` is the order of image tensors at the interface; `io_type`
+    "raw" makes its floats the integers that a quantised network computes with.
     `input_dtype`, by tensor: a uint8 input is read as `scale * value + offset`, both for all
     channels or by channel. `reverse_channels` names inputs whose last channel comes first (BGR for
     a network of RGB). `input_view` names
@@ -69,6 +71,7 @@ class Options:
     locked: bool = False
     max_error: float = 1e-4
     max_lines: int = MAX_LINES
+    split: int = 1
     io_layout: str = "model"
     io_type: str = "model"
     batch: int = 1
@@ -195,6 +198,12 @@ def _chunk(text: str) -> int:
             f"{text} samples together are more than {MAX_MANY}",
             cure="8 or 16 give all there is to gain; <name>_run_many takes any number in chunks",
         )
+    return int(text)
+
+
+def _files(text: str) -> int:
+    if _count(text) > MAX_FILES:
+        raise OptionError(f"{text} files are more than {MAX_FILES}")
     return int(text)
 
 
@@ -333,6 +342,8 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
         Spec("max_lines", _ONE,
              f"Split generated functions longer than this (default: {MAX_LINES}).",
              _count, "N", example="1000"),
+        Spec("split", _ONE, "Spread the code over this many C files, built at once (default: 1).",
+             _files, "N", example="4"),
     ),
     Group.NUMBERS: (
         Spec("max_error", _ONE,

@@ -159,7 +159,7 @@ def generate(
     source = make_source(
         program, isa, options.name, options.rename, chosen.stacks, cores, options.max_lines
     )
-    source = replace(source, max_error=graph.error_bound(options.max_error))
+    source = replace(source, max_error=graph.error_bound(options.max_error), split=options.split)
     if dump:
         dump("program", format_program(program))
         dump("workspace", format_workspace(program, source.workspace))

@@ -167,6 +167,31 @@ def test_large_weights_are_assembled_and_rebuilt(project: Project) -> None:
     assert weights.read_bytes() in archive.read_bytes()
 
 
+def test_code_in_several_files(project: Project) -> None:
+    project.lists(
+        "add_nn_model(ball MODEL ball.h5 SPLIT 3)\n" + BALL.split("\n", 2)[2].format(suffix="c")
+    )
+    project.configure()
+    project.build()
+    project.test()
+    names = {f"ball_steps{number}.c" for number in (1, 2, 3)}
+    assert names < set(project.manifest()["sources"])
+    assert "Generating" not in project.build()
+    for name in names:
+        (project.tree / "cannery" / "ball" / name).unlink()
+    assert "Generating" in project.build()
+    project.test()
+
+
+def test_large_models_have_several_files_by_themselves(project: Project) -> None:
+    project.lists("add_nn_model(ball MODEL ball.h5)\nadd_nn_model(one MODEL ball.h5 SPLIT 1)\n")
+    write_tiny_classifier(project.folder / "ball.h5", inputs=16 * 40000)
+    project.configure()
+    project.build()
+    found = sorted(path.name for path in (project.tree / "cannery").rglob("*_steps*.c"))
+    assert found == [f"ball_steps{number}.c" for number in (1, 2, 3, 4)]
+
+
 COLOURS_C = r"""
 #include "bgr.h"
 #include "raw.h"

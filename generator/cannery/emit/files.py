@@ -13,6 +13,7 @@ from cannery.emit.interface import Tensor
 from cannery.emit.many import Chunk
 from cannery.emit.selftest import render_selftest
 from cannery.emit.source import Source, render_model
+from cannery.emit.split import step_sources, step_texts
 from cannery.emit.steps import Call
 from cannery.ops.movement.op import Identity, Transpose
 from cannery.ops.quantized.recurrent import QuantizedRecurrent
@@ -88,6 +89,7 @@ def model_texts(source: Source, command: str) -> dict[str, str]:
         f"{source.name}.h": render("emit/header.h.j2", s=source, up=up, part=True),
         f"{source.name}.c": render_model(source, command),
         f"{source.name}_weights.c": render("emit/weights.c.j2", s=source, up=up),
+        **step_texts(source),
     }
 
 
@@ -115,7 +117,7 @@ def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]
         "target": source.target,
         "isa": source.isa.name,
         "bits": source.isa.bits,
-        "sources": [f"{source.name}{suffix}" for suffix in sources],
+        "sources": [*(f"{source.name}{suffix}" for suffix in sources), *step_sources(source)],
         "compile_flags": {
             kind: [*source.isa.flags, *private_flags(kind, source.isa)] for kind in ("gcc", "clang")
         },

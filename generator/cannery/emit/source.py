@@ -16,6 +16,7 @@ from cannery.emit.halo import clear_lines
 from cannery.emit.interface import Tensor, interface, joined, parameters
 from cannery.emit.many import Many, ManyMaker, chunk_lines
 from cannery.emit.parallel import Parallel, make_parallel, parallel_text
+from cannery.emit.split import step_files
 from cannery.emit.states import States, make_states
 from cannery.emit.steps import (
     Call,
@@ -63,6 +64,7 @@ class Source:
     many: Many = field(default_factory=Many)
     parallel: Parallel | None = None
     states: States = field(default_factory=States)
+    split: int = 1
 
     @property
     def next_states_at(self) -> int:
@@ -280,6 +282,8 @@ def render_model(source: Source, command: str, *, lap: str = "") -> str:
     text = render(
         "emit/model.c.j2", s=source, roots=roots, command=command, variables=variables, lap=lap,
         used_inputs=used, format_array=format_array, call_text=call_text, clear_lines=clear_lines,
+        files=step_files(source), calls=source.calls, stacked=source.many.steps,
+        code=lambda step: step.kernel.code,
         chunks=[chunk_lines(source, chunk) for chunk in source.many.chunks],
         parallel=parallel_text(source) if source.parallel else "",
     )  # fmt: skip
