@@ -107,7 +107,7 @@ macro(_cannery_check_arguments)
     list(GET ARG_UNPARSED_ARGUMENTS 0 first)
     _cannery_meant(meant "${first}" MODEL AUTOTUNE CONTEXT FLAGS_FROM
       ${_CANNERY_FLAG_OPTIONS} ${_CANNERY_ONE_OPTIONS} ${_CANNERY_MANY_OPTIONS})
-    set(problem "unknown arguments: ${ARG_UNPARSED_ARGUMENTS} (${meant}the README lists the known ones)")
+    set(problem "unknown arguments: ${ARG_UNPARSED_ARGUMENTS} (${meant}`cannery compile --help` lists the known ones)")
   elseif(ARG_KEYWORDS_MISSING_VALUES)
     set(problem "no value after ${ARG_KEYWORDS_MISSING_VALUES}")
   elseif(NOT ARG_MODEL)

@@ -1,51 +1,48 @@
-"""The documents say what the code does: tables, paths and names in them.
-
-`python tests/docs/test_documents.py` prints the README's table of options.
-"""
+"""The documents say what the code does: tables, paths and names in them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
+from docs.generate import generated
 
-from cannery.cli import COMMANDS
+from cannery.cli import COMMANDS, cli
+from cannery.errors import OptionError
 from cannery.frontends.keras_layers.base import layer_names
 from cannery.frontends.keras_layers.functions import function_names
 from cannery.frontends.onnx_ops.base import operator_names
 from cannery.options import SPECS, make_options
 from cannery.pipeline import compile_model
 from cannery.resources import toolchains_dir
+from cannery.target.targets import find_target
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
-ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text()
-SEMANTICS = (ROOT / "docs" / "semantics.md").read_text()
+DOCS = ROOT / "docs"
+PAGES = {str(path.relative_to(DOCS)): path.read_text() for path in DOCS.rglob("*.md")}
+DOCUMENTS = {
+    **PAGES, **{name: (ROOT / name).read_text() for name in ("README.md", "ARCHITECTURE.md")}
+}  # fmt: skip
+MODELS = PAGES["reference/models.md"]
 
 #: Other names of layers that the table gives once.
 ALIASES = re.compile(r"^(Convolution|(Max|Avg|GlobalMax|GlobalAvg)Pool[12]D|SeparableConvolution)")
 
 
-def options_table() -> str:
-    """The options of the command line and of add_nn_model() as the README shows them."""
-    lines = ["| option | CMake | meaning |", "|---|---|---|"]
-    for spec in SPECS:
-        words = f"{spec.flag} {spec.metavar}".strip()
-        keyword = f"`{spec.cmake_keyword}`" if spec.cmake else ""
-        lines.append(f"| `{words}` | {keyword} | {spec.help} |")
-    return "\n".join(lines) + "\n"
-
-
 def section(marker: str) -> str:
-    """The table behind the README's comment that begins with `marker`."""
-    found = re.search(rf"<!-- {marker}: [^>]*-->\n\n((?:\|.*\n)+)", README)
-    assert found, f"README.md has no table after <!-- {marker}"
+    """The table after the comment of the page about models that begins with `marker`."""
+    found = re.search(rf"<!-- {marker}: [^>]*-->\n\n((?:\|.*\n)+)", MODELS)
+    assert found, f"reference/models.md has no table after <!-- {marker}"
     return found[1]
 
 
-def test_the_table_of_options() -> None:
-    assert section("options") == options_table()
+@pytest.mark.parametrize(("path", "text"), generated().items(), ids=lambda v: Path(v).name)
+def test_generated_parts(path: Path, text: str) -> None:
+    """`python docs/generate.py` writes them."""
+    assert path.read_text() == text
 
 
 def test_the_table_of_layers() -> None:
@@ -59,7 +56,7 @@ def test_the_table_of_onnx_operators() -> None:
 
 
 def test_the_list_of_activation_functions() -> None:
-    found = re.search(r"^Activation functions: ([^.]*)\.", README, re.MULTILINE)
+    found = re.search(r"^Activation functions: ([^.]*)\.", MODELS, re.MULTILINE)
     assert found
     assert tuple(re.findall(r"\w+", found[1])) == function_names()
 
@@ -71,7 +68,8 @@ def _declarations(text: str) -> str:
 
 
 def test_the_c_interface() -> None:
-    (snippet,) = re.findall(r"```c\n(#define BALL_WORKSPACE.*?)```", README, re.DOTALL)
+    text = PAGES["reference/c.md"]
+    (snippet,) = re.findall(r"<!-- interface -->\n```c\n(.*?)```", text, re.DOTALL)
     options = make_options(ROOT / "examples" / "ball" / "ball.h5", {"isa": ("generic",)})
     header = _declarations(compile_model(options).files["ball.h"].decode())
     told = [line for line in re.sub(r"/\*.*?\*/", "", snippet).splitlines() if line.strip()]
@@ -81,35 +79,105 @@ def test_the_c_interface() -> None:
 
 
 def test_every_toolchain_file_is_listed() -> None:
+    text = PAGES["how-to/cross-compile.md"]
     files = {path.name for path in toolchains_dir().glob("*.cmake")} - {"cross.cmake"}
-    assert set(re.findall(r"^\| `([\w-]+\.cmake)`", README, re.MULTILINE)) == files
+    assert set(re.findall(r"^\| `([\w-]+\.cmake)`", text, re.MULTILINE)) == files
 
 
-def test_commands_in_the_readme_exist() -> None:
-    named = set(re.findall(r"(?:\$ |bin/|`|\()cannery ([a-z][a-z-]*)", README))
-    assert named
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_commands_in_documents_exist(name: str) -> None:
+    named = set(re.findall(r"(?:\$ |bin/|`|\()cannery ([a-z][a-z-]*)", DOCUMENTS[name]))
     assert named <= set(COMMANDS)
 
 
-@pytest.mark.parametrize(
-    "text", [README, ARCHITECTURE, SEMANTICS], ids=["README", "ARCHITECTURE", "SEMANTICS"]
-)
-def test_paths_in_documents_exist(text: str) -> None:
-    words = re.findall(r"`([\w./-]+)`", text)
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_options_in_documents_exist(name: str) -> None:
+    words = {word for spec in SPECS for word in (spec.flag, spec.cmake_keyword)}
+    words |= {"AUTOTUNE", "CONTEXT", "FLAGS_FROM", "MODEL", "EXPORT", "INCLUDES"}
+    flags = set[str]()
+    for line in re.findall(r"\$ cannery (.*)|`cannery ([^`]*)`", DOCUMENTS[name]):
+        flags |= set(re.findall(r"(?<=\s)--[a-z-]+", " ".join(line)))
+    assert {flag for flag in flags if flag not in words} <= OWN_FLAGS
+    for call in re.findall(r"add_nn_model\(([^)]*)\)", DOCUMENTS[name]):
+        keywords = re.findall(r"(?<=\s)[A-Z][A-Z_]{2,}(?![A-Za-z=])", call)
+        assert set(keywords) <= words
+
+
+def _own_flags() -> Iterator[str]:
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        for parameter in command.get_params(click.Context(command)):
+            yield from parameter.opts
+
+
+OWN_FLAGS = set(_own_flags())
+
+#: Names of files that users have, not of files that are here.
+USERS = {"CMakeLists.txt", "op.py", "direct_c.py"}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_paths_in_documents_exist(name: str) -> None:
+    words = re.findall(r"`([\w./-]+)`", DOCUMENTS[name])
     paths = [w for w in words if re.fullmatch(r"[\w-]+(/[\w.-]+)*/?", w) and "/" in w]
     paths += [w for w in words if w.endswith((".md", ".py"))]
-    assert paths
-    places = (ROOT, ROOT / "generator" / "cannery")
+    places = (ROOT, ROOT / "generator" / "cannery", ROOT / "runtime" / "include")
     missing = [p for p in paths if not any((place / p).exists() for place in places)]
-    assert [p for p in missing if p not in ("op.py", "direct_c.py")] == []
+    assert set(missing) - USERS == set()
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links_lead_somewhere(name: str) -> None:
+    """Also those to a heading; `mkdocs build --strict` sees the pages alone."""
+    here = (DOCS if name in PAGES else ROOT) / name
+    text = re.sub(r"```.*?```", "", DOCUMENTS[name], flags=re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if link.startswith("https://"):
+            continue
+        file, _, heading = link.partition("#")
+        target = (here.parent / file).resolve() if file else here
+        assert target.is_file(), link
+        if heading:
+            headings = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
+            assert heading in {
+                re.sub(r"[^\w -]", "", h.lower()).strip().replace(" ", "-") for h in headings
+            }
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    listed = re.findall(r"^ +- .*: ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(PAGES)
+
+
+def test_the_readme_is_short() -> None:
+    assert len(re.sub(r"```.*?```", "", DOCUMENTS["README.md"], flags=re.DOTALL).split()) < 480
+
+
+def test_boards_get_the_target_that_the_page_names() -> None:
+    rows = re.findall(
+        r"^\| ([^|]+) \| `([\w-]+)`",
+        PAGES["reference/targets.md"].partition("## Which one")[2],
+        re.MULTILINE,
+    )
+    assert len(rows) >= 10
+    for boards, target in rows:
+        for board in boards.split(","):
+            name = re.sub(r" and older| K1", "", board.strip()).replace(" ", "-")
+            with pytest.raises(OptionError) as caught:
+                find_target(name.replace("Raspberry-Pi-", "raspberry-pi"))
+            assert target in str(caught.value), board
 
 
 def test_names_in_the_architecture_exist() -> None:
     sources = [*(ROOT / "generator").rglob("*.py"), *(ROOT / "runtime").rglob("*.h")]
     code = "\n".join(path.read_text() for path in sources)
-    names = re.findall(r"`(@?\w{3,})`", ARCHITECTURE)
+    names = re.findall(r"`(@?\w{3,})`", DOCUMENTS["ARCHITECTURE.md"])
     assert [n for n in names if n.removeprefix("@") not in code] == []
 
 
-if __name__ == "__main__":
-    print(options_table(), end="")
+def test_messages_on_the_page_of_errors_exist() -> None:
+    told = re.findall(r"^\| `([^`]+)` \|", PAGES["reference/errors.md"], re.MULTILINE)
+    assert len(told) >= 10
+    code = "\n".join(path.read_text() for path in (ROOT / "generator").rglob("*.py"))
+    assert [text for text in told if text not in code] == []

@@ -40,7 +40,7 @@ PASSED = Path(__file__).with_name("onnx_backend_passed.txt")
 _ROUGH = {"test_dft_inverse": 1e-6, "test_dft_inverse_opset19": 1e-6}
 
 #: Cases whose expected values are against the operator's text, which ONNX Runtime leaves out, too:
-#: see Resize in `docs/semantics.md`.
+#: see Resize in `docs/reference/semantics.md`.
 _AGAINST_THE_TEXT = {
     "test_resize_downsample_scales_linear_align_corners",
     "test_resize_downsample_scales_cubic_align_corners",

@@ -1,4 +1,4 @@
-"""Resize and Upsample where runtimes disagree, as `docs/semantics.md` decides it.
+"""Resize and Upsample where runtimes disagree, as `docs/reference/semantics.md` decides it.
 
 Expected places were computed by ONNX Runtime 1.31. Where that is installed, random settings are
 compared with it, too.

@@ -1,4 +1,4 @@
-"""GridSample and windows with auto_pad where runtimes disagree, as `docs/semantics.md` decides it.
+"""GridSample, windows with auto_pad where runtimes disagree: `docs/reference/semantics.md`.
 
 Expected numbers are small enough to check by hand, or come from ONNX Runtime 1.31 and PyTorch 2.13,
 which agree on them. Resize is in `test_onnx_resize.py`.

@@ -54,7 +54,7 @@ STEPS = 8.0
 #: Bytes of the largest workspace whose plan is run on labels.
 LABELLED = 2**18
 
-#: What sorts, where docs/semantics.md leaves open what NaN is greater than.
+#: What sorts, where docs/reference/semantics.md leaves open what NaN is greater than.
 ORDERING = frozenset({"ArgMax", "ArgMin", "Hardmax", "TopK"})
 
 #: Samples that a network runs on.
@@ -241,8 +241,8 @@ def _rounded(
     """All values where each result is rounded to float32, sums of products also by `noise`.
 
     Partial sums of results near the end of the range may have overflowed: they count as infinite.
-    Sums of products with infinities or NaN, see docs/semantics.md, and of products that may
-    overflow before they cancel, are NaN, all of them.
+    Sums of products with infinities or NaN (docs/reference/semantics.md), and of products that
+    may overflow before they cancel, are NaN, all of them.
     """
     values: dict[str, RefArray] = {name: widen(sample[name]) for name in graph.inputs}
     values.update({name: widen(array) for name, array in graph.constants.items()})

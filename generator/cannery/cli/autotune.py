@@ -41,12 +41,14 @@ from cannery.target.toolchain import find_toolchain
 @click.option(
     "--if-needed",
     is_flag=True,
+    hidden=True,
     help="Do nothing if the record serves every layer, or if only an emulator runs programs.",
 )
 @click.option(
     "--depfile",
     type=FILE,
     metavar="FILE",
+    hidden=True,
     help="Write what FILE without .d depends on, as a Make rule.",
 )
 @click.option("--all-layers", is_flag=True, help="Show layers without arithmetic, too.")

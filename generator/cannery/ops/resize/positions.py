@@ -6,7 +6,7 @@ order of its operations. Weights between elements do not jump: `exact` has no ro
 
 The formulas are those of the operator's text. Its lengths are whole numbers even where a scale asks
 for a fraction (40 * 0.61 is 24): onnx's reference evaluator takes the fraction, ONNX Runtime does
-not. `docs/semantics.md` lists such differences.
+not. `docs/reference/semantics.md` lists such differences.
 """
 
 from __future__ import annotations
