@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -42,6 +43,17 @@ def test_cmake_states_the_same_version() -> None:
         in (ROOT / "cmake/CanneryConfigVersion.cmake").read_text()
     )
     assert f"VERSION {__version__} " in (ROOT / "CMakeLists.txt").read_text()
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_package_indexes_would_take_it(wheel: Path) -> None:
+    """The text of the README renders, and nothing lies where it does not belong."""
+    for command in (["twine", "check", "--strict"], ["check_wheel_contents"]):
+        if importlib.util.find_spec(command[0]) is None:
+            missing(f"{command[0]} not found: pip install -e '.[dev]'")
+        words = [sys.executable, "-m", *command, str(wheel)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_it_holds_all_that_the_checkout_holds(wheel: Path) -> None:
