@@ -34,6 +34,8 @@ ops/test_infer ops/test_infer_agrees ops/test_reference ops/test_reference_eleme
 ops/test_scalar ops/test_shuffles ops/test_sources ops/test_unrolled ops/test_winograd
 quantization/test_calibration quantization/test_floats quantization/test_flow
 quantization/test_random quantization/test_scales quantization/test_steps quantization/test_table
+reporting/test_comparison reporting/test_facts reporting/test_intervals reporting/test_placing
+reporting/test_roofline reporting/test_tried
 test_architecture test_options test_options_matter
 tuning/test_approximations tuning/test_budget tuning/test_earlier tuning/test_finalists
 tuning/test_search

@@ -74,6 +74,10 @@ def test_a_report_of_other_steps_is_an_error(tmp_path: Path) -> None:
         runner = Runner(("sh", "-c", f"echo '{line}'"), Origin.DEVICE)
         with pytest.raises(ToolchainError, match="not all steps were traced"):
             program.trace(runner, 1)
+    for line, what in (("{}", "no bandwidth was reported"), ('{"rate": -1}', "damaged")):
+        runner = Runner(("sh", "-c", f"echo '{line}'"), Origin.DEVICE)
+        with pytest.raises(ToolchainError, match=what):
+            program.bandwidths(runner)
 
 
 def test_what_is_timed_by_steps_computes_the_same() -> None:

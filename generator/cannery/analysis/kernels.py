@@ -71,14 +71,15 @@ def step_codes(
     """
     with temporary_folder() as folder:
         machine, functions = disassemble(
-            _compiled(folder, source, files, toolchain), toolchain.compiler
+            compile_apart(folder, source, files, toolchain), toolchain.compiler
         )
     return machine, tuple(_step_code(source, call, functions, machine) for call in source.calls)
 
 
-def _compiled(
+def compile_apart(
     folder: Path, source: Source, files: Mapping[str, bytes], toolchain: Toolchain
 ) -> Path:
+    """The object file of a network in which every kernel is a function. Raises ToolchainError."""
     for name, data in apart(source, files).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
@@ -123,9 +124,8 @@ def step_functions(source: Source, call: Call, functions: Sequence[Function]) ->
 
     Raises ToolchainError where a kernel has no function of its own.
     """
-    prefix = re.match(rf"{re.escape(source.name)}_L\d+_", call.symbol)
-    assert prefix
-    own = [f for f in functions if f.name.startswith(prefix[0])]
+    prefix = step_prefix(source, call)
+    own = [f for f in functions if f.name.startswith(prefix)]
     if call.kernel.code.strip() and not own:
         raise ToolchainError(
             f"no function {call.symbol} in the object file",
@@ -133,3 +133,10 @@ def step_functions(source: Source, call: Call, functions: Sequence[Function]) ->
             cure="leave out --cflags that join functions, such as -flto",
         )
     return own
+
+
+def step_prefix(source: Source, call: Call) -> str:
+    """What the names of a step's functions begin with: `ball_L03_`."""
+    prefix = re.match(rf"{re.escape(source.name)}_L\d+_", call.symbol)
+    assert prefix
+    return prefix[0]

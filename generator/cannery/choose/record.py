@@ -132,7 +132,7 @@ def record_path(model: Path, target: str, tuning: Path | None, form: str = "") -
 
 
 #: What names of model files end with.
-_MODELS = (".h5", ".hdf5", ".keras", ".onnx", ".tflite")
+MODELS = (".h5", ".hdf5", ".keras", ".onnx", ".tflite")
 
 
 def read_record(path: Path) -> Record | None:
@@ -148,7 +148,7 @@ def read_record(path: Path) -> Record | None:
     try:
         content = json.loads(data, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        if path.suffix in _MODELS:
+        if path.suffix in MODELS:
             cure = "name the .tuning.json that cannery autotune writes, or its folder"
             raise RecordError("a model, not a tuning record", where=where, cure=cure) from None
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)

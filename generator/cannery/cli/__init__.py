@@ -50,6 +50,8 @@ COMMANDS = {
     "run": "Run a model's generated code on arrays from a file.",
     "verify": "Compare a model's generated code with the reference.",
     "bench": "Time a model's generated code.",
+    "report": "Write all there is to know of a model's generated code as a page.",
+    "diff": "Compare two models or tuning records: times, sizes, outputs.",
     "count": "Count the instructions of one run, exactly, by step and by kind.",
     "asm": "Show the inner loops that the compiler makes, and what is in them.",
     "inspect": "Show what is in a model, and what is unsupported.",

@@ -27,8 +27,12 @@ def _option(spec: Spec) -> Callable[[F], F]:
     )  # fmt: skip
 
 
-def generating_options(*, several: bool = False) -> Callable[[F], F]:
+def generating_options(
+    *, several: bool = False, names: tuple[str, ...] = ("MODEL",)
+) -> Callable[[F], F]:
     """Add every option of `SPECS`, and MODEL as `model` (or MODEL... as `models`).
+
+    `names` are those of the arguments where there is more than one model, each.
 
     The options arrive as keyword arguments by field name, as texts.
     """
@@ -41,7 +45,9 @@ def generating_options(*, several: bool = False) -> Callable[[F], F]:
             return click.argument("models", metavar="MODEL...", nargs=-1, required=True, type=path)(
                 function
             )
-        return click.argument("model", type=path)(function)
+        for name in reversed(names):
+            function = click.argument(name.lower(), metavar=name, type=path)(function)
+        return function
 
     return decorate
 

@@ -13,6 +13,7 @@
  *                             once, on one thread and on T: lower quartiles
  *   driver --rate HZ N        N runs at a fixed rate: microseconds of each, from when it was due and
  *                             alone; no more are begun after twice the time that they should take
+ *   driver --bandwidth        bytes per nanosecond that one core reads of memory of several sizes
  *   driver --device           nothing but what every run says first: what it runs on
  *
  * With --cold behind that, caches are emptied before each run (each N), which is not timed.
@@ -512,6 +513,62 @@ static void keep_pace(double hz, int due)
     printf(", \"seconds\": %.6f, \"cold\": %d}\n", last - first + 1 / hz, cold);
 }
 
+typedef unsigned wide __attribute__((vector_size(64)));
+
+/* Reads all of it, with two sums that need not wait for one another. */
+static unsigned read_all(const wide *x, size_t count)
+{
+    wide even = { 0 }, odd = { 0 };
+    unsigned sum = 0;
+    for (size_t i = 0; i < count; i += 2) {
+        even += x[i];
+        odd += x[i + 1];
+    }
+    even += odd;
+    for (int k = 0; k < 16; ++k) {
+        sum += even[k];
+    }
+    return sum;
+}
+
+/* The best of some tries: what the memory can do, not what others leave of it. */
+static double read_rate(const wide *x, size_t bytes)
+{
+    enum { TRIES = 5 };
+    static volatile unsigned sink;
+    double best = 0;
+    int passes = 1;
+    for (int k = 0; k < TRIES;) {
+        const double start = seconds();
+        for (int i = 0; i < passes; ++i) {
+            sink = sink + read_all(x, bytes / sizeof *x);
+        }
+        const double spent = seconds() - start, rate = 1e-9 * (double)bytes * passes / spent;
+        if (spent < 1e-3 && passes < 1 << 20) {
+            passes *= 2; /* too short to be measured: not counted */
+            continue;
+        }
+        best = rate > best ? rate : best;
+        ++k;
+    }
+    return best;
+}
+
+static void print_bandwidths(void)
+{
+    for (size_t bytes = (size_t)1 << 13; bytes <= (size_t)1 << 27; bytes *= 2) {
+        char *const memory = (char *)malloc(bytes + sizeof(wide));
+        if (!memory) {
+            return;
+        }
+        char *const x = memory + (sizeof(wide) - (size_t)memory % sizeof(wide)) % sizeof(wide);
+        memset(x, 1, bytes);
+        printf("{\"memory\": %.0f, \"rate\": %.4f}\n", (double)bytes,
+               read_rate((const wide *)(const void *)x, bytes));
+        free(memory);
+    }
+}
+
 static void repeat(int count)
 {
     choose(0);
@@ -545,6 +602,10 @@ int main(int argc, char **argv)
     }
     if (argc > 2 && strcmp(argv[1], "--repeat") == 0) {
         repeat(atoi(argv[2]));
+        return 0;
+    }
+    if (argc == 2 && strcmp(argv[1], "--bandwidth") == 0) {
+        print_bandwidths();
         return 0;
     }
 #if defined(__unix__)

@@ -67,6 +67,14 @@ class TracedRun:
 
 
 @dataclass(frozen=True)
+class Bandwidth:
+    """GB per second that one core reads, again and again, of so many bytes."""
+
+    bytes: int
+    gb_per_s: float
+
+
+@dataclass(frozen=True)
 class ThreadTimes:
     """Microseconds of one run and of `inputs` runs at once, on one thread and on `threads`."""
 
@@ -161,6 +169,21 @@ class NetworkProgram:
                 found.append(TracedRun(start, end, laps, clock))
         if len(found) != runs or any(len(run.laps) != steps for run in found):
             raise self._missing(runner, "not all steps were traced")
+        return tuple(found)
+
+    def bandwidths(self, runner: Runner) -> tuple[Bandwidth, ...]:
+        """How fast one core reads, by the size of what it reads; the smallest first.
+
+        Raises ToolchainError if the program fails.
+        """
+        lines = self._patient(runner, 1).run(self.executable, ["--bandwidth"])
+        with runner.reading(self.executable):
+            found = [
+                Bandwidth(int(number(line, "memory")), number(line, "rate"))
+                for line in lines if "rate" in line
+            ]  # fmt: skip
+        if not found:
+            raise self._missing(runner, "no bandwidth was reported")
         return tuple(found)
 
     def time_many(

@@ -30,7 +30,7 @@ class Workspace:
 
 def plan_workspace(program: Program, scratch_bytes: Sequence[int]) -> Workspace:
     """Offsets of all arena buffers, and of the scratch memory of each step."""
-    first, last = _lives(program)
+    first, last = lifetimes(program)
     halos = [n for n in first if program.buffers[n].layout.halo]
     pinned = _pinned(program, halos)
     end = len(program.steps)
@@ -65,7 +65,7 @@ def _pinned(program: Program, halos: Sequence[str]) -> set[str]:
     return pinned
 
 
-def _lives(program: Program) -> tuple[dict[str, int], dict[str, int]]:
+def lifetimes(program: Program) -> tuple[dict[str, int], dict[str, int]]:
     """First and last step of every arena root."""
     first: dict[str, int] = {}
     last: dict[str, int] = {}

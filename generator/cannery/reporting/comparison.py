@@ -1,0 +1,249 @@
+"""Two networks beside each other: which layers belong together, what differs, and what is worse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from cannery.execution.samples import join_samples, relative_error
+from cannery.ir.registry import RefArray
+from cannery.reporting.facts import Facts, Layer
+from cannery.reporting.intervals import Interval, interval
+from cannery.reporting.measuring import Measured
+
+Outputs = Sequence[Mapping[str, RefArray]]
+Both = tuple[Interval | None, Interval | None]
+
+
+def verdict(times: Both) -> str:
+    """What two intervals say: the second is faster, slower, or there is no difference."""
+    one, other = times
+    if one is None or other is None:
+        return ""
+    if one.overlaps(other):
+        return "no difference"
+    return "slower" if other.mid > one.mid else "faster"
+
+
+def change(one: float, other: float) -> float | None:
+    """By what part the second is more than the first; None if that is nothing."""
+    return other / one - 1 if one else None
+
+
+@dataclass(frozen=True)
+class Row:
+    """Layers of the first network that compute what those of the second do; one may have none."""
+
+    layers: tuple[tuple[Layer, ...], tuple[Layer, ...]]
+    times: Both
+    sizes: tuple[int, int]
+
+    @property
+    def title(self) -> str:
+        """The layers' names, the first network's if it has some."""
+        found = self.layers[0] or self.layers[1]
+        return " + ".join(layer.name for layer in found)
+
+    @property
+    def schedules(self) -> tuple[str, str]:
+        """What was chosen in each."""
+        one, other = (" + ".join(layer.schedule for layer in side) for side in self.layers)
+        return one, other
+
+    @property
+    def verdict(self) -> str:
+        """Faster, slower, no difference, or that there is nothing to compare with."""
+        if not all(self.layers):
+            return "only in A" if self.layers[0] else "only in B"
+        return verdict(self.times)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What is worse: more time or memory, in parts of what it was, or other outputs.
+
+    Outputs may be any (None), or differ so much, relative to the largest.
+    """
+
+    slower: float
+    larger: float
+    difference: float | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What differs between A and B. `differences` are of the outputs, by name in A, on the same
+    inputs; None where the interfaces differ. `worse` says in what B is, one sentence each.
+    """
+
+    rows: tuple[Row, ...]
+    times: Both
+    sizes: Mapping[str, tuple[int, int]]
+    errors: tuple[float, float]
+    differences: Mapping[str, float] | None
+    worse: tuple[str, ...]
+
+    @property
+    def verdict(self) -> str:
+        """Of the whole networks."""
+        return verdict(self.times)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "time_us": [_plain(time) for time in self.times], "verdict": self.verdict,
+            "bytes": {name: list(pair) for name, pair in self.sizes.items()},
+            "errors": list(self.errors), "output_differences": self.differences,
+            "worse": list(self.worse),
+            "layers": [
+                {
+                    "a": [layer.name for layer in row.layers[0]],
+                    "b": [layer.name for layer in row.layers[1]],
+                    "schedules": list(row.schedules), "verdict": row.verdict,
+                    "time_us": [_plain(time) for time in row.times], "bytes": list(row.sizes),
+                }
+                for row in self.rows
+            ],
+        }  # fmt: skip
+
+
+def _plain(time: Interval | None) -> dict[str, float] | None:
+    return None if time is None else {"low": time.low, "median": time.mid, "high": time.high}
+
+
+def compare(
+    facts: tuple[Facts, Facts], measured: tuple[Measured, Measured],
+    outputs: tuple[Outputs, Outputs], limits: Limits,
+) -> Comparison:  # fmt: skip
+    """Compare two networks that were measured side by side."""
+    rows = tuple(
+        Row(
+            pair, (_time(measured[0], pair[0]), _time(measured[1], pair[1])),
+            (_bytes(measured[0], pair[0]), _bytes(measured[1], pair[1])),
+        )
+        for pair in match_layers(facts[0].layers, facts[1].layers)
+    )  # fmt: skip
+    times = (measured[0].time, measured[1].time)
+    a, b = facts
+    sizes = {
+        "weights": (a.weight_bytes, b.weight_bytes),
+        "code": (measured[0].code or 0, measured[1].code or 0),
+        "workspace": (a.workspace_bytes, b.workspace_bytes),
+    }
+    first, second = (max(m.errors.values(), default=0.0) for m in measured)
+    differences = output_differences(*outputs)
+    worse = _worse(times, sizes, (second, measured[1].max_error), differences, limits)
+    return Comparison(rows, times, sizes, (first, second), differences, worse)
+
+
+def _time(measured: Measured, layers: Sequence[Layer]) -> Interval | None:
+    """What layers take together: by round, then the median."""
+    rounds = [measured.layers[layer.number] for layer in layers if measured.layers]
+    timed = [times for times in rounds if times]
+    return interval([sum(times) for times in zip(*timed, strict=True)]) if timed else None
+
+
+def _bytes(measured: Measured, layers: Sequence[Layer]) -> int:
+    """Weights and code."""
+    return sum(layer.weight_bytes + (measured.code_bytes[layer.number] or 0) for layer in layers)
+
+
+def output_differences(one: Outputs, other: Outputs) -> dict[str, float] | None:
+    """max|b - a| / max|a| of each output; None where the outputs are not alike."""
+    a, b = join_samples(one), join_samples(other)
+    shapes = [[array.shape for array in arrays.values()] for arrays in (a, b)]
+    if shapes[0] != shapes[1]:
+        return None
+    pairs = zip(a.items(), b.values(), strict=True)
+    return {name: relative_error(mine.astype(np.float64), y) for (name, y), mine in pairs}
+
+
+def _worse(
+    times: Both, sizes: Mapping[str, tuple[int, int]], error: tuple[float, float],
+    differences: Mapping[str, float] | None, limits: Limits,
+) -> tuple[str, ...]:  # fmt: skip
+    """In what B is worse than A by more than is allowed."""
+    found = []
+    one, other = times
+    if one and other and verdict(times) == "slower" and other.mid > one.mid * (1 + limits.slower):
+        found.append(f"B takes {other} us, A {one} us")
+    for name, (before, after) in sizes.items():
+        if after > before * (1 + limits.larger):
+            found.append(f"B has {after:,} bytes of {name}, A {before:,}")
+    if error[0] > error[1]:
+        found.append(f"the error of B is {error[0]:.2g}, more than {error[1]:.2g}")
+    if limits.difference is not None:
+        if differences is None:
+            found.append("the outputs of A and B have different shapes")
+        found += [
+            f"output {name!r} of B differs by {value:.2g}"
+            for name, value in (differences or {}).items() if not value <= limits.difference
+        ]  # fmt: skip
+    return tuple(found)
+
+
+Pair = tuple[tuple[Layer, ...], tuple[Layer, ...]]
+
+
+def match_layers(one: Sequence[Layer], other: Sequence[Layer]) -> list[Pair]:
+    """The layers that belong together, in the order of the first network.
+
+    Those that compute the same nodes, by their names: what is one step here may be several there.
+    The rest by kind and shape, in order.
+    """
+    groups = _by_nodes(one, other)
+    pairs = [pair for pair in groups if all(pair)]
+    left = [layer for pair in groups if not pair[1] for layer in pair[0]]
+    right = [layer for pair in groups if not pair[0] for layer in pair[1]]
+    pairs += _by_kind(left, right)
+    paired = {id(layer) for pair in pairs for layer in pair[0]}
+    pairs += [((layer,), ()) for layer in left if id(layer) not in paired]
+    pairs.sort(key=lambda pair: pair[0][0].number)
+    met = {id(layer) for pair in pairs for layer in pair[1]}
+    return [*pairs, *(((), (layer,)) for layer in right if id(layer) not in met)]
+
+
+def _by_nodes(one: Sequence[Layer], other: Sequence[Layer]) -> list[Pair]:
+    """The smallest groups such that no node is in two of them."""
+    fresh = count()
+    group: dict[str, int] = {}
+    members: dict[int, tuple[list[Layer], list[Layer]]] = {}
+    for side, layers in enumerate((one, other)):
+        for layer in layers:
+            touched = {group[node] for node in layer.nodes if node in group}
+            joined = min(touched) if touched else next(fresh)
+            kept = members.setdefault(joined, ([], []))
+            for number in touched - {joined}:
+                for mine, theirs in zip(kept, members.pop(number), strict=True):
+                    mine += theirs
+            kept[side].append(layer)
+            for member in (*kept[0], *kept[1]):
+                group.update(dict.fromkeys(member.nodes, joined))
+    return [
+        (
+            tuple(sorted(mine, key=lambda layer: layer.number)),
+            tuple(sorted(theirs, key=lambda layer: layer.number)),
+        )
+        for mine, theirs in members.values()
+    ]
+
+
+def _by_kind(one: Sequence[Layer], other: Sequence[Layer]) -> list[Pair]:
+    """Pairs of equal kind and shape: as many as can be in one order, then what is left likewise."""
+    pairs: list[Pair] = []
+    left, right = list(one), list(other)
+    while True:
+        mine, theirs = ([(layer.kind, layer.shapes) for layer in side] for side in (left, right))
+        blocks = SequenceMatcher(None, mine, theirs, autojunk=False).get_matching_blocks()
+        found = [(block.a + k, block.b + k) for block in blocks for k in range(block.size)]
+        if not found:
+            return pairs
+        pairs += [((left[a],), (right[b],)) for a, b in found]
+        taken = {a for a, _ in found}, {b for _, b in found}
+        left = [layer for k, layer in enumerate(left) if k not in taken[0]]
+        right = [layer for k, layer in enumerate(right) if k not in taken[1]]

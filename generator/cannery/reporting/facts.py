@@ -1,0 +1,199 @@
+"""What generating a network says of it, before anything is built: layers, memory, sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+
+from cannery.emit.interface import Tensor
+from cannery.emit.source import Source
+from cannery.emit.steps import Call
+from cannery.lowering.lifetimes import buffer_bytes, lifetimes
+from cannery.lowering.memory_plan import align
+from cannery.schedule.program import Program
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A step: what it computes, how, and from which layouts to which.
+
+    `read_bytes` and `written_bytes` are those of its values, `weight_bytes` those of its constants.
+    `computes`: there is code for it.
+    """
+
+    number: int
+    name: str
+    kind: str
+    nodes: tuple[str, ...]
+    shapes: tuple[str, ...]
+    schedule: str
+    origin: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    macs: int
+    weight_bytes: int
+    read_bytes: int
+    written_bytes: int
+    scratch_bytes: int
+    computes: bool
+
+    @property
+    def moved_bytes(self) -> int:
+        """All that it reads and writes."""
+        return self.weight_bytes + self.read_bytes + self.written_bytes
+
+    @property
+    def title(self) -> str:
+        """`03 conv_1`: unique within the network."""
+        return f"{self.number:02d} {self.name}"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A piece of the workspace, and from which step to which it is in use, both included.
+
+    `pinned`: it is nobody else's, ever, as its border has to stay zero. `scratch`: a step's own.
+    """
+
+    name: str
+    offset: int
+    bytes: int
+    first: int
+    last: int
+    pinned: bool = False
+    scratch: bool = False
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A value between two layers, by their numbers. None: the network's interface, port `port`."""
+
+    source: int | None
+    target: int | None
+    port: int = 0
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A network as it was generated."""
+
+    name: str
+    model_hash: str
+    target: str
+    isa: str
+    bits: int
+    version: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    layers: tuple[Layer, ...]
+    edges: tuple[Edge, ...]
+    blocks: tuple[Block, ...]
+    workspace_bytes: int
+    lower_bound: int
+    notes: tuple[str, ...]
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of all layers."""
+        return sum(layer.macs for layer in self.layers)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Constants of all layers."""
+        return sum(layer.weight_bytes for layer in self.layers)
+
+    @property
+    def alive(self) -> list[int]:
+        """Bytes of the workspace that are in use at each step."""
+        change = [0] * (len(self.layers) + 1)
+        for block in self.blocks:
+            change[block.first] += align(block.bytes)
+            change[min(block.last, len(self.layers) - 1) + 1] -= align(block.bytes)
+        return list(accumulate(change[:-1]))
+
+
+def network_facts(source: Source) -> Facts:
+    """What a network's source says."""
+    return Facts(
+        source.name, source.hash, source.target, source.isa.name, source.isa.bits, source.version,
+        tuple(map(_port, source.inputs)), tuple(map(_port, source.outputs)),
+        tuple(_layer(source, k, call) for k, call in enumerate(source.calls)),
+        _edges(source), _blocks(source),
+        source.workspace.bytes, source.workspace.lower_bound, tuple(source.graph.notes),
+    )  # fmt: skip
+
+
+def _port(tensor: Tensor) -> str:
+    return f"{tensor.source}: {tensor.text}"
+
+
+def _layer(source: Source, number: int, call: Call) -> Layer:
+    planned, graph, buffers = call.planned, source.graph, source.program.buffers
+    step = planned.step
+    return Layer(
+        number, step.name, step.kind, tuple(node.name for node in step.nodes),
+        tuple(str(graph.types[value]) for value in step.outputs),
+        str(planned.choice), planned.choice.origin,
+        tuple(str(buffers[name].layout) for name in planned.reads),
+        tuple(str(buffers[name].layout) for name in planned.writes),
+        step.macs(graph),
+        sum(int(c.values.nbytes) for c in call.kernel.constants),
+        sum(graph.types[value].bytes for value in set(step.inputs)),
+        sum(graph.types[value].bytes for value in step.outputs),
+        call.kernel.scratch_bytes, bool(call.kernel.code.strip()),
+    )  # fmt: skip
+
+
+def _edges(source: Source) -> tuple[Edge, ...]:
+    """Who reads what whom wrote; a value that lies in another's memory is that, too."""
+    program = source.program
+    writers: dict[str, dict[int, None]] = {}
+    direct: dict[str, int] = {}
+    found: dict[Edge, None] = {}
+    ports = _input_ports(program)
+    for number, planned in enumerate(program.steps):
+        for name in planned.reads:
+            root = program.buffers[name].root
+            before = [direct[name]] if name in direct else [*writers.get(root, {})]
+            found |= dict.fromkeys(Edge(k, number) for k in before)
+            if not before and root in ports:
+                found[Edge(None, number, ports[root])] = None
+        for name in planned.writes:
+            direct[name] = number
+            writers.setdefault(program.buffers[name].root, {})[number] = None
+    for root, steps in writers.items():
+        storage = program.buffers[root].storage
+        if storage.startswith("output"):
+            port = int(storage.removeprefix("output"))
+            found |= dict.fromkeys(Edge(k, None, port) for k in steps)
+    return tuple(found)
+
+
+def _input_ports(program: Program) -> Mapping[str, int]:
+    """The root buffers that are the caller's inputs, by number."""
+    numbers = {value: k for k, value in enumerate(program.graph.inputs)}
+    return {
+        name: numbers[buffer.value]
+        for name, buffer in program.buffers.items()
+        if buffer.root == name and buffer.storage in ("input", "view")
+    }
+
+
+def _blocks(source: Source) -> tuple[Block, ...]:
+    """The pieces of the workspace, the lowest first."""
+    program, workspace = source.program, source.workspace
+    first, last = lifetimes(program)
+    end = len(program.steps) - 1
+    found = []
+    for name in first:
+        pinned = name in workspace.pinned
+        life = (0, end) if pinned else (first[name], last[name])
+        found.append(
+            Block(name, workspace.offsets[name], buffer_bytes(program, name), *life, pinned)
+        )
+    for number, offset in workspace.scratch.items():
+        size = source.calls[number].kernel.scratch_bytes
+        name = f"scratch of {program.steps[number].step.name}"
+        found.append(Block(name, offset, size, number, number, scratch=True))
+    return tuple(sorted(found, key=lambda block: (block.offset, block.first)))

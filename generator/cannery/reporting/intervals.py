@@ -1,0 +1,45 @@
+"""How sure a median of several measurements is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import comb
+
+#: How likely an interval holds the median at least, if there are enough measurements.
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The median of some measurements, and between which of them the true one lies."""
+
+    low: float
+    mid: float
+    high: float
+
+    def overlaps(self, other: Interval) -> bool:
+        """Whether both may be the same."""
+        return self.low <= other.high and other.low <= self.high
+
+    def __str__(self) -> str:
+        return f"{self.mid:.3g} ({self.low:.3g} to {self.high:.3g})"
+
+
+def interval(values: Sequence[float]) -> Interval:
+    """The median's confidence interval, by order statistics: whatever the distribution is.
+
+    The true median is above the k-th smallest of n values unless less than k of them are below it:
+    binomial, p = 1/2. There must be at least one value; of less than six all are taken, which is
+    less sure than CONFIDENCE.
+    """
+    ordered = sorted(values)
+    count = len(ordered)
+    tail, below, cut = (1 - CONFIDENCE) / 2, 0.0, 0
+    for k in range(count // 2):
+        below += comb(count, k) / 2**count
+        if below > tail:
+            break
+        cut = k
+    middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
+    return Interval(ordered[cut], middle, ordered[count - 1 - cut])

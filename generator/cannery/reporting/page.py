@@ -1,0 +1,151 @@
+"""The report: one HTML file with all that it needs, which asks no network for anything.
+
+Names come from files that nobody trusts. They are escaped as HTML, as JSON within HTML, and as
+plotly's markup; beside that, the page has a policy by which browsers run its own two scripts only.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from cannery import __version__
+from cannery.reporting.comparison import Comparison, change
+from cannery.reporting.facts import Facts, Layer
+from cannery.reporting.figures import (
+    Figure,
+    byte_text,
+    comparison_figure,
+    memory_figure,
+    roofline_figure,
+    size_figure,
+    time_figure,
+    tried_figure,
+)
+from cannery.reporting.measuring import Measured
+from cannery.reporting.picture import network_picture
+from cannery.reporting.plotly_bundle import plotly_text
+from cannery.reporting.roofline import Roof, layer_roof
+from cannery.reporting.sources import Told, told
+from cannery.reporting.tried import TriedByLayer
+
+#: What draws the charts when the page is read, and zooms into the networks.
+_SCRIPT = """
+for (const place of document.querySelectorAll(".figure")) {
+  const figure = JSON.parse(document.getElementById(place.dataset.figure).textContent);
+  const config = { displaylogo: false, responsive: true, showLink: false };
+  Plotly.newPlot(place, figure.data, figure.layout, config);
+}
+for (const slider of document.querySelectorAll(".zoom input")) {
+  const picture = document.getElementById(slider.dataset.picture).querySelector("svg");
+  const [width, height] = [picture.viewBox.baseVal.width, picture.viewBox.baseVal.height];
+  slider.addEventListener("input", () => {
+    picture.setAttribute("width", width * slider.value);
+    picture.setAttribute("height", height * slider.value);
+  });
+}
+"""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One network of a report: its letter, a name for people, and all that is known of it."""
+
+    letter: str
+    title: str
+    facts: Facts
+    measured: Measured
+    tried: TriedByLayer
+
+    @property
+    def picture(self) -> Markup:
+        """The network as SVG, whose words are escaped there."""
+        return Markup(network_picture(self.facts, self.measured, self.letter))
+
+    @property
+    def told(self) -> Sequence[Told]:
+        """What is measured, what is estimated."""
+        return told(self.facts, self.measured, self.tried)
+
+    def roof(self, layer: Layer) -> Roof | None:
+        """The least time of a layer."""
+        return layer_roof(self.facts, self.measured, layer)
+
+    @property
+    def figures(self) -> Mapping[str, Figure]:
+        """The charts that there are, by name."""
+        found = {
+            "times": time_figure(self.facts, self.measured),
+            "roofline": roofline_figure(self.facts, self.measured),
+            "tried": tried_figure(self.facts, self.tried),
+            "memory": memory_figure(self.facts),
+            "sizes": size_figure(self.facts, self.measured),
+        }
+        return {name: figure for name, figure in found.items() if figure is not None}
+
+
+def render_page(sides: Sequence[Side], comparison: Comparison | None = None) -> str:
+    """The page of one network, or of two with what differs."""
+    figures: dict[str, Figure] = {
+        f"{side.letter}-{name}": figure for side in sides for name, figure in side.figures.items()
+    }
+    if comparison is not None:
+        titles = (f"A: {sides[0].title}", f"B: {sides[1].title}")
+        both = comparison_figure(comparison.rows, titles)
+        figures |= {"comparison": both} if both is not None else {}
+    plotly = plotly_text()
+    policy = (
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
+        f"script-src {_hash(plotly)} {_hash(_SCRIPT)}; base-uri 'none'; form-action 'none'"
+    )
+    return _environment().get_template("reporting/page.html.j2").render(
+        sides=sides, comparison=comparison, version=__version__, policy=policy,
+        figures={name: _data(figure) for name, figure in figures.items()},
+        plotly=Markup(plotly), script=Markup(_SCRIPT),
+    )  # fmt: skip
+
+
+def _hash(script: str) -> str:
+    """How a policy names a script that may run."""
+    digest = hashlib.sha256(script.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def _data(figure: Figure) -> Markup:
+    """JSON that may stand within a script element: nothing in it ends that."""
+    text = json.dumps(figure, allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    env = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(str(Path(__file__).resolve().parent.parent)),
+        undefined=jinja2.StrictUndefined, autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )  # fmt: skip
+    env.filters["bytes"] = byte_text
+    env.filters["percent"] = _percent
+    env.filters["number"] = _number
+    env.globals["change"] = change
+    return env
+
+
+def _percent(part: float | None) -> str:
+    return "" if part is None else f"{part:+.1%}"
+
+
+def _number(value: Any) -> str:
+    """Three digits, or nothing."""
+    return "" if value is None else f"{value:.3g}"

@@ -1,0 +1,89 @@
+"""Where each kind of figure in a report comes from: measured, computed, or estimated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cannery.reporting.facts import Facts
+from cannery.reporting.intervals import CONFIDENCE
+from cannery.reporting.measuring import ROUNDS, SAMPLES, Measured
+from cannery.reporting.tried import TriedByLayer
+from cannery.target.runner import Origin
+
+
+@dataclass(frozen=True)
+class Told:
+    """A kind of figure: `how` is measured, exact, estimated or unknown, `why` says more."""
+
+    what: str
+    how: str
+    why: str
+
+
+def told(facts: Facts, measured: Measured, tried: TriedByLayer) -> tuple[Told, ...]:
+    """What is known of a network, and from where."""
+    return (
+        _times(measured), _roofs(measured), _choices(facts), _tried(tried),
+        Told(
+            "errors", "measured",
+            f"of {SAMPLES} samples against the references in float64; those of layers alone, on "
+            "what the references give them, of one sample",
+        ),
+        Told("workspace, what lies where", "exact", "the plan that the code was written by"),
+        Told("weights", "exact", "bytes of the constants, as they are packed"),
+        _code(measured),
+    )  # fmt: skip
+
+
+def _times(measured: Measured) -> Told:
+    if not measured.times:
+        why = "only an emulator runs the programs, whose times say nothing"
+        return Told("times", "unknown", why)
+    where = {Origin.DEVICE.value: "on the processor it is for"}.get(
+        measured.origin, "on another processor that runs the same code"
+    )
+    return Told(
+        "times", "measured",
+        f"{where}, caches {measured.context}: medians of {ROUNDS} rounds, each a program that is "
+        f"started anew and tells the lower quartile of its runs; the true median lies in the "
+        f"interval with {CONFIDENCE:.0%}. Those of layers are taken within runs of the network.",
+    )  # fmt: skip
+
+
+def _roofs(measured: Measured) -> Told:
+    if not measured.bandwidths:
+        return Told("roofline", "unknown", "the processor was not there to be measured")
+    return Told(
+        "roofline", "estimated",
+        f"from measured figures: {measured.peak_gflops:.3g} GFLOP/s, and the bytes per second that "
+        "one core reads of memory of each size. It is for the direct form. Winograd's algorithm "
+        "multiplies less, and caches keep some of what does not fit: both may be faster.",
+    )  # fmt: skip
+
+
+def _choices(facts: Facts) -> Told:
+    origins = sorted({layer.origin for layer in facts.layers if layer.computes})
+    if "record" in origins and len(origins) == 1:
+        return Told("choices", "measured", "all come from the tuning record")
+    if "record" in origins:
+        why = "most come from the tuning record; changes of order and the like from the cost model"
+        return Told("choices", "measured", why)
+    return Told("choices", "estimated", "the network was never tuned: the cost model chose")
+
+
+def _tried(tried: TriedByLayer) -> Told:
+    every = [one for found in tried.values() for one in found]
+    if not every:
+        return Told("candidates", "unknown", "there is no tuning record, nor --candidates")
+    how = "estimated" if any(one.estimated for one in every) else "measured"
+    return Told("candidates", how, "when the network was tuned, each layer alone")
+
+
+def _code(measured: Measured) -> Told:
+    if measured.code is None:
+        return Told("code", "unknown", "the object file does not say")
+    why = (
+        "bytes of functions in the object file; every kernel is one of its own here, while a "
+        "library's compiler may put several into one"
+    )
+    return Told("code", "exact", why)
