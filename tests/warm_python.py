@@ -93,7 +93,7 @@ def serve(where: str) -> None:
 
 
 def _import_all() -> None:
-    """Every module of Cannery, and every template; nothing is asked of the machine."""
+    """Every module of Cannery, and every template of C; nothing is asked of the machine."""
     sys.path[0] = str(Path(__file__).resolve().parents[1] / "generator")
     import cannery
     from cannery.ctext.environment import environment
@@ -102,7 +102,8 @@ def _import_all() -> None:
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     for name in environment().list_templates(extensions=["j2"]):
-        environment().get_template(name)
+        if not name.endswith(".html.j2"):  # a page has an environment of its own
+            environment().get_template(name)
 
 
 def _answer(connection: socket.socket) -> NoReturn:

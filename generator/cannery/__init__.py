@@ -8,6 +8,7 @@
     cannery.tune("ball.h5", budget=60)      # measure what is fastest on this machine
     cannery.verify("ball.h5").passed        # compare with the reference
     cannery.compile("ball.h5", "out")       # C files for a project
+    cannery.report("ball.h5", "ball.html")  # what was chosen, and how fast it is, as a page
 
 Models are paths, or the content of a file as bytes. Whatever a user can cause is a `CanneryError`.
 """
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from cannery.api.interface import Port
     from cannery.api.load import load
     from cannery.api.net import Net
+    from cannery.api.report import report
     from cannery.api.tune import TuneResult, tune
     from cannery.api.verify import VerifyResult, verify
     from cannery.errors import CanneryError, CanneryWarning
@@ -39,6 +41,7 @@ _PLACES = {
     "VerifyResult": "api.verify",
     "compile": "api.compile",
     "load": "api.load",
+    "report": "api.report",
     "tune": "api.tune",
     "verify": "api.verify",
 }
@@ -54,6 +57,7 @@ __all__ = [
     "__version__",
     "compile",
     "load",
+    "report",
     "tune",
     "verify",
 ]

@@ -15,7 +15,18 @@ from cannery.options import SPECS, Group
 SCREEN = 45
 
 ALL = [cli.get_command(click.Context(cli), name) for name in COMMANDS]
-NETWORK = ("compile", "autotune", "run", "verify", "bench", "count", "asm", "inspect")
+NETWORK = (
+    "compile",
+    "autotune",
+    "run",
+    "verify",
+    "bench",
+    "count",
+    "asm",
+    "inspect",
+    "report",
+    "diff",
+)
 
 
 def output(capsys: pytest.CaptureFixture[str], *words: str) -> str:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+import cannery
 from cannery.choose.plan import make_segments
 from cannery.choose.record import FORMAT, Record, make_entry, write_record
 from cannery.cli import invoke
+from cannery.errors import OptionError
 from cannery.measure.measure import Context
 from cannery.options import make_options
 from cannery.pipeline import import_graph
@@ -30,13 +32,20 @@ def model(tmp_path: Path) -> Path:
     return write_tiny_model(tmp_path / "tiny.h5")
 
 
-def test_report_is_one_file(model: Path, tmp_path: Path) -> None:
+def test_report_is_one_file(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("plotly")
     tried, page = tmp_path / "tried.json", tmp_path / "report.html"
     layer = {"name": "scores", "chosen": "", "candidates": [{"schedule": "conv.odd{}", "us": 9.5}]}
     tried.write_text(json.dumps({"steps": [layer]}))
-    words = ["report", str(model), "-o", str(page), "--seconds", "0.05"]
+    words = ["report", str(model), "-o", str(page), "--seconds", "0.05", "--json"]
     assert invoke([*words, "--candidates", str(tried)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (scores,) = (x for x in found["layers"] if x["name"] == "scores")
+    assert scores["candidates"][0]["us"] == 9.5 and scores["roofline_us"] > 0
+    assert 0 < scores["time_us"]["low"] <= scores["time_us"]["median"]
+    assert found["sources"]["times"] == "measured" and found["time_us"]["high"] > 0
     text = page.read_text(encoding="utf-8")
     assert "conv.odd{}" in text and "00 scores" in text and "GFLOP/s" in text
     assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -48,6 +57,12 @@ def test_what_report_refuses(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("plotly")
+    for wrong, message in (
+        ({"seconds": 0.0}, "number of seconds"),
+        ({"context": "hot"}, "neither"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            cannery.report(model, tmp_path / "r.html", **wrong)  # type: ignore[arg-type]
     words = ["report", str(model), "-o"]
     assert invoke([*words, str(tmp_path / "no" / "report.html")]) == 2
     assert "there is no folder" in capsys.readouterr().err

@@ -1,1 +1,1 @@
-"""Networks in Python: `load`, `compile`, `tune`, `verify`, which `cannery` itself offers."""
+"""Networks in Python: `load`, `compile`, `tune`, `verify`, `report`, which `cannery` offers."""

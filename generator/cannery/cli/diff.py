@@ -9,13 +9,14 @@ import click
 
 from cannery.choose.record import MODELS, SUFFIX, read_record
 from cannery.cli.arguments import FILE, Seconds, generating_options
-from cannery.cli.files import check_output_file, write_files
+from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, print_table
 from cannery.errors import OptionError
 from cannery.measure.measure import Context, refuse_emulated
 from cannery.options import Options, make_options
+from cannery.output_files import check_output_file, write_files
 from cannery.reporting.comparison import Comparison, Limits, change, compare
-from cannery.reporting.measuring import Subject, make_subject, measure_all
+from cannery.reporting.measuring import DEFAULT_SECONDS, Subject, make_subject, measure_all
 from cannery.reporting.page import Side, render_page
 from cannery.reporting.plotly_bundle import plotly_text
 from cannery.reporting.tried import tried_of_record
@@ -25,7 +26,15 @@ from cannery.target.runner import origin_text
 _SLOWER = 3.0
 
 
-@click.command("diff")
+@click.command(
+    "diff",
+    cls=Command,
+    examples=(
+        "cannery diff old.h5 new.h5",
+        "cannery diff old.tuning.json new.tuning.json --model ball.h5 -o diff.html",
+        "cannery diff old.h5 new.h5 --max-slower 5 --max-difference 1e-3",
+    ),
+)
 @generating_options(names=("A", "B"))
 @click.option(
     "--model",
@@ -36,7 +45,7 @@ _SLOWER = 3.0
 @click.option(
     "--seconds",
     type=Seconds(min=0.01),
-    default=2.0,
+    default=DEFAULT_SECONDS,
     show_default=True,
     help="How long each is timed.",
 )
@@ -80,9 +89,9 @@ def command(
 ) -> int:  # fmt: skip
     """Build and measure A and B, each a model or a tuning record, and say what differs.
 
-    Both are timed in turn. Where the intervals of two times overlap, there is no difference. Exit
-    code 1 if B is slower, larger, less exact or computes something else, by more than the options
-    allow. Under an emulator no times are compared.
+    They are timed in turn. Where the intervals of two times overlap, there is no difference. Exit
+    code 1 if B is slower, larger or less exact than A, or computes something else, by more than the
+    options allow. Under an emulator no times are compared.
     """
     if output is not None:
         plotly_text()

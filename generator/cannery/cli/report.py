@@ -7,19 +7,25 @@ from typing import Any
 
 import click
 
+from cannery.api.report import report_network
 from cannery.choose.lookup import untuned_note
 from cannery.cli.arguments import FILE, Seconds, generating_options
-from cannery.cli.files import check_output_file, write_files
-from cannery.cli.output import note, remark
-from cannery.measure.measure import Context, refuse_emulated
+from cannery.cli.help import Command
+from cannery.cli.output import json_option, note, print_json, remark
+from cannery.measure.measure import Context
 from cannery.options import make_options
-from cannery.reporting.measuring import make_subject, measure_all
-from cannery.reporting.page import Side, render_page
-from cannery.reporting.plotly_bundle import plotly_text
-from cannery.reporting.tried import read_tried, tried_of_record
+from cannery.reporting.measuring import DEFAULT_SECONDS
 
 
-@click.command("report")
+@click.command(
+    "report",
+    cls=Command,
+    examples=(
+        "cannery report ball.h5 -o report.html",
+        "cannery report ball.h5 -o report.html --candidates tried.json",
+        "cannery report ball.h5 -o report.html --target aarch64-a72 --runner ./on-robot",
+    ),
+)
 @generating_options()
 @click.option(
     "-o",
@@ -27,18 +33,18 @@ from cannery.reporting.tried import read_tried, tried_of_record
     type=FILE,
     required=True,
     metavar="FILE.html",
-    help="Where the report goes; one file, which needs nothing else.",
+    help="Where the report goes: one file, which needs no other and no network.",
 )
 @click.option(
     "--candidates",
     type=FILE,
     metavar="FILE",
-    help="What `cannery autotune --json` printed: all that was tried (default: the record's two).",
+    help="What `cannery autotune --json` printed: all candidates (default: the record's).",
 )
 @click.option(
     "--seconds",
     type=Seconds(min=0.01),
-    default=2.0,
+    default=DEFAULT_SECONDS,
     show_default=True,
     help="How long the network is timed.",
 )
@@ -49,27 +55,24 @@ from cannery.reporting.tried import read_tried, tried_of_record
     show_default=True,
     help="Whether each timed call finds its data in the caches, or cold ones, as once per frame.",
 )
+@json_option
 def command(
-    model: Path, output: Path, candidates: Path | None, seconds: float, context: str, **raw: Any
-) -> None:
-    """Build MODEL's generated code, measure it, and write what there is to know of it.
+    model: Path, output: Path, candidates: Path | None, seconds: float, context: str,
+    as_json: bool, **raw: Any,
+) -> None:  # fmt: skip
+    """Build MODEL's generated code, measure it, and write a page about it.
 
-    The network as a picture; the time of each layer against its roofline; the candidates that
-    tuning tried; what lies where in memory; sizes, errors, the machine; what of all that is
-    measured, and what estimated. The page works without any network.
+    It shows the network as a picture; the time of each layer against its roofline; the candidates
+    that tuning tried; memory over time; sizes, errors and the machine. It says what of that is
+    measured, exact or estimated.
     """
-    plotly_text()  # its absence is told before anything is built
-    check_output_file(output, "--output")
     options = make_options(model, raw)
-    subject = make_subject(options)
     caches = Context(context)
-    refuse_emulated(caches, subject.runner)
-    facts = subject.facts
-    tried = read_tried(candidates, facts) if candidates else tried_of_record(options, facts)
-    note(f"building {options.name} for {subject.toolchain.target.name}")
-    (measured,), _ = measure_all([subject], seconds, caches)
-    page = render_page([Side("A", model.name, facts, measured, tried)])
-    write_files({output: page.encode("utf-8", "replace")})
+    found = report_network(
+        options, output, candidates, seconds, caches, where="--output", tell=note
+    )
     if never := untuned_note(options):
         remark(never)
+    if as_json:
+        print_json({"report": str(output), **found.as_dict()})
     note(f"{output}: open it in a browser")

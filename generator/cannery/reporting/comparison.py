@@ -96,7 +96,7 @@ class Comparison:
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
-            "time_us": [_plain(time) for time in self.times], "verdict": self.verdict,
+            "time_us": [plain_time(time) for time in self.times], "verdict": self.verdict,
             "bytes": {name: list(pair) for name, pair in self.sizes.items()},
             "errors": list(self.errors), "output_differences": self.differences,
             "worse": list(self.worse),
@@ -105,14 +105,15 @@ class Comparison:
                     "a": [layer.name for layer in row.layers[0]],
                     "b": [layer.name for layer in row.layers[1]],
                     "schedules": list(row.schedules), "verdict": row.verdict,
-                    "time_us": [_plain(time) for time in row.times], "bytes": list(row.sizes),
+                    "time_us": [plain_time(time) for time in row.times], "bytes": list(row.sizes),
                 }
                 for row in self.rows
             ],
         }  # fmt: skip
 
 
-def _plain(time: Interval | None) -> dict[str, float] | None:
+def plain_time(time: Interval | None) -> dict[str, float] | None:
+    """An interval for JSON."""
     return None if time is None else {"low": time.low, "median": time.mid, "high": time.high}
 
 

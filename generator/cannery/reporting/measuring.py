@@ -27,6 +27,9 @@ from cannery.reporting.intervals import Interval, interval
 from cannery.target.runner import Origin, Runner
 from cannery.target.toolchain import Toolchain, find_toolchain
 
+#: Seconds of timing a network where nobody says how long.
+DEFAULT_SECONDS = 2.0
+
 #: Rounds of measuring: the interval of a median of ten leaves out the extremes.
 ROUNDS = 10
 

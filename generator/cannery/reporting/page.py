@@ -19,7 +19,7 @@ import jinja2
 from markupsafe import Markup
 
 from cannery import __version__
-from cannery.reporting.comparison import Comparison, change
+from cannery.reporting.comparison import Comparison, change, plain_time
 from cannery.reporting.facts import Facts, Layer
 from cannery.reporting.figures import (
     Figure,
@@ -91,6 +91,36 @@ class Side:
             "sizes": size_figure(self.facts, self.measured),
         }
         return {name: figure for name, figure in found.items() if figure is not None}
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures for JSON."""
+        facts, measured = self.facts, self.measured
+        return {
+            "model": self.title, "target": facts.target, "isa": facts.isa,
+            "origin": measured.origin, "device": dict(measured.device) or None,
+            "compiler": measured.compiler, "context": measured.context,
+            "time_us": plain_time(measured.time), "peak_gflops": measured.peak_gflops,
+            "bandwidths": [vars(level) for level in measured.bandwidths],
+            "errors": dict(measured.errors), "max_error": measured.max_error,
+            "macs": facts.macs, "weight_bytes": facts.weight_bytes, "code_bytes": measured.code,
+            "workspace_bytes": facts.workspace_bytes, "workspace_lower_bound": facts.lower_bound,
+            "sources": {row.what: row.how for row in self.told},
+            "layers": [self._layer(layer) for layer in facts.layers],
+        }  # fmt: skip
+
+    def _layer(self, layer: Layer) -> dict[str, Any]:
+        measured, roof = self.measured, self.roof(layer)
+        check = measured.layer_checks.get(layer.number)
+        return {
+            "name": layer.name, "op": layer.kind, "nodes": list(layer.nodes),
+            "shapes": list(layer.shapes), "schedule": layer.schedule, "origin": layer.origin,
+            "reads": list(layer.reads), "writes": list(layer.writes), "macs": layer.macs,
+            "time_us": plain_time(measured.layer_time(layer.number)),
+            "roofline_us": roof.us if roof else None, "limited_by": roof.limit if roof else None,
+            "error": check.error if check else None, "fault": check.fault if check else "",
+            "weight_bytes": layer.weight_bytes, "code_bytes": measured.code_bytes[layer.number],
+            "candidates": [vars(one) for one in self.tried.get(layer.number, ())],
+        }  # fmt: skip
 
 
 def render_page(sides: Sequence[Side], comparison: Comparison | None = None) -> str:

@@ -1,0 +1,71 @@
+"""All there is to know of a generated network, as one HTML file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from cannery.api.model import given_model
+from cannery.errors import OptionError
+from cannery.measure.measure import Context, refuse_emulated
+from cannery.options import Options
+from cannery.output_files import check_output_file, write_files
+from cannery.reporting.measuring import DEFAULT_SECONDS, make_subject, measure_all
+from cannery.reporting.page import Side, render_page
+from cannery.reporting.plotly_bundle import plotly_text
+from cannery.reporting.tried import read_tried, tried_of_record
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from cannery.api.options import ModelOptions
+
+
+def report(
+    model: str | os.PathLike[str] | bytes,
+    output: str | os.PathLike[str],
+    *,
+    candidates: str | os.PathLike[str] | None = None,
+    seconds: float = DEFAULT_SECONDS,
+    context: Literal["warm", "cold"] = "warm",
+    **options: Unpack[ModelOptions],
+) -> None:
+    """Build a model's generated code, measure it, and write what there is to know of it as a page.
+
+    `candidates` is a file with what `cannery autotune --json` printed; without it, the page shows
+    those that the tuning record keeps. `seconds` is how long the network is timed, `context` what a
+    call finds in the caches. Other options are those of `load`. Needs the package plotly. Raises
+    CanneryError.
+    """
+    if not 0 < seconds < float("inf"):
+        raise OptionError(f"{seconds!r:.20} is not a number of seconds", where="seconds")
+    if context not in ("warm", "cold"):
+        raise OptionError(f"{context!r:.20} is neither 'warm' nor 'cold'", where="context")
+    given = given_model(model, options, "report")
+    tried = Path(os.fsdecode(candidates)) if candidates is not None else None
+    with given.as_file() as chosen:
+        report_network(chosen, Path(os.fsdecode(output)), tried, seconds, Context(context))
+
+
+def report_network(
+    options: Options, output: Path, candidates: Path | None = None,
+    seconds: float = DEFAULT_SECONDS, context: Context = Context.WARM,
+    *, where: str = "output", tell: Callable[[str], object] = str,
+) -> Side:  # fmt: skip
+    """The same for options that are checked; `where` is what errors call the output.
+
+    Returns what is known of the network.
+    """
+    plotly_text()  # its absence is told before anything is built
+    check_output_file(output, where)
+    subject = make_subject(options)
+    refuse_emulated(context, subject.runner)
+    facts = subject.facts
+    tried = read_tried(candidates, facts) if candidates else tried_of_record(options, facts)
+    tell(f"building {options.name} for {subject.toolchain.target.name}")
+    (measured,), _ = measure_all([subject], seconds, context)
+    side = Side("A", options.model.name, facts, measured, tried)
+    write_files({output: render_page([side]).encode("utf-8", "replace")})
+    return side
