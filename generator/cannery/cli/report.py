@@ -23,7 +23,7 @@ from cannery.reporting.measuring import DEFAULT_SECONDS
     examples=(
         "cannery report ball.h5 -o report.html",
         "cannery report ball.h5 -o report.html --candidates tried.json",
-        "cannery report ball.h5 -o report.html --target aarch64-a72 --runner ./on-robot",
+        "cannery report ball.h5 -o robot.html --tuning ball.native.tuning.json",
     ),
 )
 @generating_options()
