@@ -114,13 +114,23 @@ def _mean(m: _Maker) -> str:
     return m.node(ReduceMean((1, 2), True), m.pick())
 
 
+def _steps(m: _Maker) -> str:
+    """The mean of all steps of a sequence."""
+    x = m.pick()
+    n, h, w, c = m.shape(x)
+    steps = m.node(Reshape((n, h * w, c)), x)
+    y = m.node(ReduceMean((1,), bool(m.integer(0, 1))), m.node(MatMul(), steps, m.weight(c, 4)))
+    y = m.node(MatMul(), m.node(Reshape((n, 4)), y), m.weight(4, 3)) if m.integer(0, 1) else y
+    return m.node(Reshape((n, 1, 1, m.builder.types[y].elements)), y)
+
+
 def _softmax(m: _Maker) -> str:
     return m.node(Softmax(m.integer(1, 3)), m.pick())
 
 
 _BLOCKS: tuple[Callable[[_Maker], str], ...] = (
     _conv, _conv, _dense, _dense, _act, _act, _pair, _pair, _joined, _moved, _moved, _mean,
-    _softmax,
+    _softmax, _steps,
 )  # fmt: skip
 
 
