@@ -45,6 +45,7 @@ from nets.compilation import graph_of, models
 from nets.decoders import decoder_graph
 from nets.net_bench import may_be_view
 from nets.random_graphs import random_graph
+from nets.shuffles import shuffle_graph
 from quantization.networks import decoder, residual, separable, sequences, unet, written
 
 ORDERS = (nhwc.ORDER, planar.ORDER, MODEL_ORDER)
@@ -128,6 +129,11 @@ def _with(
 @pytest.mark.parametrize("seed", range(2))
 def test_decoders(seed: int) -> None:
     check_everywhere(run_passes(decoder_graph(seed)), names=("generic", "avx2", "neon64"))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_shuffles(seed: int) -> None:
+    check_everywhere(run_passes(shuffle_graph(seed)), names=("generic", "avx2", "neon64"))
 
 
 @pytest.mark.parametrize("name", sorted(SMALL & models().keys()))

@@ -10,6 +10,11 @@ _RANDOM = "tests/passes/test_random.py"
 
 _common = rows(f"{_PASSES}/eliminate_common.py", _TEST, _RANDOM)
 _prune = rows(f"{_PASSES}/prune_channels.py", _TEST, _RANDOM)
+_by_channel = rows(f"{_PASSES}/by_channel.py", _TEST, _RANDOM)
+_order = rows(f"{_PASSES}/order_channels.py", "tests/passes/test_order_channels.py",
+              "tests/passes/test_texts.py")  # fmt: skip
+_traces = rows(f"{_PASSES}/channel_traces.py", "tests/passes/test_order_channels.py",
+               "tests/passes/test_texts.py")  # fmt: skip
 _fold = rows(f"{_PASSES}/fold_scale_shift.py", _TEST, _RANDOM)
 _constants = rows(f"{_PASSES}/fold_constants.py", _TEST, _RANDOM)
 _movement = rows(f"{_PASSES}/simplify_movement.py", _TEST, _RANDOM)
@@ -51,16 +56,44 @@ CHANGES: tuple[Change, ...] = (
         "drop = unused | (constant.known & (constant.value == 0.0))",
         "drop = unused | constant.known",
     ),
-    _prune(
-        "prune_channels keeps old weights of the reader",
-        "rewriter.constants[weight][..., keep, :])",
-        "rewriter.constants[weight][..., : len(keep), :])",
+    _by_channel(
+        "channels of a reader's weights are counted, not chosen",
+        "rewriter.constants[weight][..., chosen, :])",
+        "rewriter.constants[weight][..., : len(chosen), :])",
     ),
-    _prune(
+    _by_channel(
         "depthwise convolutions with multipliers are narrowed",
-        "        if w.shape[-1] != channels:\n            return None\n",
+        "return bool(rewriter.constants[node.inputs[1]].shape[-1] == channels)",
+        "return True",
+    ),
+    _order(
+        "channels move whatever reads them elsewhere",
+        "free = all(end in known for end in _ends(rewriter, traces, value))",
+        "free = True",
+    ),
+    _order(
+        "channels of outputs move",
+        """            yield ""
+""",
+        """            continue
+""",
+    ),
+    _order(
+        "convolutions keep the old order of what they read",
+        "choose_inputs(self.rewriter, conv, chosen)",
+        "choose_inputs(self.rewriter, conv, np.arange(len(chosen)))",
+    ),
+    _order(
+        "layers before a convolution keep the old order",
+        "            choose_channels(self.rewriter, between, chosen)\n",
         "",
     ),
+    _order(
+        "short runs are joined",
+        "return sum(len(demand.channels)",
+        "return True or sum(len(demand.channels)",
+    ),
+    _traces("samples are channels", "len(s) > PIXELS and s[0] == 1", "len(s) > PIXELS"),
     _fold(
         "a scale leaves the bias alone",
         "weight * _along_outputs(producer, weight, c), bias * c",

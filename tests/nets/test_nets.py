@@ -18,6 +18,7 @@ from needs import need_program, need_runner, need_toolchain
 from nets.decoders import decoder_graph
 from nets.net_bench import MAX_ERROR, Net, build_nets, failures, reference_net, run_nets
 from nets.random_graphs import random_graph
+from nets.shuffles import shuffle_graph
 from ops.kernel_bench import QUICKLY, TARGETS
 
 MODELS = Path(__file__).resolve().parents[3] / "shared" / "models"
@@ -64,6 +65,11 @@ def test_random_nets(target: str, tmp_path: Path) -> None:
 def test_decoders_that_read_what_is_joined(target: str, tmp_path: Path) -> None:
     found = [(f"decoder {s}", decoder_graph(s), s) for s in DECODERS]
     run([reference_net(*each, prefer="chains.sources") for each in found], target, tmp_path)
+
+
+@pytest.mark.parametrize("target", ["generic", "avx2", "neon64"])
+def test_shuffled_channels(target: str, tmp_path: Path) -> None:
+    run([reference_net(f"shuffles {s}", shuffle_graph(s), s) for s in range(4)], target, tmp_path)
 
 
 @pytest.mark.parametrize("target", TARGETS)

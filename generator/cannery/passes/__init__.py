@@ -17,6 +17,7 @@ from cannery.passes.fuse_activations import fuse_activations
 from cannery.passes.lift_1d import lift_1d
 from cannery.passes.lower_batch_norm import lower_batch_norm
 from cannery.passes.nest_concats import nest_concats
+from cannery.passes.order_channels import order_channels
 from cannery.passes.pad_channels import pad_channels
 from cannery.passes.pad_into_window import pad_into_window
 from cannery.passes.place_constants import place_constants
@@ -47,6 +48,7 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("channels_into_conv", channels_into_conv),
     ("fold_scale_shift", fold_scale_shift),
     ("prune_channels", prune_channels),
+    ("order_channels", order_channels),
     ("upsample_into_conv", upsample_into_conv),
     ("conv_to_matmul", conv_to_matmul),
     ("lift_1d", lift_1d),

@@ -7,18 +7,21 @@ whichever kernels are chosen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cannery.ir.graph import Graph, Node
-from cannery.ir.registry import Elementwise
 from cannery.ir.rewrite import Rewriter
-from cannery.ops.average_pool.op import AveragePool
-from cannery.ops.conv.op import Conv
-from cannery.ops.max_pool.op import MaxPool
+from cannery.passes.by_channel import (
+    choose_channels,
+    choose_inputs,
+    is_conv,
+    is_depthwise,
+    is_elementwise,
+    is_pool,
+)
 
 
 def prune_channels(graph: Graph) -> Graph:
@@ -37,14 +40,14 @@ class _Constant:
 
 
 def _prune(rewriter: Rewriter, first: Node) -> bool:
-    if not _is_conv(rewriter, first, group=1):
+    if not is_conv(rewriter, first, group=1):
         return False
     w = rewriter.constants[first.inputs[1]]
     constant = _Constant(_all_zero(w, -1), _bias(rewriter, first))
     between: list[Node] = []
     value = first.output
     while (reader := rewriter.single_reader(value)) is not None:
-        if _is_conv(rewriter, reader, group=1):
+        if is_conv(rewriter, reader, group=1):
             break
         after = _through(rewriter, reader, value, constant)
         if after is None:
@@ -59,14 +62,10 @@ def _prune(rewriter: Rewriter, first: Node) -> bool:
         drop[0] = False  # a convolution has at least one
     if not drop.any():
         return False
-    _narrow(rewriter, [first, *between], reader, np.flatnonzero(~drop))
+    keep = np.flatnonzero(~drop)
+    choose_channels(rewriter, [first, *between], keep)
+    choose_inputs(rewriter, reader, keep)
     return True
-
-
-def _is_conv(rewriter: Rewriter, node: Node, group: int) -> bool:
-    """Whether a node is a convolution of so many groups whose weights are known."""
-    op, known = node.op, rewriter.constants
-    return isinstance(op, Conv) and op.group == group and all(v in known for v in node.inputs[1:])
 
 
 def _all_zero(w: NDArray[np.generic], axis: int) -> NDArray[np.bool_]:
@@ -83,22 +82,15 @@ def _bias(rewriter: Rewriter, node: Node) -> NDArray[np.float64]:
 
 def _through(rewriter: Rewriter, node: Node, value: str, x: _Constant) -> _Constant | None:
     """What a node makes of the channels of `value`; None if it does not keep them apart."""
-    channels = len(x.value)
-    if isinstance(node.op, MaxPool | AveragePool) and len(node.outputs) == 1:
+    if is_pool(node):
         return _Constant(x.known & (x.value == 0.0), x.value)
-    if _is_conv(rewriter, node, group=channels) and node.inputs[0] == value:
+    if is_depthwise(rewriter, node, value):
         w = rewriter.constants[node.inputs[1]]
-        if w.shape[-1] != channels:
-            return None
         known = _all_zero(w, -1) | (x.known & (x.value == 0.0))
         return _Constant(known, _bias(rewriter, node))
-    others = [v for v in node.inputs if v != value]
-    elementwise = isinstance(node.op, Elementwise) and len(node.outputs) == 1
-    if not elementwise or not all(_per_channel(rewriter, v, channels) for v in others):
+    if not is_elementwise(rewriter, node, value):
         return None
-    if rewriter.types[node.output] != rewriter.types[value]:
-        return None
-    shape = (*(1 for _ in rewriter.types[value].shape[1:]), channels)
+    shape = (*(1 for _ in rewriter.types[value].shape[1:]), len(x.value))
     operands = [
         x.value.reshape(shape) if v == value else rewriter.constants[v].astype(np.float64)
         for v in node.inputs
@@ -106,31 +98,3 @@ def _through(rewriter: Rewriter, node: Node, value: str, x: _Constant) -> _Const
     with np.errstate(all="ignore"):
         (made,) = node.op.reference(*operands)
     return _Constant(x.known, np.asarray(made, np.float64).reshape(-1))
-
-
-def _per_channel(rewriter: Rewriter, value: str, channels: int) -> bool:
-    """Whether a value is a constant for each channel, or one for all."""
-    array = rewriter.constants.get(value)
-    if array is None or array.dtype.kind != "f":
-        return False
-    return array.size == 1 or (array.shape[-1:] == (channels,) and array.size == channels)
-
-
-def _narrow(rewriter: Rewriter, nodes: Sequence[Node], last: Node, keep: NDArray[np.intp]) -> None:
-    """Leave `keep` of the channels that `nodes` compute and `last` reads."""
-    for number, node in enumerate(nodes):
-        type_ = rewriter.types[node.output]
-        channels = type_.shape[-1]
-        inputs = list(node.inputs)
-        for k, name in enumerate(inputs):
-            array = rewriter.constants.get(name)
-            if array is not None and array.shape[-1:] == (channels,):
-                inputs[k] = rewriter.constant(name, array[..., keep])
-        op = node.op
-        if number and isinstance(op, Conv):
-            op = replace(op, group=len(keep))
-        rewriter.types[node.output] = replace(type_, shape=(*type_.shape[:-1], len(keep)))
-        rewriter.update(node, op=op, inputs=inputs)
-    weight = last.inputs[1]
-    w = rewriter.constant(weight, rewriter.constants[weight][..., keep, :])
-    rewriter.update(last, inputs=(last.inputs[0], w, *last.inputs[2:]))
