@@ -61,8 +61,10 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
 )
 
 
-#: Those that make layers which have no integer form of others that have one.
-FLOATS_ONLY = frozenset({"fuse_activations", "upsample_into_conv", "pad_channels"})
+#: Those that make layers which have no integer form of others that have one, or views of floats.
+FLOATS_ONLY = frozenset(
+    {"fuse_activations", "order_channels", "upsample_into_conv", "pad_channels"}
+)
 
 
 def run_passes(
