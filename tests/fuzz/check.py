@@ -45,6 +45,13 @@ OVERFLOW = 1e36
 #: Sums of products of factors whose magnitudes multiply to less never overflow, in any order.
 PRODUCTS = 1e34
 
+#: What adds terms in an order of its own, but counts no multiply-accumulates.
+ADDING = frozenset(
+    "AveragePool CumSum Det GridSample GroupNormalization Interpolate LayerNormalization "
+    "LogSoftmax ReduceL1 ReduceL2 ReduceLogSumExp ReduceMean ReduceSum ReduceSumSquare Resize "
+    "RoiAlign Softmax".split()
+)
+
 #: How much farther off than the references in float32 the kernels may be.
 KERNELS = 64.0
 
@@ -250,8 +257,8 @@ def _rounded(
         results = node.op.reference(*(values[i] if i else None for i in node.inputs))
         if _multiplies(graph, node) and not _bounded(values, node.inputs):
             results = tuple(np.full(result.shape, np.nan) for result in results)
-        elif noise and _multiplies(graph, node):
-            results = tuple(_noisy(result, noise) for result in results)
+        elif noise and (_multiplies(graph, node) or node.op.kind in ADDING):
+            results = tuple(_noisy(r, noise) if r.dtype.kind == "f" else r for r in results)
         for output, result in zip(node.outputs, results, strict=True):
             single = result
             if result.dtype.kind == "f":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,8 +16,13 @@ from hypothesis import strategies as st
 
 from cannery.errors import ModelError
 from cannery.execution.program import NetworkProgram
+from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import GraphBuilder
+from cannery.ir.tensor import DType
 from cannery.ops.conv.op import Conv
+from cannery.ops.quantize.linear import DequantizeLinear
+from cannery.ops.quantized.scale import Quantize
+from cannery.ops.resize.op import Resize
 from cannery.target.runner import Runner
 from frontends.keras_files import LayerSpec, chain, image, write_h5
 from fuzz import check, run
@@ -121,6 +127,25 @@ def test_sums_that_may_be_nan_prove_nothing(value: float) -> None:
             check._compare(graph, sample, found, 1e-4)
     else:
         check._compare(graph, sample, found, 1e-4)
+
+
+def test_means_half_way_between_two_integers_are_either() -> None:
+    """The last bit of an interpolation decides, as of any sum."""
+    b = GraphBuilder("net")
+    op = Resize("linear", (1, 16), "asymmetric", "floor", scales=(1.0, 2.0))
+    parts = [b.constant("scale", np.float32(1)), b.constant("zero", np.int16(0))]
+    x = b.input("x", (1, 1, 8, 1), DType.INT16)
+    wide = b.node(op, [b.node(DequantizeLinear(), [x, *parts], name="floats")], name="wide")
+    b.output(b.node(Quantize(32767), [wide, parts[0]], name="y"))
+    graph = b.build()
+    sample = {"x": np.arange(1, 9, dtype=np.int16).reshape(1, 1, 8, 1) * 1001}
+    (name,) = graph.outputs
+    right = evaluate(graph, sample)[name]
+    for place, steps, passes in ((1, 1, True), (2, 9, False)):
+        found = right.copy()
+        found[0, 0, place, 0] += steps
+        with nullcontext() if passes else pytest.raises(check.Finding, match="1 of 16"):
+            check._compare(graph, sample, {name: found}, 1e-4)
 
 
 @pytest.mark.parametrize("error", [ModelError("what"), ModelError("a" * 5000, where="w")])
