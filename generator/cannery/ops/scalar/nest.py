@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from cannery.ir.graph import Graph, Node
@@ -65,7 +66,7 @@ class ScalarNest(FixedSchedule):
 
 
 def _reads(text: str, name: str) -> bool:
-    return f"{name}[" in text or f"{name} +" in text or f"{name}," in text or f"{name})" in text
+    return re.search(rf"\b{name}\b", text) is not None
 
 
 def _writer(graph: Graph, node: Node) -> Write | None:

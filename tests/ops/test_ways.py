@@ -1,0 +1,81 @@
+"""The quicker of several ways is taken wherever it may be: what nothing but a clock would see."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cannery.ir.graph import GraphBuilder
+from cannery.ir.tensor import DType
+from cannery.lowering.lower import chains, cut
+from cannery.ops.chains.rows import RowChain
+from cannery.ops.conv_transpose.op import ConvTranspose
+from cannery.ops.matmul.product import ENOUGH_GROUPS, Cut
+from cannery.ops.quantized.ways import choose_way
+from cannery.schedule.schedule import legal
+from cannery.target.isa import isa
+from ops.cases import all_cases
+
+#: Weights of which no pair leaves int16, some do, and one is -128.
+WEIGHTS = {"small": 30, "large": 127, "lowest": -128}
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "ways"),
+    [
+        ("ssse3", "int8", ("dot4u", "dot4", "dot4w")),
+        ("avx2", "uint8", ("dot4u", "dot4", "dot4w")),
+        ("avx512", "int8", ("dot4u", "dot4", "dot4w")),
+        ("avx512vnni", "int8", ("dot4u", "dot4u", "dot4u")),
+        ("neon64dot", "int8", ("dot4", "dot4", "dot4")),
+        ("neon32", "uint8", ("dot4", "dot4", "dot4")),
+        ("avx2", "int16", ("dot", "dot", "dot")),
+    ],
+)
+def test_ways_to_multiply_bytes(name: str, dtype: str, ways: tuple[str, ...]) -> None:
+    b = GraphBuilder("bytes")
+    x = b.input("x", (1, 8), DType(dtype))
+    b.output(x)
+    found = []
+    for number in WEIGHTS.values():
+        w = np.full((8, 4), 1, np.int8)
+        w[0:2, 0] = number
+        found.append(choose_way(b.build(), x, w, isa(name)).dot)
+    assert tuple(found) == ways
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_products_are_cut_along_columns_where_there_are_enough(stops: bool) -> None:
+    """Sequences that end early in any case, as the last rows would be no work."""
+    job: Any = SimpleNamespace(cut=True, rows_stop=stops)
+    enough = 2 if stops else ENOUGH_GROUPS
+    for groups in range(1, 12):
+        for tiles in range(1, 12):
+            found = Cut.of(job, [groups - 1, 1], [tiles])
+            if max(groups, tiles) < 2:
+                assert found == Cut()
+            elif groups >= enough or (groups >= tiles and not stops):
+                assert found == Cut(columns=True, units=groups)
+            else:
+                assert found == Cut(rows=True, units=tiles)
+    assert Cut.of(SimpleNamespace(cut=False, rows_stop=stops), [9], [9]) == Cut()  # type: ignore[arg-type]
+
+
+def test_chains_compute_as_many_rows_as_their_first_part_makes_of_one() -> None:
+    """Or all rows."""
+    target, strides = isa("ssse3"), []
+    for case in all_cases():
+        graph = case.make()
+        for step in chains(graph, cut(graph)):
+            for way in legal(graph, step, target):
+                if isinstance(way, RowChain):
+                    op, height = step.anchor.op, graph.types[step.output].shape[1]
+                    stride = op.strides[0] if isinstance(op, ConvTranspose) else 1
+                    rows = {int(p["rows"]) for p in way.candidates(graph, step, target)}
+                    assert all(r % stride == 0 or r == height for r in rows), case.name
+                    assert min(stride, height) in rows, case.name
+                    strides.append(stride)
+    assert {1, 2} <= {*strides}
