@@ -20,7 +20,7 @@ schedule ctext ops
 frontends lowering emit
 analysis measure choose execution
 quantization passes pipeline
-tuning reporting api cli __main__
+tuning reporting api onnx_backend cli __main__
 """.split()
 
 

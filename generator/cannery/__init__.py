@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cannery.api.load import load
     from cannery.api.net import Net
     from cannery.api.report import report
+    from cannery.api.torch import from_torch
     from cannery.api.tune import TuneResult, tune
     from cannery.api.verify import VerifyResult, verify
     from cannery.errors import CanneryError, CanneryWarning
@@ -40,6 +41,7 @@ _PLACES = {
     "TuneResult": "api.tune",
     "VerifyResult": "api.verify",
     "compile": "api.compile",
+    "from_torch": "api.torch",
     "load": "api.load",
     "report": "api.report",
     "tune": "api.tune",
@@ -56,6 +58,7 @@ __all__ = [
     "VerifyResult",
     "__version__",
     "compile",
+    "from_torch",
     "load",
     "report",
     "tune",

@@ -28,6 +28,7 @@ class ModelOptions(TypedDict, total=False):
     io_type: str
     max_error: float
     max_lines: int
+    split: int
     batch: int
     dim: Texts | Mapping[str, int]
     input_dtype: Texts | Mapping[str, Element]

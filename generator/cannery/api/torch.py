@@ -1,0 +1,83 @@
+"""Modules of PyTorch as networks, by way of ONNX."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from cannery.api.load import load
+from cannery.api.net import Net
+from cannery.errors import ModelError, ToolchainError
+from cannery.names import make_identifier
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from cannery.api.options import ModelOptions
+
+
+def from_torch(
+    module: Any, example: Any, *, threads: int = 1, **options: Unpack[ModelOptions]
+) -> Net:
+    """The network that a module of PyTorch is, compiled for this machine and ready to be called.
+
+        net = cannery.from_torch(module, torch.zeros(1, 3, 64, 64))
+
+    `example` is an input, or a tuple of them, in the shape that the network is made for; with one
+    sample in it, calls take any number. The module is exported as it predicts (`eval`), and stays
+    as it is. Options are those of `load`. Raises CanneryError.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise ToolchainError(
+            f"PyTorch cannot be imported: {error}", where="from_torch", cure="pip install torch"
+        ) from None
+    given = example if isinstance(example, tuple) else (example,)
+    examples = tuple(x if isinstance(x, torch.Tensor) else torch.as_tensor(x) for x in given)
+    with _predicting(module), torch.no_grad():
+        data = _exported(torch, module, examples)
+    options.setdefault("name", make_identifier(type(module).__name__).lower())
+    return load(data, threads=threads, **options)
+
+
+@contextmanager
+def _predicting(module: Any) -> Iterator[None]:
+    """Each part of a module as when it predicts, then as it was."""
+    training = [part for part in module.modules() if part.training]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+def _exported(torch: Any, module: Any, examples: Sequence[Any]) -> bytes:
+    """The content of an ONNX file. Raises ModelError."""
+    file = io.BytesIO()
+    settings: dict[str, Any] = {"input_names": _names(module, len(examples))}
+    if "dynamo" in inspect.signature(torch.onnx.export).parameters:
+        settings["dynamo"] = False  # the newer exporter needs one more package
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            torch.onnx.export(module, tuple(examples), file, **settings)
+    except Exception as error:
+        raise ModelError(
+            f"PyTorch cannot export it: {error}", where=type(module).__name__,
+            cure="try torch.onnx.export, and load the file that it writes",
+        ) from error  # fmt: skip
+    return file.getvalue()
+
+
+def _names(module: Any, count: int) -> list[str]:
+    """What `forward` calls its first arguments, as far as it has names for them."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    found = inspect.signature(module.forward).parameters.values()
+    names = [parameter.name for parameter in found if parameter.kind in kinds][:count]
+    return names if len(names) == count else []

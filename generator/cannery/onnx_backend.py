@@ -1,0 +1,106 @@
+"""ONNX's backend interface: `prepare(model).run(inputs)`, as its scoreboard calls it.
+
+    import cannery.onnx_backend as backend
+
+    outputs = backend.prepare(onnx.load("net.onnx")).run([image])
+
+It needs the package onnx.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+from onnx.backend.base import Backend, BackendRep
+
+from cannery.api.load import load
+from cannery.api.model import given_model
+from cannery.api.net import Net
+from cannery.errors import CanneryError
+from cannery.pipeline import load_model
+
+
+class CanneryRep(BackendRep):
+    """A model that is ready to run."""
+
+    def __init__(self, net: Net, model: onnx.ModelProto) -> None:
+        self.net = net
+        weights = {weight.name for weight in model.graph.initializer}
+        self._names = [value.name for value in model.graph.input]
+        self._given = [name for name in self._names if name not in weights]
+        elements = [value.type.tensor_type.elem_type for value in model.graph.output]
+        self._dtypes = [helper.tensor_dtype_to_np_dtype(e) if e else None for e in elements]
+
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """The outputs of the model for its inputs, a sequence in their order or arrays by name."""
+        if not isinstance(inputs, dict):
+            arrays = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+            names = self._names if len(arrays) == len(self._names) else self._given
+            inputs = dict(zip(names, arrays, strict=True))
+        found = self.net(*(inputs[port.name] for port in self.net.inputs))
+        outputs = found if isinstance(found, tuple) else (found,)
+        return tuple(map(_as_declared, outputs, self._dtypes))
+
+
+def _as_declared(array: Any, dtype: np.dtype[Any] | None) -> Any:
+    """Floats of the width that the model says: Cannery computes with 32 bits."""
+    return array if dtype is None or array.dtype.kind != "f" else array.astype(dtype, copy=False)
+
+
+class CanneryBackend(Backend):
+    """Cannery as a backend of ONNX; options of `cannery.load` are keyword arguments."""
+
+    @classmethod
+    def is_compatible(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
+        """Whether Cannery reads the model."""
+        try:
+            with given_model(model, kwargs, "is_compatible").as_file() as options:
+                load_model(options)
+        except CanneryError:
+            return False
+        return cls.supports_device(device)
+
+    @classmethod
+    def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> CanneryRep:
+        """A model compiled for this machine. Raises CanneryError."""
+        return CanneryRep(load(model.SerializeToString(), **kwargs), model)
+
+    @classmethod
+    def run_node(
+        cls,
+        node: onnx.NodeProto,
+        inputs: Any,
+        device: str = "CPU",
+        outputs_info: Sequence[tuple[Any, tuple[int, ...]]] | None = None,
+        **kwargs: Any,
+    ) -> tuple[Any, ...]:
+        """The outputs of one node. Raises CanneryError."""
+        opset = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
+        arrays = [np.asarray(array) for array in inputs]
+        values = [
+            helper.make_tensor_value_info(
+                name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+            )
+            for name, array in zip(filter(None, node.input), arrays, strict=True)
+        ]
+        outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
+        graph = helper.make_graph([node], "node", values, outputs)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid(node.domain, opset)])
+        model = onnx.shape_inference.infer_shapes(model)  # the outputs get their types
+        return cls.prepare(model, device, **kwargs).run(arrays)
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """Whether it is this machine's processor."""
+        return device.partition(":")[0] == "CPU"
+
+
+is_compatible = CanneryBackend.is_compatible
+prepare = CanneryBackend.prepare
+run_model = CanneryBackend.run_model
+run_node = CanneryBackend.run_node
+supports_device = CanneryBackend.supports_device

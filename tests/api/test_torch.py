@@ -1,0 +1,65 @@
+"""`cannery.from_torch`: with PyTorch where it is installed, and what is said where it is not."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cannery
+from cannery.errors import ModelError, ToolchainError
+from needs import need_toolchain
+
+pytestmark = pytest.mark.usefixtures("cache")
+
+
+def test_without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ToolchainError, match=r"PyTorch cannot be imported.*pip install torch"):
+        cannery.from_torch(object(), np.zeros((1, 3)))
+
+
+@pytest.fixture
+def torch() -> Any:
+    need_toolchain("native")
+    pytest.importorskip("onnx")
+    return pytest.importorskip("torch")
+
+
+def test_a_module(torch: Any) -> None:
+    """Any number of samples; its dropout does nothing, and is still there afterwards."""
+    module = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.BatchNorm2d(4), torch.nn.ReLU(),
+        torch.nn.Dropout(0.9), torch.nn.Flatten(), torch.nn.Linear(4 * 6 * 5, 7),
+    )  # fmt: skip
+    module[1].eval()
+    net = cannery.from_torch(module, torch.zeros(1, 3, 6, 5), isa="generic")
+    assert [part.training for part in module] == [True, False, True, True, True, True]
+    assert net.name == "sequential"
+    x = torch.randn(4, 3, 6, 5, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        expected = module.eval()(x).numpy()
+    assert np.abs(net(x) - expected).max() < 1e-5 * np.abs(expected).max()
+
+
+def test_names_and_several_inputs(torch: Any) -> None:
+    class Two(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, left: Any, right: Any) -> Any:
+            return left * 2 + right, left.sum(1)
+
+    net = cannery.from_torch(Two(), (np.zeros((1, 3), np.float32), torch.zeros(1, 3)), name="two")
+    assert [port.name for port in net.inputs] == ["left", "right"]
+    both, total = net(right=np.ones((1, 3)), left=np.full((1, 3), 2.0))
+    assert both.tolist() == [[5.0] * 3]
+    assert total.tolist() == [6.0]
+
+
+def test_what_cannot_be_exported(torch: Any) -> None:
+    class Wrong(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            raise ValueError("not today")
+
+    with pytest.raises(ModelError, match=r"Wrong: PyTorch cannot export it.*not today"):
+        cannery.from_torch(Wrong(), torch.zeros(1))
