@@ -67,6 +67,23 @@ def conv_5x5_stride() -> Graph:
 
 
 @case
+def conv_3x3_fewer_rows() -> Graph:
+    net = Net()
+    x = net.input("x", (2, 15, 9, 8))
+    y = net.node(Conv((2, 1), SAME3, ONE), [x, net.weight(3, 3, 8, 12), net.weight(12)])
+    r = net.input("r", (2, 8, 9, 12))
+    return net.graph(net.node(Relu(), [net.node(Add(), [y, r])]))
+
+
+@case
+def conv_5x4_stride() -> Graph:
+    net = Net()
+    x = net.input("x", (1, 14, 17, 6))
+    conv = Conv((2, 3), ((2, 1), (0, 2)), ONE)
+    return net.graph(net.node(conv, [x, net.weight(5, 4, 6, 9), net.weight(9)]))
+
+
+@case
 def conv_asymmetric() -> Graph:
     net = Net()
     x = net.input("x", (1, 11, 8, 4))

@@ -9,7 +9,17 @@ from cannery.ir.graph import Graph
 from cannery.lowering.lower import cut
 from cannery.measure.trial import all_data, random_inputs
 from cannery.ops.conv.op import Conv
-from cannery.ops.conv.winograd import F2, F4, Tile, Winograd, cheapest, filtering
+from cannery.ops.conv.winograd import (
+    F2,
+    F4,
+    MOST_INPUTS,
+    Tile,
+    Winograd,
+    cheapest,
+    filtering,
+    fits,
+    strided,
+)  # fmt: skip
 from cannery.ops.conv.winograd_planar import ConvWinogradPlanar
 from cannery.ops.elementwise import Relu
 from ops.cases import Net
@@ -59,6 +69,54 @@ def test_filtering_is_exact(m: int, taps: int) -> None:
             y = [sum(a * p * q for a, p, q in zip(row, u, v, strict=True)) for row in f.at]
             assert y == [int(at == k + tap) for k in range(m)]
     assert {row[f.ones] for row in f.at} == {1}
+
+
+@pytest.mark.parametrize(
+    ("m", "taps", "stride"), [(2, 3, 2), (3, 3, 2), (2, 5, 2), (2, 6, 2), (2, 4, 3), (2, 5, 3)]
+)
+def test_strided_is_exact(m: int, taps: int, stride: int) -> None:
+    f = strided(m, taps, stride)
+    assert (f.taps, f.stride, f.tile) == (taps, stride, len(f.bt[0]))
+    for tap in range(taps):
+        for at in range(f.tile):
+            u = [row[tap] for row in f.g]
+            v = [row[at] for row in f.bt]
+            y = [sum(a * p * q for a, p, q in zip(row, u, v, strict=True)) for row in f.at]
+            assert y == [int(at == k * stride + tap) for k in range(m)]
+    assert {row[f.ones] for row in f.at} == {1}
+
+
+@pytest.mark.parametrize("points", [4, 6])
+@pytest.mark.parametrize(
+    ("taps", "strides"),
+    [((3, 3), (2, 1)), ((3, 3), (2, 2)), ((5, 5), (2, 2)), ((1, 3), (2, 1)), ((4, 3), (3, 1))],
+)
+@pytest.mark.parametrize("size", [(8, 7), (15, 13), (3, 40)])
+def test_emulate_with_strides(
+    points: int, taps: tuple[int, int], strides: tuple[int, int], size: tuple[int, int]
+) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1, *size, 16)).astype(np.float32)
+    w = rng.standard_normal((*taps, 16, 5)).astype(np.float32)
+    begin = (taps[0] // 2, taps[1] // 2)
+    pads = tuple((k // 2, (k - 1) // 2) for k in taps)
+    (expected,) = Conv(strides, pads, (1, 1)).reference(x, w)
+    axes = zip(taps, expected.shape[1:3], strides, strict=True)
+    tile = Tile(*(cheapest(points, k, outputs, stride) for k, outputs, stride in axes))
+    y = tile.emulate(x, w, begin, expected.shape[1:3])
+    bound = 5e-7 if points == 4 else 2e-6
+    assert np.abs(np.subtract(y, expected)).max() <= bound * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("points", [4, 6])
+def test_cheapest_knows_what_fits(points: int) -> None:
+    for taps in range(2, 9):
+        for stride in range(1, 9):
+            if fits(points, taps, stride):
+                found = cheapest(points, taps, 9, stride)
+                assert (found.taps, found.stride, found.m > 1) == (taps, stride, True)
+                assert found.tile < taps * found.m
+                assert found.tile <= (MOST_INPUTS if stride > 1 else points)
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,21 @@ CANNERY_INLINE f32x4 f32x4_select(m32x4 m, f32x4 a, f32x4 b)
 #endif
 }
 
+#if !defined(__AVX__) && !defined(__clang__)
+/* One instruction, which leaves its operand as it is; gcc takes palignr or shufps, after a copy. */
+#define CANNERY_OWN_MOVES 1
+#define CANNERY_MOVED(word, places)                                                                \
+    CANNERY_WORD1(f32x4, f32x4_##word, f32x4, (f32x4)_mm_shuffle_epi32((__m128i)a, places))
+CANNERY_MOVED(rotate1, 0x39)
+CANNERY_MOVED(rotate2, 0x4e)
+CANNERY_MOVED(rotate3, 0x93)
+CANNERY_MOVED(lane0, 0x00)
+CANNERY_MOVED(lane1, 0x55)
+CANNERY_MOVED(lane2, 0xaa)
+CANNERY_MOVED(lane3, 0xff)
+#undef CANNERY_MOVED
+#endif
+
 /* ---- conversion and rounding ------------------------------------------- */
 
 #define CANNERY_OWN_CONVERSION 1

@@ -7,12 +7,16 @@ and * multiplies element by element, each side with the matrices of its own axis
 
 The matrices are Toom's and Cook's: products of polynomials by their values at m + r - 2 points and
 at infinity, transposed (S. Winograd, "Arithmetic Complexity of Computations", 1980).
+
+Outputs that are `stride` inputs apart are a sum of `stride` convolutions of neighbours: each takes
+every `stride`-th tap and the inputs that meet it, with an algorithm of its own. Three taps at
+stride 2 are F(m, 2) and F(m, 1) side by side, 2m + 1 products for 3m of the direct form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
 from itertools import product
@@ -35,6 +39,9 @@ class Matrix(tuple[tuple[Fraction, ...], ...]):
         return self._hash
 
 
+#: Inputs of a tile with a stride along one axis, at most.
+MOST_INPUTS = 8
+
 #: The points in the order in which they are taken; small ones keep the rounding errors small.
 POINTS = (0, 1, -1, 2, -2)
 
@@ -43,18 +50,29 @@ POINTS = (0, 1, -1, 2, -2)
 class Winograd:
     """The matrices of F(m, r), m outputs of a filter of r taps: bt = B^T, g = G, at = A^T.
 
-    Column `ones` of A^T is all ones: what is added to that product is added to every output.
+    Column `ones` of A^T is all ones: what is added to that product is added to every output. There
+    are `stride` inputs from one output to the next, not more than taps.
     """
 
     m: int
     bt: Matrix
     g: Matrix
     at: Matrix
+    stride: int = 1
 
     @property
     def tile(self) -> int:
         """Inputs that m outputs read, and products."""
         return len(self.bt)
+
+    @property
+    def step(self) -> int:
+        """Inputs from one tile to the next."""
+        return self.m * self.stride
+
+    def reach(self, outputs: int) -> int:
+        """Inputs that the tiles of so many outputs read."""
+        return (-(-outputs // self.m) - 1) * self.step + self.tile
 
     @property
     def taps(self) -> int:
@@ -84,15 +102,58 @@ def filtering(m: int, taps: int) -> Winograd:
     return Winograd(m, _rows(bt), _rows(g), _rows(at))
 
 
-def cheapest(points: int, taps: int, outputs: int) -> Winograd:
+@cache
+def strided(m: int, taps: int, stride: int) -> Winograd:
+    """The algorithms of all `stride` phases side by side; `m` is 2 or more."""
+    width = (m - 1) * stride + taps
+    bt: list[tuple[Fraction, ...]] = []
+    g: list[tuple[Fraction, ...]] = []
+    at: list[tuple[Fraction, ...]] = [()] * m
+    for phase in range(stride):
+        own = _phase(m, -(-(taps - phase) // stride))
+        bt += [_spread(row, phase, stride, width) for row in own.bt]
+        g += [_spread(row, phase, stride, taps) for row in own.g]
+        at = [(*before, *row) for before, row in zip(at, own.at, strict=True)]
+    return Winograd(m, Matrix(bt), Matrix(g), Matrix(at), stride)
+
+
+def _phase(m: int, taps: int) -> Winograd:
+    """F(m, taps); with one tap the products are the outputs."""
+    if taps > 1:
+        return filtering(m, taps)
+    identity = _rows([[Fraction(int(i == j)) for j in range(m)] for i in range(m)])
+    return Winograd(m, identity, _rows([[Fraction(1)]] * m), identity)
+
+
+def _spread(row: Sequence[Fraction], first: int, step: int, width: int) -> tuple[Fraction, ...]:
+    """A row whose elements lie `step` apart among `width`, zeros between them."""
+    found = [Fraction(0)] * width
+    found[first : first + step * len(row) : step] = row
+    return tuple(found)
+
+
+def fits(points: int, taps: int, stride: int) -> bool:
+    """Whether `cheapest` knows an algorithm, or the axis has no window."""
+    if taps == 1 or stride == 1:
+        return taps < points
+    return stride < taps <= MOST_INPUTS - stride and -(-taps // stride) < points
+
+
+def cheapest(points: int, taps: int, outputs: int, stride: int = 1) -> Winograd:
     """F(m, taps) of at most `points` products that makes the fewest for so many outputs.
 
-    Nine outputs of three taps are 3 x F(3, 3), 15 products, where F(4, 3) would make 18.
+    Nine outputs of three taps are 3 x F(3, 3), 15 products, where F(4, 3) would make 18. With a
+    stride, `points` is the most of each phase, and a tile has no more inputs than MOST_INPUTS.
     """
     if taps == 1:
-        return filtering(1, 1)
-    most = points + 1 - taps
-    return filtering(min(range(most, 1, -1), key=lambda m: -(-outputs // m) * (m + taps - 1)), taps)
+        return replace(filtering(1, 1), stride=stride)
+    if stride == 1:
+        most = points + 1 - taps
+        key = lambda m: -(-outputs // m) * (m + taps - 1)  # noqa: E731
+        return filtering(min(range(most, 1, -1), key=key), taps)
+    most = min(points + 1 - -(-taps // stride), (MOST_INPUTS - taps) // stride + 1)
+    tiles = (strided(m, taps, stride) for m in range(most, 1, -1))
+    return min(tiles, key=lambda tile: -(-outputs // tile.m) * tile.tile)
 
 
 def _rows(rows: Sequence[Sequence[Fraction]]) -> Matrix:
@@ -146,8 +207,8 @@ class Tile:
         mh, mw = self.rows.m, self.columns.m
         rows, columns = -(-oh // mh), -(-ow // mw)
         needed = (
-            max(rows * mh + self.rows.taps - 1, start[0] + h),
-            max(columns * mw + self.columns.taps - 1, start[1] + width),
+            max(self.rows.reach(oh), start[0] + h),
+            max(self.columns.reach(ow), start[1] + width),
         )
         padded = np.zeros((n, *needed, channels), np.float32)
         padded[:, start[0] : start[0] + h, start[1] : start[1] + width] = x
@@ -159,7 +220,7 @@ class Tile:
 
     def _tiles(self, x: NDArray[np.float32], rows: int, columns: int) -> NDArray[np.float32]:
         """B^T d B of all tiles: [tile, tile, N, rows, columns, IC]."""
-        mh, mw = self.rows.m, self.columns.m
+        mh, mw = self.rows.step, self.columns.step
         last_row, last_column = (rows - 1) * mh + 1, (columns - 1) * mw + 1
         tiles = [
             [

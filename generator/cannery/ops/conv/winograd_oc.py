@@ -1,6 +1,7 @@
 """Winograd convolution, channels last in and out, with channels in the lanes.
 
-Windows of up to five taps per axis, also of one row or one column (1D networks).
+Windows of up to five taps per axis, also of one row or one column (1D networks), and with strides,
+whose phases each have so many.
 
 A batch of tiles at a time: their inputs are transformed (positions x tiles x IC), then for each
 block of output channels the products of every position are summed over IC, in a register tile of
@@ -18,7 +19,7 @@ Where they exceed the second-level cache, each panel is prefetched during the on
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -38,7 +39,7 @@ from cannery.ops.conv.direct_oc import (
     vector_widths,
 )  # fmt: skip
 from cannery.ops.conv.geometry import ConvShape, padded_bias, sizes, why_not_dense
-from cannery.ops.conv.winograd import Tile, cheapest
+from cannery.ops.conv.winograd import Tile, cheapest, fits
 from cannery.ops.conv.winograd_planar import GROUPS, emulate
 from cannery.ops.conv.winograd_tiles import KEPT, TileCode, transform_cycles
 from cannery.ops.shared import epilogue as epilogues
@@ -74,6 +75,9 @@ NOT_HIDDEN = 0.1
 
 #: Multiply-accumulates of one register tile in line, at most.
 MAX_UNROLLED = 400
+
+#: As for planar tiles; with eight registers, rows one by one take up to twice as long.
+OC_GROUPS = {**GROUPS, 8: (0,)}
 
 
 @dataclass(frozen=True)
@@ -134,10 +138,12 @@ class WinogradOc(Schedule):
         if reason := why_not_dense(graph, step):
             return reason
         shape = sizes(graph, step)
-        if (shape.sh, shape.sw, shape.dh, shape.dw) != (1, 1, 1, 1):
-            return "strides or dilations"
-        if shape.taps == 1 or max(shape.kh, shape.kw) > self.points - 1:
-            return f"no window of 2 to {self.points - 1} taps"
+        if (shape.dh, shape.dw) != (1, 1):
+            return "dilations"
+        if shape.taps == 1:
+            return "no window"
+        if not fits(self.points, shape.kh, shape.sh) or not fits(self.points, shape.kw, shape.sw):
+            return f"no windows of up to {self.points - 1} taps, or strides as long as these"
         if min(shape.top, shape.left) < 0:
             return "negative pads"
         if shape.ic < 4 or shape.oc < 4:
@@ -148,7 +154,7 @@ class WinogradOc(Schedule):
         shape = sizes(graph, step)
         tile = self._tile(shape)
         total = _count(shape, tile)
-        groups = GROUPS.get(isa.registers, GROUPS[16]) if tile.rows.m > 1 else (1,)
+        groups = OC_GROUPS.get(isa.registers, GROUPS[16]) if tile.rows.m > 1 else (1,)
         found: list[Tunables] = []
         # Transforms of few inputs take narrower vectors by themselves.
         both = vector_widths(min(shape.oc, shape.ic), isa)
@@ -168,9 +174,9 @@ class WinogradOc(Schedule):
 
     def halo(self, graph: Graph, step: Step) -> Halo:
         shape = sizes(graph, step)
-        rows, columns = self._tile(shape).rows, self._tile(shape).columns
-        bottom = _round_up(shape.oh, rows.m) + shape.kh - 1 - shape.top - shape.ih
-        right = _round_up(shape.ow, columns.m) + shape.kw - 1 - shape.left - shape.iw
+        tile = self._tile(shape)
+        bottom = tile.rows.reach(shape.oh) - shape.top - shape.ih
+        right = tile.columns.reach(shape.ow) - shape.left - shape.iw
         return Halo(shape.top, max(bottom, 0), shape.left, max(right, 0))
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
@@ -252,7 +258,7 @@ class WinogradOc(Schedule):
         residual = {k: job.inputs[k] for k in ep.tensors}
         code = render(
             "ops/conv/winograd_oc.c.j2",
-            s=shape,
+            s=replace(shape, sh=1, sw=1),  # tiles are neighbours, whatever their inputs are
             held=held_weights(job.isa),
             p=p,
             tile=tile,
@@ -310,7 +316,8 @@ class WinogradOc(Schedule):
 
     def _tile(self, shape: ConvShape) -> Tile:
         return Tile(
-            cheapest(self.points, shape.kh, shape.oh), cheapest(self.points, shape.kw, shape.ow)
+            cheapest(self.points, shape.kh, shape.oh, shape.sh),
+            cheapest(self.points, shape.kw, shape.ow, shape.sw),
         )
 
     def _blocks(self, shape: ConvShape, p: Tunables, isa: Isa) -> tuple[VectorBlock, ...]:
