@@ -20,8 +20,10 @@ from cannery.ops.conv.winograd import (
     fits,
     strided,
 )  # fmt: skip
+from cannery.ops.conv.winograd_oc import ConvWinogradOc
 from cannery.ops.conv.winograd_planar import ConvWinogradPlanar
 from cannery.ops.elementwise import Relu
+from cannery.target.isa import isa
 from ops.cases import Net
 
 SAME = Conv((1, 1), ((1, 1), (1, 1)), (1, 1))
@@ -170,3 +172,19 @@ def test_emulate_with_other_pads(winograd: Winograd, pads: tuple[tuple[int, int]
     y = Tile(winograd, winograd).emulate(x, w, begin, expected.shape[1:3])
     assert y.shape == expected.shape
     assert np.abs(np.subtract(y, expected)).max() <= 5e-6 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize(
+    ("channels", "taps", "strides", "legal"),
+    [(32, (3, 3), (2, 2), True), (64, (3, 3), (2, 2), False), (64, (3, 3), (1, 1), True),
+     (8, (2, 3), (2, 1), False), (8, (1, 3), (2, 1), True), (8, (7, 7), (2, 2), False)],
+)  # fmt: skip
+def test_which_strides_are_worth_it(
+    channels: int, taps: tuple[int, int], strides: tuple[int, int], legal: bool
+) -> None:
+    net = Net()
+    x = net.input("x", (1, 16, 17, channels))
+    conv = Conv(strides, ((1, 1), (1, 1)), (1, 1))
+    g = net.graph(net.node(conv, [x, net.weight(*taps, channels, 2 * channels)]))
+    (step,) = cut(g)
+    assert (not ConvWinogradOc().why_not(g, step, isa("ssse3"))) == legal
