@@ -42,6 +42,8 @@ PRODUCTS = {
     "dense_rank_5": Product((2, 3, 2, 3, 8), (8, 6), bias="const"),
     "dense_one_matrix": Product((2, 5, 7), (1, 7, 6), bias="const"),
     "dense_both_transposed": Product((9, 13), (17, 9), "ab", bias="const"),
+    "dense_long_sums": Product((17, 516), (516, 70), bias="const", tail="scale add"),
+    "dense_long_sums_bare": Product((2, 9, 512), (512, 68)),
     "dense_tiny": Product((4, 1), (1, 3)),
     "general": Product((5, 7), (7, 9), const=""),
     "general_transposed_a": Product((7, 5), (7, 9), "a", const="", tail="add"),

@@ -3,8 +3,10 @@
 The weights are packed in blocks of NR vectors, [block][k][lanes], so they stream in one pass. With
 several rows (batch or leading axes) a tile of MR rows shares each weight; with one row and few
 outputs the sums are split over `split` sets of accumulators, against latency. `outside` is the
-outer one of the two loops: `blocks` keeps a block of weights in the cache, `rows` the input.
-`joined`: see `joined.py`.
+outer one of the two loops: `blocks` keeps a block of weights in the cache, `rows` the input. Long
+sums of many rows may be cut (`kc`), so that what stays in the cache is no longer than that: the
+loops of Goto & van de Geijn, see `gemm`; partial sums wait in the output. `joined`: see
+`joined.py`.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.gemm import VectorBlock
 from cannery.ops.shared.tiles import tile_registers
+from cannery.schedule.cost import conflict_cycles, reread_cycles
 from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
@@ -32,6 +35,15 @@ SINGLE_ROW = (
     (1, 8), (1, 4), (2, 2), (2, 4), (3, 1), (3, 4), (4, 1), (4, 2), (4, 4), (6, 1), (6, 2), (8, 1),
     (8, 2), (12, 1),
 )  # fmt: skip
+
+#: Terms of a part of a long sum that is cut.
+DEPTH = 256
+
+#: How much longer sums in parts take than what is counted of them.
+CUT = 1.06
+
+#: Cycles of the end of a tile that nobody foresaw.
+TILE_END = 15.0
 
 #: What each set of accumulators beyond the first costs a single row, in parts of the whole.
 TURNS = 0.03
@@ -64,7 +76,10 @@ class MatMulDenseN(Schedule):
                 tile = (lanes, min(mr, rows), min(nr, vectors), min(split, p.k))
                 orders = _orders(rows, vectors, mr, nr)
                 for broadcast in gemm.broadcasts(isa, lanes, p.k, 0 if p.transpose_a else 1):
-                    found += [Tunables(*tile, broadcast, order, max(4, split)) for order in orders]
+                    one = Tunables(*tile, broadcast, "blocks", max(4, split))
+                    found += [replace(one, outside=order) for order in orders]
+                    if len(orders) > 1 and split == 1:
+                        found += [replace(one, kc=kc) for kc in _depths(p.k)]
         return [as_params(t) for t in dict.fromkeys(found)]
 
     def stacked(
@@ -84,6 +99,13 @@ class MatMulDenseN(Schedule):
             # Sets of accumulators share broadcasts less well than vectors of one set.
             cycles *= 1.0 + TURNS * (t.split - 1)
         cycles += gemm.weight_traffic(isa, g, rows, t.mr, blocks, outside=t.outside)
+        if not p.transpose_a:
+            lines = g.k / gemm.LINE * sum(block.count for block in blocks)
+            cycles += sum(
+                conflict_cycles(isa, mr, 4.0 * p.k, count * lines) for mr, count, _ in tiles
+            )
+        if t.kc:
+            cycles = _cut_cycles(isa, p, t, cycles, rows, blocks)
         code = gemm.code_size(g, tiles, blocks)
         return Estimate(cycles, code / joined.JOINED if t.joined else code)
 
@@ -106,6 +128,29 @@ class MatMulDenseN(Schedule):
         return Kernel(
             code, constants, needs_math=ep.needs_math, whole=True, units=units, stops=job.rows_stop
         )
+
+
+def _depths(k: int) -> list[int]:
+    """Parts that a sum of `k` terms may be cut into: the one nearest to DEPTH, if there is any."""
+    fits = [kc for kc in range(4, k // 2 + 1, 4) if k % kc == 0 and DEPTH <= 2 * kc <= 4 * DEPTH]
+    return [min(fits, key=lambda kc: abs(kc - DEPTH))] if fits and k >= 2 * DEPTH else []
+
+
+def _cut_cycles(
+    isa: Isa, p: Product, t: Tunables, cycles: float, rows: int, blocks: Sequence[VectorBlock]
+) -> float:
+    """Cycles of a product whose sums are cut, where one part takes `cycles`.
+
+    Tiles end that many times, with partial sums stored and loaded. The weights come from where all
+    of them are, not one part.
+    """
+    parts = p.k // t.kc
+    weights = 4.0 * p.k * p.n
+    far = reread_cycles(isa, weights, 1) - parts * reread_cycles(isa, weights / parts, 1)
+    tiles = -(-rows // t.mr) * sum(block.count for block in blocks)
+    sums = 1.5 * rows * sum(len(block.vecs) * block.count for block in blocks)
+    again = tiles * TILE_END + sums + reread_cycles(isa, 4.0 * rows * p.n, 2)
+    return CUT * (parts * cycles + far + (parts - 1) * again)
 
 
 def _blocks(p: Product, t: Tunables, isa: Isa) -> tuple[VectorBlock, ...]:

@@ -22,6 +22,8 @@ from cannery.target.isa import Isa
 class Tunables:
     """A tile of `mr` rows x `nr` vectors with `split` sets of accumulators, of which `unroll` steps
     of the sum are in line; else see `dense_n`.
+
+    `kc`: steps of the sum at a time, for all rows and columns (0: all of them); they divide it.
     """
 
     lanes: int
@@ -32,17 +34,19 @@ class Tunables:
     outside: str
     unroll: int
     joined: bool = False
+    kc: int = 0
 
 
 def make_gemm(p: Product, t: Tunables, isa: Isa, a_row: int, a_k: int, b_k: int = 0) -> Gemm:
     """How a tile walks its operands under these parameters; b_k == 0 for packed weights."""
-    far = b_k == 0 and not t.joined and 4 * p.k * p.n > FAR_BYTES
+    far = b_k == 0 and not t.joined and not t.kc and 4 * p.k * p.n > FAR_BYTES
+    k = t.kc or p.k
     streams = STREAMS if far and p.k % STREAMS == 0 and t.unroll % STREAMS == 0 else 1
     cut = even_steps if t.joined else block_steps
     return Gemm(
-        p.k, a_row, a_k, b_k, t.unroll, t.split, t.broadcast,
+        k, a_row, a_k, b_k, t.unroll, t.split, t.broadcast,
         AHEAD if far and t.mr == 1 else 0, streams,
-        cut(p.k // t.unroll, t.unroll // t.split, isa),
+        cut(k // t.unroll, t.unroll // t.split, isa),
     )  # fmt: skip
 
 
@@ -79,7 +83,9 @@ def render_lanes_n(
         nested_pointer=nested_pointer,
         tiles=tiles,
         rows_outside=t.outside == "rows",
+        k_blocks=p.k // t.kc if t.kc else 1,
         blocks=blocks,
+        zeros=lambda block: [f"{v.t}_zero()" for v in block.vecs],
         bias=lambda block: [bias_load(job, p, v, "bk") for v in block.vecs],
         held_bias=f"{job.symbol}_bias" if p.bias in job.graph.constants else "",
         g=g,
