@@ -190,10 +190,26 @@ def test_every_processor_identifies_itself() -> None:
                 assert ARM_PARTS[processor.vendor, model].startswith(core)
 
 
-@pytest.mark.parametrize(("name", "model"), [("atom32", 0x1C), ("silvermont", 0x37)])
-def test_atoms_identify_themselves(name: str, model: int) -> None:
-    one = device(EPYC, vendor="GenuineIntel", family=6, model=model)
-    assert one.is_one_of(TARGETS[name].processors)
+#: Of `arch/x86/include/asm/intel-family.h` in Linux.
+ATOMS = {
+    "atom32": {
+        "BONNELL": 0x1C, "BONNELL_MID": 0x26, "SALTWELL": 0x36, "SALTWELL_MID": 0x27,
+        "SALTWELL_TABLET": 0x35,
+    },
+    "silvermont": {
+        "SILVERMONT": 0x37, "SILVERMONT_D": 0x4D, "SILVERMONT_MID": 0x4A, "SILVERMONT_MID2": 0x5A,
+        "SOFIA": 0x5D, "AIRMONT": 0x4C, "AIRMONT_NP": 0x75,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ATOMS)
+def test_atoms_identify_themselves(name: str) -> None:
+    found = {model for p in TARGETS[name].processors for model in p.models}
+    assert found == {*ATOMS[name].values()}
+    for model in found:
+        one = device(EPYC, vendor="GenuineIntel", family=6, model=model)
+        assert one.is_one_of(TARGETS[name].processors)
 
 
 @pytest.mark.parametrize(
