@@ -10,7 +10,6 @@ With --layers every kind of layer is a network of its own.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -48,7 +47,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--threads", type=int, action="append", help="of all; several take part (default: 1)"
     )
-    parser.add_argument("--cpu", type=int, help="run everything on this processor")
+    parser.add_argument("--cpu", type=int, action="append", help="time on these processors alone")
+    parser.add_argument("--lock", type=Path, help="file to lock while timing, as others do")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=60.0, help="of timing per network")
     parser.add_argument("-o", "--output", type=Path, default=Path("compare"), metavar="DIR")
@@ -64,7 +64,7 @@ def _contests(given: argparse.Namespace, folder: Path) -> Iterator[Contest]:
     settings = Settings(
         tuple(given.rival or RIVALS), tuple(given.isa or ()), tuple(given.cc or ()), records,
         given.autotune, ("model",), tuple(given.threads or (1,)),
-        given.limit, given.rounds, given.seconds,
+        given.limit, given.rounds, given.seconds, tuple(given.cpu or ()), given.lock,
     )  # fmt: skip
     with ExitStack() as stack:
         noops = Noops(folder / "noop", settings, stack)
@@ -85,8 +85,6 @@ def _contests(given: argparse.Namespace, folder: Path) -> Iterator[Contest]:
 def main() -> int:
     """Prints and writes the tables."""
     given = _arguments()
-    if given.cpu is not None:
-        os.sched_setaffinity(0, {given.cpu})
     found: list[Contest] = []
     given.output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="cannery-compare-") as folder:

@@ -6,10 +6,12 @@ lower quartile of its samples.
 
 from __future__ import annotations
 
+import fcntl
+import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -49,7 +51,8 @@ class Settings:
     `isas` and `compilers` are Cannery's (empty: the machine's own), `orders` those of images at its
     interface as `--io-layout` names them; `autotune` measures first and writes records to `tuning`.
     With each of `threads` all take part. `limit` is what rivals see of the processor.
-    At most `rounds` are timed, and only the first few after `seconds`.
+    At most `rounds` are timed, and only the first few after `seconds`; on `cpus`, if any are
+    given, and while `lock` is locked, which others who time on this machine lock, too.
     """
 
     rivals: tuple[str, ...] = tuple(RIVALS)
@@ -62,15 +65,21 @@ class Settings:
     limit: str = ""
     rounds: int = 30
     seconds: float = 60.0
+    cpus: tuple[int, ...] = ()
+    lock: Path | None = None
 
 
 @dataclass(frozen=True)
 class _Entrant:
-    """A contestant before it is timed; `noop` is the same rival with an empty network."""
+    """A contestant before it is timed; `noop` is the same rival with an empty network.
+
+    `peak` measures that of Cannery's instruction set.
+    """
 
     served: Served
     noop: Served | None
     result: Result
+    peak: Callable[[], float] = float
 
 
 class Noops:
@@ -206,9 +215,8 @@ class _Arena:
         result = Result(
             label, toolchain.compiler.version, "tuned" if ours.tuned else "untuned", threads,
             0.0, 0.0, self._error(outputs), ours.library_bytes, 0, toolchain.target.isa.name,
-            peak(toolchain, folder),
         )  # fmt: skip
-        return _Entrant(served, None, result)
+        return _Entrant(served, None, result, peak(toolchain, folder))
 
     def _rival(self, name: str, title: str, order: str, threads: int) -> _Entrant:
         rival, folder = RIVALS[name], self.folder / f"{name}_{order}_{threads}"
@@ -270,9 +278,13 @@ def compare(
     with ExitStack() as stack:
         arena = _Arena(model, settings, folder, noops, stack, as_given=as_given)
         entrants = list(arena.entrants())
-        gone = _time(entrants, settings)
+        with _alone(entrants, settings):
+            peaks = {id(e): e.peak() for e in entrants}
+            gone = _time(entrants, settings)
         results = [
-            replace(e.result, us=e.served.us, noop_us=e.noop.us if e.noop else 0.0)
+            replace(
+                e.result, us=e.served.us, noop_us=e.noop.us if e.noop else 0.0, peak=peaks[id(e)]
+            )
             for e in entrants
             if not gone.keys() & {id(e.served), id(e.noop)}
         ]
@@ -282,6 +294,21 @@ def compare(
     lost = {form: reason for (_, form), reason in arena.absent.items() if form}
     why = reasons(arena.absent, results)
     return Contest(model.stem, arena.macs, tuple(results), why, lost)
+
+
+@contextmanager
+def _alone(entrants: Sequence[_Entrant], settings: Settings) -> Iterator[None]:
+    """All processes on the processors that are meant for timing, while no one else times there."""
+    with ExitStack() as stack:
+        if settings.lock:
+            file = stack.enter_context(settings.lock.open("w"))
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if settings.cpus:
+            stack.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
+            os.sched_setaffinity(0, settings.cpus)
+            for served in {id(s): s for e in entrants for s in (e.served, e.noop) if s}.values():
+                served.pin(settings.cpus)
+        yield
 
 
 def _time(entrants: Sequence[_Entrant], settings: Settings) -> dict[int, str]:

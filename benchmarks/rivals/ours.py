@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -78,7 +78,7 @@ def build_ours(options: Options, folder: Path, threads: int, *, autotune: bool =
     return Ours(driver, compiled.source, toolchain, size, tuned, threads)
 
 
-def peak(toolchain: Toolchain, folder: Path) -> float:
-    """GFLOP/s of one core of this machine with the target's instruction set."""
+def peak(toolchain: Toolchain, folder: Path) -> Callable[[], float]:
+    """Measures GFLOP/s of one core of this machine with the target's instruction set."""
     built = build(folder, Harness(toolchain.target.isa), [], toolchain)
-    return measure_peak(built, toolchain.runners()[0])
+    return lambda: measure_peak(built, toolchain.runners()[0])

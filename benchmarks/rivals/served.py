@@ -68,6 +68,11 @@ class Served:
         """The lower quartile of the samples."""
         return lower_quartile(self.times)
 
+    def pin(self, cpus: Sequence[int]) -> None:
+        """Run all its threads on these processors."""
+        for thread in Path(f"/proc/{self.process.pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), cpus)
+
     def end(self) -> None:
         """Stop the process and wait for it."""
         if self.process.stdin:
