@@ -21,13 +21,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from cannery.errors import CanneryError
 from networks import NETWORKS, write_network
-from rivals.contest import Noops, Settings, compare
+from rivals.contest import Match, Noops, Settings, compare, compare_all
 from rivals.layers import write_layers
 from rivals.limits import LIMITS
+from rivals.packages import RIVALS
 from rivals.plot import as_svg
 from rivals.report import as_absent, as_json, as_markdown, as_summary
 from rivals.results import Contest
-from rivals.runtimes import RIVALS
 
 SMALL = ("ball", "pedestrian", "robot_detector", "segmenter")
 
@@ -49,6 +49,9 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--cpu", type=int, action="append", help="time on these processors alone")
     parser.add_argument("--lock", type=Path, help="file to lock while timing, as others do")
+    parser.add_argument(
+        "--together", type=int, default=1, help="networks to prepare before they are timed"
+    )
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=60.0, help="of timing per network")
     parser.add_argument("-o", "--output", type=Path, default=Path("compare"), metavar="DIR")
@@ -68,12 +71,15 @@ def _contests(given: argparse.Namespace, folder: Path) -> Iterator[Contest]:
     )  # fmt: skip
     with ExitStack() as stack:
         noops = Noops(folder / "noop", settings, stack)
+        waiting: list[Match] = []
         for name in given.models:
             own = folder / Path(name).stem
             model = write_network(name, own) if name in NETWORKS else Path(name)
             if not given.layers:
-                is_onnx = model.suffix == ".onnx"
-                yield compare(model, settings, own / "work", noops, as_given=is_onnx)
+                waiting.append(Match(model, own / "work", model.suffix == ".onnx"))
+                if len(waiting) == given.together or name == given.models[-1]:
+                    yield from compare_all(waiting, settings, noops)
+                    waiting.clear()
                 continue
             for layer in write_layers(model, own / "layers"):
                 both = replace(settings, orders=("nhwc", "nchw"))

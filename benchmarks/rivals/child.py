@@ -23,7 +23,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from rivals.runtimes import RIVALS
+from rivals.packages import RIVALS
 
 #: Calls before a sample: other contestants have had the caches since the last one.
 _WARM = 2

@@ -31,10 +31,10 @@ from rivals.convert import Prepared, prepare
 from rivals.cpuid_sites import mapped_code
 from rivals.exchange import exchange_graph
 from rivals.inputs import contest_inputs
-from rivals.limits import build_library, can_watch, limited
+from rivals.limits import LIMIT, build_library, can_watch, limited
 from rivals.ours import build_ours, peak
+from rivals.packages import RIVALS, Rival
 from rivals.results import Contest, Result, reasons
-from rivals.runtimes import RIVALS, Rival
 from rivals.served import Served, serve
 
 _CHILD = Path(__file__).with_name("child.py")
@@ -104,7 +104,9 @@ class Noops:
         """In which a rival sees what `limit` leaves of the processor; raises CanneryError."""
         if name not in self._environments:
             found: dict[str, str] = {}
-            if self.settings.limit:
+            if RIVALS[name].compiles:
+                found = {LIMIT: self.settings.limit}
+            elif self.settings.limit:
                 served = self._started(name, 1, {})
                 files = mapped_code(served.process.pid)
                 served.end()
@@ -268,32 +270,55 @@ class _Arena:
         return min(relative_error(array.reshape(form.shape), form) for form in forms)
 
 
+@dataclass(frozen=True)
+class Match:
+    """A network, whether rivals read its file as it is, too (ONNX), and a folder for its files."""
+
+    model: Path
+    folder: Path
+    as_given: bool
+
+
 def compare(
     model: Path, settings: Settings, folder: Path, noops: Noops, *, as_given: bool
 ) -> Contest:
-    """Build, check and time all contestants for a model; raises CanneryError if Cannery fails.
+    """One match, see below."""
+    (found,) = compare_all([Match(model, folder, as_given)], settings, noops)
+    return found
 
-    `as_given`: rivals read the model itself, an ONNX file, too, where they can.
+
+def compare_all(matches: Sequence[Match], settings: Settings, noops: Noops) -> list[Contest]:
+    """Build and check all contestants, then time them, match by match.
+
+    Raises CanneryError if Cannery fails.
     """
     with ExitStack() as stack:
-        arena = _Arena(model, settings, folder, noops, stack, as_given=as_given)
-        entrants = list(arena.entrants())
-        with _alone(entrants, settings):
-            peaks = {id(e): e.peak() for e in entrants}
-            gone = _time(entrants, settings)
-        results = [
-            replace(
-                e.result, us=e.served.us, noop_us=e.noop.us if e.noop else 0.0, peak=peaks[id(e)]
-            )
-            for e in entrants
-            if not gone.keys() & {id(e.served), id(e.noop)}
+        arenas = [
+            _Arena(m.model, settings, m.folder, noops, stack, as_given=m.as_given) for m in matches
         ]
-        for e in entrants:
-            if id(e.served) in gone:
-                arena.absent[e.result.rival, e.result.name] = gone[id(e.served)]
+        entrants = [list(arena.entrants()) for arena in arenas]
+        with _alone([e for some in entrants for e in some], settings):
+            return [_found(a, e, settings) for a, e in zip(arenas, entrants, strict=True)]
+
+
+def _found(arena: _Arena, entrants: Sequence[_Entrant], settings: Settings) -> Contest:
+    """Times the entrants of one match."""
+    for entrant in entrants:
+        if entrant.noop:
+            entrant.noop.times.clear()
+    peaks = {id(e): e.peak() for e in entrants}
+    gone = _time(entrants, settings)
+    results = [
+        replace(e.result, us=e.served.us, noop_us=e.noop.us if e.noop else 0.0, peak=peaks[id(e)])
+        for e in entrants
+        if not gone.keys() & {id(e.served), id(e.noop)}
+    ]
+    for e in entrants:
+        if id(e.served) in gone:
+            arena.absent[e.result.rival, e.result.name] = gone[id(e.served)]
     lost = {form: reason for (_, form), reason in arena.absent.items() if form}
     why = reasons(arena.absent, results)
-    return Contest(model.stem, arena.macs, tuple(results), why, lost)
+    return Contest(arena.model.stem, arena.macs, tuple(results), why, lost)
 
 
 @contextmanager

@@ -20,6 +20,9 @@ from rivals.cpuid_sites import cpuid_sites
 #: What may be left to rivals; "" is all.
 LIMITS = ("sse", "avx2")
 
+#: The variable that names the limit.
+LIMIT = "CPUID_LIMIT"
+
 #: Samples of AVX code that say nothing: the C library has some of its own.
 _TOLERATED = 0.02
 
@@ -83,6 +86,6 @@ def limited(limit: str, files: Sequence[Path], folder: Path) -> dict[str, str]:
     lines = [f"{site:x} {file}\n" for file in files for site in cpuid_sites(file)]
     sites.write_text("".join(lines))
     return {
-        "LD_AUDIT": str(library), "CPUID_SITES": str(sites), "CPUID_LIMIT": limit,
+        "LD_AUDIT": str(library), "CPUID_SITES": str(sites), LIMIT: limit,
         "GLIBC_TUNABLES": f"glibc.cpu.hwcaps={_HWCAPS[limit]}",
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The rivals from the Python package index, each behind the same few calls.
+"""Runtimes from the Python package index, each behind the same few calls.
 
 A runtime holds one network. Its inputs are set once, so that `call` is inference alone: no rival
 pays for copies that its users could avoid. All compute in float32.
@@ -7,9 +7,7 @@ pays for copies that its users could avoid. All compute in float32.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from importlib import metadata
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -273,45 +271,3 @@ class Mnn(Runtime):
         mnn, found = self.mnn, _narrow(array)
         kind = mnn.Halide_Type_Int if found.dtype == np.int32 else mnn.Halide_Type_Float
         return mnn.Tensor(array.shape, kind, found, mnn.Tensor_DimensionType_Caffe)
-
-
-@dataclass(frozen=True)
-class Rival:
-    """A runtime: its name for people, its package, its file format and its image orders."""
-
-    title: str
-    package: str
-    format: str
-    orders: tuple[str, ...]
-    load: Callable[[Path, int], Runtime]
-
-    @property
-    def version(self) -> str:
-        """The installed version, empty if it is absent."""
-        try:
-            return metadata.version(self.package)
-        except metadata.PackageNotFoundError:
-            return ""
-
-    def library_bytes(self) -> int:
-        """The shared libraries of its package; several programs could share them."""
-        files = metadata.files(self.package) or []
-        paths = {Path(str(f.locate())).resolve() for f in files if _is_library(f.name)}
-        return sum(path.stat().st_size for path in paths if path.is_file())
-
-
-def _is_library(name: str) -> bool:
-    return name.endswith(".so") or ".so." in name
-
-
-#: All rivals by name. Orders are those of images at the interface.
-RIVALS: dict[str, Rival] = {
-    "onnxruntime": Rival(
-        "ONNX Runtime", "onnxruntime", "onnx", ("nchw", "nhwc"), OnnxRuntime
-    ),
-    "litert": Rival("LiteRT", "ai-edge-litert", "tflite", ("nhwc",), LiteRt),
-    "pytorch": Rival("PyTorch", "torch", "torch", ("nhwc",), PyTorch),
-    "openvino": Rival("OpenVINO", "openvino", "onnx", ("nchw", "nhwc"), OpenVino),
-    "ncnn": Rival("ncnn", "ncnn", "ncnn", ("nchw",), Ncnn),
-    "mnn": Rival("MNN", "MNN", "mnn", ("nchw", "nhwc"), Mnn),
-}  # fmt: skip

@@ -48,7 +48,7 @@ from needs import need_program, need_toolchain
 from networks import write_network
 from rivals.exchange import exchange_graph
 from rivals.inputs import contest_inputs
-from rivals.runtimes import RIVALS
+from rivals.packages import RIVALS
 
 onnx = pytest.importorskip("onnx")
 
