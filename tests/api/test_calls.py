@@ -70,6 +70,8 @@ def test_exact_arrays_take_the_short_way(net: Net, monkeypatch: pytest.MonkeyPat
     out = np.empty_like(expected)
     assert net(tiny_image(), out=out) is out
     assert np.array_equal(out, expected)
+    assert np.array_equal(net(tiny_image()[0]), expected)
+    assert np.array_equal(net(image=tiny_image()), expected)
 
 
 def test_addresses_are_those_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,6 +130,10 @@ def test_several_inputs_and_outputs(tmp_path: Path, model: Path) -> None:
     total, most = net(a, b)
     assert np.array_equal(total, a + b)
     assert np.array_equal(most, (a + b).max(axis=1))
+    for wrong in ({"b": b, "c": b}, {"c": b}, {"a": b}, {}):
+        with pytest.raises(OptionError, match=r"is not an input|is given twice|is missing"):
+            net(a[:1], **wrong)
+    assert np.array_equal(net(b=b[:1], a=a[:1])[0], a[:1] + b[:1])
     single = net(a[0], b=b[0])
     assert [y.shape for y in single] == [(1, 3), ()]
     out = np.empty((2, 3), np.float32)
@@ -247,7 +253,8 @@ def test_pickled_for_another_processor(model: Path) -> None:
 def test_networks_without_a_short_way(tmp_path: Path, model: Path) -> None:
     net = cannery.load(two(tmp_path), isa="generic")
     a = np.ones((1, 3), np.float32)
-    call = direct.make_direct(net._run, net._interface, net._workspace)
+    there = net._interface
+    call = direct.make_direct(net._run, there.inputs, there.outputs, net._workspace)
     assert call((a, a[:, ::-1]), None) is None
     assert call((a,), None) is None
     assert [y.tolist() for y in call((a, a), None)] == [[[2.0] * 3], 2.0]

@@ -101,6 +101,19 @@ def test_as_a_network_of_that_length(
 
 
 @pytest.mark.parametrize("make", [reader, last])
+@pytest.mark.parametrize("steps", [1, 5, MAX])
+def test_several_sequences_of_a_length(nets: dict[Any, Net], make: Any, steps: int) -> None:
+    """Along the first axis, or along one more; each as alone."""
+    net = nets[make]
+    net(sequence(MAX, seed=9))
+    alone = [sequence(steps, seed) for seed in (1, 2, 3)]
+    expected = np.concatenate([net(x) for x in alone])
+    found = net(np.concatenate(alone))
+    assert np.array_equal(found, expected)
+    assert np.array_equal(net(np.stack(alone)), expected[:, np.newaxis])
+
+
+@pytest.mark.parametrize("make", [reader, last])
 def test_the_end_changes_no_bit(nets: dict[Any, Net], make: Any) -> None:
     """Neither what lies behind it, nor garbage there."""
     net = nets[make]

@@ -137,6 +137,20 @@ def test_many_states_side_by_side_and_saved_by_copying(stepper: Net) -> None:
         assert np.array_equal(again, y[:, T // 2 :])
 
 
+def test_a_step_into_memory_that_is_there(stepper: Net) -> None:
+    """Also where inputs are not exactly what the code reads."""
+    x = np.ones(stepper.inputs[0].shape, np.float32)
+    first, second, third = (stepper.new_state() for _ in range(3))
+    expected = stepper.step(first, x)
+    out = np.empty_like(expected)
+    assert stepper.step(second, x, out=out) is out
+    assert np.array_equal(out, expected)
+    assert np.array_equal(stepper.step(third, x.astype(np.float64)), expected)
+    assert np.array_equal(first, second)
+    assert np.array_equal(first, third)
+    assert first.any()
+
+
 def test_state_as_tensors_is_the_same_step(stepper: Net) -> None:
     """The functions without `step` take and return the states."""
     x = sequence(5, 1)

@@ -6,84 +6,100 @@ A call takes about as long as ctypes needs; all else, errors included, is the bu
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from cannery.api.arrays import Array, pointer
-from cannery.api.interface import Argument, Interface
+from cannery.api.arrays import pointer
+from cannery.api.interface import Argument
 
-#: Gives the outputs, or None where the inputs or `out` are not exactly what the code has.
-DirectCall = Callable[[tuple[Any, ...], Any], Any]
+#: Takes the inputs, `out`, and pointers to what comes before the inputs. Gives the outputs, or None
+#: where inputs or `out` are not exactly what the code has.
+DirectCall = Callable[..., Any]
+
+_Workspace = Callable[[], ctypes.c_void_p]
 
 
 def make_direct(
-    function: Any, net: Interface, workspace: Callable[[], ctypes.c_void_p]
+    function: Any, inputs: Sequence[Argument], outputs: Sequence[Argument], workspace: _Workspace
 ) -> DirectCall:
-    """The direct call of `<name>_run_in`."""
-    if net.max_length or not net.outputs:
-        return _never
-    if len(net.inputs) == len(net.outputs) == 1 and not net.inputs[0].strides:
-        return _make_single(function, net.inputs[0], net.outputs[0], workspace)
-    return _make_any(function, net, workspace)
+    """The direct call of a generated function, such as `<name>_run_in`."""
+    if len(inputs) == len(outputs) == 1 and not inputs[0].strides:
+        return _make_single(function, inputs[0], outputs[0], workspace)
+    return _make_any(function, inputs, outputs, workspace)
 
 
-def _never(arrays: tuple[Any, ...], out: Any) -> Any:
+def no_direct(arrays: tuple[Any, ...], out: Any) -> Any:
+    """The direct call of a network that has none."""
     return None
 
 
 def _make_single(
-    function: Any, input_: Argument, output: Argument, workspace: Callable[[], ctypes.c_void_p]
+    function: Any, input_: Argument, output: Argument, workspace: _Workspace
 ) -> DirectCall:
     """Of a network with one input and one output, as most are."""
     dims, dtype, out_dims, out_dtype = input_.dims, input_.dtype, output.dims, output.dtype
-    bytes_, out_bytes = _bytes(input_), _bytes(output)
+    short, size, out_size = _short(dims), _bytes(input_), _bytes(output)
     empty, ndarray, at = np.empty, np.ndarray, pointer
 
-    def call(arrays: tuple[Any, ...], out: Any) -> Any:
+    def call(arrays: tuple[Any, ...], out: Any, *first: Any) -> Any:
         if len(arrays) != 1:
             return None
         (x,) = arrays
-        if type(x) is not ndarray or x.shape != dims or x.dtype is not dtype:
+        if type(x) is not ndarray or x.dtype is not dtype or not x.flags.c_contiguous:
             return None
-        if not x.flags.c_contiguous:
+        if x.shape != dims and x.shape != short:
             return None
+        source = at(x)
         if out is None:
             out = empty(out_dims, out_dtype)
-        elif not _fits(out, output) or _overlap(x, bytes_, out, out_bytes):
+            target = at(out)
+        elif _fits(out, output):
+            target = at(out)
+            read, written = source.value or 0, target.value or 0
+            if read < written + out_size and written < read + size:  # they share memory
+                return None
+        else:
             return None
-        function(workspace(), at(x), at(out))
+        function(workspace(), *first, source, target)
         return out
 
     return call
 
 
 def _make_any(
-    function: Any, net: Interface, workspace: Callable[[], ctypes.c_void_p]
+    function: Any, inputs: Sequence[Argument], outputs: Sequence[Argument], workspace: _Workspace
 ) -> DirectCall:
-    inputs = [(i.dims, i.dtype, tuple(map(ctypes.c_int32, i.strides))) for i in net.inputs]
-    outputs = [(o.dims, o.dtype) for o in net.outputs]
-    count, several = len(inputs), len(outputs) > 1
+    read = [
+        (i.dims, _short(i.dims), i.dtype, tuple(map(ctypes.c_int32, i.strides))) for i in inputs
+    ]
+    written = [(o.dims, o.dtype) for o in outputs]
+    count, single = len(read), len(written) == 1
     empty, ndarray, at = np.empty, np.ndarray, pointer
 
-    def call(arrays: tuple[Any, ...], out: Any) -> Any:
+    def call(arrays: tuple[Any, ...], out: Any, *first: Any) -> Any:
         if len(arrays) != count or out is not None:
             return None
-        arguments: list[Any] = [workspace()]
-        for x, (dims, dtype, strides) in zip(arrays, inputs, strict=True):
-            if type(x) is not ndarray or x.shape != dims or x.dtype is not dtype:
+        arguments: list[Any] = [workspace(), *first]
+        for x, (dims, short, dtype, strides) in zip(arrays, read, strict=True):
+            if type(x) is not ndarray or x.dtype is not dtype or not x.flags.c_contiguous:
                 return None
-            if not x.flags.c_contiguous:
+            if x.shape != dims and x.shape != short:
                 return None
             arguments.append(at(x))
             arguments += strides
-        results = tuple([empty(dims, dtype) for dims, dtype in outputs])
+        results = tuple([empty(dims, dtype) for dims, dtype in written])
         arguments += [at(y) for y in results]
         function(*arguments)
-        return results if several else results[0]
+        return results[0] if single else results
 
     return call
+
+
+def _short(dims: tuple[int, ...]) -> tuple[int, ...]:
+    """The same shape without a batch of one, if there is one."""
+    return dims[1:] if dims[:1] == (1,) else dims
 
 
 def _bytes(argument: Argument) -> int:
@@ -96,9 +112,3 @@ def _fits(out: Any, output: Argument) -> bool:
         return False
     flags = out.flags
     return bool(flags.c_contiguous and flags.writeable)
-
-
-def _overlap(x: Array, x_bytes: int, y: Array, y_bytes: int) -> bool:
-    """Whether two dense arrays share memory."""
-    first, second = pointer(x).value or 0, pointer(y).value or 0
-    return first < second + y_bytes and second < first + x_bytes

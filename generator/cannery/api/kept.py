@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cache
@@ -142,27 +142,30 @@ def program_stamp(name: str) -> str:
     if found is None:
         return f"{name}: none"
     path = Path(found).resolve()
-    return f"{name}: {path} {_file_stamp(path)}"
-
-
-def _file_stamp(path: Path) -> str:
     try:
         status = path.stat()
     except OSError:
-        return "none"
-    return f"{status.st_size} {status.st_mtime_ns}"
+        return f"{name}: none"
+    return f"{name}: {path} {status.st_size} {status.st_mtime_ns}"
 
 
 @cache
 def own_stamp() -> str:
     """What changes with any file of Cannery: an edited checkout has the version it had before."""
-    digest = hashlib.sha256()
-    for root in (Path(__file__).parents[1], runtime_include_dir()):
-        for folder, folders, names in os.walk(root):
-            folders[:] = sorted(name for name in folders if name != "__pycache__")
-            for name in sorted(names):
-                digest.update(f"{folder}/{name} {_file_stamp(Path(folder, name))}\n".encode())
-    return digest.hexdigest()
+    roots = (Path(__file__).parents[1], runtime_include_dir())
+    lines = sorted(line for root in roots for line in _stamps(str(root)))
+    return hashlib.sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()
+
+
+def _stamps(folder: str) -> Iterator[str]:
+    """A line for each file in a folder and below; what Python compiles for itself is left out."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.is_dir():
+                status = entry.stat()
+                yield f"{entry.path} {status.st_size} {status.st_mtime_ns}"
+            elif entry.name != "__pycache__":
+                yield from _stamps(entry.path)
 
 
 @cache

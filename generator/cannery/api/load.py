@@ -48,7 +48,7 @@ def load(
     What was loaded before is found again within milliseconds, unless the model, its record, the
     options, the compiler or Cannery have changed. Raises CanneryError.
     """
-    if isinstance(threads, bool) or threads not in range(1, MAX_THREADS + 1):
+    if type(threads) is not int or not 1 <= threads <= MAX_THREADS:
         raise OptionError(
             f"{threads!r:.20} is not a number from 1 to {MAX_THREADS}", where="threads"
         )

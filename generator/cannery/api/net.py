@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cannery.api.arrays import Array, pointer, refuse_overlap, to_result
-from cannery.api.direct import make_direct
+from cannery.api.direct import make_direct, no_direct
 from cannery.api.inputs import Inputs, cut_steps, read_inputs
 from cannery.api.interface import Argument, Interface, Port
 from cannery.api.threads import Threads, aligned
@@ -33,6 +33,7 @@ class Net:
 
     def __init__(self, library: Path, interface: Interface, threads: int = 1) -> None:
         self._library, self._interface = library, interface
+        self._names = tuple(argument.source for argument in interface.inputs)
         self._local = threading.local()
         functions = ctypes.CDLL(str(library))
         self._run = _function(functions, f"{interface.name}_run_in")
@@ -46,8 +47,13 @@ class Net:
         if interface.state_bytes:
             self._reset = _function(functions, f"{interface.name}_reset")
             self._step = _function(functions, f"{interface.name}_step_in")
+            self._direct_step = make_direct(
+                self._step, interface.step_inputs, interface.step_outputs, self._workspace
+            )
         self._cut = self._threads is not None and memory is not None and memory.steps > 0
-        self._direct = make_direct(self._run, interface, self._workspace)
+        self._direct = make_direct(self._run, interface.inputs, interface.outputs, self._workspace)
+        if interface.max_length:
+            self._direct = no_direct
 
     @property
     def name(self) -> str:
@@ -93,8 +99,9 @@ class Net:
         written to, or a sequence of them, in which None stands for a new one. Raises OptionError
         for names, shapes or element types that do not fit.
         """
-        if not named and not self._cut:
-            found = self._direct(arrays, out)
+        given = self._in_order(arrays, named) if named else arrays
+        if given is not None and not self._cut:
+            found = self._direct(given, out)
             if found is not None:
                 return found
         net = self._interface
@@ -105,6 +112,13 @@ class Net:
         else:
             self._run_several(inputs, results, inputs.count)
         return self._returned(net.outputs, inputs, results, out)
+
+    def _in_order(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+        """All inputs by position, None where their names are not just those of the model."""
+        rest = self._names[len(arrays) :]
+        if len(rest) != len(named) or not all(map(named.__contains__, rest)):
+            return None
+        return (*arrays, *map(named.__getitem__, rest))
 
     def new_state(self) -> Array:
         """The state before the first step, for `step`; `copy()` saves one.
@@ -133,6 +147,10 @@ class Net:
         )  # fmt: skip
         if not fits or not net.state_bytes:
             raise OptionError("this is not a state", where=self.name, cure="make it by new_state()")
+        if not named:
+            found = self._direct_step(arrays, out, pointer(state))
+            if found is not None:
+                return found
         inputs = read_inputs(net, net.step_inputs, arrays, named)
         results = self._results(net.step_outputs, inputs, out)
         arguments = _arguments(net.step_inputs, inputs)
