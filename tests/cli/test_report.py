@@ -36,11 +36,12 @@ def test_report_is_one_file(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("plotly")
-    tried, page = tmp_path / "tried.json", tmp_path / "report.html"
+    pytest.importorskip("onnx")
+    tried, page, picture = (tmp_path / x for x in ("tried.json", "report.html", "choices.onnx"))
     layer = {"name": "scores", "chosen": "", "candidates": [{"schedule": "conv.odd{}", "us": 9.5}]}
     tried.write_text(json.dumps({"steps": [layer]}))
     words = ["report", str(model), "-o", str(page), "--seconds", "0.05", "--json"]
-    assert invoke([*words, "--candidates", str(tried)]) == 0
+    assert invoke([*words, "--candidates", str(tried), "--onnx", str(picture)]) == 0
     found = json.loads(capsys.readouterr().out)
     (scores,) = (x for x in found["layers"] if x["name"] == "scores")
     assert scores["candidates"][0]["us"] == 9.5 and scores["roofline_us"] > 0
@@ -48,8 +49,9 @@ def test_report_is_one_file(
     assert found["sources"]["times"] == "measured" and found["time_us"]["high"] > 0
     text = page.read_text(encoding="utf-8")
     assert "conv.odd{}" in text and "00 scores" in text and "GFLOP/s" in text
+    assert b"conv." in picture.read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "report.html", "tiny.h5", "tried.json",
+        "choices.onnx", "report.html", "tiny.h5", "tried.json",
     ]  # fmt: skip
 
 
@@ -57,6 +59,7 @@ def test_what_report_refuses(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("plotly")
+    pytest.importorskip("onnx")
     for wrong, message in (
         ({"seconds": 0.0}, "number of seconds"),
         ({"context": "hot"}, "neither"),
@@ -66,6 +69,9 @@ def test_what_report_refuses(
     words = ["report", str(model), "-o"]
     assert invoke([*words, str(tmp_path / "no" / "report.html")]) == 2
     assert "there is no folder" in capsys.readouterr().err
+    lost = str(tmp_path / "no" / "choices.onnx")
+    assert invoke([*words, str(tmp_path / "r.html"), "--onnx", lost]) == 2
+    assert "--onnx: there is no folder" in capsys.readouterr().err
     assert invoke([*words, str(tmp_path / "r.html"), "--candidates", str(model)]) == 2
     assert "not a report of tuning" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "plotly.offline", None)

@@ -13,6 +13,7 @@ from cannery.measure.measure import Context, refuse_emulated
 from cannery.options import Options
 from cannery.output_files import check_output_file, write_files
 from cannery.reporting.measuring import DEFAULT_SECONDS, make_subject, measure_all
+from cannery.reporting.onnx_picture import onnx_picture, require_onnx
 from cannery.reporting.page import Side, render_page
 from cannery.reporting.plotly_bundle import plotly_text
 from cannery.reporting.tried import read_tried, tried_of_record
@@ -28,6 +29,7 @@ def report(
     output: str | os.PathLike[str],
     *,
     candidates: str | os.PathLike[str] | None = None,
+    onnx: str | os.PathLike[str] | None = None,
     seconds: float = DEFAULT_SECONDS,
     context: Literal["warm", "cold"] = "warm",
     **options: Unpack[ModelOptions],
@@ -35,7 +37,8 @@ def report(
     """Build a model's generated code, measure it, and write what there is to know of it as a page.
 
     `candidates` is a file with what `cannery autotune --json` printed; without it, the page shows
-    those that the tuning record keeps. `seconds` is how long the network is timed, `context` what a
+    those that the tuning record keeps. `onnx` is a file to write for Netron, with the choices as
+    metadata. `seconds` is how long the network is timed, `context` what a
     call finds in the caches. Other options are those of `load`. Needs the package plotly. Raises
     CanneryError.
     """
@@ -44,13 +47,14 @@ def report(
     if context not in ("warm", "cold"):
         raise OptionError(f"{context!r:.20} is neither 'warm' nor 'cold'", where="context")
     given = given_model(model, options, "report")
-    tried = Path(os.fsdecode(candidates)) if candidates is not None else None
+    tried, picture = (Path(os.fsdecode(p)) if p is not None else None for p in (candidates, onnx))
     with given.as_file() as chosen:
-        report_network(chosen, Path(os.fsdecode(output)), tried, seconds, Context(context))
+        page = Path(os.fsdecode(output))
+        report_network(chosen, page, tried, picture, seconds, Context(context))
 
 
 def report_network(
-    options: Options, output: Path, candidates: Path | None = None,
+    options: Options, output: Path, candidates: Path | None = None, onnx: Path | None = None,
     seconds: float = DEFAULT_SECONDS, context: Context = Context.WARM,
     *, where: str = "output", tell: Callable[[str], object] = str,
 ) -> Side:  # fmt: skip
@@ -60,6 +64,9 @@ def report_network(
     """
     plotly_text()  # its absence is told before anything is built
     check_output_file(output, where)
+    if onnx is not None:
+        require_onnx()
+        check_output_file(onnx, where.replace("output", "onnx"))
     subject = make_subject(options)
     refuse_emulated(context, subject.runner)
     facts = subject.facts
@@ -67,5 +74,8 @@ def report_network(
     tell(f"building {options.name} for {subject.toolchain.target.name}")
     (measured,), _ = measure_all([subject], seconds, context)
     side = Side("A", options.model.name, facts, measured, tried)
-    write_files({output: render_page([side]).encode("utf-8", "replace")})
+    files = {output: render_page([side]).encode("utf-8", "replace")}
+    if onnx is not None:
+        files[onnx] = onnx_picture(subject.source, facts, measured)
+    write_files(files)
     return side

@@ -23,6 +23,7 @@ from cannery.reporting.measuring import DEFAULT_SECONDS
     examples=(
         "cannery report ball.h5 -o report.html",
         "cannery report ball.h5 -o report.html --candidates tried.json",
+        "cannery report ball.h5 -o report.html --onnx choices.onnx",
         "cannery report ball.h5 -o robot.html --tuning ball.native.tuning.json",
     ),
 )
@@ -42,6 +43,12 @@ from cannery.reporting.measuring import DEFAULT_SECONDS
     help="What `cannery autotune --json` printed: all candidates (default: the record's).",
 )
 @click.option(
+    "--onnx",
+    type=FILE,
+    metavar="FILE",
+    help="Also write an ONNX file for Netron: the steps, with the choices as metadata.",
+)
+@click.option(
     "--seconds",
     type=Seconds(min=0.01),
     default=DEFAULT_SECONDS,
@@ -57,8 +64,8 @@ from cannery.reporting.measuring import DEFAULT_SECONDS
 )
 @json_option
 def command(
-    model: Path, output: Path, candidates: Path | None, seconds: float, context: str,
-    as_json: bool, **raw: Any,
+    model: Path, output: Path, candidates: Path | None, onnx: Path | None, seconds: float,
+    context: str, as_json: bool, **raw: Any,
 ) -> None:  # fmt: skip
     """Build MODEL's generated code, measure it, and write a page about it.
 
@@ -69,7 +76,7 @@ def command(
     options = make_options(model, raw)
     caches = Context(context)
     found = report_network(
-        options, output, candidates, seconds, caches, where="--output", tell=note
+        options, output, candidates, onnx, seconds, caches, where="--output", tell=note
     )
     if never := untuned_note(options):
         remark(never)

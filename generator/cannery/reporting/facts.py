@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -11,7 +10,7 @@ from cannery.emit.source import Source
 from cannery.emit.steps import Call
 from cannery.lowering.lifetimes import buffer_bytes, lifetimes
 from cannery.lowering.memory_plan import align
-from cannery.schedule.program import Program
+from cannery.schedule.program import VIEW, Program
 
 
 @dataclass(frozen=True)
@@ -145,39 +144,63 @@ def _layer(source: Source, number: int, call: Call) -> Layer:
     )  # fmt: skip
 
 
-def _edges(source: Source) -> tuple[Edge, ...]:
-    """Who reads what whom wrote; a value that lies in another's memory is that, too."""
-    program = source.program
-    writers: dict[str, dict[int, None]] = {}
-    direct: dict[str, int] = {}
-    found: dict[Edge, None] = {}
-    ports = _input_ports(program)
-    for number, planned in enumerate(program.steps):
+def read_buffers(program: Program) -> tuple[tuple[str, ...], ...]:
+    """For each step, the buffers that it reads as they were written, each once.
+
+    What lies in another's memory, or has parts that do, stands for those; a root that no step
+    wrote is an input.
+    """
+    written: dict[str, dict[str, None]] = {}
+    direct: set[str] = set()
+    found = []
+    for planned in program.steps:
+        read: dict[str, None] = {}
         for name in planned.reads:
             root = program.buffers[name].root
-            before = [direct[name]] if name in direct else [*writers.get(root, {})]
-            found |= dict.fromkeys(Edge(k, number) for k in before)
-            if not before and root in ports:
-                found[Edge(None, number, ports[root])] = None
+            read |= {name: None} if name in direct else written.get(root, {root: None})
+        found.append(tuple(read))
         for name in planned.writes:
-            direct[name] = number
-            writers.setdefault(program.buffers[name].root, {})[number] = None
-    for root, steps in writers.items():
-        storage = program.buffers[root].storage
-        if storage.startswith("output"):
-            port = int(storage.removeprefix("output"))
-            found |= dict.fromkeys(Edge(k, None, port) for k in steps)
+            direct.add(name)
+            written.setdefault(program.buffers[name].root, {})[name] = None
     return tuple(found)
 
 
-def _input_ports(program: Program) -> Mapping[str, int]:
+def output_buffers(program: Program) -> dict[int, tuple[str, ...]]:
+    """The buffers whose contents are each output of the network, by number."""
+    found: dict[int, tuple[str, ...]] = {}
+    for planned in program.steps:
+        for name in planned.writes:
+            storage = program.buffers[program.buffers[name].root].storage
+            if storage.startswith("output"):
+                port = int(storage.removeprefix("output"))
+                found[port] = (*found.get(port, ()), name)
+    return found
+
+
+def input_ports(program: Program) -> dict[str, int]:
     """The root buffers that are the caller's inputs, by number."""
     numbers = {value: k for k, value in enumerate(program.graph.inputs)}
     return {
         name: numbers[buffer.value]
         for name, buffer in program.buffers.items()
-        if buffer.root == name and buffer.storage in ("input", "view")
+        if buffer.root == name and buffer.storage in ("input", VIEW)
     }
+
+
+def _edges(source: Source) -> tuple[Edge, ...]:
+    """Who reads what whom wrote."""
+    program, ports = source.program, input_ports(source.program)
+    makers = {name: k for k, planned in enumerate(program.steps) for name in planned.writes}
+    found: dict[Edge, None] = {}
+    for number, names in enumerate(read_buffers(program)):
+        for name in names:
+            if name in makers:
+                found[Edge(makers[name], number)] = None
+            elif name in ports:
+                found[Edge(None, number, ports[name])] = None
+    for port, names in output_buffers(program).items():
+        found |= dict.fromkeys(Edge(makers[name], None, port) for name in names)
+    return tuple(found)
 
 
 def _blocks(source: Source) -> tuple[Block, ...]:

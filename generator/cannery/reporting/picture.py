@@ -16,7 +16,7 @@ _COLUMN, _ROW = 250, 96
 _BOX_WIDTH, _BOX_HEIGHT = 226, 66
 _MARGIN = 20
 #: Characters that fit into a box.
-_CHARACTERS = 34
+_CHARACTERS = 31
 
 
 def network_picture(facts: Facts, measured: Measured, side: str) -> str:
