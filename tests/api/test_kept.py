@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 import cannery
 from cannery import pipeline
 from cannery.api import kept
-from cannery.errors import CanneryWarning, RecordError
+from cannery.errors import CanneryWarning, ModelError, RecordError
 from needs import need_program
 from tiny_models import tiny_image, write_tiny_model
 
@@ -140,6 +141,19 @@ def test_what_is_damaged_is_made_again(
     damage(entry)
     assert np.array_equal(cannery.load(own, isa="generic")(tiny_image()), expected)
     assert len(made) == 2
+
+
+def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
+    """A pipe would never end; what is absurdly large takes too long. The frontends refuse both."""
+    pipe, large = tmp_path / "pipe.h5", tmp_path / "large.h5"
+    os.mkfifo(pipe)
+    with pytest.raises(ModelError, match="a pipe"):
+        cannery.load(pipe)
+    with large.open("wb") as file:
+        file.truncate(2**40)
+    assert kept.file_digest(large) is None
+    large.write_bytes(b"x" * 2**20 + b"y")
+    assert kept.file_digest(large) == hashlib.sha256(b"x" * 2**20 + b"y").hexdigest()
 
 
 def test_bytes_are_a_model(own: Path, made: list[str]) -> None:

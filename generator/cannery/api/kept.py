@@ -28,6 +28,10 @@ from cannery.options import Options
 from cannery.resources import runtime_include_dir
 from cannery.user_files import unusual
 
+#: Bytes of the largest file that is looked at, and of the pieces in which it is read.
+_MAX_FILE = 2**33
+_PIECE = 2**20
+
 #: Bytes of /proc/cpuinfo that describe the first processor, and what in them varies.
 _CPUINFO = 16384
 _VARYING = (b"cpu MHz", b"BogoMIPS", b"bogomips")
@@ -86,12 +90,16 @@ def _path(key: str) -> Path:
 
 
 def key_of(model: GivenModel) -> str:
-    """What is known of a result before anything is read but the model. Raises OSError."""
-    data = model.options.model.read_bytes() if model.data is None else model.data
-    where = "" if model.data is not None else str(model.options.model.absolute())
+    """What is known of a result before anything is read but the model; empty if that cannot be."""
+    if model.data is None:
+        where, digest = str(model.options.model.absolute()), file_digest(model.options.model)
+    else:
+        where, digest = "", hashlib.sha256(model.data).hexdigest()
+    if digest is None:
+        return ""
     parts = [
-        __version__, own_stamp(), processor_stamp(), where, hashlib.sha256(data).hexdigest(),
-        *_option_texts(model.options), *(program_stamp(name) for name in _compilers(model.options)),
+        __version__, own_stamp(), processor_stamp(), where, digest, *_option_texts(model.options),
+        *(program_stamp(name) for name in _compilers(model.options)),
     ]  # fmt: skip
     return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:32]
 
@@ -128,12 +136,18 @@ def digests(paths: Iterable[Path]) -> dict[str, str | None]:
 
 def file_digest(path: Path) -> str | None:
     """The digest of a file's content, None where there is none that can be read."""
-    if unusual(path):
+    if unusual(path):  # reading a pipe would never end
         return None
+    digest = hashlib.sha256()
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        if path.stat().st_size > _MAX_FILE:
+            return None
+        with path.open("rb") as file:
+            while piece := file.read(_PIECE):
+                digest.update(piece)
     except OSError:
         return None
+    return digest.hexdigest()
 
 
 def program_stamp(name: str) -> str:

@@ -55,10 +55,7 @@ def load(
     given = given_model(model, {"target": NATIVE, **options}, "load")
     if threads > 1 and not given.options.openmp:
         given = replace(given, options=replace(given.options, parallel=True))
-    try:
-        key = key_of(given)
-    except OSError:  # reading the model says why
-        key = ""
+    key = key_of(given)  # empty where there is no model: reading it says why
     entry = find_entry(key) if key else None
     if entry is not None:
         for text in entry.warnings:
