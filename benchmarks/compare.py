@@ -28,13 +28,15 @@ from rivals.packages import RIVALS
 from rivals.plot import as_svg
 from rivals.report import as_absent, as_json, as_markdown, as_summary
 from rivals.results import Contest
+from rivals.seeds import SEEDS, as_seed
 
 SMALL = ("ball", "pedestrian", "robot_detector", "segmenter")
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Cannery beside other runtimes.")
-    parser.add_argument("models", nargs="*", metavar="NET|MODEL", default=SMALL)
+    parser.add_argument("models", nargs="*", metavar="NET|MODEL")
+    parser.add_argument("--seed", choices=[*SEEDS], help="the networks and figures of a seed")
     parser.add_argument("--layers", action="store_true", help="every kind of layer by itself")
     parser.add_argument("--rival", action="append", choices=[*RIVALS], help="only these")
     parser.add_argument("--isa", action="append", help="of Cannery, or native; several take part")
@@ -55,7 +57,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=60.0, help="of timing per network")
     parser.add_argument("-o", "--output", type=Path, default=Path("compare"), metavar="DIR")
-    return parser.parse_args()
+    given = parser.parse_args()
+    if given.seed:
+        given.models = given.models or SEEDS[given.seed].networks
+        given.isa, given.limit = given.isa or ["ssse3"], given.limit or "sse"
+    given.models = given.models or SMALL
+    return given
 
 
 def _contests(given: argparse.Namespace, folder: Path) -> Iterator[Contest]:
@@ -88,6 +95,12 @@ def _contests(given: argparse.Namespace, folder: Path) -> Iterator[Contest]:
                 yield replace(found, network=title)
 
 
+def _tables(found: list[Contest], seed: str | None) -> list[str]:
+    """What is said of all networks together."""
+    beside = [as_seed(found, SEEDS[seed])] if seed else []
+    return [*beside, as_summary(found), as_absent(found)]
+
+
 def main() -> int:
     """Prints and writes the tables."""
     given = _arguments()
@@ -98,14 +111,14 @@ def main() -> int:
             for contest in _contests(given, Path(folder)):
                 found.append(contest)
                 print(as_markdown([contest]), flush=True)
-                tables = "\n".join((as_summary(found), as_absent(found), as_markdown(found)))
+                tables = "\n".join((*_tables(found, given.seed), as_markdown(found)))
                 (given.output / "compare.md").write_text(tables)
                 (given.output / "compare.json").write_text(as_json(found))
                 (given.output / "compare.svg").write_text(as_svg(found))
         except CanneryError as error:
             print(f"compare: error: {error}", file=sys.stderr)
             return 2
-    print(as_summary(found), as_absent(found), sep="\n")
+    print(*_tables(found, given.seed), sep="\n")
     return 0
 
 

@@ -214,8 +214,11 @@ class _Arena:
         self.stack.callback(served.end)
         outputs = dict(zip(self.graph.outputs, ours.outputs(folder), strict=True))
         toolchain = ours.toolchain
+        tuned = "tuned" if ours.tuned else "untuned"
+        generated, compiled = ours.seconds
+        remark = f"{tuned}; {generated:.1f} s to generate, {compiled:.1f} to compile"
         result = Result(
-            label, toolchain.compiler.version, "tuned" if ours.tuned else "untuned", threads,
+            label, toolchain.compiler.version, remark, threads,
             0.0, 0.0, self._error(outputs), ours.library_bytes, 0, toolchain.target.isa.name,
         )  # fmt: skip
         return _Entrant(served, None, result, peak(toolchain, folder))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -99,10 +100,11 @@ def _to_ncnn(source: Path, folder: Path) -> Path:
 
 
 def _to_mnn(source: Path, folder: Path) -> Path:
+    """Recurrent layers as operators: loops that stand for them end in crashes or wrong shapes."""
     made = folder / f"{source.stem}.mnn"
     _run(
         [_program("mnnconvert"), "-f", "ONNX", "--modelFile", str(source.resolve()), "--MNNModel",
-         str(made.resolve()), "--bizCode", "MNN"],
+         str(made.resolve()), "--bizCode", "MNN", "--useOriginRNNImpl"],
         folder,
     )  # fmt: skip
     return made
@@ -123,7 +125,11 @@ def _run(command: Sequence[str], folder: Path) -> None:
     )  # fmt: skip
     if done.returncode:
         lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        said = next((line for line in lines if re.search("error|fail", line, re.I)), "")
+        # MNN's tools ask pip for a package that they do without.
+        own = [line for line in lines if not re.search("aliyun|distribution", line)]
+        said = next((line for line in own if re.search("error|fail", line, re.I)), "")
+        if done.returncode < 0:
+            said = f"ended by {signal.Signals(-done.returncode).name}"
         raise ToolchainError(
             said or (lines[-1] if lines else "failed"), where=Path(command[0]).name,
             cure="leave this rival out",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +27,8 @@ _DRIVER = Path(__file__).with_name("driver.c")
 class Ours:
     """A built program, what it was generated from, and the bytes of the network's objects.
 
-    It runs on `threads`. `tuned` tells whether a tuning record took part.
+    It runs on `threads`. `tuned` tells whether a tuning record took part. `seconds` is what it took
+    to generate, and then to compile.
     """
 
     executable: Path
@@ -35,6 +37,7 @@ class Ours:
     library_bytes: int
     tuned: bool
     threads: int
+    seconds: tuple[float, float]
 
     def command(self, inputs: Mapping[str, RefArray], folder: Path) -> list[str]:
         """The command that serves it; `inputs` are in the graph's order of axes."""
@@ -61,7 +64,9 @@ def build_ours(options: Options, folder: Path, threads: int, *, autotune: bool =
     if autotune:
         tune(options, Settings())
     options = replace(options, parallel=threads > 1)
-    compiled, toolchain = compile_model(options), find_toolchain(options)
+    toolchain, start = find_toolchain(options), time.perf_counter()
+    compiled = compile_model(options)
+    generated = time.perf_counter()
     name = compiled.source.name
     macros = f"#define DRIVER_MODEL {name}_model\n"
     if threads > 1:
@@ -72,10 +77,11 @@ def build_ours(options: Options, folder: Path, threads: int, *, autotune: bool =
     failures = run_ninja(folder, ninja_file(toolchain, [*units, "driver.c"], executable="driver"))
     if failures:
         raise build_error(failures, toolchain)
+    seconds = (generated - start, time.perf_counter() - generated)
     size = sum((folder / name).with_suffix(".o").stat().st_size for name in units)
     tuned = len(compiled.dependencies) > 1 + len(compiled.source.graph.files)
     driver = (folder / "driver").resolve()
-    return Ours(driver, compiled.source, toolchain, size, tuned, threads)
+    return Ours(driver, compiled.source, toolchain, size, tuned, threads, seconds)
 
 
 def peak(toolchain: Toolchain, folder: Path) -> Callable[[], float]:

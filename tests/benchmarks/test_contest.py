@@ -14,7 +14,7 @@ import pytest
 from cannery.errors import ToolchainError
 from isas import isa_words
 from needs import need_program, need_toolchain
-from networks import write_network
+from networks import NETWORKS, write_network
 from rivals.plot import as_svg
 from rivals.report import as_absent, as_json, as_markdown, as_summary
 from rivals.results import (
@@ -28,6 +28,7 @@ from rivals.results import (
     ratio,
     reasons,
 )
+from rivals.seeds import SEEDS, Figure, Seed, as_seed
 from rivals.served import serve
 
 
@@ -107,6 +108,14 @@ def test_a_rival_is_absent_if_none_of_its_forms_is_right() -> None:
     }
     assert reasons(absent, [OURS, right, wrong]) == {"a": "crashed"}
     assert reasons({}, [wrong]) == {"b": "wrong outputs: off by 5.0e-01"}
+
+
+def test_seeds_beside_cannery() -> None:
+    seed = Seed("Seed", ("net", "new"), {"net": Figure(30.0, 20.0, 15.0)})
+    lines = as_seed([CONTEST, replace(CONTEST, network="new")], seed).splitlines()
+    assert lines[2] == "| net | 30 | 20, 15 | 1.50, 2.00 | 10 (avx2; ) | 20 (fast) |"
+    assert lines[3] == "| new | - | - | - | 10 (avx2; ) | 20 (fast) |"
+    assert all(name in NETWORKS for known in SEEDS.values() for name in known.networks)
 
 
 def test_without_rivals() -> None:
