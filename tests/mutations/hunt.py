@@ -49,8 +49,15 @@ SCALAR = ("tests/ops/kernel_bench.py", "generic", "--schedules", "scalar.nest")
 #: Tests that start programs, by the beginning of the path of what they are near.
 OTHERS = (
     ("generator/cannery/ops/elementwise", "tests/ops/test_elementwise_c.py"),
-    ("generator/cannery/ops/", "tests/ops/test_legal.py"),
+    (
+        "generator/cannery/ops/",
+        "tests/ops/test_legal.py tests/ops/test_units.py tests/ops/test_ways.py",
+    ),
     ("generator/cannery/emit/parallel", "tests/emit/test_parallel.py"),
+    ("generator/cannery/api", "tests/api"),
+    ("generator/cannery/tuning", "tests/tuning"),
+    ("generator/cannery/choose", "tests/choose"),
+    ("generator/cannery/cli", "tests/cli"),
     ("runtime/include/cannery/ctc.h", "tests/runtime/test_ctc.py"),
     ("runtime/include/cannery/p", "tests/emit/test_parallel.py"),
     ("runtime/include/cannery/scalar", "tests/ops/test_elementwise_c.py"),

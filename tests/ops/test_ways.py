@@ -11,10 +11,12 @@ import pytest
 from cannery.ir.graph import GraphBuilder
 from cannery.ir.tensor import DType
 from cannery.lowering.lower import chains, cut
+from cannery.measure.trial import all_data, make_trial, random_inputs
 from cannery.ops.chains.rows import RowChain
 from cannery.ops.conv_transpose.op import ConvTranspose
 from cannery.ops.matmul.product import ENOUGH_GROUPS, Cut
 from cannery.ops.quantized.ways import choose_way
+from cannery.ops.reduce.op import ReduceMean
 from cannery.schedule.schedule import legal
 from cannery.target.isa import isa
 from ops.cases import all_cases
@@ -79,3 +81,17 @@ def test_chains_compute_as_many_rows_as_their_first_part_makes_of_one() -> None:
                     assert min(stride, height) in rows, case.name
                     strides.append(stride)
     assert {1, 2} <= {*strides}
+
+
+@pytest.mark.parametrize("axes", [(3,), (2, 3), (1, 2), (1, 2, 3)])
+def test_reductions_read_vectors(axes: tuple[int, ...]) -> None:
+    """Of what is kept, or of what is reduced where that lies side by side."""
+    b = GraphBuilder("reduce")
+    b.output(b.node(ReduceMean(axes, True), [b.input("x", (1, 4, 5, 32))], name="y"))
+    graph, target = b.build(), isa("avx2")
+    (step,) = cut(graph)
+    (data,) = all_data(graph, [step], random_inputs(graph))
+    (way,) = (s for s in legal(graph, step, target) if s.id == "reduce.nest")
+    trial = make_trial(graph, step, way, way.candidates(graph, step, target)[0], target, data)
+    assert trial
+    assert "f32x8_load" in way.kernel(trial.job("y")).code
