@@ -17,9 +17,9 @@ settings.load_profile("cannery")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--update-golden` rewrites the stored C files; review them as a diff."""
+    """`--update-golden` rewrites stored files; review them as a diff."""
     parser.addoption(
-        "--update-golden", action="store_true", help="rewrite the files of tests/golden"
+        "--update-golden", action="store_true", help="rewrite what is stored to be compared with"
     )
 
 

@@ -18,7 +18,8 @@ batches.
 `@case(tolerance=1e-4)` allows a larger error than 1e-5 (max|y - r| / max|r|), `inexact=` likewise
 for schedules that say they are inexact, `positive=True` makes all inputs positive. Keep shapes
 tiny: everything is run under emulators, too. `far=True` makes schedules believe that caches are
-tiny, so that they offer what they have for large layers.
+tiny, so that they offer what they have for large layers. Then `pytest tests/ops/test_legal.py
+--update-golden` lists which schedules the new steps have, so that none gets lost.
 
 To work on a schedule: `python tests/ops/kernel_bench.py --help`.
 """
