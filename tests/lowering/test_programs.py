@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from cannery.choose.defaults import Defaults
 from cannery.choose.plan import make_segments
 from cannery.ir.graph import Graph, GraphBuilder
+from cannery.ir.parser import parse_graph
 from cannery.layouts import nhwc, planar
 from cannery.lowering import lifetimes
 from cannery.lowering.assign import MODEL_ORDER, assign
@@ -145,6 +146,29 @@ def test_real_networks(name: str) -> None:
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
 def test_integer_networks(make: Callable[[], Model], dtype: str, tmp_path: Path) -> None:
     check_everywhere(import_graph(make_options(*written(tmp_path, make(), dtype))))
+
+
+GATED = """graph net
+input x: float32[1x6x5x9]
+const w: float32[1x1x9x9]
+const v: float32[1x1x9x4]
+conv = Conv(x, w) strides=(1, 1) pads=((0, 0), (0, 0)) dilations=(1, 1)
+mean = ReduceMean(conv) axes=(1, 2) keepdims=True
+gate = Sigmoid(mean)
+scaled = Mul(conv, gate)
+y = Conv(scaled, v) strides=(1, 1) pads=((0, 0), (0, 0)) dilations=(1, 1)
+output y
+"""
+
+
+def test_squeezed_and_excited_channels_stay_where_they_are() -> None:
+    graph = parse_graph(GATED)
+    check_everywhere(graph, "movement.strided")
+    segments = make_segments(graph)
+    plan = Defaults(graph, segments, isa("avx2"), nhwc.ORDER, 1e-4).plan()
+    program = assign(graph, plan.steps(segments), plan.choices, isa("avx2"))
+    scaled, conv = program.buffers["scaled"], program.buffers["conv"]
+    assert scaled.root == conv.root
 
 
 def builder() -> tuple[GraphBuilder, str]:

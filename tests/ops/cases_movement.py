@@ -65,6 +65,43 @@ def add_relu() -> Graph:
     return net.graph(net.node(Relu(), [net.node(Add(), [x, r])]))
 
 
+def _gated(channels: int) -> Graph:
+    """Each channel times a number of its own that is computed; then a residual is added."""
+    net = Net()
+    shape = (1, 3, 5, channels)
+    x, gate, r = net.input("x", shape), net.input("s", (1, 1, 1, channels)), net.input("r", shape)
+    y = net.node(Sub(), [net.node(Mul(), [x, gate]), net.weight(channels)])
+    return net.graph(net.node(Relu(), [net.node(Add(), [y, r])]))
+
+
+@case
+def gated_one() -> Graph:
+    return _gated(1)
+
+
+@case
+def gated_few() -> Graph:
+    return _gated(3)
+
+
+@case
+def gated_odd() -> Graph:
+    return _gated(45)
+
+
+@case
+def gated_many() -> Graph:
+    return _gated(299)
+
+
+@case
+def gate_alone() -> Graph:
+    net = Net()
+    return net.graph(
+        net.node(Mul(), [net.input("x", (1, 2, 6, 24)), net.input("s", (1, 1, 1, 24))])
+    )
+
+
 @case
 def cast_image() -> Graph:
     net = Net()

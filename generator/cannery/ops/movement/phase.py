@@ -15,7 +15,7 @@ from cannery.ctext.environment import render
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.layouts import Layout, Want, nhwc, phase_split, planar
-from cannery.ops.movement.strided import TYPES, MovementStrided
+from cannery.ops.movement.strided import TYPES, elementwise_why_not
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.lanes import LOADS, Vec, vector_runs
@@ -49,7 +49,7 @@ class MovementPhase(Schedule):
             return "output is not float32"
         if step.reads_again:
             return "reads its input in two orders"
-        return MovementStrided().why_not(graph, step, isa)
+        return elementwise_why_not(graph, step)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         pairs = [(order, phase_split.ORDER) for order in (nhwc.ORDER, planar.ORDER)]

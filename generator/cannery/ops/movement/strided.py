@@ -4,7 +4,8 @@ Reads affine layouts (nhwc, planar), writes affine layouts, of any halo and pitc
 scaling, an activation and the change of order before a convolution are one pass over memory. The
 loops run in the order of the output's strides; what is contiguous everywhere becomes one loop.
 Where operands differ per channel and channels do not fill vectors, vectors run across pixels, and
-the loop's body is as long as channels and vectors take to meet again.
+the loop's body is as long as channels and vectors take to meet again. Operands by channel may also
+be computed when the network runs (squeeze and excitation); then the body has several vectors.
 """
 
 from __future__ import annotations
@@ -62,22 +63,7 @@ class MovementStrided(Schedule):
     id = "movement.strided"
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        if not isinstance(step.anchor.op, (Identity, Cast, Elementwise)) or len(step.anchors) != 1:
-            return "not elementwise"
-        if not step.inputs:
-            return "reads constants only"
-        if _is_copy(graph, step):
-            return ""
-        if graph.types[step.inputs[0]].dtype not in TYPES:
-            return "element type"
-        if graph.types[step.output].dtype != DType.FLOAT32:
-            return "output is not float32"
-        running = step.source
-        for node in step.stages:
-            if not epilogues.fusible(graph, node, running, step.inputs):
-                return "operands are broadcast"
-            running = node.output
-        return ""
+        return elementwise_why_not(graph, step, by_channel=True)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         orders = (nhwc.ORDER, planar.ORDER)
@@ -85,8 +71,9 @@ class MovementStrided(Schedule):
         return [{"from": a, "to": b} for a, b in pairs]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        first = Want(str(params["from"]))
-        return (first, *(Want(str(params["to"])) for _ in step.inputs[1:]))
+        first, others = Want(str(params["from"])), Want(str(params["to"]))
+        by_channel = _computed(graph, step)
+        return (first, *(Want(dense=True) if v in by_channel else others for v in step.inputs[1:]))
 
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         return (Want(str(params["to"])),)
@@ -101,10 +88,13 @@ class MovementStrided(Schedule):
 
     def kernel(self, job: Job) -> Kernel:
         ep = epilogues.build(job, job.step.source, job.step.stages)
-        layouts = (*job.inputs, job.output)
-        per_channel = any(o.kind == "channel" for s in ep.stages for o in s.operands)
+        computed = _computed(job.graph, job.step)
+        walked = [k for k, v in enumerate(job.step.inputs) if v not in computed]
+        layouts = (*(job.inputs[k] for k in walked), job.output)
+        per_channel = any(o.kind in ("channel", "computed") for s in ep.stages for o in s.operands)
         channels = job.output.shape[2]
         across = per_channel and _dense_pixels(layouts) and period(channels, job.isa) > 1
+        across = across and not computed
         loops = nest(layouts, per_channel=per_channel, channels_alone=not across)
         inner = loops[-1]
         first = job.inputs[0]
@@ -114,6 +104,8 @@ class MovementStrided(Schedule):
         lanes = 1 if by_ones else 0
         if across:
             runs = periodic_runs(inner.extent, channels, job.isa, lanes)
+        elif computed and inner.channel and contiguous and not by_ones:
+            runs = unrolled_runs(inner.extent, job.isa)
         else:
             found = vector_runs(inner.extent, job.isa, lanes, partial=contiguous and not raw)
             runs = [Run((vec,), count) for vec, count in found]
@@ -126,8 +118,8 @@ class MovementStrided(Schedule):
             ep=ep,
             raw=raw,
             load=lambda vec, pointer: load(first, inner.strides[0], vec, pointer),
-            tensor=lambda at: lambda k: f"p{k}{offset(at)}",
-            names=parameter_names(job),
+            tensor=lambda at: lambda k: f"p{walked.index(k)}{offset(at)}",
+            names=[parameter_names(job)[k] for k in (*walked, len(job.inputs))],
             layouts=layouts,
             describe=describe(job),
             signature=signature(job),
@@ -138,6 +130,32 @@ class MovementStrided(Schedule):
                 replace(c, values=np.resize(c.values[:channels], c.values.size)) for c in constants
             )
         return Kernel(code, constants, needs_math=ep.needs_math)
+
+
+def elementwise_why_not(graph: Graph, step: Step, *, by_channel: bool = False) -> str:
+    """Why a step is not one pass over elements; with `by_channel`, also over computed channels."""
+    if not isinstance(step.anchor.op, (Identity, Cast, Elementwise)) or len(step.anchors) != 1:
+        return "not elementwise"
+    if not step.inputs:
+        return "reads constants only"
+    if _is_copy(graph, step):
+        return ""
+    if graph.types[step.inputs[0]].dtype not in TYPES:
+        return "element type"
+    if graph.types[step.output].dtype != DType.FLOAT32:
+        return "output is not float32"
+    running = step.source
+    for node in step.stages:
+        if not epilogues.fusible(graph, node, running, step.inputs, by_channel=by_channel):
+            return "operands are broadcast"
+        running = node.output
+    return ""
+
+
+def _computed(graph: Graph, step: Step) -> set[str]:
+    """The inputs that are a number for each channel."""
+    shape = graph.types[step.output].shape
+    return {v for v in step.inputs if epilogues.computed_by_channel(graph, v, shape)}
 
 
 def _is_copy(graph: Graph, step: Step) -> bool:
@@ -196,6 +214,16 @@ def periodic_runs(extent: int, channels: int, isa: Isa, lanes: int = 0) -> list[
     return [*([Run(body, count)] if count else []), *(Run((vec,), 1) for vec in rest)]
 
 
+def unrolled_runs(extent: int, isa: Isa) -> list[Run]:
+    """Several vectors of a pixel in each pass of the loop, then the rest."""
+    vectors = split_lanes(extent, isa)
+    if len(vectors) <= MAX_PERIOD:
+        return [Run(vectors, 1)]
+    body = vectors[: MAX_PERIOD // 2]
+    count = sum(vec.lanes == isa.widest and vec.full for vec in vectors) // len(body)
+    return [Run(body, count), Run(vectors[count * len(body) :], 1)]
+
+
 def _channel(
     loops: Sequence[StridedLoop], channels: int, *, across: bool
 ) -> Callable[[Run, Vec], str]:
@@ -203,9 +231,14 @@ def _channel(
     if across:
         return lambda run, vec: str(vec.start % channels)
     if loops[-1].channel:
-        return lambda run, vec: f"({vec.start}{times('i', run.count, vec.lanes)})"
+        return lambda run, vec: f"({vec.start}{times('i', run.count, _lanes(run))})"
     outer = [f"i{k}" for k, loop in enumerate(loops[:-1]) if loop.channel]
     return lambda run, vec: outer[-1] if outer else "0"
+
+
+def _lanes(run: Run) -> int:
+    """Elements of one pass of the loop."""
+    return sum(vec.lanes for vec in run.vecs)
 
 
 def _contiguous(outer: StridedLoop, inner: StridedLoop) -> bool:

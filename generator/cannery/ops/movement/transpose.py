@@ -16,7 +16,7 @@ from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.layouts import Layout, Want, image_dims, nhwc, planar
 from cannery.ops.movement.op import Cast, Identity
-from cannery.ops.movement.strided import MovementStrided, load
+from cannery.ops.movement.strided import MovementStrided, elementwise_why_not, load
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.lanes import Vec
@@ -47,7 +47,7 @@ class MovementTranspose(Schedule):
     id = "movement.transpose"
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        reason = _STRIDED.why_not(graph, step, isa)
+        reason = elementwise_why_not(graph, step)
         if reason:
             return reason
         if 4 not in isa.lanes:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.layouts import Layout, Want, nhwc
-from cannery.ops.movement.strided import MovementStrided
+from cannery.ops.movement.strided import MovementStrided, elementwise_why_not
 from cannery.ops.shared.function import describe
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule
@@ -32,7 +32,7 @@ class MovementView(Schedule):
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if len(step.inputs) != 1:
             return "reads more than the view"
-        return MovementStrided().why_not(graph, step, isa)
+        return elementwise_why_not(graph, step)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         return MovementStrided().candidates(graph, step, isa)

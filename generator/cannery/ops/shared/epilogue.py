@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.ctext.environment import offset
+from cannery.ctext.environment import input_name, offset
 from cannery.ctext.literals import c_float
 from cannery.ir.graph import Graph, Node
 from cannery.ir.registry import Elementwise
@@ -37,9 +37,10 @@ _CONSTANT = re.compile(r"\b(f32x\d+)_(?:set1\((-?[\d.]+(?:e[-+]?\d+)?f)\)|zero\(
 
 @dataclass(frozen=True)
 class Operand:
-    """One argument of a stage. `kind`: self (the running value), scalar, channel or tensor.
+    """One argument of a stage: self (the running value), scalar, channel, computed or tensor.
 
-    `text` is the literal of a scalar, or the symbol of a channel array; `index` the step's input.
+    `text` is the literal of a scalar, or the symbol of a channel array (computed: of one that is
+    an input, and not padded); `index` the step's input.
     """
 
     kind: str
@@ -147,6 +148,9 @@ def _operand(
     if operand.kind == "channel":
         word = "load" if across else "load1"
         return f"{vec.t}_{word}({operand.text} + {channel})"
+    if operand.kind == "computed":
+        place = f"{operand.text} + {channel}"
+        return vec.load(place) if across else f"{vec.t}_load1({place})"
     if tensor is None:
         raise ValueError("this schedule cannot read tensors in its epilogue")
     return vec.load(tensor(operand.index))
@@ -170,11 +174,20 @@ def constant_kind(graph: Graph, value: str, shape: tuple[int, ...]) -> str:
     return ""
 
 
-def fusible(graph: Graph, node: Node, running: str, available: Container[str]) -> bool:
+def computed_by_channel(graph: Graph, value: str, shape: tuple[int, ...]) -> bool:
+    """Whether a value is a number for each channel of an image of one sample, when it runs."""
+    type_ = graph.types[value]
+    image = len(shape) == 4 and shape[0] == 1 and type_.dtype is DType.FLOAT32
+    return image and type_.shape == (1, 1, 1, shape[-1]) != shape and value not in graph.constants
+
+
+def fusible(
+    graph: Graph, node: Node, running: str, available: Container[str], *, by_channel: bool = False
+) -> bool:
     """Whether an elementwise node can follow `running` in an epilogue.
 
     Its other operands must be per-channel or scalar constants, or values of the same shape that
-    are `available` before the step.
+    are `available` before the step; with `by_channel`, also of its channels alone.
     """
     if not isinstance(node.op, Elementwise) or len(node.outputs) != 1:
         return False
@@ -185,6 +198,8 @@ def fusible(graph: Graph, node: Node, running: str, available: Container[str]) -
         return False
     for value in node.inputs:
         if value == running or constant_kind(graph, value, shape):
+            continue
+        if by_channel and value in available and computed_by_channel(graph, value, shape):
             continue
         if value not in available or graph.types[value] != graph.types[running]:
             return False
@@ -232,6 +247,9 @@ def build(job: Job, running: str, nodes: Sequence[Node] | None = None, busy: int
                 padded = padded_channels(job.constant(value).reshape(-1))
                 constants.append(ConstArray(symbol, padded, f"{node.name}: per channel"))
                 operands.append(Operand("channel", symbol))
+            elif computed_by_channel(job.graph, value, job.type(running).shape):
+                index = job.step.inputs.index(value)
+                operands.append(Operand("computed", input_name(index), index))
             else:
                 index = job.step.inputs.index(value)
                 if index not in tensors:
