@@ -118,7 +118,8 @@ class Noops:
         rival, folder = RIVALS[name], self.folder / f"{name}_{threads}"
         made = prepare(noop_graph(), folder, rival.format, rival.orders[0], folder)
         one = {made.inputs[0]: np.zeros((1, 1, 1, 1), np.float32)}
-        return serve(name, command(name, made, threads, one, folder), folder, environment)
+        words = command(name, made, threads, one, folder)
+        return serve(name, words, folder, environment, len(self.settings.cpus))
 
     def start(
         self, name: str, title: str, made: Prepared, threads: int, inputs: Mapping[str, RefArray],
@@ -127,7 +128,7 @@ class Noops:
         """A rival with a network; raises CanneryError if it fails or breaks the limit."""
         words = [*command(name, made, threads, inputs, folder)]
         words += [str(self.watch)] if self.watch else []
-        served = serve(title, words, folder, self.environment(name))
+        served = serve(title, words, folder, self.environment(name), len(self.settings.cpus))
         if served.used.breaks(self.settings.limit):
             served.end()
             raise ToolchainError(f"uses {served.used} all the same", where=title)
@@ -210,7 +211,8 @@ class _Arena:
         folder = self.folder / f"{label.replace(' ', '_').replace('/', '_')}_{threads}"
         ours = build_ours(options, folder, threads, autotune=self.settings.autotune)
         self.macs = self.macs or ours.source.macs
-        served = serve(label, ours.command(self.inputs, folder), folder)
+        words = ours.command(self.inputs, folder)
+        served = serve(label, words, folder, None, len(self.settings.cpus))
         self.stack.callback(served.end)
         outputs = dict(zip(self.graph.outputs, ours.outputs(folder), strict=True))
         toolchain = ours.toolchain

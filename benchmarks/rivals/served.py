@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -93,16 +94,33 @@ def rival_environment() -> dict[str, str]:
     return {**os.environ, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": ""}
 
 
+@contextmanager
+def few_processors(count: int) -> Iterator[None]:
+    """What is started meanwhile sees so many processors (0: all), and makes as many threads.
+
+    A process that is pinned later would have threads that wait for work in each other's way.
+    """
+    before = os.sched_getaffinity(0) if count else set()
+    if count:
+        os.sched_setaffinity(0, sorted(before)[-count:])
+    try:
+        yield
+    finally:
+        if count:
+            os.sched_setaffinity(0, before)
+
+
 def serve(
-    name: str, command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None
-) -> Served:
+    name: str, command: Sequence[str], folder: Path,
+    environment: Mapping[str, str] | None = None, processors: int = 0,
+) -> Served:  # fmt: skip
     """Start a contestant and wait until it has run once; raises ToolchainError if it fails.
 
-    `environment` is what it gets beside the caller's.
+    `environment` is what it gets beside the caller's, `processors` how many it sees.
     """
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "log.txt"
-    with log.open("w") as errors:
+    with log.open("w") as errors, few_processors(processors):
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
             env={**rival_environment(), **(environment or {})},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import ExitStack
 from dataclasses import replace
@@ -143,6 +144,22 @@ def test_rivals_install_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pip", "install", *options]
     with pytest.raises(ToolchainError, match="No matching distribution found for pip"):
         serve("rival", command, tmp_path)
+
+
+def test_what_will_be_pinned_sees_as_many_processors(tmp_path: Path) -> None:
+    """Also before it is pinned: threads that are made at the start would be too many."""
+    words = (
+        "import json, os, sys; print(json.dumps("
+        '{"remark": str(len(os.sched_getaffinity(0))), "outputs": []}), flush=True); '
+        "sys.stdin.read()"
+    )
+    before = os.sched_getaffinity(0)
+    served = serve("rival", [sys.executable, "-c", words], tmp_path, None, 1)
+    assert served.remark == "1"
+    assert os.sched_getaffinity(0) == before
+    served.pin([min(before)])
+    assert os.sched_getaffinity(served.process.pid) == {min(before)}
+    served.end()
 
 
 def test_a_contestant_that_ends_while_it_is_timed(tmp_path: Path) -> None:
