@@ -1,13 +1,17 @@
-"""How much code each step of a network becomes."""
+"""How much memory a network takes: code and constants, stack, by step and together."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
-from cannery.analysis.kernels import compile_apart, step_prefix
+from cannery.analysis.kernels import apart, apart_flags, compile_apart, step_prefix
 from cannery.atomic import temporary_folder
+from cannery.emit.files import OPENMP_SOURCE
 from cannery.emit.source import Source
-from cannery.measure.elf import function_places
+from cannery.errors import ToolchainError
+from cannery.measure.elf import SectionSizes, function_places, section_sizes
 from cannery.target.toolchain import Toolchain
 
 
@@ -27,3 +31,120 @@ def code_bytes(
         sum(place.size for name, place in places.items() if name.startswith(prefix))
         for prefix in prefixes
     )
+
+
+#: Bytes below the stack that functions of x86-64 may use, and compilers do not count.
+RED_ZONE = 128
+
+
+@dataclass(frozen=True)
+class StepSize:
+    """Bytes of a step: its code and constants, and the stack of its functions."""
+
+    name: str
+    schedule: str
+    code: int | None
+    constants: int
+    stack: int
+
+
+@dataclass(frozen=True)
+class NetworkSize:
+    """Bytes of a network as a library, without its self-test and static workspace.
+
+    `stack` is what `<name>_run_in` needs at most, `many_workspace` what `<name>_run_many` works in.
+    """
+
+    sections: SectionSizes
+    workspace: int
+    many_workspace: int
+    state: int
+    tensors: int
+    stack: int
+    steps: tuple[StepSize, ...]
+
+    @property
+    def flash(self) -> int:
+        """What has to be stored: code, constants and initial values."""
+        return self.sections.code + self.sections.constants + self.sections.data
+
+
+def network_size(source: Source, files: Mapping[str, bytes], toolchain: Toolchain) -> NetworkSize:
+    """What a compiler makes of a network. Raises ToolchainError."""
+    codes = code_bytes(source, files, toolchain)
+    with temporary_folder() as folder:
+        sections = _all_sections(folder, source, files, toolchain)
+    with temporary_folder() as folder:
+        frames = _frames(folder, source, files, toolchain)
+    prefixes = [step_prefix(source, call) for call in source.calls]
+    stacks = [sum(n for name, n in frames.items() if name.startswith(p)) for p in prefixes]
+    steps = tuple(
+        StepSize(
+            call.planned.step.name, str(call.planned.choice), code,
+            sum(int(c.values.nbytes) for c in call.kernel.constants), stack,
+        )
+        for call, code, stack in zip(source.calls, codes, stacks, strict=True)
+    )  # fmt: skip
+    tensors = sum(t.type.bytes for t in (*source.inputs, *source.outputs))
+    return NetworkSize(
+        sections, source.single_bytes, source.many_bytes, source.states.bytes, tensors,
+        _stack(source, frames, prefixes, stacks), steps,
+    )  # fmt: skip
+
+
+def _stack(
+    source: Source, frames: Mapping[str, int], prefixes: list[str], stacks: list[int]
+) -> int:
+    """The frames of the run, of one step with all its functions, and of all that steps call."""
+    own = f"{source.name}_"
+    entry = frames.get(f"{own}run_in", 0)
+    helpers = sum(n for name, n in frames.items() if not name.startswith((own, *prefixes)))
+    below = RED_ZONE if source.isa.family == "x86" and source.isa.bits == 64 else 0
+    return entry + max(stacks, default=0) + helpers + below
+
+
+def _all_sections(
+    folder: Path, source: Source, files: Mapping[str, bytes], toolchain: Toolchain
+) -> SectionSizes:
+    """The sections of everything that a program which runs the network links."""
+    unused = {f"{source.name}{end}" for end in ("_static.c", "_selftest.c", OPENMP_SOURCE)}
+    _write(folder, files)
+    weights = folder / f"{source.name}_weights.bin"
+    flags = [*toolchain.cflags, "-w", f'-D{source.name.upper()}_WEIGHTS_FILE="{weights}"']
+    total = SectionSizes()
+    for name in sorted(n for n in files if n.endswith(".c") and n not in unused):
+        object_file = (folder / name).with_suffix(".o")
+        toolchain.compiler.compile(folder / name, object_file, flags, [folder])
+        found = section_sizes(object_file)
+        if found is None:
+            raise ToolchainError(
+                "what the compiler writes is no ELF file", where=toolchain.compiler.version,
+                cure="sizes are known of ELF files alone",
+            )  # fmt: skip
+        total += found
+    return total
+
+
+def _frames(
+    folder: Path, source: Source, files: Mapping[str, bytes], toolchain: Toolchain
+) -> dict[str, int]:
+    """The stack of each function, where every kernel is one of its own."""
+    _write(folder, apart(source, files))
+    main = folder / f"{source.name}.c"
+    flags = [*toolchain.cflags, *apart_flags(toolchain), "-fstack-usage", "-w"]
+    toolchain.compiler.compile(main, main.with_suffix(".o"), flags, [folder])
+    try:
+        lines = main.with_suffix(".su").read_text().splitlines()
+    except OSError:
+        raise ToolchainError(
+            "the compiler does not say how much stack functions need",
+            where=toolchain.compiler.version, cure="gcc, or clang 11 and newer, do",
+        ) from None  # fmt: skip
+    words = (line.split("\t") for line in lines)
+    return {place.rpartition(":")[2]: int(size) for place, size, *_ in words}
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)

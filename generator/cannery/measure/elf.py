@@ -1,4 +1,4 @@
-"""Functions in an ELF file: how much code a candidate has become, and where it is.
+"""Functions and sections in an ELF file: how much code there is, and where it is.
 
 Reads the symbol table (System V ABI, chapter 4) of little-endian files of 32 and 64 bits.
 """
@@ -30,6 +30,75 @@ _CLASSES = {
 }
 
 
+#: Types and flags of sections: without content, unwinding tables of x86; in memory, code, writable.
+_NOBITS, _UNWIND = 8, 0x70000001
+_ALLOC, _EXEC, _WRITE = 2, 4, 1
+
+
+@dataclass(frozen=True)
+class SectionSizes:
+    """Bytes of an object file that end up in memory: code, constants, data with values, zeros.
+
+    Tables for unwinding are none of them: firmware has no use for them.
+    """
+
+    code: int = 0
+    constants: int = 0
+    data: int = 0
+    zeros: int = 0
+
+    def __add__(self, other: SectionSizes) -> SectionSizes:
+        return SectionSizes(
+            self.code + other.code, self.constants + other.constants, self.data + other.data,
+            self.zeros + other.zeros,
+        )  # fmt: skip
+
+
+def section_sizes(path: Path) -> SectionSizes | None:
+    """What the sections of a file take; None for what is no such file."""
+    data = path.read_bytes()
+    kind = _class_of(data)
+    if kind is None:
+        return None
+    total = SectionSizes()
+    try:
+        sections = _sections(data, kind)
+        names = sections[_section_names(data, kind)][4]
+        for section in sections:
+            start = names + section[0]
+            name = data[start : data.index(b"\0", start)]
+            if name not in _UNWINDING and section[1] != _UNWIND:
+                total += _section_size(section[1], section[2], section[5])
+    except (struct.error, IndexError, ValueError):
+        return None
+    return total
+
+
+#: Tables by which debuggers and C++ find the caller, on x86 and elsewhere, and on Arm.
+_UNWINDING = (b".eh_frame", b".ARM.exidx", b".ARM.extab")
+
+
+def _section_size(type_: int, flags: int, size: int) -> SectionSizes:
+    if not flags & _ALLOC:
+        return SectionSizes()
+    if flags & _EXEC:
+        return SectionSizes(code=size)
+    if not flags & _WRITE:
+        return SectionSizes(constants=size)
+    return SectionSizes(zeros=size) if type_ == _NOBITS else SectionSizes(data=size)
+
+
+def _sections(data: bytes, kind: _Class) -> list[tuple[int, ...]]:
+    header = struct.unpack_from(kind.header, data)
+    offset, size, count = header[5], header[10], header[11]
+    return [struct.unpack_from(kind.section, data, offset + k * size) for k in range(count)]
+
+
+def _section_names(data: bytes, kind: _Class) -> int:
+    """The number of the section that holds the names of all."""
+    return int(struct.unpack_from(kind.header, data)[12])
+
+
 @dataclass(frozen=True)
 class FunctionPlace:
     """Where a function begins, and its bytes."""
@@ -55,9 +124,7 @@ def _class_of(data: bytes) -> _Class | None:
 
 
 def _functions(data: bytes, kind: _Class) -> Iterator[tuple[str, FunctionPlace]]:
-    header = struct.unpack_from(kind.header, data)
-    offset, size, count = header[5], header[10], header[11]
-    sections = [struct.unpack_from(kind.section, data, offset + k * size) for k in range(count)]
+    sections = _sections(data, kind)
     for section in sections:
         if section[1] != _SYMBOL_TABLE:
             continue
