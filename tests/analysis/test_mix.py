@@ -277,3 +277,118 @@ def test_the_length_of_vectors_of_riscv_is_what_was_set_before() -> None:
     text = "".join(f"   {4 * k:x}:\t{line}\n" for k, line in enumerate(lines))
     (only,) = pieces(f"00000000 <f>:\n{text}", Machine.RISCV64)
     assert only.mix.lanes == sum(elements for _, elements in settings)
+
+
+#: Of each machine some instructions of each kind.
+KINDS = {
+    Machine.X86_64: {
+        "multiplies":
+            "mulps %xmm0,%xmm1; vmulsd (%rax),%xmm0,%xmm1; vfnmadd231ps %ymm0,%ymm1,%ymm2; "
+            "pmaddubsw %xmm0,%xmm1; vpdpbusd %zmm0,%zmm1,%zmm2; dpps $0xff,%xmm0,%xmm1; "
+            "fmuls 0x4(%rax); fmulp %st,%st(1); pmulhrsw %xmm0,%xmm1",
+        "adds":
+            "addps %xmm0,%xmm1; vsubss (%rax),%xmm0,%xmm1; vmaxps %ymm0,%ymm1,%ymm2; "
+            "vhaddps %ymm0,%ymm1,%ymm2; paddd %xmm0,%xmm1; vpminsd %zmm0,%zmm1,%zmm2; "
+            "pabsb %xmm0,%xmm1; fadds 0x4(%rax); fsubrp %st,%st(1)",
+        "loads":
+            "vmovups (%rax),%ymm0; movss (%rax),%xmm0; mov (%rax),%rcx; flds (%rax); "
+            "fildl (%rax); vbroadcastss (%rax),%ymm0; movddup (%rax),%xmm0; "
+            "vpmovsxbw (%rax),%ymm0; lddqu (%rax),%xmm0; vmaskmovps (%rax),%ymm0,%ymm1; "
+            "kmovw (%rax),%k1; vgatherdps %ymm2,(%rax,%ymm1,4),%ymm0",
+        "stores":
+            "vmovups %ymm0,(%rax); movss %xmm0,(%rax); mov %rcx,(%rax); fstps (%rax); "
+            "vextractf128 $0x1,%ymm0,(%rax); pextrd $0x1,%xmm0,(%rax); sete (%rax); "
+            "vmaskmovps %ymm0,%ymm1,(%rax); vpmovdb %zmm0,(%rax); vmovntps %zmm0,(%rax)",
+        "shuffles":
+            "shufps $0x0,%xmm0,%xmm1; vunpcklps %ymm0,%ymm1,%ymm2; vpermd %ymm0,%ymm1,%ymm2; "
+            "vbroadcastss %xmm0,%ymm1; vinsertf128 $0x1,%xmm0,%ymm1,%ymm2; "
+            "palignr $0x4,%xmm0,%xmm1; blendps $0x1,%xmm0,%xmm1; movhlps %xmm0,%xmm1; "
+            "packsswb %xmm0,%xmm1; pslldq $0x4,%xmm0; vpmovsxbw %xmm0,%ymm1; "
+            "movddup %xmm0,%xmm1",
+        "moves":
+            "movaps %xmm0,%xmm1; vmovdqa64 %zmm0,%zmm1; movd %eax,%xmm0; "
+            "vmovss %xmm0,%xmm1,%xmm2",
+        "branches": "ret; ud2",
+        "other":
+            "xorps %xmm0,%xmm0; andps (%rax),%xmm0; mov %rax,%rcx; lea 0x8(%rax),%rcx; "
+            "cvtps2dq %xmm0,%xmm1; divps %xmm0,%xmm1; add $0x4,%rax; nop",
+    },
+    Machine.AARCH64: {
+        "multiplies":
+            "fmla v0.4s, v1.4s, v2.4s; fmul s0, s1, s2; fmadd s0, s1, s2, s0; "
+            "smlal2 v0.8h, v1.16b, v2.16b; sdot v0.4s, v1.16b, v2.4b[0]; "
+            "mla v0.4s, v1.4s, v2.4s; sqrdmulh v0.4s, v1.4s, v2.4s; fnmsub s0, s1, s2, s0; "
+            "smmla v0.4s, v1.16b, v2.16b",
+        "adds":
+            "fadd v0.4s, v1.4s, v2.4s; fsub s0, s1, s2; fmaxnm v0.4s, v1.4s, v2.4s; "
+            "saddw2 v0.8h, v1.8h, v2.16b; faddp v0.4s, v1.4s, v2.4s; addv s0, v1.4s; "
+            "sqadd v0.8h, v1.8h, v2.8h; fabs v0.4s, v1.4s; uabd v0.16b, v1.16b, v2.16b",
+        "loads":
+            "ldr q0, [x0]; ldp q0, q1, [x0, #32]; ld1 {v0.4s}, [x0]; ld1r {v0.4s}, [x0]; "
+            "ldrb w0, [x1]",
+        "stores": "str q0, [x0]; stp s0, s1, [x0], #8; st1 {v0.4s}, [x0]; strb w0, [x1]",
+        "shuffles":
+            "dup v0.4s, v1.s[0]; ext v0.16b, v1.16b, v2.16b, #4; zip1 v0.4s, v1.4s, v2.4s; "
+            "rev64 v0.4s, v1.4s; tbl v0.16b, {v1.16b}, v2.16b; mov v0.s[1], v1.s[0]",
+        "moves": "mov v0.16b, v1.16b; fmov s0, s1; orr v0.16b, v1.16b, v1.16b",
+        "branches": "ret",
+        "other":
+            "orr v0.16b, v1.16b, v2.16b; add x0, x0, #4; mov x0, x1; mul w0, w1, w2; "
+            "fdiv s0, s1, s2; shl v0.4s, v1.4s, #2; fmov s0, w0; nop",
+    },
+    Machine.ARM: {
+        "multiplies":
+            "vmla.f32 q0, q1, d2[0]; vmul.f32 s0, s1, s2; vfma.f32 q0, q1, q2; "
+            "vmlal.s16 q0, d2, d3; vnmla.f32 s0, s1, s2; vqdmulh.s32 q0, q1, q2",
+        "adds":
+            "vadd.f32 q0, q1, q2; vsub.f32 s0, s1, s2; vmax.f32 q0, q1, q2; "
+            "vpadd.f32 d0, d1, d2; vabs.f32 q0, q1; vaddl.s8 q0, d2, d3; vqadd.s16 q0, q1, q2",
+        "loads": "vld1.32 {d0-d1}, [r0]; vldr s0, [r0]; ldr r0, [r1]; vldmia r0, {d0-d3}",
+        "stores": "vst1.32 {d0-d1}, [r0]; vstr s0, [r0]; str r0, [r1]; stmia r0!, {r1, r2}",
+        "shuffles":
+            "vdup.32 q0, d1[0]; vext.8 q0, q1, q2, #4; vzip.32 q0, q1; vrev64.32 q0, q1; "
+            "vtrn.32 q0, q1; vswp d0, d1; vtbl.8 d0, {d1}, d2",
+        "moves": "vmov q0, q1; vmov.f32 s0, s1; vorr q0, q1, q1",
+        "branches": "bx lr",
+        "other":
+            "add r0, r0, #4; vorr q0, q1, q2; vmov r0, s0; mov r0, r1; vdiv.f32 s0, s1, s2; "
+            "nop",
+    },
+    Machine.RISCV64: {
+        "multiplies":
+            "vfmacc.vf v8, fa0, v16; fmadd.s fa0, fa1, fa2, fa0; fmul.s fa0, fa1, fa2; "
+            "vwmacc.vx v8, a0, v16; vfmul.vv v8, v9, v10; vmulh.vv v8, v9, v10",
+        "adds":
+            "vfadd.vv v8, v9, v10; fsub.s fa0, fa1, fa2; vmax.vx v8, v9, a0; "
+            "fmax.s fa0, fa1, fa2; vfredusum.vs v8, v9, v10; vwadd.vv v8, v9, v10; "
+            "vsadd.vv v8, v9, v10",
+        "loads":
+            "vle32.v v8, (a0); flw fa0, 0(a0); ld a0, 8(sp); vl4re32.v v8, (a0); "
+            "lbu a0, 0(a1); vlm.v v0, (a0)",
+        "stores":
+            "vse32.v v8, (a0); fsw fa0, 0(a0); sd a0, 8(sp); vs8r.v v8, (a0); vsm.v v0, (a0)",
+        "shuffles":
+            "vslidedown.vi v8, v9, 1; vrgather.vv v8, v9, v10; vfmv.v.f v8, fa0; "
+            "vmv.v.x v8, a0; vfslide1up.vf v8, v9, fa0; vcompress.vm v8, v9, v0",
+        "moves": "vmv1r.v v8, v9; vmv.v.v v8, v9; fmv.s fa0, fa1",
+        "branches": "ret",
+        "other":
+            "add a0, a0, a1; mul a0, a1, a2; vsll.vi v8, v8, 2; fdiv.s fa0, fa1, fa2; nop",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("machine", KINDS)
+def test_kinds(machine: Machine) -> None:
+    """Each instruction is of one kind, in loads and stores the registers count."""
+    wrong = []
+    for kind, lines in KINDS[machine].items():
+        for line in lines.split("; "):
+            mix = single(machine, line.replace(" ", "\t", 1))
+            counted = ("multiplies", "adds", "shuffles", "moves", "branches", "other")
+            found = [name for name in counted if getattr(mix, name)]
+            if not found:
+                found = [name for name in ("loads", "stores") if getattr(mix, name)]
+            if found != [kind]:
+                wrong.append((line, kind, found))
+    assert not wrong
