@@ -1,4 +1,4 @@
-"""Wider vectors are never slower: instructions counted exactly, weighed as a processor's table says.
+"""Wider vectors are never slower: exact counts, weighed as a processor's table says.
 
 Counts see no caches, and no latencies but those that the cost model saw when it chose.
 """
