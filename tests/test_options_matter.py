@@ -26,6 +26,7 @@ EFFECTS: list[tuple[str, Given, Given, str, str]] = [
     ("tiny", {}, {"isa": "sse2"}, "tiny.h", "for sse2 (64 bit)"),
     ("tiny", {}, {"max_error": "1e-3"}, "tiny_selftest.c", "than 0.003 of the largest"),
     ("tiny", {}, {"max_lines": "20"}, "tiny.c", "/* Part of tiny_L00"),
+    ("wide", {"isa": "sse2"}, {"max_size": "1.5"}, "wide.json", '"conv.direct'),
     ("tiny", {}, {"split": "2"}, "tiny.json", '"tiny_steps2.c"'),
     ("tiny", {}, {"io_layout": "nchw"}, "tiny.h", "float32[1x4x8x8] (NCHW)"),
     ("tiny", {}, {"batch": "2"}, "tiny.h", "TINY_IMAGE_LEN = 128"),
@@ -69,6 +70,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     arrays = {"kernel": np.arange(6, dtype=np.float32).reshape(1, 1, 3, 2), "bias": np.zeros(2)}
     conv = LayerSpec("Conv2D", "conv", (), {"filters": 2, "kernel_size": [1, 1]}, arrays)
     write_h5(folder / "colours.h5", chain(image("image", 4, 4, 3), conv, layer("ReLU", "relu")))
+    arrays = {"kernel": rng.standard_normal((3, 3, 24, 24)).astype(np.float32)}
+    config = {"filters": 24, "kernel_size": [3, 3], "padding": "same", "use_bias": False}
+    wide = LayerSpec("Conv2D", "conv", (), config, arrays)
+    write_h5(folder / "wide.h5", chain(image("image", 16, 16, 24), wide))
     return folder
 
 

@@ -43,8 +43,9 @@ class Options:
     `target` names a row of `cannery.target.targets`; `isa` overrides its instruction set. `name` is
     the C identifier before every symbol. `tuning` is a record or a folder of records (None: beside
     the model); `locked` makes an entry missing there an error. `max_error` bounds
-    max|y - ref| / max|ref| per output, `max_lines` the lines of functions that can be cut; `split`
-    is the number of C files that the steps are spread over. `dims` fixes dimensions that
+    max|y - ref| / max|ref| per output, `max_lines` the lines of functions that can be cut,
+    `max_size` the bytes of constants, in multiples of the model's, where no record chooses;
+    `split` is the number of C files that the steps are spread over. `dims` fixes dimensions that
     the model leaves open, `io_layout` is the order of image tensors at the interface; `io_type`
     "raw" makes its floats the integers that a quantised network computes with.
     `input_dtype`, by tensor: a uint8 input is read as `scale * value + offset`, both for all
@@ -71,6 +72,7 @@ class Options:
     locked: bool = False
     max_error: float = 1e-4
     max_lines: int = MAX_LINES
+    max_size: float | None = None
     split: int = 1
     io_layout: str = "model"
     io_type: str = "model"
@@ -342,6 +344,8 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
         Spec("max_lines", _ONE,
              f"Split generated functions longer than this (default: {MAX_LINES}).",
              _count, "N", example="1000"),
+        Spec("max_size", _ONE, "Bound of untuned networks' constants, in multiples of the weights.",
+             _positive, "X", example="1.5"),
         Spec("split", _ONE, "Spread the code over this many C files, built at once (default: 1).",
              _files, "N", example="4"),
     ),

@@ -136,7 +136,10 @@ def choose(graph: Graph, target: Target, options: Options) -> Chosen:
     """The cut and one choice per step: from the record where there is one, else estimated."""
     segments = make_segments(graph)
     record, known = recorded_choices(graph, segments, target, options)
-    defaults = Defaults(graph, segments, target.isa, io_order(options), options.max_error)
+    defaults = Defaults(
+        graph, segments, target.isa, io_order(options), options.max_error,
+        max_size=options.max_size,
+    )  # fmt: skip
     best = defaults.plan(known)
     steps = best.steps(segments)
     stacks: tuple[Stack, ...] = ()

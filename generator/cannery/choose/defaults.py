@@ -17,6 +17,7 @@ from cannery.choose.plan import (
 from cannery.choose.recheck import Emulates, network_error
 from cannery.choose.rounding import rounding_error
 from cannery.choose.signature import step_kind
+from cannery.choose.size import SizeBound
 from cannery.ir.graph import Graph
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import estimates, legal
@@ -50,7 +51,8 @@ class Defaults:
     """Plans where nothing, or not all, was measured. `io_order` is the order of images outside.
 
     `ranked` are the options of each segment, cheapest first, as `estimated_options` finds them with
-    `inexact`, where they are known already.
+    `inexact`, where they are known already. `max_size` bounds the constants, in multiples of the
+    graph's.
     """
 
     graph: Graph
@@ -59,6 +61,7 @@ class Defaults:
     io_order: str
     max_error: float
     ranked: Mapping[int, Sequence[Option]] | None = None
+    max_size: float | None = None
 
     def plan(self, known: Mapping[int, Choice] | None = None) -> Plan:
         """The plan that the cost model prefers, with `known` choices for some segments.
@@ -96,7 +99,15 @@ class Defaults:
     def _cheapest(self, known: Mapping[int, Choice], *, inexact: bool) -> Plan:
         options = self._options(known, inexact=inexact)
         reorder = estimated_reorders(self.graph, self.isa)
-        return plans(self.graph, self.segments, options, reorder=reorder, io_order=self.io_order)[0]
+
+        def find(options: Sequence[Sequence[Option]]) -> Plan:
+            order = self.io_order
+            return plans(self.graph, self.segments, options, reorder=reorder, io_order=order)[0]
+
+        if self.max_size is None or known:  # tuning looks for speed alone
+            return find(options)
+        bound = SizeBound(self.graph, self.segments, self.isa, self.max_size)
+        return bound.cheapest(options, find)
 
     def _options(self, known: Mapping[int, Choice], *, inexact: bool) -> list[Sequence[Option]]:
         """The options of each segment; those that overlap known ones have none."""

@@ -154,6 +154,7 @@ def _tell(problem: str, options: Options, target: Target) -> None:
 #: Options without influence on a plan and on where its record lies.
 _NO_MATTER = (
     "name", "rename", "input_view", "locked", "tuned_by", "parallel", "openmp", "same_everywhere",
+    "max_size", "split",
 )  # fmt: skip
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cannery.ir.graph import Graph
 from cannery.schedule.caches import near_bytes
-from cannery.schedule.program import Program, Step
+from cannery.schedule.program import Program
+from cannery.schedule.schedule import own_bytes
 from cannery.target.isa import Isa
 
 #: Bytes of a cache line.
@@ -23,7 +23,7 @@ IN_ORDER_BYTES = 512 * 1024
 
 def weights_ahead(program: Program, isa: Isa) -> Sequence[int]:
     """For each step the bytes of weights right behind its own that it is to prefetch."""
-    own = [_weights(program.graph, planned.step) for planned in program.steps]
+    own = [own_bytes(program.graph, planned.step) for planned in program.steps]
     most = near_bytes(isa)  # weights of one step and the next have to be in there
     found = [0] * len(own)
     fetchers = [k for k, p in enumerate(program.steps) if p.choice.schedule.fetches]
@@ -32,9 +32,3 @@ def weights_ahead(program: Program, isa: Isa) -> Sequence[int]:
     for step, following in zip(fetchers, [*fetchers[1:], len(own) - 1], strict=True):
         found[step] = min(sum(own[step + 1 : following + 1]), most)
     return found
-
-
-def _weights(graph: Graph, step: Step) -> int:
-    """Bytes of the constants of a step."""
-    names = {name for node in step.nodes for name in node.inputs if name in graph.constants}
-    return sum(graph.constants[name].nbytes for name in names)

@@ -162,6 +162,12 @@ class Estimate:
         return self.cycles * (1.0 + min(excess, 4.0)) + self.code_bytes / rate
 
 
+def own_bytes(graph: Graph, step: Step) -> int:
+    """Bytes of the graph's constants that a step reads."""
+    names = {name for node in step.nodes for name in node.inputs if name in graph.constants}
+    return sum(graph.constants[name].nbytes for name in names)
+
+
 @dataclass(frozen=True)
 class Schedule(ABC):
     """One way to compute a step. Stateless; all knowledge about a node comes by argument."""
@@ -205,6 +211,10 @@ class Schedule(ABC):
     @abstractmethod
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         """What the cost model expects."""
+
+    def constant_bytes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> float:
+        """Bytes of the kernel's constants, nearly: those of the step, as they are."""
+        return float(own_bytes(graph, step))
 
     @abstractmethod
     def kernel(self, job: Job) -> Kernel:

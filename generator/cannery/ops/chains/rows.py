@@ -96,6 +96,12 @@ class RowChain(Schedule):
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         return chain_cost(graph, step, params, isa)
 
+    def constant_bytes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> float:
+        return sum(
+            part.schedule.constant_bytes(graph, part.step, part.params, isa)
+            for part in make_parts(graph, step, params, isa)
+        )
+
     def kernel(self, job: Job) -> Kernel:
         return _ChainJob(job, tuple(make_parts(job.graph, job.step, job.params, job.isa))).kernel()
 

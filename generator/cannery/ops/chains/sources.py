@@ -111,6 +111,12 @@ class Sources(Schedule):
         cycles += more * elementwise_cycles(isa, elements, 2, 1)
         return Estimate(cycles + far_weights(isa, [(p, way) for p, way, _ in chosen]), code)
 
+    def constant_bytes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> float:
+        return sum(
+            len(piece.phases) * way.constant_bytes(piece.graph, piece.step, own, isa)
+            for piece, way, own in chosen_ways(graph, step, params)
+        )
+
     def kernel(self, job: Job) -> Kernel:
         return Sum(job).kernel()
 

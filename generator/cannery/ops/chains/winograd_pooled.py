@@ -98,6 +98,9 @@ class WinogradPooled(WinogradPlanar):
         each = _spread(pool, t).cycles(1, 2.0 * len(second.epilogue), isa)
         return Estimate(tiles.cycles + pool.channels * each, tiles.code_bytes + 200.0)
 
+    def constant_bytes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> float:
+        return self.packed_bytes(graph, step, typed(PooledTunables, params))
+
     def kernel(self, job: Job) -> Kernel:
         first, second = job.step.parts
         pool, shape = _pool(job.graph, job.step), self.shape(job.graph, job.step)

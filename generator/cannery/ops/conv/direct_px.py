@@ -38,7 +38,16 @@ from cannery.ops.shared.sums import Aside, aside, block_steps
 from cannery.schedule.cost import reread_cycles
 from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.schedule.schedule import (
+    ConstArray,
+    Estimate,
+    Job,
+    Kernel,
+    Params,
+    Schedule,
+    own_bytes,
+    schedule,
+)
 from cannery.target.isa import Isa
 
 #: Tiles (P vectors, C channels) by the number of vector registers, the likeliest first.
@@ -117,6 +126,11 @@ class ConvDirectPx(Schedule):
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         return (_output_want(sizes(graph, step)),)
 
+    def constant_bytes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> float:
+        shape = sizes(graph, step)
+        kept = own_bytes(graph, step) - 4.0 * shape.taps * shape.ic * shape.oc
+        return kept + _panels(shape, typed(Tunables, params)).stored_bytes
+
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         p, shape = typed(Tunables, params), sizes(graph, step)
         flat = _may_be_flat(shape)
@@ -128,7 +142,7 @@ class ConvDirectPx(Schedule):
             for block in _panels(shape, p).blocks:
                 each = _tile_cost(shape, p, isa, vectors, block.n)
                 cycles += count * block.count * each
-            cycles += count * (6.0 + reread_cycles(isa, _weight_bytes(shape, p), 1.0))
+            cycles += count * (6.0 + reread_cycles(isa, _panels(shape, p).bytes, 1.0))
         if not flat:
             cycles *= -(-shape.oh // p.rows)
         return Estimate(cycles, _unrolled(shape, p) * (8.0 if isa.has("fma") else 15.0))
@@ -259,11 +273,6 @@ def _loads(shape: ConvShape) -> list[Load]:
             loads.append(Load("load2", taps[k] - 1, None, k))
         k += 1
     return loads
-
-
-def _weight_bytes(shape: ConvShape, p: Tunables) -> float:
-    panels = _panels(shape, p)
-    return 4.0 * panels.k * panels.channels * panels.copies
 
 
 def _is_sensible(shape: ConvShape, p: Tunables) -> bool:

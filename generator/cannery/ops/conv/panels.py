@@ -50,6 +50,16 @@ class Panels:
         """How often each weight is stored."""
         return self.lanes if self.broadcast == "splat" else 1
 
+    @property
+    def bytes(self) -> float:
+        """Those of all weights, but for padding."""
+        return 4.0 * self.k * self.channels * self.copies
+
+    @property
+    def stored_bytes(self) -> float:
+        """The same with padding."""
+        return 4.0 * self.k * sum(block.count * self.row(block.n) for block in self.blocks)
+
     def row(self, n: int) -> int:
         """Stored elements of `n` weights that are used together."""
         return -(-n // 4) * 4 if self.broadcast == "lane" else n * self.copies

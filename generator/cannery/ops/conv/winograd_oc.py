@@ -63,7 +63,16 @@ from cannery.schedule.cost import (
 )
 from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.schedule.schedule import (
+    ConstArray,
+    Estimate,
+    Job,
+    Kernel,
+    Params,
+    Schedule,
+    own_bytes,
+    schedule,
+)
 from cannery.target.isa import Isa
 
 #: Transformed inputs of a batch fill at most one of these; the last ones where weights come from
@@ -298,6 +307,11 @@ class WinogradOc(Schedule):
     def weight_bytes(self, shape: ConvShape) -> float:
         """Bytes of the transformed weights, but for padding."""
         return 4.0 * self._tile(shape).positions * shape.ic * shape.oc
+
+    def constant_bytes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> float:
+        shape = sizes(graph, step)
+        kept = own_bytes(graph, step) - 4.0 * shape.taps * shape.ic * shape.oc
+        return kept + self.weight_bytes(shape)
 
     def tiles_per_row(self, shape: ConvShape) -> int:
         """Tiles side by side."""

@@ -43,7 +43,16 @@ from cannery.ops.shared.function import describe, signature
 from cannery.schedule.cost import far_cycles, reread_cycles
 from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
+from cannery.schedule.schedule import (
+    ConstArray,
+    Estimate,
+    Job,
+    Kernel,
+    Params,
+    Schedule,
+    own_bytes,
+    schedule,
+)
 from cannery.target.isa import Isa
 
 #: Register tiles (P vectors, C channels) by the number of vector registers, the likeliest first.
@@ -213,10 +222,19 @@ class WinogradPlanar(Schedule):
         late_sums = min(max(sums / SUMS_LINES - 1.0, 0.0), 2.0)
         late_inputs = min(max(inputs / INPUTS_LINES - 1.0, 0.0), 1.0)
         again = 3.0 * late_sums * sums * rounds + 0.8 * late_inputs * inputs * (1 + rounds)
-        weights = 4.0 * panels.k * panels.channels * panels.copies
+        weights = panels.bytes
         if weights <= STREAMED_BYTES:
             return again
         return again + 2.5 * reread_cycles(isa, weights, 1.0) + far_cycles(isa, weights)
+
+    def constant_bytes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> float:
+        return self.packed_bytes(graph, step, typed(Tunables, params))
+
+    def packed_bytes(self, graph: Graph, step: Step, t: Tunables) -> float:
+        """The same with typed parameters."""
+        shape = self.shape(graph, step)
+        kept = own_bytes(graph, step) - 4.0 * shape.taps * shape.ic * shape.oc
+        return kept + self._panels(shape, t).stored_bytes
 
     @property
     def _positions(self) -> int:
