@@ -13,6 +13,7 @@ _prune = rows(f"{_PASSES}/prune_channels.py", _TEST, _RANDOM)
 _by_channel = rows(f"{_PASSES}/by_channel.py", _TEST, _RANDOM)
 _order = rows(f"{_PASSES}/order_channels.py", "tests/passes/test_order_channels.py",
               "tests/passes/test_texts.py")  # fmt: skip
+_layer_norm = rows(f"{_PASSES}/fuse_layer_norm.py", "tests/passes/test_texts.py")
 _traces = rows(f"{_PASSES}/channel_traces.py", "tests/passes/test_order_channels.py",
                "tests/passes/test_texts.py")  # fmt: skip
 _fold = rows(f"{_PASSES}/fold_scale_shift.py", _TEST, _RANDOM)
@@ -65,6 +66,24 @@ CHANGES: tuple[Change, ...] = (
         "depthwise convolutions with multipliers are narrowed",
         "return bool(rewriter.constants[node.inputs[1]].shape[-1] == channels)",
         "return True",
+    ),
+    _layer_norm(
+        "whatever power is a variance",
+        "self.number(last) == 2.0 if isinstance(square.op, Pow)",
+        "self.number(last) is not None if isinstance(square.op, Pow)",
+    ),
+    _layer_norm(
+        "the mean of another value is taken off",
+        "return mean if node and mean and mean.value == node.inputs[0] else None",
+        "return mean if node else None",
+    ),
+    _layer_norm(
+        "axes of mean and variance differ", "x if x and x.axes == mean.axes else", "x if x else"
+    ),
+    _layer_norm(
+        "layer normalisation takes what others read",
+        "if x and found and found[0] == x and _alone(rewriter, spelling, node):",
+        "if x and found and found[0] == x:",
     ),
     _order(
         "channels move whatever reads them elsewhere",

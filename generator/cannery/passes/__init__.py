@@ -14,6 +14,7 @@ from cannery.passes.eliminate_common import eliminate_common
 from cannery.passes.fold_constants import fold_constants
 from cannery.passes.fold_scale_shift import fold_scale_shift
 from cannery.passes.fuse_activations import fuse_activations
+from cannery.passes.fuse_layer_norm import fuse_layer_norm
 from cannery.passes.lift_1d import lift_1d
 from cannery.passes.lower_batch_norm import lower_batch_norm
 from cannery.passes.nest_concats import nest_concats
@@ -40,6 +41,7 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("lower_batch_norm", lower_batch_norm),
     ("simplify_movement", simplify_movement),
     ("simplify_recurrent", simplify_recurrent),
+    ("fuse_layer_norm", fuse_layer_norm),
     ("fuse_activations", fuse_activations),
     ("transpose_into_matmul", transpose_into_matmul),
     ("pad_into_window", pad_into_window),
@@ -63,7 +65,7 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
 
 #: Those that make layers which have no integer form of others that have one, or views of floats.
 FLOATS_ONLY = frozenset(
-    {"fuse_activations", "order_channels", "upsample_into_conv", "pad_channels"}
+    {"fuse_activations", "fuse_layer_norm", "order_channels", "upsample_into_conv", "pad_channels"}
 )
 
 
