@@ -72,6 +72,10 @@ def test_exact_arrays_take_the_short_way(net: Net, monkeypatch: pytest.MonkeyPat
     assert np.array_equal(out, expected)
     assert np.array_equal(net(tiny_image()[0]), expected)
     assert np.array_equal(net(image=tiny_image()), expected)
+    several = net(np.repeat(tiny_image(), 3, axis=0))
+    assert np.array_equal(several, np.repeat(expected, 3, axis=0))
+    assert net(tiny_image(0, 3), out=several) is several
+    assert net(tiny_image(0, 0)).shape == (0, 8, 8, 4)
 
 
 def test_addresses_are_those_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,6 +176,12 @@ def test_an_output_on_an_input(model: Path) -> None:
         net(image, out=out)
     beside = memory[64:].reshape(1, 8, 8, 4)
     assert net(image, out=beside) is beside
+    memory = np.zeros(8 * 8 * 10, np.float32)
+    images, out = memory[:128].reshape(2, 8, 8, 1), memory[127:639].reshape(2, 8, 8, 4)
+    with pytest.raises(OptionError, match="would be overwritten"):
+        net(images, out=out)
+    beside = memory[128:].reshape(2, 8, 8, 4)
+    assert net(images, out=beside) is beside
 
 
 def test_arrays_of_other_libraries(net: Net) -> None:

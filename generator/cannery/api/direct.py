@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cannery.api.arrays import pointer
-from cannery.api.interface import Argument
+from cannery.api.interface import Argument, Interface
 
 #: Takes the inputs, `out`, and pointers to what comes before the inputs. Gives the outputs, or None
 #: where inputs or `out` are not exactly what the code has.
@@ -55,14 +55,42 @@ def _make_single(
         if out is None:
             out = empty(out_dims, out_dtype)
             target = at(out)
-        elif _fits(out, output):
+        elif _fits(out, out_dims, out_dtype):
             target = at(out)
-            read, written = source.value or 0, target.value or 0
-            if read < written + out_size and written < read + size:  # they share memory
+            if _overlap(source, size, target, out_size):
                 return None
         else:
             return None
         function(workspace(), *first, source, target)
+        return out
+
+    return call
+
+
+def make_direct_many(function: Any, net: Interface, workspace: _Workspace) -> DirectCall:
+    """The direct call of `<name>_run_many`: any number of samples along the first axis."""
+    inputs, outputs = net.inputs, net.outputs
+    if net.batch != 1 or net.max_length or len(inputs) != 1 or len(outputs) != 1:
+        return no_direct
+    if inputs[0].strides:
+        return no_direct
+    rest, dtype, out_dtype = inputs[0].dims[1:], inputs[0].dtype, outputs[0].dtype
+    out_rest, ndarray, at = _short(outputs[0].dims), np.ndarray, pointer
+
+    def call(arrays: tuple[Any, ...], out: Any) -> Any:
+        if len(arrays) != 1:
+            return None
+        (x,) = arrays
+        if type(x) is not ndarray or x.dtype is not dtype or not x.flags.c_contiguous:
+            return None
+        if x.ndim != len(rest) + 1 or x.shape[1:] != rest:
+            return None
+        shape = (len(x), *out_rest)
+        if out is None:
+            out = np.empty(shape, out_dtype)
+        elif not _fits(out, shape, out_dtype) or _overlap(at(x), x.nbytes, at(out), out.nbytes):
+            return None
+        function(workspace(), ctypes.c_int32(len(x)), at(x), at(out))
         return out
 
     return call
@@ -106,9 +134,15 @@ def _bytes(argument: Argument) -> int:
     return int(np.prod(argument.dims, dtype=np.int64)) * argument.dtype.itemsize
 
 
-def _fits(out: Any, output: Argument) -> bool:
+def _overlap(x: ctypes.c_void_p, size: int, y: ctypes.c_void_p, y_size: int) -> bool:
+    """Whether dense arrays at two addresses share memory."""
+    first, second = x.value or 0, y.value or 0
+    return first < second + y_size and second < first + size
+
+
+def _fits(out: Any, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> bool:
     """Whether an array can be written as it is."""
-    if type(out) is not np.ndarray or out.shape != output.dims or out.dtype is not output.dtype:
+    if type(out) is not np.ndarray or out.shape != shape or out.dtype is not dtype:
         return False
     flags = out.flags
     return bool(flags.c_contiguous and flags.writeable)

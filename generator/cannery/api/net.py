@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cannery.api.arrays import Array, pointer, refuse_overlap, to_result
-from cannery.api.direct import make_direct, no_direct
+from cannery.api.direct import make_direct, make_direct_many, no_direct
 from cannery.api.inputs import Inputs, cut_steps, read_inputs
 from cannery.api.interface import Argument, Interface, Port
 from cannery.api.threads import Threads, aligned
@@ -52,6 +52,7 @@ class Net:
             )
         self._cut = self._threads is not None and memory is not None and memory.steps > 0
         self._direct = make_direct(self._run, interface.inputs, interface.outputs, self._workspace)
+        self._direct_many = make_direct_many(self._run_many, interface, self._workspace)
         if interface.max_length:
             self._direct = no_direct
 
@@ -100,10 +101,13 @@ class Net:
         for names, shapes or element types that do not fit.
         """
         given = self._in_order(arrays, named) if named else arrays
+        found = None
         if given is not None and not self._cut:
             found = self._direct(given, out)
-            if found is not None:
-                return found
+        if found is None and given is not None and self._threads is None:
+            found = self._direct_many(given, out)
+        if found is not None:
+            return found
         net = self._interface
         inputs = read_inputs(net, net.inputs, arrays, named)
         results = self._results(net.outputs, inputs, out)
