@@ -14,6 +14,7 @@ _by_channel = rows(f"{_PASSES}/by_channel.py", _TEST, _RANDOM)
 _order = rows(f"{_PASSES}/order_channels.py", "tests/passes/test_order_channels.py",
               "tests/passes/test_texts.py")  # fmt: skip
 _layer_norm = rows(f"{_PASSES}/fuse_layer_norm.py", "tests/passes/test_texts.py")
+_whole_first = rows(f"{_PASSES}/whole_first.py", "tests/passes/test_texts.py")
 _traces = rows(f"{_PASSES}/channel_traces.py", "tests/passes/test_order_channels.py",
                "tests/passes/test_texts.py")  # fmt: skip
 _fold = rows(f"{_PASSES}/fold_scale_shift.py", _TEST, _RANDOM)
@@ -84,6 +85,11 @@ CHANGES: tuple[Change, ...] = (
         "layer normalisation takes what others read",
         "if x and found and found[0] == x and _alone(rewriter, spelling, node):",
         "if x and found and found[0] == x:",
+    ),
+    _whole_first(
+        "what is broadcast twice is turned",
+        "shapes[0] != shapes[2] == shapes[1]",
+        "shapes[0] != shapes[2]",
     ),
     _order(
         "channels move whatever reads them elsewhere",

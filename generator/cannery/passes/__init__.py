@@ -31,6 +31,7 @@ from cannery.passes.sink_upsampling import sink_upsampling
 from cannery.passes.slice_into_conv import slice_into_conv
 from cannery.passes.transpose_into_matmul import transpose_into_matmul
 from cannery.passes.upsample_into_conv import upsample_into_conv
+from cannery.passes.whole_first import whole_first
 
 #: (name, pass), in order.
 PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
@@ -55,6 +56,7 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("conv_to_matmul", conv_to_matmul),
     ("lift_1d", lift_1d),
     ("simplify_movement", simplify_movement),
+    ("whole_first", whole_first),
     ("eliminate_common", eliminate_common),
     ("nest_concats", nest_concats),
     ("fold_constants", fold_constants),
