@@ -120,14 +120,16 @@ def test_diff_of_a_larger_one(
     assert "B: other.h5" in page.read_text(encoding="utf-8")
 
 
-def test_diff_under_an_emulator_compares_no_times(
+def test_diff_under_an_emulator_counts(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     need_program(need_toolchain("aarch64-a53").target.emulator[0])
     # Two models compute what they like, unless a bound is given.
     words = (model, write_tiny_model(tmp_path / "other.h5", seed=2), "--target", "aarch64-a53")
-    found = json.loads(diff(*words, "--json", code=0, capsys=capsys))
-    assert (found["verdict"], found["time_us"]) == ("", [None, None])
+    found = json.loads(diff(*words, "--count", "--json", code=0, capsys=capsys))
+    one, other = found["instructions"]
+    assert one == other > 0 and found["time_us"] == [None, None]
+    assert found["verdict"] == "no difference"
     assert found["output_differences"]["scores"] > 1e-3
 
 

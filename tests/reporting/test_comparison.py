@@ -18,6 +18,7 @@ from cannery.reporting.comparison import (
 )
 from cannery.reporting.facts import Layer
 from cannery.reporting.intervals import Interval
+from cannery.reporting.measuring import Measured
 from reporting.examples import facts, measured
 
 NET = facts()
@@ -89,6 +90,24 @@ def test_slower() -> None:
     # Slower for sure, but by less than is allowed; and faster.
     assert (compared(1.02).verdict, compared(1.02).worse) == ("slower", ())
     assert (compared(0.5).verdict, compared(0.5).worse) == ("faster", ())
+
+
+def counted(*instructions: int) -> Measured:
+    """The network without times: so many instructions by layer, and outside of them."""
+    return replace(measured(NET, timed=False), instructions=instructions)
+
+
+def test_instructions_are_compared_exactly() -> None:
+    ones = [1000] * (len(NET.layers) + 1)
+    a, b = counted(*ones), counted(1030, *ones[1:])
+    found = compare((NET, NET), (a, b), ([], []), replace(SAME, slower=0.0))
+    total = sum(ones)
+    assert found.counts == (total, total + 30) and found.verdict == "more"
+    assert [row.verdict for row in found.rows][:2] == ["more", "no difference"]
+    assert found.rows[0].counts == (1000, 1030)
+    assert found.worse == (f"B executes {total + 30:,} instructions, A {total:,}",)
+    assert compare((NET, NET), (a, b), ([], []), SAME).worse == ()
+    assert compare((NET, NET), (b, a), ([], []), replace(SAME, slower=0.0)).verdict == "fewer"
 
 
 def test_larger() -> None:

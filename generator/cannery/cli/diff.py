@@ -32,7 +32,7 @@ _SLOWER = 3.0
     examples=(
         "cannery diff old.h5 new.h5",
         "cannery diff old.tuning.json new.tuning.json --model ball.h5 -o diff.html",
-        "cannery diff old.h5 new.h5 --max-slower 5 --max-difference 1e-3",
+        "cannery diff old.h5 new.h5 --count --target aarch64-a53",
     ),
 )
 @generating_options(names=("A", "B"))
@@ -57,12 +57,17 @@ _SLOWER = 3.0
     help="Whether each timed call finds its data in the caches, or cold ones, as once per frame.",
 )
 @click.option(
+    "--count",
+    is_flag=True,
+    help="Count instructions of one run instead of timing it: exact.",
+)
+@click.option(
     "--max-slower",
     type=click.FloatRange(min=0.0),
     metavar="PERCENT",
     default=_SLOWER,
     show_default=True,
-    help="How much more time B may take.",
+    help="How much more time, or how many more instructions.",
 )
 @click.option(
     "--max-larger",
@@ -70,7 +75,7 @@ _SLOWER = 3.0
     metavar="PERCENT",
     default=0.0,
     show_default=True,
-    help="How much more weights, code and workspace B may have.",
+    help="How much more weights, code and workspace.",
 )
 @click.option(
     "--max-difference",
@@ -84,14 +89,15 @@ _SLOWER = 3.0
 )
 @json_option
 def command(
-    a: Path, b: Path, model: Path | None, seconds: float, context: str, max_slower: float,
-    max_larger: float, max_difference: float | None, output: Path | None, as_json: bool, **raw: Any,
+    a: Path, b: Path, model: Path | None, seconds: float, context: str, count: bool,
+    max_slower: float, max_larger: float, max_difference: float | None, output: Path | None,
+    as_json: bool, **raw: Any,
 ) -> int:  # fmt: skip
-    """Build and measure A and B, each a model or a tuning record, and say what differs.
+    """Measure A and B, each a model or a tuning record, and say what differs.
 
     They are timed in turn. Where the intervals of two times overlap, there is no difference. Exit
     code 1 if B is slower, larger or less exact than A, or computes something else, by more than the
-    options allow. Under an emulator no times are compared.
+    options allow. Under an emulator, --count compares instructions.
     """
     if output is not None:
         plotly_text()
@@ -101,7 +107,9 @@ def command(
     for subject in subjects:
         refuse_emulated(caches, subject.runner)
     note(f"building {a} and {b}")
-    measured, outputs = measure_all(subjects, seconds, caches, thorough=output is not None)
+    measured, outputs = measure_all(
+        subjects, seconds, caches, thorough=output is not None, count=count
+    )
     facts = [subject.facts for subject in subjects]
     limits = Limits(max_slower / 100, max_larger / 100, _difference(subjects, max_difference))
     found = compare(
@@ -154,14 +162,16 @@ def _difference(subjects: list[Subject], given: float | None) -> float | None:
 
 
 def _print(found: Comparison, subjects: list[Subject]) -> None:
+    what = "instructions" if found.counts else "us"
     rows = [
         [
             " + ".join(layer.title for layer in row.layers[0] or row.layers[1]),
-            *(str(time) if time else "" for time in row.times), row.verdict, *row.sizes,
+            *(row.counts or (str(time) if time else "" for time in row.times)),
+            row.verdict, *row.sizes,
         ]
         for row in found.rows
     ]  # fmt: skip
-    print_table(["layer", "us, A", "us, B", "", "bytes, A", "bytes, B"], rows)
+    print_table(["layer", f"{what}, A", f"{what}, B", "", "bytes, A", "bytes, B"], rows)
     click.echo()
     totals = [[name, *pair, _percent(*pair)] for name, pair in found.sizes.items()]
     print_table(["bytes", "A", "B", ""], totals)
@@ -169,6 +179,9 @@ def _print(found: Comparison, subjects: list[Subject]) -> None:
     one, other = found.times
     if one and other:
         click.echo(f"A {one} us, B {other} us: {found.verdict}, {_percent(one.mid, other.mid)}")
+    if found.counts:
+        a, b = found.counts
+        click.echo(f"A {a:,} instructions, B {b:,}: {found.verdict}, {_percent(a, b)}")
     errors = ", ".join(f"{name} {value:.2g}" for name, value in (found.differences or {}).items())
     click.echo(f"error of A {found.errors[0]:.2g}, of B {found.errors[1]:.2g}")
     told = f"outputs differ by: {errors}" if errors else "the outputs have different shapes"

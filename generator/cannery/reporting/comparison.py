@@ -18,6 +18,7 @@ from cannery.reporting.measuring import Measured
 
 Outputs = Sequence[Mapping[str, RefArray]]
 Both = tuple[Interval | None, Interval | None]
+Pair = tuple[tuple[Layer, ...], tuple[Layer, ...]]
 
 
 def verdict(times: Both) -> str:
@@ -30,6 +31,12 @@ def verdict(times: Both) -> str:
     return "slower" if other.mid > one.mid else "faster"
 
 
+def count_verdict(counts: tuple[int, int]) -> str:
+    """The same of instructions, which are exact."""
+    one, other = counts
+    return "no difference" if one == other else ("more" if other > one else "fewer")
+
+
 def change(one: float, other: float) -> float | None:
     """By what part the second is more than the first; None if that is nothing."""
     return other / one - 1 if one else None
@@ -37,11 +44,15 @@ def change(one: float, other: float) -> float | None:
 
 @dataclass(frozen=True)
 class Row:
-    """Layers of the first network that compute what those of the second do; one may have none."""
+    """Layers of the first network that compute what those of the second do; one may have none.
+
+    `counts` are instructions, None where they were not counted.
+    """
 
     layers: tuple[tuple[Layer, ...], tuple[Layer, ...]]
     times: Both
     sizes: tuple[int, int]
+    counts: tuple[int, int] | None = None
 
     @property
     def title(self) -> str:
@@ -60,7 +71,7 @@ class Row:
         """Faster, slower, no difference, or that there is nothing to compare with."""
         if not all(self.layers):
             return "only in A" if self.layers[0] else "only in B"
-        return verdict(self.times)
+        return count_verdict(self.counts) if self.counts else verdict(self.times)
 
 
 @dataclass(frozen=True)
@@ -78,7 +89,8 @@ class Limits:
 @dataclass(frozen=True)
 class Comparison:
     """What differs between A and B. `differences` are of the outputs, by name in A, on the same
-    inputs; None where the interfaces differ. `worse` says in what B is, one sentence each.
+    inputs; None where the interfaces differ. `worse` says in what B is, one sentence each. `counts`
+    are instructions of one run, None where they were not counted.
     """
 
     rows: tuple[Row, ...]
@@ -87,16 +99,18 @@ class Comparison:
     errors: tuple[float, float]
     differences: Mapping[str, float] | None
     worse: tuple[str, ...]
+    counts: tuple[int, int] | None = None
 
     @property
     def verdict(self) -> str:
         """Of the whole networks."""
-        return verdict(self.times)
+        return count_verdict(self.counts) if self.counts else verdict(self.times)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
             "time_us": [plain_time(time) for time in self.times], "verdict": self.verdict,
+            "instructions": self.counts and list(self.counts),
             "bytes": {name: list(pair) for name, pair in self.sizes.items()},
             "errors": list(self.errors), "output_differences": self.differences,
             "worse": list(self.worse),
@@ -106,6 +120,7 @@ class Comparison:
                     "b": [layer.name for layer in row.layers[1]],
                     "schedules": list(row.schedules), "verdict": row.verdict,
                     "time_us": [plain_time(time) for time in row.times], "bytes": list(row.sizes),
+                    "instructions": row.counts and list(row.counts),
                 }
                 for row in self.rows
             ],
@@ -122,13 +137,7 @@ def compare(
     outputs: tuple[Outputs, Outputs], limits: Limits,
 ) -> Comparison:  # fmt: skip
     """Compare two networks that were measured side by side."""
-    rows = tuple(
-        Row(
-            pair, (_time(measured[0], pair[0]), _time(measured[1], pair[1])),
-            (_bytes(measured[0], pair[0]), _bytes(measured[1], pair[1])),
-        )
-        for pair in match_layers(facts[0].layers, facts[1].layers)
-    )  # fmt: skip
+    rows = tuple(_row(measured, pair) for pair in match_layers(facts[0].layers, facts[1].layers))
     times = (measured[0].time, measured[1].time)
     a, b = facts
     sizes = {
@@ -138,8 +147,24 @@ def compare(
     }
     first, second = (max(m.errors.values(), default=0.0) for m in measured)
     differences = output_differences(*outputs)
-    worse = _worse(times, sizes, (second, measured[1].max_error), differences, limits)
-    return Comparison(rows, times, sizes, (first, second), differences, worse)
+    counts = _both([sum(m.instructions) if m.instructions else None for m in measured])
+    worse = _worse(times, counts, sizes, (second, measured[1].max_error), differences, limits)
+    return Comparison(rows, times, sizes, (first, second), differences, worse, counts)
+
+
+def _row(measured: tuple[Measured, Measured], pair: Pair) -> Row:
+    one, other = zip(measured, pair, strict=True)
+    counts = [
+        sum(m.instructions[layer.number] for layer in layers) if m.instructions else None
+        for m, layers in (one, other)
+    ]
+    return Row(pair, (_time(*one), _time(*other)), (_bytes(*one), _bytes(*other)), _both(counts))
+
+
+def _both(counts: Sequence[int | None]) -> tuple[int, int] | None:
+    """Two counts where both are known."""
+    one, other = counts
+    return None if one is None or other is None else (one, other)
 
 
 def _time(measured: Measured, layers: Sequence[Layer]) -> Interval | None:
@@ -165,14 +190,16 @@ def output_differences(one: Outputs, other: Outputs) -> dict[str, float] | None:
 
 
 def _worse(
-    times: Both, sizes: Mapping[str, tuple[int, int]], error: tuple[float, float],
-    differences: Mapping[str, float] | None, limits: Limits,
+    times: Both, counts: tuple[int, int] | None, sizes: Mapping[str, tuple[int, int]],
+    error: tuple[float, float], differences: Mapping[str, float] | None, limits: Limits,
 ) -> tuple[str, ...]:  # fmt: skip
     """In what B is worse than A by more than is allowed."""
     found = []
     one, other = times
     if one and other and verdict(times) == "slower" and other.mid > one.mid * (1 + limits.slower):
         found.append(f"B takes {other} us, A {one} us")
+    if counts and counts[1] > counts[0] * (1 + limits.slower):
+        found.append(f"B executes {counts[1]:,} instructions, A {counts[0]:,}")
     for name, (before, after) in sizes.items():
         if after > before * (1 + limits.larger):
             found.append(f"B has {after:,} bytes of {name}, A {before:,}")
@@ -186,9 +213,6 @@ def _worse(
             for name, value in (differences or {}).items() if not value <= limits.difference
         ]  # fmt: skip
     return tuple(found)
-
-
-Pair = tuple[tuple[Layer, ...], tuple[Layer, ...]]
 
 
 def match_layers(one: Sequence[Layer], other: Sequence[Layer]) -> list[Pair]:

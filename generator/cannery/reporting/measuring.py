@@ -13,6 +13,7 @@ from typing import Any
 
 from cannery.choose.provenance import code_flags
 from cannery.emit.source import Source
+from cannery.execution.counts import count_network
 from cannery.execution.layers import LayerCheck, check_layers, peak_gflops
 from cannery.execution.program import Bandwidth, NetworkProgram, Sample, network_program
 from cannery.execution.samples import errors_by_output, reference_outputs, seeded_samples
@@ -63,7 +64,8 @@ class Measured:
 
     Times are microseconds by round, those of `layers` by layer first; none where only an emulator
     runs programs, and none of a layer without code. `code_bytes` are by layer, None where the
-    object file does not say. `layer_checks` are by number of the layer.
+    object file does not say. `layer_checks` are by number of the layer, `instructions` what one run
+    executes by layer, and last outside of them; empty where that was not counted.
     """
 
     origin: str
@@ -79,6 +81,7 @@ class Measured:
     errors: Mapping[str, float]
     max_error: float
     layer_checks: Mapping[int, LayerCheck]
+    instructions: tuple[int, ...] = ()
 
     @property
     def time(self) -> Interval | None:
@@ -113,17 +116,19 @@ class _Rounds:
 
 
 def measure_all(
-    subjects: Sequence[Subject], seconds: float, context: Context, *, thorough: bool = True
-) -> tuple[list[Measured], list[Sequence[Mapping[str, RefArray]]]]:
+    subjects: Sequence[Subject], seconds: float, context: Context,
+    *, thorough: bool = True, count: bool = False,
+) -> tuple[list[Measured], list[Sequence[Mapping[str, RefArray]]]]:  # fmt: skip
     """Measure networks side by side, each for about `seconds`, and the outputs of each.
 
     Where the networks have the same inputs, they see the same numbers. Only if `thorough`, errors
-    of single layers, peak and bandwidths are measured, too. Raises ToolchainError.
+    of single layers, peak and bandwidths are measured, too. With `count`, instructions are counted,
+    exactly, and nothing is timed. Raises ToolchainError.
     """
     samples = _samples(subjects)
     with ExitStack() as stack:
         plain = [_program(stack, s, xs) for s, xs in zip(subjects, samples, strict=True)]
-        timed = [s.runner.origin is not Origin.EMULATED for s in subjects]
+        timed = [s.runner.origin is not Origin.EMULATED and not count for s in subjects]
         laps = [
             _program(stack, s, xs, laps=True) if on else None
             for s, xs, on in zip(subjects, samples, timed, strict=True)
@@ -136,7 +141,7 @@ def measure_all(
             for p, s, on in zip(plain, subjects, timed, strict=True)
         ]
     found = [
-        _measured(*row, context, thorough=thorough)
+        _measured(*row, context, thorough=thorough, count=count)
         for row in zip(subjects, samples, outputs, rounds, rates, strict=True)
     ]
     return found, list(outputs)
@@ -187,7 +192,8 @@ def _run_rounds(
 
 def _measured(
     subject: Subject, samples: Sequence[Sample], outputs: Sequence[Mapping[str, RefArray]],
-    rounds: _Rounds, rates: tuple[Bandwidth, ...], context: Context, *, thorough: bool,
+    rounds: _Rounds, rates: tuple[Bandwidth, ...], context: Context,
+    *, thorough: bool, count: bool,
 ) -> Measured:  # fmt: skip
     source, toolchain, runner = subject.source, subject.toolchain, subject.runner
     by_layer = [
@@ -205,8 +211,16 @@ def _measured(
         tuple(rounds.times), tuple(by_layer), peak, rates,
         code_bytes(source, subject.compiled.files, toolchain),
         errors_by_output(outputs, expected), source.max_error,
-        _by_number(source, numbers, checks),
+        _by_number(source, numbers, checks), _instructions(subject, samples[0]) if count else (),
     )  # fmt: skip
+
+
+def _instructions(subject: Subject, sample: Sample) -> tuple[int, ...]:
+    """What one run executes under an emulator: by step, then outside of them."""
+    toolchain = subject.toolchain
+    files, emulator = subject.compiled.files, toolchain.emulator()
+    found = count_network(subject.source, files, toolchain, emulator, sample)
+    return (*(step.mix.instructions for step in found.steps), found.rest)
 
 
 def _by_number(

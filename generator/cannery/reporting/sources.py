@@ -36,6 +36,8 @@ def told(facts: Facts, measured: Measured, tried: TriedByLayer) -> tuple[Told, .
 
 
 def _times(measured: Measured) -> Told:
+    if measured.instructions:
+        return Told("instructions", "exact", "counted under an emulator, of one run")
     if not measured.times:
         why = "only an emulator runs the programs, whose times say nothing"
         return Told("times", "unknown", why)
@@ -52,7 +54,7 @@ def _times(measured: Measured) -> Told:
 
 def _roofs(measured: Measured) -> Told:
     if not measured.bandwidths:
-        return Told("roofline", "unknown", "the processor was not there to be measured")
+        return Told("roofline", "unknown", "the processor was not measured")
     return Told(
         "roofline", "estimated",
         f"from measured figures: {measured.peak_gflops:.3g} GFLOP/s, and the bytes per second that "
