@@ -67,6 +67,7 @@ def test_broadcasts_to_wide_and_narrow_vectors_are_no_shuffles(tmp_path: Path) -
 def test_a_step_is_shown_with_its_instructions() -> None:
     need_toolchain("ssse3")
     text = asm("conv_1", "--isa", "ssse3")
+    assert text == asm("conv_1", "--isa", "ssse3", "--split", "2")
     assert text.startswith("conv_1: conv.")
     assert "mulps " in text
     assert "multiplies  adds  loads  stores" in text

@@ -81,7 +81,7 @@ def test_what_report_refuses(
 
 
 def test_what_is_measured_belongs_to_the_layers(model: Path) -> None:
-    subject = make_subject(make_options(model, {}))
+    subject = make_subject(make_options(model, {"split": "2"}))
     (found,), (outputs,) = measure_all([subject], 0.05, Context.WARM)
     facts = subject.facts
     times = [found.layer_time(layer.number) for layer in facts.layers]
@@ -90,6 +90,7 @@ def test_what_is_measured_belongs_to_the_layers(model: Path) -> None:
     checks = [(k, check.name) for k, check in found.layer_checks.items()]
     assert checks == [(x.number, x.name) for x in facts.layers if x.computes]
     assert 0 < max(found.errors.values()) < 1e-6 and len(outputs) == 4
+    assert [bool(size) for size in found.code_bytes] == [x.computes for x in facts.layers]
     sizes = [level.bytes for level in found.bandwidths]
     assert sizes == [2**k for k in range(13, 28)][: len(sizes)] and len(sizes) > 3
     assert all(level.gb_per_s > 0 for level in found.bandwidths)

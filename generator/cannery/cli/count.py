@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def command(model: Path, as_json: bool, **raw: Any) -> None:
     pipelines. Loads and stores count vector registers: one for an operand in memory, two for a
     pair; spills are those of them that go to the stack frame.
     """
-    options = make_options(model, raw)
+    options = replace(make_options(model, raw), split=1)  # the code is the same, in one file
     toolchain = find_toolchain(options)
     runner = toolchain.emulator()
     if options.runner and not is_qemu(runner.command[0] if runner.command else ""):

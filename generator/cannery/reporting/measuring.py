@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cannery.choose.provenance import code_flags
@@ -101,7 +101,11 @@ class Measured:
 
 
 def make_subject(options: Options) -> Subject:
-    """Generate a network, and find out what builds and runs it. Raises CanneryError."""
+    """Generate a network, and find out what builds and runs it. Raises CanneryError.
+
+    Whatever `options` say, its code is in one file, where each step's functions are found.
+    """
+    options = replace(options, split=1)
     compiled = compile_model(options)
     toolchain = find_toolchain(options)
     return Subject(options, compiled, toolchain, identify(toolchain, toolchain.runners()[:1])[0])
