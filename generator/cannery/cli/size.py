@@ -22,7 +22,7 @@ from cannery.target.toolchain import find_toolchain
     cls=Command,
     examples=(
         "cannery size ball.h5 --target cortex-m7",
-        "cannery size ball.h5 --target cortex-m7 --quantize int8 --calibration samples.npz",
+        "cannery size ball.h5 --quantize int8 --calibration samples.npz",
     ),
 )
 @generating_options()
