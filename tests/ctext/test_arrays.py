@@ -97,6 +97,8 @@ def test_blob_holds_equal_arrays_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     kept, blob = split_constants("net", kernels)
     assert [k.constants for k in kept] == [(small,), ()]
+    assert [k.moved_bytes for k in kept] == [40, 80]
+    assert [k.constant_bytes for k in kept] == [56, 80]
     assert blob.offsets == (("a", "float", 0), ("b", "int16_t", 64), ("c", "float", 0))
     assert blob.data == first.tobytes() + bytes(24) + other.tobytes() + bytes(24)
 

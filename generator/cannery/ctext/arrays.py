@@ -96,7 +96,9 @@ class _BlobWriter:
                 self.data.write(bytes(-len(content) % ALIGNMENT))
             place = self._known[digest]
             self.offsets.append((constant.name, array_type(constant.values), place))
-        return replace(kernel, constants=tuple(c for c in kernel.constants if not is_large(c)))
+        kept = tuple(c for c in kernel.constants if not is_large(c))
+        moved = kernel.constant_bytes - sum(int(c.values.nbytes) for c in kept)
+        return replace(kernel, constants=kept, moved_bytes=moved)
 
 
 def is_large(constant: ConstArray) -> bool:

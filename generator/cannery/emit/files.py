@@ -158,7 +158,7 @@ def _chunk(source: Source, chunk: Chunk) -> dict[str, Any]:
                 "nodes": [node.name for node in program.steps[step.index].step.nodes],
                 "schedule": str(step.choice),
                 "origin": step.choice.origin,
-                "constant_bytes": sum(int(c.values.nbytes) for c in step.kernel.constants),
+                "constant_bytes": step.kernel.constant_bytes,
             }
             for step in chunk.steps.values()
         ],
@@ -235,6 +235,6 @@ def _step(source: Source, call: Call) -> Mapping[str, Any]:
         "reads": [str(buffers[n].layout) for n in planned.reads],
         "writes": [str(buffers[n].layout) for n in planned.writes],
         "macs": planned.step.macs(source.graph),
-        "constant_bytes": sum(int(c.values.nbytes) for c in call.kernel.constants),
+        "constant_bytes": call.kernel.constant_bytes,
         "scratch_bytes": call.kernel.scratch_bytes,
     }

@@ -59,7 +59,8 @@ class Kernel:
     a band function computes output rows y0 <= y < y1 of one image, y0 a multiple of `band`. It
     computes one image, or, if `whole`, all images of the batch in one call. `needs_math`,
     `scalar_math` and `needs_table` tell that it includes vec_math.h, scalar_math.h and vec_table.h;
-    the last one follows from its constants, and stays where these go elsewhere.
+    the last one follows from its constants, and stays where these go elsewhere: then `moved_bytes`
+    are those of the constants that went.
 
     `units`, only where the job asks to be cut: the last parameters are `int first_unit, int
     end_unit`, and of all its `units` parts (blocks of channels, directions) it computes those.
@@ -78,6 +79,12 @@ class Kernel:
     scalar_math: bool = False
     stops: bool = False
     needs_table: bool = False
+    moved_bytes: int = 0
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of all constants, wherever they are."""
+        return self.moved_bytes + sum(int(c.values.nbytes) for c in self.constants)
 
     def __post_init__(self) -> None:
         if any(constant.is_table for constant in self.constants):
