@@ -28,8 +28,8 @@ from rivals.packages import RIVALS
 #: Calls before a sample: other contestants have had the caches since the last one.
 _WARM = 2
 
-#: Seconds in which instructions are sampled.
-_WATCHED = 0.3
+#: Seconds of the processor in which instructions are sampled, about a hundred times.
+_WATCHED = 0.5
 
 
 def seconds_of(call: Callable[[], None], count: int) -> float:
@@ -45,9 +45,9 @@ def seconds_of(call: Callable[[], None], count: int) -> float:
 def instructions(library: str, call: Callable[[], None]) -> list[int]:
     """Samples, those in code of AVX, those in code of AVX-512, of calls for a while."""
     watch = ctypes.CDLL(library)
-    counts, start = (ctypes.c_long * 3)(), time.perf_counter()
+    counts, start = (ctypes.c_long * 3)(), time.process_time()
     watch.watch_begin(1000)
-    while time.perf_counter() - start < _WATCHED:
+    while time.process_time() - start < _WATCHED:
         call()
     watch.watch_end(counts)
     return list(counts)
