@@ -118,7 +118,16 @@ CHANGES: tuple[Change, ...] = (
         "return sum(len(demand.channels)",
         "return True or sum(len(demand.channels)",
     ),
-    _traces("samples are channels", "len(s) > PIXELS and s[0] == 1", "len(s) > PIXELS"),
+    _order(
+        "channels of several samples move",
+        "node if image and rewriter.types[value].shape[0] == 1 else None",
+        "node if image else None",
+    ),
+    _traces(
+        "slices of pixels are slices of channels",
+        "return isinstance(op, Reshape | Slice) and shapes[0][:PIXELS] == shapes[-1][:PIXELS]",
+        "return isinstance(op, Reshape | Slice)",
+    ),
     _fold(
         "a scale leaves the bias alone",
         "weight * _along_outputs(producer, weight, c), bias * c",

@@ -14,12 +14,12 @@ from cannery.ops.movement.op import Reshape, Slice, Transpose
 #: A channel: the value that some layer computes, and its place in that.
 Channel = tuple[str, int]
 
-#: The axes before the channels: one sample, rows, columns.
+#: The axes before the channels: samples, rows, columns.
 PIXELS = 3
 
 
 class Traces:
-    """The channels of values of one sample, as they are before the graph is changed.
+    """The channels of values as they are before the graph is changed.
 
     Channels may be cut into several axes, as they are within a shuffle (Reshape, Transpose,
     Reshape): these are all axes behind those of pixels.
@@ -46,7 +46,7 @@ class Traces:
         """Whether a node joins, cuts or moves channels, and does nothing else."""
         op, types = node.op, self._rewriter.types
         shapes = [types[v].shape for v in (*node.inputs, *node.outputs) if v]
-        images = all(len(s) > PIXELS and s[0] == 1 for s in shapes)
+        images = all(len(s) > PIXELS for s in shapes)
         if not images or any(types[v].dtype is not DType.FLOAT32 for v in node.outputs):
             return False
         if isinstance(op, Concat):
