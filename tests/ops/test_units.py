@@ -10,6 +10,7 @@ import numpy as np
 
 from cannery.lowering.lower import cut
 from cannery.measure.trial import all_data, make_trial, random_inputs
+from cannery.ops.recurrent.base import Recurrent
 from cannery.schedule.schedule import Job, Schedule, legal
 from cannery.target.isa import Isa, isa
 from ops.cases import all_cases
@@ -46,6 +47,9 @@ def test_units() -> None:
         head = "int first_unit, int end_unit"
         assert not whole.units and head not in whole.code
         assert [c.name for c in parts.constants] == [c.name for c in whole.constants]
+        if isinstance(op := job.step.anchor.op, Recurrent):
+            samples = job.type(job.step.anchor.inputs[0]).shape[0]
+            assert max(parts.units, 1) == (samples if samples > 1 else op.directions)
         if parts.units:
             assert head in parts.code, (schedule.id, job.step.name)
             counts[schedule.id] += 1
