@@ -46,7 +46,7 @@ class MatMulGeneral(Schedule):
     """See the module's text."""
 
     id = "matmul.general"
-    version = 2
+    version = 3
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if products.product(graph, step) is None:

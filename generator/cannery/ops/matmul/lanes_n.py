@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cannery.ctext.environment import offset, render
 from cannery.ops.matmul.product import Cut, Nest, Operand, Product, residual_rows
+from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced, nested_pointer
 from cannery.ops.shared.epilogue import Epilogue
 from cannery.ops.shared.function import describe, parameter_names, signature
@@ -47,6 +48,7 @@ def make_gemm(p: Product, t: Tunables, isa: Isa, a_row: int, a_k: int, b_k: int 
         k, a_row, a_k, b_k, t.unroll, t.split, t.broadcast,
         AHEAD if far and t.mr == 1 else 0, streams,
         cut(k // t.unroll, t.unroll // t.split, isa),
+        once=b_k > 0 and gemm.reloads(isa),
     )  # fmt: skip
 
 

@@ -86,7 +86,8 @@ class Gemm:
     (from memory), rotate (four k loaded once and rotated, B stored in rotated order: Thielke &
     Hasselbring, "A JIT Compiler for Neural Network Inference", 2019, eq. 3) or lane (NEON).
     `ahead`: bytes behind each load of packed B that are prefetched (0: nothing is). `streams`: see
-    `pack_blocks`. `aside`: after how many passes sums are put aside, see `sums` (0: never).
+    `pack_blocks`. `aside`: after how many passes sums are put aside, see `sums` (0: never). `once`:
+    compilers are kept from loading a vector of B again for each row, see `reloads`.
     """
 
     k: int
@@ -99,6 +100,7 @@ class Gemm:
     ahead: int = 0
     streams: int = 1
     aside: int = 0
+    once: bool = False
 
     def sums(self, block: VectorBlock, rows: int) -> Aside:
         """The accumulators of a tile."""
@@ -214,6 +216,14 @@ def broadcasts(isa: Isa, lanes: int, k: int, a_k: int) -> list[str]:
         found += ["rotate"] if isa.has("rotate") else []
         found += ["lane"] if isa.has("lane_fma") else []
     return found
+
+
+def reloads(isa: Isa) -> bool:
+    """Whether compilers load B again for each row, as products take the place of a factor.
+
+    Vectors across cache lines, as unpacked ones may be, take two loads each time; a copy none.
+    """
+    return isa.family == "x86" and isa.widest == 4
 
 
 def product_cycles(
