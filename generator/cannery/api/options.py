@@ -29,6 +29,7 @@ class ModelOptions(TypedDict, total=False):
     max_error: float
     max_lines: int
     split: int
+    max_size: float
     batch: int
     dim: Texts | Mapping[str, int]
     input_dtype: Texts | Mapping[str, Element]
