@@ -30,6 +30,7 @@ from cannery.ops.elementwise import (
     Sigmoid,
     ThresholdedRelu,
 )
+from cannery.ops.indexing.gather import Gather, GatherElements, GatherND
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Slice, Transpose
@@ -92,6 +93,9 @@ SHAPES: list[tuple[Op, list[TensorType | None], TensorType]] = [
     (conv(group=6), [X, t(3, 3, 1, 12)], t(1, 6, 8, 12)),
     (conv(group=2), [X, t(1, 1, 3, 4)], t(1, 8, 10, 4)),
     (conv(rank=1), [t(2, 9, 4), t(9, 4, 7)], t(2, 1, 7)),
+    (Gather(1), [t(2, 0, 3), t(0, dtype=DType.INT64)], t(2, 0, 3)),
+    (GatherND(), [t(0, 3), t(0, 1, dtype=DType.INT64)], t(0, 3)),
+    (GatherElements(0), [t(0, 3), t(0, 3, dtype=DType.INT64)], t(0, 3)),
     (conv(rank=3), [t(1, 4, 5, 6, 2), t(2, 2, 2, 2, 3)], t(1, 3, 4, 5, 3)),
     (
         Conv((2, 1), ((0, 1), (2, 0)), (1, 1)),
