@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
+from cannery.ctext import arrays
 from cannery.emit.source import Source, make_source
 from cannery.layouts import nhwc
 from cannery.lowering.assign import assign
@@ -38,6 +39,17 @@ def test_a_chain() -> None:
     assert facts.macs == net.macs
     assert facts.weight_bytes >= 4 * (3 * 3 * 3 * 5 + 5 + 45 * 3 + 3)  # and what fills vectors
     assert facts.inputs == ("image: float32[1x7x6x3] (NHWC)",)
+
+
+def test_weights_of_large_models_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = network_facts(source())
+    monkeypatch.setattr(arrays, "BLOB_FROM_BYTES", 1)
+    monkeypatch.setattr(arrays, "is_large", lambda constant: constant.values.nbytes > 64)
+    net = source()
+    assert net.blob.data
+    for one, other in zip(before.layers, network_facts(net).layers, strict=True):
+        assert one.weight_bytes <= other.weight_bytes < one.weight_bytes + 2 * arrays.ALIGNMENT
+        assert bool(other.weight_bytes) == bool(one.weight_bytes)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -36,3 +36,4 @@ def test_overlap() -> None:
         other = Interval(low, low, high)
         assert one.overlaps(other) is other.overlaps(one) is expected
     assert one.overlaps(Interval(1.5, 2.0, 2.5)) and str(one) == "2 (1 to 3)"
+    assert str(Interval(999.4, 12345.6, 1.2e6)) == "12,346 (999 to 1,200,000)"

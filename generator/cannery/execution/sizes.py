@@ -33,6 +33,22 @@ def code_bytes(
     )
 
 
+def constant_bytes(source: Source) -> tuple[int, ...]:
+    """Bytes of the constants of each step, also of those that large models keep in a file.
+
+    What several steps have in common counts for each.
+    """
+    places = sorted({place for _, _, place in source.blob.offsets})
+    ends = dict(zip(places, [*places[1:], len(source.blob.data)], strict=False))  # maybe no place
+    found = []
+    for call in source.calls:
+        prefix = step_prefix(source, call)
+        own = sum(int(c.values.nbytes) for c in call.kernel.constants)
+        large = (p for name, _, p in source.blob.offsets if name.startswith(prefix))
+        found.append(own + sum(ends[place] - place for place in large))
+    return tuple(found)
+
+
 #: Bytes below the stack that functions of x86-64 may use, and compilers do not count.
 RED_ZONE = 128
 
@@ -81,9 +97,11 @@ def network_size(source: Source, files: Mapping[str, bytes], toolchain: Toolchai
     steps = tuple(
         StepSize(
             call.planned.step.name, str(call.planned.choice), code,
-            sum(int(c.values.nbytes) for c in call.kernel.constants), stack,
+            constants, stack,
         )
-        for call, code, stack in zip(source.calls, codes, stacks, strict=True)
+        for call, code, constants, stack in zip(
+            source.calls, codes, constant_bytes(source), stacks, strict=True
+        )
     )  # fmt: skip
     tensors = sum(t.type.bytes for t in (*source.inputs, *source.outputs))
     return NetworkSize(

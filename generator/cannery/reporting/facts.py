@@ -8,6 +8,7 @@ from itertools import accumulate
 from cannery.emit.interface import Tensor
 from cannery.emit.source import Source
 from cannery.emit.steps import Call
+from cannery.execution.sizes import constant_bytes
 from cannery.lowering.lifetimes import buffer_bytes, lifetimes
 from cannery.lowering.memory_plan import align
 from cannery.schedule.program import VIEW, Program
@@ -117,7 +118,12 @@ def network_facts(source: Source) -> Facts:
     return Facts(
         source.name, source.hash, source.target, source.isa.name, source.isa.bits, source.version,
         tuple(map(_port, source.inputs)), tuple(map(_port, source.outputs)),
-        tuple(_layer(source, k, call) for k, call in enumerate(source.calls)),
+        tuple(
+            _layer(source, k, call, weights)
+            for k, (call, weights) in enumerate(
+                zip(source.calls, constant_bytes(source), strict=True)
+            )
+        ),
         _edges(source), _blocks(source),
         source.workspace.bytes, source.workspace.lower_bound, tuple(source.graph.notes),
     )  # fmt: skip
@@ -127,7 +133,7 @@ def _port(tensor: Tensor) -> str:
     return f"{tensor.source}: {tensor.text}"
 
 
-def _layer(source: Source, number: int, call: Call) -> Layer:
+def _layer(source: Source, number: int, call: Call, weights: int) -> Layer:
     planned, graph, buffers = call.planned, source.graph, source.program.buffers
     step = planned.step
     return Layer(
@@ -137,7 +143,7 @@ def _layer(source: Source, number: int, call: Call) -> Layer:
         tuple(str(buffers[name].layout) for name in planned.reads),
         tuple(str(buffers[name].layout) for name in planned.writes),
         step.macs(graph),
-        sum(int(c.values.nbytes) for c in call.kernel.constants),
+        weights,
         sum(graph.types[value].bytes for value in set(step.inputs)),
         sum(graph.types[value].bytes for value in step.outputs),
         call.kernel.scratch_bytes, bool(call.kernel.code.strip()),

@@ -23,7 +23,11 @@ class Interval:
         return self.low <= other.high and other.low <= self.high
 
     def __str__(self) -> str:
-        return f"{self.mid:.3g} ({self.low:.3g} to {self.high:.3g})"
+        low, mid, high = (
+            f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+            for value in (self.low, self.mid, self.high)
+        )
+        return f"{mid} ({low} to {high})"
 
 
 def interval(values: Sequence[float]) -> Interval:

@@ -177,5 +177,7 @@ def _percent(part: float | None) -> str:
 
 
 def _number(value: Any) -> str:
-    """Three digits, or nothing."""
-    return "" if value is None else f"{value:.3g}"
+    """Three digits, or more where that are whole numbers, or nothing."""
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if 1000 <= value < 1e12 else f"{value:.3g}"
