@@ -43,10 +43,13 @@ class Traces:
         return value in self._shuffled
 
     def moves(self, node: Node) -> bool:
-        """Whether a node joins, cuts or moves channels, and does nothing else."""
+        """Whether a node joins, cuts or moves channels, and does nothing else.
+
+        Of images without a pixel or channel nothing is known: reshaping may give them others.
+        """
         op, types = node.op, self._rewriter.types
         shapes = [types[v].shape for v in (*node.inputs, *node.outputs) if v]
-        images = all(len(s) > PIXELS for s in shapes)
+        images = all(len(s) > PIXELS and all(s) for s in shapes)
         if not images or any(types[v].dtype is not DType.FLOAT32 for v in node.outputs):
             return False
         if isinstance(op, Concat):
