@@ -67,12 +67,16 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What `_PLACES` lists."""
+    """What `_PLACES` lists, and the module `onnx_backend`."""
     if name in _PLACES:
         from importlib import import_module
 
         found = globals()[name] = getattr(import_module(f"cannery.{_PLACES[name]}"), name)
         return found
+    if name == "onnx_backend":
+        from importlib import import_module
+
+        return import_module("cannery.onnx_backend")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -20,7 +20,7 @@ from onnx.backend.base import Backend, BackendRep
 from cannery.api.load import load
 from cannery.api.model import given_model
 from cannery.api.net import Net
-from cannery.errors import CanneryError
+from cannery.errors import CanneryError, OptionError
 from cannery.pipeline import load_model
 
 
@@ -66,7 +66,9 @@ class CanneryBackend(Backend):
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> CanneryRep:
-        """A model compiled for this machine. Raises CanneryError."""
+        """A model compiled for this machine. Raises CanneryError, also for another device."""
+        if not cls.supports_device(device):
+            raise OptionError(f"there is no device {device!r}", where="prepare", cure="take CPU")
         return CanneryRep(load(model.SerializeToString(), **kwargs), model)
 
     @classmethod

@@ -10,6 +10,7 @@ import pytest
 
 from cannery.errors import OptionError, ToolchainError
 from cannery.options import Options, make_options
+from cannery.target import compiler as compiler_module
 from cannery.target import runner as runner_module
 from cannery.target.compiler import (
     PRIVATE_FLAGS,
@@ -191,6 +192,24 @@ def test_the_first_error_of_a_compiler() -> None:
     text = "In file included from x.c:1:\nx.h:2:1: error: no\nx.h:3:1: error: never\n"
     assert first_error(text) == "x.h:2:1: error: no"
     assert first_error("") == ""
+    full = "ld: error: closing\nas: can't write a.o: No space left on device\n"
+    assert first_error(full) == "as: can't write a.o: No space left on device"
+
+
+@pytest.mark.parametrize(
+    ("said", "cure"),
+    [
+        ("can't write a.o: No space left on device", "make room"),
+        ("error: no", "check the compiler"),
+    ],
+)
+def test_what_to_do_where_a_compiler_fails(tmp_path: Path, said: str, cure: str) -> None:
+    program = tmp_path / "cc"
+    program.write_text(f'#!/bin/sh\necho "{said}" >&2\nexit 1\n')
+    program.chmod(0o755)
+    with pytest.raises(ToolchainError) as caught:
+        compiler_module._run([str(program)])
+    assert str(caught.value.cure).startswith(cure)
 
 
 def _python_runner(tmp_path: Path, code: str) -> tuple[Runner, Path]:

@@ -50,7 +50,7 @@ COMMANDS = {
     "run": "Run a model's generated code on arrays from a file.",
     "verify": "Compare a model's generated code with the reference.",
     "bench": "Time a model's generated code.",
-    "report": "Write all there is to know of a model's generated code as a page.",
+    "report": "Write a page about a model's generated code.",
     "diff": "Compare two models or tuning records: times, sizes, outputs.",
     "count": "Count the instructions of one run, exactly, by step and by kind.",
     "size": "Show how much flash, RAM and stack the generated code takes.",

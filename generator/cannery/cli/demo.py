@@ -102,7 +102,7 @@ def _main_job(
         _print_gallery(project / "images", outcome)
         right = sum(found.right for found in outcome.images)
         click.echo(f"{right} of {len(outcome.images)} right, {outcome.latency_us:.3g} us per image")
-        click.echo(f"\nThe project stays in {project}; delete it when it is of no more use.")
+        click.echo(f"\nThe project stays in {project}; delete it when you no longer need it.")
     return outcome
 
 

@@ -149,7 +149,7 @@ def _call(summary: Summary, options: Options) -> str:
 def command(models: tuple[Path, ...], as_json: bool, **raw: Any) -> int:
     """Show layers, shapes, multiply-accumulates, parameters and memory; several: a line each.
 
-    All layers that are not supported are told at once. Exit code 2 if a model cannot be used.
+    All layers that are not supported are listed at once. Exit code 2 if a model cannot be used.
     """
     found: list[tuple[Summary, Options]] = []
     code = 0

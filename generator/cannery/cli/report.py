@@ -1,4 +1,4 @@
-"""`cannery report`: all there is to know of a generated network, as one HTML file."""
+"""`cannery report`: a page about a generated network, as one HTML file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from cannery.reporting.measuring import DEFAULT_SECONDS
     type=FILE,
     required=True,
     metavar="FILE.html",
-    help="Where the report goes: one file, which needs no other and no network.",
+    help="Where the report goes: one self-contained file.",
 )
 @click.option(
     "--candidates",

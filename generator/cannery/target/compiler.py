@@ -8,9 +8,11 @@ import re
 import shlex
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from cannery.atomic import temporary_folder
@@ -123,16 +125,24 @@ def _run(command: Sequence[str], temporary: Path | None = None) -> str:
     if done.returncode != 0:
         raise ToolchainError(
             first_error(done.stderr) or f"failed with exit code {done.returncode}",
-            where=shlex.join(command), cure=CURE,
+            where=shlex.join(command), cure=_cure(done.stderr),
         )  # fmt: skip
     return done.stdout
+
+
+def _cure(text: str) -> str:
+    """What to do about what a compiler printed; linkers of full disks are killed by SIGBUS."""
+    if re.search(r"No space left|Disk quota|Bus error", text):
+        return f"make room; programs are built in {tempfile.gettempdir()}, or where TMPDIR says"
+    return CURE
 
 
 def first_error(text: str) -> str:
     """The line of a compiler's output that says what went wrong."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    full = (line for line in lines if "No space left" in line)
     wrong = (line for line in lines if re.search(r"error|undefined|cannot|fatal", line, re.I))
-    return next(wrong, lines[-1] if lines else "")
+    return next(chain(full, wrong), lines[-1] if lines else "")
 
 
 @cache
