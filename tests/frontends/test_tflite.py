@@ -77,4 +77,4 @@ def test_the_error_tells_the_way(tmp_path: Path) -> None:
         load_graph(file)
     command = "python -m tf2onnx.convert --tflite"
     assert command in str(caught.value)
-    assert command in (ROOT / "README.md").read_text()
+    assert command in (ROOT / "docs" / "reference" / "models.md").read_text()

@@ -106,7 +106,7 @@ UNARY = [
     Case(Celu(-2.5), relative=1e-5, absolute=3e-45),
     *(Case(op, ulps=5.0) for op in (Softplus(), Softsign())),
     *(Case(op, absolute=3e-36, relative=1e-6) for op in (Silu(), Mish())),
-    Case(Gelu(), absolute=2e-18, relative=1e-6),
+    Case(Gelu(), absolute=5.1e-15, relative=1.5e-5),
     Case(Gelu(True), absolute=1e-6, relative=1e-6),
     Case(
         Composite((Member(Mul(), (0, -1)), Member(Sigmoid(), (1,)), Member(Mul(), (0, 2))), (1.7,)),

@@ -41,8 +41,8 @@ def command(model: Path, layer: str | None, mca: str | None, as_json: bool, **ra
     """Show the hot loop of every step of MODEL, or of LAYER with its instructions.
 
     LAYER is a step's name, an unambiguous part of it, or its number. Loads, spills (accesses to
-    the stack frame) and cycles are also given per multiply-accumulate of a vector. Which loop is hot
-    is a guess by its multiplies and its depth.
+    the stack frame) and cycles are also given per multiply-accumulate of a vector. Which loop is
+    hot is a guess by its multiplies and its depth.
     """
     options = replace(make_options(model, raw), split=1)  # the code is the same, in one file
     toolchain = find_toolchain(options)

@@ -109,6 +109,7 @@ class MovementStrided(Schedule):
         else:
             found = vector_runs(inner.extent, job.isa, lanes, partial=contiguous and not raw)
             runs = [Run((vec,), count) for vec, count in found]
+        names = parameter_names(job)
         code = render(
             "ops/movement/strided.c.j2",
             loops=loops[:-1],
@@ -119,7 +120,7 @@ class MovementStrided(Schedule):
             raw=raw,
             load=lambda vec, pointer: load(first, inner.strides[0], vec, pointer),
             tensor=lambda at: lambda k: f"p{walked.index(k)}{offset(at)}",
-            names=[parameter_names(job)[k] for k in (*walked, len(job.inputs))],
+            names=[names[k] for k in (*walked, len(job.inputs))],
             layouts=layouts,
             describe=describe(job),
             signature=signature(job),
