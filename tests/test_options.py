@@ -115,6 +115,8 @@ def test_every_option_has_a_field_and_every_field_an_option() -> None:
         ("batch", "-1", "whole number"),
         ("batch", "2147483648", "whole number"),
         ("batch", "1.5", "whole number"),
+        ("split", "0", "from 1 to 64$"),
+        ("split", "65", "from 1 to 64$"),
         ("batch", "٣", "whole number"),
         ("dims", ("n",), "name=value"),
         ("dims", ("n=0",), "whole number"),

@@ -188,9 +188,10 @@ def _positive(text: str) -> float:
     return value
 
 
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_ELEMENTS):
-        raise OptionError(f"{text!r} is not a whole number from 1 to 2^31-1")
+def _count(text: str, most: int = MAX_ELEMENTS) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= most):
+        end = "2^31-1" if most == MAX_ELEMENTS else most
+        raise OptionError(f"{text!r} is not a whole number from 1 to {end}")
     return int(text)
 
 
@@ -204,9 +205,7 @@ def _chunk(text: str) -> int:
 
 
 def _files(text: str) -> int:
-    if _count(text) > MAX_FILES:
-        raise OptionError(f"{text} files are more than {MAX_FILES}")
-    return int(text)
+    return _count(text, MAX_FILES)
 
 
 def _distinct(texts: Sequence[str]) -> tuple[str, ...]:

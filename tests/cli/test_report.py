@@ -159,6 +159,8 @@ def test_diff_of_records(model: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "there is no model called tiny beside it" in capsys.readouterr().err
     assert invoke(["diff", str(tmp_path / "no.tuning.json"), str(model)]) == 2
     assert "there is no such file" in capsys.readouterr().err
+    assert invoke(["diff", str(model), str(model), "--model", str(model)]) == 2
+    assert "neither side is a tuning record" in capsys.readouterr().err
     words = (one, other, "--model", model, "--max-larger", "1e9", "--json")
     found = json.loads(diff(*words, code=0, capsys=capsys))
     (layer,) = (layer for layer in found["layers"] if layer["a"] == ["scores"])

@@ -102,6 +102,10 @@ def command(
     if output is not None:
         plotly_text()
         check_output_file(output, "--output")
+    if model is not None and not any(path.name.endswith(SUFFIX) for path in (a, b)):
+        raise OptionError(
+            "neither side is a tuning record", where="--model", cure="name the models as A and B"
+        )
     subjects = [make_subject(_options(path, model, raw)) for path in (a, b)]
     caches = Context(context)
     for subject in subjects:
