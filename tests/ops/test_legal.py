@@ -1,13 +1,15 @@
 """A schedule that gets lost makes nothing wrong, but slow: what is legal stays so.
 
 `legal.txt` lists for every step of the cases which schedules are legal, and on how many instruction
-sets. New ones, and steps that are not listed yet, are right, too: `--update-golden` lists them.
+sets. `tunables.txt` lists for every schedule the values of its tunables among the candidates for these
+steps. New ones, and steps that are not listed yet, are right, too: `--update-golden` lists them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 from cannery.schedule.program import Step
@@ -21,6 +23,11 @@ from ops.kernel_bench import TARGETS, case_steps
 NAMES = {find_target(name).isa.name for name in TARGETS}
 
 LISTED = Path(__file__).with_name("legal.txt")
+
+#: Those whose candidates are asked for: without vectors, with wide ones, and with many registers.
+ASKED = ("generic", "avx512", "neon64")
+
+TUNABLES = Path(__file__).with_name("tunables.txt")
 
 
 @cache
@@ -63,6 +70,36 @@ def write(found: dict[str, Counter[str]]) -> None:
         ids = [f"{s}*{n}" if n < len(NAMES) else s for s, n in sorted(counts.items())]
         lines.append(" ".join((step, *ids)))
     LISTED.write_text("\n".join(lines) + "\n")
+
+
+def tunables() -> dict[str, set[str]]:
+    """By schedule and tunable, the values that candidates have, but for those of parts of chains."""
+    isas = [find_target(name).isa for name in ASKED]
+    found: dict[str, set[str]] = {}
+    for case in all_cases():
+        graph, steps = case_steps(case)
+        with case.caches():
+            for step, isa in product((step for step, _ in steps), isas):
+                for way in legal(graph, step, isa):
+                    for params in way.candidates(graph, step, isa):
+                        for key, value in params.items():
+                            if not (step.parts and key[1:2] in ("", "_")):
+                                found.setdefault(f"{way.id} {key}", set()).add(str(value))
+    return found
+
+
+def test_no_candidate_gets_lost(update_golden: bool) -> None:
+    """No value of a tunable, that is; which go together is left to the schedules."""
+    found = tunables()
+    if update_golden:
+        lines = (" ".join((name, *sorted(values))) for name, values in sorted(found.items()))
+        TUNABLES.write_text("\n".join(lines) + "\n")
+    listed = {" ".join(words[:2]): {*words[2:]} for words in map(str.split, TUNABLES.open())}
+    assert len(listed) > 150
+    lost = {name: sorted(values - found.get(name, set())) for name, values in listed.items()}
+    assert not {name: values for name, values in lost.items() if values}, (
+        "tunables.txt lists more: if that is meant, --update-golden"
+    )
 
 
 def test_every_schedule_has_a_case() -> None:
