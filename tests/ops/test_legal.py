@@ -1,7 +1,7 @@
 """A schedule that gets lost makes nothing wrong, but slow: what is legal stays so.
 
 `legal.txt` lists for every step of the cases which schedules are legal, and on how many instruction
-sets. `tunables.txt` lists for every schedule the values of its tunables among the candidates for these
+sets, `tunables.txt` for every schedule the values of its tunables among the candidates for these
 steps. New ones, and steps that are not listed yet, are right, too: `--update-golden` lists them.
 """
 
@@ -73,7 +73,7 @@ def write(found: dict[str, Counter[str]]) -> None:
 
 
 def tunables() -> dict[str, set[str]]:
-    """By schedule and tunable, the values that candidates have, but for those of parts of chains."""
+    """The values that candidates have, by schedule and tunable, not of the parts of chains."""
     isas = [find_target(name).isa for name in ASKED]
     found: dict[str, set[str]] = {}
     for case in all_cases():

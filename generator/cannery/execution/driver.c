@@ -179,29 +179,30 @@ static int equal(const unsigned char *y, void *const *all, int k, int sample)
 
 static void run_sample(int sample)
 {
+    unsigned char **const first = (unsigned char **)get((size_t)model->output_count * sizeof *first);
     choose(sample);
     model->run(workspace, inputs, outputs);
     for (int k = 0; k < model->output_count; ++k) {
+        first[k] = (unsigned char *)get(model->outputs[k].bytes);
+        memcpy(first[k], outputs[k], model->outputs[k].bytes);
+    }
+    model->run(workspace, inputs, outputs);
+    for (int k = 0; k < model->output_count; ++k) {
         const size_t bytes = model->outputs[k].bytes;
-        const unsigned char *const y = (const unsigned char *)outputs[k];
-        unsigned char *const first = (unsigned char *)get(bytes);
-        memcpy(first, y, bytes);
-        if (k == 0) {
-            model->run(workspace, inputs, outputs);
-        }
         int pieces = 1;
 #ifdef DRIVER_PARALLEL
-        pieces = equal(first, piece_outputs, k, sample);
+        pieces = equal(first[k], piece_outputs, k, sample);
 #endif
         printf("{\"sample\": %d, \"output\": %d, \"repeats\": %s, \"many\": %s, \"pieces\": %s, \"bytes\": \"",
-               sample, k, memcmp(first, y, bytes) == 0 ? "true" : "false",
-               equal(first, many_outputs, k, sample) ? "true" : "false", pieces ? "true" : "false");
+               sample, k, memcmp(first[k], outputs[k], bytes) == 0 ? "true" : "false",
+               equal(first[k], many_outputs, k, sample) ? "true" : "false", pieces ? "true" : "false");
         for (size_t i = 0; i < bytes; ++i) {
-            printf("%02x", (unsigned)first[i]);
+            printf("%02x", (unsigned)first[k][i]);
         }
         printf("\"}\n");
-        free(first);
+        free(first[k]);
     }
+    free(first);
 }
 
 static int by_size(const void *a, const void *b)
