@@ -2,7 +2,7 @@
 #              [NAME <c identifier>] [TARGET <name> | ISA <isa>...] [TUNING <record or folder>]
 #              [AUTOTUNE] [CONTEXT cold|warm] [LOCKED] [STAND_IN]
 #              [MAX_ERROR <e>] [MAX_LINES <n>] [MAX_SIZE <x>] [SPLIT <n>] [IO_LAYOUT model|nhwc|nchw] [IO_TYPE model|raw] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
-#              [SCALE <s>] [OFFSET <o>] [REVERSE_CHANNELS <tensor>...] [INPUT_VIEW <tensor>...] [MANY <n>] [PARALLEL] [OPENMP] [PEEPHOLES <npz>] [STREAMING] [VARIABLE_LENGTH]
+#              [SCALE <s>] [OFFSET <o>] [REVERSE_CHANNELS <tensor>...] [INPUT_VIEW <tensor>...] [MANY <n>] [PARALLEL] [OPENMP] [SHARED] [PEEPHOLES <npz>] [STREAMING] [VARIABLE_LENGTH]
 #              [QUANTIZE int16|int8] [CALIBRATION <npz>] [MAX_LOSS <e>] [SAME_EVERYWHERE] [STATE <input>=<output> ...]
 #              [RENAME <tensor>=<name> ...] [OUTPUTS <tensor>...]
 #              [FLAGS_FROM <target>...])
@@ -37,6 +37,9 @@
 #   that the program brings (<cannery/parallel.h>; <cannery/pthread_pool.h> is one). OPENMP does the
 #   same and adds <name>_openmp(), a pool of OpenMP's threads; the library links to OpenMP, so a
 #   project that imports it once it is installed finds OpenMP first.
+#
+#   SHARED makes a shared library, which exports the functions of <name>.h and nothing else. Programs
+#   that open it at run time, by <name>_loader.h, link to <target>_loader.
 #
 # install_nn_model(<target>... [EXPORT <export set>] [INCLUDES <folder>])
 #
@@ -116,6 +119,10 @@ macro(_cannery_check_arguments)
     set(problem "give TARGET or ISA, not both")
   elseif(TARGET ${target})
     set(problem "there is a target of that name already")
+  endif()
+  get_property(can_share GLOBAL PROPERTY TARGET_SUPPORTS_SHARED_LIBS)
+  if(NOT problem AND ARG_SHARED AND NOT can_share)
+    set(problem "SHARED is given, but ${CMAKE_SYSTEM_NAME} has no shared libraries; leave it out")
   endif()
   list(LENGTH ARG_ISA count)
   if(NOT problem AND ARG_AUTOTUNE AND count GREATER 1)
@@ -426,6 +433,9 @@ function(_cannery_add_generation)
   foreach(part IN LISTS parts)
     list(APPEND outputs "${folder}/${part}.h")
   endforeach()
+  if(ARG_SHARED)
+    list(APPEND outputs "${folder}/${ARG_NAME}_loader.h")
+  endif()
   _cannery_step_sources(step_sources "${folder}")
   list(APPEND outputs ${step_sources})
   # Only changed files are written. Ninja looks at the results again; Make would run the command in
@@ -436,10 +446,10 @@ function(_cannery_add_generation)
   endif()
   _cannery_records(records)
   # Of several instruction sets each is tuned by a command of its own.
-  set(advice)
+  set(advice --sources-only)
   list(LENGTH ARG_ISA count)
   if(count LESS 2)
-    set(advice "--tuned-by=build the target ${target}_autotune")
+    list(APPEND advice "--tuned-by=build the target ${target}_autotune")
   endif()
   if(ARG_AUTOTUNE)
     list(APPEND advice --autotuned)
@@ -522,7 +532,11 @@ function(_cannery_add_library)
   _cannery_step_sources(step_sources "${folder}")
   list(APPEND sources ${step_sources})
   _cannery_parts(parts)
-  add_library(${target} STATIC ${sources} "${folder}/${ARG_NAME}.h" "${folder}/${ARG_NAME}.hpp"
+  set(kind STATIC)
+  if(ARG_SHARED)
+    set(kind SHARED)
+  endif()
+  add_library(${target} ${kind} ${sources} "${folder}/${ARG_NAME}.h" "${folder}/${ARG_NAME}.hpp"
     "${folder}/${ARG_NAME}.json")
   add_library(cannery::${target} ALIAS ${target})
   add_dependencies(${target} ${probe})
@@ -555,6 +569,23 @@ function(_cannery_add_library)
     target_link_libraries(${target} PRIVATE OpenMP::OpenMP_${language})
   endif()
   set_target_properties(${target} PROPERTIES LINKER_LANGUAGE ${language} CANNERY_FOLDER "${folder}")
+  if(ARG_SHARED)
+    set_target_properties(${target} PROPERTIES
+      ${language}_VISIBILITY_PRESET hidden
+      DEFINE_SYMBOL "${upper}_EXPORTS")
+    _cannery_add_loader()
+  endif()
+endfunction()
+
+# <target>_loader: what programs link to that open the shared library at run time.
+function(_cannery_add_loader)
+  add_library(${target}_loader INTERFACE)
+  add_library(cannery::${target}_loader ALIAS ${target}_loader)
+  add_dependencies(${target}_loader ${target})
+  target_include_directories(${target}_loader SYSTEM INTERFACE
+    "$<BUILD_INTERFACE:${folder}>" "$<INSTALL_INTERFACE:include>")
+  target_link_libraries(${target}_loader INTERFACE ${CMAKE_DL_LIBS})
+  set_target_properties(${target}_loader PROPERTIES CANNERY_FOLDER "${folder}")
 endfunction()
 
 # The options of commands that build and run programs: with the compiler, the flags and the emulator

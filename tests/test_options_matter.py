@@ -36,6 +36,7 @@ EFFECTS: list[tuple[str, Given, Given, str, str]] = [
     ("tiny", {}, {"input_view": "image"}, "tiny.h", "int32_t image_row_stride"),
     ("tiny", {}, {"parallel": True}, "tiny.h", "void tiny_run_parallel("),
     ("tiny", {}, {"openmp": True}, "tiny_openmp.c", "omp parallel"),
+    ("tiny", {}, {"shared": True}, "tiny_loader.h", "tiny_library_open("),
     ("tiny", SEVERAL, {"parallel": True}, "tiny.h", "void tiny_run_parallel("),
     ("tiny", SEVERAL, {"openmp": True}, "tiny_openmp.c", "omp parallel"),
     ("tiny", SEVERAL, {"max_lines": "20"}, "tiny_sse2.c", "/* Part of tiny_sse2_L00"),

@@ -53,7 +53,8 @@ class Options:
     a network of RGB). `input_view` names
     the inputs that are regions of larger images, read by strides. `many` is the largest number of
     samples that `<name>_run_many` computes together. `parallel` adds functions that run on several
-    cores, `openmp` these and a pool of OpenMP's threads. `streaming` asks for the network of one
+    cores, `openmp` these and a pool of OpenMP's threads. `shared` marks the functions that a shared
+    library exports. `streaming` asks for the network of one
     step, `state` pairs inputs with the outputs that they are in the next run. `rename` maps tensor
     names of the model to names in C. `outputs` cuts the network there. `quantize` asks for integer
     layers, scaled by what `calibration` shows, where no output loses more than `max_loss`.
@@ -87,6 +88,7 @@ class Options:
     parallel: bool = False
     openmp: bool = False
     peepholes: Path | None = None
+    shared: bool = False
     streaming: bool = False
     variable_length: bool = False
     quantize: DType | None = None
@@ -386,6 +388,7 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
              _chunk, "N", example="8"),
         Spec("parallel", _FLAG, "Add <name>_run_parallel, which runs on a thread pool of yours."),
         Spec("openmp", _FLAG, "Like PARALLEL, and add <name>_openmp, a pool of OpenMP threads."),
+        Spec("shared", _FLAG, "Make a shared library, which exports the functions of the header."),
         Spec("streaming", _FLAG,
              "Run a recurrent network one step per call; the caller keeps the state."),
         Spec("variable_length", _FLAG,

@@ -162,7 +162,10 @@ def generate(
     source = make_source(
         program, isa, options.name, options.rename, chosen.stacks, cores, options.max_lines
     )
-    source = replace(source, max_error=graph.error_bound(options.max_error), split=options.split)
+    source = replace(
+        source, max_error=graph.error_bound(options.max_error), split=options.split,
+        shared=options.shared,
+    )  # fmt: skip
     if dump:
         dump("program", format_program(program))
         dump("workspace", format_workspace(program, source.workspace))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,7 +46,7 @@ def compile(  # noqa: A001
     place = Path(os.fsdecode(folder))
     check_output_folder(place, "folder")
     with given.as_file() as chosen:
-        compiled = compile_model(chosen)
+        compiled = with_library(chosen, compile_model(chosen))
         # Nothing is said of records that bytes cannot have.
         notes = notes_of(chosen, compiled, untuned=given.data is None)
     changed = write_files(files_in(place, chosen.name, compiled.files))
@@ -54,6 +54,16 @@ def compile(  # noqa: A001
         place, tuple(sorted(compiled.files)),
         tuple(sorted(path.relative_to(place).as_posix() for path in changed)), tuple(notes),
     )  # fmt: skip
+
+
+def with_library(options: Options, compiled: Compiled) -> Compiled:
+    """The same with the library itself, if it is a shared one. Raises ToolchainError."""
+    if not options.shared:
+        return compiled
+    from cannery.execution.shared_library import exported_library
+
+    name, content = exported_library(options, compiled.files)
+    return replace(compiled, files={name: content, **compiled.files})
 
 
 def files_in(folder: Path, name: str, files: Mapping[str, bytes]) -> dict[Path, bytes]:

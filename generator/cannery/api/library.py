@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from cannery.api.store import store
-from cannery.atomic import temporary_folder
 from cannery.emit.files import OPENMP_SOURCE
+from cannery.execution.shared_library import build_library
 from cannery.options import Options
 from cannery.target.runner import host_cpu_flags
 from cannery.target.targets import NATIVE
@@ -41,20 +41,9 @@ def make_library(options: Options, toolchain: Toolchain, files: Mapping[str, byt
 
 def _build(options: Options, toolchain: Toolchain, files: Mapping[str, bytes]) -> bytes:
     """The library's content."""
-    with temporary_folder() as folder:
-        for name, data in files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(data)
-        weights = folder / f"{options.name}_weights.bin"
-        define = f'-D{options.name.upper()}_WEIGHTS_FILE="{weights}"'
-        objects = []
-        unused = {f"{options.name}{suffix}" for suffix in ("_static.c", OPENMP_SOURCE)}
-        for name in sorted(files):
-            if name.endswith(".c") and name not in unused:
-                objects.append((folder / name).with_suffix(".o"))
-                flags = [*toolchain.cflags, "-fPIC", "-w", define]
-                toolchain.compiler.compile(folder / name, objects[-1], flags, [folder])
-        built = folder / f"{options.name}.so"
-        threads = ["-pthread"] if _THREADS.name in files else []
-        toolchain.compiler.link(objects, built, [*toolchain.cflags, "-shared", *threads, "-lm"])
-        return built.read_bytes()
+    unused = {f"{options.name}{suffix}" for suffix in ("_static.c", OPENMP_SOURCE)}
+    units = sorted(name for name in files if name.endswith(".c") and name not in unused)
+    threads = ["-pthread"] if _THREADS.name in files else []
+    return build_library(
+        options.name, files, dict.fromkeys(units, toolchain), link_flags=["-shared", *threads]
+    )

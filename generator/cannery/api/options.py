@@ -40,6 +40,7 @@ class ModelOptions(TypedDict, total=False):
     many: int
     parallel: bool
     openmp: bool
+    shared: bool
     peepholes: StrPath
     streaming: bool
     variable_length: bool

@@ -153,7 +153,8 @@ def _tell(problem: str, options: Options, target: Target) -> None:
 
 #: Options without influence on a plan and on where its record lies.
 _NO_MATTER = (
-    "name", "rename", "input_view", "locked", "tuned_by", "parallel", "openmp", "same_everywhere",
+    "name", "rename", "input_view", "locked", "tuned_by", "parallel", "openmp", "shared",
+    "same_everywhere",
     "max_size", "split",
 )  # fmt: skip
 

@@ -58,6 +58,12 @@ if TYPE_CHECKING:
     hidden=True,
     help="A build that tunes has told already why there is no record.",
 )
+@click.option(
+    "--sources-only",
+    is_flag=True,
+    hidden=True,
+    help="A build that makes the shared library itself.",
+)
 @json_option
 def command(
     model: Path,
@@ -65,11 +71,12 @@ def command(
     depfile: Path | None,
     dump: Path | None,
     autotuned: bool,
+    sources_only: bool,
     as_json: bool,
     **raw: Any,
 ) -> None:
     """Turn MODEL into C files in DIR. Only files that change are written."""
-    from cannery.api.compile import files_in, notes_of
+    from cannery.api.compile import files_in, notes_of, with_library
     from cannery.choose.lookup import untuned
     from cannery.pipeline import compile_model
 
@@ -85,6 +92,8 @@ def command(
         stages[f"{len(stages):02d}_{stage}.txt"] = text.encode()
 
     compiled = compile_model(options, keep if dump is not None else None)
+    if not sources_only:
+        compiled = with_library(options, compiled)
     results = files_in(folder, options.name, compiled.files)
     others = {dump / path: data for path, data in stages.items()} if dump is not None else {}
     if depfile is not None:

@@ -40,7 +40,7 @@ _SLOWER = 3.0
     "--model",
     type=FILE,
     metavar="MODEL",
-    help="What A or B are records of (default: a file beside them with the name that they have).",
+    help="Model of the records A or B (default: a file beside them with their name).",
 )
 @click.option(
     "--seconds",
@@ -59,7 +59,7 @@ _SLOWER = 3.0
 @click.option(
     "--count",
     is_flag=True,
-    help="Count instructions of one run instead of timing it: exact.",
+    help="Count instructions of a run instead: exact.",
 )
 @click.option(
     "--max-slower",

@@ -14,6 +14,7 @@ from cannery.emit.files import (
     model_texts,
     openmp_texts,
 )
+from cannery.emit.library import loader_texts, render_header, render_static
 from cannery.emit.parallel import Parallel
 from cannery.emit.selftest import render_selftest
 from cannery.emit.source import Source
@@ -39,10 +40,10 @@ def dispatching_files(name: str, parts: Sequence[Source], command: str) -> dict[
     up = name.upper()
     choices = [(part, cpu_features(part.isa)) for part in parts]
     texts = {
-        f"{name}.h": render("emit/header.h.j2", s=whole, up=up, part=False),
+        f"{name}.h": render_header(whole, part=False),
         f"{name}.hpp": render("emit/header.hpp.j2", s=whole, up=up),
         f"{name}.c": tidy(render("emit/dispatch.c.j2", s=whole, choices=choices, command=command)),
-        f"{name}_static.c": render("emit/static.c.j2", s=whole, up=up),
+        f"{name}_static.c": render_static(whole),
         f"{name}_weights.c": render(
             "emit/weights.c.j2", s=replace(whole, blob=replace(whole.blob, data=b"")), up=up
         ),
@@ -54,7 +55,7 @@ def dispatching_files(name: str, parts: Sequence[Source], command: str) -> dict[
         )
         + "\n",
     }
-    texts |= openmp_texts(whole)
+    texts |= openmp_texts(whole) | loader_texts(whole)
     files = {path: text.encode() for path, text in texts.items()}
     for part in parts:
         part_texts = model_texts(part, command)

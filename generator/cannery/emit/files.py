@@ -10,6 +10,7 @@ from typing import Any
 
 from cannery.ctext.environment import render
 from cannery.emit.interface import Tensor
+from cannery.emit.library import loader_texts, render_header, render_static
 from cannery.emit.many import Chunk
 from cannery.emit.selftest import render_selftest
 from cannery.emit.source import Source, render_model
@@ -34,6 +35,9 @@ PARALLEL_HEADERS = ("parallel.h", "pthread_pool.h")
 
 #: What is copied where a network may be one that reads sequences: decoding, for whom it serves.
 SEQUENCE_HEADERS = ("ctc.h",)
+
+#: What is copied beside a shared library, for programs that load it at run time.
+SHARED_HEADERS = ("library.h", "loader.h")
 RECURRENT = (Recurrent, QuantizedRecurrent)
 
 RUNTIME_HEADERS_ALWAYS = ("cannery.h", "vec_scalar.h")
@@ -58,13 +62,13 @@ def output_files(source: Source, command: str) -> dict[str, bytes]:
     up = source.name.upper()
     texts = {
         **model_texts(source, command),
-        f"{source.name}.h": render("emit/header.h.j2", s=source, up=up, part=False),
+        f"{source.name}.h": render_header(source, part=False),
         f"{source.name}.hpp": render("emit/header.hpp.j2", s=source, up=up),
-        f"{source.name}_static.c": render("emit/static.c.j2", s=source, up=up),
+        f"{source.name}_static.c": render_static(source),
         f"{source.name}_selftest.c": render_selftest(source),
         f"{source.name}.json": json.dumps(manifest(source), indent=2, sort_keys=True) + "\n",
     }
-    texts |= openmp_texts(source)
+    texts |= openmp_texts(source) | loader_texts(source)
     return {path: text.encode() for path, text in texts.items()} | binary_files(source)
 
 
@@ -86,7 +90,7 @@ def model_texts(source: Source, command: str) -> dict[str, str]:
     """What makes up the network itself: its header, its code, its large weights."""
     up = source.name.upper()
     return {
-        f"{source.name}.h": render("emit/header.h.j2", s=source, up=up, part=True),
+        f"{source.name}.h": render_header(source, part=True),
         f"{source.name}.c": render_model(source, command),
         f"{source.name}_weights.c": render("emit/weights.c.j2", s=source, up=up),
         **step_texts(source),
@@ -106,6 +110,8 @@ def headers(source: Source) -> list[str]:
         found |= {*SEQUENCE_HEADERS}
     if source.scalar_math:
         found.add("scalar_math.h")
+    if source.shared:
+        found |= {*SHARED_HEADERS}
     return sorted(found)
 
 

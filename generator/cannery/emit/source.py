@@ -65,6 +65,7 @@ class Source:
     parallel: Parallel | None = None
     states: States = field(default_factory=States)
     split: int = 1
+    shared: bool = False
 
     @property
     def next_states_at(self) -> int:

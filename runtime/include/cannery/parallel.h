@@ -13,10 +13,12 @@ extern "C" {
 #endif
 
 /* A conversion, such as of a number of threads to a size, that neither C nor C++ warns of. */
+#ifndef CANNERY_CAST
 #ifdef __cplusplus
 #define CANNERY_CAST(type, value) static_cast<type>(value)
 #else
 #define CANNERY_CAST(type, value) ((type)(value))
+#endif
 #endif
 
 /* One piece of work. Pieces of one call touch nothing that another one writes. */
