@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,9 @@ from hypothesis import HealthCheck, Phase, settings
 
 import warm_python
 from quick import is_quick
+
+# Where pytest has several workers, it says how wide their terminal is, which they do not have.
+os.environ.pop("COLUMNS", None)
 
 # A busy machine is no fault of the code.
 settings.register_profile("cannery", deadline=None, suppress_health_check=[HealthCheck.too_slow])

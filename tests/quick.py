@@ -28,13 +28,13 @@ frontends/test_onnx_lists frontends/test_onnx_order frontends/test_onnx_pools
 frontends/test_onnx_reasons frontends/test_onnx_recurrent frontends/test_onnx_resize
 frontends/test_onnx_scales frontends/test_onnx_semantics frontends/test_peepholes
 lowering/test_chains lowering/test_cores lowering/test_memory_plan lowering/test_run_functions
-measure/test_trial
+measure/test_intervals measure/test_trial
 mutations/test_generated mutations/test_table
 ops/test_infer ops/test_infer_agrees ops/test_reference ops/test_reference_elementwise
 ops/test_scalar ops/test_shuffles ops/test_sources ops/test_unrolled ops/test_winograd
 quantization/test_calibration quantization/test_floats quantization/test_flow
 quantization/test_random quantization/test_scales quantization/test_steps quantization/test_table
-reporting/test_comparison reporting/test_facts reporting/test_intervals reporting/test_placing
+reporting/test_comparison reporting/test_facts reporting/test_placing
 reporting/test_roofline reporting/test_tried
 test_architecture test_options test_options_matter
 tuning/test_approximations tuning/test_budget tuning/test_earlier tuning/test_finalists

@@ -130,6 +130,20 @@ def test_help_shows_everything() -> None:
         assert "return" in function.__annotations__
 
 
+@pytest.mark.parametrize("data", [b"", b"no model", b"\x89HDF\r\n\x1a\n" + bytes(20)])
+def test_errors_of_bytes_name_no_file(data: bytes, tmp_path: Path) -> None:
+    for call in (
+        lambda: cannery.load(data),
+        lambda: cannery.compile(data, tmp_path),
+        lambda: cannery.verify(data),
+    ):
+        with pytest.raises(CanneryError) as caught:
+            call()
+        told = str(caught.value)
+        assert told.startswith("the bytes of the model: ") and "/" not in told.partition("(")[0]
+        assert caught.value.args == (told,)
+
+
 def test_importing_cannery_imports_nothing_else() -> None:
     """No numpy, and no other module of its own."""
     program = (

@@ -248,7 +248,7 @@ def test_several_instruction_sets_are_told_in_one_line(tmp_path: Path) -> None:
     options = replace(options_in(tmp_path), target="native", isa=("sse2", "avx2"))
     line = untuned_note(options)
     assert "was never tuned for avx2, sse2: the cost model chose (run cannery autotune" in line
-    assert line.endswith("--isa avx2, and for the others)")
+    assert line.endswith("--isa sse2)") and line.count("cannery autotune") == 2
     write_record(
         tmp_path / "toy.avx2.tuning.json", msgspec.structs.replace(record_of(network()), isa="avx2")
     )

@@ -136,13 +136,14 @@ def test_bench_reports_times_and_steps(model: Path) -> None:
     found = run("bench", model, "--seconds", "0.05")
     latency = found["latency_us"]
     assert 0 < latency["p25"] <= latency["p50"] <= latency["p99"]
+    assert 0 < latency["low"] <= latency["p50"] <= latency["high"]
     assert found["macs"] == 16 * 16 * 2
     assert found["gflops"] == pytest.approx(2 * found["macs"] / latency["p50"] / 1000)
     assert (found["origin"], found["device"]["emulated"]) == ("device", "")
     assert found["device"]["cpu"] and found["device"]["mhz"] > 0
     assert 0 < found["percent_of_peak"] < 200
     (step,) = found["steps"]
-    assert step["us"] > 0
+    assert 0 < step["low_us"] <= step["us"] <= step["high_us"]
 
 
 def test_bench_writes_a_trace(model: Path, tmp_path: Path) -> None:

@@ -7,8 +7,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
+from cannery.atomic import temporary_folder
 from cannery.cli import invoke
 from cannery.errors import ToolchainError
 from cannery.execution import sizes
@@ -73,7 +77,7 @@ def test_sections_are_those_of_binutils(target: str, program: str, tmp_path: Pat
     need_toolchain(target)
     made, toolchain, _ = compiled(target)
     found = network_size(made.source, made.files, toolchain)
-    sizes._all_sections(tmp_path, made.source, made.files, toolchain)
+    sizes._compiled(tmp_path, made.source, made.files, toolchain)
     objects = sorted(tmp_path.glob("*.o"))
     assert [path.name for path in objects] == ["ball.o", "ball_weights.o"]
     listed = subprocess.run(
@@ -87,7 +91,9 @@ def test_sections_are_those_of_binutils(target: str, program: str, tmp_path: Pat
                 kinds[kind] += int(rest[0])
     assert found.sections == SectionSizes(*kinds.values())
     assert found.flash == kinds[".text"] + kinds[".rodata"] + kinds[".data"]
-    assert 0 < sum(step.constants for step in found.steps) <= found.sections.constants
+    in_steps = sum(step.constants for step in found.steps)
+    assert 0 < in_steps == found.constants - found.other_constants
+    assert 0 <= found.other_constants < found.constants / 4
     assert 0 < sum(step.code or 0 for step in found.steps) < 2 * found.sections.code
 
 
@@ -116,6 +122,53 @@ def test_the_stack_is_enough(tmp_path: Path, isa: str) -> None:
     assert size.stack < 5000 + 2000, "no more than it has to be"
 
 
+def test_the_arrays_of_a_step_are_those_of_nm() -> None:
+    """Tables that became part of the code, as indices of shuffles do, do not count."""
+    need_program("nm")
+    need_toolchain("native")
+    made, toolchain, _ = compiled("native")
+    found = network_size(made.source, made.files, toolchain)
+    with temporary_folder() as folder:
+        sizes._compiled(folder, made.source, made.files, toolchain)
+        words = ["nm", "--print-size", str(folder / "ball.o")]
+        listed = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    symbols = [line.split() for line in listed.splitlines()]
+    for number, step in enumerate(found.steps):
+        own = [s for s in symbols if s[-1].startswith(f"ball_L{number:02d}_") and s[-2] in "rR"]
+        assert step.constants == sum(int(size, 16) for _, size, *_ in own)
+
+
+def test_large_weights_count_once(tmp_path: Path) -> None:
+    """They are in a file of their own; two layers have the same here."""
+    need_toolchain("generic")
+    rng = np.random.default_rng(2)
+    weight = (rng.normal(size=(1024, 1024)) / 32).astype(np.float32)
+    path = write_chain(tmp_path / "large.onnx", weight)
+    options = make_options(path, {"target": "generic"})
+    made, toolchain = compile_model(options), find_toolchain(options)
+    assert made.source.blob.data
+    found = network_size(made.source, made.files, toolchain)
+    assert sum(step.constants for step in found.steps) + found.other_constants == found.constants
+    assert len(made.source.blob.data) <= found.constants < 2 * weight.nbytes
+    sizes_of = [step.constants for step in found.steps if step.schedule.startswith("matmul")]
+    assert len(sizes_of) == 2 and sizes_of[0] >= weight.nbytes > sizes_of[1]
+    assert 0 <= found.other_constants < 4096
+
+
+def write_chain(path: Path, weight: np.ndarray[Any, np.dtype[np.float32]]) -> Path:
+    """Y = relu(x w) w."""
+    ends = [helper.make_tensor_value_info(v, TensorProto.FLOAT, [1, weight.shape[0]]) for v in "xy"]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"]), helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("MatMul", ["b", "w"], ["y"]),
+    ]  # fmt: skip
+    graph = helper.make_graph(
+        nodes, "g", ends[:1], ends[1:], [numpy_helper.from_array(weight, "w")]
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
 def test_a_large_frame_shows() -> None:
     """Of the step that has it, and of the whole network."""
     need_toolchain("generic")
@@ -136,6 +189,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert [line.split()[1] for line in lines[1:6]] == [
         "conv_1", "pool_1", "conv_2", "conv_3", "conv_3/softmax"
     ]  # fmt: skip
+    assert lines[6].split()[:2] == ["all", "else"]
     assert {"flash", "workspace", "stack", "tensors"} <= {line.split(" ")[0] for line in lines}
     assert invoke(["size", str(BALL), "--target", "generic", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -144,6 +198,11 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     sections = found["sections"]
     assert found["flash"] == sections["code"] + sections["constants"] + sections["data"]
     assert sections["zeros"] == 0
+    for what in ("code", "constants"):
+        in_steps = sum(step[what] for step in found["steps"])
+        assert in_steps + found["other"][what] == sections[what] + (
+            sections["data"] if what == "constants" else 0
+        )
     assert found["tensors"] == 4 * (16 * 16 + 2)
     assert len(found["steps"]) == 5
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cannery.atomic import replace_file
-from cannery.measure.cache import Environment, Measurement, MeasurementCache
+from cannery.measure.cache import Environment, Measurement, MeasurementCache, user_cache
 
 HERE = Environment("gcc 12", "-O2", "a device", "device")
 
@@ -122,3 +122,20 @@ def test_replace_leaves_nothing_behind(tmp_path: Path) -> None:
         replace_file(path, text.encode())
         assert path.read_text() == text
     assert [p.name for p in tmp_path.iterdir()] == ["x.json"]
+
+
+def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one in a container whom the system does not know."""
+
+    def homeless(*arguments: object, **named: object) -> Path:
+        raise RuntimeError("could not determine the home directory")
+
+    monkeypatch.setattr("platformdirs.user_cache_path", homeless)
+    made = MeasurementCache(HERE)
+    made.load()
+    made.add({"k": Measurement(1e-7, "", 1.0)})
+    again = MeasurementCache(HERE)
+    again.load()
+    assert again.known == {}
+    with pytest.raises(OSError):
+        user_cache().mkdir(parents=True)

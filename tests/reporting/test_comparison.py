@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cannery.measure.intervals import Interval
 from cannery.reporting.comparison import (
     Comparison,
     Limits,
@@ -17,7 +18,6 @@ from cannery.reporting.comparison import (
     verdict,
 )
 from cannery.reporting.facts import Layer
-from cannery.reporting.intervals import Interval
 from cannery.reporting.measuring import Measured
 from reporting.examples import facts, measured
 

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from cannery.atomic import temporary_folder
-from cannery.errors import OptionError, one_of
+from cannery.errors import CanneryError, OptionError, one_of
 from cannery.options import SPECS, Options, make_options
 
 #: What a model without a file is called.
 _NAME = "model"
+#: What errors call it.
+_BYTES = "the bytes of the model"
 
 
 @dataclass(frozen=True)
@@ -26,14 +28,22 @@ class GivenModel:
 
     @contextmanager
     def as_file(self) -> Iterator[Options]:
-        """The options with the path of a file, which bytes have for that time."""
+        """The options with the path of a file, which bytes have for that time.
+
+        Errors within do not name it: nobody else knows of it, and it is gone.
+        """
         if self.data is None:
             yield self.options
             return
         with temporary_folder() as folder:
             path = folder / _NAME
             path.write_bytes(self.data)
-            yield replace(self.options, model=path)
+            try:
+                yield replace(self.options, model=path)
+            except CanneryError as error:
+                error.where = error.where.replace(str(path), _BYTES)
+                error.args = (str(error),)
+                raise
 
 
 def given_model(model: Any, options: Mapping[str, Any], caller: str) -> GivenModel:

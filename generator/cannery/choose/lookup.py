@@ -68,10 +68,10 @@ def untuned_note(options: Options) -> str:
     if not targets:
         return ""
     names = ", ".join(target.name for target in targets)
-    advice = _advice(options, targets[0])
-    others = ", and for the others" if len(targets) > 1 and not options.tuned_by else ""
+    commands = "; ".join(autotune_command(options, target) for target in targets)
+    advice = options.tuned_by or f"run {commands}"
     name = options.model.name
-    return f"{name} was never tuned for {names}: the cost model chose ({advice}{others})"
+    return f"{name} was never tuned for {names}: the cost model chose ({advice})"
 
 
 def recorded_choices(

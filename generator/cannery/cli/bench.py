@@ -13,6 +13,7 @@ from cannery.choose.lookup import find_record, untuned, untuned_note
 from cannery.cli.arguments import FILE, Seconds, generating_options
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, print_table, remark, warn
+from cannery.cli.peak import why_above_peak
 from cannery.emit.source import Source
 from cannery.errors import OptionError
 from cannery.execution.layers import LayerTime, TimedLayers, time_layers
@@ -21,10 +22,12 @@ from cannery.execution.program import Latency, NetworkProgram, ThreadTimes, netw
 from cannery.execution.samples import seeded_samples
 from cannery.execution.trace import TRACED_RUNS, trace_json
 from cannery.measure.identify import identify
+from cannery.measure.intervals import CONFIDENCE
 from cannery.measure.measure import Context, refuse_emulated
 from cannery.options import Options, make_options
 from cannery.output_files import check_output_file, write_files
 from cannery.pipeline import compile_model
+from cannery.target.isa import Isa
 from cannery.target.runner import Origin, Runner, origin_text
 from cannery.target.targets import Target
 from cannery.target.toolchain import Toolchain, find_toolchain
@@ -208,7 +211,7 @@ class _Times:
 
     def print(self) -> None:
         """For people."""
-        _print(self.latency, self.layers.steps)
+        _print(self.latency, self.layers.steps, self.source.isa)
         runner, source = self.runner, self.source
         cold = ", caches cold" if self.caches is Context.COLD else ""
         emulated = ", which says nothing about speed" if runner.origin is Origin.EMULATED else ""
@@ -281,12 +284,32 @@ def _print_paced(paced: Paced) -> None:
     click.echo(f"\n{paced.misses:,} misses of the deadline, {paced.pace.deadline_us:g} us{unbegun}")
 
 
-def _print(latency: Latency, steps: tuple[LayerTime, ...]) -> None:
-    rows = [[s.name, s.schedule, s.macs, _number(s.us), _number(s.percent_of_peak)] for s in steps]
-    print_table(["step", "schedule", "MACs", "us", "% of peak"], rows)
+def _print(latency: Latency, steps: tuple[LayerTime, ...], isa: Isa) -> None:
+    rows = [
+        [
+            s.name, s.schedule, s.macs, _number(s.us), _between(s.low_us, s.high_us),
+            _number(s.percent_of_peak),
+        ]
+        for s in steps
+    ]  # fmt: skip
+    sure = f"{CONFIDENCE:.0%} interval"
+    print_table(["step", "schedule", "MACs", "us", sure, "% of peak"], rows)
+    why = why_above_peak(((s.schedule, s.percent_of_peak) for s in steps), isa)
+    if why:
+        click.echo(f"\n{why}")
     together = sum(step.us or 0.0 for step in steps)
-    spread = f"p25 {latency.p25:.2f}, p99 {latency.p99:.2f}"
-    click.echo(f"\nwhole: {latency.p50:.2f} us ({spread}), steps together {together:.2f} us")
+    p50, p25, p99, low, high = (
+        f"{us:.2f}" if us >= 10 else f"{us:.3f}"
+        for us in (latency.p50, latency.p25, latency.p99, latency.low, latency.high)
+    )
+    click.echo(
+        f"\nwhole: {p50} us (median; {sure} {low} to {high}; p25 {p25}, p99 {p99}), "
+        f"steps together {together:.2f} us"
+    )
+
+
+def _between(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"{low:.3g} to {high:.3g}"
 
 
 def _number(value: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -22,6 +23,15 @@ class Command(click.Command):
             help="Show a summary and exit.",
         )  # fmt: skip
         self.params.append(brief)
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """What the command does; the summary has the first paragraph of it."""
+        text = inspect.cleandoc(self.help or "")
+        if ctx.meta.get(_BRIEF):
+            text = text.partition("\n\n")[0]
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(text)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The command's own options, then those of each group: explained, or by name alone."""

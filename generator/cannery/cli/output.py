@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO, TypeVar, cast
 
 import click
 
+from cannery.cli.tables import lay_out, terminal_width
 from cannery.errors import printable
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -97,26 +98,15 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
-def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print aligned columns on stdout; numbers to the right."""
-    cells = [list(header), *([_cell(value) for value in row] for row in rows)]
-    widths = [max(len(row[k]) for row in cells) for k in range(len(header))]
-    right = [
-        bool(rows) and all(isinstance(row[k], int | float) for row in rows)
-        for k in range(len(header))
-    ]
-    for row in cells:
-        padded = (
-            cell.rjust(width) if to_right else cell.ljust(width)
-            for cell, width, to_right in zip(row, widths, right, strict=True)
-        )
-        click.echo("  ".join(padded).rstrip())
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+def print_table(
+    header: Sequence[str], rows: Sequence[Sequence[object]], marked: Collection[int] = ()
+) -> None:
+    """Print aligned columns on stdout; numbers to the right, rows `marked` by number in colour."""
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for number, lines in enumerate(lay_out(header, rows, terminal_width()), -1):
+        for line in lines:
+            shown = colour and number in marked
+            click.echo(click.style(line, fg="green", bold=True) if shown else line)
 
 
 def json_option(function: F) -> F:

@@ -31,7 +31,8 @@ def command(model: Path, as_json: bool, **raw: Any) -> None:
     """Show how much flash, RAM and stack MODEL's generated code takes, by step.
 
     The code is compiled for the target, not run. The stack is what a run needs at most, without
-    that of its caller. In a library, compilers may put several steps into one function.
+    that of its caller. In a library, compilers may put several steps into one function; the row
+    "all else" is what the library has more than its steps, or, with a minus, less.
     """
     options = replace(make_options(model, raw), split=1)  # the code is the same, in one file
     toolchain = find_toolchain(options)
@@ -42,6 +43,7 @@ def command(model: Path, as_json: bool, **raw: Any) -> None:
         print_json({
             "target": toolchain.target.name, "isa": compiled.source.isa.name,
             "compiler": toolchain.compiler.version, "flash": size.flash, **asdict(size),
+            "other": {"code": size.other_code, "constants": size.other_constants},
         })  # fmt: skip
         return
     _print(size)
@@ -55,11 +57,12 @@ def _print(size: NetworkSize) -> None:
         [str(k), s.name, s.schedule, "?" if s.code is None else s.code, s.constants, s.stack]
         for k, s in enumerate(size.steps)
     ]
+    code = "?" if size.other_code is None else size.other_code
+    rows.append(["", "all else", "", code, size.other_constants, ""])
     print_table(["", "step", "schedule", "code", "constants", "stack"], rows)
     click.echo()
-    found = size.sections
     sums: list[list[object]] = [
-        ["flash", size.flash, f"code {found.code:,}, constants {found.constants + found.data:,}"],
+        ["flash", size.flash, f"code {size.sections.code:,}, constants {size.constants:,}"],
         ["workspace", size.workspace, "RAM that the caller gives, or a static one"],
         ["stack", size.stack, "at most, of one run"],
         ["tensors", size.tensors, "RAM for inputs and outputs"],

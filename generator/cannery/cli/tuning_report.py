@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Any
 
 import click
 
 from cannery.cli.output import print_table
+from cannery.cli.peak import why_above_peak
 from cannery.target.runner import Origin, origin_text
 from cannery.tuning.optimize import Tried
 from cannery.tuning.outcome import LayerOutcome, Outcome
@@ -106,13 +105,25 @@ def print_report(outcome: Outcome, *, all_layers: bool = False) -> None:
         times = ["emulated us", "% of peak"]
     header = ["layer", *times, "error", "margin", "", "candidate"]
     if rows:
-        (_print_rich if sys.stdout.isatty() else print_table)(header, rows)
+        chosen = {k for k, row in enumerate(rows) if row[5].startswith("chosen")}
+        print_table(header, rows, chosen)
     if any(_is_slower_alone(layer) for layer in layers):
         click.echo(f"\n{_WHY_SLOWER}")
+    above = why_above_peak(_percents(outcome), outcome.toolchain.target.isa)
+    if above and "% of peak" in header:
+        click.echo(f"\n{above}")
     if rows:
         click.echo()
     for line in _totals(outcome):
         click.echo(line)
+
+
+def _percents(outcome: Outcome) -> list[tuple[str, float | None]]:
+    """Of everything that was tried."""
+    return [
+        (tried.label, percent_of_peak(layer.macs, tried.us, outcome.peak_gflops))
+        for layer in outcome.layers for tried in layer.tried
+    ]  # fmt: skip
 
 
 def _rows(outcome: Outcome, layer: LayerOutcome) -> list[list[str]]:
@@ -158,22 +169,6 @@ def _is_slower_alone(layer: LayerOutcome) -> bool:
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.3g}"
-
-
-def _print_rich(header: list[str], rows: list[list[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in header:
-        numeric = name.endswith("us") or name in ("% of peak", "error", "margin")
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        style = "bold green" if row[5].startswith("chosen") else ""
-        cells = [Text(row[0], style="bold"), *(Text(cell, style=style) for cell in row[1:])]
-        table.add_row(*cells)
-    Console(no_color=bool(os.environ.get("NO_COLOR")), highlight=False).print(table)
 
 
 def _totals(outcome: Outcome) -> list[str]:

@@ -4,9 +4,10 @@
  *                             hexadecimal, and whether they were the same each time
  *   driver --repeat N         the first sample N times, without a word: for counting instructions
  *   driver --step N           the same between two signals, SIGUSR1
- *   driver --time SECONDS     microseconds of one run: quartiles and 99th percentile
+ *   driver --time SECONDS     microseconds of one run: quartiles and 99th percentile, and the median
+ *                             of each tenth of the runs
  *   driver --steps SECONDS    with DRIVER_STEPS: microseconds of each step within the runs: lower
- *                             quartiles
+ *                             quartiles, of all and of each tenth of the runs
  *   driver --trace N          with DRIVER_STEPS: microseconds of each step in each of N runs
  *   driver --many SECONDS N   microseconds of N runs, one by one and at once: lower quartiles
  *   driver --threads SECONDS T N   with DRIVER_PARALLEL: microseconds of one run and of N runs at
@@ -211,6 +212,20 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+enum { BLOCKS = 10 };
+
+/* A quartile of the times in each of BLOCKS equal parts, in the order in which they were taken, which is lost: how
+ * much these differ says how sure the quartile of all is. */
+static void print_blocks(double *times, int count, int quarters)
+{
+    const int blocks = count < BLOCKS ? count : BLOCKS;
+    for (int k = 0; k < blocks; ++k) {
+        const int first = (int)((long)count * k / blocks), after = (int)((long)count * (k + 1) / blocks);
+        qsort(times + first, (size_t)(after - first), sizeof *times, by_size);
+        printf("%s%.4f", k ? ", " : "", times[first + (after - first) * quarters / 4]);
+    }
+}
+
 /* Samples of about 50 us each, the stored inputs in turn. */
 static void time_runs(double limit)
 {
@@ -235,8 +250,10 @@ static void time_runs(double limit)
         }
         times[count++] = 1e6 * (now - start) / repeats;
     }
+    printf("{\"blocks\": [");
+    print_blocks(times, count, 2);
     qsort(times, (size_t)count, sizeof *times, by_size);
-    printf("{\"p25\": %.4f, \"p50\": %.4f, \"p99\": %.4f, \"samples\": %d, \"cold\": %d}\n",
+    printf("], \"p25\": %.4f, \"p50\": %.4f, \"p99\": %.4f, \"samples\": %d, \"cold\": %d}\n",
            times[count / 4], times[count / 2], times[count - 1 - count / 100], count, cold);
 }
 
@@ -306,7 +323,13 @@ static void time_steps(double limit)
         }
         ++count;
     }
-    printf("{\"steps\": [");
+    printf("{\"blocks\": [");
+    for (int k = 0; k < DRIVER_STEPS; ++k) {
+        printf("%s[", k ? ", " : "");
+        print_blocks(times + k * GROUPS, count, 1);
+        printf("]");
+    }
+    printf("], \"steps\": [");
     for (int k = 0; k < DRIVER_STEPS; ++k) {
         printf("%s%.4f", k ? ", " : "", lower_quartile(times + k * GROUPS, count));
     }

@@ -11,6 +11,7 @@ from cannery.emit.source import Source
 from cannery.execution.program import Sample, TracedRun, network_program
 from cannery.measure.build import Built, build
 from cannery.measure.harness import Candidate, Harness, make_candidate
+from cannery.measure.intervals import Interval
 from cannery.measure.measure import Context, alone, check, measure_peak
 from cannery.measure.trial import all_data, make_trial
 from cannery.ops.movement.strided import MovementStrided
@@ -31,13 +32,18 @@ class LayerCheck:
 
 @dataclass(frozen=True)
 class LayerTime:
-    """Microseconds of a step within a run (lower quartile), None where it computes nothing."""
+    """Microseconds of a step within a run (lower quartile), None where it computes nothing.
+
+    They lie between `low_us` and `high_us` (`intervals.CONFIDENCE`).
+    """
 
     name: str
     op: str
     schedule: str
     macs: int
     us: float | None
+    low_us: float | None
+    high_us: float | None
     percent_of_peak: float | None
 
 
@@ -105,14 +111,16 @@ def time_layers(
     return TimedLayers(layer_times(source, times, peak), peak, runs)
 
 
-def layer_times(source: Source, times: Sequence[float], peak: float) -> tuple[LayerTime, ...]:
+def layer_times(source: Source, times: Sequence[Interval], peak: float) -> tuple[LayerTime, ...]:
     """The rows of steps that took `times`, in microseconds."""
     rows = []
     for call, taken in zip(source.calls, times, strict=True):
         step, macs = call.planned.step, call.planned.step.macs(source.graph)
-        us = taken if call.kernel.code.strip() else None
+        computes = bool(call.kernel.code.strip())
+        us, low, high = (t if computes else None for t in (taken.mid, taken.low, taken.high))
         percent = 200e-3 * macs / us / peak if us and macs and peak else None
-        rows.append(LayerTime(step.name, step.kind, str(call.planned.choice), macs, us, percent))
+        schedule = str(call.planned.choice)
+        rows.append(LayerTime(step.name, step.kind, schedule, macs, us, low, high, percent))
     return tuple(rows)
 
 

@@ -19,6 +19,7 @@ from cannery.execution.pace import Pace, Paced, judge_pace
 from cannery.ir.registry import RefArray
 from cannery.measure.build import build_error, ninja_file, run_ninja, write
 from cannery.measure.identify import device_sources
+from cannery.measure.intervals import Interval, around
 from cannery.measure.measure import Context
 from cannery.target.runner import Runner, number, position
 from cannery.target.toolchain import Toolchain
@@ -47,11 +48,13 @@ _REPETITIONS = {
 
 @dataclass(frozen=True)
 class Latency:
-    """Microseconds of one run."""
+    """Microseconds of one run: `low` and `high` bound the median (`intervals.CONFIDENCE`)."""
 
     p25: float
     p50: float
     p99: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -131,23 +134,30 @@ class NetworkProgram:
     def time(self, runner: Runner, seconds: float, context: Context = Context.WARM) -> Latency:
         """Latency over about `seconds`. Raises ToolchainError if the program fails."""
         words = ["--time", f"{seconds:g}", *context.arguments]
-        patient = self._patient(runner, 1 + _CALLS, seconds)
-        return Latency(*self._numbers(patient, words, ("p25", "p50", "p99")))
+        lines = self._patient(runner, 1 + _CALLS, seconds).run(self.executable, words)
+        with runner.reading(self.executable):
+            for line in (line for line in lines if {"p25", "p50", "p99", "blocks"} <= set(line)):
+                p25, p50, p99 = (number(line, name) for name in ("p25", "p50", "p99"))
+                sure = around(p50, _numbers_of(line["blocks"]))
+                return Latency(p25, p50, p99, sure.low, sure.high)
+        raise self._missing(runner, "no time was reported")
 
     def time_steps(
         self, runner: Runner, seconds: float, context: Context = Context.WARM
-    ) -> list[float]:
+    ) -> list[Interval]:
         """Microseconds of each step within the runs of a program that has `laps`.
 
         Raises ToolchainError if the program fails.
         """
         words = ["--steps", f"{seconds:g}", *context.arguments]
-        lines = self._patient(runner, 1 + _CALLS, seconds).run(self.executable, words)
+        steps = len(self.source.calls)
+        patient = self._patient(runner, 1 + _CALLS, seconds).printing(steps * 200)
+        lines = patient.run(self.executable, words)
         with runner.reading(self.executable):
-            for line in (line for line in lines if "steps" in line):
-                found = [number({"us": us}, "us") for us in line["steps"]]
-                if len(found) == len(self.source.calls):
-                    return found
+            for line in (line for line in lines if {"steps", "blocks"} <= set(line)):
+                found, blocks = _numbers_of(line["steps"]), line["blocks"]
+                if len(found) == len(blocks) == steps:
+                    return [around(us, _numbers_of(b)) for us, b in zip(found, blocks, strict=True)]
         raise self._missing(runner, "not all steps were timed")
 
     def trace(
@@ -165,7 +175,7 @@ class NetworkProgram:
         with runner.reading(self.executable):
             for line in (line for line in lines if "laps" in line):
                 start, end, clock = (number(line, key) for key in ("start", "end", "clock"))
-                laps = tuple(number({"us": us}, "us") for us in line["laps"])
+                laps = tuple(_numbers_of(line["laps"]))
                 found.append(TracedRun(start, end, laps, clock))
         if len(found) != runs or any(len(run.laps) != steps for run in found):
             raise self._missing(runner, "not all steps were traced")
@@ -227,6 +237,11 @@ class NetworkProgram:
 
     def _missing(self, runner: Runner, what: str) -> ToolchainError:
         return ToolchainError(what, where=runner.where(self.executable), cure=runner.cure)
+
+
+def _numbers_of(values: Sequence[object]) -> list[float]:
+    """The numbers of a list that a program printed."""
+    return [number({"us": us}, "us") for us in values]
 
 
 def _from_bytes(tensor: Tensor, text: str) -> RefArray:

@@ -11,7 +11,7 @@ from cannery.atomic import temporary_folder
 from cannery.emit.files import OPENMP_SOURCE
 from cannery.emit.source import Source
 from cannery.errors import ToolchainError
-from cannery.measure.elf import SectionSizes, function_places, section_sizes
+from cannery.measure.elf import SectionSizes, array_sizes, function_places, section_sizes
 from cannery.target.toolchain import Toolchain
 
 
@@ -38,14 +38,13 @@ def constant_bytes(source: Source) -> tuple[int, ...]:
 
     What several steps have in common counts for each.
     """
-    places = sorted({place for _, _, place in source.blob.offsets})
-    ends = dict(zip(places, [*places[1:], len(source.blob.data)], strict=False))  # maybe no place
+    lengths = _blob_lengths(source)
     found = []
     for call in source.calls:
         prefix = step_prefix(source, call)
         own = sum(int(c.values.nbytes) for c in call.kernel.constants)
         large = (p for name, _, p in source.blob.offsets if name.startswith(prefix))
-        found.append(own + sum(ends[place] - place for place in large))
+        found.append(own + sum(lengths[place] for place in large))
     return tuple(found)
 
 
@@ -55,7 +54,11 @@ RED_ZONE = 128
 
 @dataclass(frozen=True)
 class StepSize:
-    """Bytes of a step: its code and constants, and the stack of its functions."""
+    """Bytes of a step: its code and constants, and the stack of its functions.
+
+    `constants` are those that the compiler keeps as arrays; what several steps share counts for the
+    first.
+    """
 
     name: str
     schedule: str
@@ -82,14 +85,31 @@ class NetworkSize:
     @property
     def flash(self) -> int:
         """What has to be stored: code, constants and initial values."""
-        return self.sections.code + self.sections.constants + self.sections.data
+        return self.sections.code + self.constants
+
+    @property
+    def constants(self) -> int:
+        """Constants and initial values."""
+        return self.sections.constants + self.sections.data
+
+    @property
+    def other_constants(self) -> int:
+        """Those of no step: descriptions of tensors, numbers in vectors, gaps between arrays."""
+        return self.constants - sum(step.constants for step in self.steps)
+
+    @property
+    def other_code(self) -> int | None:
+        """What the library has more than its steps apart; less than 0 where they have more."""
+        codes = [step.code for step in self.steps]
+        known = [code for code in codes if code is not None]
+        return self.sections.code - sum(known) if len(known) == len(codes) else None
 
 
 def network_size(source: Source, files: Mapping[str, bytes], toolchain: Toolchain) -> NetworkSize:
     """What a compiler makes of a network. Raises ToolchainError."""
     codes = code_bytes(source, files, toolchain)
     with temporary_folder() as folder:
-        sections = _all_sections(folder, source, files, toolchain)
+        sections, arrays = _compiled(folder, source, files, toolchain)
     with temporary_folder() as folder:
         frames = _frames(folder, source, files, toolchain)
     prefixes = [step_prefix(source, call) for call in source.calls]
@@ -100,7 +120,7 @@ def network_size(source: Source, files: Mapping[str, bytes], toolchain: Toolchai
             constants, stack,
         )
         for call, code, constants, stack in zip(
-            source.calls, codes, constant_bytes(source), stacks, strict=True
+            source.calls, codes, _kept_constants(source, arrays), stacks, strict=True
         )
     )  # fmt: skip
     tensors = sum(t.type.bytes for t in (*source.inputs, *source.outputs))
@@ -121,15 +141,37 @@ def _stack(
     return entry + max(stacks, default=0) + helpers + below
 
 
-def _all_sections(
+def _kept_constants(source: Source, arrays: Mapping[str, int]) -> list[int]:
+    """Bytes of each step's arrays in the compiled files, and of its part of the large weights."""
+    found = []
+    met: set[int] = set()
+    lengths = _blob_lengths(source)
+    for call in source.calls:
+        prefix = step_prefix(source, call)
+        own = sum(size for name, size in arrays.items() if name.startswith(prefix))
+        places = {place for name, _, place in source.blob.offsets if name.startswith(prefix)} - met
+        found.append(own + sum(lengths[place] for place in places))
+        met |= places
+    return found
+
+
+def _blob_lengths(source: Source) -> dict[int, int]:
+    """Bytes of the large arrays, by place, with the gaps after them."""
+    places = sorted({place for _, _, place in source.blob.offsets})
+    ends = [*places[1:], len(source.blob.data)]
+    return {place: end - place for place, end in zip(places, ends, strict=False)}  # maybe no place
+
+
+def _compiled(
     folder: Path, source: Source, files: Mapping[str, bytes], toolchain: Toolchain
-) -> SectionSizes:
-    """The sections of everything that a program which runs the network links."""
+) -> tuple[SectionSizes, dict[str, int]]:
+    """The sections and arrays of everything that a program which runs the network links."""
     unused = {f"{source.name}{end}" for end in ("_static.c", "_selftest.c", OPENMP_SOURCE)}
     _write(folder, files)
     weights = folder / f"{source.name}_weights.bin"
     flags = [*toolchain.cflags, "-w", f'-D{source.name.upper()}_WEIGHTS_FILE="{weights}"']
     total = SectionSizes()
+    arrays: dict[str, int] = {}
     for name in sorted(n for n in files if n.endswith(".c") and n not in unused):
         object_file = (folder / name).with_suffix(".o")
         toolchain.compiler.compile(folder / name, object_file, flags, [folder])
@@ -140,7 +182,8 @@ def _all_sections(
                 cure="sizes are known of ELF files alone",
             )  # fmt: skip
         total += found
-    return total
+        arrays.update(array_sizes(object_file))
+    return total, arrays
 
 
 def _frames(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -55,8 +56,14 @@ class Environment:
 
 
 def user_cache() -> Path:
-    """The folder of everything that Cannery may forget."""
-    return platformdirs.user_cache_path("cannery", appauthor=False)
+    """The folder of everything that Cannery may forget; one that cannot be where there is no home.
+
+    That is so for a user whom the system does not know, without HOME, as in many containers.
+    """
+    try:
+        return platformdirs.user_cache_path("cannery", appauthor=False)
+    except RuntimeError:
+        return Path(os.devnull) / "cannery"
 
 
 @dataclass

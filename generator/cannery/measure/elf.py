@@ -1,4 +1,4 @@
-"""Functions and sections in an ELF file: how much code there is, and where it is.
+"""Functions, constants and sections in an ELF file: how much there is, and where it is.
 
 Reads the symbol table (System V ABI, chapter 4) of little-endian files of 32 and 64 bits.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _SYMBOL_TABLE = 2
-_FUNCTION = 2
+_OBJECT, _FUNCTION = 1, 2
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,25 @@ class FunctionPlace:
 
 def function_places(path: Path) -> dict[str, FunctionPlace]:
     """Where every function is, by name; empty for what is no such file."""
+    return _places(path, _FUNCTION)
+
+
+def array_sizes(path: Path) -> dict[str, int]:
+    """The bytes of every array and variable, by name; empty for what is no such file.
+
+    Those that the compiler made part of the code are not in the file.
+    """
+    return {name: place.size for name, place in _places(path, _OBJECT).items()}
+
+
+def _places(path: Path, type_: int) -> dict[str, FunctionPlace]:
+    """The symbols of one type; empty for what is no such file."""
     data = path.read_bytes()
     kind = _class_of(data)
     if kind is None:
         return {}
     try:
-        return dict(_functions(data, kind))
+        return dict(_symbols(data, kind, type_))
     except struct.error:
         return {}
 
@@ -123,7 +136,7 @@ def _class_of(data: bytes) -> _Class | None:
     return _CLASSES.get(data[4]) if data[:4] == b"\x7fELF" and data[5:6] == b"\x01" else None
 
 
-def _functions(data: bytes, kind: _Class) -> Iterator[tuple[str, FunctionPlace]]:
+def _symbols(data: bytes, kind: _Class, type_: int) -> Iterator[tuple[str, FunctionPlace]]:
     sections = _sections(data, kind)
     for section in sections:
         if section[1] != _SYMBOL_TABLE:
@@ -133,7 +146,7 @@ def _functions(data: bytes, kind: _Class) -> Iterator[tuple[str, FunctionPlace]]
         for at in range(start, start + length, each):
             symbol = struct.unpack_from(kind.symbol, data, at)
             name, info, size_of, value = (symbol[k] for k in kind.value_index)
-            if info & 0xF == _FUNCTION:
+            if info & 0xF == type_:
                 end = data.index(b"\0", names + name)
                 yield (
                     data[names + name : end].decode("ascii", "replace"),

@@ -12,8 +12,8 @@ import numpy as np
 
 from cannery.execution.samples import join_samples, relative_error
 from cannery.ir.registry import RefArray
+from cannery.measure.intervals import Interval, interval
 from cannery.reporting.facts import Facts, Layer
-from cannery.reporting.intervals import Interval, interval
 from cannery.reporting.measuring import Measured
 
 Outputs = Sequence[Mapping[str, RefArray]]

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from cannery.measure.intervals import Interval
 from cannery.reporting.comparison import Row
 from cannery.reporting.facts import Facts, Layer
-from cannery.reporting.intervals import Interval
 from cannery.reporting.measuring import Measured
 from cannery.reporting.roofline import intensity, layer_roof
 from cannery.reporting.tried import TriedByLayer

@@ -20,11 +20,11 @@ from cannery.execution.samples import errors_by_output, reference_outputs, seede
 from cannery.execution.sizes import code_bytes
 from cannery.ir.registry import RefArray
 from cannery.measure.identify import identify
+from cannery.measure.intervals import Interval, interval
 from cannery.measure.measure import Context, alone
 from cannery.options import Options
 from cannery.pipeline import Compiled, compile_model, judge_graph
 from cannery.reporting.facts import Facts, network_facts
-from cannery.reporting.intervals import Interval, interval
 from cannery.target.runner import Origin, Runner
 from cannery.target.toolchain import Toolchain, find_toolchain
 
@@ -190,7 +190,8 @@ def _run_rounds(
             program, runner = laps[k], subjects[k].runner
             if program is not None:
                 found[k].times.append(plain[k].time(runner, each, context).p25)
-                found[k].steps.append(program.time_steps(runner, each, context))
+                steps = program.time_steps(runner, each, context)
+                found[k].steps.append([step.mid for step in steps])
     return found
 
 

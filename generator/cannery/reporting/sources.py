@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cannery.measure.intervals import CONFIDENCE
 from cannery.reporting.facts import Facts
-from cannery.reporting.intervals import CONFIDENCE
 from cannery.reporting.measuring import ROUNDS, SAMPLES, Measured
 from cannery.reporting.tried import TriedByLayer
 from cannery.target.runner import Origin

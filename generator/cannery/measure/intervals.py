@@ -47,3 +47,9 @@ def interval(values: Sequence[float]) -> Interval:
         cut = k
     middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
     return Interval(ordered[cut], middle, ordered[count - 1 - cut])
+
+
+def around(value: float, parts: Sequence[float]) -> Interval:
+    """What was measured in all, within the interval of what its parts say, one after the other."""
+    found = interval(parts)
+    return Interval(min(found.low, value), value, max(found.high, value))

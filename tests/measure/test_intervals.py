@@ -6,7 +6,7 @@ from math import comb
 
 import pytest
 
-from cannery.reporting.intervals import CONFIDENCE, Interval, interval
+from cannery.measure.intervals import CONFIDENCE, Interval, around, interval
 
 
 def coverage(count: int, cut: int) -> float:
@@ -37,3 +37,10 @@ def test_overlap() -> None:
         assert one.overlaps(other) is other.overlaps(one) is expected
     assert one.overlaps(Interval(1.5, 2.0, 2.5)) and str(one) == "2 (1 to 3)"
     assert str(Interval(999.4, 12345.6, 1.2e6)) == "12,346 (999 to 1,200,000)"
+
+
+def test_what_was_measured_in_all_is_within() -> None:
+    parts = [float(k) for k in range(10)]
+    assert around(4.0, parts) == Interval(1.0, 4.0, 8.0)
+    assert around(0.5, parts) == Interval(0.5, 0.5, 8.0)
+    assert around(9.5, [1.0]) == Interval(1.0, 9.5, 9.5)

@@ -1,0 +1,29 @@
+"""Why a layer may do more than the peak of its processor: said below the tables that show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cannery.target.isa import Isa
+
+
+def why_above_peak(layers: Iterable[tuple[str, float | None]], isa: Isa) -> str:
+    """One sentence about the layers, (schedule, percent) each, above 100%; empty if there are none.
+
+    Percents compare what the direct form multiplies with the multiply-adds of float32 that the
+    widest registers can do.
+    """
+    above = [schedule for schedule, percent in layers if percent is not None and percent > 100]
+    if not above:
+        return ""
+    reasons = []
+    if any("winograd" in schedule for schedule in above):
+        reasons.append("Winograd's algorithm multiplies less than the direct form, which counts")
+    if any(schedule.startswith("quantized.") for schedule in above):
+        reasons.append("the peak is that of float32, and bytes are multiplied faster")
+    if isa.widest == 1:
+        reasons.append(
+            "the peak is that of single floats, and compilers may make vectors of plain C"
+        )
+    told = "; ".join(reasons) or "the clock rises and falls, or products with zeros are left out"
+    return f"Above 100% of the peak: {told}."
