@@ -4,7 +4,7 @@
 #              [MAX_ERROR <e>] [MAX_LINES <n>] [MAX_SIZE <x>] [SPLIT <n>] [IO_LAYOUT model|nhwc|nchw] [IO_TYPE model|raw] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
 #              [SCALE <s>] [OFFSET <o>] [REVERSE_CHANNELS <tensor>...] [INPUT_VIEW <tensor>...] [MANY <n>] [PARALLEL] [OPENMP] [SHARED] [PEEPHOLES <npz>] [STREAMING] [VARIABLE_LENGTH]
 #              [QUANTIZE int16|int8] [CALIBRATION <npz>] [MAX_LOSS <e>] [SAME_EVERYWHERE] [STATE <input>=<output> ...]
-#              [RENAME <tensor>=<name> ...] [OUTPUTS <tensor>...]
+#              [RENAME <tensor>=<name> ...] [OUTPUTS <tensor>...] [TRACE_STEPS] [DUMP_VALUES]
 #              [FLAGS_FROM <target>...])
 #
 #   Makes a static library <target>, alias cannery::<target>, of the network in <file>, with its
@@ -40,6 +40,9 @@
 #
 #   SHARED makes a shared library, which exports the functions of <name>.h and nothing else. Programs
 #   that open it at run time, by <name>_loader.h, link to <target>_loader.
+#
+#   TRACE_STEPS adds <name>_trace_read: how much time each step took (<cannery/trace.h>). DUMP_VALUES
+#   adds <name>_dump, which shows the values of each layer (<cannery/dump.h>).
 #
 # install_nn_model(<target>... [EXPORT <export set>] [INCLUDES <folder>])
 #

@@ -31,6 +31,7 @@ ABOUT = {
     Group.INTERFACE: "How your program calls it.",
     Group.TUNING: "Which tuning record is used.",
     Group.TOOLS: "How programs are built and run to measure and check. CMake sets these itself.",
+    Group.DEBUG: "What a library says of its runs.",
 }  # fmt: skip
 
 

@@ -60,9 +60,10 @@ class Options:
     layers, scaled by what `calibration` shows, where no output loses more than `max_loss`.
     `same_everywhere` makes layers an error about whose bits processors may disagree. `macros`
     is what the compiler prints for `-dM -E` under the flags in use: the code keeps to what it
-    proves. `cc` to `runner` say how to build and run what is measured, `stand_in` that this may be
-    on another processor than the target's. `tuned_by` is what messages
-    advise to make a tuning record.
+    proves. `trace_steps` makes the library count the time of its steps, `dump_values` show the
+    values of its runs. `cc` to `runner` say how to build and run what is measured, `stand_in` that
+    this may be on another processor than the target's. `tuned_by` is what messages advise to make a
+    tuning record.
     """
 
     model: Path
@@ -103,6 +104,8 @@ class Options:
     cflags: tuple[str, ...] = ()
     ldflags: tuple[str, ...] = ()
     runner: tuple[str, ...] = ()
+    trace_steps: bool = False
+    dump_values: bool = False
     stand_in: bool = False
     tuned_by: str | None = None
 
@@ -125,7 +128,8 @@ class Group(Enum):
     NUMBERS = "Numbers"
     INTERFACE = "Interface"
     TUNING = "Tuning"
-    TOOLS = "Compiler and runner"
+    TOOLS = "Toolchain"
+    DEBUG = "Debugging"
 
 
 class Kind(Enum):
@@ -414,6 +418,11 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
              Path, "FILE", cmake=False, example="macros.txt", hidden=True),
         Spec("tuned_by", _ONE, "What messages suggest for making a record (default: a command).",
              str, "TEXT", cmake=False, example="make tune", hidden=True),
+    ),
+    Group.DEBUG: (
+        Spec("trace_steps", _FLAG,
+             "Count the time of each step in the library: <name>_trace_read."),
+        Spec("dump_values", _FLAG, "Let the library show each value of a run: <name>_dump."),
     ),
 }  # fmt: skip
 

@@ -143,7 +143,7 @@ def choose(graph: Graph, target: Target, options: Options) -> Chosen:
     best = defaults.plan(known)
     steps = best.steps(segments)
     stacks: tuple[Stack, ...] = ()
-    if options.many > 1:
+    if options.many > 1 and not options.dump_values:  # which shows runs one by one
         told = recorded_stacks(graph, steps, best.choices, target, options)
         stacks = choose_stacks(graph, steps, best.choices, target.isa, options.many, told)
     return Chosen(steps, best.choices, record, stacks)
@@ -165,6 +165,7 @@ def generate(
     source = replace(
         source, max_error=graph.error_bound(options.max_error), split=options.split,
         shared=options.shared,
+        trace=options.trace_steps, dump=options.dump_values,
     )  # fmt: skip
     if dump:
         dump("program", format_program(program))

@@ -11,6 +11,7 @@ import click
 
 from cannery.choose.lookup import find_record, untuned, untuned_note
 from cannery.cli.arguments import FILE, Seconds, generating_options
+from cannery.cli.counted import show_counted
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, print_table, remark, warn
 from cannery.cli.peak import why_above_peak
@@ -46,6 +47,7 @@ DEFAULT_SECONDS = 1.0
         "cannery bench ball.h5",
         "cannery bench ball.h5 --rate 30 --deadline 2000 --context cold",
         "cannery bench ball.h5 --threads 2 --trace trace.json",
+        "cannery bench ball.h5 --from trace.bin",
     ),
 )
 @generating_options()
@@ -80,6 +82,13 @@ DEFAULT_SECONDS = 1.0
     metavar="FILE",
     help=f"Write {TRACED_RUNS} runs with their steps for https://ui.perfetto.dev, as JSON.",
 )
+@click.option(
+    "--from",
+    "counted",
+    type=FILE,
+    metavar="FILE",
+    help="Show the times that a library with --trace-steps counted; run nothing.",
+)
 @json_option
 def command(
     model: Path,
@@ -89,6 +98,7 @@ def command(
     threads: int | None,
     context: str,
     trace: Path | None,
+    counted: Path | None,
     as_json: bool,
     **raw: Any,
 ) -> None:
@@ -98,6 +108,9 @@ def command(
     With --rate also at a fixed rate, with pauses between the calls, as once per frame: latencies
     from when each call was due, and how many missed the deadline.
     """
+    if counted is not None:
+        show_counted(make_options(model, raw), counted, as_json=as_json)
+        return
     caches = Context(context)
     if trace is not None:
         check_output_file(trace, "--trace")

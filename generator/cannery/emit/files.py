@@ -33,6 +33,10 @@ OPENMP_FLAG = "-fopenmp"
 #: What is copied where a network may use several cores.
 PARALLEL_HEADERS = ("parallel.h", "pthread_pool.h")
 
+#: What is copied where the library counts the time of its steps, or shows its values.
+TRACE_HEADERS = ("trace.h", "trace_clock.h", "trace_file.h")
+DUMP_HEADERS = ("dump.h", "dump_file.h")
+
 #: What is copied where a network may be one that reads sequences: decoding, for whom it serves.
 SEQUENCE_HEADERS = ("ctc.h",)
 
@@ -106,6 +110,7 @@ def headers(source: Source) -> list[str]:
         found.add("vec_table.h")
     if source.parallel:
         found |= {*PARALLEL_HEADERS}
+    found |= {*(TRACE_HEADERS if source.trace else ()), *(DUMP_HEADERS if source.dump else ())}
     if any(isinstance(node.op, RECURRENT) for node in source.graph.nodes):
         found |= {*SEQUENCE_HEADERS}
     if source.scalar_math:

@@ -19,6 +19,9 @@ from cannery.names import make_identifier
 #: The variable that counts images in generated functions.
 ITEM = "item_number"
 
+#: The variable of the run function that holds when the last step ended.
+LAST = "cannery_last"
+
 
 @dataclass(frozen=True)
 class Tensor:
@@ -94,7 +97,7 @@ class Tensor:
 
 
 #: What generated functions call their other parameters and variables.
-_PARAMETERS = ("workspace", "state", "pool", "length", "lengths", "n", ITEM)
+_PARAMETERS = ("workspace", "state", "pool", "length", "lengths", "n", ITEM, LAST)
 
 
 def interface(

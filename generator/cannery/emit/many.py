@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from cannery.ctext.arrays import as_bytes
 from cannery.ctext.tidy import tidy
 from cannery.emit.halo import clear_lines
+from cannery.emit.hooks import Hooks
 from cannery.emit.interface import ITEM, Tensor
 from cannery.emit.steps import call_text, make_job, root_variables, step_symbol
 from cannery.layouts import image_dims
@@ -178,7 +179,7 @@ class _ChunkText:
         source = self.source
         head = f"static void {source.name}_many{self.chunk.images}"
         lines = [f"{head}(void *workspace, {source.many_parameters})", "{"]
-        body = self._all_images()
+        body = [*self._all_images(), *self._hooks.begin]
         for number, phase in enumerate(self.chunk.phases):
             body += self._stacked(phase) if phase.stacked else self._loop(phase, number)
         works = any("(ws + " in line for line in body)
@@ -188,6 +189,10 @@ class _ChunkText:
             if tensor.source not in used:
                 lines += [f"(void){name};" for name in (tensor.name, *tensor.strides)]
         return [*lines, "}"]
+
+    @property
+    def _hooks(self) -> Hooks:
+        return Hooks(self.source, dump=False)
 
     @property
     def _variables(self) -> dict[str, str]:
@@ -227,7 +232,8 @@ class _ChunkText:
             self.source.program.buffers[name].root for name in (*planned.reads, *planned.writes)
         ]
         arguments = ", ".join(f"all_{self._variables[root]}" for root in roots)
-        return [f"{self.chunk.steps[index].symbol}({arguments});"]
+        call = f"{self.chunk.steps[index].symbol}({arguments});"
+        return [call, *self._hooks.after(index, self.chunk.images)]
 
     def _loop(self, phase: StackPhase, number: int) -> list[str]:
         """The steps of a phase for one image after the other."""
@@ -244,7 +250,7 @@ class _ChunkText:
                 if root in call.clears or (spread and root not in seen):
                     lines += clear_lines(self._variables[root], buffer)
                 seen.add(root)
-            lines += call_text(call)
+            lines += [*call_text(call), *self._hooks.after(index)]
         return [*lines, "}"]
 
     def _one_image(self, root: str) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from cannery.ctext.environment import render
 from cannery.emit.halo import clear_lines
+from cannery.emit.hooks import Hooks
 from cannery.emit.interface import LENGTH
 from cannery.emit.pieces import CutStep, piece_calls
 from cannery.emit.steps import Call, call_text, root_variables
@@ -202,15 +203,18 @@ class _Text:
         assert source.parallel is not None
         by_index = source.parallel.by_index
         variables = root_variables(source.program)
-        lines = []
+        hooks = Hooks(source)
+        lines = hooks.begin
         for index, call in enumerate(source.calls):
             for root in call.clears:
                 lines += clear_lines(variables[root], source.program.buffers[root])
             cut = by_index.get(index)
             lines += self._hand_over(cut) if cut else call_text(call)
+            lines += hooks.after(index)
         single = [k for k in range(len(source.calls)) if k not in by_index]
         cleared = [k for k, call in enumerate(source.calls) if call.clears]
-        needed = self.declarations([*single, *cleared], "")
+        shown = range(len(source.calls)) if source.dump else ()
+        needed = self.declarations([*single, *cleared, *shown], "")
         words = set(re.findall(r"\w+", "\n".join(lines)))
         used = [line for line in needed if _variable(line) in words]
         works = any("(ws + " in line for line in (*used, *lines))

@@ -13,6 +13,7 @@ from cannery.ctext.arrays import WeightBlob, as_bytes, format_array, split_const
 from cannery.ctext.environment import render
 from cannery.ctext.tidy import tidy
 from cannery.emit.halo import clear_lines
+from cannery.emit.hooks import Hooks, hooks_text
 from cannery.emit.interface import Tensor, interface, joined, parameters
 from cannery.emit.many import Many, ManyMaker, chunk_lines
 from cannery.emit.parallel import Parallel, make_parallel, parallel_text
@@ -45,7 +46,8 @@ from cannery.target.isa import Isa
 class Source:
     """Everything that the templates of the output files read.
 
-    `max_error` is the bound of max|y - ref| / max|ref| that the network was made for.
+    `max_error` is the bound of max|y - ref| / max|ref| that the network was made for. With `dump`
+    the library can show the values of a run, with `trace` it counts the time of its steps.
     """
 
     name: str
@@ -66,6 +68,8 @@ class Source:
     states: States = field(default_factory=States)
     split: int = 1
     shared: bool = False
+    dump: bool = False
+    trace: bool = False
 
     @property
     def next_states_at(self) -> int:
@@ -282,6 +286,7 @@ def render_model(source: Source, command: str, *, lap: str = "") -> str:
     used = {tensor.source for root, tensor in ports.items() if root not in skip}
     text = render(
         "emit/model.c.j2", s=source, roots=roots, command=command, variables=variables, lap=lap,
+        hooks=Hooks(source, lap), hook_functions=hooks_text(source),
         used_inputs=used, format_array=format_array, call_text=call_text, clear_lines=clear_lines,
         files=step_files(source), calls=source.calls, stacked=source.many.steps,
         code=lambda step: step.kernel.code,

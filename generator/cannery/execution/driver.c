@@ -14,6 +14,7 @@
  *                             once, on one thread and on T: lower quartiles
  *   driver --rate HZ N        N runs at a fixed rate: microseconds of each, from when it was due and
  *                             alone; no more are begun after twice the time that they should take
+ *   driver --dump             with DRIVER_DUMP: the bytes of every value of a run of each sample
  *   driver --bandwidth        bytes per nanosecond that one core reads of memory of several sizes
  *   driver --device           nothing but what every run says first: what it runs on
  *
@@ -36,6 +37,9 @@
 #ifdef DRIVER_PARALLEL
 #include "cannery/parallel.h"
 #endif
+#ifdef DRIVER_DUMP
+#include "cannery/dump.h"
+#endif
 #ifdef DRIVER_PTHREADS
 #include "cannery/pthread_pool.h"
 #endif
@@ -50,6 +54,9 @@ extern const cannery_parallel_model DRIVER_PARALLEL;
 extern const unsigned char driver_data[];
 #ifdef DRIVER_STEPS
 void DRIVER_LAP(int step);
+#endif
+#ifdef DRIVER_DUMP
+void DRIVER_DUMP(cannery_dump *show, void *context);
 #endif
 #ifdef __cplusplus
 }
@@ -171,6 +178,34 @@ static void run_pieces(void)
 }
 #endif
 
+static void print_bytes(const unsigned char *first, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; ++i) {
+        printf("%02x", (unsigned)first[i]);
+    }
+}
+
+#ifdef DRIVER_DUMP
+static void print_value(void *sample, int32_t value, const void *memory, size_t bytes)
+{
+    if (value >= 0) {
+        printf("{\"sample\": %d, \"value\": %d, \"bytes\": \"", *(const int *)sample, (int)value);
+        print_bytes((const unsigned char *)memory, bytes);
+        printf("\"}\n");
+    }
+}
+
+static void dump_runs(void)
+{
+    for (int sample = 0; sample < DRIVER_SAMPLES; ++sample) {
+        choose(sample);
+        DRIVER_DUMP(print_value, &sample);
+        model->run(workspace, inputs, outputs);
+        DRIVER_DUMP(0, 0);
+    }
+}
+#endif
+
 /* Whether results of a sample are those of `all`. */
 static int equal(const unsigned char *y, void *const *all, int k, int sample)
 {
@@ -197,9 +232,7 @@ static void run_sample(int sample)
         printf("{\"sample\": %d, \"output\": %d, \"repeats\": %s, \"many\": %s, \"pieces\": %s, \"bytes\": \"",
                sample, k, memcmp(first[k], outputs[k], bytes) == 0 ? "true" : "false",
                equal(first[k], many_outputs, k, sample) ? "true" : "false", pieces ? "true" : "false");
-        for (size_t i = 0; i < bytes; ++i) {
-            printf("%02x", (unsigned)first[k][i]);
-        }
+        print_bytes(first[k], bytes);
         printf("\"}\n");
         free(first[k]);
     }
@@ -632,6 +665,12 @@ int main(int argc, char **argv)
         print_bandwidths();
         return 0;
     }
+#ifdef DRIVER_DUMP
+    if (argc == 2 && strcmp(argv[1], "--dump") == 0) {
+        dump_runs();
+        return 0;
+    }
+#endif
 #if defined(__unix__)
     if (argc > 2 && strcmp(argv[1], "--step") == 0) {
         raise(SIGUSR1);

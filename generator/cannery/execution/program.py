@@ -14,7 +14,9 @@ from cannery.atomic import temporary_folder
 from cannery.emit.files import OPENMP_SOURCE
 from cannery.emit.interface import Tensor
 from cannery.emit.source import Source, render_model
+from cannery.emit.values import seen_values
 from cannery.errors import ToolchainError
+from cannery.execution.dump import Shown
 from cannery.execution.pace import Pace, Paced, judge_pace
 from cannery.ir.registry import RefArray
 from cannery.measure.build import build_error, ninja_file, run_ninja, write
@@ -181,6 +183,26 @@ class NetworkProgram:
             raise self._missing(runner, "not all steps were traced")
         return tuple(found)
 
+    def dump(self, runner: Runner) -> tuple[dict[int, RefArray], ...]:
+        """The values of a run of each sample by their numbers in `seen_values`.
+
+        The network is one with `dump`. Raises ToolchainError if the program fails.
+        """
+        seen = seen_values(self.source)
+        shown = [Shown.of(value) for value in seen]
+        printed = 2 * self.samples * sum(value.bytes + 60 for value in seen)
+        found: list[dict[int, RefArray]] = [{} for _ in range(self.samples)]
+        patient = self._patient(runner, self.samples).printing(printed)
+        for line in patient.run(self.executable, ["--dump"]):
+            if "value" in line:
+                with runner.reading(self.executable):
+                    number = position(line, "value", len(shown))
+                    array = shown[number].array(bytes.fromhex(line["bytes"]))
+                    found[position(line, "sample", self.samples)][number] = array
+        if any(len(values) != len(seen) for values in found):
+            raise self._missing(runner, "not all values were printed")
+        return tuple(found)
+
     def bandwidths(self, runner: Runner) -> tuple[Bandwidth, ...]:
         """How fast one core reads, by the size of what it reads; the smallest first.
 
@@ -272,6 +294,8 @@ def _macros(source: Source, samples: int, *, threads: bool, laps: bool) -> str:
         values["PARALLEL"] = f"{source.name}_parallel_model"
     if threads:
         values["PTHREADS"] = 1
+    if source.dump:
+        values["DUMP"] = f"{source.name}_dump"
     if laps:
         values |= {"STEPS": len(source.calls), "LAP": lap_symbol(source)}
     return "".join(f"#define DRIVER_{key} {value}\n" for key, value in values.items())
