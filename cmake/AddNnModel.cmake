@@ -72,6 +72,7 @@ function(add_nn_model target)
     set(openmp_unit _openmp.c)
   endif()
   _cannery_choose_split()
+  _cannery_tell_of_project_file()
   _cannery_generating_options(options)
   list(PREPEND options ${target_options} --name "${ARG_NAME}")
 
@@ -314,6 +315,14 @@ macro(_cannery_choose_split)
     endforeach()
   endif()
 endmacro()
+
+# Says that the options of commands are not those of the build where a file beside the model has some.
+function(_cannery_tell_of_project_file)
+  get_filename_component(place "${ARG_MODEL}" DIRECTORY)
+  if(EXISTS "${place}/cannery.toml")
+    message(STATUS "add_nn_model(${target}) does not read ${place}/cannery.toml: its options are keywords here")
+  endif()
+endfunction()
 
 # The command line for every option that was given, except those that name or select.
 function(_cannery_generating_options out)

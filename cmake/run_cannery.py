@@ -2,7 +2,7 @@
 
     run_cannery.py --probe      exit code 0, and the version, if this Python can run it
     run_cannery.py --closest WORD KNOWN...  prints the known word that is probably meant, if any
-    run_cannery.py WORDS...     as `cannery WORDS...`
+    run_cannery.py WORDS...     as `cannery --no-project WORDS...`: add_nn_model has all options
 
 `PYTHONPATH` would not do: an editable installation of another checkout goes before it. The probe
 must itself run on any Python 3.
@@ -61,6 +61,7 @@ def main():
     else:
         from cannery.cli import main as cannery
 
+        sys.argv.insert(1, "--no-project")
         cannery()
 
 

@@ -63,7 +63,7 @@ class Options:
     proves. `trace_steps` makes the library count the time of its steps, `dump_values` show the
     values of its runs. `cc` to `runner` say how to build and run what is measured, `stand_in` that
     this may be on another processor than the target's. `tuned_by` is what messages advise to make a
-    tuning record.
+    tuning record, `project` the file that some of all this was read from.
     """
 
     model: Path
@@ -108,6 +108,7 @@ class Options:
     dump_values: bool = False
     stand_in: bool = False
     tuned_by: str | None = None
+    project: Path | None = None
 
     def __post_init__(self) -> None:
         for name in ("dims", "input_dtype", "rename", "state"):
@@ -444,6 +445,11 @@ def _parse(spec: Spec, raw: Any) -> Any:
     except OptionError as error:
         error.where = error.where or spec.flag
         raise
+
+
+def check_option(spec: Spec, raw: Any) -> None:
+    """Raise OptionError where a value is malformed."""
+    _parse(spec, raw)
 
 
 def _is_absent(raw: Any) -> bool:

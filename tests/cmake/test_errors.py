@@ -166,3 +166,11 @@ def test_a_locked_network_without_its_record(project: Project) -> None:
     text = _told(project.build(ok=False))
     assert "cannery: error: " in text
     assert "there is no tuning record (build the target ball_autotune)" in text
+
+
+def test_a_project_file_is_told_not_to_be_read(project: Project) -> None:
+    project.write("cannery.toml", '[model."ball.h5"]\nname = "kick"\nbatch = 3\n')
+    project.lists("add_nn_model(ball MODEL ball.h5)\n")
+    assert "add_nn_model(ball) does not read" in _told(project.configure())
+    project.build()
+    assert (project.tree / "cannery" / "ball" / "ball.h").exists()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cannery import __version__
+from tiny_models import write_tiny_model
 
 SCRIPT = Path(__file__).parents[2] / "cmake" / "run_cannery.py"
 
@@ -50,6 +51,15 @@ def test_the_checkout_goes_first(environment: dict[str, str]) -> None:
     assert (probed.stdout.strip(), probed.stderr) == (__version__, "")
     version = run(environment, SCRIPT, "--version")
     assert (version.returncode, __version__ in version.stdout) == (0, True)
+
+
+def test_builds_read_no_project_file(tmp_path: Path) -> None:
+    """What CMake calls: otherwise sources could have other names than it expects."""
+    model = write_tiny_model(tmp_path / "ball.h5")
+    (tmp_path / "cannery.toml").write_text('[model."ball.h5"]\nbatch = 3\n')
+    for words, batch in (([SCRIPT], 1), (["-m", "cannery"], 3)):
+        done = run(dict(os.environ), *words, "inspect", model, "--json")
+        assert f'"float32[{batch}x8x8x1]"' in done.stdout, done.stderr
 
 
 def test_a_package_runs_no_other_one(tmp_path: Path) -> None:

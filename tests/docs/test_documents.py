@@ -104,6 +104,8 @@ def test_options_in_documents_exist(name: str) -> None:
 
 
 def _own_flags() -> Iterator[str]:
+    for parameter in cli.params:
+        yield from parameter.opts
     for name in COMMANDS:
         command = cli.get_command(click.Context(cli), name)
         assert command is not None

@@ -27,7 +27,7 @@ PAGES = sorted(ROOT.glob("docs/**/*.md"))
 BLOCK = re.compile(r"(?:^<!-- ([^>]*) -->\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 #: Excerpts of files that other tests look at, and output.
-SHOWN = {"cmake", "sh"}
+SHOWN = {"cmake", "sh", "toml"}
 STRICT = ("-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Iout")
 
 

@@ -101,9 +101,14 @@ class _Lazy(click.Group):
     no_args_is_help=False,
 )
 @click.option("--version", is_flag=True, help="Show the version and exit.")
+@click.option(
+    "--no-project",
+    is_flag=True,
+    help="Read no options from cannery.toml or pyproject.toml.",
+)
 @json_option
 @click.pass_context
-def cli(ctx: click.Context, version: bool, as_json: bool) -> int:
+def cli(ctx: click.Context, version: bool, no_project: bool, as_json: bool) -> int:
     """Turn trained neural networks into C static libraries, each made for one processor."""
     if version:
         if as_json:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from cannery.options import SPECS, Kind, Spec
+from cannery.cli.output import note
+from cannery.options import SPECS, Kind, Options, Spec, make_options
+from cannery.project_file import merged_options, project_options
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,6 +53,20 @@ def generating_options(
         return function
 
     return decorate
+
+
+def options_of(model: Path, given: Mapping[str, Any]) -> Options:
+    """The options of a command: those that are given, then those of the model's project file.
+
+    `cannery --no-project` reads no such file.
+    """
+    context = click.get_current_context(silent=True)
+    unread = context is not None and context.find_root().params.get("no_project")
+    project = None if unread else project_options(model)
+    if project is None or not project.raw:
+        return make_options(model, given)
+    note(f"{project.path}: {', '.join(sorted(project.raw))}")
+    return replace(make_options(model, merged_options(project, given)), project=project.path)
 
 
 class _File(click.Path):

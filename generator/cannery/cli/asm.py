@@ -12,11 +12,10 @@ import click
 from cannery.analysis.kernels import StepCode, step_codes
 from cannery.analysis.mca import Estimator, find_estimator
 from cannery.analysis.mix import Mix, Piece
-from cannery.cli.arguments import generating_options
+from cannery.cli.arguments import generating_options, options_of
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, print_table, warn
 from cannery.errors import OptionError, ToolchainError, one_of
-from cannery.options import make_options
 from cannery.pipeline import compile_model
 from cannery.target.toolchain import find_toolchain
 
@@ -44,7 +43,7 @@ def command(model: Path, layer: str | None, mca: str | None, as_json: bool, **ra
     the stack frame) and cycles are also given per multiply-accumulate of a vector. Which loop is
     hot is a guess by its multiplies and its depth.
     """
-    options = replace(make_options(model, raw), split=1)  # the code is the same, in one file
+    options = replace(options_of(model, raw), split=1)  # the code is the same, in one file
     toolchain = find_toolchain(options)
     source = compile_model(options)
     note(f"compiling {options.name} for {toolchain.target.name}")

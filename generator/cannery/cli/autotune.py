@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from cannery.cli.arguments import FILE, budget_option, generating_options
+from cannery.cli.arguments import FILE, budget_option, generating_options, options_of
 from cannery.cli.files import depfile_text, own_files
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, remark
@@ -15,7 +15,7 @@ from cannery.cli.tuning_progress import live_progress
 from cannery.cli.tuning_report import as_dict, print_report
 from cannery.measure.identify import identify
 from cannery.measure.measure import Context
-from cannery.options import Options, make_options
+from cannery.options import Options
 from cannery.output_files import check_output_file, write_files
 from cannery.target.runner import Origin
 from cannery.target.toolchain import find_toolchain
@@ -74,7 +74,7 @@ def command(
     from cannery.tuning.place import check_place
     from cannery.tuning.tuner import tune, usable_record
 
-    options = make_options(model, raw)
+    options = options_of(model, raw)
     wanted = Context(context) if context else None
     if depfile is not None:
         check_output_file(depfile, "--depfile")

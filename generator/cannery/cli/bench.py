@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from cannery.choose.lookup import find_record, untuned, untuned_note
-from cannery.cli.arguments import FILE, Seconds, generating_options
+from cannery.cli.arguments import FILE, Seconds, generating_options, options_of
 from cannery.cli.counted import show_counted
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, print_table, remark, warn
@@ -25,7 +25,7 @@ from cannery.execution.trace import TRACED_RUNS, trace_json
 from cannery.measure.identify import identify
 from cannery.measure.intervals import CONFIDENCE
 from cannery.measure.measure import Context, refuse_emulated
-from cannery.options import Options, make_options
+from cannery.options import Options
 from cannery.output_files import check_output_file, write_files
 from cannery.pipeline import compile_model
 from cannery.target.isa import Isa
@@ -116,7 +116,7 @@ def command(
         check_output_file(trace, "--trace")
     pace = _pace(rate, deadline, seconds, caches)
     limit = seconds or DEFAULT_SECONDS
-    options = make_options(model, {**raw, **({"parallel": True} if threads else {})})
+    options = options_of(model, {**raw, **({"parallel": True} if threads else {})})
     compiled = compile_model(options)
     source = compiled.source
     toolchain = find_toolchain(options)

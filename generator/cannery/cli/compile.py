@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cannery.cli.arguments import FILE, generating_options
+from cannery.cli.arguments import FILE, generating_options, options_of
 from cannery.cli.files import depfile_text, own_files
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, remark
 from cannery.ir.graph import Quantization
-from cannery.options import Options, make_options
+from cannery.options import Options
 from cannery.output_files import check_output_file, check_output_folder, write_files
 from cannery.target.targets import ANY
 
@@ -80,7 +80,7 @@ def command(
     from cannery.choose.lookup import untuned
     from cannery.pipeline import compile_model
 
-    options = make_options(model, raw)
+    options = options_of(model, raw)
     check_output_folder(folder, "--output")
     if dump is not None:
         check_output_folder(dump, "--dump")
@@ -97,7 +97,8 @@ def command(
     results = files_in(folder, options.name, compiled.files)
     others = {dump / path: data for path, data in stages.items()} if dump is not None else {}
     if depfile is not None:
-        read = [*compiled.dependencies, *own_files()]
+        project = [options.project] if options.project else []
+        read = [*compiled.dependencies, *project, *own_files()]
         others[depfile] = depfile_text(folder / f"{options.name}.h", read).encode()
     changed = [path for path in write_files({**others, **results}) if path in results]
     _tell(options, compiled.source)

@@ -9,13 +9,12 @@ from typing import Any
 import click
 
 from cannery.analysis.mix import Mix
-from cannery.cli.arguments import generating_options
+from cannery.cli.arguments import generating_options, options_of
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, print_table
 from cannery.errors import OptionError
 from cannery.execution.counts import NetworkCount, count_network
 from cannery.execution.samples import seeded_samples
-from cannery.options import make_options
 from cannery.pipeline import compile_graph, import_graph
 from cannery.target.runner import is_qemu
 from cannery.target.toolchain import find_toolchain
@@ -39,7 +38,7 @@ def command(model: Path, as_json: bool, **raw: Any) -> None:
     pipelines. Loads and stores count vector registers: one for an operand in memory, two for a
     pair; spills are those of them that go to the stack frame.
     """
-    options = replace(make_options(model, raw), split=1)  # the code is the same, in one file
+    options = replace(options_of(model, raw), split=1)  # the code is the same, in one file
     toolchain = find_toolchain(options)
     runner = toolchain.emulator()
     if options.runner and not is_qemu(runner.command[0] if runner.command else ""):

@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from cannery.choose.record import MODELS, SUFFIX, read_record
-from cannery.cli.arguments import FILE, Seconds, generating_options
+from cannery.cli.arguments import FILE, Seconds, generating_options, options_of
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, print_table
 from cannery.errors import OptionError
 from cannery.measure.measure import Context, refuse_emulated
-from cannery.options import Options, make_options
+from cannery.options import Options
 from cannery.output_files import check_output_file, write_files
 from cannery.reporting.comparison import Comparison, Limits, change, compare
 from cannery.reporting.measuring import DEFAULT_SECONDS, Subject, make_subject, measure_all
@@ -136,13 +136,13 @@ def command(
 def _options(path: Path, model: Path | None, raw: dict[str, Any]) -> Options:
     """Those of one side: of a model, or of the model that a record is of."""
     if not path.name.endswith(SUFFIX):
-        return make_options(path, raw)
+        return options_of(path, raw)
     record = read_record(path)
     if record is None:
         raise OptionError("there is no such file", where=str(path), cure="check the path")
     found = model or _model_of(path, record.model)
     target = {} if raw.get("target") or raw.get("isa") else {"target": record.target}
-    return make_options(found, {**raw, **target, "tuning": str(path)})
+    return options_of(found, {**raw, **target, "tuning": str(path)})
 
 
 def _model_of(path: Path, name: str) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from cannery.cli.arguments import generating_options
+from cannery.cli.arguments import generating_options, options_of
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, print_error, print_json, print_table
 from cannery.errors import CanneryError
@@ -16,7 +16,7 @@ from cannery.ir.graph import Graph, Node
 from cannery.ir.orders import model_type
 from cannery.names import make_identifier
 from cannery.ops.movement.op import Transpose
-from cannery.options import Options, make_options
+from cannery.options import Options
 from cannery.pipeline import import_graph
 
 
@@ -122,6 +122,8 @@ def _print(summary: Summary, options: Options) -> None:
     words += ["STATE", *(f"{i}={o}" for i, o in options.state.items())] if options.state else []
     for text in summary.notes:
         click.echo(f"\nNote: {text}.")
+    if options.project:
+        click.echo(f"\nOptions of {options.project} count (cannery --no-project leaves them out).")
     click.echo(f"\nCMake:  add_nn_model({' '.join(words)})")
     click.echo(f'C:      #include "{options.name}.h"\n        {_call(summary, options)}')
 
@@ -155,12 +157,12 @@ def command(models: tuple[Path, ...], as_json: bool, **raw: Any) -> int:
     code = 0
     for model in models:
         try:
-            options = make_options(model, raw)
+            options = options_of(model, raw)
             found.append((summarise(import_graph(options), str(model)), options))
         except CanneryError as error:
             code = print_error(str(error))
     if as_json:
-        print_json([_as_json(summary) for summary, _ in found])
+        print_json([_as_json(summary, options) for summary, options in found])
     elif len(models) == 1:
         for summary, options in found:
             _print(summary, options)
@@ -170,5 +172,7 @@ def command(models: tuple[Path, ...], as_json: bool, **raw: Any) -> int:
     return code
 
 
-def _as_json(summary: Summary) -> dict[str, Any]:
-    return {**vars(summary), "layers": [vars(layer) for layer in summary.layers]}
+def _as_json(summary: Summary, options: Options) -> dict[str, Any]:
+    project = str(options.project) if options.project else None
+    layers = [vars(layer) for layer in summary.layers]
+    return {**vars(summary), "layers": layers, "project": project}

@@ -9,11 +9,10 @@ import click
 
 from cannery.api.report import report_network
 from cannery.choose.lookup import untuned_note
-from cannery.cli.arguments import FILE, Seconds, generating_options
+from cannery.cli.arguments import FILE, Seconds, generating_options, options_of
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, remark
 from cannery.measure.measure import Context
-from cannery.options import make_options
 from cannery.reporting.measuring import DEFAULT_SECONDS
 
 
@@ -73,7 +72,7 @@ def command(
     that tuning tried; memory over time; sizes, errors and the machine. It says what of that is
     measured, exact or estimated.
     """
-    options = make_options(model, raw)
+    options = options_of(model, raw)
     caches = Context(context)
     found = report_network(
         options, output, candidates, onnx, seconds, caches, where="--output", tell=note

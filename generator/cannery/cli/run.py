@@ -9,13 +9,12 @@ from typing import Any
 import click
 import numpy as np
 
-from cannery.cli.arguments import FILE, generating_options
+from cannery.cli.arguments import FILE, generating_options, options_of
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json
 from cannery.execution.program import network_program
 from cannery.execution.samples import join_samples, model_samples
 from cannery.ir.orders import to_model
-from cannery.options import make_options
 from cannery.output_files import check_output_file, write_files
 from cannery.pipeline import compile_graph, import_graph
 from cannery.target.toolchain import find_toolchain
@@ -45,7 +44,7 @@ from cannery.target.toolchain import find_toolchain
 @json_option
 def command(model: Path, inputs: Path, output: Path, as_json: bool, **raw: Any) -> None:
     """Run MODEL's generated code on arrays from a file."""
-    options = make_options(model, raw)
+    options = options_of(model, raw)
     check_output_file(output, "--output")
     toolchain = find_toolchain(options)
     (runner, *_) = toolchain.runners()

@@ -8,11 +8,10 @@ from typing import Any
 
 import click
 
-from cannery.cli.arguments import generating_options
+from cannery.cli.arguments import generating_options, options_of
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, print_table
 from cannery.execution.sizes import NetworkSize, network_size
-from cannery.options import make_options
 from cannery.pipeline import compile_model
 from cannery.target.toolchain import find_toolchain
 
@@ -34,7 +33,7 @@ def command(model: Path, as_json: bool, **raw: Any) -> None:
     that of its caller. In a library, compilers may put several steps into one function; the row
     "all else" is what the library has more than its steps, or, with a minus, less.
     """
-    options = replace(make_options(model, raw), split=1)  # the code is the same, in one file
+    options = replace(options_of(model, raw), split=1)  # the code is the same, in one file
     toolchain = find_toolchain(options)
     compiled = compile_model(options)
     note(f"compiling {options.name} for {toolchain.target.name}")

@@ -8,10 +8,9 @@ from typing import Any
 import click
 
 from cannery.api.verify import verify_network
-from cannery.cli.arguments import FILE, generating_options
+from cannery.cli.arguments import FILE, generating_options, options_of
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, print_table
-from cannery.options import make_options
 
 
 @click.command(
@@ -45,7 +44,7 @@ def command(
 
     The error of an output is max|y - ref| / max|ref|. Exit code 1 if one exceeds --max-error.
     """
-    options = make_options(model, raw)
+    options = options_of(model, raw)
     found = verify_network(options, inputs, against, layers=layers, device=as_json, tell=note)
     if as_json:
         print_json({
