@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import cannery.cli
 from cannery.cli import invoke
 from cannery.errors import OptionError
 from cannery.ir.tensor import DType
@@ -177,3 +178,10 @@ def test_commands_read_it_and_say_so(project: Path, capsys: pytest.CaptureFixtur
     assert invoke(["--no-project", "inspect", str(model), "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert found["project"] is None and found["inputs"]["image"].startswith("float32[1x")
+
+
+def test_every_command_with_options_reads_it() -> None:
+    """The demo has no model of the user's."""
+    for path in sorted(Path(cannery.cli.__file__).parent.glob("*.py")):
+        if path.name not in ("arguments.py", "demo_project.py"):
+            assert "make_options" not in path.read_text(), path.name

@@ -109,7 +109,7 @@ def command(
     from when each call was due, and how many missed the deadline.
     """
     if counted is not None:
-        show_counted(make_options(model, raw), counted, as_json=as_json)
+        show_counted(options_of(model, raw), counted, as_json=as_json)
         return
     caches = Context(context)
     if trace is not None:

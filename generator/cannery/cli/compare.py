@@ -11,7 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
-from cannery.cli.arguments import FILE, generating_options
+from cannery.cli.arguments import FILE, generating_options, options_of
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, print_table
 from cannery.emit.source import model_hash
@@ -23,7 +23,7 @@ from cannery.execution.samples import join_samples, model_samples, seeded_sample
 from cannery.ir.graph import Graph
 from cannery.ir.registry import RefArray
 from cannery.ops.same_bits import differing_layers
-from cannery.options import Options, make_options
+from cannery.options import Options
 from cannery.output_files import check_output_file, write_files
 from cannery.pipeline import compile_graph, import_graph, judge_graph, load_model
 from cannery.reporting.frameworks import framework_values
@@ -99,7 +99,7 @@ def command(
     The error of a value is max|y - ref| / max|ref|. The first value whose error exceeds --max-error
     is named; exit code 1 if there is one. Images are channels last here.
     """
-    options = make_options(model, {**raw, "dump_values": True})
+    options = options_of(model, {**raw, "dump_values": True})
     _check_framework(options, beside)
     if output is not None:
         check_output_file(output, "--output")
