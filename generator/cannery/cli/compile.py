@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from cannery.cli.arguments import FILE, generating_options, options_of
 from cannery.cli.files import depfile_text, own_files
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, remark
+from cannery.errors import OptionError
 from cannery.ir.graph import Quantization
 from cannery.options import Options
 from cannery.output_files import check_output_file, check_output_folder, write_files
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
         "cannery compile ball.h5 -o out --target atom32",
         "cannery compile ball.onnx -o out --isa sse2 --isa avx2",
         "cannery compile ball.h5 -o out --input-dtype image=uint8 --scale 0.00392",
+        "cannery compile ball.h5 -o out --isa avx2 --emit make",
     ),
 )
 @generating_options()
@@ -53,6 +56,12 @@ if TYPE_CHECKING:
     help="Write the text form of every stage into DIR.",
 )
 @click.option(
+    "--emit",
+    type=click.Choice(["make", "meson"]),
+    multiple=True,
+    help="Also write a Makefile or a meson.build, which builds and installs the library.",
+)
+@click.option(
     "--autotuned",
     is_flag=True,
     hidden=True,
@@ -70,6 +79,7 @@ def command(
     folder: Path,
     depfile: Path | None,
     dump: Path | None,
+    emit: tuple[str, ...],
     autotuned: bool,
     sources_only: bool,
     as_json: bool,
@@ -78,6 +88,7 @@ def command(
     """Turn MODEL into C files in DIR. Only files that change are written."""
     from cannery.api.compile import files_in, notes_of, with_library
     from cannery.choose.lookup import untuned
+    from cannery.emit.build_files import build_file
     from cannery.pipeline import compile_model
 
     options = options_of(model, raw)
@@ -91,7 +102,13 @@ def command(
     def keep(stage: str, text: str) -> None:
         stages[f"{len(stages):02d}_{stage}.txt"] = text.encode()
 
+    if emit and options.shared:
+        raise OptionError(
+            "makes a static library", where=f"--emit {emit[0]}", cure="leave out --shared"
+        )
     compiled = compile_model(options, keep if dump is not None else None)
+    built = dict(build_file(kind, options.name, compiled.files) for kind in emit)
+    compiled = replace(compiled, files={**compiled.files, **built})
     if not sources_only:
         compiled = with_library(options, compiled)
     results = files_in(folder, options.name, compiled.files)

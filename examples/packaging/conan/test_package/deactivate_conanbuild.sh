@@ -1,0 +1,1 @@
+. "/work/wt-lib2/examples/packaging/conan/test_package/deactivate_conanbuildenv-release-x86_64.sh"
