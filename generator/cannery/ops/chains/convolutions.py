@@ -1,7 +1,7 @@
-"""Two convolutions of all channels, row by row: the image between them is never whole.
+"""Two convolutions of all channels, row by row: the image between them never exists as a whole.
 
-Where it is larger than caches and the convolutions have little to do for each of its pixels, as in
-the first layers of networks for large images, that saves time; in any case it saves memory.
+This always saves memory. It saves time where that image exceeds the caches and the convolutions do
+little work per pixel, as in the first layers of networks for large images.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cannery.schedule.caches import FAR_BYTES
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import schedule
 
-#: What is smaller comes from the caches quickly enough (measured: 1 MB lost, 2 MB gained).
+#: Smaller images come from the caches quickly enough (measured: 1 MB lost, 2 MB gained).
 LARGE_BYTES = FAR_BYTES // 2
 
 #: Multiply-accumulates per element between them beyond which arithmetic hides all transport.
@@ -25,7 +25,7 @@ MOST_MACS = 128
 @schedule
 @dataclass(frozen=True)
 class ChainsConvolutions(RowChain):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "chains.convolutions"
     kept = (3, 3)

@@ -1,8 +1,8 @@
 """Inverted residual: pointwise, depthwise and pointwise convolution, row by row.
 
-The many channels in the middle exist for a few rows only: those of the depthwise window in one
-line buffer, and its outputs in another. The first convolution may have any window, as in the stem
-of a network.
+The many channels in the middle exist only for a few rows: one line buffer holds the rows of the
+depthwise window, another its outputs. The first convolution may have any window, as in the stem of
+a network.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cannery.schedule.schedule import schedule
 @schedule
 @dataclass(frozen=True)
 class ChainsInverted(RowChain):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "chains.inverted"
     kept = (2, 1, 3)

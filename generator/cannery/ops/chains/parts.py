@@ -26,9 +26,9 @@ Option = tuple[Schedule, Params, Estimate]
 class RowWindow:
     """Output row r reads the input rows  r * stride - top  to  r * stride - top + reach.
 
-    `bottom` rows behind the image are read, too. With `repeat` > 1, a transposed convolution of
-    that stride, output rows that are a multiple of it begin at input row  r / repeat; only the
-    first part of a chain may be one, so nobody asks for its other rows.
+    It also reads `bottom` rows below the image. With `repeat` > 1, a transposed convolution of that
+    stride, output rows that are a multiple of it begin at input row  r / repeat; only the first
+    part of a chain may be one, so its other rows are never needed.
     """
 
     stride: int
@@ -40,7 +40,7 @@ class RowWindow:
 
 @dataclass(frozen=True)
 class ChainPart:
-    """One step of a chain, how it is computed, and what it asks of its first input."""
+    """One step of a chain, how it is computed, and what it requires of its first input."""
 
     step: Step
     schedule: Schedule
@@ -50,9 +50,9 @@ class ChainPart:
 
 
 def row_window(graph: Graph, step: Step) -> RowWindow | None:
-    """The rows that a step's anchor reads; None where it is no window over rows.
+    """The rows that a step's anchor reads; None if it is not a window over rows.
 
-    Pools with pads over or below are none: they treat border rows differently.
+    Pools padded above or below do not count: they treat border rows differently.
     """
     conv = conv_shape(graph, step)
     if conv is not None:
@@ -68,7 +68,7 @@ def row_window(graph: Graph, step: Step) -> RowWindow | None:
 
 
 def repeats(graph: Graph, step: Step) -> int:
-    """Rows of a chain that are begun together: those that its first part makes of one input row."""
+    """Rows of a chain that start together: those that its first part makes from one input row."""
     window = row_window(graph, step.parts[0])
     assert window is not None
     return window.repeat
@@ -77,9 +77,9 @@ def repeats(graph: Graph, step: Step) -> int:
 def part_options(
     graph: Graph, step: Step, isa: Isa, order: str, count: int, rows: int = 1
 ) -> list[Option]:
-    """The `count` candidates of a part in an order that are estimated best, cheapest first.
+    """The `count` best candidates of a part in an order by estimated cost, cheapest first.
 
-    None has tiles of more than `rows` rows; of each tile size there is only the best.
+    No tile has more than `rows` rows; only the best candidate of each tile size is kept.
     """
     window = row_window(graph, step)
     most = -(-rows // (window.repeat if window else 1))
@@ -153,7 +153,7 @@ def link_rows(parts: Sequence[ChainPart], rows: int) -> list[int]:
 
 
 def chain_reads(graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-    """What all parts together ask of each input of the chain."""
+    """What all parts together require of each input of the chain."""
     wants: dict[str, Want] = {}
     for part in make_parts(graph, step, params, isa):
         reads = part.schedule.reads(graph, part.step, part.params, isa)
@@ -165,16 +165,16 @@ def chain_reads(graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Wan
 
 
 def chain_writes(graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-    """What the last part gives."""
+    """The layout that the last part writes."""
     last = make_parts(graph, step, params, isa)[-1]
     return last.schedule.writes(graph, last.step, last.params, isa)
 
 
 def chain_cost(graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-    """The parts' cycles, less what storing a value between them costs.
+    """The parts' cycles, minus the cost of storing the values between them.
 
-    Half of the parts' time hides such traffic when they are computed one after the other. Line
-    buffers that are too large for a cache have some of it, too.
+    When the parts run one after the other, half of their time hides this traffic. Line buffers that
+    are too large for a cache still cause some of it.
     """
     found = make_parts(graph, step, params, isa)
     each = [_part_cost(graph, part, isa) for part in found]
@@ -192,7 +192,7 @@ def chain_cost(graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
 
 
 def _part_cost(graph: Graph, part: ChainPart, isa: Isa) -> Estimate:
-    """A part is the same in many chains."""
+    """Cached, because the same part occurs in many chains."""
     schedule, step, params = part.schedule, part.step, part.params
     key = ("cost", schedule.id, *params.items())
     return graph.once(key, (step, isa), lambda: schedule.cost(graph, step, params, isa))

@@ -1,4 +1,4 @@
-"""A convolution and the pooling behind it, row by row: only what is left is stored."""
+"""A convolution and the pooling after it, row by row: only the pooled rows are stored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cannery.schedule.schedule import schedule
 @schedule
 @dataclass(frozen=True)
 class ChainsPooled(RowChain):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "chains.pooled"
     rows = (1, 2)

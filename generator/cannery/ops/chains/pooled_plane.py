@@ -1,6 +1,7 @@
-"""A convolution of a small image and the pooling behind it: what is left is in one vector's lanes.
+"""A convolution of a small image and the pooling after it: the result fits in the lanes of one
+vector.
 
-See `cannery.ops.conv.plane`: the pooling joins vectors, whose lanes stay where they are.
+See `cannery.ops.conv.plane`: the pooling combines whole vectors, so lanes stay where they are.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from cannery.target.isa import Isa
 @schedule
 @dataclass(frozen=True)
 class ChainsPooledPlane(PlaneSchedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "chains.pooled_plane"
 
@@ -65,7 +66,7 @@ class ChainsPooledPlane(PlaneSchedule):
 
 
 def _why_not_side_by_side(graph: Graph, step: Step) -> str:
-    """Why a step is no pooling whose windows lie side by side in the image, all of them whole."""
+    """Why a step is not a pooling with adjacent windows that all lie within the image."""
     pool = pool_shape(graph, step)
     if pool is None:
         return "does not end with a pooling"

@@ -1,10 +1,10 @@
-"""Chains: several steps computed row by row, what is between them in line buffers.
+"""Chains: several steps computed row by row, with line buffers between them.
 
 Each part is an ordinary schedule whose band function is called on pointers moved by rows (see
 `Schedule.movable`). A line buffer holds the rows of a value that the next part's window needs for
-the rows in work, with that window's pad columns around them; rows that stay in the window are
-moved to its start, rows outside the image are zeros. So nothing is computed twice within a band,
-and the buffers are small enough to stay in the first-level cache.
+the current rows, with that window's pad columns around them. Rows that stay in the window are moved
+to the start of the buffer; rows outside the image are zeros. So nothing is computed twice within a
+band, and the buffers are small enough to stay in the first-level cache.
 
 A chain is a subclass of `RowChain` that says which steps it takes.
 """
@@ -38,7 +38,7 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule
 from cannery.target.isa import Isa
 
-#: Floats by which buffers in scratch memory are aligned.
+#: Alignment of buffers in scratch memory, in floats.
 _ALIGN = 16
 
 #: "No row yet": less than any row.
@@ -47,16 +47,16 @@ _NEVER = -(2**30)
 
 @dataclass(frozen=True)
 class RowChain(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
-    #: Rows of the last output at a time that are tried.
+    #: How many rows of the last output are computed at a time: the values to try.
     rows: ClassVar[tuple[int, ...]] = (1, 2, 4)
-    #: Candidates of each part that are combined.
+    #: How many candidates of each part are combined.
     kept: ClassVar[tuple[int, ...]] = ()
 
     @abstractmethod
     def unfit(self, graph: Graph, step: Step) -> str:
-        """Why these are not the chain's steps; there are as many as in `kept`."""
+        """Why these steps cannot be this chain; there are as many as in `kept`."""
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if len(step.parts) != len(self.kept):
@@ -117,7 +117,7 @@ class Link:
 
     @property
     def overlap(self) -> bool:
-        """Whether rows stay when the window moves on."""
+        """Whether the window keeps some rows when it moves on."""
         return self.window.reach + 1 > self.window.stride
 
     @property
@@ -127,12 +127,12 @@ class Link:
 
     @property
     def columns(self) -> bool:
-        """Whether there are pad columns, which have to be zero."""
+        """Whether there are pad columns, which must be zero."""
         return self.layout.halo.left > 0 or self.layout.halo.right > 0
 
     @property
     def planes(self) -> int:
-        """How many pieces a row is in."""
+        """How many pieces a row is split into."""
         return self.layout.shape[2] if self.layout.order == planar.ORDER else 1
 
     @property
@@ -141,7 +141,7 @@ class Link:
         return -(-self.layout.elements // _ALIGN) * _ALIGN
 
     def as_input(self, halo: Halo) -> Layout:
-        """As the part behind it sees it: its first row is the top of that part's window."""
+        """The layout that the next part sees: its first row is the top of that part's window."""
         origin = self.layout.origin + self.window.top * self.layout.row
         columns = replace(self.layout.halo, top=halo.top, bottom=halo.bottom)
         return replace(self.layout, origin=origin, halo=columns)
@@ -149,7 +149,7 @@ class Link:
 
 @dataclass(frozen=True)
 class _ChainJob:
-    """The generation of one chain."""
+    """Generates one chain."""
 
     job: Job
     chain: tuple[ChainPart, ...]
@@ -181,7 +181,7 @@ class _ChainJob:
         )
 
     def input_layout(self, value: str) -> Layout | None:
-        """The layout of an input of the chain; None for what is between the parts."""
+        """The layout of an input of the chain; None for values between the parts."""
         inputs = self.job.step.inputs
         return self.job.inputs[inputs.index(value)] if value in inputs else None
 
@@ -201,9 +201,10 @@ class _ChainJob:
         return links[::-1]
 
     def columns(self, before: ChainPart, after: ChainPart) -> Halo:
-        """Pad columns of a link: the window's, and those that make the row pitch that of the input.
+        """Pad columns of a link: the window's, and those that make the row pitch equal to the
+        input's.
 
-        Some schedules are quicker where input and output have the same pitch.
+        Some schedules are faster when input and output have the same pitch.
         """
         halo = Halo(left=after.want.halo.left, right=after.want.halo.right)
         source = self.input_layout(before.step.inputs[0])

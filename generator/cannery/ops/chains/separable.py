@@ -1,8 +1,8 @@
 """Separable convolution: a depthwise and a pointwise (1x1) convolution, row by row.
 
-The depthwise outputs of a few rows lie in a line buffer, and are read from there while they are
-in the first-level cache. Both parts are the ordinary schedules, see `cannery.ops.chains.rows`. The
-first may be a transposed convolution, which is what upsampling before a depthwise one becomes.
+A line buffer holds the depthwise outputs of a few rows, which are read while they are still in the
+first-level cache. Both parts are the ordinary schedules, see `cannery.ops.chains.rows`. The first
+may be a transposed convolution: upsampling before a depthwise one becomes that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cannery.schedule.schedule import schedule
 @schedule
 @dataclass(frozen=True)
 class ChainsSeparable(RowChain):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "chains.separable"
     kept = (2, 4)

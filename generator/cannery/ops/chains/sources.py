@@ -1,9 +1,9 @@
-"""A convolution that reads what an upsampling and a concatenation before it would have read.
+"""A convolution that reads the inputs of the upsampling and the concatenation before it.
 
-A sum of convolutions of the small images and of the images that are joined, see
+It is a sum of convolutions of the small images and of the concatenated images, see
 `cannery.ops.chains.terms`. Each term is an ordinary schedule on every scale-th row and column of
-the output, where the sum so far waits. The terms take turns, a band of rows at a time, which stays
-in the second-level cache.
+the output, which holds the sum so far. The terms take turns, a band of rows at a time, so that the
+band stays in the second-level cache.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from cannery.schedule.schedule import (
 )  # fmt: skip
 from cannery.target.isa import ISAS, Isa
 
-#: Candidates of all terms together, about.
+#: Roughly how many candidates all terms have together.
 MAX_CANDIDATES = 32
 
 #: Cycles of a call.
@@ -59,7 +59,7 @@ CALL = 10.0
 
 @dataclass(frozen=True)
 class Sources(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     #: Schedules of the terms, by id.
     each: ClassVar[tuple[str, ...]]
@@ -121,7 +121,9 @@ class Sources(Schedule):
         return Sum(job).kernel()
 
     def _options(self, own: Sequence[Piece], isa: Isa) -> list[Option]:
-        """Ways to compute a source: the best of each schedule, then the second ones ..."""
+        """Ways to compute a source: the best candidate of each schedule, then the second best, and
+        so on.
+        """
         found = [
             (place, option) for id_ in self.each for place, option in enumerate(ways(id_, own, isa))
         ]
@@ -144,14 +146,16 @@ class ChainsSources(Sources):
 @schedule
 @dataclass(frozen=True)
 class ChainsSourcesWinograd(Sources):
-    """With Winograd's F(7-k, k) for a term at least: F(5x5, 2x2) behind a scale of two."""
+    """With Winograd's F(7-k, k) for at least one term: F(5x5, 2x2) after a scale of two."""
 
     id = "chains.sources_winograd"
     inexact = True
     each = ("conv.winograd_oc", "conv.direct_oc", "conv.gemm")
 
     def emulate(self, graph: Graph, step: Step, inputs: Sequence[RefArray]) -> RefArray:
-        """The step's output with all terms in float32 that Winograd may compute, as it rounds."""
+        """The step's output with all terms that Winograd may compute in float32, rounded as it
+        rounds.
+        """
         values = dict(zip(step.inputs, inputs, strict=True))
         weights = whole_weights(graph, step)
         y = np.zeros(graph.types[step.output].shape)
@@ -167,7 +171,7 @@ class ChainsSourcesWinograd(Sources):
 
 
 def _emulated(graph: Graph, step: Step, inputs: Sequence[RefArray]) -> RefArray:
-    """A term as Winograd rounds it, if it may be computed so; else by the references."""
+    """A term as Winograd rounds it if Winograd may compute it, else by the references."""
     way = ConvWinogradOc()
     if not way.why_not(graph, step, ISAS["generic"]):
         return way.emulate(graph, step, inputs)

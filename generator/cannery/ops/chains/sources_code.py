@@ -31,13 +31,13 @@ from cannery.schedule.schedule import (
     Schedule,
 )  # fmt: skip
 
-#: Bytes of output and inputs that a band of rows touches.
+#: Limit on the bytes of output and inputs that a band of rows touches.
 BAND_BYTES = L2_BYTES // 2
 
 
 @dataclass(frozen=True)
 class Sum:
-    """The generation of one kernel."""
+    """Generates one kernel."""
 
     job: Job
 
@@ -79,7 +79,7 @@ class Sum:
     ) -> int:
         """Rows that take turns, a multiple of `band`: about BAND_BYTES. 0 for all rows at once.
 
-        Winograd's tiles are computed by the dozen: none may be left over in a band.
+        Winograd computes many tiles at once, so a band must not leave any over.
         """
         job = self.job
         each = 4 * job.output.row
@@ -105,7 +105,7 @@ class Sum:
         return f"{self.job.symbol}_{LETTERS[number % len(LETTERS)]}{number // len(LETTERS) or ''}"
 
     def piece_job(self, number: int, piece: Piece, params: Params) -> Job:
-        """What makes the kernel of a piece, for its first phase and without weights."""
+        """The job of a piece's kernel, for its first phase and without weights."""
         job, lead, scales = self.job, piece.phases[0], piece.source.scales
         inputs = []
         for value in piece.step.inputs:
@@ -148,13 +148,13 @@ class Sum:
         return found
 
     def place(self, layout: Layout, lead: OutputPhase, phase: OutputPhase) -> str:
-        """How far the first pixel of a phase is behind that of the first one."""
+        """Offset of a phase's first pixel from the first pixel of the first phase."""
         rows, cols = phase.rows.phase - lead.rows.phase, phase.cols.phase - lead.cols.phase
         return _moved(layout, rows, cols)
 
 
 def _moved(layout: Layout, rows: int, cols: int) -> str:
-    """What is added to a pointer to move it by so many rows and columns."""
+    """What to add to a pointer to move it by these rows and columns."""
     return offset(rows * layout.row + cols * layout.col)
 
 

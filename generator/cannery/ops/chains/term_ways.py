@@ -26,7 +26,7 @@ from cannery.schedule.schedule import (
 )  # fmt: skip
 from cannery.target.isa import Isa
 
-#: Parameters that make candidates of a term differ enough.
+#: Parameters in which candidates of a term must differ to be worth trying.
 DISTINCT = ("lanes", "mr", "nr", "joined", "unroll", "opaque")
 
 
@@ -47,7 +47,7 @@ def by_source(graph: Graph, step: Step) -> list[list[Piece]]:
 def may_compute(id_: str, own: Sequence[Piece], isa: Isa) -> bool:
     """Whether a schedule can compute all pieces of a source.
 
-    Where phases differ in shape, only tiles that can be cut to them will do.
+    Where phases differ in shape, only tiles that can be cut to fit them are usable.
     """
     way = all_schedules()[id_]
     fits = len(own) == 1 or isinstance(way, ConvDirectOc)
@@ -57,7 +57,7 @@ def may_compute(id_: str, own: Sequence[Piece], isa: Isa) -> bool:
 def ways(id_: str, own: Sequence[Piece], isa: Isa) -> list[Option]:
     """The candidates of a schedule for all pieces of a source, cheapest first.
 
-    Of those that have their tiles and loops in common there is only the best.
+    Of candidates with the same tiles and loops, only the best is kept.
     """
     if not may_compute(id_, own, isa):
         return []
@@ -79,9 +79,10 @@ def ways(id_: str, own: Sequence[Piece], isa: Isa) -> list[Option]:
 
 
 def far_weights(isa: Isa, ways: Sequence[tuple[Piece, Schedule]]) -> float:
-    """Cycles of reading the weights of all phases, beyond those of the whole window.
+    """Cycles of reading the weights of all phases, beyond those for the whole window.
 
-    Each phase has its own: what they take may not stay in the second-level cache from run to run.
+    Each phase has its own weights, which may be too many to stay in the second-level cache from run
+    to run.
     """
     more = 0.0
     for piece, way in ways:
@@ -93,7 +94,7 @@ def far_weights(isa: Isa, ways: Sequence[tuple[Piece, Schedule]]) -> float:
 
 
 def _overwrites(piece: Piece, way: Schedule, params: Params) -> bool:
-    """Whether sums are stored before they are whole, over those of the terms before."""
+    """Whether incomplete sums are stored over those of the earlier terms."""
     if isinstance(way, ConvGemm):
         shape = sizes(piece.graph, piece.step)
         return int(params["kc"]) != shape.taps * shape.ic
@@ -101,7 +102,7 @@ def _overwrites(piece: Piece, way: Schedule, params: Params) -> bool:
 
 
 def _fitted(params: Params, piece: Piece) -> Params:
-    """The parameters with tiles that are not wider than a phase."""
+    """The parameters, with tiles made no wider than a phase."""
     if "unroll" not in params or "batch" in params:
         return params
     return {**params, "mr": min(int(params["mr"]), piece.phases[0].cols.size)}

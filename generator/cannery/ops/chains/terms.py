@@ -1,13 +1,13 @@
-"""A convolution of joined and upsampled images as a sum of convolutions of what they are made of.
+"""A convolution of concatenated and upsampled images as a sum of convolutions of their sources.
 
-conv(concat(a, b); W) = conv(a; Wa) + conv(b; Wb): one term for each image that is joined. Where an
-image is upsampled by repeating its pixels, taps of the window fall on copies of the same pixel. So
-the outputs whose row and column leave the same rest modulo the scales (one phase) are a convolution
-of the small image, with the weights of such taps added up: 2x2 taps instead of 3x3 for a scale of
-two. The upsampled and the joined image are never made.
+conv(concat(a, b); W) = conv(a; Wa) + conv(b; Wb): one term per concatenated image. Where an image
+is upsampled by repeating its pixels, taps of the window fall on copies of the same pixel. So the
+outputs whose row and column leave the same remainder modulo the scales (one phase) are a
+convolution of the small image, with the weights of such taps added up: 2x2 taps instead of 3x3 for
+a scale of two. The upsampled and the concatenated image are never built.
 
-The phases of a term differ in their weights and in where they read and write; those with equally
-large windows and outputs are one `Piece`: one kernel, called once per phase.
+The phases of a term differ in their weights and in where they read and write; those with windows
+and outputs of the same size form one `Piece`: one kernel, called once per phase.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from cannery.schedule.program import Step
 
 @dataclass(frozen=True)
 class Source:
-    """A value that the convolution is made of: how often its pixels are repeated along rows and
-    columns, and which of the joined channels are its own.
+    """A source of the convolution: how often its pixels are repeated along rows and columns, and
+    which of the concatenated channels belong to it.
     """
 
     value: str
@@ -77,9 +77,9 @@ class OutputPhase:
 class Piece:
     """Phases of one source that share their code, as the convolution step of the first of them.
 
-    `graph` holds nothing but that step, with weights of zeros; see `weighted`. Where there are
-    several terms, the first has the bias, and each other one adds the value `so_far` of those
-    before; the last has the epilogue.
+    `graph` holds only that step, with all weights zero; see `weighted`. Where there are several
+    terms, the first has the bias, and each other one adds the value `so_far` of those before; the
+    last has the epilogue.
     """
 
     source: Source
@@ -90,12 +90,12 @@ class Piece:
     so_far: str = ""
 
     def weighted(self, weights: NDArray[np.float64], phase: OutputPhase) -> Graph:
-        """The graph with the weights of one of the phases, of the whole window's `weights`."""
+        """The graph with the weights of one phase, taken from the whole window's `weights`."""
         own = fold(weights[:, :, self.source.first :][:, :, : self.source.channels], phase)
         return replace(self.graph, constants={**self.graph.constants, self.weight: own})
 
     def placed(self, phase: OutputPhase) -> Step:
-        """The step with the pads of one of the phases, all else being that of the first one."""
+        """The step with the pads of one phase; everything else is as in the first phase."""
         conv = self.step.anchor
         return replace(self.step, anchors=(replace(conv, op=_op(self.graph, conv, phase)),))
 
@@ -115,7 +115,7 @@ def _op(graph: Graph, conv: Node, phase: OutputPhase) -> Conv:
 
 
 def lines(size: int, taps: int, scale: int, begin: int) -> list[Line]:
-    """The phases of an axis of `size` outputs, for a window of `taps` behind a scaling."""
+    """The phases of an axis of `size` outputs, for a window of `taps` after upsampling."""
     if scale == 1:
         return [Line(0, size, tuple((t,) for t in range(taps)), begin)]
     found = []
@@ -144,7 +144,7 @@ def whole_weights(graph: Graph, step: Step) -> NDArray[np.float64]:
 
 
 def why_not_terms(graph: Graph, step: Step) -> str:
-    """Why a chain is no convolution of joined or upsampled images; empty if it is."""
+    """Why a chain is not a convolution of concatenated or upsampled images; empty if it is."""
     if len(step.parts) < 2:
         return "not a chain"
     *before, last = step.parts
@@ -163,7 +163,7 @@ def why_not_terms(graph: Graph, step: Step) -> str:
 
 
 def _moves(graph: Graph, node: Node) -> bool:
-    """Whether a node only repeats pixels, or joins channels."""
+    """Whether a node only repeats pixels or concatenates channels."""
     shape = graph.types[node.output].shape
     if any(value in graph.constants for value in node.inputs) or len(shape) != 4:
         return False
@@ -194,7 +194,7 @@ def sources(graph: Graph, step: Step) -> tuple[Source, ...]:
 
 
 def pieces(graph: Graph, step: Step) -> tuple[Piece, ...]:
-    """All kernels that a chain of which `why_not_terms` has nothing to say is made of, in order."""
+    """All kernels of a chain that `why_not_terms` accepts, in order."""
     shape = sizes(graph, step.parts[-1])
     found = []
     all_sources = sources(graph, step)
@@ -220,7 +220,7 @@ def _piece(
     phases: Sequence[OutputPhase],
     ends: tuple[bool, bool],
 ) -> Piece:
-    """One piece; `ends`: whether its term is the first and the last one."""
+    """One piece; `ends`: whether its term is the first, and whether it is the last."""
     conv = step.parts[-1].anchor
     first, last = ends
     lead = phases[0]

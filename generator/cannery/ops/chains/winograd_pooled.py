@@ -1,11 +1,12 @@
-"""A Winograd convolution and the 2 x 2 pooling behind it: a tile of 4 x 4 pixels leaves 2 x 2.
+"""A Winograd convolution and the 2 x 2 pooling after it: a tile of 4 x 4 pixels becomes 2 x 2.
 
-The output transform joins its pixels while they are in registers and stores the quarters of the
-result (see `cannery.ops.shared.quarters`); when all tiles are done, these are written in the order
-that the next step wants. So an image four times as large is neither stored nor read.
+The output transform pools its pixels while they are in registers and stores the quarters of the
+result (see `cannery.ops.shared.quarters`). When all tiles are done, the quarters are written in the
+order that the next step wants. So the image before pooling, four times as large, is never stored or
+read.
 
-Beside the parameters of `conv.winograd_planar`: `to` is the order of the result, `spread` the lanes
-with which it is written.
+In addition to the parameters of `conv.winograd_planar`: `to` is the order of the result, `spread`
+the number of lanes used to write it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ RISING = (Clip, HardSigmoid, Relu, Sigmoid, Softplus, Tanh)
 
 @dataclass(frozen=True)
 class PooledTunables(Tunables):
-    """Also the order `to` which the pooled rows are written, by vectors of `spread` lanes."""
+    """Adds `to`, the order in which the pooled rows are written, by vectors of `spread` lanes."""
 
     to: str
     spread: int
@@ -46,7 +47,7 @@ class PooledTunables(Tunables):
 
 @dataclass(frozen=True)
 class WinogradPooled(WinogradPlanar):
-    """See the module's text."""
+    """See the module docstring."""
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if len(step.parts) != 2:
@@ -59,7 +60,7 @@ class WinogradPooled(WinogradPlanar):
         return rest or super().why_not(graph, first, isa)
 
     def shape(self, graph: Graph, step: Step) -> ConvShape:
-        """The sizes of the convolution, less the row that no window reads."""
+        """The sizes of the convolution, without the row that no window reads."""
         shape = super().shape(graph, step.parts[0])
         return replace(shape, oh=2 * _pool(graph, step).rows.out)
 
@@ -160,7 +161,7 @@ def _pool(graph: Graph, step: Step) -> PoolShape:
 
 
 def _late(pool: PoolShape, first: Step) -> bool:
-    """Whether the convolution's epilogue can do with a quarter of the pixels."""
+    """Whether the convolution's epilogue works on a quarter of the pixels."""
     return pool.maximum and all(isinstance(node.op, RISING) for node in first.epilogue)
 
 
@@ -169,7 +170,7 @@ def _spread(pool: PoolShape, t: PooledTunables) -> quarters.Spread:
 
 
 def _spread_job(job: Job, second: Step, layout: Layout) -> Job:
-    """The job of what comes behind the tiles: the pooling's epilogue, and the order."""
+    """The job of what follows the tiles: the pooling's epilogue, and the order."""
     known = dict(zip(job.step.inputs, job.inputs, strict=True))
     inputs = (layout, *(known[v] for v in second.inputs[1:]))
     return replace(job, step=second, symbol=f"{job.symbol}_rows", inputs=inputs)

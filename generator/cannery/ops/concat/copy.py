@@ -39,7 +39,7 @@ class ConcatPart:
 @schedule
 @dataclass(frozen=True)
 class ConcatCopy(FixedSchedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "concat.copy"
     want = Want(dense=True)

@@ -61,7 +61,7 @@ class Tunables:
 @schedule
 @dataclass(frozen=True)
 class ConcatView(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "concat.view"
 

@@ -1,4 +1,4 @@
-"""Convolution whose taps are moved by computed offsets."""
+"""Deformable convolution: computed offsets move its taps."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from cannery.ops.window import Pads, output_sizes
 class DeformConv(ScalarOp):
     """x[N,H,W,IC], w[KH,KW,IC/group,OC], offset, bias[OC]?, mask? -> y[N,OH,OW,OC].
 
-    Tap k of output o reads x at  o * stride + k * dilation - pad + offset, between elements; what
-    is outside is 0. Each of D `deformed` parts of the input channels has offsets of its own, (y, x)
-    per tap: offset[N,D*KH*KW*2,OH,OW]; mask[N,D*KH*KW,OH,OW] scales what is read.
+    Tap k of output o reads x at  o * stride + k * dilation - pad + offset, between elements; pixels
+    outside the image are 0. Each of the D `deformed` parts of the input channels has its own
+    offsets, (y, x) per tap: offset[N,D*KH*KW*2,OH,OW]; mask[N,D*KH*KW,OH,OW] scales the values
+    read.
     """
 
     strides: tuple[int, ...]
@@ -37,7 +38,7 @@ class DeformConv(ScalarOp):
     scalar_math: ClassVar[bool] = True
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        """The type of y; raises ModelError for shapes that do not go together."""
+        """The type of y; raises ModelError for shapes that do not fit together."""
         (x, w, offset), (bias, mask) = operands(self, inputs, 3, 2)
         require_float(self, x, w, offset, bias, mask)
         require(x.rank == w.rank == 4, self, f"{x.shape} with a kernel {w.shape}")
@@ -87,7 +88,7 @@ class DeformConv(ScalarOp):
         return int(outputs[0].elements * prod(w.shape[:-1]))
 
     def write(self, c: Body) -> None:
-        """Pixel by pixel: each tap's place, then channel by channel what is there."""
+        """Pixel by pixel: the place of each tap, then the value there, channel by channel."""
         x, w, offset, bias, mask = (c.optional(k) for k in range(5))
         assert x is not None and w is not None and offset is not None
         kh, kw, taken, oc = w.shape
@@ -117,7 +118,7 @@ class DeformConv(ScalarOp):
 
 
 def _between(x: F64, h: F64, w: F64) -> F64:
-    """x[N,H,W,C] at positions [N,*O], linearly between elements; 0 beyond the outermost ones."""
+    """x[N,H,W,C] at positions [N,*O], interpolated linearly; 0 beyond the outermost elements."""
     total: F64 = np.zeros((*h.shape, x.shape[-1]))
     batch = np.arange(len(x)).reshape(-1, 1, 1)
     top, left = np.floor(h), np.floor(w)

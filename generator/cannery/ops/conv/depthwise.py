@@ -15,7 +15,7 @@ from cannery.target.isa import Isa
 
 @dataclass(frozen=True)
 class Line:
-    """An input row or column of a tile: its distance from the first, and who reads it.
+    """An input row or column of a tile: its distance from the first, and its readers.
 
     `users` are (output row or pixel of the tile, tap).
     """

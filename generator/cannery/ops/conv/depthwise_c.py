@@ -1,10 +1,10 @@
 """Depthwise convolution with channels in the lanes, channels last in and out.
 
-A tile of MH rows x MR pixels of one vector of channels stays in registers; each input that several
-windows share is loaded once per tile. `inner` is the innermost loop over tiles: channels (inputs
-are streamed in the order of memory) or pixels (weights stay in registers, where they fit). With a
-depth multiplier the lanes are output channels, and their inputs are looked up. `unroll` says which
-loops are left: kh (none) or kw (over the kernel's rows).
+A tile of MH rows x MR pixels of one vector of channels stays in registers; an input shared by
+several windows is loaded once per tile. `inner` is the innermost loop over tiles: channels (inputs
+are streamed in memory order) or pixels (weights stay in registers, where they fit). With a depth
+multiplier the lanes are output channels, and their inputs are looked up. `unroll` says which loops
+are left: kh (none) or kw (over the kernel's rows).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TILES = {
     32: ((2, 4), (1, 4), (1, 8), (1, 12), (2, 2), (2, 6), (2, 8), (3, 4), (4, 4), (1, 1)),
 }
 
-#: With more taps than this the kernel's rows are a loop.
+#: With more taps than this, the kernel's rows are walked by a loop.
 MAX_TAPS = 25
 
 
@@ -60,7 +60,7 @@ class Tunables:
 @schedule
 @dataclass(frozen=True)
 class ConvDepthwiseC(DepthwiseSchedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "conv.depthwise_c"
     version = 2
@@ -132,7 +132,7 @@ def _joins(shape: ConvShape, isa: Isa) -> bool:
 
 
 def _vectors(shape: ConvShape, p: Tunables, isa: Isa) -> Sequence[Vec]:
-    """The channels cut into vectors, or into fours of scalars."""
+    """The channels cut into vectors, or into groups of four scalars."""
     if p.joined:
         return [Vec(c, 4, 4, c) for c in range(0, shape.oc, 4)]
     return split_lanes(shape.oc, isa, p.lanes)
@@ -141,7 +141,7 @@ def _vectors(shape: ConvShape, p: Tunables, isa: Isa) -> Sequence[Vec]:
 def _tile_cycles(
     shape: ConvShape, step: Step, isa: Isa, rows: int, pixels: int, *, inner: str
 ) -> float:
-    """Cycles of a register tile: multiply-accumulates, loads, or stores, whichever is most."""
+    """Cycles of a register tile: multiply-accumulates, loads or stores, whichever takes longest."""
     outputs = rows * pixels
     inputs = len(window_rows(shape, rows)) * len(window_columns(shape, pixels))
     held = inner == "px" and outputs + shape.taps + 1 <= isa.registers
@@ -155,7 +155,7 @@ def _tile_cycles(
 
 
 def _load(job: Job, vec: Vec, at: str, *, by_lookup: bool) -> str:
-    """The inputs of a vector of output channels, at an offset from the window's first cell."""
+    """The inputs of a vector of output channels, at an offset from the window's first pixel."""
     if by_lookup:
         return f"{vec.t}_lookup(xp{at}, i32x{vec.lanes}_load({job.symbol}_i + c0))"
     return vec.load(f"xp{at}")

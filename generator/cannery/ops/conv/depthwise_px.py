@@ -2,8 +2,9 @@
 
 A tile of MH rows x NR vectors of pixels of one channel stays in registers; the channel's weights
 are broadcast (load1), or stored once per lane (splat). Rows of the window that several output rows
-share are loaded once per tile. The last vector of a row overlaps its neighbour, so nothing beyond
-the windows is read. `unroll` says which loops are left: kh (none) or kw (over the kernel's rows).
+share are loaded once per tile. The last vector of a row overlaps its neighbour, so the kernel reads
+nothing outside the windows. `unroll` says which loops are left: kh (none) or kw (over the kernel's
+rows).
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ TILES = {
     32: ((1, 1), (1, 2), (2, 1), (3, 1), (4, 1), (2, 2), (4, 2), (6, 1)),
 }
 
-#: With more taps than this the kernel's rows are a loop.
+#: With more taps than this, the kernel's rows are walked by a loop.
 MAX_TAPS = 25
 
 
 @dataclass(frozen=True)
 class Tunables:
-    """A tile of `mh` rows x `nr` vectors of pixels; else see the module's text."""
+    """A tile of `mh` rows x `nr` vectors of pixels; else see the module docstring."""
 
     lanes: int
     mh: int
@@ -58,7 +59,7 @@ class Tunables:
 @schedule
 @dataclass(frozen=True)
 class ConvDepthwisePx(DepthwiseSchedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "conv.depthwise_px"
     want = Want(planar.ORDER)
@@ -130,12 +131,12 @@ def _chunks(shape: ConvShape, p: Tunables, isa: Isa) -> list[tuple[int, VecLoop]
 
 
 def _offsets(shape: ConvShape) -> list[int]:
-    """Columns of the taps from the first."""
+    """Columns of the taps, counted from the first."""
     return [column.at for column in window_columns(shape, 1)]
 
 
 def _broadcasts(isa: Isa, lanes: int) -> list[str]:
-    """How weights may reach all lanes."""
+    """The ways in which weights can reach all lanes."""
     return ["load1", "splat"] if lanes == 4 and _shuffles(isa) else ["load1"]
 
 
@@ -158,7 +159,7 @@ def _weight(p: Tunables, vec: Vec, pointer: str, tap: int) -> str:
 def _tile_cycles(
     shape: ConvShape, step: Step, isa: Isa, p: Tunables, vectors: int, lanes: int
 ) -> float:
-    """Cycles of a register tile: multiply-accumulates, loads, or issue, whichever is most."""
+    """Cycles of a register tile: multiply-accumulates, loads or issue, whichever takes longest."""
     rows = p.mh
     outputs = rows * vectors
     loads, shuffles = load_count(lanes, _offsets(shape), shape.sw)

@@ -1,7 +1,7 @@
 """Direct convolution with input channels in the lanes, channels last in and out: for few outputs.
 
-Where the output channels do not fill a vector, the inputs do: each output is a sum of dot products
-along the runs of memory that its window covers, whole rows of it where pixels lie side by side.
+Where the output channels do not fill a vector, the inputs do. Each output is a sum of dot products
+along the runs of memory that its window covers: whole rows of the window where pixels are adjacent.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from cannery.target.isa import Isa
 #: (MR pixels, NC channels, sets of accumulators).
 TILES = ((1, 1, 8), (1, 1, 4), (2, 1, 4), (4, 1, 2), (4, 1, 1), (1, 4, 2), (2, 4, 1), (1, 4, 1))
 
-#: With more output channels, they fill the lanes themselves.
+#: With more output channels than this, they fill the lanes themselves.
 MAX_CHANNELS = 8
 
-#: With fewer input channels there is nothing to put in the lanes; more taps make too much code.
+#: With fewer input channels, the lanes stay empty; with more taps, there is too much code.
 MIN_INPUTS, MAX_RUNS = 4, 9
 
 
 @schedule
 @dataclass(frozen=True)
 class ConvDirectIc(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "conv.direct_ic"
     movable = True
@@ -127,7 +127,7 @@ class ConvDirectIc(Schedule):
 
 
 def _runs(shape: ConvShape, x: Layout) -> tuple[int, list[int]]:
-    """Elements of a run, and where each begins behind the first element of a window."""
+    """The length of a run, and the offset of each run from the first element of a window."""
     rows = range(0, shape.kh * shape.dh, shape.dh)
     if shape.dw == 1 and x.col == shape.ic:
         return shape.kw * shape.ic, [r * x.row for r in rows]

@@ -1,17 +1,17 @@
 """Direct convolution with output channels in the lanes, channels last in and out.
 
-A tile of MR pixels x NR vectors of output channels stays in registers while the window is walked;
-each weight vector serves MR pixels, each broadcast input NR vectors. `unroll` says which loops are
-left: none (kh, kw, ic), ic (kh, kw), kw (kh), kh (all in line); these are the levels of
+A tile of MR pixels x NR vectors of output channels stays in registers while the kernel walks the
+window. Each weight vector serves MR pixels, each broadcast input NR vectors. `unroll` says which
+loops are left: none (kh, kw, ic), ic (kh, kw), kw (kh), kh (all in line); these are the levels of
 Urbann et al., "A C Code Generator for Fast Inference and Simple Deployment of CNNs" (NNCG, 2020).
-`opaque` hides the input pointer from the compiler at every tap, so that it does not keep inputs
-that the next tap reads again. `broadcast` is how an input reaches all lanes: set1 (from memory),
+`opaque` hides the input pointer from the compiler at every tap, so that it does not keep inputs in
+registers for the next tap. `broadcast` is how an input reaches all lanes: set1 (from memory),
 rotate (four channels loaded once, rotated against weights stored in rotated order: Thielke &
 Hasselbring, "A JIT Compiler for Neural Network Inference", 2019, eq. 3), lane (NEON multiply by
 lane) or pairs (two at a time, see `pairs`).
 
-`joined` is for instruction sets that are not known to have vectors, in code for 64-bit processors,
-which all have them: a scalar tile in the form that compilers join to vectors of four.
+`joined` is for instruction sets that do not promise vectors, on 64-bit processors, which all have
+them: a scalar tile in a form that compilers turn into vectors of four.
 """
 
 from __future__ import annotations
@@ -67,20 +67,21 @@ TILES = {
     ),
 }
 
-#: Further ones without FMA: gcc's 1x1 layers of 20 channels take 6 % less time than by (1, 5), and
-#: clang's 2 % more. By (2, 6) clang's take 12 % more than by (1, 6).
+#: More tiles for targets without FMA. Compared with (1, 5), 1x1 layers of 20 channels take 6 % less
+#: time with gcc and 2 % more with clang. With clang, (2, 6) takes 12 % more time than (1, 6).
 PLAIN_TILES = {16: ((2, 5),)}
 
-#: Tiles of scalars that compilers join, four neighbouring channels to a vector.
+#: Tiles of scalars that compilers turn into vectors of four neighbouring channels.
 JOINED_TILES = ((4, 8), (2, 16), (3, 12), (1, 20), (8, 4), (1, 24))
 
-#: Inputs of a pixel in line, at most: longer code is fetched more slowly than it runs.
+#: At most this many inputs of a pixel in line: longer code is fetched more slowly than it runs.
 MAX_JOINED_IN_LINE = 16
 
-#: Scalars that are joined.
+#: Scalars per vector.
 JOINED = 4
 
-#: No candidate whose straight-line multiply-accumulates exceed this is tried (about 20 KB of code).
+#: Candidates with more straight-line multiply-accumulates than this (about 20 KB of code) are not
+#: tried.
 MAX_UNROLLED = 3000
 
 #: More vectors of weights than this do not stay in registers from tile to tile.
@@ -92,7 +93,9 @@ HELD_INPUTS = 8
 
 @dataclass(frozen=True)
 class Tunables:
-    """A tile of `mr` pixels x `nr` vectors, none wider than `lanes`; else see the module's text."""
+    """A tile of `mr` pixels x `nr` vectors, none wider than `lanes`; else see the module
+    docstring.
+    """
 
     lanes: int
     mr: int
@@ -103,7 +106,7 @@ class Tunables:
     opaque: bool = False
 
     def registers(self, vectors: int) -> int:
-        """The registers that so many neighbouring vectors of a pixel take."""
+        """The registers that this many neighbouring vectors of a pixel take."""
         return sum(divmod(vectors, JOINED)) if self.joined else vectors
 
     def blocks(self, shape: ConvShape, isa: Isa) -> tuple[VectorBlock, ...]:
@@ -111,14 +114,16 @@ class Tunables:
         return cut_channels(shape.oc, shape.ic * shape.taps, isa, self.lanes, self.nr)
 
     def statements(self, multiply_adds: int) -> int:
-        """What MAX_UNROLLED bounds; scalars that are to be joined take compilers longer."""
+        """The number that MAX_UNROLLED bounds; compilers take longer over scalars that they
+        join.
+        """
         return multiply_adds * (3 if self.joined else 2) // 2
 
 
 @schedule
 @dataclass(frozen=True)
 class ConvDirectOc(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "conv.direct_oc"
     version = 3
@@ -167,14 +172,14 @@ class ConvDirectOc(Schedule):
             for block in blocks:
                 n = p.registers(len(block.vecs))
                 held = pixels if shared else 0
-                forms = len({v.lanes for v in block.vecs})  # each width has a broadcast of its own
+                forms = len({v.lanes for v in block.vecs})  # each width needs its own broadcast
                 if p.joined:
                     work = 1.0
                     cycles += tiles * block.count * pixels * 2.0 * n
                 inputs = forms * pixels * (_reused(shape, pixels, n, isa) if shared else 1.0)
                 reads = inputs * loads + n
                 halves = _halves(block, p, isa)
-                if halves:  # half a multiply-add per input, but a register each all the time
+                if halves:  # half a multiply-add per input, but a register each throughout
                     held += (pixels + 1) * halves
                     reads -= 0.5 * halves * pixels
                 tile = tile_cycles(
@@ -188,7 +193,7 @@ class ConvDirectOc(Schedule):
         code = _unrolled(shape, p, isa) * mac_bytes(isa)
         weights = 4.0 * k * sum(block.width * block.count for block in blocks)
         cycles += reread_cycles(isa, weights, -(-shape.ow // mr))
-        each = 0.5 if p.joined else 2.0  # long bodies hide their loop
+        each = 0.5 if p.joined else 2.0  # long bodies hide the loop overhead
         return Estimate(shape.oh * (cycles + tiles_total * loops * each), code)
 
     def kernel(self, job: Job) -> Kernel:
@@ -237,9 +242,9 @@ class ConvDirectOc(Schedule):
 
 
 def _put_aside(shape: ConvShape, p: Tunables, isa: Isa) -> dict[str, int]:
-    """After how many taps, rows of the window or fours of channels sums are put aside; 0: never.
+    """After how many taps, window rows or groups of four channels sums are put aside; 0: never.
 
-    Sums that are to be joined stay where they are in loops over a window.
+    Sums that compilers join stay where they are in loops over a window.
     """
     if p.joined:
         fours = even_steps(shape.ic // 4, 4, isa) if p.unroll == "none" else 0
@@ -252,7 +257,7 @@ def _put_aside(shape: ConvShape, p: Tunables, isa: Isa) -> dict[str, int]:
 
 
 def _aside(block: VectorBlock, pixels: int, p: Tunables, isa: Isa) -> Aside:
-    """The sums of a tile; those of two inputs at a time are twice as wide."""
+    """The sums of a tile; where two inputs are multiplied at a time, they are twice as wide."""
     pairing = p.broadcast == "pairs"
     return aside(
         (f"a{px}_{k}", 2 * v.lanes if pairing and paired(v, isa) else v.lanes)
@@ -268,23 +273,23 @@ def register_tiles(isa: Isa) -> Sequence[tuple[int, int]]:
 
 
 def vector_widths(channels: int, isa: Isa) -> list[int]:
-    """The widest vectors to try: all that are not wider than twice the channels."""
+    """The widest vectors to try: all no wider than twice the channels."""
     widths = [w for w in isa.lanes if w == 1 or w < 2 * channels]
     return widths[-2:][::-1] if widths[-1] > 4 else widths[-1:]
 
 
 def _levels(shape: ConvShape) -> tuple[str, ...]:
-    """The levels of unrolling that differ: few input channels are always in line."""
+    """The levels of unrolling that make a difference: few input channels are always in line."""
     return ("ic", "kw", "kh") if shape.ic <= 4 else ("none", "ic", "kw", "kh")
 
 
 def _passes(shape: ConvShape, p: Tunables) -> int:
-    """Passes of a tile's loop over fours of input channels, if there is one."""
+    """Iterations of a tile's loop over groups of four input channels, if there is one."""
     return shape.taps * (shape.ic // 4) if p.unroll == "none" else 0
 
 
 def _joined_levels(shape: ConvShape) -> tuple[str, ...]:
-    """Levels at which sums are joined: those that live through two loops stay scalars."""
+    """Levels at which compilers join sums: sums that live across two loops stay scalars."""
     if shape.taps > 1:
         return ("kw", "kh")
     return ("none",) if shape.ic > MAX_JOINED_IN_LINE else ("kh",)
@@ -315,9 +320,10 @@ def _taps_share(shape: ConvShape, p: Tunables) -> bool:
 
 
 def _reused(shape: ConvShape, pixels: int, n: int, isa: Isa) -> float:
-    """The part of a tile's inputs that is loaded; others are in registers from the taps before.
+    """The share of a tile's inputs that is loaded; the others are still in registers from earlier
+    taps.
 
-    Only Arm's processors gain: elsewhere loads cost nothing beside multiply-adds.
+    Only Arm processors gain: elsewhere loads are free next to multiply-adds.
     """
     if isa.family != "arm" or pixels * n + n + 1 + pixels > isa.registers:
         return 1.0
@@ -341,15 +347,15 @@ def _in_line(shape: ConvShape, p: Tunables) -> int:
 
 
 def can_join(shape: ConvShape, isa: Isa) -> bool:
-    """Whether tiles that compilers join to vectors are worth trying."""
+    """Whether tiles for compilers to turn into vectors are worth trying."""
     return isa.joins_scalars and shape.oc >= JOINED
 
 
 def held_weights(isa: Isa) -> Callable[[VectorBlock, Sequence[int]], bool]:
-    """Whether the weights of a block, for some pixels, are to be loaded once.
+    """Whether to force the weights of a block to be loaded once for several pixels.
 
-    gcc makes them operands in memory of every multiply-add instead, so that loads limit the speed;
-    without FMA, additions do.
+    Otherwise gcc makes them memory operands of every multiply-add, and loads limit the speed.
+    Without FMA, additions limit it anyway.
     """
 
     def held(block: VectorBlock, pixels: Sequence[int]) -> bool:
@@ -376,7 +382,7 @@ def pixel_runs(width: int, mr: int) -> list[tuple[int, int]]:
 def cut_channels(
     channels: int, per_lane: int, isa: Isa, lanes: int, nr: int
 ) -> tuple[VectorBlock, ...]:
-    """The blocks of so many output channels with `per_lane` weights each."""
+    """The blocks of this many output channels with `per_lane` weights each."""
     vectors = split_lanes(channels, isa, lanes)
     blocks: list[VectorBlock] = []
     weight = 0

@@ -1,12 +1,12 @@
-"""Direct convolution without a halo: taps that fall into the padding are left out.
+"""Direct convolution without a halo: taps that fall into the padding are omitted.
 
-As `direct_oc`, output channels in the lanes, but the borders are peeled: rows of the window outside
-the image are skipped by the loop, columns outside it when the code is made. So a 4 x 4 image with
-a 3 x 3 window takes 100 products per channel pair instead of 144, and no halo has to be kept zero.
-It pays for small images; large ones have few border pixels and want less code.
+Like `direct_oc`, it has output channels in the lanes, but it peels the borders: the loop skips
+window rows outside the image, and the generator leaves out columns outside it. So a 4 x 4 image
+with a 3 x 3 window takes 100 products per channel pair instead of 144, and there is no halo to keep
+zero. This pays for small images; large ones have few border pixels and need less code.
 
-`unroll`: kw (the columns of a window's row and all channels in line) or ic (channels by fours).
-`joined`: as in `direct_oc`.
+`unroll`: kw (the columns of a window's row and all channels in line) or ic (channels four at a
+time). `joined`: as in `direct_oc`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
 
-#: Rows longer than this gain too little.
+#: Longer rows gain too little.
 MAX_WIDTH = 16
 
 
@@ -56,7 +56,7 @@ class TileRun:
     """`count` neighbouring tiles of `pixels` pixels, the first at output column `start`.
 
     `taps` lists (kw, numbers of the pixels whose tap kw lies in the image); `column` is the input
-    column that belongs to the first pixel, were there no padding.
+    column of the first pixel if there were no padding.
     """
 
     start: int
@@ -69,7 +69,7 @@ class TileRun:
 @schedule
 @dataclass(frozen=True)
 class ConvDirectPeeled(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "conv.direct_peeled"
 
@@ -165,7 +165,7 @@ def _window_rows(shape: ConvShape, oh: int) -> int:
 
 
 def _parts(shape: ConvShape, mr: int) -> list[TileRun]:
-    """The tiles of a row; neighbours whose taps reach the same pixels become one part."""
+    """The tiles of a row; neighbours whose taps reach the same pixels form one part."""
     parts: list[TileRun] = []
     at = 0
     for pixels, count in pixel_runs(shape.ow, mr):

@@ -1,16 +1,16 @@
 """Direct convolution with pixels in the lanes, planar in and out.
 
 A tile of P vectors of neighbouring pixels x C output channels stays in registers; each weight is
-broadcast and serves P vectors, each input vector C channels. So no lane is lost whatever the number
-of channels. Where input and output have the same row pitch (stride 1), the rows of a band are one
-long row: the pad columns between them are computed like pixels and stored as the zeros that they
-are. Else tiles of R rows go along the rows. Nothing outside an image and its halo is touched, the
-last tile overlaps its neighbour.
+broadcast and serves P vectors, each input vector serves C channels. So no lane is wasted, whatever
+the number of channels. Where input and output have the same row pitch (stride 1), the rows of a
+band are one long row: the pad columns between them are computed like pixels and stored as zeros.
+Otherwise tiles of R rows go along the rows. The kernel touches nothing outside an image and its
+halo: the last tile overlaps its neighbour.
 
-`unroll`: kh (loop over the input channels, the window in line), kw (loop over the window's rows,
-too), none (over its columns, too) or all (no loop). `broadcast`: see `panels`. `opaque` hides the
-input pointer from the compiler, see CANNERY_OPAQUE_PTR: gcc then keeps no addresses in registers,
-and spills none.
+`unroll`: kh (loop over the input channels, the window in line), kw (also over the window's rows),
+none (also over its columns) or all (no loop). `broadcast`: see `panels`. `opaque` hides the input
+pointer from the compiler, see CANNERY_OPAQUE_PTR: gcc then keeps no addresses in registers and does
+not spill them.
 """
 
 from __future__ import annotations
@@ -50,27 +50,27 @@ from cannery.schedule.schedule import (
 )
 from cannery.target.isa import Isa
 
-#: Tiles (P vectors, C channels) by the number of vector registers, the likeliest first.
+#: Tiles (P vectors, C channels) by the number of vector registers, likeliest first.
 TILES = {
     8: ((1, 4), (2, 2), (1, 5), (1, 3), (3, 1)),
     16: ((2, 6), (3, 4), (3, 3), (2, 4), (4, 3), (1, 12), (1, 8)),
     32: ((3, 8), (2, 12), (5, 4), (4, 6), (3, 6), (2, 8), (1, 16)),
 }
 
-#: So many tiles are tried for vectors that are not the widest.
+#: How many tiles are tried for vectors that are not the widest.
 NARROW_TILES = 3
 
-#: No candidate with more straight-line multiply-accumulates than this is tried (20 KB of code).
+#: Candidates with more straight-line multiply-accumulates than this (20 KB of code) are not tried.
 MAX_UNROLLED = 3000
 
 
-#: What is unrolled, and whether the input pointer is hidden from the compiler.
+#: Which loops are unrolled, and whether the input pointer is hidden from the compiler.
 LEVELS = (("kh", False), ("kh", True), ("kw", False), ("all", False), ("none", False))
 
 
 @dataclass(frozen=True)
 class Load:
-    """One load of a window's row at `at`, and the taps that its (even and odd) lanes are."""
+    """One load of a window's row at `at`, and which taps its (even and odd) lanes are."""
 
     word: str
     at: int
@@ -80,7 +80,9 @@ class Load:
 
 @dataclass(frozen=True)
 class Tunables:
-    """A tile of `rows` rows of `p` vectors of pixels x `c` channels; else see the module's text."""
+    """A tile of `rows` rows of `p` vectors of pixels x `c` channels; else see the module
+    docstring.
+    """
 
     lanes: int
     p: int
@@ -94,7 +96,7 @@ class Tunables:
 @schedule
 @dataclass(frozen=True)
 class ConvDirectPx(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "conv.direct_px"
     version = 2
@@ -197,8 +199,8 @@ def _aside(span: Span, rows: int, channels: int) -> Aside:
 def is_flat(shape: ConvShape, x: Layout, y: Layout, residuals: Sequence[Layout]) -> bool:
     """Whether the rows of a band can be walked as one.
 
-    Pixel y0 + q // pitch, q % pitch of every operand has to be q elements from the first, and the
-    pad columns between the output's rows have to be its own halo.
+    In every operand, pixel (y0 + q // pitch, q % pitch) must be q elements from the first, and the
+    pad columns between the output's rows must be its own halo.
     """
     if (shape.sh, shape.sw) != (1, 1) or any(z.row != y.row for z in (x, *residuals)):
         return False
@@ -215,7 +217,7 @@ def _output_want(shape: ConvShape) -> Want:
 
 
 def _may_be_flat(shape: ConvShape) -> bool:
-    """Whether equal halos make equal pitches."""
+    """Whether equal halos give equal pitches."""
     return (shape.sh, shape.sw) == (1, 1) and (shape.ih, shape.iw) == (shape.oh, shape.ow)
 
 
@@ -231,7 +233,7 @@ def _widths(shape: ConvShape, isa: Isa) -> list[int]:
 
 
 def _splits(vectors: int, lanes: int, shape: ConvShape) -> list[tuple[int, int]]:
-    """(vectors in a row, rows) for a tile of so many vectors."""
+    """(vectors in a row, rows) for a tile of this many vectors."""
     if _may_be_flat(shape):
         return [(vectors, 1)]
     splits = [(v, vectors // v) for v in range(vectors, 0, -1) if vectors % v == 0]
@@ -240,7 +242,7 @@ def _splits(vectors: int, lanes: int, shape: ConvShape) -> list[tuple[int, int]]
 
 
 def _tiles(shape: ConvShape, p: Tunables, isa: Isa, total: int, *, flat: bool) -> tuple[Span, ...]:
-    """The tiles of a band, or, if not flat, of one row."""
+    """The tiles of a band or, if not flat, of one row."""
     least = shape.ow if flat else total
     return spans(total, least, p.p, p.lanes, isa)
 
@@ -251,10 +253,10 @@ def _panels(shape: ConvShape, p: Tunables) -> Panels:
 
 
 def _loads(shape: ConvShape) -> list[Load]:
-    """How the taps of a window's row are read; never before the first nor behind the last one.
+    """How the taps of a window's row are read; never before the first or after the last one.
 
-    With stride 2 two neighbouring taps are the even and the odd lanes of one load, and the last tap
-    is the odd half of a load that begins one element before it.
+    With stride 2, two neighbouring taps are the even and the odd lanes of one load, and the last
+    tap is the odd half of a load that begins one element before it.
     """
     taps = [kw * shape.dw for kw in range(shape.kw)]
     if shape.sw == 1:
@@ -276,7 +278,7 @@ def _loads(shape: ConvShape) -> list[Load]:
 
 
 def _is_sensible(shape: ConvShape, p: Tunables) -> bool:
-    """Whether a candidate differs from others, and has a chance."""
+    """Whether a candidate differs from the others and could win."""
     if p.broadcast == "load1" and p.lanes == 4:
         return p.unroll == "kh" and not p.opaque
     return {
@@ -288,7 +290,7 @@ def _is_sensible(shape: ConvShape, p: Tunables) -> bool:
 
 
 def _unrolled(shape: ConvShape, p: Tunables) -> int:
-    """Vector multiply-accumulates in the straight-line bodies that run most."""
+    """Vector multiply-accumulates in the straight-line bodies that run most often."""
     taps = {"none": 1, "kw": shape.kw, "kh": shape.taps, "all": shape.taps * shape.ic}
     tile = p.p * p.rows
     blocks = _panels(shape, p).blocks
@@ -300,7 +302,7 @@ def _tile_cost(shape: ConvShape, p: Tunables, isa: Isa, vectors: int, n: int) ->
     lanes, unroll = p.lanes, p.unroll
     load = isa.rates(lanes).unaligned
     if isa.registers == 8:
-        load = 4.5  # CPUs with so few load an unaligned vector in halves
+        load = 4.5  # CPUs with so few registers load an unaligned vector in halves
     if shape.sw > 1:
         load = 2.0 if shape.sw == 2 and shape.kw > 1 else 0.5 * lanes
     update = max(update_cycles(isa, _panels(shape, p), n, vectors, load), isa.rates(lanes).latency)

@@ -1,11 +1,11 @@
 """Convolution as a matrix product: implicit GEMM, channels last in and out.
 
-A panel of output pixels times the weights [kh*kw*ic][oc]. Where the window is 1x1 the rows of the
-panel are the pixels themselves; else they are gathered into scratch memory (im2col), a block of
-KC columns at a time: whole rows of the window, whole taps, or a slice of the channels of one tap.
-The panel's block stays in the second-level cache while all blocks of output channels pass over
-it, a block of weights in the first-level one: the loops of Goto & van de Geijn, "Anatomy of
-High-Performance Matrix Multiplication", 2008. Partial sums wait in the output.
+A panel of output pixels times the weights [kh*kw*ic][oc]. For a 1x1 window, the rows of the panel
+are the pixels themselves. Otherwise they are gathered into scratch memory (im2col), a block of KC
+columns at a time: whole rows of the window, whole taps, or a slice of the channels of one tap. The
+panel's block stays in the second-level cache while all blocks of output channels pass over it; a
+block of weights stays in the first-level cache. These are the loops of Goto & van de Geijn,
+"Anatomy of High-Performance Matrix Multiplication", 2008. Partial sums wait in the output.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
 
-#: Lengths of the reduction that a block of weights in the first-level cache allows.
+#: Reduction lengths for which a block of weights fits in the first-level cache.
 DEPTHS = (256, 512)
-#: Bytes of a panel's block.
+#: Sizes of a panel's block, in bytes.
 PANELS = (32 * 1024, 128 * 1024, 512 * 1024)
-#: Candidates of a step: the cheapest by the cost model.
+#: How many candidates a step has: the cheapest by the cost model.
 MAX_CANDIDATES = 48
-#: Extra elements between rows of a panel, so that they do not share cache sets.
+#: Extra elements between rows of a panel, so that rows do not share cache sets.
 PAD = 16
 
 #: Steps of k in line.
@@ -53,8 +53,8 @@ UNROLL = 4
 class Cut:
     """How the reduction is cut: `runs` runs of `length` contiguous inputs, `per_block` at a time.
 
-    `chunks` > 1: a run is a slice of the channels of one tap. `rows` tells that a run is a whole
-    row of the window.
+    `chunks` > 1: a run is a slice of the channels of one tap. `rows`: a run is a whole row of the
+    window.
     """
 
     runs: int
@@ -75,7 +75,7 @@ class Cut:
 
     @property
     def pitch(self) -> int:
-        """Distance of the rows of a gathered panel."""
+        """Distance between the rows of a gathered panel."""
         return -(-self.k // 16) * 16 + PAD
 
 
@@ -83,7 +83,7 @@ class Cut:
 class Panels:
     """How the pixels are cut: panels of `panel` pixels, or `rows` rows, in tiles of `mr` pixels.
 
-    `flat`: the pixels of all rows are one row, whose last tile has `rest`. Else each row has
+    `flat`: the pixels of all rows form one row, whose last tile has `rest`. Otherwise each row has
     `tiles`. `across` counts the tiles of an image.
     """
 
@@ -98,7 +98,9 @@ class Panels:
 
 @dataclass(frozen=True)
 class Tunables:
-    """A tile of `mr` pixels x `nr` vectors, `kc` steps of the sum at a time; `panel` in bytes."""
+    """A tile of `mr` pixels x `nr` vectors, `kc` steps of the sum at a time; `panel` is in
+    bytes.
+    """
 
     lanes: int
     mr: int
@@ -112,7 +114,7 @@ class Tunables:
 @schedule
 @dataclass(frozen=True)
 class ConvGemm(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "conv.gemm"
     version = 2
@@ -216,19 +218,19 @@ class ConvGemm(Schedule):
 
 
 def _plain(shape: ConvShape) -> bool:
-    """Whether a window is one pixel: then nothing is gathered."""
+    """Whether a window is one pixel, so that nothing is gathered."""
     return shape.taps == 1
 
 
 def _flat(shape: ConvShape, layouts: Sequence[Layout], *, plain: bool) -> bool:
-    """Whether the pixels of all rows are one row, in all these layouts."""
+    """Whether the pixels of all rows form one row, in all these layouts."""
     if plain and (shape.sh, shape.sw) != (1, 1):
         return False
     return all(layout.row == shape.ow * layout.col for layout in layouts)
 
 
 def _cut(shape: ConvShape, kc: int, *, contiguous: bool) -> Cut:
-    """The cut whose blocks are as long as `kc` allows, all of one length."""
+    """The cut whose blocks are as long as `kc` allows, all of equal length."""
     channels = shape.ic // shape.group
     if contiguous and shape.group == 1 and shape.dw == 1 and shape.kw * channels <= kc:
         runs, length, rows = shape.kh, shape.kw * channels, True
@@ -243,7 +245,7 @@ def _cut(shape: ConvShape, kc: int, *, contiguous: bool) -> Cut:
 
 
 def _depths(shape: ConvShape) -> list[int]:
-    """Distinct lengths of a block: those near the wanted ones, and the whole reduction."""
+    """The block lengths to try: those near the wanted ones, and the whole reduction."""
     whole = shape.taps * shape.ic // shape.group
     found = [_cut(shape, kc, contiguous=True).k for kc in DEPTHS]
     return sorted(
@@ -252,7 +254,7 @@ def _depths(shape: ConvShape) -> list[int]:
 
 
 def _panels(shape: ConvShape, kc: int) -> list[int]:
-    """Distinct sizes of a panel in bytes, up to the first that holds everything."""
+    """The panel sizes to try, in bytes, up to the first that holds everything."""
     whole = 4 * shape.oh * shape.ow * kc
     enough = next((k for k, size in enumerate(PANELS) if size >= whole), len(PANELS) - 1)
     return list(PANELS[: enough + 1])
@@ -275,7 +277,7 @@ def _space(shape: ConvShape, isa: Isa) -> Iterator[Tunables]:
 def _traffic(
     isa: Isa, shape: ConvShape, p: Tunables, cut: Cut, blocks: Sequence[VectorBlock]
 ) -> float:
-    """Cycles of what the loops read again because no first-level cache holds it."""
+    """Cycles of re-reading what the first-level cache does not hold."""
     pixels = shape.oh * shape.ow
     width = sum(b.width * b.count for b in blocks)
     block = 4.0 * cut.k * max(b.width for b in blocks)
@@ -315,7 +317,7 @@ def _partial_sums(
 
 
 def _pixels(shape: ConvShape, mr: int, p: Tunables, cut: Cut) -> int:
-    """Pixels of a panel: whole tiles, in even panels, for each of which all weights pass by."""
+    """Pixels of a panel: whole tiles, in even panels. Each panel reads all weights."""
     tiles = -(-shape.oh * shape.ow // mr)
     most = max(1, p.panel // (4 * cut.k) // mr)
     return even_size(tiles, most + most // 4) * mr
@@ -343,7 +345,7 @@ def _blocks(shape: ConvShape, p: Tunables, isa: Isa) -> tuple[VectorBlock, ...]:
 
 
 def _tap_offsets(shape: ConvShape, cut: Cut, x: Layout) -> list[int]:
-    """Where each run begins, behind the first element of a window."""
+    """Where each run begins, from the first element of a window."""
     rows = range(0, shape.kh * shape.dh, shape.dh)
     columns = [0] if cut.rows else range(0, shape.kw * shape.dw, shape.dw)
     return [r * x.row + c * x.col for r in rows for c in columns]

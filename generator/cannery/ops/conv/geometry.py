@@ -40,18 +40,20 @@ class ConvShape:
 
     @property
     def depthwise(self) -> bool:
-        """Whether every input channel has filters of its own."""
+        """Whether every input channel has its own filters."""
         return self.group == self.ic and self.group > 1
 
     @property
     def pointwise(self) -> bool:
-        """Whether each pixel is computed from that pixel alone, all channels with all."""
+        """Whether each pixel is computed from that pixel alone, every output channel from all
+        inputs.
+        """
         same = (self.oh, self.ow) == (self.ih, self.iw) and not self.halo
         return same and self.taps == 1 and self.group == 1 and (self.sh, self.sw) == (1, 1)
 
     @property
     def halo(self) -> Halo:
-        """What the windows read around the image."""
+        """The border around the image that the windows read."""
         below = (self.oh - 1) * self.sh + (self.kh - 1) * self.dh - self.top - (self.ih - 1)
         right = (self.ow - 1) * self.sw + (self.kw - 1) * self.dw - self.left - (self.iw - 1)
         return Halo(max(self.top, 0), max(below, 0), max(self.left, 0), max(right, 0))
@@ -94,14 +96,14 @@ def shape_of(
 
 
 def sizes(graph: Graph, step: Step) -> ConvShape:
-    """The sizes of a step of which a schedule said that it is such a convolution."""
+    """The sizes of a step that a schedule accepted as such a convolution."""
     shape = conv_shape(graph, step)
     assert shape is not None
     return shape
 
 
 def why_not_dense(graph: Graph, step: Step) -> str:
-    """Why a step is no 2D convolution of all channels with constant weights; empty if it is."""
+    """Why a step is not a 2D convolution of all channels with constant weights; empty if it is."""
     shape = conv_shape(graph, step)
     if shape is None:
         return "not a 2D convolution with constant weights"
@@ -109,7 +111,7 @@ def why_not_dense(graph: Graph, step: Step) -> str:
 
 
 def why_not_3x3(graph: Graph, step: Step) -> str:
-    """As `why_not_dense`, for windows of 3x3 with stride 1, those of Winograd's F(m x m, 3 x 3)."""
+    """Like `why_not_dense`, but for 3x3 windows with stride 1, as in Winograd's F(m x m, 3 x 3)."""
     if reason := why_not_dense(graph, step):
         return reason
     s = sizes(graph, step)
@@ -118,6 +120,6 @@ def why_not_3x3(graph: Graph, step: Step) -> str:
 
 
 def padded_bias(job: Job, shape: ConvShape) -> ConstArray:
-    """`<symbol>_b`: the bias per channel, zeros if there is none, and zeros behind it."""
+    """`<symbol>_b`: the bias per channel (zeros if there is none), padded with zeros."""
     bias = job.constant(shape.bias) if shape.bias else np.zeros(shape.oc, np.float32)
     return ConstArray(f"{job.symbol}_b", padded_channels(bias), "bias [oc], padded")

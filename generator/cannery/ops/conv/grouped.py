@@ -1,6 +1,6 @@
 """Grouped convolution with the output channels of a group in the lanes, channels last.
 
-Legal for any number of groups, so it is also the last resort of convolutions: see
+It is legal for any number of groups, so it is also the last resort for convolutions. See
 `cannery.ops.shared.tap_conv` for the kernel.
 """
 
@@ -21,7 +21,7 @@ from cannery.target.isa import Isa
 @schedule
 @dataclass(frozen=True)
 class ConvGrouped(TapSchedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "conv.grouped"
     movable = True
@@ -35,7 +35,7 @@ class ConvGrouped(TapSchedule):
         return epilogues.why_not(step)
 
     def taps(self, graph: Graph, step: Step) -> TapShape:
-        s = sizes(graph, step)  # one phase, whose cell is the input under the output
+        s = sizes(graph, step)  # one phase; its cell is the input under the output
         taps = tuple((kh, kw) for kh in range(s.kh) for kw in range(s.kw))
         cells = tuple((kh * s.dh - s.top, kw * s.dw - s.left) for kh, kw in taps)
         return TapShape(

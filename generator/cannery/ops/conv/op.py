@@ -52,7 +52,9 @@ class Conv(Op):
         return (TensorType((x.shape[0], *sizes, oc)),)
 
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
-        """Taps outside, input channels inside, both ascending; then the bias."""
+        """Taps in the outer loop, input channels in the inner one, both ascending; then the
+        bias.
+        """
         (x_in, w_in), (bias,) = operands(self, inputs, 2, 1)
         x, w = f64(x_in), f64(w_in)
         kernel, oc = w.shape[:-2], w.shape[-1]

@@ -22,7 +22,7 @@ from cannery.target.isa import Isa
 class PanelBlock:
     """`count` neighbouring groups of `n` output channels from `channel` on.
 
-    `weight` is where the first group's weights begin.
+    `weight` is the offset of the first group's weights.
     """
 
     n: int
@@ -35,8 +35,8 @@ class PanelBlock:
 class Panels:
     """Output channels in groups of at most `c`, with `k` weights each.
 
-    The weights of one group lie as [k][n], where each of the n takes `copies` elements and a row
-    is padded to `row(n)` elements.
+    The weights of one group are stored as [k][n], where each of the n takes `copies` elements and a
+    row is padded to `row(n)` elements.
     """
 
     channels: int
@@ -52,12 +52,12 @@ class Panels:
 
     @property
     def bytes(self) -> float:
-        """Those of all weights, but for padding."""
+        """The elements of all weights, without padding."""
         return 4.0 * self.k * self.channels * self.copies
 
     @property
     def stored_bytes(self) -> float:
-        """The same with padding."""
+        """The same, with padding."""
         return 4.0 * self.k * sum(block.count * self.row(block.n) for block in self.blocks)
 
     def row(self, n: int) -> int:
@@ -88,7 +88,7 @@ class Panels:
 
 
 def broadcasts(isa: Isa, lanes: int) -> list[str]:
-    """The ways that are worth trying, the likeliest first."""
+    """The ways worth trying, likeliest first."""
     if lanes == 4 and isa.has("lane_fma"):
         return ["lane", "load1"]
     return ["splat", "load1"] if lanes == 4 and not isa.has("fma") else ["load1"]

@@ -1,16 +1,17 @@
-"""Convolution of small images whose output positions all are in the lanes of one vector.
+"""Convolution of small images, with all output positions in the lanes of one vector.
 
-Lane p of a tap's vector is the input that output p multiplies by that tap, or zero where that lies
-in the padding; `cannery.ops.shared.shuffles` makes these vectors from the input's planes, so no
-halo is needed, and no lane is lost to narrow rows. Weights are broadcast. Where there are no more
-than four positions, lanes are positions x 4 output channels.
+Lane p of a tap's vector is the input that output p multiplies by that tap, or zero in the padding;
+`cannery.ops.shared.shuffles` makes these vectors from the input's planes. So no halo is needed, and
+narrow rows waste no lanes. Weights are broadcast. With at most four positions, lanes are positions
+x 4 output channels.
 
-A pooling behind it, whose windows lie side by side, keeps its positions in the lanes: each of its
-taps is a tile of sums of its own, and their maximum or mean takes no shuffle (see
+A pooling after it with adjacent windows keeps its positions in the lanes: each of its taps is a
+separate tile of sums, and their maximum or mean takes no shuffle (see
 `cannery.ops.chains.pooled_plane`).
 
-`n`: vectors of sums per tap of the pooling. `parts`: sums that are added in the end, to hide the
-latency of few. `unroll`: kh (the window in line) or kw (a loop over its rows).
+`n`: vectors of sums per tap of the pooling. `parts`: into how many partial sums each sum is split,
+to hide latency where there are few sums. `unroll`: kh (the window in line) or kw (a loop over its
+rows).
 """
 
 from __future__ import annotations
@@ -38,25 +39,26 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
 
-#: Lanes of the vectors that `f32x16_pick` has.
+#: Lanes of the vectors that `f32x16_pick` takes.
 LANES = 16
 
-#: Registers of the longest input plane.
+#: Registers that the longest input plane may take.
 MAX_REGISTERS = 16
 
-#: Positions that leave more lanes idle than this are better computed otherwise.
+#: If positions leave more lanes idle than this, other schedules are better.
 MOST_IDLE = 4
 
-#: Sums that hide the latency of a multiply-accumulate; sums that registers hold beside inputs.
+#: How many sums hide the latency of a multiply-accumulate, and how many fit in registers with the
+#: inputs.
 LEAST_SUMS, MOST_SUMS = 8, 24
 
-#: Multiply-accumulates in line.
+#: Most multiply-accumulates in line.
 MAX_UNROLLED = 1500
 
 
 @dataclass(frozen=True)
 class Value:
-    """Vector `number`: `valid` lanes of the input plane, or a pick; it is those `cells`."""
+    """Vector `number`: `valid` lanes of the input plane, or a pick; `cells` are its contents."""
 
     number: int
     cells: tuple[int, ...]
@@ -68,7 +70,7 @@ class Value:
 class Tap:
     """Tap `number` of the window: pairs of a sum (a tap of the pooling) and the cell that it reads.
 
-    It is added to the sums' part `part`; `new` are the vectors that no tap before it has needed.
+    It is added to the sums' part `part`; `new` are the vectors that no earlier tap needs.
     """
 
     number: int
@@ -79,7 +81,7 @@ class Tap:
 
 @dataclass(frozen=True)
 class Plane:
-    """The sizes: `pool` are the pooling's window and stride, `oh` and `ow` what is left behind it.
+    """The sizes: `pool` are the pooling's window and stride, `oh` and `ow` the size after it.
 
     `row` is the input's row pitch.
     """
@@ -110,7 +112,7 @@ class Plane:
         return -(-self.span // LANES)
 
     def why_not(self) -> str:
-        """Why there is no such kernel; empty if there is."""
+        """Why no such kernel exists; empty if one does."""
         filled = self.positions * self.group
         if not LANES - MOST_IDLE <= filled <= LANES:
             return "output positions do not fill a vector"
@@ -119,7 +121,7 @@ class Plane:
         return "" if self.registers <= MAX_REGISTERS else "large input"
 
     def places(self, dy: int, dx: int) -> Places:
-        """The inputs that the windows' cells (dy, dx) are, by lanes."""
+        """The inputs at the windows' cells (dy, dx), lane by lane."""
         s, found = self.conv, []
         for position in range(self.positions):
             y = position // self.ow * self.pool[0] * s.sh + dy - s.top
@@ -130,7 +132,7 @@ class Plane:
 
     @cached_property
     def cells(self) -> dict[tuple[int, int], int]:
-        """The cells of all windows of a pooling that any input is seen through, numbered."""
+        """The cells through which any window of the pooling sees an input, numbered."""
         s = self.conv
         rows = {py * s.sh + kh * s.dh for py in range(self.pool[0]) for kh in range(s.kh)}
         cols = {px * s.sw + kw * s.dw for px in range(self.pool[1]) for kw in range(s.kw)}
@@ -145,7 +147,7 @@ class Plane:
 
     @cached_property
     def needed(self) -> list[Value]:
-        """The vectors that cells are made from, they included."""
+        """The vectors that the cells are made from, including their own."""
         return self._needed(sorted(self.plan.targets), set())
 
     @property
@@ -155,7 +157,7 @@ class Plane:
 
     @cached_property
     def values(self) -> list[Value]:
-        """All vectors, in an order in which they can be made."""
+        """All vectors, in an order in which they can be built."""
         cells: dict[int, tuple[int, ...]] = {}
         for cell, number in enumerate(self.plan.targets):
             cells[number] = (*cells.get(number, ()), cell)
@@ -167,7 +169,7 @@ class Plane:
         return found + [Value(k, cells.get(k, ()), pick=pick) for k, pick in picks]
 
     def taps(self, parts: int) -> list[Tap]:
-        """The window's taps; row kh is summed up in part kh % parts."""
+        """The window's taps; row kh is summed in part kh % parts."""
         s, found = self.conv, []
         made: set[int] = set()
         for number in range(s.taps):
@@ -185,7 +187,7 @@ class Plane:
 
     @property
     def row_step(self) -> int:
-        """Cells from those of a window's row to those of the next; 0 if that is not always so."""
+        """Distance from the cells of one window row to those of the next; 0 if it varies."""
         s = self.conv
         rows, cols = (sorted({cell[axis] for cell in self.cells}) for axis in (0, 1))
         wanted = {py * s.sh + kh * s.dh for py in range(self.pool[0]) for kh in range(s.kh)}
@@ -199,8 +201,9 @@ class Plane:
         return steps.pop() * len(cols) if len(steps) == 1 else 0
 
     def _needed(self, wanted: Iterable[int], made: set[int]) -> list[Value]:
-        """The vectors from which those wanted are made, they included, but for those made before,
-        to which they are added; each right before it is needed, so that few are alive together.
+        """The vectors needed to build the wanted ones, including these, except those built earlier.
+        Adds them to the built ones. Each comes right before it is needed, so that few are alive at
+        once.
         """
         found: list[Value] = []
 
@@ -220,15 +223,15 @@ class Plane:
 
 @lru_cache
 def _plan(plane: Plane) -> ShufflePlan:
-    """All candidates of a step have the same."""
+    """Cached, because all candidates of a step share it."""
     return plan(plane.registers, LANES, [plane.places(*cell) for cell in plane.cells])
 
 
 @dataclass(frozen=True)
 class Behind:
-    """What becomes of the sums: the convolution's epilogue, then the pooling: the word that `join`s
-    its taps, the number that multiplies the result (or empty) and its own epilogue. With `late` the
-    first epilogue is behind the join.
+    """What happens to the sums: the convolution's epilogue, then the pooling: the word that `join`s
+    its taps, the factor of the result (or empty) and its own epilogue. With `late`, the first
+    epilogue comes after the join.
     """
 
     epilogue: epilogues.Epilogue
@@ -244,7 +247,7 @@ class Behind:
 
 @dataclass(frozen=True)
 class Tunables:
-    """`n` vectors of sums of outputs, each in so many `parts`; else see the module's text."""
+    """`n` vectors of sums of outputs, each in `parts` parts; else see the module docstring."""
 
     n: int
     parts: int
@@ -253,7 +256,7 @@ class Tunables:
 
 @dataclass(frozen=True)
 class PlaneSchedule(Schedule):
-    """What the convolution alone and with a pooling behind it have in common."""
+    """What the convolution has in common with and without a pooling after it."""
 
     @abstractmethod
     def plane(self, graph: Graph, step: Step) -> Plane:
@@ -261,7 +264,7 @@ class PlaneSchedule(Schedule):
 
     @abstractmethod
     def behind(self, job: Job) -> Behind:
-        """What becomes of the sums."""
+        """What happens to the sums."""
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         plane = self.plane(graph, step)
@@ -346,7 +349,7 @@ class PlaneSchedule(Schedule):
 @schedule
 @dataclass(frozen=True)
 class ConvPlane(PlaneSchedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "conv.plane"
 
@@ -367,7 +370,7 @@ class ConvPlane(PlaneSchedule):
 
 
 def why_not_epilogue(graph: Graph, nodes: Sequence[Node], running: str, group: int) -> str:
-    """Why vectors of so many channels cannot have this epilogue behind the value `running`."""
+    """Why vectors of this many channels cannot have this epilogue after the value `running`."""
     for node in nodes:
         for value in node.inputs:
             kind = epilogues.constant_kind(graph, value, graph.types[running].shape)
@@ -378,21 +381,23 @@ def why_not_epilogue(graph: Graph, nodes: Sequence[Node], running: str, group: i
 
 
 def _panels(plane: Plane, p: Tunables) -> Panels:
-    """Weights by blocks of n vectors of channels; the last vector may be filled up."""
+    """Weights by blocks of n vectors of channels; the last vector may be padded."""
     channels = -(-plane.conv.oc // plane.group) * plane.group
     k = plane.conv.ic * plane.conv.taps
     return Panels(channels, p.n * plane.group, k, "load1", LANES)
 
 
 def _stored(plane: Plane, p: Tunables) -> bool:
-    """Whether the cells' vectors go through memory: several blocks of channels read them."""
+    """Whether the cells' vectors go through memory, because several blocks of channels read
+    them.
+    """
     return sum(block.count for block in _panels(plane, p).blocks) > 1
 
 
 def _rows(plane: Plane, y: Layout, isa: Isa) -> list[tuple[int, Vec]]:
     """How the positions of one channel are stored: offsets in the output, and their lanes.
 
-    Empty where the lanes are not those of one channel.
+    Empty if the lanes hold more than one channel.
     """
     if plane.group > 1:
         return []

@@ -1,8 +1,8 @@
-"""Direct convolution of short windows as a loop over output channels, for compilers to vectorise.
+"""Direct convolution of short windows as a loop over output channels that compilers vectorise.
 
-For instruction sets that are not known to have vectors, in code for 64-bit processors, which all
-have them: the inputs of a window are in line, so that an output is one expression, finished with
-its epilogue before it is stored.
+It is for instruction sets that do not promise vectors, on 64-bit processors, which all have them.
+The inputs of a window are in line, so an output is one expression, finished with its epilogue
+before it is stored.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from cannery.target.isa import Isa
 #: Neighbouring outputs that share each weight.
 PIXELS = (1, 2, 4)
 
-#: Windows of more inputs leave no registers to the sums.
+#: Windows with more inputs leave no registers for the sums.
 MAX_INPUTS = 12
 
-#: Cycles measured on the one core where both were tried, in parts of those estimated.
+#: Measured cycles as a fraction of those estimated, on the one core where both were tried.
 MEASURED = 0.8
 
 #: As many weights as registers hold.
@@ -47,7 +47,7 @@ class Tunables:
 @schedule
 @dataclass(frozen=True)
 class ConvRolled(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "conv.rolled"
     movable = True
@@ -121,7 +121,7 @@ def _blocks(shape: ConvShape) -> list[Channels]:
 
 
 def _inputs(shape: ConvShape, x: Layout) -> list[int]:
-    """Where the inputs of a window lie behind its first element, in the order of the weights."""
+    """Offsets of a window's inputs from its first element, in the order of the weights."""
     return [
         kh * shape.dh * x.row + kw * shape.dw * x.col + ic
         for kh in range(shape.kh)

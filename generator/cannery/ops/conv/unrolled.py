@@ -1,14 +1,14 @@
-"""Fully unrolled convolution: every tap in line, its weights part of the code, zeros left out.
+"""Fully unrolled convolution: every tap in line, its weights part of the code, zeros omitted.
 
 One function computes a tile of neighbouring pixels of all output channels without a loop. Layers
-with many weights, most of them zero, are made in parts: some output channels of all tiles, whose
-code stays in the instruction cache, then the next ones. With pixels in the lanes (planar) each
-weight is a literal that is broadcast (before AVX a vector in memory), and one that is zero costs
-nothing, whatever the pattern.
-With output channels in the lanes (channels last) a vector of weights is left out if all of it is
-zero; one lane wide, that is each zero, and weights are literals. Groups are zeros, too, so
-depthwise and grouped convolutions need nothing more. This is the level "all" of Urbann et al., "A C
-Code Generator for Fast Inference and Simple Deployment of CNNs", 2020.
+with many weights, most of them zero, are computed in parts: some output channels of all tiles,
+whose code stays in the instruction cache, then the next channels. With pixels in the lanes
+(planar), each weight is a literal that is broadcast (before AVX a vector in memory), and a zero
+costs nothing, whatever the pattern. With output channels in the lanes (channels last), a vector of
+weights is omitted if all of it is zero. With one lane, that means every zero, and weights are
+literals. Weights between groups are zeros too, so depthwise and grouped convolutions need nothing
+else. This is the level "all" of Urbann et al., "A C Code Generator for Fast Inference and Simple
+Deployment of CNNs", 2020.
 """
 
 from __future__ import annotations
@@ -37,13 +37,16 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
 
-#: Multiply-accumulates of a part, about 24 KB of code: more never stays in the instruction cache.
+#: Most multiply-accumulates of a part, about 24 KB of code: more never stays in the instruction
+#: cache.
 MAX_UNROLLED = 3000
 
-#: Parts of layers of which at least half is zeros; where there are more weights, loops are better.
+#: Most parts, for layers with at least half of their weights zero; with more weights, loops are
+#: better.
 MAX_PARTS = 8
 
-#: Bytes of code of a multiply-accumulate for the address of its weight and its share of the loads.
+#: Bytes of code that a multiply-accumulate adds for the address of its weight and its share of
+#: loads.
 TERM_BYTES = 7.0
 
 
@@ -60,7 +63,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Row:
-    """Taps of one channel and row of the window that are used: `columns`, ascending, and terms."""
+    """The taps in use of one channel and window row: `columns`, ascending, and terms."""
 
     kh: int
     ic: int
@@ -70,7 +73,7 @@ class Row:
 
 @dataclass(frozen=True)
 class ChannelBlock:
-    """Output channels whose accumulators live at the same time.
+    """Output channels whose accumulators are alive at the same time.
 
     Across: `vecs` are vectors of channels; else each is one channel (`start`) of pixel lanes.
     """
@@ -86,7 +89,7 @@ class ChannelBlock:
 
 @dataclass(frozen=True)
 class Tunables:
-    """A tile of `mr` vectors of pixels, or pixels, as images are in planar `order` or not."""
+    """A tile of `mr` vectors of pixels in planar `order`, of `mr` pixels otherwise."""
 
     order: str
     lanes: int
@@ -96,7 +99,7 @@ class Tunables:
 @schedule
 @dataclass(frozen=True)
 class ConvUnrolled(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "conv.unrolled"
     movable = True
@@ -187,7 +190,7 @@ class ConvUnrolled(Schedule):
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the elements of a tile lie, behind pointers to its first window cell and output."""
+    """Where the elements of a tile lie, from pointers to its first window cell and output."""
 
     x: Layout
     y: Layout
@@ -236,7 +239,7 @@ def _expanded(graph: Graph, shape: ConvShape) -> NDArray[np.float32]:
 
 
 def _vectors(shape: ConvShape, p: Tunables, isa: Isa) -> tuple[Vec, ...]:
-    """What one accumulator per pixel (group) holds: vectors of channels, or one channel each."""
+    """What one accumulator per pixel (group) holds: a vector of channels or one channel."""
     lanes = p.lanes
     if p.order == nhwc.ORDER:
         return split_lanes(shape.oc, isa, lanes)
@@ -257,18 +260,18 @@ def _groups(shape: ConvShape, p: Tunables, isa: Isa) -> list[tuple[Vec, ...]]:
 
 
 def _used(full: NDArray[np.float32], v: Vec, *, across: bool) -> NDArray[np.bool_]:
-    """[kh][kw][ic]: where a vector's weights are not all zero."""
+    """[kh][kw][ic]: whether a vector's weights are not all zero."""
     last = v.start + (v.valid if across else 1)
     return np.asarray((full[..., v.start : last] != 0.0).any(axis=-1))
 
 
 def _kind(p: Tunables) -> tuple[object, object]:
-    """What of the parameters decides about the vectors."""
+    """The parameters that determine the vectors."""
     return p.order, p.lanes
 
 
 def _mask(full: NDArray[np.float32], vecs: Sequence[Vec], p: Tunables) -> NDArray[np.bool_]:
-    """[kh][kw][ic][vector]: where the weights of neighbouring vectors are not all zero."""
+    """[kh][kw][ic][vector]: whether the weights of neighbouring vectors are not all zero."""
     across = p.order == nhwc.ORDER
     end = vecs[-1].start + (vecs[-1].valid if across else 1)
     used = full[..., vecs[0].start : end] != 0.0
@@ -278,13 +281,15 @@ def _mask(full: NDArray[np.float32], vecs: Sequence[Vec], p: Tunables) -> NDArra
 
 
 def _in_parts(mask: NDArray[np.bool_], mr: int, most: int) -> bool:
-    """Whether tiles of `mr` pixels (or vectors of them) are one part, or a few of mostly zeros."""
+    """Whether tiles of `mr` pixels (or vectors of them) make one part, or a few that are mostly
+    zeros.
+    """
     used = int(mask.sum())
     return used * mr <= MAX_UNROLLED or (used * mr <= most * MAX_UNROLLED and 2 * used <= mask.size)
 
 
 def _parts(counts: Sequence[int]) -> list[tuple[int, int]]:
-    """Neighbouring blocks of so many multiply-accumulates, as (first, end), in even parts."""
+    """Neighbouring blocks with these multiply-accumulates, as (first, end), in even parts."""
     total = sum(counts)
     each = total / max(-(-total // MAX_UNROLLED), 1)
     found: list[tuple[int, int]] = []
@@ -327,9 +332,9 @@ def _blocks(graph: Graph, shape: ConvShape, p: Tunables, isa: Isa) -> list[Chann
 
 
 def _splats(isa: Isa) -> bool:
-    """Whether weights for pixels in the lanes are vectors in memory, an operand of the product.
+    """Whether, with pixels in the lanes, weights are vectors in memory, operands of the product.
 
-    Before AVX a broadcast is a load and a shuffle, which gcc prefers now and then.
+    Before AVX, a broadcast is a load and a shuffle, which gcc sometimes prefers.
     """
     return isa.family == "x86" and isa.widest == 4
 
@@ -341,12 +346,12 @@ def _walk(shape: ConvShape, *, across: bool) -> list[tuple[int, int]]:
     return [(kh, ic) for ic in range(shape.ic) for kh in range(shape.kh)]
 
 
-#: How much longer blocks take than counted, without FMA: compilers order straight-line code as they
-#: like, and copy what multiplications overwrite.
+#: How much longer blocks take than counted, without FMA: compilers reorder straight-line code, and
+#: copy what multiplications overwrite.
 FITTED = 1.2
 
-#: With so few registers, tiles of several vectors of pixels spill these: gcc makes 4.9 to 5.2
-#: instructions of a multiplication, where tiles of one vector have 3.4.
+#: With so few registers, tiles of several vectors of pixels spill them: gcc needs 4.9 to 5.2
+#: instructions per multiplication, against 3.4 for tiles of one vector.
 FEW_REGISTERS, SPILLED = 8, 1.5
 
 
@@ -378,7 +383,7 @@ def _block_cycles(shape: ConvShape, p: Tunables, used: NDArray[np.bool_], isa: I
 
 
 def _row_loads(shape: ConvShape, p: Tunables, columns: NDArray[np.bool_]) -> tuple[float, float]:
-    """Loads and shuffles of the pixels of all rows; `columns` [kh][kw][ic] tells the used ones."""
+    """Loads and shuffles of the pixels of all rows; `columns` [kh][kw][ic] says which are used."""
     rows = np.moveaxis(columns, 1, -1).tobytes()
     patterns = (rows[k : k + shape.kw] for k in range(0, len(rows), shape.kw))
     reads = shuffles = 0.0
@@ -400,7 +405,7 @@ def _weight(symbol: str, v: Vec, weight: str | int) -> str:
 
 
 def _bias(job: Job, shape: ConvShape, v: Vec, *, across: bool) -> str:
-    """The start of an accumulator."""
+    """The initial value of an accumulator."""
     if not shape.bias:
         return f"{v.t}_zero()"
     if across and v.lanes > 1:
@@ -411,7 +416,7 @@ def _bias(job: Job, shape: ConvShape, v: Vec, *, across: bool) -> str:
 def _constants(
     job: Job, shape: ConvShape, p: Tunables, blocks: Sequence[ChannelBlock]
 ) -> tuple[ConstArray, ...]:
-    """Vectors of weights in the order of their use, and biases, where they are no literals."""
+    """Vectors of weights in the order of use, and biases, unless they are literals."""
     across = p.order == nhwc.ORDER
     if not (across or _splats(job.isa)) or p.lanes == 1:
         return ()

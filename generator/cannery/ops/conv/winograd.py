@@ -1,16 +1,16 @@
 """Winograd's minimal filtering F(m, r): the matrices, weights, and a float32 emulation.
 
 A. Lavin & S. Gray, "Fast Algorithms for Convolutional Neural Networks", 2016: a tile of m x n
-outputs is Y = A^T [(G g G^T) * (B^T d B)] A, where d are the inputs that it reads, g the filter
-and * multiplies element by element, each side with the matrices of its own axis. F(4x4, 3x3) has
-36 products for 144 of the direct form. An axis without neighbours is F(1, 1), the identity.
+outputs is Y = A^T [(G g G^T) * (B^T d B)] A, where d are its inputs, g is the filter and *
+multiplies element by element, each side with the matrices of its own axis. F(4x4, 3x3) takes 36
+products where the direct form takes 144. An axis without neighbours is F(1, 1), the identity.
 
-The matrices are Toom's and Cook's: products of polynomials by their values at m + r - 2 points and
-at infinity, transposed (S. Winograd, "Arithmetic Complexity of Computations", 1980).
+The matrices are those of Toom and Cook: polynomials are multiplied through their values at m + r -
+2 points and at infinity, transposed (S. Winograd, "Arithmetic Complexity of Computations", 1980).
 
 Outputs that are `stride` inputs apart are a sum of `stride` convolutions of neighbours: each takes
-every `stride`-th tap and the inputs that meet it, with an algorithm of its own. Three taps at
-stride 2 are F(m, 2) and F(m, 1) side by side, 2m + 1 products for 3m of the direct form.
+every `stride`-th tap and the matching inputs, with its own algorithm. Three taps at stride 2 are
+F(m, 2) and F(m, 1) side by side: 2m + 1 products instead of 3m.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from cannery.ir.numeric import accumulate_product
 
 
 class Matrix(tuple[tuple[Fraction, ...], ...]):
-    """Rows. Costs of transforms are looked up by matrices: the hash of all fractions is kept."""
+    """Rows of a matrix. It keeps the hash of all fractions, because transform costs are looked up
+    by matrix.
+    """
 
     @cached_property
     def _hash(self) -> int:
@@ -39,10 +41,10 @@ class Matrix(tuple[tuple[Fraction, ...], ...]):
         return self._hash
 
 
-#: Inputs of a tile with a stride along one axis, at most.
+#: Most inputs of a tile along one axis with a stride.
 MOST_INPUTS = 8
 
-#: The points in the order in which they are taken; small ones keep the rounding errors small.
+#: The points, in the order of use; small ones keep the rounding errors small.
 POINTS = (0, 1, -1, 2, -2)
 
 
@@ -50,8 +52,8 @@ POINTS = (0, 1, -1, 2, -2)
 class Winograd:
     """The matrices of F(m, r), m outputs of a filter of r taps: bt = B^T, g = G, at = A^T.
 
-    Column `ones` of A^T is all ones: what is added to that product is added to every output. There
-    are `stride` inputs from one output to the next, not more than taps.
+    Column `ones` of A^T is all ones: adding to that product adds to every output. `stride`, the
+    inputs from one output to the next, is at most the number of taps.
     """
 
     m: int
@@ -71,7 +73,7 @@ class Winograd:
         return self.m * self.stride
 
     def reach(self, outputs: int) -> int:
-        """Inputs that the tiles of so many outputs read."""
+        """Inputs that the tiles of this many outputs read."""
         return (-(-outputs // self.m) - 1) * self.step + self.tile
 
     @property
@@ -81,13 +83,13 @@ class Winograd:
 
     @property
     def ones(self) -> int:
-        """See the class's text."""
+        """See the class docstring."""
         return min(1, self.tile - 1)
 
 
 @cache
 def filtering(m: int, taps: int) -> Winograd:
-    """F(m, taps) with up to six products; either m is 1 or there are two taps and more."""
+    """F(m, taps) with up to six products; either m is 1 or there are at least two taps."""
     points = [Fraction(p) for p in POINTS[: m + taps - 2]]
     bt, g = [], []
     for point in points:
@@ -104,7 +106,7 @@ def filtering(m: int, taps: int) -> Winograd:
 
 @cache
 def strided(m: int, taps: int, stride: int) -> Winograd:
-    """The algorithms of all `stride` phases side by side; `m` is 2 or more."""
+    """The algorithms of all `stride` phases side by side; `m` is at least 2."""
     width = (m - 1) * stride + taps
     bt: list[tuple[Fraction, ...]] = []
     g: list[tuple[Fraction, ...]] = []
@@ -126,7 +128,7 @@ def _phase(m: int, taps: int) -> Winograd:
 
 
 def _spread(row: Sequence[Fraction], first: int, step: int, width: int) -> tuple[Fraction, ...]:
-    """A row whose elements lie `step` apart among `width`, zeros between them."""
+    """A row of length `width` with the elements `step` apart and zeros between them."""
     found = [Fraction(0)] * width
     found[first : first + step * len(row) : step] = row
     return tuple(found)
@@ -140,10 +142,10 @@ def fits(points: int, taps: int, stride: int) -> bool:
 
 
 def cheapest(points: int, taps: int, outputs: int, stride: int = 1) -> Winograd:
-    """F(m, taps) of at most `points` products that makes the fewest for so many outputs.
+    """F(m, taps) of at most `points` products that takes the fewest products for this many outputs.
 
     Nine outputs of three taps are 3 x F(3, 3), 15 products, where F(4, 3) would make 18. With a
-    stride, `points` is the most of each phase, and a tile has no more inputs than MOST_INPUTS.
+    stride, `points` limits each phase, and a tile has at most MOST_INPUTS inputs.
     """
     if taps == 1:
         return replace(filtering(1, 1), stride=stride)
@@ -171,7 +173,7 @@ def _polynomial(roots: Sequence[Fraction]) -> list[Fraction]:
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile of outputs, `rows.m` x `columns.m`, each axis with an algorithm of its own."""
+    """A tile of outputs, `rows.m` x `columns.m`, each axis with its own algorithm."""
 
     rows: Winograd
     columns: Winograd
@@ -199,8 +201,8 @@ class Tile:
     ) -> NDArray[np.float32]:
         """x[N,H,W,IC] convolved with w[KH,KW,IC,OC], rounded to float32 at every step.
 
-        `start` are the pads above and left, `size` is [OH, OW] (default: as the input).
-        Kernels add in another order, or fuse multiply and add: the error is alike, not the bits.
+        `start` are the pads above and left, `size` is [OH, OW] (default: as the input). Kernels add
+        in another order, or fuse multiply and add: the error is similar, the bits are not.
         """
         n, h, width, channels = x.shape
         oh, ow = size or (h, width)

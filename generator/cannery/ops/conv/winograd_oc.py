@@ -1,19 +1,19 @@
 """Winograd convolution, channels last in and out, with channels in the lanes.
 
-Windows of up to five taps per axis, also of one row or one column (1D networks), and with strides,
-whose phases each have so many.
+It takes windows of up to five taps per axis, including those of one row or column (1D networks).
+With strides, each phase may have that many.
 
-A batch of tiles at a time: their inputs are transformed (positions x tiles x IC), then for each
-block of output channels the products of every position are summed over IC, in a register tile of
-MR tiles x NR vectors, and transformed back. Unlike the planar form it needs no minimum of tiles: a
-4 x 4 image is one tile of F(4x4). Weights are read once per batch.
+It works on a batch of tiles at a time. Their inputs are transformed (positions x tiles x IC); then
+for each block of output channels the products of every position are summed over IC, in a register
+tile of MR tiles x NR vectors, and transformed back. Unlike the planar form, it needs no minimum
+number of tiles: a 4 x 4 image is one tile of F(4x4). Weights are read once per batch.
 
 `batch`: tiles at a time. `unroll`: input channels per loop pass (0: no loop). `group`: rows of a
-transform whose values are alive together (0: it goes through memory). `broadcast`: see `direct_oc`.
+transform whose values are alive at once (0: it goes through memory). `broadcast`: see `direct_oc`.
 `outside`: all positions of a block of output channels before the next block, or all blocks of a
-position before the next position, so that the transformed inputs, too, are read once per batch.
-A panel is the weights of one position and block; weights lie in the order in which panels are used.
-Where they exceed the second-level cache, each panel is prefetched during the one before.
+position before the next position, so that the transformed inputs are read only once per batch as
+well. A panel is the weights of one position and block; panels are stored in the order of use. Where
+the weights exceed the second-level cache, each panel is prefetched during the previous one.
 """
 
 from __future__ import annotations
@@ -75,18 +75,18 @@ from cannery.schedule.schedule import (
 )
 from cannery.target.isa import Isa
 
-#: Transformed inputs of a batch fill at most one of these; the last ones where weights come from
-#: far, which makes fewer batches worth while.
+#: Limits in bytes on a batch's transformed inputs. The last ones are for weights that come from far
+#: away, where fewer batches pay.
 BATCH_BYTES, FAR_BATCH_BYTES = (L1_BYTES, L2_BYTES // 2), (1024 * 1024, FAR_BYTES)
 
 #: The part of prefetching that products do not hide.
 NOT_HIDDEN = 0.1
 
-#: Multiply-accumulates of one register tile in line, at most.
+#: Most multiply-accumulates of one register tile in line.
 MAX_UNROLLED = 400
 
-#: Transformed weights with strides, at most: they are up to three times as many as those of the
-#: window, for little more than half of the products (with 0.8 MB, ResNet-18 is slower by 5 %).
+#: Most bytes of transformed weights with strides. There are up to three times as many as in the
+#: window, for a little more than half of the products (with 0.8 MB, ResNet-18 is 5 % slower).
 STRIDED_BYTES = 256 * 1024
 
 #: As for planar tiles; with eight registers, rows one by one take up to twice as long.
@@ -106,9 +106,10 @@ class Into:
 
 @dataclass(frozen=True)
 class Sums:
-    """How products lie before they are transformed back: [position][tile][channels].
+    """How products are stored before they are transformed back: [position][tile][channels].
 
-    In floats: from tile to tile (0: the width of the block) and from position to position.
+    In floats: the distance from tile to tile (0: the width of the block) and from position to
+    position.
     """
 
     tile: int
@@ -140,7 +141,7 @@ class Tunables:
 
 @dataclass(frozen=True)
 class WinogradOc(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     version = 4
 
@@ -171,7 +172,7 @@ class WinogradOc(Schedule):
         total = _count(shape, tile)
         groups = OC_GROUPS.get(isa.registers, GROUPS[16]) if tile.rows.m > 1 else (1,)
         found: list[Tunables] = []
-        # Transforms of few inputs take narrower vectors by themselves.
+        # Transforms of few inputs use narrower vectors on their own.
         both = vector_widths(min(shape.oc, shape.ic), isa)
         for lanes in dict.fromkeys((*both, *vector_widths(shape.oc, isa)[:1])):
             vectors = len(split_lanes(shape.oc, isa, lanes))
@@ -236,7 +237,9 @@ class WinogradOc(Schedule):
         return cycles
 
     def _between(self, shape: ConvShape, p: Tunables, isa: Isa) -> float:
-        """Cycles of what leaves the first-level cache: transformed inputs and sums of batches."""
+        """Cycles of the data that leaves the first-level cache: transformed inputs and sums of
+        batches.
+        """
         tile, batch = self._tile(shape), p.batch
         total = _count(shape, tile)
         batches, rows = -(-total // batch), min(batch, total)
@@ -244,12 +247,12 @@ class WinogradOc(Schedule):
         blocks = sum(block.count for block in self._blocks(shape, p, isa))
         if p.outside == "positions":
             return batches * (stored_cycles(isa, sums) + stored_cycles(isa, inputs))
-        if inputs + sums / blocks > isa.core.caches.l2_bytes:  # weights pass by as well
+        if inputs + sums / blocks > isa.core.caches.l2_bytes:  # weights stream through as well
             return batches * blocks * inputs / isa.core.caches.far_rate
         return reread_cycles(isa, inputs, batches * blocks)
 
     def _conflicts(self, shape: ConvShape, p: Tunables, isa: Isa) -> float:
-        """Cycles of sums that displace one another where the pitch of positions is a bad one."""
+        """Cycles lost when sums evict one another because of a bad pitch between positions."""
         if p.outside == "positions":
             return 0.0
         tile, blocks = self._tile(shape), self._blocks(shape, p, isa)
@@ -305,7 +308,7 @@ class WinogradOc(Schedule):
         )
 
     def weight_bytes(self, shape: ConvShape) -> float:
-        """Bytes of the transformed weights, but for padding."""
+        """Bytes of the transformed weights, without padding."""
         return 4.0 * self._tile(shape).positions * shape.ic * shape.oc
 
     def constant_bytes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> float:
@@ -326,9 +329,10 @@ class WinogradOc(Schedule):
         return emulate(self._tile(sizes(graph, step)), graph, step, inputs)
 
     def _orders(self, shape: ConvShape, batch: int, *, single: bool) -> tuple[str, ...]:
-        """What may be outside: where a batch's inputs leave the second level, positions, too.
+        """What may be the outer loop: also positions, where a batch's inputs leave the second-level
+        cache.
 
-        A single block of channels has one order.
+        A single block of channels has only one order.
         """
         tile = self._tile(shape)
         far = 4 * tile.positions * shape.ic * batch > L2_BYTES
@@ -364,8 +368,8 @@ class WinogradOc(Schedule):
     def _fetch(self, p: Tunables, isa: Isa, shape: ConvShape, block: VectorBlock) -> Fetch | None:
         """How the tiles of one panel prefetch the next panel.
 
-        None if the weights stay in the second-level cache, or if tiles have no loop over the input
-        channels to prefetch in.
+        None if the weights stay in the second-level cache, or if tiles have no loop over input
+        channels in which to prefetch.
         """
         unroll, tiles = p.unroll, p.batch // p.mr
         if self.weight_bytes(shape) <= near_bytes(isa) or not 0 < unroll < shape.ic:
@@ -432,7 +436,9 @@ class WinogradOc(Schedule):
 @schedule
 @dataclass(frozen=True)
 class ConvWinogradOc(WinogradOc):
-    """Up to F(7-k, k): six products per axis, of 3x3 a quarter, and ten times the error."""
+    """Up to F(7-k, k): six products per axis, for 3x3 a quarter of the direct form's, with ten
+    times the error.
+    """
 
     id = "conv.winograd_oc"
     inexact = True
@@ -442,7 +448,7 @@ class ConvWinogradOc(WinogradOc):
 @schedule
 @dataclass(frozen=True)
 class ConvWinogradOcF2(WinogradOc):
-    """F(5-k, k): four products per axis, of 3x3 4/9, as exact as the direct form."""
+    """F(5-k, k): four products per axis, for 3x3 four ninths of the direct form's, and as exact."""
 
     id = "conv.winograd_oc_f2"
     points = 4
@@ -472,5 +478,7 @@ def _round_up(total: int, step: int) -> int:
 
 
 def _pitch(floats: int) -> int:
-    """Floats from one position to the next: no large power of two, all would share cache sets."""
+    """Floats from one position to the next: not a large power of two, or all would share cache
+    sets.
+    """
     return floats + 16 if floats % 256 == 0 else floats

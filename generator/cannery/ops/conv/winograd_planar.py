@@ -1,15 +1,16 @@
 """Winograd convolution on the phase-split layout, tiles of 4 x 4 outputs in the lanes.
 
-Some vectors of tiles at a time: their inputs are transformed (positions x IC vectors), then for
-each group of C output channels the products of every position are summed over IC, a register tile
-of P vectors x C channels with broadcast weights, and transformed back. No step needs a shuffle.
-Tiles run on across tile rows; the columns left and right of a row's first and last tile are masked.
+It works on some vectors of tiles at a time. Their inputs are transformed (positions x IC vectors);
+then for each group of C output channels the products of every position are summed over IC, in a
+register tile of P vectors x C channels with broadcast weights, and transformed back. No step needs
+a shuffle. Tiles continue across tile rows; the columns left and right of a row's first and last
+tile are masked.
 
-F(4x4) makes one tile of the 4 x 4 outputs, F(2x2) four, which share their weights: so the vectors
-of one position are four times as many.
+F(4x4) makes one tile of the 4 x 4 outputs. F(2x2) makes four, which share their weights, so one
+position has four times as many vectors.
 
 `tiles`: vectors of 4 x 4 outputs at a time. `unroll`: input channels per loop pass (0: no loop).
-`group`: rows of a transform whose values are alive together (0: it goes through memory).
+`group`: rows of a transform whose values are alive at once (0: it goes through memory).
 `broadcast`: see `panels`.
 """
 
@@ -55,30 +56,30 @@ from cannery.schedule.schedule import (
 )
 from cannery.target.isa import Isa
 
-#: Register tiles (P vectors, C channels) by the number of vector registers, the likeliest first.
+#: Register tiles (P vectors, C channels) by the number of vector registers, likeliest first.
 TILES = {
     8: ((4, 1), (2, 3), (2, 2), (1, 4), (6, 1)),
     16: ((2, 6), (4, 3), (3, 4), (2, 4), (4, 2), (1, 12), (1, 8)),
     32: ((1, 6), (2, 6), (1, 12), (4, 6), (2, 12), (3, 8), (1, 20)),
 }
 
-#: Rows of a transform that are alive together, likewise.
+#: Rows of a transform that are alive at once, likewise.
 GROUPS = {8: (0, 1), 16: (2, 8), 32: (8, 2)}
 
-#: So many tiles are tried for vectors that are not the widest.
+#: How many tiles are tried for vectors that are not the widest.
 NARROW_TILES = 3
 
-#: Cache lines of sums, and of transformed inputs, beyond which they are waited for.
+#: With more cache lines of sums, or of transformed inputs, than this, the kernel waits for them.
 SUMS_LINES, INPUTS_LINES = 144, 400
 FLOATS_PER_LINE = 16
 
-#: More weights than this are waited for, too.
+#: The kernel also waits for more weights than this.
 STREAMED_BYTES = 256 * 1024
 
-#: What each span of tiles costs beside its work: loops that end unforeseen.
+#: What each span of tiles costs besides its work: mispredicted loop ends.
 SPAN_CYCLES = 200.0
 
-#: Multiply-accumulates of one register tile in line, at most.
+#: Most multiply-accumulates of one register tile in line.
 MAX_UNROLLED = 400
 
 
@@ -86,8 +87,8 @@ MAX_UNROLLED = 400
 class Variant:
     """What the code for one span of tiles needs.
 
-    `vectors` per position, `p` of them in a register tile; `inputs` counts the floats of the
-    transformed inputs. `input` and `output` are the transforms, by groups of statements.
+    There are `vectors` per position, `p` of them in a register tile; `inputs` counts the floats of
+    the transformed inputs. `input` and `output` are the transforms, by groups of statements.
     """
 
     vectors: int
@@ -99,11 +100,11 @@ class Variant:
 
 @dataclass(frozen=True)
 class Target:
-    """Where tiles of outputs go, through an epilogue, and which lanes are masked.
+    """Where tiles of outputs go after the epilogue, and which lanes are masked.
 
-    `joined` (max or add): 2 x 2 pixels are joined, each tile leaves 2 x 2 in `layout`, which takes
-    `room` floats at the start of scratch memory; `finish` is the function, with its `code`, that
-    makes output rows of it. `late`: the epilogue comes behind the joining.
+    `joined` (max or add): 2 x 2 pixels are joined, so each tile leaves 2 x 2 in `layout`, which
+    takes `room` floats at the start of scratch memory; `finish` is the function, with its `code`,
+    that turns these into output rows. `late`: the epilogue comes after the joining.
     """
 
     layout: Layout
@@ -123,7 +124,9 @@ class Target:
 
 @dataclass(frozen=True)
 class Tunables:
-    """`tiles` vectors of tiles; register tiles of `p` vectors x `c` channels; else see above."""
+    """`tiles` vectors of tiles; register tiles of `p` vectors x `c` channels; else see the module
+    docstring.
+    """
 
     lanes: int
     tiles: int
@@ -136,7 +139,7 @@ class Tunables:
 
 @dataclass(frozen=True)
 class WinogradPlanar(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     winograd: ClassVar[Winograd]
 
@@ -150,7 +153,7 @@ class WinogradPlanar(Schedule):
         return epilogues.why_not(step)
 
     def shape(self, graph: Graph, step: Step) -> ConvShape:
-        """The sizes, with the outputs that are needed."""
+        """The sizes, with only the outputs that are needed."""
         return sizes(graph, step)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
@@ -213,8 +216,8 @@ class WinogradPlanar(Schedule):
     def _traffic(self, isa: Isa, shape: ConvShape, panels: Panels, lanes: int) -> float:
         """Cycles that one span of tiles waits for the caches; fitted to measurements.
 
-        The sums are written and read at once, between pixels that stream by: they should take a
-        fraction of the first-level cache. The inputs are only read again.
+        The sums are written and read at once, between pixels that stream by, so they should take
+        only a fraction of the first-level cache. The inputs are only read again.
         """
         inputs = self._positions * shape.ic * lanes / FLOATS_PER_LINE
         sums = self._positions * panels.blocks[0].n * lanes / FLOATS_PER_LINE
@@ -254,7 +257,7 @@ class WinogradPlanar(Schedule):
         return self.tiles_kernel(job, t, shape, Target(job.output, ep, _masks(shape)))
 
     def tiles_kernel(self, job: Job, t: Tunables, shape: ConvShape, target: Target) -> Kernel:
-        """The code; the job's last output rows are made of what is in the target."""
+        """The code; the job's last output rows come from what is in the target."""
         panels = self._panels(shape, t)
         ep, masks = target.ep, target.masks
         variants = [
@@ -362,7 +365,7 @@ def emulate(tile: Tile, graph: Graph, step: Step, inputs: Sequence[RefArray]) ->
 
 
 def products_cycles(isa: Isa, panels: Panels, n: int, p: int, ic: int) -> float:
-    """Cycles of one register tile. Short sums overlap with the next ones, long ones wait."""
+    """Cycles of one register tile. Short sums overlap with the next tile, long ones wait."""
     waiting = isa.rates().latency if ic * p * n > 256 else 0.0
     return ic * max(update_cycles(isa, panels, n, p), waiting) + p * n + 6
 

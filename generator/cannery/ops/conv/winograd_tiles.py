@@ -21,7 +21,7 @@ from cannery.ops.shared.lanes import Vec
 from cannery.schedule.schedule import Job
 from cannery.target.isa import Isa
 
-#: Rows of the transforms of F(4x4), by their shapes, so that those that share sums are neighbours.
+#: Rows of the transforms of F(4x4), by shape, ordered so that rows with common sums are neighbours.
 _ROWS = {(6, 6): (1, 2, 3, 4, 0, 5), (4, 6): (0, 2, 1, 3)}
 
 #: Vectors of intermediate results that `group` 0 keeps in memory.
@@ -30,9 +30,9 @@ KEPT = 64
 
 @dataclass(frozen=True)
 class Masks:
-    """Which lanes of the last tiles lie outside. `right`: the width is no multiple of 4.
+    """Which lanes of the last tiles lie outside. `right`: the width is not a multiple of 4.
 
-    `bottom`: the first tile of the last tile row, if the height is no multiple of 4, else 0.
+    `bottom`: the first tile of the last tile row, if the height is not a multiple of 4, else 0.
     """
 
     right: int
@@ -44,7 +44,7 @@ class Masks:
 class TileCode:
     """Writes the transforms of one span of tiles, with `vectors` per position.
 
-    `group` is the number of rows whose values are alive together; 0: the columns are transformed
+    `group` is the number of rows whose values are alive at once; 0: the columns are transformed
     first, into memory.
     """
 
@@ -89,10 +89,10 @@ class TileCode:
     def pooled(
         self, n: int, ep: epilogues.Epilogue, layout: Layout, word: str, *, late: bool
     ) -> list[list[str]]:
-        """As `output`, but windows of 2 x 2 pixels are joined by `word`: max or add.
+        """Like `output`, but `word` (max or add) joins windows of 2 x 2 pixels.
 
         Quarter (a, b) of the tile (see `shared.quarters`) is pixel (a, b) of `layout`, from yp on;
-        `late` tells that the epilogue may come behind the joining.
+        `late`: the epilogue may come after the joining.
         """
         t = self.span.t
         vec = Vec(0, self.span.lanes, self.span.lanes, 0)
@@ -125,7 +125,7 @@ class TileCode:
 
     @property
     def output_matrix(self) -> Matrix:
-        """What transforms sums to pixels."""
+        """The code that transforms sums into pixels."""
         return stacked_output(self.winograd)
 
     def sums(self, n: int) -> Callable[[int, int], str]:
@@ -191,7 +191,7 @@ class TileCode:
         return linear(matrix, sources, targets, self.span.t, fused=self.job.isa.has("fma"))
 
     def columns(self, matrix: Matrix, loads: Sequence[Assign], width: int) -> list[list[str]]:
-        """Matrix . d, column by column, into memory behind tp."""
+        """Matrix . d, column by column, into memory at tp."""
         t = self.span.t
         found = []
         for j in range(width):
@@ -206,7 +206,7 @@ class TileCode:
     def rows(
         self, count: int, store: Callable[[int, int, str], list[str]], across: Matrix
     ) -> list[list[str]]:
-        """The `count` rows in memory behind tp, times across^T, row by row."""
+        """The `count` rows in memory at tp, times across^T, row by row."""
         t = self.span.t
         found = []
         for a in range(count):
@@ -220,11 +220,11 @@ class TileCode:
 
     @property
     def written(self) -> str:
-        """Makes compilers load what lies behind tp, not keep copies of it on the stack."""
+        """Makes compilers load what is at tp instead of keeping copies of it on the stack."""
         return f"CANNERY_OPAQUE_MEM(*(float(*)[{KEPT * self.span.lanes}])tp);"
 
     def kept(self, a: int, j: int) -> int:
-        """Where t<a>_<j> lies behind tp."""
+        """The offset of t<a>_<j> from tp."""
         return (a * 8 + j) * self.span.lanes
 
 
@@ -265,7 +265,7 @@ def operations(matrix: Matrix, across: Matrix, group: int, *, fused: bool) -> in
 
 
 def _operations(matrix: Matrix, rows: Sequence[int], *, fused: bool) -> int:
-    """Arithmetic instructions of some rows times a vector; a mere copy is none."""
+    """Arithmetic instructions of some rows times a vector; a mere copy counts as none."""
     sources = [f"d{k}" for k in range(len(matrix[0]))]
     assigns = linear([matrix[a] for a in rows], sources, [f"t{a}" for a in rows], "f", fused=fused)
     return sum(assign.uses != (assign.expression,) for assign in assigns)
@@ -279,7 +279,8 @@ def transform_cycles(
     results: int = 0,
     across: Matrix | None = None,
 ) -> float:
-    """Cycles of a transform of both sides (`across` None: alike) with `work` more operations.
+    """Cycles of a transform of both sides (`across` None: the same for both) with `work` extra
+    operations.
 
     `results` of its values are stored (0: all). The factors are fitted: a transform overlaps with
     the products around it.

@@ -25,7 +25,7 @@ from cannery.target.isa import Isa
 @schedule
 @dataclass(frozen=True)
 class ConvTransposeGather(TapSchedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "conv_transpose.gather"
 

@@ -37,7 +37,7 @@ MAX_OUTPUTS = 64
 @schedule
 @dataclass(frozen=True)
 class MatMulDenseK(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "matmul.dense_k"
 

@@ -52,7 +52,7 @@ TURNS = 0.03
 @schedule
 @dataclass(frozen=True)
 class MatMulDenseN(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "matmul.dense_n"
     version = 3

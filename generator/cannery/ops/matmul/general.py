@@ -43,7 +43,7 @@ DOT_TILES = {8: ((2, 2), (1, 4)), 16: ((3, 4), (2, 4), (4, 2)), 32: ((4, 4), (2,
 @schedule
 @dataclass(frozen=True)
 class MatMulGeneral(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "matmul.general"
     version = 3

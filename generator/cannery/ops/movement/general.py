@@ -63,7 +63,7 @@ class Run:
 @schedule
 @dataclass(frozen=True)
 class MovementGeneral(FixedSchedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "movement.general"
     version = 3

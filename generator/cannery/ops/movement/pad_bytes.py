@@ -22,7 +22,7 @@ SPEED, CALL = 16.0, 15.0
 @schedule
 @dataclass(frozen=True)
 class MovementPadBytes(FixedSchedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "movement.pad_bytes"
     want = Want(dense=True)

@@ -36,7 +36,7 @@ class Tunables:
 @schedule
 @dataclass(frozen=True)
 class MovementPart(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "movement.part"
 

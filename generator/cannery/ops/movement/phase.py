@@ -36,7 +36,7 @@ class Plane:
 @schedule
 @dataclass(frozen=True)
 class MovementPhase(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "movement.phase"
 

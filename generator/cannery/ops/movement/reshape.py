@@ -15,7 +15,7 @@ from cannery.target.isa import Isa
 @schedule
 @dataclass(frozen=True)
 class MovementReshape(FixedSchedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "movement.reshape"
     want = Want(dense=True)

@@ -58,7 +58,7 @@ MAX_PERIOD = 16
 @schedule
 @dataclass(frozen=True)
 class MovementStrided(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "movement.strided"
 

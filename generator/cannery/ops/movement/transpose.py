@@ -42,7 +42,7 @@ class Rows:
 @schedule
 @dataclass(frozen=True)
 class MovementTranspose(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "movement.transpose"
 

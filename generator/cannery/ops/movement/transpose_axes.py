@@ -23,7 +23,7 @@ from cannery.target.isa import Isa
 @schedule
 @dataclass(frozen=True)
 class MovementTransposeAxes(FixedSchedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "movement.transpose_axes"
     want = Want(dense=True)

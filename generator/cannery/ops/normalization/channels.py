@@ -40,7 +40,7 @@ class Tunables:
 @schedule
 @dataclass(frozen=True)
 class NormalizationChannels(problem.NormalizationSchedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "normalization.channels"
 

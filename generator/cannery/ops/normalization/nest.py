@@ -55,7 +55,7 @@ class Tunables:
 @schedule
 @dataclass(frozen=True)
 class NormalizationNest(problem.NormalizationSchedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "normalization.nest"
 

@@ -35,7 +35,7 @@ Statements = Callable[[Vec, str], list[str]]
 @schedule
 @dataclass(frozen=True)
 class QuantizeBytes(FixedSchedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "quantize.stream"
 

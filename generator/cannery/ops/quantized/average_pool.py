@@ -77,7 +77,7 @@ class QuantizedAveragePool(WindowOp, QuantizedOp):
 @schedule
 @dataclass(frozen=True)
 class QuantizedAveragePoolC(FixedSchedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "quantized.average_pool"
 

@@ -27,7 +27,7 @@ from cannery.target.isa import Isa
 @schedule
 @dataclass(frozen=True)
 class QuantizedBytes(FixedSchedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "quantized.bytes"
 

@@ -55,7 +55,7 @@ class Tunables:
 @schedule
 @dataclass(frozen=True)
 class QuantizedConvN(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "quantized.conv_n"
     version = 2

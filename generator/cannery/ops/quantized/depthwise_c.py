@@ -44,7 +44,7 @@ class Tunables:
 @schedule
 @dataclass(frozen=True)
 class QuantizedDepthwiseC(QuantizedDepthwise):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "quantized.depthwise_c"
     accepts = BYTES

@@ -64,7 +64,7 @@ class Tunables:
 @schedule
 @dataclass(frozen=True)
 class QuantizedDepthwisePairs(QuantizedDepthwise):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "quantized.depthwise_pairs"
     accepts = (DType.INT16,)

@@ -105,7 +105,7 @@ class Tunables:
 @schedule
 @dataclass(frozen=True)
 class QuantizedGates(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "quantized.gates"
 

@@ -44,7 +44,7 @@ class Tunables:
 @schedule
 @dataclass(frozen=True)
 class QuantizedMatMulN(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "quantized.matmul_n"
     version = 2

@@ -72,7 +72,7 @@ class Tunables:
 @schedule
 @dataclass(frozen=True)
 class QuantizedWinograd(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "quantized.winograd"
 

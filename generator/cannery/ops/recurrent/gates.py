@@ -70,7 +70,7 @@ KEPT_BYTES = 0.75 * L1_BYTES
 @schedule
 @dataclass(frozen=True)
 class RecurrentGates(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "recurrent.gates"
     version = 3

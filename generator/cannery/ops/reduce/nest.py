@@ -59,7 +59,7 @@ class Tunables:
 @schedule
 @dataclass(frozen=True)
 class ReduceNest(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "reduce.nest"
 

@@ -30,7 +30,7 @@ CALL, SPEED = 3.0, 16.0
 @schedule
 @dataclass(frozen=True)
 class ResizeCopy(FixedSchedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "resize.copy"
 

@@ -39,7 +39,7 @@ class Tunables:
 @schedule
 @dataclass(frozen=True)
 class ResizeDirectC(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "resize.direct_c"
 

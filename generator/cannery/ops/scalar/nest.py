@@ -29,7 +29,7 @@ from cannery.target.isa import Isa
 @schedule
 @dataclass(frozen=True)
 class ScalarNest(FixedSchedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "scalar.nest"
     want = Want(dense=True)

@@ -1,7 +1,7 @@
 """Strides of a value's own axes, batch included, and loop nests over them.
 
-Operators that know no images (matrix products, reductions, softmax over any axis) walk values of
-any rank through this: every affine layout is a stride per axis.
+Operators without a notion of images (matrix products, reductions, softmax over any axis) walk
+values of any rank through this module: every affine layout is one stride per axis.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cannery.layouts import Layout
 class Loop:
     """One loop of a nest: its extent, and the stride of each operand in elements.
 
-    `channel` marks the loop over channels where operands per channel need its index.
+    `channel` marks the loop over channels, whose index per-channel operands need.
     """
 
     extent: int
@@ -28,7 +28,7 @@ class Loop:
 
 
 def axis_strides(type_: TensorType, layout: Layout) -> tuple[int, ...]:
-    """Distance of neighbours along each axis of a value in an affine layout.
+    """Distance between neighbours along each axis of a value in an affine layout.
 
     The counterpart of `image_dims`: rank 3 is one row, rank 2 one pixel, more than four axes fold
     into the columns.
@@ -48,13 +48,16 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def broadcast_strides(shape: Sequence[int], strides: Sequence[int], rank: int) -> tuple[int, ...]:
-    """Strides over a broadcast shape of `rank` axes: 0 where the operand has 1 or no axis."""
+    """Strides over a broadcast shape of `rank` axes: 0 where the operand has size 1 or no such
+    axis.
+    """
     own = tuple(0 if d == 1 else s for d, s in zip(shape, strides, strict=True))
     return (0,) * (rank - len(own)) + own
 
 
 def merge_loops(loops: Sequence[Loop]) -> list[Loop]:
-    """The same nest with loops of one pass dropped and neighbours joined where all agree.
+    """The same nest without loops of one pass; neighbouring loops are joined where all strides
+    agree.
 
     A channel loop stays as it is.
     """
@@ -77,7 +80,7 @@ def _joins(outer: Loop, inner: Loop) -> bool:
 
 
 def nested_pointer(base: str, origin: int, loops: Sequence[Loop], operand: int) -> str:
-    """`x + 12 + i0 * 64`: where loops i0, i1, ... stand in one operand."""
+    """`x + 12 + i0 * 64`: the place in one operand at loop indices i0, i1, ..."""
     text = base + offset(origin)
     for number, loop in enumerate(loops):
         if loop.strides[operand]:
@@ -86,12 +89,14 @@ def nested_pointer(base: str, origin: int, loops: Sequence[Loop], operand: int) 
 
 
 def even_size(total: int, most: int) -> int:
-    """The size of the largest of as few, about equal groups of `total` items as `most` allows."""
+    """The size of the largest group, when `total` items form as few, about equal groups as `most`
+    allows.
+    """
     return -(-total // -(-total // most))
 
 
 def balanced(total: int, size: int) -> list[tuple[int, int, int]]:
-    """`total` items in as few groups as `size` allows, as even as they can be.
+    """`total` items in as few groups as `size` allows, as even as possible.
 
     (items per group, groups, first item), the larger groups first.
     """

@@ -1,8 +1,8 @@
 """Covers a number of neighbouring elements, known only at run time, with full vectors.
 
-Tiles of several vectors, then smaller ones; the last one overlaps its neighbour. What is computed
-twice is computed alike, lane by lane, so nothing is read or written outside and no bit depends on
-where the elements are cut into bands.
+Large tiles of several vectors come first, then smaller ones; the last one overlaps its neighbour.
+Elements computed twice are computed the same way, lane by lane. So nothing outside is read or
+written, and no bit depends on where the elements are cut into bands.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Span:
 def spans(total: int, least: int, vectors: int, lanes: int, isa: Isa) -> tuple[Span, ...]:
     """The tiles, widest first, that cover any count of elements from `least` on.
 
-    `total` is the usual count: for it, one tile of at most `vectors` vectors is repeated, and the
-    rest is at most one more. The narrowest is for bands that leave less.
+    `total` is the usual count: it takes repeats of one tile of at most `vectors` vectors and at
+    most one more tile for the rest. The narrowest tile is for bands that leave less.
     """
     fitting = [w for w in isa.lanes if w <= min(lanes, total)]
     vectors = min(vectors, total // fitting[-1])
@@ -51,7 +51,7 @@ def spans(total: int, least: int, vectors: int, lanes: int, isa: Isa) -> tuple[S
 
 
 def tile_counts(total: int, tiles: tuple[Span, ...]) -> list[tuple[Span, int]]:
-    """How often each tile runs for `total` elements, in the way that the C code goes about it."""
+    """How often each tile runs for `total` elements, as the C code does it."""
     counts: list[tuple[Span, int]] = []
     left = total
     for k, span in enumerate(tiles):

@@ -1,6 +1,7 @@
-"""Tiles of dot products, the reduction in the lanes; `dots.c.j2` has their code.
+"""Tiles of dot products with the reduction in the lanes; `dots.c.j2` has their code.
 
-A tile is MR rows times NC columns, one accumulator each (or `split` that take turns).
+A tile is MR rows times NC columns with one accumulator each, or `split` accumulators that take
+turns.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from cannery.target.isa import Isa
 
 @dataclass(frozen=True)
 class Dots:
-    """Tunables of a schedule that works so: one width, MR x NC, sets, and vectors in line."""
+    """Tunables of such a schedule: one width, MR x NC, sets, and vectors in line."""
 
     lanes: int
     mr: int
@@ -27,7 +28,9 @@ class Dots:
 def make_tiles(
     tiles: Iterable[tuple[int, int, int]], isa: Isa, k: int, rows: int, columns: int
 ) -> list[Dots]:
-    """(MR, NC, sets) cut down to what there is, on all widths for sums of `k` terms; each once."""
+    """(MR, NC, sets) limited to what exists, for all widths and sums of `k` terms, without
+    repeats.
+    """
     found: dict[Dots, None] = {}
     for lanes in gemm.widths(k, isa):
         vectors = -(-k // lanes)
@@ -38,12 +41,12 @@ def make_tiles(
 
 
 def accumulator(m: int, n: int, set_: int) -> str:
-    """The name of a sum: row m, column n, and which of those that take turns."""
+    """The name of a sum: row m, column n, and the number of its set."""
     return f"a{m}_{n}" + (f"s{set_}" if set_ else "")
 
 
 def walk(k: int, dots: Dots) -> tuple[int, list[tuple[int, int]]]:
-    """(passes of the loop, what is left as (offset, valid lanes)); one pass is no loop."""
+    """(iterations of the loop, the rest as (offset, valid lanes)); a single pass needs no loop."""
     passes = k // (dots.unroll * dots.lanes)
     looped = passes * dots.unroll * dots.lanes if passes > 1 else 0
     left = k - looped
@@ -51,7 +54,7 @@ def walk(k: int, dots: Dots) -> tuple[int, list[tuple[int, int]]]:
 
 
 def columns(nc: int, lanes: int) -> Sequence[Vec]:
-    """Columns of a tile as vectors of four sums; a single one stands alone."""
+    """Columns of a tile as vectors of four sums; a single column stands alone."""
     if lanes < 4:
         return [Vec(k, 1, 1, k) for k in range(nc)]
     fours = [Vec(k, 4, min(4, nc - k), k) for k in range(0, nc, 4)]

@@ -1,7 +1,7 @@
 """The epilogue: what happens to an output between the accumulator and memory.
 
 Scale and shift per channel, activations, residuals: every elementwise node that the step took in,
-rendered over vectors. Written once here; every schedule calls `apply` on its accumulators.
+rendered over vectors. It is written only here; every schedule calls `apply` on its accumulators.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _CONSTANT = re.compile(r"\b(f32x\d+)_(?:set1\((-?[\d.]+(?:e[-+]?\d+)?f)\)|zero\(
 class Operand:
     """One argument of a stage: self (the running value), scalar, channel, computed or tensor.
 
-    `text` is the literal of a scalar, or the symbol of a channel array (computed: of one that is
-    an input, and not padded); `index` the step's input.
+    `text` is the literal of a scalar, or the symbol of a channel array (computed: an array that is
+    an input and not padded); `index` is the step's input.
     """
 
     kind: str
@@ -87,7 +87,7 @@ class Epilogue:
         """Statements that turn the vector variable `value` into its final value.
 
         `channel` is the C expression of its first channel, `tensor` the pointer into an input at
-        the same place. `across` tells that lanes are channels; else they are pixels of one channel.
+        the same place. `across`: lanes are channels; otherwise they are pixels of one channel.
         """
         lines = []
         for stage in self.stages:
@@ -175,7 +175,9 @@ def constant_kind(graph: Graph, value: str, shape: tuple[int, ...]) -> str:
 
 
 def computed_by_channel(graph: Graph, value: str, shape: tuple[int, ...]) -> bool:
-    """Whether a value is a number for each channel of an image of one sample, when it runs."""
+    """Whether a value, computed at run time, is one number per channel of an image of one
+    sample.
+    """
     type_ = graph.types[value]
     image = len(shape) == 4 and shape[0] == 1 and type_.dtype is DType.FLOAT32
     return image and type_.shape == (1, 1, 1, shape[-1]) != shape and value not in graph.constants
@@ -186,8 +188,8 @@ def fusible(
 ) -> bool:
     """Whether an elementwise node can follow `running` in an epilogue.
 
-    Its other operands must be per-channel or scalar constants, or values of the same shape that
-    are `available` before the step; with `by_channel`, also of its channels alone.
+    Its other operands must be per-channel or scalar constants, or values of the same shape that are
+    `available` before the step; with `by_channel`, values with one number per channel will also do.
     """
     if not isinstance(node.op, Elementwise) or len(node.outputs) != 1:
         return False
@@ -207,7 +209,7 @@ def fusible(
 
 
 def residuals(graph: Graph, nodes: Sequence[Node], running: str) -> tuple[str, ...]:
-    """The activations that a chain of epilogue nodes reads beside the running value."""
+    """The activations that a chain of epilogue nodes reads in addition to the running value."""
     found: dict[str, None] = {}
     for node in nodes:
         for value in node.inputs:
@@ -218,11 +220,11 @@ def residuals(graph: Graph, nodes: Sequence[Node], running: str) -> tuple[str, .
 
 
 def build(job: Job, running: str, nodes: Sequence[Node] | None = None, busy: int = 0) -> Epilogue:
-    """The epilogue of a job behind the value `running`; `nodes` if not those of the step.
+    """The epilogue of a job after the value `running`; `nodes` if not those of the step.
 
-    `busy` is the number of vector registers that the loop before it needs. Where they and the
-    epilogue's constants are more than there are, it reads the constants from memory: compilers
-    keep them in registers all the time, and spill accumulators instead.
+    `busy` is the number of vector registers that the loop before it needs. If these and the
+    epilogue's constants exceed the registers, the constants are read from memory: compilers would
+    keep them in registers all the time and spill accumulators instead.
     """
     stages, constants = [], []
     tensors: list[int] = []
@@ -267,7 +269,7 @@ def build(job: Job, running: str, nodes: Sequence[Node] | None = None, busy: int
 
 
 def crowded(isa: Isa, registers: int) -> bool:
-    """Whether so many vectors are more than the registers hold."""
+    """Whether there are more vectors than the registers hold."""
     return isa.widest > 1 and registers > isa.registers
 
 

@@ -1,4 +1,4 @@
-"""Prefetching of weights while others are multiplied, for templates; see `schedule/ahead.py`."""
+"""For templates: prefetches weights while others are multiplied; see `schedule/ahead.py`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from cannery.schedule.schedule import ConstArray, Job
 
 @dataclass(frozen=True)
 class Fetch:
-    """What a kernel prefetches of what begins at byte `start` of `array`.
+    """What a kernel prefetches, beginning at byte `start` of `array`.
 
-    That is behind its own weights, or behind those that a panel's tiles multiply. `per_tile` cache
-    lines with each tile of accumulators, `per_pass` more with each pass of the loop over its
-    reduction.
+    That is after its own weights, or after those that a panel's tiles multiply. Each tile of
+    accumulators prefetches `per_tile` cache lines, and each iteration of the loop over its
+    reduction `per_pass` more.
     """
 
     array: str
@@ -24,7 +24,9 @@ class Fetch:
 
     @staticmethod
     def of(job: Job, weights: ConstArray, tiles: int, passes: int) -> Fetch | None:
-        """None if the job asks for nothing. `tiles`: of an image; `passes` of the loop in each."""
+        """None if the job asks for nothing. `tiles`: of an image; `passes`: iterations of the loop
+        in each.
+        """
         if not job.ahead:
             return None
         return Fetch.spread(weights.name, weights.values.nbytes, job.ahead, tiles, passes)

@@ -1,6 +1,6 @@
 """Matrix products C[M,N] = A[M,K] B[K,N] with N in the lanes: blocks, packing, register tiles.
 
-A block is NR neighbouring vectors of columns. Packed, B lies as [block][k][lanes of the block], so
+A block is NR neighbouring vectors of columns. B is packed as [block][k][lanes of the block], so
 that a tile reads it in one stream. A tile is MR rows x one block of accumulators that stay in
 registers over all of k: the rank-1 update of Goto & van de Geijn, "Anatomy of High-Performance
 Matrix Multiplication", 2008. The code is in gemm.c.j2.
@@ -41,14 +41,16 @@ TILES = {
 #: Floats of a cache line.
 LINE = 16
 
-#: Bytes ahead that weights from far are prefetched: processors by themselves stop at each page.
+#: How many bytes ahead weights from far away are prefetched: processors on their own stop at each
+#: page.
 AHEAD = 4096
 
-#: Parts of a block that are read side by side where weights come from memory: processors prefetch
-#: each by itself, a few lines ahead; a core reads four at 1.5 times the rate of one.
+#: How many parts of a block are read side by side where weights come from memory: processors
+#: prefetch each separately, a few lines ahead; a core reads four at 1.5 times the rate of one.
 STREAMS = 4
 
-#: How much worse rows of A are to read again than packed weights: short runs, side by side.
+#: How much more it costs to re-read rows of A than packed weights: they are short runs, side by
+#: side.
 ROWS_AGAIN = 3.0
 
 
@@ -56,8 +58,8 @@ ROWS_AGAIN = 3.0
 class VectorBlock:
     """`count` neighbouring groups of vectors of the same shape; a loop over them if count > 1.
 
-    `channel` is the first column, `width` the packed elements per k, `weight` where its packed
-    weights begin.
+    `channel` is the first column, `width` the packed elements per k, `weight` the offset of its
+    packed weights.
     """
 
     vecs: tuple[Vec, ...]
@@ -68,7 +70,7 @@ class VectorBlock:
 
     @property
     def in_fours(self) -> bool:
-        """Whether the weights of each k are whole fours of scalars, on 16-byte boundaries."""
+        """Whether the weights of each k are whole groups of four scalars, on 16-byte boundaries."""
         return self.weight % 4 == 0 and self.width % 4 == 0
 
     @property
@@ -79,15 +81,15 @@ class VectorBlock:
 
 @dataclass(frozen=True)
 class Gemm:
-    """How a tile walks its operands; `unroll` steps of k per pass of the loop.
+    """How a tile walks its operands; `unroll` steps of k per iteration of the loop.
 
     `a_row`, `a_k` and `b_k` are strides in elements; b_k == 0: packed blocks. `split` sets of
-    accumulators take turns over k and are added at the end, against latency. `broadcast`: set1
+    accumulators take turns over k and are added at the end, to hide latency. `broadcast`: set1
     (from memory), rotate (four k loaded once and rotated, B stored in rotated order: Thielke &
     Hasselbring, "A JIT Compiler for Neural Network Inference", 2019, eq. 3) or lane (NEON).
-    `ahead`: bytes behind each load of packed B that are prefetched (0: nothing is). `streams`: see
-    `pack_blocks`. `aside`: after how many passes sums are put aside, see `sums` (0: never). `once`:
-    compilers are kept from loading a vector of B again for each row, see `reloads`.
+    `ahead`: how many bytes after each load of packed B are prefetched (0: none). `streams`: see
+    `pack_blocks`. `aside`: after how many passes sums are put aside, see `sums` (0: never). `once`
+    keeps compilers from loading a vector of B again for each row, see `reloads`.
     """
 
     k: int
@@ -107,25 +109,25 @@ class Gemm:
         return tile_sums(block.vecs, rows, self.split)
 
     def lines(self, block: VectorBlock, k: int) -> list[int]:
-        """Where the cache lines of step k begin that are to be prefetched, in floats behind wp."""
+        """Where the cache lines to prefetch at step k begin, in floats from wp."""
         if not self.ahead:
             return []
         start = self._packed(block, k)
         return list(range(start + -start % LINE, start + block.width, LINE))
 
     def b(self, block: VectorBlock, v: Vec, k: int) -> str:
-        """The load of one vector of B, k steps behind `wp`."""
+        """The load of one vector of B, k steps after `wp`."""
         if self.b_k:
             return v.load(f"wp{offset(k * self.b_k + v.start)}")
         word = "load_aligned" if v.lanes == 4 else "load"
         return f"{v.t}_{word}(wp{offset(self._packed(block, k) + v.packed)})"
 
     def b_steps(self, block: VectorBlock, n: int) -> int:
-        """How far `n` steps of k are in B; whole rounds over the streams."""
+        """The distance of `n` steps of k in B; whole rounds over the streams."""
         return n * (self.b_k or block.width) // self.streams
 
     def _packed(self, block: VectorBlock, k: int) -> int:
-        """Where the row of packed B that is k steps behind `wp` begins."""
+        """Where the row of packed B begins that is k steps after `wp`."""
         stream = self.k // self.streams * block.width
         return k % self.streams * stream + k // self.streams * block.width
 
@@ -169,7 +171,7 @@ def pack_blocks(
     With several `streams`, which divide K, stream s of a block holds the rows s, s + streams, ...,
     and one stream follows the other.
 
-    `rotate` > 0: tiles take so many k at a time, with rotated inputs. There lane l at k = 4g+r of
+    `rotate` > 0: tiles take this many k at a time, with rotated inputs. Then lane l at k = 4g+r of
     a full group of four holds the row 4g + (l+r)%4.
     """
     depth = b.shape[0]
@@ -202,7 +204,7 @@ def _rotated(panel: NDArray[np.float32], depth: int) -> NDArray[np.float32]:
 
 
 def widths(columns: int, isa: Isa) -> list[int]:
-    """The vector widths worth trying: the two widest that are not over twice the columns."""
+    """The vector widths worth trying: the two widest that are at most twice the columns."""
     found = [w for w in isa.lanes if w == 1 or w < 2 * columns]
     if len(found) == 1 and isa.widest > 1:
         found = [4]
@@ -210,7 +212,7 @@ def widths(columns: int, isa: Isa) -> list[int]:
 
 
 def broadcasts(isa: Isa, lanes: int, k: int, a_k: int) -> list[str]:
-    """How rows of A may reach all lanes."""
+    """The ways in which rows of A can reach all lanes."""
     found = ["set1"]
     if lanes == 4 and k >= 4 and a_k == 1:
         found += ["rotate"] if isa.has("rotate") else []
@@ -219,9 +221,10 @@ def broadcasts(isa: Isa, lanes: int, k: int, a_k: int) -> list[str]:
 
 
 def reloads(isa: Isa) -> bool:
-    """Whether compilers load B again for each row, as products take the place of a factor.
+    """Whether compilers load B again for each row, because a product overwrites a factor.
 
-    Vectors across cache lines, as unpacked ones may be, take two loads each time; a copy none.
+    Vectors that cross cache lines, as unpacked ones may, take two loads each time; a copy takes
+    none.
     """
     return isa.family == "x86" and isa.widest == 4
 
@@ -229,7 +232,7 @@ def reloads(isa: Isa) -> bool:
 def product_cycles(
     isa: Isa, g: Gemm, rows: Sequence[tuple[int, int, int]], blocks: Sequence[VectorBlock]
 ) -> float:
-    """Estimated cycles of all tiles: rows as from `balanced`."""
+    """Estimated cycles of all tiles, with rows from `balanced`."""
     loads, work = broadcast_work(isa, g.broadcast)
     core, cycles = isa.rates(), 0.0
     for mr, tiles, _ in rows:
@@ -255,8 +258,8 @@ def weight_traffic(
 ) -> float:
     """Cycles of reading the packed weights and the rows of A again, by the outer loop.
 
-    blocks: a block of weights should stay in the first-level cache, beside two tiles of A; rows: a
-    tile of A stays, all weights pass by.
+    blocks: a block of weights should stay in the first-level cache with two tiles of A; rows: a
+    tile of A stays, and all weights pass by.
     """
     tiles = -(-pixels // mr)
     widths_ = [block.width for block in blocks for _ in range(block.count)]
@@ -272,7 +275,7 @@ def weight_traffic(
 
 
 def _unseen_spills(isa: Isa, held: int) -> int:
-    """Registers that compilers lack where `tile_cycles` still sees enough of them."""
+    """How many registers compilers are short of where `tile_cycles` still sees enough."""
     reserve = {8: 1, 16: 2}.get(isa.registers, 4)
     return max(held + reserve - max(isa.registers, held + 1), 0)
 

@@ -1,4 +1,4 @@
-"""Channels (or pixels) cut into vectors: full ones first, then ever narrower ones, then a tail."""
+"""Cuts channels (or pixels) into vectors: full ones first, then ever narrower ones, then a tail."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 from cannery.ir.tensor import DType
 from cannery.target.isa import Isa
 
-#: What the words are called that load numbers of a type: as floats (`f32x8_load_u8`), and bytes as
+#: The suffixes of the words that load numbers of a type: as floats (`f32x8_load_u8`), and bytes as
 #: int16 (`p16x8_load_u8`).
 LOADS = {
     DType.FLOAT32: "load", DType.UINT8: "load_u8", DType.INT8: "load_i8", DType.INT16: "load_s16",
@@ -18,8 +18,8 @@ LOADS = {
 
 @dataclass(frozen=True)
 class Vec:
-    """`lanes` elements from `start` on, of which the first `valid` exist; `packed` is its place
-    in arrays that are padded to whole vectors.
+    """`lanes` elements from `start` on, of which the first `valid` exist; `packed` is its place in
+    arrays padded to whole vectors.
     """
 
     start: int
@@ -38,16 +38,16 @@ class Vec:
 
     @property
     def at_zero(self) -> Vec:
-        """The same vector for code whose pointers lead to its first element."""
+        """The same vector for code whose pointers point to its first element."""
         return replace(self, start=0)
 
     def load(self, pointer: str, dtype: DType = DType.FLOAT32) -> str:
-        """A load, as floats, that never touches what lies behind the valid elements."""
+        """A load, as floats, that never touches anything after the valid elements."""
         word = f"{self.t}_{LOADS[dtype]}"
         return f"{word}({pointer})" if self.full else f"{word}_n({pointer}, {self.valid})"
 
     def store(self, pointer: str, value: str) -> str:
-        """A store statement that never touches what lies behind the valid elements."""
+        """A store statement that never touches anything after the valid elements."""
         if self.full:
             return f"{self.t}_store({pointer}, {value});"
         return f"{self.t}_store_n({pointer}, {value}, {self.valid});"
@@ -57,7 +57,7 @@ class Vec:
 def split_lanes(count: int, isa: Isa, widest: int = 0, *, partial: bool = True) -> tuple[Vec, ...]:
     """Cut `count` elements into vectors of the ISA's widths, none wider than `widest` (0: any).
 
-    A rest that fills more than half of a width is one partial vector of that width; without
+    A rest that fills more than half of a width becomes one partial vector of that width. Without
     `partial`, all vectors are full and a rest goes element by element.
     """
     widths = sorted((w for w in isa.lanes if w <= (widest or isa.widest)), reverse=True)
@@ -109,7 +109,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class VecLoop:
-    """`count` neighbouring vectors like `vec`, the first one."""
+    """`count` neighbouring vectors like `vec`, which is the first."""
 
     vec: Vec
     count: int

@@ -1,6 +1,6 @@
-"""Activations by lookup tables in float networks: approximate forms that MAX_ERROR may allow.
+"""Lookup tables for activations in float networks: approximate forms that MAX_ERROR may allow.
 
-A form `lut256` is a table of so many pieces; how far it is off stands beside it in the code.
+The form `lut256` is a table of 256 pieces; the generated code states its error beside it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from cannery.ir.registry import Elementwise
 from cannery.ops.quantized.table import Table, sized_table
 from cannery.schedule.schedule import ConstArray
 
-#: The forms, and the pieces of their tables.
+#: The forms, and how many pieces their tables have.
 FORMS = {f"lut{pieces}": pieces for pieces in (64, 256, 1024)}
 
 
@@ -50,7 +50,7 @@ class Lookup:
 
 
 def lookups(symbol: str, ops: Iterable[Elementwise], form: str) -> dict[Elementwise, Lookup]:
-    """The tables of those operators that have one of this form, called `<symbol>_t<number>`."""
+    """The tables of the operators that have this form, called `<symbol>_t<number>`."""
     found: dict[Elementwise, Lookup] = {}
     for op in ops:
         table = table_of(op, form)

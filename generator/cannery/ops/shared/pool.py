@@ -1,7 +1,7 @@
 """What the schedules of maximum and average pooling have in common: legality, sizes, words.
 
-Borders are peeled, no halo is read: columns fall into spans with the same taps inside, and rows
-whose window reaches over the border take a loop over the taps that are inside.
+Borders are peeled, so no halo is read. Columns fall into spans with the same taps inside; rows
+whose window crosses the border loop over the taps that are inside.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cannery.target.isa import Isa
 
 @dataclass(frozen=True)
 class PoolShape:
-    """Sizes of one image's pooling; `maximum` or average, which may count the pads."""
+    """Sizes of one image's pooling; `maximum`, or average, which may count the pads."""
 
     rows: WindowAxis
     cols: WindowAxis
@@ -53,13 +53,13 @@ class PoolShape:
         return "max" if self.maximum else "add"
 
     def start(self, vec: str) -> str:
-        """A vector to begin with where the number of taps is not known."""
+        """The initial vector where the number of taps is not known."""
         return f"{vec}_set1({c_float(float('-inf'))})" if self.maximum else f"{vec}_zero()"
 
     def scale(self, span: TapSpan, *, whole: bool) -> str:
         """The C expression of 1 / taps for outputs of a column span; empty for a maximum.
 
-        `whole` rows have all taps inside; the others find their number in k1 - k0.
+        `whole` rows have all taps inside; for the others the number is in k1 - k0.
         """
         if self.maximum:
             return ""
@@ -71,7 +71,9 @@ class PoolShape:
 
     @property
     def row_versions(self) -> tuple[bool, ...]:
-        """Which code rows need: with all taps (True), with some outside (False), or both."""
+        """Which code the rows need: for all taps inside (True), for some outside (False), or
+        both.
+        """
         first, end = self.rows.whole()
         if end - first == self.rows.out:
             return (True,)
@@ -111,9 +113,9 @@ class PoolSchedule(Schedule):
 
 @dataclass(frozen=True)
 class Column:
-    """An input column of a tile: offset from the first, and the pixels that it is a tap of.
+    """An input column of a tile: its offset from the first, and the pixels that read it.
 
-    `first_of` are those pixels whose first tap it is.
+    `first_of` are the pixels whose first tap it is.
     """
 
     at: int
@@ -122,7 +124,7 @@ class Column:
 
 
 def tile_columns(axis: WindowAxis, span: TapSpan, pixels: int) -> list[Column]:
-    """The input columns that neighbouring outputs of a span read, each once, ascending."""
+    """The input columns that neighbouring outputs of a span read, without repeats, ascending."""
     users: dict[int, list[int]] = {}
     first: dict[int, set[int]] = {}
     for pixel in range(pixels):
@@ -139,14 +141,14 @@ def tap_offsets(axis: WindowAxis, span: TapSpan, pitch: int = 1) -> list[int]:
     return [k * axis.dilation * pitch for k in range(span.taps)]
 
 
-#: Bytes of images per cycle that pooling gets through beyond the first-level cache; measured.
+#: Bytes of images per cycle that pooling handles beyond the first-level cache; measured.
 STREAMED_BYTES = 26.0
 
 
 def streamed_cycles(cycles: float, images: Sequence[Layout]) -> float:
-    """Cycles of a pooling that reads and writes images, by those of its instructions.
+    """Cycles of a pooling that reads and writes images, from the cycles of its instructions.
 
-    Where images do not stay in the first-level cache, their transport hides most of the work.
+    Where images do not stay in the first-level cache, memory traffic hides most of the work.
     """
     size = float(sum(image.bytes for image in images))
     return max(cycles, size / STREAMED_BYTES + 0.1 * cycles) if size > 1.5 * L1_BYTES else cycles

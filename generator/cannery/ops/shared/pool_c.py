@@ -1,8 +1,8 @@
 """Pooling with channels in the lanes, channels last in and out.
 
-A tile of `px` neighbouring outputs keeps its accumulators in registers; an input column that
-several windows share is loaded, and joined over its rows, once. `unroll` is the level down to which
-loops are left: kh (none), kw (over the kernel's rows), none (over rows and columns).
+A tile of `px` neighbouring outputs keeps its accumulators in registers. An input column that
+several windows share is loaded once, and joined over its rows once. `unroll` says which loops are
+left: kh (none), kw (over the kernel's rows), none (over rows and columns).
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from cannery.target.isa import Isa
 #: Neighbouring outputs per tile.
 PIXELS = (1, 2, 3, 4, 6)
 
-#: What each output of a tile beyond the first costs where there are several vectors of channels, in
-#: parts of the whole; where compilers join scalars to vectors; and where, in addition, the input
-#: comes from beyond the first-level cache.
+#: What each output of a tile beyond the first costs, as a fraction of the whole: where there are
+#: several vectors of channels; where compilers join scalars to vectors; and where, in addition, the
+#: input comes from beyond the first-level cache.
 WIDE, WIDE_JOINED, WIDE_FAR = 0.02, 0.055, 0.2
 
-#: Scalar channels in line, as vectors of four.
+#: Most scalar channels in line, as vectors of four.
 MAX_IN_LINE = 32
 
 
 @dataclass(frozen=True)
 class Tunables:
-    """Vectors no wider than `lanes`; else see the module's text."""
+    """Vectors no wider than `lanes`; else see the module docstring."""
 
     lanes: int
     px: int
@@ -48,9 +48,9 @@ class Tunables:
 
 @dataclass(frozen=True)
 class PoolDirectC(pool.PoolSchedule):
-    """See the module's text."""
+    """See the module docstring."""
 
-    #: Where no window reaches over the upper or lower border.
+    #: For rows where no window crosses the upper or lower border.
     movable = True
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
@@ -107,23 +107,25 @@ class PoolDirectC(pool.PoolSchedule):
 
 
 def _wide(shape: pool.PoolShape, isa: Isa) -> float:
-    """What each output of a tile beyond the first costs, in parts of the whole."""
+    """What each output of a tile beyond the first costs, as a fraction of the whole."""
     if not _joins(shape, isa):
         return WIDE
     return WIDE_JOINED if nhwc.make(shape.input).bytes <= L1_BYTES else WIDE_FAR
 
 
 def _joins(shape: pool.PoolShape, isa: Isa) -> bool:
-    """Whether loops over channels become loops over vectors that compilers make by themselves.
+    """Whether compilers turn loops over channels into loops over vectors on their own.
 
-    They do on 64-bit processors; wide tiles gain nothing there but the columns that outputs share.
+    They do on 64-bit processors; there, wide tiles gain only the columns that outputs share.
     """
     apart = shape.cols.stride >= shape.cols.taps
     return isa.joins_scalars and apart
 
 
 def _loops(vectors: Sequence[Vec], shape: pool.PoolShape, isa: Isa) -> list[VecLoop]:
-    """Loops over channels; fours where compilers make one vector of each, for a few in line."""
+    """Loops over channels; groups of four where compilers turn each into a vector, if few are in
+    line.
+    """
     if not _joins(shape, isa) or len(vectors) > MAX_IN_LINE:
         return vector_loops(vectors)
     return [VecLoop(vectors[k], len(vectors[k : k + 4])) for k in range(0, len(vectors), 4)]

@@ -1,7 +1,9 @@
-"""Pooling of 2 x 2 windows on the phase-split layout, so that chains of Winograd stay in it.
+"""Pooling of 2 x 2 windows on the phase-split layout, so that chains of Winograd convolutions stay
+in it.
 
-See `cannery.ops.shared.quarters`. The result can also be planar, for what follows such a chain
-(`to`). `join`: lanes with which windows are joined before the results are laid out; 0: meanwhile.
+See `cannery.ops.shared.quarters`. The result (`to`) can also be planar, for what follows such a
+chain. `join`: lanes used to join windows before the results are laid out; 0: they are joined while
+being laid out.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from cannery.target.isa import Isa
 
 @dataclass(frozen=True)
 class Tunables:
-    """Vectors of `lanes`; else see the module's text."""
+    """Vectors of `lanes`; else see the module docstring."""
 
     lanes: int
     to: str
@@ -32,7 +34,7 @@ class Tunables:
 
 @dataclass(frozen=True)
 class PoolPhase(pool.PoolSchedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     version: ClassVar[int] = 2
 
@@ -80,7 +82,7 @@ class PoolPhase(pool.PoolSchedule):
 
 
 def why_not_halves(shape: pool.PoolShape) -> str:
-    """Why windows are not 2 x 2, one beside the other, without padding."""
+    """Why windows are not 2 x 2, adjacent, without padding."""
     for axis in (shape.rows, shape.cols):
         if (axis.taps, axis.stride, axis.dilation, axis.pad) != (2, 2, 1, 0):
             return "not 2x2 with stride 2"
@@ -90,7 +92,7 @@ def why_not_halves(shape: pool.PoolShape) -> str:
 
 
 def spreads(shape: pool.PoolShape, isa: Isa, *, residuals: bool) -> list[quarters.Spread]:
-    """How results may be written; those with residuals are phase-split, as these are."""
+    """How results may be written; with residuals they are phase-split, because residuals are."""
     return [
         make_spread(shape, order, lanes)
         for order in quarters.ORDERS
@@ -106,7 +108,7 @@ def make_spread(shape: pool.PoolShape, order: str, lanes: int) -> quarters.Sprea
 
 
 def written(shape: pool.PoolShape, order: str) -> Want:
-    """The layout of the results: beside phase-split ones there are zeros."""
+    """The layout of the results: phase-split ones have zeros around them."""
     if order == planar.ORDER:
         return Want(order)
     return Want(order, phase_split.halo(shape.output))

@@ -1,9 +1,9 @@
 """Pooling with neighbouring output pixels in the lanes, planar in and out.
 
 Columns whose taps are all inside go vector by vector (the last one overlaps its neighbour), those
-at the border by ones. Images of one channel may also lie channels last, which is the same memory
-unless they are parts of a concatenation; then loads and stores are strided. `unroll` is the level
-down to which loops are left: kh (none), kw (over the kernel's rows), none (over rows and columns).
+at the border one by one. Images of one channel may also be channels last, which is the same memory
+unless they are parts of a concatenation; then loads and stores are strided. `unroll` says which
+loops are left: kh (none), kw (over the kernel's rows), none (over rows and columns).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params
 from cannery.target.isa import Isa
 
-#: Vectors of results in line, where the window is.
+#: Vectors of results in line, if the window is in line.
 VECTORS = 4
 
 
 @dataclass(frozen=True)
 class Tunables:
-    """Vectors no wider than `lanes`, images in this order; else see the module's text."""
+    """Vectors no wider than `lanes`, images in this order; else see the module docstring."""
 
     lanes: int
     order: str
@@ -43,11 +43,11 @@ class Tunables:
 
 @dataclass(frozen=True)
 class PoolDirectPx(pool.PoolSchedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     version: ClassVar[int] = 2
 
-    #: Where no window reaches over the upper or lower border.
+    #: For rows where no window crosses the upper or lower border.
     movable = True
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
@@ -133,7 +133,7 @@ def _work(
 class Pair:
     """Two neighbouring vectors of a row, the first of which is number `low`.
 
-    `taken` are those of its halves, even and odd, that are taps.
+    `taken` are the halves, even and odd, that are taps.
     """
 
     low: int
@@ -149,10 +149,9 @@ class Halves:
 
 
 def joined_halves(vec: Vec, offsets: Sequence[int], stride: int) -> Halves | None:
-    """The vectors that windows of stride 2 read: rows are joined before they are parted.
+    """The vectors that windows of stride 2 read: rows are joined before they are de-interleaved.
 
-    None where windows have another stride, or where a part of a vector would lie behind the last
-    tap.
+    None if windows have another stride, or if part of a vector would lie after the last tap.
     """
     if stride != 2 or vec.lanes == 1 or not offsets:
         return None

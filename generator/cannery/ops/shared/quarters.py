@@ -1,14 +1,14 @@
-"""What 2 x 2 pooling of a phase-split image leaves, laid out again as phase-split or planar.
+"""The result of 2 x 2 pooling of a phase-split image, laid out as phase-split or planar again.
 
-A window's four pixels are four planes at the same place, so windows fall into four *quarters*:
+A window's four pixels are at the same place in four planes, so windows fall into four *quarters*:
 (a, b) holds result (2 * ty + a, 2 * tx + b) of every tile (ty, tx) of the input. To make tiles of
 the results, even and odd columns of a quarter go to different planes, and so do even and odd rows:
 
-    phase-split  two vectors of a quarter are parted into even and odd columns. Rows half as long
+    phase-split  two vectors of a quarter are split into even and odd columns. Rows half as long
                  as a vector go two by two (a row and the next but one), so that vectors are full.
     planar       the quarters (a, 0) and (a, 1) are interleaved.
 
-Quarters may be joined on the way, or before it: all those of a channel, in vectors that run on
+Quarters may be joined on the way, or beforehand: all those of a channel, in vectors that continue
 across rows, into scratch memory.
 
 The C side is ops/shared/pool_phase.c.j2.
@@ -31,7 +31,7 @@ from cannery.schedule.cost import busy_cycles
 from cannery.schedule.schedule import ConstArray, Job
 from cannery.target.isa import Isa
 
-#: Floats by which quarters in scratch memory are aligned.
+#: Alignment of quarters in scratch memory, in floats.
 ALIGNMENT = 16
 
 #: Vectors of a row in line.
@@ -68,7 +68,7 @@ def phase_source(layout: Layout) -> Source:
 
 
 def join_cycles(isa: Isa, tiles: int, lanes: int) -> float:
-    """Cycles of joining the four quarters of so many tiles into memory."""
+    """Cycles of joining the four quarters of this many tiles into memory."""
     return 4.0 * -(-tiles // lanes) * busy_cycles(isa, 0.0, 4.0, 1.0, beside=3.0, lanes=lanes)
 
 
@@ -84,7 +84,7 @@ class Spread:
 
     @property
     def form(self) -> str:
-        """ones, pairs (planar), two_rows or rows, see the module's text."""
+        """ones, pairs (planar), two_rows or rows, see the module docstring."""
         if self.lanes == 1:
             return "ones"
         if self.order == planar.ORDER:
@@ -104,7 +104,7 @@ class Spread:
     def loops(self, isa: Isa) -> list[VecLoop]:
         """Vectors of a row of tiles (rows), or of pairs of columns (pairs).
 
-        What is masked at the end of a row is a vector by itself.
+        A masked part at the end of a row is a separate vector.
         """
         count = self.cols // 2 if self.form == "pairs" else self.tiles
         if self.form in ("rows", "two_rows") and count < self.lanes:
@@ -121,7 +121,7 @@ class Spread:
         return (self.cols - column + 3) // 4
 
     def masked(self, column: int, vec: Vec) -> bool:
-        """Whether a whole vector at the end of a row has to get a zero there."""
+        """Whether a whole vector at the end of a row must get a zero there."""
         last = vec.start + vec.lanes >= self.tiles
         return self.valid(column) < self.tiles and (last or self.form == "two_rows")
 
@@ -170,7 +170,7 @@ def widths(cols: int, order: str, isa: Isa) -> list[int]:
 def buffer(spread: Spread, channels: int) -> Layout:
     """Scratch memory for quarters: [channel][a][b][tile], as if these were 2 x 2 pixels.
 
-    Behind the tiles there is a row more, as vectors of rows may end there.
+    One more row follows the tiles, because vectors of rows may end there.
     """
     plane = spread.plane + max(spread.pitch, spread.lanes)
     plane += -plane % ALIGNMENT
@@ -197,8 +197,8 @@ def render_spread(
     """The function that writes results from quarters, and its mask.
 
     The job's first input is what `source` describes; `ep` ends the pooling; `function` is the
-    comment above it. `join`: lanes with which the quarters of a channel are joined before, in
-    scratch memory (see `buffer`).
+    comment above it. `join`: lanes used to join the quarters of a channel beforehand, in scratch
+    memory (see `buffer`).
     """
     names = parameter_names(job)
     lanes = spread.lanes

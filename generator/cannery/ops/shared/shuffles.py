@@ -1,8 +1,8 @@
-"""Plans shuffles: vectors of a few registers' lanes in any order, some of them zero.
+"""Plans shuffles: vectors made of a few registers' lanes in any order, some lanes zero.
 
-A *pick* makes one vector of the lanes of two (`f32x16_pick`, vpermt2ps). What comes from more than
-two registers is joined by pairs; vectors that need the same two share the join while lanes are
-left. What is a part of another vector, as a window beside it is, is one pick from that one.
+A *pick* makes one vector of the lanes of two (`f32x16_pick`, vpermt2ps). Lanes from more than two
+registers are joined in pairs; vectors that need the same two share the join while lanes are left. A
+vector that is part of another one, as a neighbouring window is, is one pick from that one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 #: The number of the vector of zeros.
 ZERO = -1
 
-#: A vector's lanes by where they come from; None is zero.
+#: Where each of a vector's lanes comes from; None is zero.
 Places = tuple[int | None, ...]
 
 
@@ -65,7 +65,7 @@ class _Planner:
     picks: list[Pick] = field(default_factory=list)
 
     def pick(self, a: int, b: int, places: Places) -> int:
-        """The vector of these places, all of which are in a or b, or zero where one of them is."""
+        """The vector of these places, each of which is in a or b, or zero."""
         if places in self.values:
             return self.values.index(places)
         first = self.values[a]
@@ -119,6 +119,6 @@ class _Planner:
         self.pick(a, b, target)
 
     def part(self, target: Places, places: frozenset[int]) -> None:
-        """A target whose places another vector has already."""
+        """A target whose places another vector already holds."""
         holder = next(k for k, value in enumerate(self.values) if places <= set(value))
         self.pick(holder, ZERO, target)

@@ -1,10 +1,10 @@
-"""Long sums in blocks: a tile's accumulators are put aside after so many terms, and begin anew.
+"""Long sums in blocks: after some terms, a tile's accumulators are put aside and start again.
 
-A sum of K terms, one after the other, has a rounding error that grows with K; in blocks it grows
-with the length of a block and the number of blocks: Higham, "The Accuracy of Floating Point
-Summation", 1993. What is put aside lies on the stack, so that registers are those of the tile.
-Blocks are so long that this takes one instruction in fifty at most. How a sum is cut depends on its
-length and the instruction set alone, never on the tile. The code is in sums.c.j2.
+The rounding error of a sum of K terms, one after the other, grows with K; in blocks it grows with
+the length of a block and the number of blocks: Higham, "The Accuracy of Floating Point Summation",
+1993. Sums put aside are on the stack, which leaves the registers to the tile. Blocks are long
+enough that this takes at most one instruction in fifty. How a sum is cut depends only on its length
+and the instruction set, never on the tile. The code is in sums.c.j2.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cannery.ops.shared.lanes import Vec
 from cannery.schedule.cost import mac_instructions
 from cannery.target.isa import Isa
 
-#: Terms of a block, at least, by the instructions of a multiply-add.
+#: Fewest terms of a block, by the number of instructions of a multiply-add.
 BLOCK_TERMS = {1.0: 96, 2.0: 64}
 
 
@@ -66,16 +66,16 @@ def tile_sums(vecs: Sequence[Vec], rows: int, sets: int = 1) -> Aside:
 
 
 def block_steps(steps: int, terms: int, isa: Isa) -> int:
-    """After how many of `steps`, with so many terms each, sums are put aside; 0: never.
+    """After how many of `steps`, with this many terms each, sums are put aside; 0: never.
 
-    Blocks are even, but for the last one, which may be shorter.
+    Blocks are equal, except the last one, which may be shorter.
     """
     blocks = min(int(steps * terms // BLOCK_TERMS[mac_instructions(isa)]), steps)
     return -(-steps // blocks) if blocks > 1 else 0
 
 
 def even_steps(steps: int, terms: int, isa: Isa) -> int:
-    """The same where all blocks have to be even; 0 also if there is no such length."""
+    """The same where all blocks must be equal; 0 also if no such length exists."""
     least = block_steps(steps, terms, isa)
     fits = range(least, min(2 * least, steps // 2) + 1) if least else range(0)
     return next((length for length in fits if steps % length == 0), 0)

@@ -81,7 +81,7 @@ class TapShape:
 
 @dataclass(frozen=True)
 class TapBlock:
-    """`count` neighbouring groups of vectors of the same shape, as `conv.direct_oc` has them."""
+    """`count` neighbouring groups of vectors of the same shape, as in `conv.direct_oc`."""
 
     vecs: tuple[Vec, ...]
     channel: int
@@ -93,7 +93,7 @@ class TapBlock:
 
 @dataclass(frozen=True)
 class _Numbers:
-    """What the template asks for."""
+    """What the template reads."""
 
     shape: TapShape
     x: Layout
@@ -145,7 +145,7 @@ class Tunables:
 
 @dataclass(frozen=True)
 class TapSchedule(Schedule):
-    """A schedule by this kernel."""
+    """A schedule that uses this kernel."""
 
     @abstractmethod
     def taps(self, graph: Graph, step: Step) -> TapShape:

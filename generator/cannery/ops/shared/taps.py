@@ -1,4 +1,4 @@
-"""Loads of the taps of a window with neighbouring output pixels in the lanes."""
+"""Loads the taps of a window, with neighbouring output pixels in the lanes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def tap_loads(vec: str, lanes: int, pointer: str, offsets: Sequence[int], stride
     """Statements that define t0, t1, ...: lane i of t<k> is pointer[offsets[k] + i * stride].
 
     Offsets ascend; the first is 0 or greater, and pointer[0] exists. Nothing before pointer[0] or
-    behind the last element of the last tap is read. With stride 2, neighbouring taps share a
+    after the last element of the last tap is read. With stride 2, neighbouring taps share a
     de-interleaving load.
     """
     if stride == 1 or lanes == 1:
@@ -37,7 +37,7 @@ def _pairs(vec: str, pointer: str, offsets: Sequence[int]) -> list[str]:
             lines.append(f"{vec}_load2({pointer}{offset(at)}, &t{k}, &t{k + 1});")
             k += 2
             continue
-        if at >= 1:  # as the odd half, so that nothing behind the last tap is read
+        if at >= 1:  # as the odd half, so that nothing after the last tap is read
             lines.append(f"{vec} u{k}, t{k};")
             lines.append(f"{vec}_load2({pointer}{offset(at - 1)}, &u{k}, &t{k});")
             lines.append(f"(void)u{k};")

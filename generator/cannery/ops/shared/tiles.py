@@ -1,4 +1,4 @@
-"""Loops over pixels and channels: full tiles first, then what is left."""
+"""Loops over pixels and channels: full tiles first, then the rest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from cannery.ops.shared.lanes import Vec, VecLoop
 from cannery.target.isa import Isa
 
-#: What loading and storing a partial vector costs, in full ones, without masks.
+#: What loading and storing a partial vector costs without masks, in full vectors.
 PARTIAL_COST = 2.5
 
 
@@ -36,7 +36,9 @@ def vector_count(vectors: Sequence[Vec], isa: Isa) -> float:
 
 @dataclass(frozen=True)
 class Unrolled:
-    """`count` passes of a loop over `times` neighbouring vectors like `vec`, the first one."""
+    """`count` iterations of a loop over `times` neighbouring vectors like `vec`, which is the
+    first.
+    """
 
     vec: Vec
     count: int
@@ -44,7 +46,7 @@ class Unrolled:
 
 
 def unroll(loops: Sequence[VecLoop], times: int) -> list[Unrolled]:
-    """Loops with `times` vectors in each pass, and what is left in line."""
+    """Loops with `times` vectors per iteration, and the rest in line."""
     found: list[Unrolled] = []
     for loop in loops:
         full, rest = divmod(loop.count, times)
@@ -59,8 +61,8 @@ def unroll(loops: Sequence[VecLoop], times: int) -> list[Unrolled]:
 def cover(start: int, count: int, isa: Isa, widest: int, *, narrow: bool = False) -> list[VecLoop]:
     """Pixels of a row as full vectors only; the last one may overlap its neighbour.
 
-    Overlapping lanes are computed twice, alike. Rows shorter than a vector take narrower ones, and
-    so does the last vector, if it may be `narrow`.
+    Overlapping lanes are computed twice, with the same result. Rows shorter than a vector take
+    narrower ones; so does the last vector if it may be `narrow`.
     """
     loops: list[VecLoop] = []
     lanes = max(w for w in isa.lanes if w <= min(widest, max(count, 1)))

@@ -1,7 +1,7 @@
 """Sliding windows along one spatial axis: which taps of an output lie inside the input.
 
 Tap k of output o reads input  o * stride + k * dilation - pad. Outputs with the same taps inside
-form spans, so that borders can be peeled exactly and no kernel has to test every tap.
+form spans, so that borders can be peeled exactly and no kernel tests every tap.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class WindowAxis:
 
     def inside(self, o: int) -> tuple[int, int]:
         """The taps (first, last + 1) of output `o` that lie inside; (0, 0) if none does."""
-        near = self.pad - o * self.stride  # what tap k has to pass: 0 <= k * dilation - near < size
+        near = self.pad - o * self.stride  # tap k is inside if 0 <= k * dilation - near < size
         first = max(0, -(-near // self.dilation))
         last = min(self.taps, (near + self.size - 1) // self.dilation + 1)
         return (first, last) if first < last else (0, 0)
@@ -63,7 +63,9 @@ class WindowAxis:
 
 @lru_cache(maxsize=1024)
 def _spans(axis: WindowAxis) -> tuple[TapSpan, ...]:
-    """See `WindowAxis.spans`; in the middle all taps are inside, only borders are searched."""
+    """See `WindowAxis.spans`; in the middle all taps are inside, so only the borders are
+    searched.
+    """
     spans: list[TapSpan] = []
     start = 0
     while start < axis.out:

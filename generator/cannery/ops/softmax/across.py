@@ -53,7 +53,7 @@ class Tunables:
 @schedule
 @dataclass(frozen=True)
 class SoftmaxAcross(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "softmax.across"
     version = 3

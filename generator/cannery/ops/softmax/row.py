@@ -61,7 +61,7 @@ class Tunables:
 @schedule
 @dataclass(frozen=True)
 class SoftmaxRow(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "softmax.row"
     version = 2
