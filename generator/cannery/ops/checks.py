@@ -14,7 +14,7 @@ T = TypeVar("T")
 def operands(
     op: Op, given: tuple[T | None, ...], required: int, optional: int = 0
 ) -> tuple[tuple[T, ...], tuple[T | None, ...]]:
-    """`given` cut into the required inputs and the optional ones, absent ones filled with None.
+    """Splits `given` into the required and the optional inputs, with None for absent ones.
 
     Raises ModelError if a required input is absent or there are too many.
     """
@@ -68,7 +68,7 @@ def require_shape(op: Op, name: str, type_: TensorType | None, shape: tuple[int,
 
 
 def broadcast_shapes(op: Op, *shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The common shape by numpy's rules; raises ModelError where there is none."""
+    """The common shape by numpy's rules; raises ModelError if there is none."""
     rank = max(map(len, shapes))
     aligned = [(1,) * (rank - len(s)) + s for s in shapes]
     result = []

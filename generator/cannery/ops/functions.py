@@ -1,7 +1,7 @@
 """Elementary functions in float64 whose bytes do not depend on the machine.
 
-The libraries behind numpy and `math` differ in the last bit between processors and versions.
-These are built from elementwise IEEE operations alone. Within a few ulp of float64, which is
+The libraries that numpy and `math` use differ in the last bit between processors and versions.
+These functions use only elementwise IEEE operations. They are within a few ulp of float64, which is
 exact as far as float32 is concerned. Special values are those of C's <math.h>.
 """
 
@@ -65,7 +65,7 @@ def log(x: F64) -> F64:
 
 
 def log1p(x: F64) -> F64:
-    """log(1 + x) for finite x > -1; the rounding error of 1 + x is put right."""
+    """log(1 + x) for finite x > -1; the rounding error of 1 + x is corrected."""
     u = 1.0 + x
     return np.where(u == 1.0, x, log(u) - ((u - 1.0) - x) / u)
 
@@ -172,7 +172,7 @@ def atanh(x: F64) -> F64:
 
 
 def atan(x: F64) -> F64:
-    """Inverse tangent: a series behind two reductions, to 1/x and by pi/4."""
+    """Inverse tangent: a series after two reductions, to 1/x and by pi/4."""
     a = np.abs(x)
     with np.errstate(divide="ignore"):
         t = np.where(a > 1.0, 1.0 / a, a)

@@ -1,6 +1,7 @@
-"""Which operators every processor computes to the same bits, and which layers it need not.
+"""Which operators every processor computes to the same bits, and for which layers it may differ.
 
-Of finite inputs: NaN has several forms, and the NEON of Arm v7 takes subnormal numbers as 0.
+This holds for finite inputs: NaN has several forms, and Arm v7's NEON treats subnormal numbers as
+0.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ from cannery.ops.reduce.op import ReduceMax, ReduceMin
 from cannery.ops.resize.op import Resize
 from cannery.ops.zeros import picking_zeros
 
-#: What moves numbers, or is defined to the last bit anyway.
+#: Operators that only move numbers, or are defined to the last bit anyway.
 MOVING = (
     Cast, Concat, DequantizeLinear, Expand, Gather, GatherElements, GatherND, Identity, MaxPool,
     OneHot, Pad, QuantizeLinear, QuantizedOp, ReduceMax, ReduceMin, Reshape, ReverseSequence,
     ScatterElements, ScatterND, Slice, TensorScatter, TopK, Transpose, Trilu, Where,
 )  # fmt: skip
 
-#: What every processor rounds once, to the same bits.
+#: Operators that every processor rounds once, to the same bits.
 ROUNDED_ONCE = (
     Abs, Add, Ceil, Clip, Div, Floor, LeakyRelu, Max, Min, Mul, Neg, Relu, Round, Sign, Sqrt,
     Square, Sub,
@@ -58,7 +59,7 @@ ROUNDED_ONCE = (
 
 
 def differing_layers(graph: Graph) -> tuple[FloatLayer, ...]:
-    """The layers of a finished network about whose results processors may disagree, and why."""
+    """The layers of a finished network whose results may differ between processors, and why."""
     facts = graph.quantization
     if facts is not None:
         return tuple(layer for layer in facts.floats if layer.differs)
@@ -81,7 +82,7 @@ def layers_of_floats(graph: Graph, reason: Callable[[Node], str]) -> tuple[Float
 
 
 def _computes_floats(graph: Graph, node: Node) -> bool:
-    """Whether a node makes new floats, of values that are not constant."""
+    """Whether a node makes new floats from values that are not constant."""
     if isinstance(node.op, MOVING) or _is_nearest(node.op):
         return False
     return any(graph.types[v].dtype is DType.FLOAT32 for v in node.outputs)

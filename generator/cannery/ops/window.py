@@ -26,10 +26,10 @@ Pads = tuple[tuple[int, int], ...]
 #: Taps of a window.
 MAX_TAPS = 2**22
 
-#: What strides, pads and the extents of windows may be: sums of them are int32 in generated code.
+#: Limit on strides, pads and extents of windows: sums of them are int32 in generated code.
 MAX_STEP = 2**29
 
-#: Pixels of an image with its padding, or before it is cropped, if it is much larger than without.
+#: Most pixels of an image with padding, or before cropping, if that makes it much larger.
 MAX_PADDED = 2**24
 
 
@@ -45,7 +45,9 @@ def check_attributes(
     pads: Pads,
     dilations: tuple[int, ...],
 ) -> None:
-    """Raises ModelError unless all are given once per spatial axis, and positive (pads: >= 0)."""
+    """Raises ModelError unless all have one value per spatial axis, and are positive (pads:
+    >= 0).
+    """
     rank = len(kernel)
     require(rank >= 1, op, "needs at least one spatial axis")
     for name, values in (("strides", strides), ("pads", pads), ("dilations", dilations)):
@@ -74,7 +76,7 @@ def output_sizes(
 ) -> tuple[int, ...]:
     """Spatial output sizes of a window that slides over the padded input, rounded down.
 
-    Raises ModelError for bad attributes and where the window does not fit even once.
+    Raises ModelError for bad attributes, and if the window does not fit even once.
     """
     check_attributes(op, kernel, strides, pads, dilations)
     require(
@@ -101,7 +103,7 @@ def same_pads(
     strides: tuple[int, ...],
     dilations: tuple[int, ...],
 ) -> Pads:
-    """Pads for ceil(size / stride) outputs; where they are odd, the end gets more."""
+    """Pads for ceil(size / stride) outputs; if they are odd, the end gets more."""
     pads = []
     for size, k, s, d in zip(spatial, kernel, strides, dilations, strict=True):
         outputs = -(-size // s)
@@ -111,7 +113,7 @@ def same_pads(
 
 
 def check_padded(op: Op, image: Sequence[int], padded: Sequence[int]) -> None:
-    """Raises ModelError where padding makes an image huge."""
+    """Raises ModelError if padding makes an image huge."""
     fits = prod(padded) <= max(MAX_PADDED, 4 * prod(image))
     require(
         fits, op, f"an image of {tuple(image)} is padded to {tuple(padded)}, which is too large"
@@ -135,7 +137,7 @@ def tap_slices(
 
 @dataclass(frozen=True)
 class WindowOp(Op):
-    """An operator that slides a window over space, each channel by itself."""
+    """An operator that slides a window over space, each channel on its own."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -145,7 +147,7 @@ class WindowOp(Op):
     def sizes(self, spatial: tuple[int, ...], *, padding_alone: bool = False) -> tuple[int, ...]:
         """Spatial output sizes; raises ModelError for attributes that do not fit.
 
-        So do windows that read nothing but padding, unless `padding_alone`.
+        Windows that read only padding also raise it, unless `padding_alone`.
         """
         window = (self.kernel, self.strides, self.pads, self.dilations)
         sizes = output_sizes(self, spatial, *window)
@@ -154,7 +156,9 @@ class WindowOp(Op):
         return sizes
 
     def taps(self, x: NDArray[T], fill: float = 0) -> Iterator[NDArray[T]]:
-        """What each tap of all windows reads of x[N,*S,C], with `fill` around; row-major order."""
+        """What each tap of all windows reads from x[N,*S,C], surrounded by `fill`; row-major
+        order.
+        """
         sizes = self.sizes(x.shape[1:-1], padding_alone=True)
         padded = np.pad(x, ((0, 0), *self.pads, (0, 0)), constant_values=fill)
         for _, slices in tap_slices(self.kernel, sizes, self.strides, self.dilations):
@@ -177,7 +181,7 @@ def require_no_empty_window(
     pads: Pads,
     dilations: tuple[int, ...],
 ) -> None:
-    """Raises ModelError if some window reads nothing but padding."""
+    """Raises ModelError if some window reads only padding."""
     for axis, (size, count, k, s, (begin, _), d) in enumerate(
         zip(spatial, out, kernel, strides, pads, dilations, strict=True)
     ):

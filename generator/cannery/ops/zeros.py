@@ -1,7 +1,7 @@
-"""Floats whose zeros may have another sign on another processor.
+"""Floats whose zeros may have different signs on different processors.
 
 Of +0 and -0 the maximum is the second operand on x86 and +0 on Arm, and kernels take operands in
-different orders. That is seen only where -0 can come about, and no integer is made of it.
+different orders. That matters only where -0 can occur, and no integer is made from it.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from cannery.ops.quantized.matmul import QuantizedProduct
 from cannery.ops.quantized.recurrent import QuantizedRecurrent
 from cannery.ops.reduce.op import ReduceMax, ReduceMin
 
-#: What picks one of several numbers.
+#: Operators that pick one of several numbers.
 PICKING = (Clip, Max, MaxPool, Min, ReduceMax, ReduceMin, Relu)
 
-#: What never makes -0.
+#: Operators that never make -0.
 _POSITIVE = (Abs, Square)
 
 
 def picking_zeros(graph: Graph, same: tuple[type[Op], ...]) -> frozenset[str]:
     """The names of the nodes that pick a zero whose sign an output may show.
 
-    Results of operators other than `same` differ anyway, and are not looked at.
+    Results of operators outside `same` differ anyway, and are ignored.
     """
     negative = {
         name for name in graph.inputs if graph.types[name].dtype is DType.FLOAT32
@@ -49,7 +49,7 @@ def picking_zeros(graph: Graph, same: tuple[type[Op], ...]) -> frozenset[str]:
 
 
 def _may_pick(graph: Graph, node: Node, negative: set[str]) -> bool:
-    """Whether it has to choose between zeros of both signs."""
+    """Whether it must choose between zeros of both signs."""
     if not any(i in negative for i in node.inputs):
         return False
     return not isinstance(node.op, Clip) or 0.0 in (node.op.minimum, node.op.maximum)
@@ -77,7 +77,7 @@ def _may_be_negative(graph: Graph, node: Node, negative: set[str]) -> bool:
 
 
 def _is_positive(graph: Graph, name: str) -> bool:
-    """Whether a value is constant, and all of it greater than 0."""
+    """Whether a value is constant and greater than 0 everywhere."""
     array = graph.constants.get(name)
     return array is not None and bool((f64(array) > 0).all())
 

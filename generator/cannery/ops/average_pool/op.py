@@ -18,14 +18,16 @@ from cannery.ops.window import WindowOp
 class AveragePool(WindowOp):
     """x[N,*S,C] -> y[N,*O,C]. The divisor counts the taps within the input.
 
-    With `count_include_pad` it counts all taps, so padding is zeros that take part. A window that
-    reaches beyond counted padding (ONNX with ceil_mode) is Pad followed by AveragePool without it.
+    With `count_include_pad` it counts all taps, so padding acts as zeros. A window that reaches
+    beyond counted padding (ONNX with ceil_mode) becomes Pad followed by AveragePool without it.
     """
 
     count_include_pad: bool = False
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        """The type of y; raises ModelError for bad attributes or a window of mere padding."""
+        """The type of y; raises ModelError for bad attributes or a window that covers only
+        padding.
+        """
         (x,), _ = operands(self, inputs, 1)
         require_float(self, x)
         require(x.rank >= 3, self, f"input has rank {x.rank}, expected batch, space and channels")

@@ -1,7 +1,7 @@
 """Concatenation by copies: any axis, any element type, constants among the parts.
 
-Where `concat.view` is possible it is free; this is for the axes that images do not have, and for
-parts that are no activations. Dense memory is rows of  sizes along the axis and behind it.
+`concat.view` is free where it is possible. This schedule is for axes that images do not have, and
+for parts that are not activations. Dense memory is rows of  sizes along the axis and after it.
 """
 
 from __future__ import annotations

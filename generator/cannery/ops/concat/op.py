@@ -14,12 +14,12 @@ from cannery.ops.checks import operands, require, require_axis
 @register
 @dataclass(frozen=True)
 class Concat(Op):
-    """x0, x1, ... -> y, joined along `axis` (0 <= axis < rank); any dtype, all the same."""
+    """x0, x1, ... -> y, joined along `axis` (0 <= axis < rank); any dtype, the same for all."""
 
     axis: int
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        """The type of y; raises ModelError where another axis or the dtype differs."""
+        """The type of y; raises ModelError if another axis or the dtype differs."""
         require(len(inputs) >= 1, self, "needs at least one input")
         xs, _ = operands(self, inputs, len(inputs))
         first = xs[0]

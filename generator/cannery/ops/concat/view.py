@@ -19,12 +19,12 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
 
-#: Cycles of copying a part, beside those for its elements.
+#: Cycles of copying a part, in addition to those for its elements.
 COPY_CALL = 30.0
 
 
 def concat_axis(graph: Graph, step: Step) -> int:
-    """The image axis (0: H, 1: W, 2: C) of a concatenation; -1 where images have no such axis."""
+    """The image axis (0: H, 1: W, 2: C) of a concatenation; -1 if images have no such axis."""
     assert isinstance(step.anchor.op, Concat)
     rank = graph.types[step.output].rank
     axis = step.anchor.op.axis
@@ -35,10 +35,10 @@ def concat_axis(graph: Graph, step: Step) -> int:
 
 
 def copied_parts(graph: Graph, step: Step) -> list[str]:
-    """The parts of a concatenation that have to be copied in any case.
+    """The parts of a concatenation that must be copied in any case.
 
-    These are inputs of the network, views of other memory, and what has its place already: in an
-    earlier concatenation, or in this one. See `cannery.lowering.assign`.
+    These are inputs of the network, views of other memory, and values that already have a place, in
+    an earlier concatenation or in this one. See `cannery.lowering.assign`.
     """
     found, seen = [], set()
     for value in step.anchor.inputs:

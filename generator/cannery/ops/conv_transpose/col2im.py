@@ -1,4 +1,4 @@
-"""Overlapping blocks added up to an image."""
+"""Adds overlapping blocks up to an image."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from cannery.ops.window import Pads, output_sizes
 @register
 @dataclass(frozen=True)
 class Col2Im(ScalarOp):
-    """x[N,C,K,L] -> y[N,C,*image]: tap k of block l is added where it was read, taps outside not.
+    """x[N,C,K,L] -> y[N,C,*image]: tap k of block l is added where it was read; taps outside are
+    dropped.
 
     K counts the taps of `kernel`, L the places of the window on the padded image, both row-major.
     """
@@ -43,7 +44,7 @@ class Col2Im(ScalarOp):
         return (TensorType((*x.shape[:2], *self.image)),)
 
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
-        """Tap by tap on the padded image, which is cut."""
+        """Tap by tap on the padded image, which is then cropped."""
         (x_in,), _ = operands(self, inputs, 1)
         places = self._places()
         x = f64(x_in).reshape(*x_in.shape[:3], *places)

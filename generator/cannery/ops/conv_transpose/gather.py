@@ -1,8 +1,8 @@
 """Transposed convolution in gather form, output channels in the lanes, channels last.
 
-Output o of an axis receives tap k from input i where  i * stride = o + pad - k * dilation. So the
-outputs with the same remainder by the stride, a phase, read the same taps at the same distances:
-each phase is an ordinary convolution of stride 1, without a zero multiplied. See
+Output o of an axis receives tap k from input i where  i * stride = o + pad - k * dilation. So
+outputs with the same remainder by the stride (a phase) read the same taps at the same distances.
+Each phase is an ordinary convolution of stride 1, and no zeros are multiplied. See
 `cannery.ops.shared.tap_conv` for the kernel.
 """
 

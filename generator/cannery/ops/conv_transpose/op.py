@@ -14,7 +14,7 @@ from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_float, require_shape
 from cannery.ops.window import Pads, check_attributes, check_padded, extent, tap_slices
 
-#: Phases for which vector kernels have code of their own: strides of 32.
+#: Most phases for which vector kernels have separate code: strides of 32.
 MAX_PHASES = 1024
 
 
@@ -23,9 +23,9 @@ MAX_PHASES = 1024
 class ConvTranspose(Op):
     """x[N,*S,IC], w[*K,OC/group,IC], bias[OC]? -> y[N,*O,OC], the gradient of a convolution.
 
-    Per axis, input i adds its tap k to output  i * stride + k * dilation - pad_begin, and
-    O = (S-1) * stride + dilation * (K-1) + 1 - pad_begin - pad_end + output_padding.
-    Outputs that no tap reaches hold the bias.
+    Per axis, input i adds its tap k to output  i * stride + k * dilation - pad_begin, and O = (S-1)
+    * stride + dilation * (K-1) + 1 - pad_begin - pad_end + output_padding. Outputs that no tap
+    reaches get the bias.
     """
 
     strides: tuple[int, ...]

@@ -1,10 +1,11 @@
 """Transposed convolution in gather form: one ordinary convolution per phase of the output.
 
-Outputs whose row and column leave the same rest modulo the strides (one phase) are reached by the
-same taps. So each phase is a convolution of stride 1 with those taps, flipped, which writes every
+The same taps reach all outputs whose row and column leave the same remainder modulo the strides
+(one phase). So each phase is a convolution of stride 1 with those taps, flipped, which writes every
 stride-th row and column: `conv.direct_oc` on a layout with multiplied pitches. A group is a block
-of a matrix that is zero elsewhere; depthwise ones have a schedule of their own, by
-`conv.depthwise_c`. The phases take turns, a band of rows at a time, which stays in the cache.
+of a matrix that is zero elsewhere; depthwise ones have their own schedule, based on
+`conv.depthwise_c`. The phases take turns, a band of rows at a time, so that the band stays in the
+cache.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
 
-#: Bytes of the inputs of a band.
+#: Limit on the bytes of a band's inputs.
 BAND_BYTES = 16 * 1024
 
 
@@ -52,7 +53,7 @@ class Line:
 
 @dataclass(frozen=True)
 class PhaseConv:
-    """One phase of the output, as a convolution step of its own in a graph of its own."""
+    """One phase of the output, as a separate convolution step in its own graph."""
 
     rows: Line
     cols: Line
@@ -61,7 +62,7 @@ class PhaseConv:
 
 
 def lines(size: int, kernel: int, stride: int, dilation: int, begin: int) -> list[Line]:
-    """The phases along an axis with `size` outputs. A phase that no tap reaches has none."""
+    """The phases along an axis with `size` outputs. A phase that no tap reaches has no taps."""
     found = []
     for phase in range(min(stride, size)):
         count = -(-(size - phase) // stride)
@@ -224,7 +225,7 @@ class Phases(Schedule):
 
 
 def _fitted(params: Params, shape: ConvShape) -> Params:
-    """The parameters with tiles that are not larger than a phase."""
+    """The parameters, with tiles made no larger than a phase."""
     sizes = {"mr": shape.ow, "mh": shape.oh}
     return {k: min(int(v), sizes[k]) if k in sizes else v for k, v in params.items()}
 
@@ -242,7 +243,7 @@ class ConvTransposePhases(Phases):
 @schedule
 @dataclass(frozen=True)
 class ConvTransposeDepthwise(Phases):
-    """Channels in the lanes, each by itself."""
+    """Channels in the lanes, each on its own."""
 
     id = "conv_transpose.depthwise"
     each = ConvDepthwiseC()

@@ -1,7 +1,7 @@
 """Activations.
 
 Thresholds compare as float32, as in the frameworks and in the generated code. At infinity the
-smooth ones take their limit, where the frameworks' formulas give NaN (0 * infinity).
+smooth activations take their limit; there the frameworks' formulas give NaN (0 * infinity).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Relu(Unary):
         return np.asarray(np.maximum(x, x.dtype.type(0)))
 
     def expression(self, w: Words, x: str, form: str) -> str:
-        """Exact; zero first, so that NaN passes."""
+        """Exact; zero is the first operand, so that NaN passes through."""
         return w.max(0.0, x)
 
 
@@ -65,7 +65,7 @@ class LeakyRelu(Unary):
         return np.where(x < 0, f32(self.alpha) * x, x)
 
     def expression(self, w: Words, x: str, form: str) -> str:
-        """One rounding; where 0 < alpha <= 1, x >= alpha * x tells the sign of x."""
+        """One rounding; where 0 < alpha <= 1, x >= alpha * x gives the sign of x."""
         scaled = w.mul(self.alpha, x)
         if 0.0 < f32(self.alpha) <= 1.0:
             return w.max(scaled, x)
@@ -75,7 +75,9 @@ class LeakyRelu(Unary):
 @register
 @dataclass(frozen=True)
 class PRelu(Binary):
-    """x, slope -> x where x >= 0, else slope * x. The slope broadcasts to x, not x to it."""
+    """x, slope -> x where x >= 0, else slope * x. The slope broadcasts to x, not the other way
+    round.
+    """
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         """The type of x; raises ModelError if the slope does not broadcast to it."""
@@ -100,7 +102,7 @@ class ReluGeneral(Unary):
     """The ReLU layer of Keras with all its parameters.
 
     min(x, max_value) where x > threshold, else negative_slope * (x - threshold). At the threshold
-    the result is 0: that is what Keras computes, though its documentation says x.
+    the result is 0: Keras computes that, although its documentation says x.
     """
 
     negative_slope: float = 0.0
@@ -108,7 +110,7 @@ class ReluGeneral(Unary):
     max_value: float | None = None
 
     def check_attributes(self) -> None:
-        """Raises ModelError for what Keras refuses: a negative threshold or maximum."""
+        """Raises ModelError for what Keras rejects: a negative threshold or maximum."""
         self.require_finite(negative_slope=self.negative_slope, threshold=self.threshold)
         require(self.threshold >= 0, self, f"threshold {self.threshold} must not be negative")
         if self.max_value is not None:
@@ -116,7 +118,7 @@ class ReluGeneral(Unary):
             require(self.max_value >= 0, self, f"max_value {self.max_value} must not be negative")
 
     def value(self, x: Numeric) -> Numeric:
-        """As written above; without a slope what is not above the threshold is 0."""
+        """As written above; without a slope, x at or below the threshold gives 0."""
         threshold, slope = f32(self.threshold), f32(self.negative_slope)
         above = x if self.max_value is None else np.minimum(x, f32(self.max_value))
         below = slope * (x - threshold) if slope else np.zeros_like(x)
@@ -156,7 +158,7 @@ class ThresholdedRelu(Unary):
 @register
 @dataclass(frozen=True)
 class Clip(Unary):
-    """min(max(x, minimum), maximum); infinite bounds bound nothing. ReLU6 is Clip(0, 6)."""
+    """min(max(x, minimum), maximum); infinite bounds have no effect. ReLU6 is Clip(0, 6)."""
 
     minimum: float
     maximum: float
@@ -171,7 +173,7 @@ class Clip(Unary):
         return np.minimum(np.maximum(x, f32(self.minimum)), f32(self.maximum))
 
     def expression(self, w: Words, x: str, form: str) -> str:
-        """Exact; bounds first, so that NaN passes."""
+        """Exact; the bounds are the first operands, so that NaN passes through."""
         low, high = f32(self.minimum), f32(self.maximum)
         bounded = x if low == -np.inf else w.max(low, x)
         return bounded if high == np.inf else w.min(high, bounded)
@@ -323,7 +325,7 @@ class HardSigmoid(Unary):
         return np.clip(f32(self.alpha) * x + f32(self.beta), 0.0, 1.0)
 
     def expression(self, w: Words, x: str, form: str) -> str:
-        """Bounds first, so that NaN passes."""
+        """The bounds are the first operands, so that NaN passes through."""
         return w.max(0.0, w.min(1.0, w.fma(self.alpha, x, self.beta)))
 
 
@@ -340,7 +342,7 @@ class Silu(Unary):
         return x * _sigmoid(x)
 
     def expression(self, w: Words, x: str, form: str) -> str:
-        """By sigmoid. No approximation: x times an absolute error knows no bound."""
+        """By sigmoid. Approximations are not allowed: x times an absolute error is unbounded."""
         return w.silu(x)
 
 
@@ -354,7 +356,7 @@ class HardSwish(Unary):
         return x * np.clip(f64(x) / 6.0 + 0.5, 0.0, 1.0)
 
     def expression(self, w: Words, x: str, form: str) -> str:
-        """Bounds first, so that NaN passes."""
+        """The bounds are the first operands, so that NaN passes through."""
         return w.mul(x, w.max(0.0, w.min(1.0, w.fma(1.0 / 6.0, x, 0.5))))
 
 
@@ -404,5 +406,5 @@ class Softsign(Unary):
         return x / (1.0 + np.abs(x))
 
     def expression(self, w: Words, x: str, form: str) -> str:
-        """Two roundings, and none beyond 2^30."""
+        """Two roundings, none beyond 2^30."""
         return w.softsign(x)

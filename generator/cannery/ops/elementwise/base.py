@@ -18,11 +18,11 @@ from cannery.ops.checks import broadcast_shapes, operands, require, require_floa
 
 @dataclass(frozen=True)
 class _Pointwise(Elementwise):
-    #: Whether integers are taken, too; the result has their dtype. `c` is for floats alone.
+    #: Whether integers are accepted too; the result has their dtype. `c` is only for floats.
     integers: ClassVar[bool] = False
 
     def check_dtypes(self, *types: TensorType) -> None:
-        """Raises ModelError for an element type that the operator does not take."""
+        """Raises ModelError for an element type that the operator does not accept."""
         if not self.integers:
             require_float(self, *types)
             return
@@ -31,7 +31,7 @@ class _Pointwise(Elementwise):
         require(first is not DType.BOOL, self, "does not work on bool")
 
     def require_finite(self, **attributes: float) -> None:
-        """Raises ModelError for an attribute that is infinite, in float32, or not a number."""
+        """Raises ModelError for an attribute that is infinite in float32 or not a number."""
         for name, value in attributes.items():
             require(isfinite(f32(value)), self, f"{name} {value} must be finite")
 
@@ -53,7 +53,7 @@ class Unary(_Pointwise):
         return (x,)
 
     def check_attributes(self) -> None:
-        """Raises ModelError for attributes without a meaning."""
+        """Raises ModelError for meaningless attributes."""
 
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
         """See `value`."""
@@ -81,7 +81,7 @@ class Binary(_Pointwise):
     """a, b -> y; shapes broadcast as in numpy."""
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        """The type of y; raises ModelError where shapes or dtypes do not go together."""
+        """The type of y; raises ModelError if shapes or dtypes do not fit together."""
         (a, b), _ = operands(self, inputs, 2)
         self.check_dtypes(a, b)
         return (TensorType(broadcast_shapes(self, a.shape, b.shape), a.dtype),)

@@ -65,7 +65,7 @@ class Mul(Binary):
 @register
 @dataclass(frozen=True)
 class Div(Binary):
-    """a / b; integers truncate as in C, and are 0 where b is."""
+    """a / b; integers truncate as in C; the result is 0 where b is 0."""
 
     integers: ClassVar[bool] = True
 
@@ -94,7 +94,7 @@ class Max(Binary):
         return np.asarray(np.maximum(a, b))
 
     def expression(self, w: Words, a: str, b: str) -> str:
-        """The word max yields b where a is NaN, so then a is taken."""
+        """Takes a where a is NaN, where the word max yields b."""
         return w.select(w.eq(a, a), w.max(a, b), a)
 
 
@@ -110,7 +110,7 @@ class Min(Binary):
         return np.asarray(np.minimum(a, b))
 
     def expression(self, w: Words, a: str, b: str) -> str:
-        """The word min yields b where a is NaN, so then a is taken."""
+        """Takes a where a is NaN, where the word min yields b."""
         return w.select(w.eq(a, a), w.min(a, b), a)
 
 
@@ -128,8 +128,8 @@ class Pow(Binary):
     def expression(self, w: Words, a: str, b: str) -> str:
         """`exp(b log|a|)` with the sign of an odd power: relative error about |b log a| * 2^-23.
 
-        log(a), not |a|, where b is no integer: NaN for a negative a. 1^b and a^0 are 1 even
-        where the product is NaN, except for (-1)^infinity.
+        Uses log(a), not log|a|, where b is not an integer: NaN for a negative a. 1^b and a^0 are 1
+        even where the product is NaN, except for (-1)^infinity.
         """
         whole = w.eq(w.floor(b), b)
         size = w.exp(w.mul(b, w.log(w.select(whole, w.abs(a), a))))

@@ -1,4 +1,4 @@
-"""Several elementwise operators of one value as one."""
+"""Several elementwise operators on one value, as one operator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from cannery.ops.elementwise.base import Binary, Unary
 
 @dataclass(frozen=True)
 class Member:
-    """An operator and what it reads: 0 is x, k the k-th member before it, -k the k-th number."""
+    """An operator and its operands: 0 is x, k is the k-th member before it, -k is the k-th
+    number.
+    """
 
     op: Elementwise
     reads: tuple[int, ...]
@@ -37,7 +39,9 @@ class Composite(Unary):
     needs_math: ClassVar[bool] = True
 
     def check_attributes(self) -> None:
-        """Raises ModelError where a member reads what is not there yet, or is not elementwise."""
+        """Raises ModelError if a member reads one that does not exist yet, or is not
+        elementwise.
+        """
         require(bool(self.members), self, "needs members")
         self.require_finite(**{f"number {k}": number for k, number in enumerate(self.numbers)})
         for k, member in enumerate(self.members):
@@ -57,7 +61,7 @@ class Composite(Unary):
         return values[-1]
 
     def expression(self, w: Words, x: str, form: str) -> str:
-        """The members in each other: compilers compute what is written twice once."""
+        """The members nested in each other: compilers compute repeated expressions once."""
         numbers = [w.vector(number) for number in self.numbers]
         texts = [x]
         for member in self.members:

@@ -10,12 +10,12 @@ from cannery.ops.elementwise.activations import Relu
 from cannery.ops.elementwise.binary import Add, Div, Max, Min, Mul, Sub
 from cannery.ops.elementwise.unary import Abs, Neg, Sign, Square
 
-#: C expressions of the operands to that of the result.
+#: Maps the C expressions of the operands to that of the result.
 IntegerForm = Callable[..., str]
 
 
 def wrapped(dtype: DType, operator: str) -> IntegerForm:
-    """`a <operator> b` modulo 2^bits: computed without a sign, where overflow is defined."""
+    """`a <operator> b` modulo 2^bits, computed unsigned, where overflow is defined."""
     wide = "uint64_t" if dtype.bytes == 8 else "uint32_t"
     return lambda a, b: f"({dtype.c_name})(({wide}){a} {operator} ({wide}){b})"
 
@@ -26,7 +26,7 @@ def is_signed(dtype: DType) -> bool:
 
 
 def quotient(dtype: DType) -> IntegerForm:
-    """`a / b` towards 0; 0 where b is."""
+    """`a / b` rounded towards 0; 0 where b is 0."""
     c = dtype.c_name
     if not is_signed(dtype):
         return lambda a, b: f"({c})({b} == 0 ? 0 : {a} / {b})"
@@ -47,7 +47,7 @@ def _sign(dtype: DType) -> IntegerForm:
 
 
 def integer_form(op: Elementwise, dtype: DType) -> IntegerForm | None:
-    """How an operator is computed on an integer type; None if it is not."""
+    """How an operator is computed on an integer type; None if it has no such form."""
     c = dtype.c_name
     if dtype in (DType.FLOAT32, DType.BOOL):
         return None

@@ -1,4 +1,4 @@
-"""Functions of one number that no network calls an activation."""
+"""Functions of one number that are not activations."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ class Sign(Unary):
         return np.sign(x)
 
     def expression(self, w: Words, x: str, form: str) -> str:
-        """Exact; what is neither above nor below 0 is 0 or NaN, and returned."""
+        """Exact; a value neither above nor below 0 is 0 or NaN and is returned unchanged."""
         negative = w.select(w.lt(x, 0.0), -1.0, x)
         return w.select(w.gt(x, 0.0), 1.0, negative)
 

@@ -1,4 +1,4 @@
-"""Indices that are computed: negative ones count from the end."""
+"""Indices computed at run time: negative ones count from the end."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def require_indices(op: Op, indices: TensorType) -> None:
 
 
 def bounded(indices: Numeric, size: int) -> NDArray[np.int64]:
-    """Positions within 0..size-1; what is outside counts as the nearest of them."""
+    """Positions within 0..size-1; those outside become the nearest of them."""
     wide = indices.astype(np.int64)
     return np.asarray(np.clip(np.where(wide < 0, wide + size, wide), 0, max(size - 1, 0)))
 
 
 def write_bounded(c: Body, name: str, index: str, size: int) -> None:
-    """Declares int `name`, the position that `index` stands for, as `bounded` says."""
+    """Declares int `name`, the position that `index` means, as `bounded` says."""
     with_end = f"{name}_at"
     c(f"int64_t {with_end} = {index};")
     c(f"{with_end} += {with_end} < 0 ? {size} : 0;")
@@ -36,7 +36,7 @@ def write_bounded(c: Body, name: str, index: str, size: int) -> None:
 
 
 def write_checked(c: Body, name: str, index: str, size: int) -> None:
-    """Declares int `name`, the position that `index` stands for, -1 if there is none."""
+    """Declares int `name`, the position that `index` means, -1 if there is none."""
     with_end = f"{name}_at"
     c(f"int64_t {with_end} = {index};")
     c(f"{with_end} += {with_end} < 0 ? {size} : 0;")

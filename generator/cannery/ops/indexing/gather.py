@@ -1,4 +1,4 @@
-"""Elements at computed places. Indices outside of an axis count as its nearest element."""
+"""Elements at computed places. An index outside its axis means the nearest element."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Gather(ScalarOp):
     axis: int = 0
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        """The type of y; raises ModelError where there is nothing to choose from."""
+        """The type of y; raises ModelError if there is nothing to choose from."""
         (x, indices), _ = operands(self, inputs, 2)
         require_axis(self, self.axis, x.rank)
         require_indices(self, indices)
@@ -53,7 +53,7 @@ class GatherElements(ScalarOp):
     axis: int = 0
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        """The shape of the indices; raises ModelError where they are larger than x elsewhere."""
+        """The shape of the indices; raises ModelError if they are larger than x on other axes."""
         (x, indices), _ = operands(self, inputs, 2)
         require_elements(self, self.axis, x, indices)
         return (TensorType(indices.shape, x.dtype),)
@@ -89,12 +89,12 @@ def require_elements(op: ScalarOp, axis: int, x: TensorType, indices: TensorType
 @register
 @dataclass(frozen=True)
 class GatherND(ScalarOp):
-    """x, indices[.., K] -> x at K indices of the axes behind the first `batch_dims`."""
+    """x, indices[.., K] -> x at K indices of the axes after the first `batch_dims`."""
 
     batch_dims: int = 0
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        """The type of y; raises ModelError for shapes that do not go together."""
+        """The type of y; raises ModelError for shapes that do not fit together."""
         (x, indices), _ = operands(self, inputs, 2)
         require_indices(self, indices)
         b = self.batch_dims

@@ -1,4 +1,4 @@
-"""Elements chosen by their own place: triangles, one-hot codes, reversed sequences."""
+"""Operators that choose elements by place: triangles, one-hot codes, reversed sequences."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from cannery.ops.scalar.body import Body
 @register
 @dataclass(frozen=True)
 class Trilu(ScalarOp):
-    """x[.., M, N] with zeros below (`upper`) or above its diagonal number `k`."""
+    """x[.., M, N] with zeros below (`upper`) or above its `k`-th diagonal."""
 
     upper: bool = True
     k: int = 0
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        """The type of x; raises ModelError unless it is a matrix or several."""
+        """The type of x; raises ModelError unless it is one matrix or several."""
         (x,), _ = operands(self, inputs, 1)
         require(x.rank >= 2, self, f"shape {x.shape} is not a matrix")
         return (x,)
@@ -46,7 +46,7 @@ class Trilu(ScalarOp):
 class OneHot(ScalarOp):
     """indices, values [off, on] -> a new `axis` of `depth` elements: on at the index, else off.
 
-    Indices are integers or floats (truncated); those outside of -depth..depth-1 are nowhere.
+    Indices are integers or floats (truncated); those outside of -depth..depth-1 set nothing.
     """
 
     depth: int
@@ -81,7 +81,7 @@ class OneHot(ScalarOp):
 @register
 @dataclass(frozen=True)
 class ReverseSequence(ScalarOp):
-    """x, lengths[batch] -> of each batch the first `length` elements along time, reversed."""
+    """x, lengths[batch] -> the first `length` elements along time of each batch, reversed."""
 
     batch_axis: int
     time_axis: int

@@ -1,6 +1,6 @@
-"""A tensor with some elements replaced, or changed, at computed places.
+"""Replaces or changes some elements of a tensor at computed places.
 
-Indices outside of an axis change nothing. Updates act one after the other, in their order.
+Indices outside of an axis change nothing. Updates apply one after the other, in order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ REDUCTIONS = ("none", "add", "mul", "max", "min")
 
 @dataclass(frozen=True)
 class _Scatter(ScalarOp):
-    """What both have in common: how an update meets what is there."""
+    """The common part: how an update combines with the element in place."""
 
     def check(self, reduction: str, x: TensorType, updates: TensorType) -> None:
         """Raises UnsupportedError for an unknown reduction, ModelError for other dtypes."""
@@ -36,7 +36,7 @@ class _Scatter(ScalarOp):
         require(plain, self, f"{reduction} of bool")
 
     def join(self, reduction: str, dtype: DType, old: str, new: str) -> str:
-        """C expression of an element with its update."""
+        """C expression that combines an element with its update."""
         if reduction in ("max", "min"):
             sign = ">" if reduction == "max" else "<"
             return f"{new} {sign} {old} ? {new} : {old}"
@@ -54,7 +54,7 @@ def _joined(reduction: str, old: Numeric, new: Numeric) -> Numeric:
 
 
 def _copy(c: Body) -> None:
-    """The output is the input, to begin with."""
+    """Starts with the output as a copy of the input."""
     x = c.input(0)
     with c.loop("i", x.type.elements) as i:
         c(f"{c.output.name}[{i}] = {x.name}[{i}];")
@@ -69,7 +69,7 @@ class ScatterElements(_Scatter):
     reduction: str = "none"
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        """The type of x; raises ModelError for shapes that do not go together."""
+        """The type of x; raises ModelError for shapes that do not fit together."""
         (x, indices, updates), _ = operands(self, inputs, 3)
         require_elements(self, self.axis, x, indices)
         require(indices.shape == updates.shape, self, "indices and updates differ in shape")
@@ -108,7 +108,7 @@ class ScatterND(_Scatter):
     reduction: str = "none"
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        """The type of x; raises ModelError for shapes that do not go together."""
+        """The type of x; raises ModelError for shapes that do not fit together."""
         (x, indices, updates), _ = operands(self, inputs, 3)
         require_indices(self, indices)
         require(indices.rank >= 1, self, "indices have no axis")
@@ -150,7 +150,7 @@ class ScatterND(_Scatter):
 class TensorScatter(ScalarOp):
     """x, update, starts[batch] -> x with y[b, .., starts[b] + i, ..] = update[b, .., i, ..].
 
-    Places behind the end of `axis` change nothing, or with `circular` begin again. Axis 0 is the
+    Places beyond the end of `axis` change nothing, or with `circular` wrap around. Axis 0 is the
     batch.
     """
 
@@ -158,7 +158,7 @@ class TensorScatter(ScalarOp):
     circular: bool = False
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        """The type of x; raises ModelError for shapes that do not go together."""
+        """The type of x; raises ModelError for shapes that do not fit together."""
         (x, update, starts), _ = operands(self, inputs, 3)
         require_indices(self, starts)
         require(0 < self.axis < x.rank, self, f"axis {self.axis} of shape {x.shape}")
@@ -189,7 +189,7 @@ class TensorScatter(ScalarOp):
         _copy(c)
         with c.nest("i", update.shape) as i:
             c(f"const int64_t start = {starts.at(i[0])};")
-            if self.circular:  # the start alone, so that nothing overflows
+            if self.circular:  # only the start, so that nothing overflows
                 c(f"const int begin = (int)((start % {size} + {size}) % {size});")
                 c(f"const int to = (begin + {i[self.axis]}) % {size};")
             else:

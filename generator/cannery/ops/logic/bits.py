@@ -73,9 +73,9 @@ class BitwiseNot(_Bitwise):
 @register
 @dataclass(frozen=True)
 class BitShift(Pointwise):
-    """a << b, or a >> b if `right`; where b is no place of a bit nothing is left but the sign.
+    """a << b, or a >> b if `right`; if b is not a bit position, only the sign remains.
 
-    Right shifts of signed integers keep the sign, left shifts lose what does not fit.
+    Right shifts of signed integers keep the sign, left shifts drop bits that do not fit.
     """
 
     right: bool = False
@@ -97,7 +97,9 @@ class BitShift(Pointwise):
         return np.where(fits, shifted.astype(a.dtype), 0).astype(a.dtype)
 
     def expression(self, dtypes: tuple[DType, ...], args: tuple[str, ...]) -> str:
-        """Computed in an unsigned type that is not promoted; a negative a as its complement."""
+        """Computed in an unsigned type that is not promoted; a negative a through its
+        complement.
+        """
         a, b = args
         wide = "uint64_t" if dtypes[0].bytes == 8 else "uint32_t"
         bits, c = dtypes[0].bytes * 8, dtypes[0].c_name
@@ -127,7 +129,7 @@ class Mod(Pointwise):
         return self.same_integers(*dtypes)
 
     def value(self, *arrays: Numeric) -> Numeric:
-        """The remainder; of floats that of fmod, or it plus b, rounded."""
+        """The remainder; for floats that of fmod, or that plus b, rounded."""
         return np.fmod(*arrays) if self.fmod else np.mod(*arrays)
 
     def expression(self, dtypes: tuple[DType, ...], args: tuple[str, ...]) -> str:
@@ -147,7 +149,7 @@ class Mod(Pointwise):
 @register
 @dataclass(frozen=True)
 class IntegerPow(Pointwise):
-    """a to the power of b for integers, modulo 2^bits; of b < 0 the whole part: 0, 1 or -1.
+    """a to the power of b for integers, modulo 2^bits; for b < 0 the integer part: 0, 1 or -1.
 
     0 to a negative power is 0. ONNX's Pow is this operator where both are integers.
     """
@@ -155,7 +157,7 @@ class IntegerPow(Pointwise):
     scalar_math: ClassVar[bool] = True
 
     def result(self, *dtypes: DType) -> DType:
-        """The dtype of a; b may be of another one."""
+        """The dtype of a; b may have another one."""
         for dtype in dtypes:
             self.same_integers(dtype)
         return dtypes[0]
@@ -180,7 +182,7 @@ class IntegerPow(Pointwise):
 @register
 @dataclass(frozen=True)
 class BitCast(ScalarOp):
-    """The bits of x as elements `to` of as many bits each."""
+    """The bits of x as elements of type `to`, with the same number of bits."""
 
     to: DType
 

@@ -32,7 +32,7 @@ class _Comparison(SignOp):
 @register
 @dataclass(frozen=True)
 class Equal(_Comparison):
-    """a == b; NaN equals nothing."""
+    """a == b; NaN is not equal to anything."""
 
     sign: ClassVar[str] = "=="
     function: ClassVar[np.ufunc] = np.equal
@@ -84,7 +84,7 @@ class _Logic(SignOp):
         return DType.BOOL
 
     def expression(self, dtypes: tuple[DType, ...], args: tuple[str, ...]) -> str:
-        """Whatever is not 0 counts as true."""
+        """Anything other than 0 counts as true."""
         a, b = args
         return f"(uint8_t)(({a} != 0) {self.sign} ({b} != 0))"
 
@@ -126,7 +126,7 @@ class Not(_Logic):
     function: ClassVar[np.ufunc] = np.logical_not
 
     def expression(self, dtypes: tuple[DType, ...], args: tuple[str, ...]) -> str:
-        """Whatever is not 0 counts as true."""
+        """Anything other than 0 counts as true."""
         return f"(uint8_t)({args[0]} == 0)"
 
 
@@ -203,5 +203,5 @@ class IsInf(_FloatTest):
         (x,) = args
         most = "3.4028235e+38f"
         tests = [f"{x} > {most}"] * self.positive + [f"{x} < -{most}"] * self.negative
-        never = f"0 && {x} > {most}"  # names the variable, which compilers ask for
+        never = f"0 && {x} > {most}"  # names the variable, as compilers demand
         return f"(uint8_t)({' || '.join(tests) or never})"

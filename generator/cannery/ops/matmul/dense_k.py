@@ -1,6 +1,6 @@
 """Matrix product with constant weights, the reduction in the lanes: for few outputs.
 
-Where the outputs do not fill a vector, the inputs do: weights are stored as [n][k], padded with
+Where the outputs do not fill a vector, the inputs do. Weights are stored as [n][k], padded with
 zeros to whole vectors, and each output is a dot product.
 """
 
@@ -30,7 +30,7 @@ TILES = (
     (2, 2, 2), (2, 4, 1), (4, 4, 1), (3, 3, 1),
 )  # fmt: skip
 
-#: More outputs than this are never better off here.
+#: With more outputs than this, other schedules are always better.
 MAX_OUTPUTS = 64
 
 
@@ -58,7 +58,7 @@ class MatMulDenseK(Schedule):
     def stacked(
         self, graph: Graph, step: Step, params: Params, isa: Isa
     ) -> Sequence[tuple[Schedule, Params]]:
-        # How a sum is added up depends on everything but the number of rows of a tile.
+        # How a sum is added up depends on everything except the number of rows of a tile.
         rows = products.row_count(graph, step)
         dots = typed(Dots, params)
         sums = dots.nc * dots.split

@@ -1,12 +1,11 @@
 """Matrix product with constant weights, outputs in the lanes.
 
 The weights are packed in blocks of NR vectors, [block][k][lanes], so they stream in one pass. With
-several rows (batch or leading axes) a tile of MR rows shares each weight; with one row and few
-outputs the sums are split over `split` sets of accumulators, against latency. `outside` is the
-outer one of the two loops: `blocks` keeps a block of weights in the cache, `rows` the input. Long
-sums of many rows may be cut (`kc`), so that what stays in the cache is no longer than that: the
-loops of Goto & van de Geijn, see `gemm`; partial sums wait in the output. `joined`: see
-`joined.py`.
+several rows (batch or leading axes), a tile of MR rows shares each weight. With one row and few
+outputs, the sums are split over `split` sets of accumulators to hide latency. `outside` is the
+outer of the two loops: `blocks` keeps a block of weights in the cache, `rows` the input. Long sums
+of many rows may be cut into parts (`kc`), so that only one part has to stay in the cache: the loops
+of Goto & van de Geijn, see `gemm`; partial sums wait in the output. `joined`: see `joined.py`.
 """
 
 from __future__ import annotations
@@ -36,16 +35,16 @@ SINGLE_ROW = (
     (8, 2), (12, 1),
 )  # fmt: skip
 
-#: Terms of a part of a long sum that is cut.
+#: Preferred number of terms in one part of a long sum.
 DEPTH = 256
 
-#: How much longer sums in parts take than what is counted of them.
+#: How much longer sums in parts take than counted.
 CUT = 1.06
 
-#: Cycles of the end of a tile that nobody foresaw.
+#: Cycles of a mispredicted end of a tile.
 TILE_END = 15.0
 
-#: What each set of accumulators beyond the first costs a single row, in parts of the whole.
+#: What each set of accumulators beyond the first costs a single row, as a fraction of the whole.
 TURNS = 0.03
 
 
@@ -131,7 +130,9 @@ class MatMulDenseN(Schedule):
 
 
 def _depths(k: int) -> list[int]:
-    """Parts that a sum of `k` terms may be cut into: the one nearest to DEPTH, if there is any."""
+    """The part lengths into which a sum of `k` terms may be cut: the one nearest to DEPTH, if
+    any.
+    """
     fits = [kc for kc in range(4, k // 2 + 1, 4) if k % kc == 0 and DEPTH <= 2 * kc <= 4 * DEPTH]
     return [min(fits, key=lambda kc: abs(kc - DEPTH))] if fits and k >= 2 * DEPTH else []
 
@@ -139,10 +140,10 @@ def _depths(k: int) -> list[int]:
 def _cut_cycles(
     isa: Isa, p: Product, t: Tunables, cycles: float, rows: int, blocks: Sequence[VectorBlock]
 ) -> float:
-    """Cycles of a product whose sums are cut, where one part takes `cycles`.
+    """Cycles of a product whose sums are cut, if one part takes `cycles`.
 
-    Tiles end that many times, with partial sums stored and loaded. The weights come from where all
-    of them are, not one part.
+    Tiles end once per part, and store and load partial sums. The weights come from the cache that
+    holds all of them, not just one part.
     """
     parts = p.k // t.kc
     weights = 4.0 * p.k * p.n
@@ -160,7 +161,7 @@ def _blocks(p: Product, t: Tunables, isa: Isa) -> tuple[VectorBlock, ...]:
 
 
 def stacked_tiles(graph: Graph, step: Step, params: Params, isa: Isa) -> list[Params]:
-    """Tiles of many rows that add up each sum in the order of `params`.
+    """Tiles of many rows that add up each sum in the same order as `params`.
 
     That depends on the sets of accumulators, and on whether inputs are rotated.
     """
@@ -178,7 +179,7 @@ def stacked_tiles(graph: Graph, step: Step, params: Params, isa: Isa) -> list[Pa
 
 
 def _orders(rows: int, vectors: int, mr: int, nr: int) -> tuple[str, ...]:
-    """The outer loops that differ."""
+    """The outer loops that make a difference."""
     return ("blocks", "rows") if rows > mr and vectors > nr else ("blocks",)
 
 
@@ -192,7 +193,7 @@ def _with_sets(split: int, isa: Isa) -> list[tuple[int, int]]:
 
 
 def _tiles(rows: int, isa: Isa) -> list[tuple[int, int, int]]:
-    """(MR, NR, sets of accumulators): split where a tile has too few to hide the latency."""
+    """(MR, NR, sets of accumulators): split if a tile has too few to hide the latency."""
     if rows == 1:
         fits = [(nr, split) for nr, split in SINGLE_ROW if nr * split < isa.registers]
         return [(1, nr, split) for nr, split in fits]

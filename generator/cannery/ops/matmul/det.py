@@ -17,7 +17,7 @@ from cannery.ops.scalar.body import Body
 @register
 @dataclass(frozen=True)
 class Det(ScalarOp):
-    """x[.., N, N] -> the determinants: elimination with the largest pivot of each column."""
+    """x[.., N, N] -> the determinants, by elimination with the largest pivot of each column."""
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         """The leading axes; raises ModelError unless matrices are square."""

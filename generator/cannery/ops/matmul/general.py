@@ -1,7 +1,7 @@
 """Matrix product of any two operands: both computed, batched, broadcast, transposed.
 
-The columns of B in the lanes where they are contiguous; where B is transposed, the reduction. One
-matrix after the other, no packing. Legal for every MatMul.
+The columns of B are in the lanes where they are contiguous; where B is transposed, the reduction
+is. It computes one matrix after the other, without packing, and is legal for every MatMul.
 """
 
 from __future__ import annotations
@@ -123,5 +123,5 @@ class MatMulGeneral(Schedule):
 
 
 def _dot_lanes(p: Product, isa: Isa) -> int:
-    """The width of dot products; one element at a time where A is transposed, too."""
+    """The width of dot products; one element at a time if A is transposed too."""
     return 1 if p.transpose_a else gemm.widths(p.k, isa)[0]

@@ -1,8 +1,8 @@
-"""Matrix products for instruction sets that are not known to have vectors, on 64-bit processors.
+"""Matrix products for instruction sets that do not promise vectors, on 64-bit processors.
 
-Those have them all the same, and compilers join scalar sums to vectors where the code has the form:
-whole fours of neighbouring columns, one loop over k, and nothing that branches between the sums
-and their stores.
+These processors have vectors all the same, and compilers turn scalar sums into vectors if the code
+has the right form: whole groups of four neighbouring columns, one loop over k, and no branches
+between the sums and their stores.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cannery.ops.shared.lanes import Vec
 from cannery.schedule.cost import tile_cycles
 from cannery.target.isa import Isa
 
-#: Scalars that are joined.
+#: Scalars per vector.
 JOINED = 4
 
 #: Tiles of a single row: (NR scalars, sets of accumulators).
@@ -23,7 +23,7 @@ SINGLE_ROW = ((32, 1), (24, 1), (16, 2), (16, 1), (12, 2), (8, 4), (8, 2), (4, 8
 #: Tiles of several rows: (MR rows, NR scalars).
 TILES = ((4, 8), (2, 16), (3, 12), (2, 12), (2, 8), (3, 8), (6, 4), (4, 4), (1, 16), (1, 8))
 
-#: Joined sums that a tile may have: of the registers, some are left to weights and inputs.
+#: Most joined sums of a tile: some registers are left for weights and inputs.
 ROOM = 12
 
 
@@ -33,7 +33,7 @@ def can_join(isa: Isa, columns: int) -> bool:
 
 
 def tiles(rows: int, columns: int) -> list[tuple[int, int, int]]:
-    """(MR, NR, sets of accumulators): every one that is not wider than the columns."""
+    """(MR, NR, sets of accumulators): all that are no wider than the columns."""
     if rows == 1:
         return [(1, min(nr, columns), split) for nr, split in SINGLE_ROW]
     return [(mr, nr, 1) for mr, nr in with_sets(1, columns)]
@@ -46,7 +46,9 @@ def with_sets(split: int, columns: int) -> list[tuple[int, int]]:
 
 
 def blocks(columns: int, nr: int, k: int) -> tuple[VectorBlock, ...]:
-    """Columns in blocks of `nr` scalars, then the rest: even blocks would break the fours."""
+    """Columns in blocks of `nr` scalars, then the rest: even blocks would break up the groups of
+    four.
+    """
     full, rest = divmod(columns, nr)
     found = [_block(0, nr, full, k)] if full else []
     return (*found, _block(full * nr, rest, 1, k)) if rest else tuple(found)
@@ -59,7 +61,7 @@ def _block(first: int, size: int, count: int, k: int) -> VectorBlock:
 def cycles(
     isa: Isa, g: Gemm, rows: Sequence[tuple[int, int, int]], cut: Sequence[VectorBlock]
 ) -> float:
-    """Estimated cycles of all tiles: rows as from `balanced`. An input takes a shuffle more."""
+    """Estimated cycles of all tiles: rows as from `balanced`. An input takes one more shuffle."""
     total = 0.0
     split = min(g.split, g.k)
     for mr, count, _ in rows:

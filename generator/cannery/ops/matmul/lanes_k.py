@@ -1,7 +1,8 @@
 """Renders matrix products with the reduction in the lanes: dot products of rows with rows.
 
-A tile is MR rows of A times NC columns of B, one accumulator each (or `split` that take turns).
-At the end four of them are transposed and added, so that the epilogue sees vectors of columns.
+A tile is MR rows of A times NC columns of B, with one accumulator each (or `split` that take
+turns). At the end, four of them at a time are transposed and added, so that the epilogue sees
+vectors of columns.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from cannery.schedule.cost import tile_cycles
 from cannery.schedule.schedule import Job
 from cannery.target.isa import Isa
 
-#: What was written just before is not in the cache yet. Loads that are wider than its stores, often
-#: this narrow, wait until it is.
+#: Values written just before are not in the cache yet. Loads wider than their stores, which are
+#: often this narrow, wait until they are.
 RECENT_BYTES, NARROW_STORE, FORWARDING_CYCLES = 2048, 8, 40.0
 
 
@@ -31,7 +32,7 @@ def render_lanes_k(
 ) -> tuple[str, int]:  # fmt: skip
     """The function's text and units; a constant bias is expected as `<symbol>_bias`, padded.
 
-    `packed` tells that rows of B end with zeros.
+    `packed`: rows of B end with zeros.
     """
     a, b = operands
     vec, lanes = f"f32x{dots.lanes}", dots.lanes

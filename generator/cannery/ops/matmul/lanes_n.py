@@ -1,4 +1,4 @@
-"""Renders matrix products with the columns of B in the lanes, packed or as they lie."""
+"""Renders matrix products with the columns of B in the lanes, packed or in place."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from cannery.target.isa import Isa
 
 @dataclass(frozen=True)
 class Tunables:
-    """A tile of `mr` rows x `nr` vectors with `split` sets of accumulators, of which `unroll` steps
-    of the sum are in line; else see `dense_n`.
+    """A tile of `mr` rows x `nr` vectors with `split` sets of accumulators and `unroll` steps of
+    the sum in line; else see `dense_n`.
 
     `kc`: steps of the sum at a time, for all rows and columns (0: all of them); they divide it.
     """
@@ -67,7 +67,7 @@ def render_lanes_n(
     tiles = balanced(nest.rows.extent, t.mr)
     groups, rows = [block.count for block in blocks], [count for _, count, _ in tiles]
     cut = Cut.of(job, groups, rows)
-    join = t.joined  # which only schedules of constant weights and biases offer
+    join = t.joined  # which only schedules for constant weights and biases offer
     residual = residual_rows(nest.rows, ep)
 
     def joined_residual(row: int) -> Callable[[int], str]:
@@ -104,7 +104,7 @@ def render_lanes_n(
 
 
 def bias_load(job: Job, p: Product, v: Vec, held: str = "") -> str:
-    """The start of an accumulator at column oc + v.start.
+    """The initial value of an accumulator at column oc + v.start.
 
     `held` is the C expression of a pointer to the bias of column oc, if there is one.
     """

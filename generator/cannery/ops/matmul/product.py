@@ -26,7 +26,7 @@ from cannery.schedule.schedule import ConstArray, Job
 
 @dataclass(frozen=True)
 class Product:
-    """y[...,M,N] = a[...,M,K] b[...,K,N] + bias[N]; `bias` is empty where there is none."""
+    """y[...,M,N] = a[...,M,K] b[...,K,N] + bias[N]; `bias` is empty if there is none."""
 
     a: str
     b: str
@@ -39,9 +39,10 @@ class Product:
 
 @dataclass(frozen=True)
 class Operand:
-    """Where an operand of the product lies: a C pointer, its origin, a stride per axis of y.
+    """Where an operand of the product is: a C pointer, its origin, and a stride per axis of y.
 
-    `outer` are the strides over all axes of y but the last, `k` and `n` over those (0: has none).
+    `outer` are the strides over all axes of y except the last; `k` and `n` are those over k and n
+    (0: no such axis).
     """
 
     pointer: str
@@ -74,14 +75,14 @@ def product(graph: Graph, step: Step) -> Product | None:
 
 
 def sizes(graph: Graph, step: Step) -> Product:
-    """The sizes of a step of which a schedule said that it is such a product."""
+    """The sizes of a step that a schedule accepted as such a product."""
     found = product(graph, step)
     assert found is not None
     return found
 
 
 def dense_weights(graph: Graph, step: Step) -> str:
-    """Why a step is no product of an activation with one constant matrix; empty if it is."""
+    """Why a step is not a product of an activation with one constant matrix; empty if it is."""
     p = product(graph, step)
     if p is None:
         return "not a matrix product"
@@ -99,7 +100,7 @@ def row_count(graph: Graph, step: Step) -> int:
 
 
 def operand(job: Job, value: str, *, transposed: bool, is_b: bool) -> Operand:
-    """Where `a` or `b` lies; a constant is an array of its own."""
+    """Where `a` or `b` lies; a constant is a separate array."""
     type_ = job.type(value)
     if value in job.graph.constants:
         pointer, origin = f"{job.symbol}_{'b' if is_b else 'a'}", 0
@@ -120,9 +121,9 @@ def operand(job: Job, value: str, *, transposed: bool, is_b: bool) -> Operand:
 
 
 def nest(job: Job, a: Operand, b: Operand, tensors: Sequence[int]) -> Nest:
-    """The loops over the rows of y, joined where that is one pass over memory.
+    """The loops over the rows of y, joined where they are one pass over memory.
 
-    The longest loop over which b stays becomes `rows`.
+    The longest loop over which b does not move becomes `rows`.
     """
     type_ = job.type(job.step.anchor.output)
     layouts = (job.output, *(job.inputs[k] for k in tensors))
@@ -135,15 +136,16 @@ def nest(job: Job, a: Operand, b: Operand, tensors: Sequence[int]) -> Nest:
     return Nest(tuple(loop for loop in loops if loop is not rows), rows)
 
 
-#: From so many groups of columns on, several cores share out columns, and so the weights.
+#: With at least this many groups of columns, several cores divide up the columns, and so the
+#: weights.
 ENOUGH_GROUPS = 8
 
 
 @dataclass(frozen=True)
 class Cut:
-    """What a product is cut along, where its job asks for that: groups of columns, tiles of rows.
+    """What a product is cut along if its job asks for units: groups of columns or tiles of rows.
 
-    Units are numbered in the order of `groups` or `tiles`; `first` tells where each begins.
+    Units are numbered in the order of `groups` or `tiles`; `first` is where each begins.
     """
 
     columns: bool = False
@@ -152,7 +154,7 @@ class Cut:
 
     @staticmethod
     def of(job: Job, groups: Sequence[int], tiles: Sequence[int]) -> Cut:
-        """`groups` and `tiles` are how many there are of each kind."""
+        """`groups` and `tiles` are the numbers of each kind."""
         if not job.cut or max(sum(groups), sum(tiles)) < 2:
             return Cut()
         # Rows of sequences that end early would leave most work to one thread.
@@ -183,7 +185,7 @@ def padded_bias(job: Job, p: Product) -> tuple[ConstArray, ...]:
 
 
 def residual_rows(rows: Loop, ep: Epilogue) -> Callable[[int, Vec], Callable[[int], str]]:
-    """(row, vector) -> input index -> C pointer, behind the template's `r<k>`."""
+    """(row, vector) -> input index -> C pointer, relative to the template's `r<k>`."""
 
     def at(row: int, vec: Vec) -> Callable[[int], str]:
         def pointer(index: int) -> str:

@@ -3,9 +3,9 @@
 Transpose, Slice, Pad, Expand, nearest Resize, Cast between all types, elementwise nodes whose
 operands broadcast, constants that are outputs: one loop nest over the output, in which each operand
 moves by a stride or a table per axis. Operands are dense; an image that is written may have a halo,
-or be part of a larger one. Vectors where every operand is contiguous or
-constant along the innermost loop, else element by element. What padding adds is not tested for: the
-innermost loop falls into runs of elements that are there and of those that are not.
+or be part of a larger one. It uses vectors where every operand is contiguous or constant along the
+innermost loop, else it goes element by element. It does not test for padding: the innermost loop
+splits into runs of elements that exist and of elements that do not.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from cannery.target.isa import Isa
 
 @dataclass(frozen=True)
 class Operand:
-    """Something the nest reads: its C array, how it is walked, and what stands where it ends."""
+    """Something the nest reads: its C array, how it is walked, and the value outside it."""
 
     pointer: str
     dtype: DType
@@ -53,7 +53,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Run:
-    """Indices start <= i < end of the innermost loop, whose elements are all there, or none."""
+    """Indices start <= i < end of the innermost loop, whose elements all exist, or none."""
 
     start: int
     end: int
@@ -129,7 +129,7 @@ class MovementGeneral(FixedSchedule):
 
 
 class _Nest:
-    """The operands of a job in the order in which its nodes read them, and the statements."""
+    """The operands of a job, in the order in which its nodes read them, and the statements."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -171,7 +171,7 @@ class _Nest:
         return self.places[value]
 
     def runs(self, inner: WalkLoop, *, inside: bool) -> list[Run]:
-        """The innermost loop in runs, where the outer ones are inside of all operands or not."""
+        """The innermost loop in runs, for outer indices inside all operands or not."""
         if not inside:
             return [Run(0, inner.extent, False)]
         ranges = [(a.first, a.last) for a in inner.axes if a.last >= 0]
@@ -181,7 +181,7 @@ class _Nest:
         return [run for run in found if run.end > run.start]
 
     def copy(self, run: Run, inner: WalkLoop) -> str:
-        """How a run is moved by the C library, where no vectors are known; or nothing."""
+        """How the C library moves a run if there are no vectors; or nothing."""
         if len(self.plan) != 1 or self.job.isa.widest > 1:
             return ""
         node, used = self.plan[0]
@@ -196,7 +196,7 @@ class _Nest:
         return f"memcpy(q, {operand.pointer} + (o{used[0]}{offset(run.start)}), {size});"
 
     def statements(self, vec: Vec, inner: WalkLoop, at: str, *, inside: bool) -> list[str]:
-        """Statements that compute `v`, `at` being the index within the innermost loop."""
+        """Statements that compute `v`; `at` is the index within the innermost loop."""
         lines = []
         for number, (node, used) in enumerate(self.plan):
             arguments = []
@@ -295,7 +295,7 @@ def _tables(symbol: str, nest: Sequence[WalkLoop]) -> list[ConstArray]:
 
 
 def _written(target: TensorType, layout: Layout) -> Walk:
-    """How the output is walked: dense, or one image as it lies."""
+    """How the output is walked: dense, or as one image in its layout."""
     if layout.dense:
         return Walk(0, tuple(map(Axis, dense_strides(target.shape))))
     return Walk(layout.origin, tuple(map(Axis, (0, layout.row, layout.col, layout.channel))))

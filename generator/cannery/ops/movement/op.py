@@ -35,7 +35,7 @@ class Identity(Op):
 @register
 @dataclass(frozen=True)
 class Reshape(Op):
-    """x -> the same elements, row-major, as `shape` (no -1 and no 0 with a meaning)."""
+    """x -> the same elements, row-major, as `shape` (-1 and 0 have no special meaning)."""
 
     shape: tuple[int, ...]
 
@@ -130,8 +130,8 @@ class Pad(Op):
 class Slice(Op):
     """x -> every `steps`-th element from `starts` to before `ends`, per axis, all resolved.
 
-    steps > 0: 0 <= start <= end <= dim. steps < 0: dim > start >= end, where an end of -1
-    means down to the first element, and a start of -1 that there is none.
+    steps > 0: 0 <= start <= end <= dim. steps < 0: dim > start >= end, where an end of -1 means
+    down to and including the first element, and a start of -1 means no elements.
     """
 
     starts: tuple[int, ...]
@@ -184,7 +184,7 @@ class Expand(Op):
 class Cast(Op):
     """x -> x as `to`. Float to integer truncates and saturates, NaN gives 0; integers wrap.
 
-    Anything to bool is x != 0.
+    Any type to bool is x != 0.
     """
 
     to: DType

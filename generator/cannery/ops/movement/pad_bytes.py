@@ -1,4 +1,4 @@
-"""Images of bytes or int16 with a constant around them: rows are set and copied whole."""
+"""Pads images of bytes or int16 with a constant: whole rows are set and copied."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class MovementPadBytes(FixedSchedule):
 
 
 def _fill(pointer: str, dtype: DType, value: int, count: str) -> str:
-    """A C statement that sets so many numbers."""
+    """A C statement that sets this many numbers."""
     if dtype.bytes == 1:
         return f"memset({pointer}, {value % 256}, (size_t){count});"
     return f"for (int k = 0, end = {count}; k < end; ++k) {{ ({pointer})[k] = {value}; }}"

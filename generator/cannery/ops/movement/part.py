@@ -16,7 +16,9 @@ from cannery.target.isa import Isa
 
 
 def first_channel(graph: Graph, step: Step) -> int:
-    """Where neighbouring channels of a float image begin that a step takes; -1 if it does not."""
+    """The first of the neighbouring channels that a step takes from a float image; -1 if it takes
+    none.
+    """
     op = step.anchor.op
     if not isinstance(op, Slice) or not step.alone:
         return -1

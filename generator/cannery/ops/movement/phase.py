@@ -1,9 +1,9 @@
 """Elementwise steps and reorders from or to the phase-split layout.
 
 The four phases of neighbouring columns are four planes: four tiles times four planes are a 4 x 4
-transpose, where the other image has the four planes side by side. It does where its channels are
+transpose if the other image has the four planes side by side. It does where its channels are
 neighbours (planes of four channels), and where its pixels follow each other without a gap (a run of
-4 * C elements per tile, for C < 4 or one plane at a time). What is left goes one by one.
+4 * C elements per tile, for C < 4 or one plane at a time). The rest goes one by one.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _form(affine: Layout, isa: Isa) -> tuple[str, int]:
 
 
 def _run_planes(run: int) -> list[list[Plane]]:
-    """The planes of the elements of one tile and `run` channels, four by four."""
+    """The planes of the elements of one tile and `run` channels, in groups of four."""
     planes = [
         Plane(k // run, f"(c * {run} + {k % run})" if run > 1 else "c") for k in range(4 * run)
     ]

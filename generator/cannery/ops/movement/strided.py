@@ -1,11 +1,11 @@
 """Elementwise steps and reorders as one strided loop nest.
 
-Reads affine layouts (nhwc, planar), writes affine layouts, of any halo and pitch: so a cast, a
-scaling, an activation and the change of order before a convolution are one pass over memory. The
-loops run in the order of the output's strides; what is contiguous everywhere becomes one loop.
-Where operands differ per channel and channels do not fill vectors, vectors run across pixels, and
-the loop's body is as long as channels and vectors take to meet again. Operands by channel may also
-be computed when the network runs (squeeze and excitation); then the body has several vectors.
+It reads and writes affine layouts (nhwc, planar) of any halo and pitch. So a cast, a scaling, an
+activation and the change of order before a convolution are one pass over memory. The loops run in
+the order of the output's strides; axes that are contiguous everywhere become one loop. Where
+operands differ per channel and channels do not fill vectors, vectors run across pixels, and the
+loop's body covers a common multiple of channels and lanes. Per-channel operands may also be
+computed at run time (squeeze and excitation); then the body has several vectors.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
 
-#: Element types of the first input; what loads them as floats is in `lanes.LOADS`.
+#: Element types of the first input; `lanes.LOADS` has the words that load them as floats.
 TYPES = (DType.FLOAT32, DType.UINT8, DType.INT8)
 
 
@@ -45,13 +45,13 @@ class StridedLoop:
 
 @dataclass(frozen=True)
 class Run:
-    """Neighbouring vectors, and how often all of them come again, one after the other."""
+    """Neighbouring vectors, and how often the whole sequence repeats."""
 
     vecs: tuple[Vec, ...]
     count: int
 
 
-#: Vectors of the longest body of a loop across pixels.
+#: Most vectors in the body of a loop across pixels.
 MAX_PERIOD = 16
 
 
@@ -126,7 +126,7 @@ class MovementStrided(Schedule):
             signature=signature(job),
         )
         constants = ep.constants
-        if across:  # vectors may begin at any channel, and those behind the last are the first
+        if across:  # vectors may begin at any channel; the first channels follow the last
             constants = tuple(
                 replace(c, values=np.resize(c.values[:channels], c.values.size)) for c in constants
             )
@@ -134,7 +134,9 @@ class MovementStrided(Schedule):
 
 
 def elementwise_why_not(graph: Graph, step: Step, *, by_channel: bool = False) -> str:
-    """Why a step is not one pass over elements; with `by_channel`, also over computed channels."""
+    """Why a step is not one pass over elements; with `by_channel`, computed per-channel operands
+    are allowed.
+    """
     if not isinstance(step.anchor.op, (Identity, Cast, Elementwise)) or len(step.anchors) != 1:
         return "not elementwise"
     if not step.inputs:
@@ -154,7 +156,7 @@ def elementwise_why_not(graph: Graph, step: Step, *, by_channel: bool = False) -
 
 
 def _computed(graph: Graph, step: Step) -> set[str]:
-    """The inputs that are a number for each channel."""
+    """The inputs that hold one number per channel."""
     shape = graph.types[step.output].shape
     return {v for v in step.inputs if epilogues.computed_by_channel(graph, v, shape)}
 
@@ -169,8 +171,8 @@ def nest(
 ) -> list[StridedLoop]:
     """Loops from the outermost (largest output stride) to the innermost, merged where possible.
 
-    `per_channel` tells that operands depend on the channel only: then pixels and channels are kept
-    apart, or, without `channels_alone`, channels may run on into the next pixel.
+    `per_channel`: operands depend only on the channel. Then pixels and channels are kept apart or,
+    without `channels_alone`, channels may continue into the next pixel.
     """
     h, w, c = layouts[0].shape
     rows = StridedLoop(h, tuple(layout.row for layout in layouts), channel=False)
@@ -193,7 +195,7 @@ def nest(
 
 
 def _dense_pixels(layouts: Sequence[Layout]) -> bool:
-    """Whether each pixel follows the last one, channels last, in all layouts."""
+    """Whether each pixel directly follows the previous one, channels last, in all layouts."""
     return all(
         layout.order == nhwc.ORDER and layout.channel == 1 and layout.col == layout.shape[2]
         for layout in layouts
@@ -216,7 +218,7 @@ def periodic_runs(extent: int, channels: int, isa: Isa, lanes: int = 0) -> list[
 
 
 def unrolled_runs(extent: int, isa: Isa) -> list[Run]:
-    """Several vectors of a pixel in each pass of the loop, then the rest."""
+    """Several vectors of a pixel per iteration of the loop, then the rest."""
     vectors = split_lanes(extent, isa)
     if len(vectors) <= MAX_PERIOD:
         return [Run(vectors, 1)]
@@ -238,7 +240,7 @@ def _channel(
 
 
 def _lanes(run: Run) -> int:
-    """Elements of one pass of the loop."""
+    """Elements of one iteration of the loop."""
     return sum(vec.lanes for vec in run.vecs)
 
 
@@ -248,7 +250,7 @@ def _contiguous(outer: StridedLoop, inner: StridedLoop) -> bool:
 
 
 def load(layout: Layout, stride: int, vec: Vec, pointer: str) -> str:
-    """A vector of floats from numbers of the layout's type, `stride` apart."""
+    """A vector of floats, loaded from numbers of the layout's type, `stride` apart."""
     if stride != 1 and vec.lanes > 1:
         if not vec.full:
             raise ValueError("a strided load has no tail")

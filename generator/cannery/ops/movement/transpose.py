@@ -1,8 +1,9 @@
-"""Changes between channels last and planar, with the elementwise nodes around them, in 4x4 blocks.
+"""Changes between channels last and planar, including elementwise nodes, in 4x4 blocks.
 
-Four neighbouring pixels of four neighbouring channels are transposed in registers: loads and stores
-are vectors on both sides. Blocks at the end of a row or of the channels overlap their neighbours;
-fewer than four channels are partial vectors, which are whole where the next pixel follows.
+Four neighbouring pixels of four neighbouring channels are transposed in registers, so loads and
+stores are vectors on both sides. Blocks at the end of a row or of the channels overlap their
+neighbours; fewer than four channels make partial vectors, or whole ones where the next pixel
+follows directly.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ _STRIDED = MovementStrided()
 
 @dataclass(frozen=True)
 class Rows:
-    """The pixels as `count` rows of `width`; a row of pixels, or all of them where none is between.
+    """The pixels as `count` rows of `width`: one row each, or a single row where there are no gaps.
 
-    `pitches` are the distances of neighbouring rows, of the inputs and the output.
+    `pitches` are the distances between neighbouring rows of the inputs and of the output.
     """
 
     count: int

@@ -1,7 +1,7 @@
 """Transpose nodes that exchange two runs of neighbouring axes, in 4x4 blocks.
 
-[N, L, C] to [N, C, L], or [C, H, W] to [H, W, C], is the change between channels last and planar of
-one image, see `transpose.py`, whatever the axes mean.
+[N, L, C] to [N, C, L], or [C, H, W] to [H, W, C], is a change between channels last and planar of
+one image (see `transpose.py`), whatever the axes mean.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class MovementTransposeAxes(FixedSchedule):
 
 
 def _matrix(graph: Graph, node: Node) -> tuple[int, int] | None:
-    """(rows, columns) of the output where it is the transpose of a matrix; else None."""
+    """(rows, columns) of the output if it is the transpose of a matrix, else None."""
     shape = graph.types[node.output].shape
     source = movement(graph, node)
     assert source is not None
@@ -66,7 +66,9 @@ def _matrix(graph: Graph, node: Node) -> tuple[int, int] | None:
 
 
 def _orders(rows: int, columns: int) -> tuple[Layout, Layout]:
-    """Input and output as one image: the longer side are the pixels, which blocks need four of."""
+    """Input and output as one image: the longer side becomes the pixels, because blocks need at
+    least four.
+    """
     if columns >= rows:
         image = (1, columns, rows)
         return nhwc.make(image), planar.make(image)

@@ -1,8 +1,8 @@
-"""Reads a region of a larger image, whose strides are known only when the network runs.
+"""Reads a region of a larger image, whose strides are known only at run time.
 
-Not a candidate for anything: `lowering/assign.py` places it where an input is a view. Rows whose
-pixels lie apart are gathered, one at a time; then a row is what `movement.strided` reads, so a
-conversion from bytes and the change of order before a convolution cost nothing more.
+It is never a candidate: `lowering/assign.py` places it where an input is a view. Rows whose pixels
+are apart are gathered, one at a time. `movement.strided` then reads that row, so a conversion from
+bytes and the change of order before a convolution cost nothing extra.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule
 from cannery.target.isa import Isa
 
-#: Distances of pixels, in elements, whose loops compilers may turn into vectors: YUYV, RGB, RGBA.
+#: Pixel distances, in elements, for which compilers may turn loops into vectors: YUYV, RGB, RGBA.
 COMMON_STRIDES = (2, 3, 4)
 
 

@@ -1,7 +1,7 @@
 """How the elements of a dense output map to those of each operand: one Axis per output axis.
 
 Transposing, slicing, padding, repeating, resizing to the nearest and broadcasting are all sums of
-one term per output axis: index * stride where that is affine, else a table.
+one term per output axis: index * stride if affine, else a table.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def broadcast(source: Sequence[int], target: Sequence[int]) -> Walk:
 
 
 def movement(graph: Graph, node: Node) -> Walk | None:
-    """The walk over the only input of a node that moves elements; None if it is no such node."""
+    """The walk over the only input of a node that moves elements; None for other nodes."""
     op = node.op
     source = graph.types[node.inputs[0]].shape
     target = graph.types[node.output].shape
@@ -84,7 +84,7 @@ def _pad(op: Pad, source: Sequence[int], strides: Sequence[int]) -> Walk:
 
 
 def _inside(index: int, size: int, mode: str) -> int:
-    """The element that a padded index shows: the nearest (edge), or mirrored without the edge."""
+    """The element at a padded index: the nearest (edge), or mirrored without the edge."""
     if mode == "edge":
         return min(max(index, 0), size - 1)
     if size == 1:
@@ -111,9 +111,9 @@ class WalkLoop:
 
 
 def loops(shape: Sequence[int], walks: Sequence[Walk]) -> list[WalkLoop]:
-    """Loops from the outermost to the innermost; what is contiguous for every operand is one.
+    """Loops from the outermost to the innermost; axes contiguous for every operand form one loop.
 
-    The innermost is always there, with extent 1 if need be.
+    The innermost loop always exists, with extent 1 if need be.
     """
     merged: list[WalkLoop] = []
     for k, extent in enumerate(shape):
@@ -136,7 +136,7 @@ def _contiguous(outer: WalkLoop, inner: WalkLoop) -> bool:
 
 
 def _merged(outer: WalkLoop, inner: WalkLoop) -> WalkLoop:
-    """One loop for two; what exists of the outer one's axes are now runs of inner ones."""
+    """One loop for two; the elements that exist along the outer axes become runs of inner ones."""
     axes = [
         replace(b, first=a.first * inner.extent, last=a.last * inner.extent) if a.last >= 0 else b
         for a, b in zip(outer.axes, inner.axes, strict=True)

@@ -1,7 +1,7 @@
 """Group normalisation of the last axis, channels in the lanes whatever the size of a group.
 
-Sums and sums of squared differences are taken per channel, over all pixels, as long vectors; only
-then are the few channels of a group added. The statistics wait in scratch memory, per channel:
+Sums and sums of squared differences are computed per channel over all pixels, as long vectors; only
+then are the few channels of a group added. The statistics are kept in scratch memory, per channel:
 [mean][factor], so the last pass is one multiply-add per vector.
 """
 
@@ -25,7 +25,7 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
 
-#: Vectors of channels that are summed side by side.
+#: How many vectors of channels are summed side by side.
 SHAPES = (2, 4, 1)
 
 

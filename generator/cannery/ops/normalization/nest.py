@@ -1,9 +1,9 @@
 """Layer, group and batch normalisation as one loop nest, over any axes.
 
-Three passes over what is standardised together: mean, mean square of what is left, and the result.
-What is contiguous lies in the lanes: a kept axis (each lane has statistics of its own) or a
-standardised one (lanes are added at the end). Batch normalisation, whose statistics are stored, is
-the last pass alone.
+It makes three passes over the elements that are standardised together: the mean, the mean square of
+the differences, and the result. A contiguous axis is in the lanes: a kept one (each lane has its
+own statistics) or a standardised one (lanes are added at the end). Batch normalisation, whose
+statistics are stored, needs only the last pass.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from cannery.target.isa import Isa
 
 @dataclass(frozen=True)
 class NormalizationLoops:
-    """Loops that are kept, the loop in the lanes, loops that are standardised over.
+    """The kept loops, the loop in the lanes, and the loops that are standardised over.
 
-    `horizontal` tells that the lanes belong to the standardised ones. `count` elements share
-    their statistics.
+    `horizontal`: the lanes belong to the standardised loops. `count` elements share their
+    statistics.
     """
 
     outer: tuple[Loop, ...]
@@ -46,7 +46,7 @@ class NormalizationLoops:
 
 @dataclass(frozen=True)
 class Tunables:
-    """All vectors have so many lanes; sums take turns with `sets` accumulators."""
+    """All vectors have `lanes` lanes; sums take turns over `sets` accumulators."""
 
     lanes: int
     sets: int
@@ -147,7 +147,7 @@ def _contiguous(loop: Loop) -> bool:
 
 
 def index_expression(plan: NormalizationLoops, operand: int) -> str:
-    """C expression of an index that all loops but the lanes add to."""
+    """C expression of an index to which all loops except the lanes contribute."""
     terms = []
     for name, loops in (("i", plan.outer), ("j", plan.reduced)):
         for number, loop in enumerate(loops):

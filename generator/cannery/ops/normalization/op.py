@@ -1,4 +1,4 @@
-"""Normalisation by stored or by measured mean and variance."""
+"""Normalisation by a stored or computed mean and variance."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class LayerNormalization(Op):
         return (x,)
 
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
-        """Two passes: the mean, then the mean square of what is left."""
+        """Two passes: the mean, then the mean square of the differences."""
         (x,), (scale, bias) = operands(self, inputs, 1, 2)
         return (_affine(_standardized(f64(x), self.axes, self.epsilon), scale, bias, self.axes),)
 

@@ -1,4 +1,4 @@
-"""Normalisations seen as one: axes that are standardised together, and an affine map behind."""
+"""One view of all normalisations: axes that are standardised together, then an affine map."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ X, Y, AFFINE, CHANNEL, RESIDUALS = 0, 1, 2, 3, 4
 
 @dataclass(frozen=True)
 class Affine:
-    """y = standardised * scale + bias: C pointers, empty where there is none; exact loads if not
-    padded constants.
+    """y = standardised * scale + bias: C pointers, empty if there is none; exact loads unless they
+    are padded constants.
     """
 
     scale: str
@@ -68,7 +68,7 @@ class NormalizationSchedule(Schedule):
         return epilogues.why_not(step)
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        parameters = step.anchor.inputs[1:]  # scale and bias where they are computed
+        parameters = step.anchor.inputs[1:]  # scale and bias if they are computed
         return tuple(Want(dense=value in parameters) for value in step.inputs)
 
     def in_place(self, step: Step) -> bool:
@@ -145,7 +145,7 @@ def _array(name: str, values: F64) -> ConstArray:
 
 
 def epsilon(step: Step) -> float:
-    """What is added to a variance."""
+    """The number added to a variance."""
     op = step.anchor.op
     assert isinstance(op, (BatchNormalization, GroupNormalization, LayerNormalization))
     return op.epsilon

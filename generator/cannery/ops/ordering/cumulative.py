@@ -18,9 +18,9 @@ from cannery.ops.scalar.body import Body
 
 @dataclass(frozen=True)
 class _Cumulative(ScalarOp):
-    """x -> all elements up to each one along `axis`, joined in order.
+    """x -> for each element, all elements up to it along `axis`, combined in order.
 
-    `exclusive` leaves out the element itself; `reverse` begins at the end. Integers wrap.
+    `exclusive` omits the element itself; `reverse` begins at the end. Integers wrap.
     """
 
     axis: int
@@ -38,7 +38,7 @@ class _Cumulative(ScalarOp):
         return (x,)
 
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
-        """By numpy, which goes in order."""
+        """By numpy, which adds in order."""
         (x,), _ = operands(self, inputs, 1)
         rows: Numeric = np.moveaxis(x, self.axis, 0)
         rows = rows[::-1] if self.reverse else rows
@@ -51,7 +51,7 @@ class _Cumulative(ScalarOp):
         return (np.moveaxis(y, 0, self.axis),)
 
     def write(self, c: Body) -> None:
-        """One pass along the axis for each of the others' elements."""
+        """One pass along the axis for each position on the other axes."""
         x = c.input(0)
         size = x.shape[self.axis]
         before, after = x.shape[: self.axis], x.shape[self.axis + 1 :]

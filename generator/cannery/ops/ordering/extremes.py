@@ -1,4 +1,4 @@
-"""Where the greatest elements are, and which they are. Of equal ones the first comes first."""
+"""The places of the greatest elements, and the elements. Among equal ones, the first wins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cannery.ops.scalar.body import Body
 
 @dataclass(frozen=True)
 class _Arg(ScalarOp):
-    """x -> int64 indices along `axis`, which is gone, or 1 if `keepdims`."""
+    """x -> int64 indices along `axis`, which is removed, or kept with size 1 if `keepdims`."""
 
     axis: int
     keepdims: bool = True
@@ -24,7 +24,7 @@ class _Arg(ScalarOp):
 
     @property
     def greatest(self) -> bool:
-        """Whether the maximum is looked for."""
+        """Whether it looks for the maximum."""
         return True
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
@@ -65,17 +65,17 @@ class _Arg(ScalarOp):
 @register
 @dataclass(frozen=True)
 class ArgMax(_Arg):
-    """The index of the greatest element; of equal ones the first, or the last."""
+    """The index of the greatest element; among equal ones the first or the last."""
 
 
 @register
 @dataclass(frozen=True)
 class ArgMin(_Arg):
-    """The index of the least element; of equal ones the first, or the last."""
+    """The index of the least element; among equal ones the first or the last."""
 
     @property
     def greatest(self) -> bool:
-        """The minimum is looked for."""
+        """Looks for the minimum."""
         return False
 
 
@@ -84,7 +84,7 @@ class ArgMin(_Arg):
 class TopK(ScalarOp):
     """The `k` greatest (or least) elements along `axis` in order, or their int64 indices.
 
-    ONNX's TopK has both outputs: two nodes here, `indices` tells which.
+    ONNX's TopK has both outputs: here these are two nodes; `indices` says which.
     """
 
     axis: int
@@ -93,7 +93,7 @@ class TopK(ScalarOp):
     indices: bool = False
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        """`k` elements along `axis`; raises ModelError if there are not so many."""
+        """`k` elements along `axis`; raises ModelError if there are fewer."""
         (x,), _ = operands(self, inputs, 1)
         require_axis(self, self.axis, x.rank)
         require(0 <= self.k <= x.shape[self.axis], self, f"k {self.k} of {x.shape[self.axis]}")
@@ -104,7 +104,7 @@ class TopK(ScalarOp):
         """A stable sort."""
         (x,), _ = operands(self, inputs, 1)
         rows: Numeric = np.moveaxis(x, self.axis, -1)
-        if self.largest:  # stable for the greatest, too: sorted backwards from the end
+        if self.largest:  # stable for the greatest too: sorted backwards from the end
             size = rows.shape[-1]
             order = (size - 1 - np.argsort(rows[..., ::-1], axis=-1, kind="stable"))[..., ::-1]
         else:
@@ -114,7 +114,7 @@ class TopK(ScalarOp):
         return (np.moveaxis(found, -1, self.axis),)
 
     def write(self, c: Body) -> None:
-        """Insertion into the output, which is sorted at all times."""
+        """Insertion into the output, which stays sorted."""
         x, y = c.input(0), c.output
         if not self.k:
             return
@@ -131,7 +131,7 @@ class TopK(ScalarOp):
             with c.loop("j", x.shape[self.axis]) as j:
                 c(f"const {x.c} v = {x.at(*i, j, *n)};")
                 c(f"int at = {j} < {self.k} ? {j} : {self.k};")
-                # From the end: what is less moves back, the last one falls out.
+                # From the end: smaller elements move back, the last one drops out.
                 with c.block(f"while (at > 0 && v {sign} {stored('at - 1')})"):
                     with c.block(f"if (at < {self.k})"):
                         c(f"{place('at')} = {place('at - 1')};")

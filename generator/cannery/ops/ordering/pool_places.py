@@ -20,13 +20,13 @@ from cannery.ops.window import WindowOp, tap_slices
 class PoolPlaces(WindowOp, ScalarOp):
     """x[N,C,*S] -> int64[N,C,*O]: the index of each window's first maximum in the whole of x.
 
-    Rows are counted first; with `columns` the places within an image are counted along its columns.
+    Places are counted along rows, or with `columns` along the columns of an image.
     """
 
     columns: bool = False
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        """As of MaxPool."""
+        """As for MaxPool."""
         (x,), _ = operands(self, inputs, 1)
         require_float(self, x)
         require(x.rank >= 3, self, f"input has rank {x.rank}, expected batch, channels and space")

@@ -1,7 +1,7 @@
 """From floats to 8-bit and 16-bit numbers and back: scales and zero points that broadcast.
 
-All arithmetic is in float32 with one rounding per operation, in the references, too: a quotient
-between two numbers must go to the same one everywhere.
+All arithmetic is in float32 with one rounding per operation, also in the references: a quotient
+between two numbers must round to the same one everywhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ QUANTISED = (DType.UINT8, DType.INT8, DType.UINT16, DType.INT16)
 
 
 def quantised(values: Numeric, zero: Numeric) -> Numeric:
-    """Round to nearest even, add the zero point, saturate to its dtype; NaN is the least number."""
+    """Round to nearest even, add the zero point, saturate to its dtype; NaN becomes the least
+    number.
+    """
     info = np.iinfo(zero.dtype)
     wide = zero.astype(np.int64)
     rounded = np.nan_to_num(np.rint(values).astype(np.float64), nan=-np.inf)
@@ -99,7 +101,7 @@ class DequantizeLinear(Pointwise):
 class Requantize(Pointwise):
     """sum, a, b, c, zero -> saturate(round(sum * (a * b / c)) + zero): an int32 sum of products.
 
-    a and b are the scales of the factors, c that of the result.
+    a and b are the scales of the factors, c is that of the result.
     """
 
     arity: ClassVar[int] = 5

@@ -1,4 +1,4 @@
-"""Sums of products of 8-bit numbers less their zero points, in int32 that wraps around."""
+"""Sums of products of 8-bit numbers minus their zero points, in int32 that wraps around."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cannery.ops.window import Pads, output_sizes, tap_slices
 
 
 def _check_types(op: Op, a: TensorType, b: TensorType, zeros: tuple[TensorType, ...]) -> None:
-    """Raises UnsupportedError unless both are of 8 bits, each with its zero point."""
+    """Raises UnsupportedError unless both have 8 bits."""
     small = a.dtype in (DType.UINT8, DType.INT8) and b.dtype in (DType.UINT8, DType.INT8)
     require_type(small, op, f"{a.dtype.value} times {b.dtype.value}")
     same = (zeros[0].dtype, zeros[1].dtype) == (a.dtype, b.dtype)
@@ -36,7 +36,7 @@ class MatMulInteger(ScalarOp):
     """a[..,M,K], b[..,K,N], zeros that broadcast to a and to b -> int32 (a - za) (b - zb)."""
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        """The type of y; raises ModelError for shapes that do not go together."""
+        """The type of y; raises ModelError for shapes that do not fit together."""
         (a, b, za, zb), _ = operands(self, inputs, 4)
         _check_types(self, a, b, (za, zb))
         require(a.rank >= 2 and b.rank >= 2, self, f"{a.shape} times {b.shape}")
@@ -98,7 +98,7 @@ class ConvInteger(ScalarOp):
     group: int = 1
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        """The type of y; raises ModelError for shapes that do not go together."""
+        """The type of y; raises ModelError for shapes that do not fit together."""
         (x, w, zx, zw), _ = operands(self, inputs, 4)
         _check_types(self, x, w, (zx, zw))
         rank = len(self.strides) + 2
@@ -134,7 +134,7 @@ class ConvInteger(ScalarOp):
         return int(outputs[0].elements * prod(w.shape[:-1]))
 
     def write(self, c: Body) -> None:
-        """As `walk_conv` goes."""
+        """In the order of `walk_conv`."""
         zx, zw = c.input(2), c.input(3)
 
         def add(y: str, x: str, w: str, channel: str) -> list[str]:

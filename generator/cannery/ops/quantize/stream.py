@@ -1,6 +1,6 @@
 """Floats to bytes or int16 and back with one scale and zero point for a tensor.
 
-The bits are those of `linear.py`. Elements go vector by vector, as far as they lie side by side.
+The bits are those of `linear.py`. Contiguous elements go vector by vector.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, FixedSchedule, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
 
-#: Numbers that the words `put_u8`, `put_i8` and `put_s16` take.
+#: The largest number that the words `put_u8`, `put_i8` and `put_s16` take.
 LARGEST_PUT = 2.0**30
 
-#: Statements of one vector: its place as ` + 8 + i * 4`, behind the names of the parameters.
+#: Statements for one vector; its place is ` + 8 + i * 4`, after the names of the parameters.
 Statements = Callable[[Vec, str], list[str]]
 
 
@@ -99,14 +99,16 @@ def streamed(job: Job, statements: Statements) -> str:
 
 
 def dequantised(v: Vec, pointer: str, scale: float, zero: int, dtype: DType) -> str:
-    """C expression of the floats that integers stand for: (x - zero) * scale."""
+    """C expression of the floats that integers represent: (x - zero) * scale."""
     loaded = v.load(pointer, dtype)
     less = f"{v.t}_sub({loaded}, {v.t}_set1({c_float(zero)}))" if zero else loaded
     return f"{v.t}_mul({less}, {v.t}_set1({c_float(scale)}))" if scale != 1.0 else less
 
 
 def saturate(v: Vec, name: str, target: str, zero: int, dtype: DType) -> list[str]:
-    """Statements that round the vector `name`, add a zero point and store; NaN is the least."""
+    """Statements that round the vector `name`, add a zero point and store; NaN becomes the least
+    number.
+    """
     t, info = v.t, np.iinfo(dtype.value)
     low, high = (f"{t}_set1({c_float(float(n - zero))})" for n in (info.min, info.max))
     bounded = f"{t}_select({t}_gt({name}, {low}), {t}_min({name}, {high}), {low})"
@@ -114,6 +116,6 @@ def saturate(v: Vec, name: str, target: str, zero: int, dtype: DType) -> list[st
 
 
 def put(v: Vec, name: str, target: str, zero: int, dtype: DType) -> list[str]:
-    """The same where no number is beyond LARGEST_PUT."""
+    """The same for numbers up to LARGEST_PUT."""
     word, rest = Groups.PUTS[dtype], "" if v.full else f", {v.valid}"
     return [f"{v.t}_{word}{'' if v.full else '_n'}({target}, {name}, {zero}{rest});"]

@@ -1,6 +1,6 @@
-"""Layers in integers: what `cannery.quantization` replaces float layers by.
+"""Layers in integers: what `cannery.quantization` replaces float layers with.
 
-All of them are exactly specified: products are integers that are summed in int32, which their
-weights prove not to overflow; what follows is float32 with one rounding per operation, or a table.
-So the references here tell every bit that generated code computes, on every processor.
+All of them are exactly specified: products are integers summed in int32, and the weights prove that
+this does not overflow; what follows is float32 with one rounding per operation, or a table. So the
+references here give every bit that generated code computes, on every processor.
 """

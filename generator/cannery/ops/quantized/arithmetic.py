@@ -17,16 +17,16 @@ F32 = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class QuantizedOp(Op):
-    """An operator of this package: it is a step by itself, without an epilogue."""
+    """An operator of this package: it is always a separate step, without an epilogue."""
 
 
-#: An activation: operators one after the other; none: the identity.
+#: An activation: operators applied one after the other; empty: the identity.
 Activation = tuple[Elementwise, ...]
 
 #: Element types of quantised values and weights.
 NARROW = (DType.INT8, DType.INT16)
 
-#: Those of eight bits; weights have a sign.
+#: Those with eight bits; weights are signed.
 BYTES = (DType.INT8, DType.UINT8)
 
 #: Those of activations.
@@ -40,7 +40,9 @@ EXACT_SUM = 2**24
 
 
 def largest_of(dtype: DType) -> int:
-    """The largest magnitude of an activation stored so; bytes without a sign count as all do."""
+    """The largest magnitude of an activation stored in this type; unsigned bytes use the same
+    one.
+    """
     return 2**15 if dtype is DType.INT16 else 255
 
 
@@ -52,19 +54,21 @@ def f32(array: Numeric) -> F32:
 def integer_product(x: Numeric, w: Numeric) -> NDArray[Any]:
     """x[..., K] @ w[K, N] in int64.
 
-    Sums below 2^53 are exact in float64, which numpy multiplies faster, in whatever order.
+    Sums below 2^53 are exact in float64 in any order, and numpy multiplies it faster.
     """
     product = np.matmul(x.astype(np.float64), w.astype(np.float64))
     return np.asarray(product.astype(np.int64))
 
 
 def quantised(values: F32, bound: int, dtype: DType) -> Numeric:
-    """Rounded to nearest even and held within +-bound; NaN becomes 0."""
+    """Rounded to nearest even and clamped to +-bound; NaN becomes 0."""
     whole = np.nan_to_num(np.rint(values), nan=0.0, posinf=bound, neginf=-bound)
     return np.asarray(np.clip(whole, -bound, bound).astype(dtype.numpy))
 
 
 def largest_sums(w: Numeric, bound: int) -> NDArray[Any]:
-    """What each sum over the columns of w[..., K, N] may come to with inputs up to +-bound."""
+    """The largest magnitude of each sum over the columns of w[..., K, N] with inputs up to
+    +-bound.
+    """
     sums = np.abs(w.astype(np.int64)).sum(axis=-2) * bound
     return np.asarray(sums.astype(np.int64))

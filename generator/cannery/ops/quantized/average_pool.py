@@ -1,7 +1,7 @@
 """Mean over sliding windows of integers, channels last: channels in the lanes.
 
-Sums are whole numbers in float32. As none leaves 2^24 (the op's makers prove it) they are exact in
-any order.
+Sums are whole numbers in float32. None exceeds 2^24 (whoever makes the op proves it), so they are
+exact in any order.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, FixedSchedule, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
 
-#: Windows with more taps are loops, over so many vectors of channels at once.
+#: Windows with more taps are loops, over this many vectors of channels at once.
 UNROLLED, VECTORS = 16, 4
 
 
@@ -39,8 +39,8 @@ UNROLLED, VECTORS = 16, 4
 class QuantizedAveragePool(WindowOp, QuantizedOp):
     """x[N,H,W,C] -> y[N,OH,OW,C] = float32(sum of x - x_zero) * float32(scale / taps).
 
-    As `AveragePool`. The result is float32; or of `dtype`, where there is a `bound`: round(y) held
-    within +-bound, or a `zero` point: saturate(round(y) + zero).
+    Like `AveragePool`. The result is float32; or of `dtype`, where there is a `bound`: round(y)
+    clamped to +-bound, or a `zero` point: saturate(round(y) + zero).
     """
 
     count_include_pad: bool
@@ -109,7 +109,7 @@ class QuantizedAveragePoolC(FixedSchedule):
 def _vectors(
     job: Job, op: QuantizedAveragePool, row: TapSpan, col: TapSpan, v: Vec, count: int, size: int
 ) -> Iterator[str]:
-    """Statements of one pixel for `count` times `size` vectors from `v` on."""
+    """Statements for one pixel: `count` times `size` vectors from `v` on."""
     step, each = size * v.lanes, range(size)
     yield f"for (int c = {v.start}; c < {v.start + count * step}; c += {step}) {{"
     at = [offset(m * v.lanes) for m in each]
@@ -138,7 +138,7 @@ def _vectors(
 
 
 def _finish(op: QuantizedAveragePool, taps: int, v: Vec, total: str, pointer: str) -> list[str]:
-    """Statements that store what a vector of sums comes to."""
+    """Statements that store the results of a vector of sums."""
     count = prod(op.kernel) if op.count_include_pad else taps
     less = c_float(float(taps * op.x_zero))
     total = f"{v.t}_sub({total}, {v.t}_set1({less}))" if op.x_zero else total

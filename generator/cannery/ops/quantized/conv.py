@@ -20,7 +20,7 @@ from cannery.ops.window import Pads, output_sizes, tap_slices
 class QuantizedConv(QuantizedProduct):
     """x[N,H,W,IC] w[KH,KW,IC,OC] scale[OC]? bias[OC]? gain? start[OC]? -> y[N,OH,OW,OC].
 
-    As `Conv`, in one group, or in IC groups of one channel each; padding is 0. See
+    Like `Conv`, in one group, or in IC groups of one channel each; padding is 0. See
     `QuantizedProduct` for what follows the sums.
     """
 

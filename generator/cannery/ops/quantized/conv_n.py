@@ -1,7 +1,7 @@
 """Convolution of integers: output channels in the lanes, neighbouring pixels share weights.
 
-See `groups.py`. Where the pixels of a row follow each other without a gap and are taken without
-dilation, a row of the window is one run of numbers; else each of its pixels is.
+See `groups.py`. If the pixels of a row follow each other without a gap and there is no dilation, a
+row of the window is one run of numbers; otherwise each of its pixels is.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
 
-#: Cycles of a pass of a loop.
+#: Cycles of one iteration of a loop.
 LOOP = 1.5
 
 
@@ -76,7 +76,7 @@ class QuantizedConvN(Schedule):
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         s = sizes(graph, step)
         size = Groups(graph.types[step.anchor.inputs[0]].dtype).size
-        # Numbers behind a run meet weights of 0.
+        # Numbers after a run meet weights of 0.
         return (Want("nhwc", s.halo, slack=-_runs(s, s.ic).size % size),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
@@ -130,6 +130,6 @@ def _groups(graph: Graph, step: Step, w: NDArray[Any], isa: Isa) -> Groups:
 
 
 def _runs(s: ConvShape, pitch: int) -> Runs:
-    """`pitch` is how far pixels of the input are apart."""
+    """`pitch` is the distance between input pixels."""
     joined = pitch == s.ic and s.dw == 1
     return Runs(s.kw * s.ic, 1) if joined else Runs(s.ic, s.kw)

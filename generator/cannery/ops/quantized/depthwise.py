@@ -17,13 +17,13 @@ from cannery.target.isa import Isa
 #: Neighbouring pixels of a tile.
 PIXELS = (1, 2, 4, 6)
 
-#: With more taps tiles are single pixels.
+#: With more taps, tiles are single pixels.
 MAX_TAPS = 49
 
 
 @dataclass(frozen=True)
 class QuantizedDepthwise(Schedule):
-    """Legality and layouts: channels last, of inputs of the types `accepts`."""
+    """Legality and layouts: channels last, inputs of the types in `accepts`."""
 
     accepts: ClassVar[tuple[DType, ...]]
 
@@ -38,5 +38,5 @@ class QuantizedDepthwise(Schedule):
 
 
 def pixel_choices(s: ConvShape) -> tuple[int, ...]:
-    """The tiles that are worth trying."""
+    """The tiles worth trying."""
     return PIXELS if s.taps <= MAX_TAPS else PIXELS[:1]

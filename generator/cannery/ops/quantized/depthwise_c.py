@@ -1,8 +1,8 @@
 """Depthwise convolution of bytes: channels in the lanes, sums as whole numbers in float32.
 
-As no sum leaves 2^24 (the op's makers prove it) each of these products and sums is exact, in any
-order. So integers become floats while they are loaded, and neighbouring pixels share
-what they load.
+No sum exceeds 2^24 (whoever makes the op proves it), so each of these products and sums is exact,
+in any order. So integers become floats as they are loaded, and neighbouring pixels share their
+loads.
 """
 
 from __future__ import annotations

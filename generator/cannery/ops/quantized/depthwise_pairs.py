@@ -1,12 +1,12 @@
 """Depthwise convolution of int16: channels in the lanes, two taps at once, sums in int32.
 
 Instructions that multiply and add pairs of int16 (pmaddwd, vpdpwssd, vmlal) get two rows of the
-window interleaved, channel by channel. Of a last row without a partner neighbouring columns make
-pairs, so that of 3 x 3 taps there are five pairs. Neighbouring pixels share the pairs of numbers;
-where a tap has no partner its weight in the other place is 0.
+window interleaved, channel by channel. In a last row without a partner, neighbouring columns make
+pairs, so 3 x 3 taps make five pairs. Neighbouring pixels share the pairs of numbers; where a tap
+has no partner, the weight in the other place is 0.
 
-Two vectors of channels are interleaved at once where so many are left: processors do that in each
-128 bits by itself, which puts the channels out of order until the sums are there (`turns`).
+Two vectors of channels are interleaved at once if that many are left. Processors interleave each
+128 bits separately, which leaves the channels out of order until the sums are complete (`turns`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from cannery.target.isa import Isa
 
 @dataclass(frozen=True)
 class Pair:
-    """Two numbers of each channel: the places (row, column) of a tile's window that they have.
+    """Two numbers of each channel: their places (row, column) in a tile's window.
 
     `users` are (output pixel of the tile, pair of weights).
     """
@@ -126,7 +126,7 @@ def is_double(block: VectorBlock) -> bool:
 
 
 def turns(blocks: Sequence[VectorBlock]) -> list[int]:
-    """The channel in each place: those of doubles four at a time by turns, see vec_scalar.h."""
+    """The channel in each place: in doubles they alternate four at a time, see vec_scalar.h."""
     found: list[int] = []
     for block in blocks:
         order = np.arange(block.valid)
@@ -162,7 +162,7 @@ def tile_pairs(s: ConvShape, px: int) -> list[Pair]:
 
 
 def _last_row(s: ConvShape, px: int) -> list[Pair]:
-    """A tap and its neighbour on the right, or twice the same where none has a neighbour there."""
+    """A tap and its right neighbour, or the same tap twice if none has a neighbour there."""
     found: list[Pair] = []
     r, before = s.kh - 1, s.kh // 2 * s.kw
     for column in window_columns(s, px):

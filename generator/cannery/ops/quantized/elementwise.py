@@ -1,6 +1,6 @@
-"""Elementwise operators between integers: functions of a byte by a table, sums of two and more.
+"""Elementwise operators between integers: functions of a byte by a table, and operators on two.
 
-What ONNX has as DequantizeLinear, operators, QuantizeLinear, with the same bits.
+They stand for ONNX's DequantizeLinear, operators, QuantizeLinear, and give the same bits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from cannery.ops.quantized.arithmetic import quantised as bounded
 
 @dataclass(frozen=True)
 class Scaled:
-    """What integers q stand for: (q - zero) * scale, with the scale in float32."""
+    """What integers q represent: (q - zero) * scale, with the scale in float32."""
 
     scale: float
     zero: int
@@ -48,8 +48,8 @@ class Scaled:
 class QuantizedElementwise(QuantizedOp):
     """a, b of one shape -> activation(op(a, b)) of `dtype`, see `Scaled`.
 
-    `op` and the activations have to be exact in float32 but for one rounding. Where there is a
-    `bound`, results are held within +-bound instead of the dtype's range, and y's zero is 0.
+    `op` and the activations must be exact in float32 except for one rounding. If there is a
+    `bound`, results are clamped to +-bound instead of the dtype's range, and y's zero is 0.
     """
 
     op: Elementwise
@@ -85,7 +85,7 @@ class QuantizedElementwise(QuantizedOp):
 @register
 @dataclass(frozen=True)
 class ByteTable(QuantizedOp):
-    """x, table[256] -> the entry of each byte, taken without its sign."""
+    """x, table[256] -> the entry of each byte, taken as unsigned."""
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         """The shape of x, the type of the table."""

@@ -1,4 +1,4 @@
-"""What follows the sums of a quantised product, as C: see `QuantizedProduct`."""
+"""The C that follows the sums of a quantised product: see `QuantizedProduct`."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from cannery.schedule.schedule import ConstArray, Job
 
 @dataclass(frozen=True)
 class Finish:
-    """Renders it; `constants` are the arrays that the statements read.
+    """Renders these statements; `constants` are the arrays that they read.
 
-    `start` is the array of what sums begin with; empty: zeros. `small`: the quick words for bytes
-    are proven to take the results.
+    `start` is the array of the sums' initial values; empty: zeros. `small`: the results provably
+    fit the quick words for bytes.
     """
 
     op: QuantizedProduct
@@ -60,8 +60,8 @@ class Finish:
     ) -> Sequence[str]:
         """Statements that store the results of one vector of sums at `pointer`.
 
-        `channel` is the C expression of its first channel; `floats` tells that sums are whole
-        numbers in float32.
+        `channel` is the C expression of its first channel; `floats`: sums are whole numbers in
+        float32.
         """
         if self.op.is_sum:
             return _store_sums(v, f"{v.t}_to_i32({acc})" if floats else acc, pointer)
@@ -99,7 +99,9 @@ def _store_sums(v: Vec, acc: str, pointer: str) -> list[str]:
 def make_finish(
     job: Job, op: QuantizedProduct, w: NDArray[Any], start: NDArray[np.int64]
 ) -> Finish:
-    """From the inputs behind x and w[K,N]: scale?, bias?, gain?, start?; `start` comes to that."""
+    """From the inputs after x and w[K,N]: scale?, bias?, gain?, start?; `start` is added to
+    that.
+    """
     x = job.type(job.step.anchor.inputs[0]).dtype
     scale, bias, gain, given = (*job.step.anchor.inputs[2:], "", "", "", "")[:4]
     table = make_table(op.activation) if op.by_table else None
@@ -124,7 +126,7 @@ def make_finish(
 
 
 def _is_small(op: QuantizedProduct, sums: NDArray[Any], scale: F32, bias: F32) -> bool:
-    """Whether results stay within what `put` takes, by the largest sums."""
+    """Whether results stay within the range of `put`, judged by the largest sums."""
     grows = (o for o in op.activation if not isinstance(o, Relu | Clip))
     bounds = [b for o in op.activation if isinstance(o, Clip) for b in (o.minimum, o.maximum)]
     finite = [abs(b) for b in bounds if np.isfinite(b)]

@@ -1,13 +1,13 @@
 """Recurrent layers of integers, cell by cell: one pass over the last output for all gates.
 
-The weights are packed [block][k / group][gate][vector], see `groups.py`: a block of cells reads
-one contiguous stream, and its gates stay in registers until the new output is stored. What does not
-fit into the first-level cache is read in alternating order if `zigzag`, so that each step begins
-with the weights that the last one ended with. Both directions take turns if `together`, so that one
-computes while the other waits.
+The weights are packed [block][k / group][gate][vector], see `groups.py`: a block of cells reads one
+contiguous stream, and its gates stay in registers until the new output is stored. With `zigzag`,
+weights that exceed the first-level cache are read in alternating order, so that each step begins
+with the weights with which the last one ended. With `together`, both directions take turns, so that
+one computes while the other waits.
 
-A reset gate before the product (`QuantizedGru` without `linear_before_reset`) takes two passes, as
-all blocks have to know it first.
+A reset gate before the product (`QuantizedGru` without `linear_before_reset`) takes two passes,
+because all blocks need it first.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ from cannery.target.isa import Isa
 #: Vectors of cells in a block, by the number of registers.
 VECTORS = {8: (1,), 16: (1, 2, 3), 32: (1, 2, 3, 4, 6)}
 
-#: Instructions of a table's value, without and with loads that gather.
+#: Instructions for one table lookup, without and with gather loads.
 BY_TABLE, GATHERED = 20.0, 14.0
 
-#: Cycles of a pass of the loop over the last outputs, for the loop alone.
+#: Loop overhead in cycles per iteration over the last outputs.
 PER_PASS = 0.5
 
 #: The weights of the passes.
@@ -83,7 +83,7 @@ class GatePass:
 
 @dataclass(frozen=True)
 class Direction:
-    """One direction: its place, and the tables of gates, input and cell, by number."""
+    """One direction: its place, and the numbers of the tables for gates, input and cell."""
 
     index: int
     reverse: bool
@@ -93,7 +93,7 @@ class Direction:
 
 @dataclass(frozen=True)
 class Tunables:
-    """As those of `recurrent.gates`, as far as integers have them."""
+    """As in `recurrent.gates`, as far as they apply to integers."""
 
     lanes: int
     nr: int
@@ -195,7 +195,9 @@ def cell_blocks(op: QuantizedRecurrent, t: Tunables, isa: Isa) -> tuple[VectorBl
 
 
 def _joined(cell: VectorBlock, block: VectorBlock, isa: Isa) -> VectorBlock:
-    """The vectors of all gates, neighbours joined where each gate has one narrow vector only."""
+    """The vectors of all gates; neighbours are joined where each gate has only one narrow
+    vector.
+    """
     alone = len(cell.vecs) == 1 and cell.vecs[0].full and cell.count == 1
     return replace(block, vecs=wide_vectors(block, isa)) if alone else block
 
@@ -227,7 +229,7 @@ def _op(step: Step) -> QuantizedRecurrent:
 
 
 def _inputs(step: Step) -> tuple[str, ...]:
-    """p, r, scale, h0, c0, others; empty where there is none."""
+    """p, r, scale, h0, c0, others; empty if absent."""
     return (*step.anchor.inputs, "", "", "")[:6]
 
 
@@ -252,9 +254,9 @@ def _render(
         Direction(d, op.reverse[d], names[own], tuple(map(tables.index, own)))
         for d, own in enumerate(per)
     ]
-    # Cells are float32; outputs, of which there are up to two vectors, take half of that.
+    # Cells are float32; outputs, up to two vectors of them, take half of that.
     padded = _padded(op)
-    # Between two passes there are the gates z and the states behind r.
+    # Between two passes, the gates z and the reset states are stored.
     outputs = 1 if SEQUENCE in op.returns else 3
     places, scratch = dict[str, int](), 0
     between = {"z": 1, "s": 1} if len(parts) > 1 else {}

@@ -1,4 +1,4 @@
-"""Which steps are layers in integers with constant weights, and the sizes of convolutions."""
+"""Which steps are integer layers with constant weights, and the sizes of convolutions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cannery.schedule.program import Step
 
 
 def why_not_conv(graph: Graph, step: Step, *, depthwise: bool = False) -> str:
-    """Why a step is no QuantizedConv of that kind with constant weights; empty if it is."""
+    """Why a step is not a QuantizedConv of that kind with constant weights; empty if it is."""
     op = step.anchor.op
     if not step.alone or not isinstance(op, QuantizedConv):
         return "not a quantised convolution alone"
@@ -20,7 +20,7 @@ def why_not_conv(graph: Graph, step: Step, *, depthwise: bool = False) -> str:
 
 
 def why_not_product(graph: Graph, step: Step) -> str:
-    """Why a step is no QuantizedMatMul with constant weights; empty if it is."""
+    """Why a step is not a QuantizedMatMul with constant weights; empty if it is."""
     if not step.alone or not isinstance(step.anchor.op, QuantizedMatMul):
         return "not a quantised product alone"
     return _why_varying(graph, step)

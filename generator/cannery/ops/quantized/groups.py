@@ -1,11 +1,10 @@
-"""Products of integers by instructions that multiply and add groups of two or four.
+"""Products of integers, by instructions that multiply and add groups of two or four.
 
 int16: pairs (pmaddwd, vpdpwssd, vmlal); bytes: fours (pmaddubsw, vpdpbusd, sdot), see `ways.py`.
-So many
-neighbouring k make one step, and a vector of L columns holds L groups of weights. They lie as
-[block][k / group][vector][group by group], for pairs on Arm and RISC-V as
+That many neighbouring k make one step, and a vector of L columns holds L groups of weights. They
+are stored as [block][k / group][vector][group by group], for pairs on Arm and RISC-V as
 [..][vector][first, second numbers].
-A last group that is not full ends with weights of 0.
+A last group that is not full is padded with weights of 0.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from cannery.ir.tensor import DType
 from cannery.ops.shared.gemm import VectorBlock
 from cannery.target.isa import Isa
 
-#: Tiles (MR rows, NR vectors) by the number of vector registers: a step needs two more than
-#: accumulators.
+#: Tiles (MR rows, NR vectors) by the number of vector registers: a step needs two registers besides
+#: the accumulators.
 TILES = {
     8: ((1, 4), (2, 2), (1, 2), (1, 6), (3, 1)),
     16: ((1, 4), (1, 8), (2, 4), (3, 4), (4, 3), (6, 2), (2, 6), (4, 2)),
@@ -31,7 +30,7 @@ TILES = {
 }  # fmt: skip
 
 
-#: What is added to signed numbers so that they have no sign, and the other way round.
+#: The number that makes signed numbers unsigned when added, and the other way round.
 FLIP = 128
 
 
@@ -39,9 +38,10 @@ FLIP = 128
 class Way:
     """The word that multiplies and adds, and whether the highest bits of inputs are flipped.
 
-    `reload`: what neighbouring pixels share is loaded for each of them, not kept in a register.
-    Compilers keep it by moves and spills that cost more, unless a load takes several instructions
-    (SSE's broadcast of bytes whose signs move, and all that AVX-512 does about signs).
+    `reload`: inputs that neighbouring pixels share are loaded for each pixel, not kept in a
+    register. Compilers would keep them with moves and spills that cost more, unless a load takes
+    several instructions (SSE's broadcast of bytes whose signs move, and AVX-512's handling of
+    signs).
     """
 
     dot: str
@@ -49,7 +49,7 @@ class Way:
     reload: bool = False
 
     def starts(self, w: NDArray[Any], dtype: DType) -> NDArray[np.int64]:
-        """What sums [N] begin with for weights w[K,N] so that flipping changes nothing."""
+        """The initial sums [N] for weights w[K,N] that cancel the effect of flipping."""
         sums: NDArray[np.int64] = w.astype(np.int64).sum(axis=0)
         if not self.flip:
             return np.zeros_like(sums)
@@ -99,7 +99,9 @@ class Groups:
         return self.STORES[self.dtype]
 
     def broadcast(self, lanes: int, place: int, valid: int) -> str:
-        """C expression of the group at `ap` + `place` in all lanes, of which `valid` are there."""
+        """C expression of the group at `ap` + `place` in all lanes; `valid` of its numbers
+        exist.
+        """
         t, at = f"{self.t}x{lanes}", f"ap{offset(place)}"
         at = f"(const int8_t *)({at})" if self.dtype is DType.UINT8 else at
         load = f"{t}_load1({at})" if valid == self.size else f"{t}_load1_n({at}, {valid})"
@@ -124,7 +126,7 @@ class Groups:
         broadcast = 2.0 if isa.family == "x86" and isa.widest == 4 else 1.0
         work = self.work(isa) * mr * nr + (broadcast - 1.0) * mr
         loads = float(mr + nr)
-        # Weights that one row alone multiplies with need no register for long.
+        # Weights for a single row do not occupy a register for long.
         kept = nr if mr > 1 else 1
         spills = max(mr * nr + kept + 1 - isa.registers, 0)
         core = isa.rates()
@@ -136,7 +138,7 @@ class Groups:
 
 
 def in_groups(w: NDArray[Any]) -> NDArray[Any]:
-    """w[..., K, N] with zeros behind, K in whole groups, all leading axes taken together."""
+    """w[..., K, N] padded with zeros, K in whole groups, all leading axes taken together."""
     *_, k, n = w.shape
     whole = Groups(DType(w.dtype.name)).padded(k)
     padded = np.zeros((w.size // (k * n), whole, n), w.dtype)
@@ -147,7 +149,7 @@ def in_groups(w: NDArray[Any]) -> NDArray[Any]:
 def pack_groups(
     w: NDArray[Any], blocks: Sequence[VectorBlock], isa: Isa, columns: Sequence[int] | None = None
 ) -> NDArray[Any]:
-    """w[K,N] in the order of the module's text; `columns` permutes them first."""
+    """w[K,N] in the order of the module docstring; `columns` permutes the columns first."""
     ordered = w if columns is None else w[:, list(columns)]
     groups, n = Groups(DType(w.dtype.name)), w.shape[1]
     cut = in_groups(ordered).reshape(-1, groups.size, n)

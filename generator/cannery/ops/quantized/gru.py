@@ -21,14 +21,14 @@ from cannery.ops.recurrent.base import HIDDEN, SEQUENCE
 class QuantizedGru(QuantizedRecurrent):
     """GRU, see `QuantizedRecurrent`; gates z, r, h.
 
-    The other input is the recurrent bias b of the third, with `linear_before_reset` alone. The next
-    step multiplies the rounded output, and adds the one that is not.
+    The other input is the recurrent bias b of the third gate, only with `linear_before_reset`. The
+    next step multiplies the rounded output and adds the unrounded one.
 
         z = unit table_f(scale_z float32(h R_z) + p_z)            likewise r
         g = unit table_g(r (scale_h float32(h R_h) + b) + p_h)    if `linear_before_reset`
         h' = (g + TINY) + z (h - g)
 
-    Otherwise the third product is that of the state behind the reset gate, rounded as outputs are:
+    Otherwise the third product is that of the state after the reset gate, rounded like outputs:
 
         g = unit table_g(scale_h float32(round(bound (r h)) R_h) + p_h)
     """
@@ -42,11 +42,11 @@ class QuantizedGru(QuantizedRecurrent):
 
     @property
     def passes(self) -> tuple[tuple[int, ...], ...]:
-        """Two where the last product waits for the reset gate."""
+        """Two if the last product waits for the reset gate."""
         return ((0, 1, 2),) if self.linear_before_reset else ((0, 1), (2,))
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        """Types of what is returned."""
+        """Types of the returned values."""
         biased = len(inputs) > 5 and inputs[5] is not None
         fits = self.linear_before_reset or not biased
         require(fits, self, "a bias of its own has a meaning with linear_before_reset alone")

@@ -1,4 +1,4 @@
-"""LSTM layers in integers: weights and outputs; cells stay float32."""
+"""LSTM layers with integer weights and outputs; cells stay float32."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class QuantizedLstm(QuantizedRecurrent):
 
     @property
     def passes(self) -> tuple[tuple[int, ...], ...]:
-        """One, without the forget gate where there is none."""
+        """One, without the forget gate if there is none."""
         return ((0, 1, 3),) if self.coupled else super().passes
 
     def step(

@@ -1,4 +1,4 @@
-"""Matrix products of integers with constant weights: dense layers, and what becomes one."""
+"""Matrix products of integers with constant weights: dense layers and what becomes one."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ from cannery.ops.quantized.table import make_table
 
 @dataclass(frozen=True)
 class QuantizedProduct(QuantizedOp):
-    """What follows the sums of a product, whichever it is.
+    """What follows the sums of any product.
 
         sum = start[N] + the products, in int32
         y = float32(sum) * scale[N] + bias[N]
-        y = activation(y), each operator in float32, or, where `by_table`, its table
-        y = y * gain, where there is one
+        y = activation(y), each operator in float32, or, if `by_table`, its table
+        y = y * gain, if there is one
 
-    The result is float32: y; or of `dtype`, where there is a `bound`: round(y) held within +-bound,
-    or a `zero` point: saturate(round(y) + zero), as ONNX has it; or, where `dtype` is int32 and
-    there is no scale, the sum. Scale, bias and gain then hold the factor to such numbers.
+    The result is float32: y; or of `dtype`, where there is a `bound`: round(y) clamped to +-bound,
+    or a `zero` point: saturate(round(y) + zero), as ONNX has it; or, if `dtype` is int32 and there
+    is no scale, the sum. For integer results, scale, bias and gain include the factor to those
+    integers.
     """
 
     activation: Activation = ()
@@ -56,14 +57,14 @@ class QuantizedProduct(QuantizedOp):
         return self.dtype if whole else DType.FLOAT32
 
     def result(self, shape: tuple[int, ...]) -> TensorType:
-        """The type of an output of such a shape."""
+        """The type of an output of this shape."""
         return TensorType(shape, self.result_dtype)
 
     def check(
         self, x: TensorType, w: TensorType, scale: TensorType | None, bias: TensorType | None,
         gain: TensorType | None, start: TensorType | None,
     ) -> None:  # fmt: skip
-        """Raises ModelError or UnsupportedError where types or attributes do not go together."""
+        """Raises ModelError or UnsupportedError if types or attributes do not fit together."""
         of_x = DType.INT8 if x.dtype is DType.UINT8 else x.dtype
         known = x.dtype in (*NARROW, DType.UINT8) and w.dtype is of_x
         require_type(known, self, f"{x} times {w}")
@@ -97,7 +98,7 @@ class QuantizedProduct(QuantizedOp):
         self, sums: Numeric, scale: RefArray | None, bias: RefArray | None,
         gain: RefArray | None, start: RefArray | None,
     ) -> RefArray:  # fmt: skip
-        """What becomes of the products' sums[..., N]."""
+        """The results from the products' sums[..., N]."""
         if start is not None:
             sums = sums + start
         if scale is None:

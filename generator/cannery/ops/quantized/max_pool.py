@@ -1,4 +1,4 @@
-"""Maximum over sliding windows of integers, channels last, in plain C that compilers widen."""
+"""Maximum over sliding windows of integers, channels last, in plain C that compilers vectorise."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ from cannery.ops.quantized.arithmetic import (
 from cannery.ops.quantized.table import Table, make_table
 from cannery.ops.recurrent.base import CELL, HIDDEN, SEQUENCE, check_lengths
 
-#: Added to a state before anything is added that may be 0: none decays to a number so small that
-#: processors disagree on it. It is far below the last bit of what a table gives.
+#: Added to a state before adding anything that may be 0, so that no state decays to a number so
+#: small that processors disagree on it. It is far below the last bit of a table's result.
 TINY = 2.0**-60
 
 
@@ -46,12 +46,12 @@ def _products(r: RefArray, scale: F32) -> Multiply:
 class QuantizedRecurrent(QuantizedOp):
     """Integer recurrent weights; G gates in the order of ONNX, as in `Recurrent`.
 
-    Inputs: p [N,T,D*G*H] projected inputs, r [D,H,G*H] integers, scale [D,G*H], h0? [N,D*H],
-    c0? [N,D*H], others? [D,O*H]. What goes into a gate is in steps of its table: p, scale and
-    others are given so. Results: the sequence [N,T,D*H], integers, outputs times `bound`; the
-    last output and the last cell [N,D*H], float32; those that `returns` names.
+    Inputs: p [N,T,D*G*H] projected inputs, r [D,H,G*H] integers, scale [D,G*H], h0? [N,D*H], c0?
+    [N,D*H], others? [D,O*H]. The argument of a gate is in steps of its table; so are p, scale and
+    others. Results: the sequence [N,T,D*H], integers, outputs times `bound`; the last output and
+    the last cell [N,D*H], float32. Only those that `returns` names are returned.
 
-    One rounding per operation; unit is what a table's results are in. `clip` > 0 bounds the
+    One rounding per operation; unit is the unit of a table's results. `clip` > 0 bounds the
     arguments of the gates' functions, and `lengths` are the steps of each sample, as in
     `Recurrent`.
     """
@@ -92,12 +92,14 @@ class QuantizedRecurrent(QuantizedOp):
         return [table for table in found if table is not None]
 
     def limit(self, table: Table) -> float:
-        """What bounds the argument of a gate, in steps of its table; 0 if only the table does."""
+        """The bound on the argument of a gate, in steps of its table; 0 if only the table bounds
+        it.
+        """
         steps = float(np.float32(self.clip)) * table.scale
         return steps if steps < table.middle else 0.0
 
     def gate(self, table: Table, t: F32) -> F32:
-        """The function of a gate at t, in steps, which is clipped first."""
+        """The function of a gate at t, in steps; t is clipped first."""
         limit = np.float32(self.limit(table))
         return table.lookup(np.clip(t, -limit, limit) if limit else t)
 
@@ -109,7 +111,7 @@ class QuantizedRecurrent(QuantizedOp):
         return np.float32(table.unit), np.float32(square), np.float32(self.bound * square)
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        """Types of what is returned."""
+        """Types of the returned values."""
         (p, r, scale), (h0, c0, others) = operands(self, inputs, 3, 3)
         require_float(self, p, scale, h0, c0, others)
         require_type(r.dtype in NARROW and r.dtype is self.dtype, self, f"weights {r}")
@@ -165,7 +167,7 @@ class QuantizedRecurrent(QuantizedOp):
 
     @property
     def inverse(self) -> np.float32:
-        """What one unit of the output is."""
+        """The value of one unit of the output."""
         unit: np.float32 = np.float32(1.0 / self.bound)
         return unit
 
@@ -180,8 +182,8 @@ class QuantizedRecurrent(QuantizedOp):
     ) -> tuple[RefArray, F32]:  # fmt: skip
         """Integer outputs and float states [N,H] after a step, from those before it.
 
-        `multiply` gives products with the weights in steps, of all gates or some columns; `given`
-        [N,G*H] are the projected inputs.
+        `multiply` returns products with the weights in steps, for all gates or some columns;
+        `given` [N,G*H] are the projected inputs.
         """
 
     def macs(self, inputs: tuple[TensorType | None, ...], outputs: tuple[TensorType, ...]) -> int:

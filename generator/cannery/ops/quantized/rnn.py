@@ -17,7 +17,7 @@ from cannery.ops.recurrent.base import HIDDEN, SEQUENCE
 @register
 @dataclass(frozen=True)
 class QuantizedRnn(QuantizedRecurrent):
-    """A plain recurrent layer, see `QuantizedRecurrent`; the last output is the one not rounded.
+    """A plain recurrent layer, see `QuantizedRecurrent`; the last output is the unrounded one.
 
     h' = unit table_f(scale float32(h R) + p)
     """

@@ -22,7 +22,7 @@ from cannery.target.isa import Isa
 @register
 @dataclass(frozen=True)
 class Quantize(QuantizedOp):
-    """x float32, factor float32 scalar -> round(x * factor) of `dtype`, held within +-bound."""
+    """x float32, factor float32 scalar -> round(x * factor) of `dtype`, clamped to +-bound."""
 
     bound: int
     dtype: DType = DType.INT16
@@ -43,7 +43,7 @@ class Quantize(QuantizedOp):
 
 
 def bounded(t: str, name: str, bound: int, *, signed: bool = True) -> str:
-    """A C expression of the vector `name` held within +-bound; below 0 only if it is `signed`."""
+    """A C expression of the vector `name` clamped to +-bound; below 0 only if it is `signed`."""
     low, high = (f"{t}_set1({c_float(s * bound)})" for s in (-1.0, 1.0))
     return f"{t}_min({f'{t}_max({name}, {low})' if signed else name}, {high})"
 
@@ -52,9 +52,9 @@ def store_bounded(
     v: Vec, name: str, pointer: str, bound: int, dtype: DType, *, finite: bool = False,
     signed: bool = True,
 ) -> str:  # fmt: skip
-    """A C statement that stores the vector `name`, rounded and held within +-bound.
+    """A C statement that stores the vector `name`, rounded and clamped to +-bound.
 
-    Shorter where it is `finite`: never NaN, and where it is not `signed`: never below 0.
+    Shorter if it is `finite` (never NaN), and if it is not `signed` (never below 0).
     """
     if finite:
         (stored,) = put(v, bounded(v.t, name, bound, signed=signed), pointer, 0, dtype)
@@ -67,7 +67,7 @@ def store_bounded(
 @schedule
 @dataclass(frozen=True)
 class QuantizeStream(FixedSchedule):
-    """One pass, vector by vector as far as elements lie side by side."""
+    """One pass, vector by vector where elements are contiguous."""
 
     id = "quantized.quantize"
     version = 2

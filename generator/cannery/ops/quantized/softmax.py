@@ -1,7 +1,7 @@
 """Softmax along the last axis, specified to the last bit, for the end of quantised networks.
 
 The exponentials are float32 without fused operations, then integers: their sum does not depend on
-its order, so neither on the lanes of a processor.
+the order of addition, so not on a processor's lanes either.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
 
-#: Exponentials are taken of nothing less: they are 0 as integers.
+#: The least argument of an exponential: below it, they are 0 as integers.
 LEAST = -20.0
 
 #: 2^r - 1 = r P(r) for |r| <= 1/2, highest power first; relative to 2^r it errs by 9.2e-8.
 POLYNOMIAL = (1.3264591e-3, 9.671619e-3, 5.550735e-2, 2.4022241e-1, 6.93147e-1)
 LOG2_E = 1.44269504
-#: 1.5 * 2^23, which rounds to whole numbers where it is added.
+#: 1.5 * 2^23: adding it rounds to whole numbers.
 ROUNDER = 12582912.0
 
 
@@ -50,7 +50,7 @@ class QuantizedSoftmax(QuantizedOp):
         return (x,)
 
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
-        """In float32, one rounding per operation; NaN where the greatest is infinite."""
+        """In float32, one rounding per operation; NaN if the greatest is infinite."""
         (given,), _ = operands(self, inputs, 1)
         with np.errstate(all="ignore"):
             return (_softmax(f32(given)),)
@@ -72,11 +72,13 @@ def _softmax(x: F32) -> F32:
 
 
 def bits(length: int) -> int:
-    """Of the largest exponential: sums stay within int32, and each number exact in float32."""
+    """Bits of the largest exponential: sums stay within int32, and each number is exact in
+    float32.
+    """
     return min(24, 30 - ceil(log2(length)))
 
 
-#: Rows that take turns: each waits for its maximum and its sum.
+#: How many rows take turns, because each waits for its maximum and its sum.
 ROWS = 8
 
 
@@ -149,7 +151,7 @@ def _top(runs: Sequence[tuple[Vec, int]], widths: Sequence[int]) -> list[str]:
 
 
 def _sums(runs: Sequence[tuple[Vec, int]], widths: Sequence[int], exponent: int) -> list[str]:
-    """The exponentials of a row, and what makes their sum 1."""
+    """The exponentials of a row, and the factor that makes their sum 1."""
     text = ["int32_t sum = 0;", *(f"i32x{w} sum{w} = i32x{w}_zero();" for w in widths)]
     text += _passes(runs, lambda v, at: _exponentials(v, at, exponent))
     for w in widths:
@@ -161,7 +163,7 @@ def _sums(runs: Sequence[tuple[Vec, int]], widths: Sequence[int], exponent: int)
 def _passes(
     runs: Sequence[tuple[Vec, int]], statements: Callable[[Vec, str], list[str]]
 ) -> list[str]:
-    """Loops over a row; `statements` are those of a vector at a place."""
+    """Loops over a row; `statements` returns those for a vector at a place."""
     found = []
     for v, count in runs:
         head = f"for (int i = 0; i < {count}; ++i) {{"

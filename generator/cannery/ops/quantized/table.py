@@ -15,22 +15,22 @@ from numpy.typing import NDArray
 from cannery.ir.numeric import F64, f64
 from cannery.ops.quantized.arithmetic import F32, Activation, f32
 
-#: What an entry of 1.0 is, and the steps of a piece.
+#: The integer for an entry of 1.0, and the steps of a piece.
 ONE, STEPS = 32767, 2**14
 
-#: Largest error between entries: as large as that of rounding an entry.
+#: Largest error between entries: equal to that of rounding an entry.
 PRECISE = 0.5 / ONE
 
-#: Pieces of the largest table: from so many on its places are no float32 integers any more.
+#: Pieces of the largest table: with more, its places are no longer exact in float32.
 MOST_PIECES = 1024
 
-#: Ranges that are tried: a function has to be constant beyond.
+#: The ranges to try: a function must be constant beyond them.
 RANGES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
 
 @dataclass(frozen=True)
 class Table:
-    """`entries` [pieces] of the range from -limit to limit, and how far they are off."""
+    """`entries` [pieces] for the range from -limit to limit, and their error."""
 
     entries: NDArray[np.int32]
     limit: float
@@ -47,16 +47,18 @@ class Table:
 
     @property
     def scale(self) -> float:
-        """What turns an argument into steps: a power of two, so that nothing is rounded."""
+        """The factor that turns an argument into steps: a power of two, so that nothing is
+        rounded.
+        """
         return self.middle / self.limit
 
     @property
     def unit(self) -> float:
-        """What turns a result into a number."""
+        """The factor that turns a result into a number."""
         return 1.0 / (ONE * STEPS)
 
     def lookup(self, t: F32) -> F32:
-        """The results at t, in steps, as generated code finds them: whole numbers in float32."""
+        """The results at t, in steps, as generated code computes them: whole numbers in float32."""
         high, low = np.float32(self.middle - 1), np.float32(-self.middle)
         inside = np.minimum(np.maximum(np.nan_to_num(t, nan=0.0), low), high)
         place = np.rint(inside).astype(np.int32) + np.int32(self.middle)
@@ -88,7 +90,7 @@ def _make(activation: Activation, limit: float, pieces: int) -> Table:
 def make_table(activation: Activation) -> Table | None:
     """The smallest table of a function that is as precise as its entries.
 
-    None if there is none: the function leaves -1 to 1, or goes on changing.
+    None if there is none: the function leaves -1 to 1, or keeps changing.
     """
     if not activation:
         return None
@@ -114,7 +116,7 @@ def make_table(activation: Activation) -> Table | None:
 
 @cache
 def sized_table(activation: Activation, pieces: int) -> Table | None:
-    """A table of so many pieces, of the range where it errs least; None if there is none."""
+    """A table of this many pieces, for the range with the least error; None if there is none."""
     if make_table(activation) is None:
         return None
     return min((_make(activation, limit, pieces) for limit in RANGES), key=lambda t: t.error)

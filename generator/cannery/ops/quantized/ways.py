@@ -1,15 +1,15 @@
-"""How x86 multiplies bytes: by which instructions, as the weights allow.
+"""How x86 multiplies bytes: which instructions the weights allow.
 
-`pmaddubsw` multiplies bytes without a sign with bytes that have one, and adds pairs in int16,
-where they saturate. So there are three ways, and words in the vocabulary for each:
+`pmaddubsw` multiplies unsigned bytes with signed ones and adds pairs in int16, which saturates. So
+there are three ways, each with words in the vocabulary:
 
-    unsigned  dot4u: numbers of the input as they are, or 128 more. Where no pair of weights can
-              leave int16 with the largest input; with VNNI always, which sums in int32
+    unsigned  dot4u: numbers of the input as they are, or plus 128. For weights of which no pair can
+              exceed int16 with the largest input; always with VNNI, which sums in int32
     signed    dot4: signs of the input move to the weights, for weights from -127 to 127
     wide      dot4w: both become int16, for all others
 
-Other processors have instructions without such limits: signed. What is added to the input is taken
-off the sums before they begin. All ways compute the same sums.
+Other processors have instructions without such limits: signed. The number added to the input is
+compensated in the initial sums. All ways compute the same sums.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MOVES = (Reshape, Transpose, Identity, Slice, Resize, QuantizedMaxPool, Concat)
 
 
 def choose_way(graph: Graph, value: str, w: NDArray[Any], isa: Isa) -> Way:
-    """For an input and the weights w[K,N] as they are packed, K in whole groups."""
+    """The way for an input and the packed weights w[K,N], K in whole groups."""
     dtype = graph.types[value].dtype
     x86, wide_arm = isa.family == "x86", isa.family == "arm" and isa.bits == 64
     if dtype not in BYTES:
@@ -66,7 +66,7 @@ def pairs_fit(w: NDArray[Any], largest: int) -> bool:
 
 
 def value_range(graph: Graph, value: str) -> tuple[int, int]:
-    """Bounds of the integers that a value may hold, by what computes it."""
+    """Bounds of the integers that a value may hold, from the node that computes it."""
     node, info = graph.producer(value), np.iinfo(graph.types[value].dtype.value)
     if node is None or value in graph.constants:
         return int(info.min), int(info.max)
@@ -89,7 +89,9 @@ def value_range(graph: Graph, value: str) -> tuple[int, int]:
 
 
 def _is_positive(graph: Graph, node: Node) -> bool:
-    """Whether a result is never negative: by its activation, or as a mean or sum of such."""
+    """Whether a result is never negative: because of its activation, or as a mean or sum of such
+    values.
+    """
     op = node.op
     if isinstance(op, QuantizedAveragePool):
         return value_range(graph, node.inputs[0])[0] >= op.x_zero
@@ -106,7 +108,9 @@ def _is_positive(graph: Graph, node: Node) -> bool:
 
 
 def _least(graph: Graph, value: str) -> int:
-    """The lower bound of an operand of a sum; sums of sums are not followed: there may be many."""
+    """The lower bound of an operand of a sum; sums of sums are not followed, as there may be
+    many.
+    """
     node = graph.producer(value)
     if node is not None and isinstance(node.op, QuantizedElementwise) and not node.op.activation:
         return int(np.iinfo(graph.types[value].dtype.value).min)

@@ -1,4 +1,4 @@
-"""Sliding windows over integers, as loops: pixels with the same taps inside the image are one."""
+"""Sliding windows over integers, as loops: pixels with the same taps inside the image share one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def tap_offsets(job: Job, row: TapSpan, col: TapSpan) -> list[str]:
 
 
 def window_kernel(job: Job, pixel: Callable[[TapSpan, TapSpan], Iterable[str]]) -> Kernel:
-    """A kernel by bands of rows, of the statements of a pixel with these taps inside.
+    """A kernel in bands of rows, made of the statements for a pixel with these taps inside.
 
     In them `t` points to the first channel of the first tap inside, `o` to that of the result.
     """

@@ -1,7 +1,7 @@
-"""Winograd's algorithm F(2x2, 3x3) on bytes: 4/9 of the products, and not one bit different.
+"""Winograd's algorithm F(2x2, 3x3) on bytes: 4/9 of the products, and exactly the same bits.
 
 Y = A^T [(G g G^T) * (B^T d B)] A, see `ops/conv/winograd.py`. B and A hold 0, 1 and -1; 2 G holds
-whole numbers, so that with it four times each sum comes out, exactly. Sums of four bytes and of
+whole numbers, so with it each sum comes out exactly four times as large. Sums of four bytes and of
 nine weights are int16, products of pairs of channels are added in int32.
 
 A batch of tiles at a time: their inputs are transformed (16 positions x tiles x IC), then for each
@@ -47,14 +47,14 @@ POSITIONS, OUTPUTS = 16, 2
 #: 2 G.
 WEIGHTS = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]], np.int64)
 
-#: Of more channels sums might leave int32. Each adds at most 4 * 9 * 255 * 128, four times an
-#: output, to whatever is added up on the way (tests/ops/test_quantized_winograd.py).
+#: With more channels, sums might exceed int32. Each channel adds at most 4 * 9 * 255 * 128, four
+#: times an output, to any intermediate sum (tests/ops/test_quantized_winograd.py).
 MOST_CHANNELS = 1024
 
 #: With fewer input channels transforms cost more than the products that they save.
 LEAST_CHANNELS = 8
 
-#: Instructions that transform a vector of inputs, or of outputs, of one tile.
+#: Instructions to transform a vector of inputs, or of outputs, of one tile.
 _INTO, _BACK = 64.0, 40.0
 
 
@@ -185,12 +185,14 @@ def _parts(s: ConvShape, isa: Isa) -> list[ChannelGroup]:
 
 
 def _depth(s: ConvShape) -> int:
-    """Channels in whole pairs: behind an odd one lies anything, which is multiplied with 0."""
+    """Channels in whole pairs: an odd one is followed by arbitrary data, which is multiplied
+    by 0.
+    """
     return s.ic + s.ic % 2
 
 
 def _transformed(w: NDArray[Any], depth: int) -> NDArray[Any]:
-    """2 G w (2 G)^T of w[3,3,IC,OC] as [16 * depth, OC], with zeros behind the channels."""
+    """2 G w (2 G)^T of w[3,3,IC,OC] as [16 * depth, OC], with zeros after the channels."""
     wide = np.einsum("ak,bl,klio->abio", WEIGHTS, WEIGHTS, w.astype(np.int64))
     found = np.zeros((POSITIONS, depth, w.shape[-1]), np.int16)
     found[:, : w.shape[2]] = wide.reshape(POSITIONS, *w.shape[2:])

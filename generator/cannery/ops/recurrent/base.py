@@ -1,6 +1,6 @@
 """What LSTM, GRU and plain recurrent layers share: types, the loop over time, directions.
 
-An operator is the recurrent part of a layer alone. The product of all inputs with their weights,
+An operator is only the recurrent part of a layer. The product of all inputs with their weights,
 bias included, is a MatMul before it: one large matrix product instead of many small ones.
 
 Axes: N samples, T steps, D directions (1 or 2), G gates, H cells.
@@ -27,7 +27,7 @@ from cannery.ir.registry import Elementwise, Op, RefArray
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_float, require_shape
 
-#: An activation function: operators applied one after the other; none: the identity.
+#: An activation function: operators applied one after the other; empty: the identity.
 Activation = tuple[Elementwise, ...]
 
 #: What a recurrent operator may return, in this order.
@@ -45,10 +45,10 @@ def activate(activation: Activation, x: F64) -> F64:
 class Recurrent(Op):
     """The base of the recurrent operators.
 
-    `reverse` says for each direction whether it runs from the last step to the first.
-    `activations` are all of the first direction, then those of the second. `clip` > 0 bounds what
-    goes into the gates' activations. `lengths` are the steps of each sample where they are not
-    all: behind them the sequence is 0 and the state stays, and reversing begins at the last one.
+    `reverse` says for each direction whether it runs from the last step to the first. `activations`
+    are all of the first direction, then those of the second. `clip` > 0 bounds the arguments of the
+    gates' activations. `lengths` are the steps of each sample if they differ from T: after them,
+    the sequence is 0 and the state stays, and reversing begins at the last one.
     """
 
     cells: int
@@ -58,11 +58,11 @@ class Recurrent(Op):
     lengths: tuple[int, ...] = ()
     returns: tuple[str, ...] = (SEQUENCE,)
 
-    #: Gates, activation functions of a direction, and names of what can be returned.
+    #: Gates, activation functions of a direction, and names of the possible results.
     gates: ClassVar[int]
     functions: ClassVar[int]
     results: ClassVar[tuple[str, ...]] = (SEQUENCE, HIDDEN)
-    #: Inputs behind p and r: initial states, then others.
+    #: Inputs after p and r: initial states, then others.
     states: ClassVar[int] = 1
     others: ClassVar[int] = 0
 
@@ -71,7 +71,7 @@ class Recurrent(Op):
         return len(self.reverse)
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        """Types of what is returned; raises ModelError where shapes or attributes do not fit."""
+        """Types of the returned values; raises ModelError if shapes or attributes do not fit."""
         needed: tuple[TensorType, ...]
         needed, rest = operands(self, inputs, 2, self.states + self.others)
         p, r = needed
@@ -103,7 +103,7 @@ class Recurrent(Op):
         require(fits, self, f"cannot return {', '.join(self.returns) or 'nothing'}")
 
     def check_others(self, others: Sequence[TensorType | None]) -> None:
-        """Raises ModelError where further inputs do not fit."""
+        """Raises ModelError if further inputs do not fit."""
 
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
         """Step by step, direction by direction, sample by sample."""
@@ -143,7 +143,7 @@ class Recurrent(Op):
         return self.activations[direction * self.functions + index]
 
     def clipped(self, x: F64) -> F64:
-        """What goes into an activation of a gate."""
+        """The argument of a gate's activation."""
         return np.clip(x, -self.clip, self.clip) if self.clip else x
 
     def macs(self, inputs: tuple[TensorType | None, ...], outputs: tuple[TensorType, ...]) -> int:
@@ -155,7 +155,7 @@ class Recurrent(Op):
 
 
 def check_lengths(op: Op, lengths: Sequence[int], samples: int, steps: int) -> None:
-    """Raises ModelError unless there are no lengths, or one that is possible for each sample."""
+    """Raises ModelError unless there are no lengths, or a possible one for each sample."""
     fits = not lengths or len(lengths) == samples
     require(fits, op, f"has {len(lengths)} lengths for {samples} samples")
     for length in lengths:

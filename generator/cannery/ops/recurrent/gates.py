@@ -1,12 +1,12 @@
 """Recurrent layers cell by cell: one pass over the last output yields all gates of a block.
 
-The weights are packed [block][k][gate][lanes], so a block of cells reads one contiguous stream;
-its gates stay in registers, and so does all that follows: activations, the new state. With few
-accumulators the sums are split over `split` sets, against latency. How the last output reaches the
-lanes is `broadcast`, see `cannery.ops.shared.gemm`. What does not fit into the first-level cache
-is read in alternating order if `zigzag`: each step begins with the weights that the last one ended
-with, and asks for its last outputs last. Both directions run side by side if `together`, so that
-one computes while the other waits.
+The weights are packed [block][k][gate][lanes], so a block of cells reads one contiguous stream. Its
+gates stay in registers, and so do the activations and the new state. With few accumulators, the
+sums are split over `split` sets to hide latency. `broadcast` is how the last output reaches the
+lanes, see `cannery.ops.shared.gemm`. With `zigzag`, weights that exceed the first-level cache are
+read in alternating order: each step begins with the weights with which the last one ended, and
+needs the newest outputs last. With `together`, both directions run side by side, so that one
+computes while the other waits.
 
 A reset gate before the product (Gru without `linear_before_reset`) takes two passes.
 """
@@ -47,23 +47,24 @@ TILES = (
     (4, 2), (8, 1),
 )  # fmt: skip
 
-#: Registers that are left to the input and, without fused operations, to the weights.
+#: Registers left for the input and, without fused operations, for the weights.
 SPARE = {8: 2, 16: 3, 32: 4}
 
-#: Instructions of one activation, as sigmoid and tanh take them where they share divisions.
+#: Instructions of one activation, for sigmoid and tanh with shared divisions.
 ACTIVATION_WORK = 20.0
 
-#: Instructions behind the sums of a block that processors look past, to the weights of the next.
+#: After the sums of a block, processors look past this many instructions, to the next block's
+#: weights.
 WINDOW = 256.0
 
-#: Cycles from the sums of a block to what comes of them, for each activation in the way: processors
-#: hide few of them behind the next block, whose instructions wait for a place.
+#: Latency in cycles from the sums of a block to its results, per activation on the way. Processors
+#: overlap little of it with the next block, whose instructions wait for a slot.
 LATENCY = 30.0
 
-#: What is left of the shorter of two things that processors do side by side.
+#: The share that remains of the shorter of two things that processors do side by side.
 APART = 0.1
 
-#: What is left of the first-level cache for weights that the next step finds there again.
+#: The share of the first-level cache left for weights that the next step finds there again.
 KEPT_BYTES = 0.75 * L1_BYTES
 
 
@@ -108,7 +109,7 @@ class RecurrentGates(Schedule):
         vectors = -(-op.cells // t.lanes)
         work = (op.gates + 1) * ACTIVATION_WORK + 12.0
         each, code = 0.0, 0.0
-        # The last gates of a step and its last output are waited for.
+        # A step waits for the last gates and the last output.
         waits = 60.0 if isa.widest > 1 else 30.0
         tails = vectors * work / isa.rates(t.lanes).arithmetic
         for part in passes_of(op):
@@ -153,20 +154,24 @@ def weights_name(job: Job, part: Pass, direction: int) -> str:
 
 
 def in_ways(tile: Any, *, zigzag: bool, both: bool) -> list[Params]:
-    """A tile as it is, with weights read forth and back, and with both directions together."""
+    """A tile as it is, with weights read back and forth, and with both directions together."""
     plain = {**as_params(tile), "zigzag": False, "together": False}
     ways = [("zigzag", zigzag), ("together", both)]
     return [plain, *({**plain, way: True} for way, fits in ways if fits)]
 
 
 def side_by_side(far: float, tails: float, instructions: float) -> float:
-    """Cycles of reading weights from far and of what follows the sums, so many of a block."""
+    """Cycles of reading weights from far away, and of what follows the sums, `instructions` per
+    block.
+    """
     both = min(far, tails)
     return far + tails - both * (1.0 - APART if instructions <= WINDOW else 0.0)
 
 
 def tail_waits(functions: int, blocks: Sequence[VectorBlock]) -> float:
-    """Cycles of waiting behind the sums of all blocks but the last, by the activations in a row."""
+    """Cycles of waiting after the sums of all blocks except the last, for `functions` activations
+    in a row.
+    """
     return LATENCY * min(functions, 2) * (sum(block.count for block in blocks) - 1)
 
 
@@ -194,7 +199,7 @@ def _rotate(op: Recurrent, t: Tunables) -> int:
 
 
 def _others(job: Job, op: Recurrent, anchor: Node) -> list[ConstArray]:
-    """Initial states that are constant, and peepholes or biases, per direction and padded."""
+    """Constant initial states, and peepholes or biases, per direction and padded."""
     found = []
     rest = (*anchor.inputs[2:], *[""] * (op.states + op.others))
     for index, value in enumerate(rest[: op.states]):

@@ -60,9 +60,9 @@ class Lstm(Recurrent):
 class Gru(Recurrent):
     """Gated recurrent unit: Cho et al. 2014.
 
-    Gates z, r, h; activations f (of z and r) and g. Inputs p, r, h0?, bias? [D,H]: the
-    recurrent bias b of the third gate, with `linear_before_reset` alone. There the reset gate
-    applies behind the product (Keras: reset_after).
+    Gates z, r, h; activations f (of z and r) and g. Inputs p, r, h0?, bias? [D,H]: the recurrent
+    bias b of the third gate, only with `linear_before_reset`. With it, the reset gate applies after
+    the product (Keras: reset_after).
 
         z = f(p_z + h R_z)     r = f(p_r + h R_r)
         g = g(p_h + (r h) R_h), or g(p_h + r (h R_h + b)) if `linear_before_reset`

@@ -21,7 +21,7 @@ from cannery.ops.shared.lookup import Lookup, lookups
 from cannery.schedule.params import typed
 from cannery.schedule.schedule import MATH, Job
 
-#: Up to so many cells a step is so short that calling it shows.
+#: Up to this many cells, a step is so short that the call matters.
 INLINE_CELLS = 32
 
 #: The activation functions of most layers, by operator.
@@ -40,7 +40,7 @@ class Cell:
     by_table: Mapping[Elementwise, Lookup]
 
     def function(self, index: int, t: str, name: str, *, gate: bool = True) -> list[str]:
-        """Statements that apply an activation to a variable; what goes into gates is clipped."""
+        """Statements that apply an activation to a variable; arguments of gates are clipped."""
         lines = self.clipped(t, name) if gate else []
         for f in self.functions[index]:
             if f in self.by_table:
@@ -51,7 +51,7 @@ class Cell:
         return lines
 
     def clipped(self, t: str, name: str) -> list[str]:
-        """A statement that clips what goes into a gate, where the layer does so."""
+        """A statement that clips the argument of a gate, if the layer does so."""
         w = Words(t)
         clipped = f"{name} = {w.min(self.op.clip, w.max(-self.op.clip, name))};"
         return [clipped] if self.op.clip else []
@@ -65,7 +65,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Direction:
-    """One direction: where its first step is, and what is its own."""
+    """One direction: where its first step is, and what belongs to it alone."""
 
     index: int
     reverse: bool
@@ -135,7 +135,7 @@ def render_gates(
 
 
 def _cells(job: Job, op: Recurrent, anchor: Node) -> dict[tuple[Activation, ...], Cell]:
-    """One function per step for directions that compute alike."""
+    """One function per step for directions with the same computation."""
     other = op.others and len(anchor.inputs) > 2 + op.states and bool(anchor.inputs[2 + op.states])
     per = op.functions
     found = {}
@@ -150,7 +150,7 @@ def _cells(job: Job, op: Recurrent, anchor: Node) -> dict[tuple[Activation, ...]
 
 
 def tables_of(job: Job, op: Recurrent) -> dict[Elementwise, Lookup]:
-    """The activations that are computed by tables."""
+    """The activations computed by tables."""
     ops = (f for activation in op.activations for f in activation)
     return lookups(job.symbol, ops, str(job.params.get(MATH, "")))
 
@@ -164,7 +164,7 @@ def _needed(op: Recurrent) -> list[str]:
 
 
 def returned(job: Job, returns: Sequence[str]) -> dict[str, tuple[str, int, int]]:
-    """By what is returned: pointer to the first element, elements of a sample, pitch of steps."""
+    """For each result: pointer to the first element, elements of a sample, pitch of steps."""
     names = parameter_names(job)[len(job.inputs) :]
     return {
         what: (f"{name}{offset(layout.origin)}", layout.elements, layout.col)
@@ -175,7 +175,7 @@ def returned(job: Job, returns: Sequence[str]) -> dict[str, tuple[str, int, int]
 def begins_at_zero(job: Job, op: Recurrent) -> bool:
     """Whether no initial state is given, so that the first step needs no recurrent product.
 
-    Without any step the initial state is the last one, too: then it has to be somewhere.
+    Without any step the initial state is also the last one, so it must exist.
     """
     given = any(job.step.anchor.inputs[2 : 2 + op.states])
     return not (given or job.stops or 0 in op.lengths)
@@ -189,7 +189,7 @@ def needs_weights(job: Job, op: Recurrent) -> bool:
 
 
 def _starts(op: Recurrent) -> Callable[[Cell, Pass, VectorBlock], list[str]]:
-    """What the sums of a block begin with: the projected input, or the bias of the product."""
+    """The initial values of a block's sums: the projected input, or the bias of the product."""
 
     def start(cell: Cell, part: Pass, gate: int, v: Vec) -> str:
         if gate in part.added:

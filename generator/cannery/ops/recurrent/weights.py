@@ -23,7 +23,7 @@ FEW = 8
 class Tunables:
     """Blocks of `nr` vectors of cells, `split` and `unroll` as in `matmul.dense_n`.
 
-    `zigzag`: weights are read forth and back; `together`: both directions at once.
+    `zigzag`: weights are read back and forth; `together`: both directions at once.
     """
 
     lanes: int
@@ -39,7 +39,7 @@ class Tunables:
 class Pass:
     """One product of a vector of cells with the weights of some gates.
 
-    `added` are the gates whose sums begin with the projected input; those of the others are
+    `added` are the gates whose sums begin with the projected input; the sums of the others are
     needed before it is added.
     """
 
@@ -88,10 +88,10 @@ def with_gates(cells: Sequence[VectorBlock], count: int) -> tuple[VectorBlock, .
 
 @dataclass(frozen=True)
 class Sums:
-    """How the sums of a block of cells are computed: `block` by its vectors.
+    """How the sums of a block of cells are computed: `block` has its vectors.
 
-    Where a few cells are left, gates that lie side by side in memory share wider vectors. `pieces`
-    are then the C expressions of the vectors of the cells, gate by gate; else it is empty.
+    If few cells are left, gates that are side by side in memory share wider vectors. `pieces` are
+    then the C expressions of the vectors of the cells, gate by gate; otherwise it is empty.
     """
 
     cell: VectorBlock
@@ -99,7 +99,7 @@ class Sums:
     pieces: tuple[str, ...]
 
     def gemm(self, g: Gemm) -> Gemm:
-        """How they walk; few vectors take more sets of accumulators, against latency."""
+        """How the blocks walk; few vectors take more sets of accumulators, to hide latency."""
         if not self.pieces:
             return g
         split = min(max(g.split, FEW // len(self.block.vecs)), g.k)
@@ -109,7 +109,7 @@ class Sums:
 def sums_of(op: Recurrent, part: Pass, t: Tunables, isa: Isa) -> tuple[Sums, ...]:
     """The sums of a pass, block by block."""
     cells, blocks = cell_blocks(op, t, isa), gate_blocks(op, part, t, isa)
-    # A layer of one block waits for its own outputs, and longer where vectors have to be cut.
+    # A layer of one block waits for its own outputs, and longer if vectors must be cut.
     shared = t.broadcast == "set1" and isa.widest > 4 and len(cells) > 1
     found = []
     for cell, block in zip(cells, blocks, strict=True):

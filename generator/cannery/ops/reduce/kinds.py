@@ -1,4 +1,4 @@
-"""What distinguishes the reductions in C: how an element joins an accumulator, what comes last."""
+"""How reductions differ in C: how an element joins an accumulator, and what comes last."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Kind:
     """A reduction as expressions over the vocabulary.
 
     `word` joins two accumulators; `hsum`, `hmax`, `hmin` or nothing join the lanes of one. `start`
-    is the literal of an empty accumulator, `element` how an element is changed first: "", abs or
-    square. `zeros` tells that zero elements change nothing. `exp` needs a pass for the maximum.
+    is the literal of an empty accumulator; `element` is what is applied to an element first: "",
+    abs or square. `zeros`: zero elements change nothing. `exp` needs a pass for the maximum.
     """
 
     word: str

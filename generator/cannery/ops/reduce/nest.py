@@ -1,8 +1,8 @@
 """Reductions over any axes as one loop nest, for any affine layout.
 
-Where a kept axis is contiguous (the channels of NHWC under global pooling), it lies in the lanes
-and every lane is an output; where a reduced one is (a whole plane), the lanes are added at the
-end. `nv` vectors of outputs and `split` sets of accumulators against latency.
+If a kept axis is contiguous (the channels of NHWC under global pooling), it is in the lanes and
+every lane is an output. If a reduced axis is (a whole plane), the lanes are added at the end. `nv`
+vectors of outputs and `split` sets of accumulators hide latency.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ SHAPES = ((1, 4), (1, 8), (2, 4), (4, 1), (4, 2), (8, 1), (16, 1))
 
 @dataclass(frozen=True)
 class ReduceLoops:
-    """Loops over outputs, the kept loop in the lanes, loops over what is reduced.
+    """Loops over outputs, the kept loop in the lanes, and the reduced loops.
 
-    Kept strides are those of x, y and the residuals, reduced strides those of x. The innermost
-    reduced loop is contiguous if `horizontal`: then it is in the lanes, and `lane` is one output.
+    Kept strides are those of x, y and the residuals, reduced strides those of x. If `horizontal`,
+    the innermost reduced loop is contiguous and in the lanes, and `lane` is one output.
     """
 
     outer: tuple[Loop, ...]
@@ -142,7 +142,7 @@ def _kind(step: Step) -> Kind:
 
 
 def _sets(split: int, plan: ReduceLoops, lanes: int) -> int:
-    """As many sets of accumulators as there are steps for."""
+    """As many sets of accumulators as there are steps."""
     steps = plan.inner.extent // lanes if plan.horizontal else plan.inner.extent
     return max(1, min(split, steps))
 

@@ -17,14 +17,16 @@ from cannery.ops.functions import exp, log
 
 @dataclass(frozen=True)
 class Reduction(Op):
-    """x -> y without `axes` (ascending, within 0..rank-1), or with them as ones if `keepdims`."""
+    """x -> y without `axes` (ascending, within 0..rank-1), or with them kept at size 1 if
+    `keepdims`.
+    """
 
     axes: tuple[int, ...]
     keepdims: bool = False
 
     #: Whether a reduction over no elements has a value.
     empty: ClassVar[bool] = True
-    #: Whether integers are taken, too; the result has their dtype, and wraps around.
+    #: Whether integers are accepted too; the result has their dtype and wraps around.
     integers: ClassVar[bool] = False
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
@@ -37,7 +39,7 @@ class Reduction(Op):
         return (TensorType(self._reduced(x.shape), x.dtype),)
 
     def check_dtype(self, x: TensorType) -> None:
-        """Raises ModelError for an element type that the reduction does not take."""
+        """Raises ModelError for an element type that the reduction does not accept."""
         if not self.integers or x.dtype is DType.BOOL:
             require_float(self, x)
 
@@ -63,7 +65,7 @@ class _Exact(Reduction):
     empty: ClassVar[bool] = False
 
     def check_dtype(self, x: TensorType) -> None:
-        """Every element type is taken; false is less than true."""
+        """Accepts every element type; false is less than true."""
 
 
 @register
@@ -177,7 +179,7 @@ class ReduceLogSumExp(Reduction):
     empty: ClassVar[bool] = False
 
     def reduced(self, x: Numeric) -> Numeric:
-        """`max + log(sum(exp(x - max)))`; infinite where the maximum is."""
+        """`max + log(sum(exp(x - max)))`; infinite if the maximum is."""
         wide = f64(x)
         top = np.asarray(wide.max(axis=self.axes))
         shift = keep_axes(wide, np.where(np.isfinite(top), top, 0.0), self.axes)

@@ -1,4 +1,4 @@
-"""Nearest resizing of integers: pixels are copied whole."""
+"""Nearest resizing of integers: whole pixels are copied."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
 
-#: Up to so many equal vectors are written out; more are a loop.
+#: Up to this many equal vectors are written out; more become a loop.
 UNROLLED = 8
 
 

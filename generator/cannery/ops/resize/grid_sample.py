@@ -1,7 +1,7 @@
 """Sampling of images at computed positions.
 
-Positions and weights are float32 in the reference, too: near a border or half way between two
-elements a rounding decides which one is read.
+Positions and weights are float32 in the reference too: near a border, or halfway between two
+elements, rounding decides which one is read.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from cannery.ops.scalar.body import Body, Tensor
 MODES = ("nearest", "linear", "cubic")
 PADDINGS = ("zeros", "border", "reflection")
 
-#: Elements along an axis that a sample reads, and the place of the first behind the position.
+#: How many elements along an axis a sample reads, and the offset of the first from the position.
 _TAPS = {"nearest": (1, 0), "linear": (2, 0), "cubic": (4, -1)}
 
-#: Positions further away than this are as far away.
+#: Positions further away than this are treated as this far away.
 _FAR = 1e9
 
 _F32 = NDArray[np.float32]
@@ -39,10 +39,11 @@ _I64 = NDArray[np.int64]
 @register
 @dataclass(frozen=True)
 class GridSample(ScalarOp):
-    """x[N,*S,C], grid[N,*O,R] -> y[N,*O,C] with R == len(S); the grid's last number is of S[0].
+    """x[N,*S,C], grid[N,*O,R] -> y[N,*O,C] with R == len(S); the grid's last number belongs to
+    S[0].
 
     -1 and 1 are the centres of the outermost elements with `align_corners`, else their outer edges.
-    `padding` says what the elements outside are, one by one: of a cubic at a border, too.
+    `padding` gives the value of each element outside, also for a cubic at a border.
     """
 
     mode: str = "linear"
@@ -52,7 +53,7 @@ class GridSample(ScalarOp):
     scalar_math: ClassVar[bool] = True
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        """The type of y; raises ModelError for shapes that do not go together."""
+        """The type of y; raises ModelError for shapes that do not fit together."""
         (x, grid), _ = operands(self, inputs, 2)
         require_float(self, x, grid)
         for value, known in ((self.mode, MODES), (self.padding, PADDINGS)):
@@ -87,7 +88,7 @@ class GridSample(ScalarOp):
         return (y,)
 
     def _axis(self, g: _F32, size: int) -> tuple[_I64, list[_F32]]:
-        """Per position the first element that is read, and the weights of all."""
+        """The first element read at each position, and the weights of all."""
         one, half = np.float32(1), np.float32(0.5)
         if self.align_corners:
             p = (g + one) * half * np.float32(size - 1)
@@ -106,7 +107,7 @@ class GridSample(ScalarOp):
         return first, [_far(t + one), _near(t), _near(one - t), _far(np.float32(2) - t)]
 
     def _place(self, i: _I64, size: int) -> tuple[_I64, NDArray[np.bool_]]:
-        """The element that index i stands for, and whether there is one."""
+        """The element that index i refers to, and whether there is one."""
         inside = (i >= 0) & (i < size)
         if self.padding == "reflection":
             period = max(2 * size - 2, 1) if self.align_corners else 2 * size
@@ -118,7 +119,7 @@ class GridSample(ScalarOp):
         return np.clip(i, 0, size - 1), inside
 
     def write(self, c: Body) -> None:
-        """Position by position: its weights per axis, then tap by tap all channels."""
+        """Position by position: the weights per axis, then all channels, tap by tap."""
         x, grid = c.input(0), c.input(1)
         sizes = x.shape[1:-1]
         taps = _TAPS[self.mode][0]

@@ -1,4 +1,6 @@
-"""Sums of a few weighted elements along one axis: all of Resize that `Resize` does not do."""
+"""Sums of a few weighted elements along one axis: the parts of ONNX's Resize that `Resize`
+lacks.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ class Interpolate(ScalarOp):
         return int(outputs[0].elements * places.shape[1])
 
     def write(self, c: Body) -> None:
-        """Along the axes behind, weight by weight."""
+        """Along the later axes, weight by weight."""
         x, places, weights = (c.input(k) for k in range(3))
         before, after = x.shape[: self.axis], x.shape[self.axis + 1 :]
         count, taps = places.shape

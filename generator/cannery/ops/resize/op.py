@@ -34,9 +34,9 @@ class Resize(Op):
     """x[N,*S,C] -> y[N,*sizes,C], separably per spatial axis.
 
     `coordinate` maps output to input positions, `rounding` is for "nearest", which takes any dtype;
-    both as in `positions.py`. `scales` (output over input, per axis) enters the coordinates
-    where the model gives it; by default it is the ratio of the sizes. Positions outside are clamped
-    to the edge.
+    both are as in `positions.py`. `scales` (output over input, per axis) enters the coordinates if
+    the model gives it; the default is the ratio of the sizes. Positions outside are clamped to the
+    edge.
     """
 
     mode: str
@@ -67,7 +67,7 @@ class Resize(Op):
         return (TensorType((x.shape[0], *self.sizes, x.shape[-1]), x.dtype),)
 
     def samples(self, axis: int, size: int) -> tuple[Sample, ...]:
-        """What each output index of spatial axis `axis` reads of its `size` inputs."""
+        """Which of its `size` inputs each output index of spatial axis `axis` reads."""
         scale = self.scales[axis] if self.scales else 0.0
         along = ResizedAxis(self.coordinate, size, self.sizes[axis], scale)
         if self.mode == "nearest":
@@ -96,7 +96,7 @@ class Resize(Op):
 def repeats(op: Resize, sizes: tuple[int, ...]) -> tuple[int, ...]:
     """How often each pixel of an image of these sizes is repeated along each axis.
 
-    Nothing if the resampling does anything else, or nothing at all.
+    Empty if the resampling does anything else, or nothing at all.
     """
     if op.mode != "nearest" or any(o % n for o, n in zip(op.sizes, sizes, strict=True)):
         return ()

@@ -1,11 +1,12 @@
-"""Where along an axis of the input an output index of a resize lies, as ONNX Resize names it.
+"""Where an output index of a resize lies along an axis of the input, by ONNX Resize's names.
 
-Twice, as runtimes compute with float32 and files were checked with them. Which element is nearest,
-and what is outside, jumps where a rounding decides: `rounded` rounds as ONNX Runtime does, in the
-order of its operations. Weights between elements do not jump: `exact` has no rounding at all.
+There are two versions, because runtimes compute with float32, and files were checked with them.
+Rounding decides which element is nearest and what is outside: there `rounded` rounds as ONNX
+Runtime does, in the order of its operations. Weights between elements do not jump, so `exact` does
+not round at all.
 
-The formulas are those of the operator's text. Its lengths are whole numbers even where a scale asks
-for a fraction (40 * 0.61 is 24): onnx's reference evaluator takes the fraction, ONNX Runtime does
+The formulas are from the operator's specification. Its lengths are whole numbers even where a scale
+gives a fraction (40 * 0.61 is 24): onnx's reference evaluator takes the fraction, ONNX Runtime does
 not. `docs/reference/semantics.md` lists such differences.
 """
 
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: The coordinate transformations, of an axis that is resized as a whole and of a part of it.
+#: The coordinate transformations, of an axis that is resized as a whole, and of part of an axis.
 COORDINATES = (
     "half_pixel",
     "half_pixel_symmetric",
@@ -30,14 +31,15 @@ COORDINATES = (
 )
 CROPPING = "tf_crop_and_resize"
 
-#: How a position becomes an index. "opset_10" is that of Resize before it had an attribute for it,
-#: as ONNX Runtime computes it: up along axes that shrink, else down.
+#: How a position becomes an index. "opset_10" is the way of Resize before it had an attribute for
+#: this, as ONNX Runtime computes it: up along axes that shrink, else down.
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "opset_10")
 
-#: Elements of an axis that is resized, at most.
+#: Most elements of a resized axis.
 MOST_OUTPUTS = 2**16
 
-#: Positions so near to the middle between two elements lie on it, as float32 often misses it.
+#: Positions this close to the middle between two elements count as the middle, which float32 often
+#: misses.
 _TIE = np.float32(1e-6)
 
 
@@ -45,7 +47,7 @@ _TIE = np.float32(1e-6)
 class ResizedAxis:
     """An axis of `size` elements that becomes one of `out`.
 
-    `scale` is that of the model, a float32; 0 if it gives sizes. `region` is the part of the input
+    `scale` is the model's, a float32; 0 if the model gives sizes. `region` is the part of the input
     that is resized, 0 to 1; only CROPPING has one.
     """
 
@@ -67,7 +69,7 @@ class ResizedAxis:
         return self.size == self.out and self.rounded_scale == 1 and self.region == (0.0, 1.0)
 
     def exact(self) -> list[Fraction]:
-        """The position of each output index, whose scale may stand for the ratio it rounds to."""
+        """The position of each output index; the scale may stand for the ratio that it rounds."""
         ratio = Fraction(self.out, self.size)
         given = self.scale and np.float32(float(ratio)) != np.float32(self.scale)
         indices = np.array([Fraction(o) for o in range(self.out)], object)
@@ -81,7 +83,7 @@ class ResizedAxis:
         return np.asarray(found, np.float32)
 
     def _positions(self, o: Any, number: Callable[[float], Any], scale: Any) -> Any:
-        """Formula by formula, in any numbers; the order is ONNX Runtime's."""
+        """Formula by formula, for any type of number; the order is ONNX Runtime's."""
         size, out, one, half = number(self.size), number(self.out), number(1), number(0.5)
         single = ("align_corners", "pytorch_half_pixel")
         if self.stays or (self.out == 1 and self.coordinate in single):
@@ -105,8 +107,10 @@ class ResizedAxis:
         return (o + half) / scale - half
 
     def nearest(self, rounding: str) -> NDArray[np.int32]:
-        """The element that each output index takes; positions outside take the outermost one."""
-        x = np.clip(self.rounded(), -1, self.size)  # what is further outside could overflow
+        """The element that each output index takes; positions outside take the outermost
+        element.
+        """
+        x = np.clip(self.rounded(), -1, self.size)  # positions further outside could overflow
         if rounding == "opset_10":
             rounding = "ceil" if self.rounded_scale < 1 else "floor"
         if rounding == "floor":

@@ -18,7 +18,7 @@ from cannery.ops.indexing.bounds import bounded, require_indices, write_bounded
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.body import Body
 
-#: Samples along an axis of a bin, at most, where their number depends on the region.
+#: Most samples along an axis of a bin, if their number depends on the region.
 _MOST = 1024
 
 
@@ -28,8 +28,8 @@ class RoiAlign(ScalarOp):
     """x[N,H,W,C], rois[R,4] (x1, y1, x2, y2), batches[R] -> y[R,*size,C].
 
     Each bin is the mean of samples between elements, or with `greatest` the greatest of the
-    weighted elements that they read. `samples` per axis and bin, 0 for as many as a bin has
-    elements, but not more than 1024. `half_pixel` moves regions by half an element.
+    weighted elements that they read. `samples` is their number per axis and bin; 0 means as many as
+    a bin has elements, but at most 1024. `half_pixel` moves regions by half an element.
     """
 
     size: tuple[int, int]
@@ -41,7 +41,7 @@ class RoiAlign(ScalarOp):
     scalar_math: ClassVar[bool] = True
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        """The type of y; raises ModelError for shapes that do not go together."""
+        """The type of y; raises ModelError for shapes that do not fit together."""
         (x, rois, batches), _ = operands(self, inputs, 3)
         require_float(self, x, rois)
         require_indices(self, batches)
@@ -56,7 +56,9 @@ class RoiAlign(ScalarOp):
         return (TensorType((rois.shape[0], *self.size, x.shape[3])),)
 
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
-        """Region by region; places in float32, as where a region ends decides what is read."""
+        """Region by region; places are float32, because a region's end decides which elements are
+        read.
+        """
         (x_in, rois, batches), _ = operands(self, inputs, 3)
         x = f64(x_in)
         y = np.zeros((len(rois), *self.size, x.shape[3]))

@@ -1,4 +1,4 @@
-"""Which elements of an axis weigh how much in each output of a resize: tables for `Interpolate`.
+"""How much each element of an axis weighs in each output of a resize: tables for `Interpolate`.
 
 The elements around a position get the weights of a filter at their distance: a triangle (linear),
 Keys' cubic, Lanczos' sinc. With antialias the filter is stretched by the inverse of the scale.
@@ -23,7 +23,8 @@ class Filter:
     """A function of the distance, `reach` elements to each side.
 
     `cubic` is the a of R. Keys (1981). Elements outside count as the outermost one, or with
-    `exclude_outside` not at all. Positions between elements are multiples of 1/`steps`, if not 0.
+    `exclude_outside` not at all. Positions between elements are multiples of 1/`steps`, unless it
+    is 0.
     """
 
     kind: str
@@ -62,7 +63,7 @@ def axis_table(how: Filter, axis: ResizedAxis) -> AxisTable:
 
 
 def _weights(how: Filter, ratio: float, scale: float) -> Floats:
-    """Weights of the elements around a position; 0 < ratio <= 1 after the one before it."""
+    """Weights of the elements around a position that lies 0 < ratio <= 1 after its predecessor."""
     shrink = min(scale, 1.0) if how.antialias else 1.0
     first = floor(-how.reach / shrink) + 1
     distance = np.abs(np.arange(first, 2 - first) - ratio)

@@ -1,4 +1,4 @@
-"""Operators that are computed one element after the other: their C stands beside their reference.
+"""Operators computed one element after the other: their C is next to their reference.
 
 They are rare in networks, or work on integers. One schedule, `scalar.nest`, is legal for all of
 them, everywhere.
@@ -33,7 +33,7 @@ class ScalarOp(Op):
         """Append the statements that compute the output."""
 
     def scratch_bytes(self, inputs: tuple[TensorType | None, ...]) -> int:
-        """Bytes of scratch memory that the statements need; they find it as `c.scratch`."""
+        """Bytes of scratch memory that the statements need, which is at `c.scratch`."""
         return 0
 
 
@@ -45,7 +45,7 @@ class Pointwise(ScalarOp):
     arity: ClassVar[int] = 2
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        """The common shape; raises ModelError where shapes or dtypes do not go together."""
+        """The common shape; raises ModelError if shapes or dtypes do not fit together."""
         types, _ = operands(self, inputs, self.arity)
         dtype = self.result(*(t.dtype for t in types))
         return (TensorType(broadcast_shapes(self, *(t.shape for t in types)), dtype),)
@@ -58,7 +58,7 @@ class Pointwise(ScalarOp):
 
     @abstractmethod
     def result(self, *dtypes: DType) -> DType:
-        """The element type of the output; raises ModelError for types that are not taken."""
+        """The element type of the output; raises ModelError for types that are not accepted."""
 
     @abstractmethod
     def value(self, *arrays: Numeric) -> Numeric:
@@ -74,12 +74,12 @@ class Pointwise(ScalarOp):
         write_pointwise(c, lambda args: self.expression(dtypes, args))
 
     def same(self, *dtypes: DType) -> DType:
-        """The dtype that all of them are; raises ModelError if they differ."""
+        """The dtype that all of them have; raises ModelError if they differ."""
         require_type(len(set(dtypes)) == 1, self, "inputs have different dtypes")
         return dtypes[0]
 
     def same_integers(self, *dtypes: DType) -> DType:
-        """The integer dtype that all of them are; raises ModelError otherwise."""
+        """The integer dtype that all of them have; raises ModelError otherwise."""
         dtype = self.same(*dtypes)
         sound = dtype not in (DType.FLOAT32, DType.BOOL)
         require_type(sound, self, f"works on integers, not on {dtype.value}")
@@ -88,7 +88,7 @@ class Pointwise(ScalarOp):
 
 @dataclass(frozen=True)
 class SignOp(Pointwise):
-    """One that numpy has as a `function`, and C as a `sign`."""
+    """An operator that numpy has as a `function` and C as a `sign`."""
 
     sign: ClassVar[str]
     function: ClassVar[np.ufunc]
@@ -99,7 +99,7 @@ class SignOp(Pointwise):
 
 
 def write_pointwise(c: Body, expression: Callable[[tuple[str, ...]], str]) -> None:
-    """A loop nest over the output in which every input is broadcast; contiguous axes are one."""
+    """A loop nest over the output in which every input is broadcast; contiguous axes are joined."""
     shape = c.output.shape
     strides = [dense_strides(shape)]
     tensors = [t for t in c.inputs if t is not None]

@@ -53,7 +53,7 @@ def term(index: str, stride: int) -> str:
 
 
 class Body:
-    """Statements of one function: its operands, and the constants that it turns out to need."""
+    """Statements of one function, its operands, and the constants that it turns out to need."""
 
     def __init__(
         self, symbol: str, inputs: Sequence[Tensor | None], output: Tensor, scratch: str = ""
@@ -67,7 +67,7 @@ class Body:
         self._depth = 1
 
     def input(self, index: int) -> Tensor:
-        """An input that is there."""
+        """An input that is present."""
         found = self.inputs[index]
         assert found is not None
         return found
@@ -82,7 +82,7 @@ class Body:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Statements in braces behind `head`."""
+        """Statements in braces after `head`."""
         self(f"{head} {{" if head else "{")
         self._depth += 1
         yield
@@ -91,7 +91,9 @@ class Body:
 
     @contextmanager
     def loop(self, name: str, end: int | str, start: int | str = 0) -> Iterator[str]:
-        """Statements for each start <= name < end; one pass needs no loop: yields the index."""
+        """Statements for each start <= name < end, without a loop if there is one pass; yields the
+        index.
+        """
         if (start, end) == (0, 1):
             with self.block(""):
                 yield "0"
@@ -101,7 +103,7 @@ class Body:
 
     @contextmanager
     def nest(self, prefix: str, shape: Sequence[int]) -> Iterator[list[str]]:
-        """Loops over a shape; yields the indices, of axes with one element "0"."""
+        """Loops over a shape; yields the indices ("0" for axes with one element)."""
         with ExitStack() as stack:
             yield [
                 "0" if d == 1 else stack.enter_context(self.loop(f"{prefix}{k}", d))
@@ -109,7 +111,7 @@ class Body:
             ]
 
     def table(self, values: Array | Sequence[int], comment: str = "") -> str:
-        """A constant array; integers of Python become int32."""
+        """A constant array; Python integers become int32."""
         array = values if isinstance(values, np.ndarray) else np.asarray(values, np.int32)
         name = f"{self._symbol}_t{len(self.constants)}"
         self.constants.append(ConstArray(name, array.reshape(-1), comment))

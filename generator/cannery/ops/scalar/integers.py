@@ -1,4 +1,4 @@
-"""Integer forms of operators that are made for floats: elementwise arithmetic and reductions."""
+"""Integer forms of operators made for floats: elementwise arithmetic and reductions."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _plus_absolute(dtype: DType) -> Callable[[str, str], str]:
 
 
 def _write_reduction(c: Body, op: Reduction) -> None:
-    """For each output a loop over what is reduced."""
+    """For each output, a loop over the reduced elements."""
     x = c.input(0)
     join = _joins(op, x.type.dtype)
     assert join is not None

@@ -1,4 +1,4 @@
-"""The plain C of operators that have one form only: dense operands, element after element."""
+"""The plain C of operators with a single form: dense operands, element after element."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _reads(text: str, name: str) -> bool:
 
 
 def _writer(graph: Graph, node: Node) -> Write | None:
-    """What writes the statements of a node; None if nothing does."""
+    """The function that writes a node's statements; None if there is none."""
     if isinstance(node.op, ScalarOp):
         return node.op.write
     return convolution_form(graph, node) or integer_code(
@@ -79,7 +79,7 @@ def _writer(graph: Graph, node: Node) -> Write | None:
 
 
 class _Operands:
-    """The inputs of the node as C arrays: parameters, and constants of its own."""
+    """The inputs of the node as C arrays: parameters, and the node's own constants."""
 
     def __init__(self, job: Job) -> None:
         self._job = job

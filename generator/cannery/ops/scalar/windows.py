@@ -1,7 +1,7 @@
-"""Plain C of convolutions that the other schedules do not compute.
+"""Plain C for convolutions that other schedules do not compute.
 
-Those whose weights are computed when the network runs, and transposed ones with three spatial
-axes, or with strides for whose phases there is no code.
+These have weights computed at run time, or are transposed with three spatial axes or with strides
+whose phases have no code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _VECTOR_AXES = 2
 
 
 def convolution_form(graph: Graph, node: Node) -> Callable[[Body], None] | None:
-    """What writes a convolution that has no other kernel; None for all else."""
+    """The function that writes a convolution without another kernel; None for other nodes."""
     op = node.op
     if not isinstance(op, Conv | ConvTranspose):
         return None
@@ -48,7 +48,7 @@ class Window(Protocol):
 
 
 def _bias(c: Body) -> Callable[[str], str]:
-    """Channel to what its sum begins with."""
+    """From a channel to the initial value of its sum."""
     bias = c.optional(2)
     return lambda channel: bias.at(channel) if bias else "0.0f"
 
@@ -96,7 +96,7 @@ def walk_conv(
 
 
 def _write_transposed(c: Body, op: ConvTranspose) -> None:
-    """Pixel by pixel of the output: what each tap reads, where there is an input."""
+    """Pixel by pixel of the output: what each tap reads, if it hits an input."""
     x, w = c.input(0), c.input(1)
     made, taken = w.shape[-2], w.shape[-1] // op.group
     with c.nest("i", c.output.shape[:-1]) as pixel:
@@ -123,7 +123,7 @@ def _write_transposed(c: Body, op: ConvTranspose) -> None:
 
 
 def _affine(a: str, by: int, b: str, times: int, plus: int) -> str:
-    """`a * by + b * times + plus`, without what is nothing."""
+    """`a * by + b * times + plus`, without the terms that are zero."""
     terms = [
         name if factor == 1 else f"{name} * {factor}"
         for name, factor in ((a, by), (b, times))
@@ -135,7 +135,7 @@ def _affine(a: str, by: int, b: str, times: int, plus: int) -> str:
 
 
 def _declare(c: Body, places: Sequence[str], x: Tensor, pads: Pads) -> tuple[list[str], list[str]]:
-    """The place in the input per axis, declared; the conditions under which it is inside."""
+    """Declares the place in the input per axis; returns the conditions under which it is inside."""
     names, inside = [], []
     for axis, (place, pair) in enumerate(zip(places, pads, strict=True)):
         name, size = f"t{axis}", x.shape[axis + 1]
@@ -152,5 +152,5 @@ def _declare(c: Body, places: Sequence[str], x: Tensor, pads: Pads) -> tuple[lis
 
 
 def _guard(c: Body, conditions: Sequence[str]) -> AbstractContextManager[None]:
-    """Statements for where all conditions hold."""
+    """Statements that run if all conditions hold."""
     return c.block(f"if ({' && '.join(conditions)})" if conditions else "")

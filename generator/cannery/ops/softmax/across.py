@@ -1,10 +1,10 @@
 """Softmax and LogSoftmax along any axis, another axis in the lanes.
 
-Each lane is a row of its own, so nothing is summed across lanes: maximum, exponentials and their
-sum, scaling. Few elements stay in registers; two take one exponential. Along the channels of a
-planar image, or along rows and columns, neighbours in the lanes are neighbours in memory; two or
-four elements that lie side by side are loaded as vectors and sorted in registers; else lanes are
-gathered by stride.
+Each lane is a separate row, so nothing is summed across lanes: maximum, exponentials and their sum,
+scaling. Few elements stay in registers; two take only one exponential. Along the channels of a
+planar image, or along rows and columns, neighbours in the lanes are neighbours in memory. Two or
+four contiguous elements are loaded as vectors and sorted in registers. Otherwise lanes are gathered
+by stride.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SoftmaxLoops:
 
     @property
     def contiguous(self) -> bool:
-        """Whether all operands lie side by side in the lanes."""
+        """Whether all operands are contiguous along the lanes."""
         return set(self.lane.strides) == {1}
 
 
@@ -127,7 +127,8 @@ class SoftmaxAcross(Schedule):
 
 
 def _plan(job: Job, ep: Epilogue) -> SoftmaxLoops:
-    """The longest contiguous loop goes into the lanes; else the longest, if nothing forbids it.
+    """The longest contiguous loop goes into the lanes; without one, the longest, if nothing forbids
+    it.
 
     Residuals are read as whole vectors, so they forbid strides in the lanes.
     """
@@ -158,7 +159,7 @@ def _plan(job: Job, ep: Epilogue) -> SoftmaxLoops:
 
 
 def _channel(plan: SoftmaxLoops) -> str:
-    """C expression of the channel index; `a` where the softmax axis itself is the channel."""
+    """C expression of the channel index; `a` if the softmax axis itself is the channel."""
     if plan.lane.channel:
         return "i"
     return next((f"i{k}" for k, loop in enumerate(plan.outer) if loop.channel), "a")

@@ -1,8 +1,8 @@
 """Softmax and LogSoftmax along the last axis: its elements in the lanes, row after row.
 
-Stable: the maximum is subtracted first. A row that fits is kept in registers; a longer one takes
-three passes: maximum, exponentials (stored) and their sum, scaling. What a partial vector lacks is
-filled with -infinity, whose exponential is 0.
+It is stable: the maximum is subtracted first. A row that fits is kept in registers; a longer one
+takes three passes: maximum, exponentials (stored) and their sum, scaling. A partial vector is
+padded with -infinity, whose exponential is 0.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from cannery.target.isa import Isa
 #: Instructions of one vector of exponentials.
 EXP_WORK = 16.0
 
-#: Exponentials are taken of nothing less: e^-80 does not show in a sum of at least 1, and is large
-#: enough that no result is subnormal, which would take processors a hundred cycles and more.
+#: The least argument of an exponential: e^-80 is negligible in a sum of at least 1, and large
+#: enough that no result is subnormal, which would cost processors a hundred cycles or more.
 LEAST = -80.0
 
 #: Accumulators of a pass over a long row.
@@ -36,7 +36,7 @@ CHAINS = 4
 
 
 def why_not_softmax(graph: Graph, step: Step) -> str:
-    """Why a step is no softmax of an activation; empty if it is."""
+    """Why a step is not a softmax of an activation; empty if it is."""
     if len(step.anchors) != 1 or not isinstance(step.anchor.op, (Softmax, LogSoftmax)):
         return "not a softmax"
     if not step.inputs or step.anchor.inputs[0] in graph.constants:
@@ -53,7 +53,7 @@ def along_last(graph: Graph, step: Step) -> bool:
 
 @dataclass(frozen=True)
 class Tunables:
-    """All vectors have so many lanes."""
+    """All vectors have `lanes` lanes."""
 
     lanes: int
 
@@ -131,5 +131,5 @@ class SoftmaxRow(Schedule):
 
 
 def _kept(isa: Isa) -> int:
-    """Vectors of a row that stay in registers; exp needs some for itself."""
+    """Vectors of a row that stay in registers; exp needs some too."""
     return isa.registers // 2
