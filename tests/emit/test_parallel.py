@@ -60,7 +60,7 @@ def test_nothing_is_there_that_was_not_asked_for() -> None:
 def test_small_steps_stay_on_one_thread() -> None:
     made = output_files(source(cores=Cores()), "test")
     assert json.loads(made["net.json"])["parallel"]["steps"] == []
-    assert b"no step is worth the meeting" in made["net.c"]
+    assert b"no step is worth synchronising" in made["net.c"]
     cut = json.loads(output_files(source(), "test")["net.json"])["parallel"]["steps"]
     assert any(step["axis"] == "rows" and step["parts"] > 1 for step in cut)
 

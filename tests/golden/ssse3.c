@@ -67,7 +67,7 @@ static void tiny_L01_conv_direct_oc(const float *CANNERY_RESTRICT x, float *CANN
                 for (int kh = 0; kh < 3; ++kh) {
                     for (int kw = 0; kw < 3; ++kw) {
                         const float *xk = xp + (kh * 5 + kw * 1);
-                        CANNERY_OPAQUE_PTR(xk); /* the next tap loads anew what it shares with this one */
+                        CANNERY_OPAQUE_PTR(xk); /* the next tap loads again what it shares with this one */
                         {
                             const f32x4 w0 = f32x4_load_aligned(wk);
                             const f32x4 x0_f32x4 = f32x4_load1(xk);

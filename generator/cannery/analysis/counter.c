@@ -1,11 +1,11 @@
-/* A plugin for QEMU (TCG): how often each piece of translated code runs.
+/* A plugin for QEMU (TCG): counts how often each piece of translated code runs.
  *
  *   qemu-aarch64 -plugin counter.so,out=FILE program arguments...
  *
  * writes a line for each piece when the program ends: the address of its first instruction, the
  * number of its instructions, and how often it ran. Debian's packages have no header for plugins, so
- * what is used of the interface (docs/devel/tcg-plugins.rst of QEMU) is declared here; all of it is
- * the same from QEMU 6 on. PLUGIN_VERSION is the version of the interface that QEMU asks for.
+ * this file declares what it uses of the interface (docs/devel/tcg-plugins.rst of QEMU), which is
+ * the same since QEMU 6. PLUGIN_VERSION is the version of the interface that QEMU asks for.
  */
 #include <inttypes.h>
 #include <stddef.h>
@@ -69,8 +69,8 @@ static piece *add(uint64_t address, size_t instructions)
     return one;
 }
 
-/* QEMU tells of a last instruction that goes on in another page, and of its bytes up to there, but
- * may leave it to the next piece: one that reaches the end of a page is counted by itself. */
+/* QEMU reports a last instruction that continues on another page, and its bytes up to there,
+ * but may leave it to the next piece: one that reaches the end of a page is counted separately. */
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
     const size_t count = qemu_plugin_tb_n_insns(tb);

@@ -1,9 +1,10 @@
-/* Runs a program of this x86 machine, and counts the instructions between two of its SIGUSR1.
+/* Runs a program of this x86 machine, and counts the instructions between two of its SIGUSR1
+ * signals.
  *
  *   stepper FILE program arguments...
  *
  * writes what counter.c writes: the address of an instruction, 1, and how often it ran. It stops
- * after each instruction, so it is slow: for instruction sets that no emulator has.
+ * after each instruction, so it is slow. It is for instruction sets that no emulator has.
  */
 #include <inttypes.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
-/* Threads for a network that Python calls: the pool of pthread_pool.h, in memory of the caller. */
+/* Threads for a network called from Python: the pool of pthread_pool.h, in the caller's memory. */
 #include "cannery/pthread_pool.h"
 
 typedef struct {
-    cannery_pool pool; /* first: a pointer to all is one to the pool */
+    cannery_pool pool; /* first, so that a pointer to the whole is one to the pool */
     cannery_pthread_pool threads;
 } cannery_python_threads;
 

@@ -2,7 +2,7 @@
  *
  *   driver --run              each sample twice, then all at once; the bytes of every output, in
  *                             hexadecimal, and whether they were the same each time
- *   driver --repeat N         the first sample N times, without a word: for counting instructions
+ *   driver --repeat N         the first sample N times, silently: for counting instructions
  *   driver --step N           the same between two signals, SIGUSR1
  *   driver --time SECONDS     microseconds of one run: quartiles and 99th percentile, and the median
  *                             of each tenth of the runs
@@ -12,17 +12,18 @@
  *   driver --many SECONDS N   microseconds of N runs, one by one and at once: lower quartiles
  *   driver --threads SECONDS T N   with DRIVER_PARALLEL: microseconds of one run and of N runs at
  *                             once, on one thread and on T: lower quartiles
- *   driver --rate HZ N        N runs at a fixed rate: microseconds of each, from when it was due and
- *                             alone; no more are begun after twice the time that they should take
+ *   driver --rate HZ N        N runs at a fixed rate: microseconds of each, since it was due and
+ *                             alone; none starts after twice the time that they should take
  *   driver --dump             with DRIVER_DUMP: the bytes of every value of a run of each sample
- *   driver --bandwidth        bytes per nanosecond that one core reads of memory of several sizes
- *   driver --device           nothing but what every run says first: what it runs on
+ *   driver --bandwidth        bytes per nanosecond that one core reads from memory of several sizes
+ *   driver --device           only what every run prints first: the machine it runs on
  *
- * With --cold behind that, caches are emptied before each run (each N), which is not timed.
+ * With --cold after that, caches are emptied before each run (each N); that is not timed.
  *
  * DRIVER_MODEL is the network, DRIVER_PARALLEL the same for several threads, if it has that (then
- * --run compares that, too), DRIVER_PTHREADS tells that there are threads, DRIVER_STEPS that the network calls DRIVER_LAP after each of so
- * many steps, DRIVER_SAMPLES the number of samples in driver_data: one after the other, each all inputs in the model's order.
+ * --run compares that too). With DRIVER_PTHREADS there are threads; with DRIVER_STEPS the network
+ * calls DRIVER_LAP after each of that many steps. DRIVER_SAMPLES is the number of samples in
+ * driver_data: one after the other, each with all inputs in the model's order.
  */
 #if defined(__linux__) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
@@ -115,7 +116,7 @@ static void choose(int sample)
     }
 }
 
-/* The samples in turn, n of them, as run_many wants them; and room for the outputs. */
+/* The samples in turn, n of them, as run_many takes them; and room for the outputs. */
 static void **many_inputs, **many_outputs;
 
 static void prepare_many(int n)
@@ -138,7 +139,7 @@ static void prepare_many(int n)
 #ifdef DRIVER_PARALLEL
 static const cannery_parallel_model *const parallel = &DRIVER_PARALLEL;
 
-/* Memory for so many threads, whatever they do. */
+/* Memory for this many threads, whatever they do. */
 static size_t bytes_for(int32_t threads)
 {
     const size_t one = parallel->workspace_bytes + (size_t)(threads - 1) * parallel->thread_bytes;
@@ -146,7 +147,7 @@ static size_t bytes_for(int32_t threads)
     return one > many ? one : many;
 }
 
-/* A pool without threads, whose last piece goes first: one that relied on another would show. */
+/* A pool without threads that runs the last piece first, to reveal pieces that rely on others. */
 static void backwards(void *context, int32_t count, cannery_task task, void *data)
 {
     (void)context;
@@ -206,7 +207,7 @@ static void dump_runs(void)
 }
 #endif
 
-/* Whether results of a sample are those of `all`. */
+/* Whether the results of a sample equal those in `all`. */
 static int equal(const unsigned char *y, void *const *all, int k, int sample)
 {
     const size_t bytes = model->outputs[k].bytes;
@@ -278,7 +279,7 @@ static void time_runs(double limit)
         }
         now = seconds();
         if (!cold && now - start < 50e-6 && repeats < 1 << 20) {
-            repeats *= 2; /* too short to be measured: not counted */
+            repeats *= 2; /* too short to measure: not counted */
             continue;
         }
         times[count++] = 1e6 * (now - start) / repeats;
@@ -297,7 +298,7 @@ static double lower_quartile(double *times, int count)
 }
 
 #ifdef DRIVER_STEPS
-/* Seconds of each step since they were set to zero, and when the last one ended. */
+/* Seconds of each step since the last reset, and when the last step ended. */
 static double laps[DRIVER_STEPS], last_lap;
 
 void DRIVER_LAP(int step)
@@ -323,7 +324,7 @@ static double lap_seconds(void)
     return best;
 }
 
-/* All steps within the same runs, so that each finds in the caches what the network leaves there. */
+/* All steps within the same runs, so that each finds the caches as the network leaves them. */
 static void time_steps(double limit)
 {
     enum { GROUPS = 500 };
@@ -347,7 +348,7 @@ static void time_steps(double limit)
         }
         now = seconds();
         if (!cold && now - start < 1e-3 && repeats < 1 << 20) {
-            repeats *= 2; /* so that clocks that tick slowly tell short steps apart: not counted */
+            repeats *= 2; /* so that slow clocks can tell short steps apart: not counted */
             continue;
         }
         for (int k = 0; k < DRIVER_STEPS; ++k) {
@@ -403,7 +404,7 @@ static void trace_runs(int count)
 }
 #endif
 
-/* Both in turn, so that whatever else the machine does meets both alike. */
+/* Both in turn, so that other work on the machine affects both equally. */
 static void time_many(double limit, int n)
 {
     static double times[2][MAX_TIMES];
@@ -448,7 +449,7 @@ static void time_many(double limit, int n)
 }
 
 #ifdef DRIVER_PTHREADS
-/* Calls what column k of the times stands for: a run on one thread, on several, n runs likewise. */
+/* Runs what column k of the times measures: a run on one thread, on several, n runs likewise. */
 static void run_column(int k, const cannery_pool *pool, int n)
 {
     if (k == 0) {
@@ -462,7 +463,7 @@ static void run_column(int k, const cannery_pool *pool, int n)
     }
 }
 
-/* All in turn, so that whatever else the machine does meets all alike. */
+/* All in turn, so that other work on the machine affects all equally. */
 static void time_threads(double limit, int n, const cannery_pool *pool)
 {
     static double times[4][MAX_TIMES];
@@ -488,7 +489,7 @@ static void time_threads(double limit, int n, const cannery_pool *pool)
             times[k][count] = 1e6 * spent / repeats[k];
             if (!cold && spent < 50e-6 && repeats[k] < 1 << 20) {
                 repeats[k] *= 2;
-                counts = 0; /* too short to be measured: not counted */
+                counts = 0; /* too short to measure: not counted */
             }
         }
         count += counts;
@@ -522,8 +523,8 @@ static void print_times(const char *name, const double *times, int count)
     printf("]");
 }
 
-/* Empties the caches; the calls to come are put off by what that takes beyond the pause until
- * `due`, or since now if that is over.
+/* Empties the caches. Later calls are delayed by the time this takes beyond the pause until
+ * `due`, or beyond now if that has passed.
  */
 static double delay_of_emptying(double due)
 {
@@ -533,7 +534,7 @@ static double delay_of_emptying(double due)
     return end > from ? end - from : 0;
 }
 
-/* Each call is due at a time of its own, whatever became of those before it. */
+/* Each call has its own due time, whatever happened to earlier calls. */
 static void keep_pace(double hz, int due)
 {
     double *const latencies = (double *)get((size_t)due * sizeof *latencies);
@@ -572,7 +573,7 @@ static void keep_pace(double hz, int due)
 
 typedef unsigned wide __attribute__((vector_size(64)));
 
-/* Reads all of it, with two sums that need not wait for one another. */
+/* Reads all of it, with two sums that do not wait for each other. */
 static unsigned read_all(const wide *x, size_t count)
 {
     wide even = { 0 }, odd = { 0 };
@@ -588,7 +589,7 @@ static unsigned read_all(const wide *x, size_t count)
     return sum;
 }
 
-/* The best of some tries: what the memory can do, not what others leave of it. */
+/* The best of several tries: what the memory can do, not what other programs leave of it. */
 static double read_rate(const wide *x, size_t bytes)
 {
     enum { TRIES = 5 };
@@ -602,7 +603,7 @@ static double read_rate(const wide *x, size_t bytes)
         }
         const double spent = seconds() - start, rate = 1e-9 * (double)bytes * passes / spent;
         if (spent < 1e-3 && passes < 1 << 20) {
-            passes *= 2; /* too short to be measured: not counted */
+            passes *= 2; /* too short to measure: not counted */
             continue;
         }
         best = rate > best ? rate : best;

@@ -1,4 +1,4 @@
-"""Operators from the texts of their attributes: literals of Python, element types, operators."""
+"""Makes operators from the text of their attributes: Python literals, element types, operators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUMBERS = {"inf": float("inf"), "nan": float("nan")}
 
 
 def make_op(kind: type[Op], attributes: Mapping[str, str]) -> Op:
-    """An operator. Raises ModelError for attributes that it lacks, has not or cannot have."""
+    """An operator. Raises ModelError for missing, unknown or impossible attributes."""
     values = {}
     for name, text in attributes.items():
         try:
@@ -47,7 +47,7 @@ def _make(kind: type, trees: Mapping[str, ast.expr]) -> Any:
 
 
 def _value(tree: ast.expr, hint: Any) -> Any:
-    """What an expression says, where a value of type `hint` is expected."""
+    """The value of an expression where type `hint` is expected."""
     if isinstance(tree, ast.Constant):
         return tree.value
     if isinstance(tree, ast.Tuple | ast.List):
@@ -72,7 +72,7 @@ def _value(tree: ast.expr, hint: Any) -> Any:
 
 
 def _class(name: str, hint: Any) -> type:
-    """A class by its name: what is expected, or an operator."""
+    """A class by its name: the expected one, or an operator."""
     if dataclasses.is_dataclass(hint) and isinstance(hint, type) and hint.__name__ == name:
         return hint
     if name not in all_ops():
@@ -81,7 +81,7 @@ def _class(name: str, hint: Any) -> type:
 
 
 def _fits(value: object, hint: Any) -> bool:
-    """Whether a value is of a type; whole numbers are floats, too."""
+    """Whether a value has a type; integers count as floats too."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         return any(_fits(value, own) for own in inner)

@@ -1,4 +1,4 @@
-"""Removes what no output depends on."""
+"""Removes nodes and constants on which no output depends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from cannery.ir.rewrite import Rewriter
 
 
 def eliminate_dead(graph: Graph) -> Graph:
-    """Without nodes and constants that no output needs: what is changed ends without them, too."""
+    """Without nodes and constants that no output needs; `Rewriter.finish` removes them too."""
     rewriter = Rewriter(graph)
     rewriter.changed = True
     made = rewriter.finish()

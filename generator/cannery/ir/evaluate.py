@@ -20,9 +20,9 @@ def widen(array: RefArray) -> RefArray:
 class Values(dict[str, RefArray]):
     """Values by name, float64 where they are float.
 
-    Constants are widened where they are read: large ones need not be there twice. In a network that
-    was quantised each result is rounded to float32: sums, products, maxima and the like, which
-    are rounded once, are what every processor computes, to the last bit.
+    Constants are widened where they are read, so that large ones do not exist twice. In a quantised
+    network, each result is rounded to float32: so sums, products, maxima and the like, which are
+    rounded once, are what every processor computes, to the last bit.
     """
 
     def __init__(self, graph: Graph, inputs: Mapping[str, RefArray]) -> None:
@@ -34,15 +34,15 @@ class Values(dict[str, RefArray]):
         return widen(self._constants[name])
 
     def _operand(self, node: Node, name: str) -> RefArray:
-        """An input of a node, widened if the node does not do that itself."""
+        """An input of a node, widened unless the node does that itself."""
         if node.op.widens and name not in self:
             return self._constants[name]
         return self[name]
 
     def compute(self, node: Node) -> None:
-        """Add the outputs of a node, whose inputs are known. Raises OutOfTimeError.
+        """Add the outputs of a node whose inputs are known. Raises OutOfTimeError.
 
-        Raises CanneryError where they do not fit into the memory that there is.
+        Raises CanneryError if they do not fit into memory.
         """
         check_time()
         try:

@@ -27,7 +27,7 @@ Array = NDArray[np.generic]
 
 _T = TypeVar("_T")
 
-#: Elements of the largest constant that a builder computes.
+#: Most elements of a constant that a builder computes.
 MAX_EVALUATED = 2**16
 
 
@@ -47,7 +47,7 @@ class Node:
         return value
 
     def renamed(self, new: Callable[[str], str]) -> Node:
-        """The same between values of other names."""
+        """The same node with its values renamed."""
         inputs, outputs = tuple(map(new, self.inputs)), tuple(map(new, self.outputs))
         return Node(self.op, self.name, inputs, outputs)
 
@@ -56,7 +56,7 @@ class Node:
 class State:
     """An input that the network's next run takes from an output of this one.
 
-    `initial` is what the first run takes, row-major; none: zeros.
+    `initial` is the value for the first run, row-major; None: zeros.
     """
 
     input: str
@@ -66,7 +66,7 @@ class State:
 
 @dataclass(frozen=True)
 class Length:
-    """Sequences may end before the last of `steps`; `times`: the axis of time of each value."""
+    """Sequences may end before the last of `steps`; `times` is the time axis of each value."""
 
     steps: int
     times: Mapping[str, int]
@@ -77,7 +77,7 @@ class Length:
 
 @dataclass(frozen=True)
 class Scale:
-    """What integers q of an input or output stand for: scale * (q - zero_point)."""
+    """What integers q of an input or output mean: scale * (q - zero_point)."""
 
     scale: float
     zero_point: int
@@ -85,7 +85,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class FloatLayer:
-    """A layer that computes with floats in a quantised network, and why, in a few words.
+    """A layer that computes with floats in a quantised network, and the reason in a few words.
 
     `differs`: whether processors may disagree about the last bits of its result.
     """
@@ -97,11 +97,11 @@ class FloatLayer:
 
 @dataclass(frozen=True)
 class Quantization:
-    """What became of a network whose layers were quantised.
+    """The result of quantising a network's layers.
 
-    `losses`: of each output max|y - f| / max|f| against the float network on the `samples` of
-    calibration. `layers` are those that are integer, `floats` those that compute with floats (what
-    only moves numbers is neither), the bytes those of all weights.
+    `losses`: max|y - f| / max|f| of each output against the float network on the `samples` of
+    calibration. `layers` are the integer ones, `floats` those that compute with floats (layers that
+    only move numbers are neither). The bytes are those of all weights.
     """
 
     dtype: DType
@@ -114,12 +114,12 @@ class Quantization:
 
     @property
     def differs(self) -> bool:
-        """Whether processors may disagree about last bits of the outputs."""
+        """Whether processors may disagree about the last bits of the outputs."""
         return any(layer.differs for layer in self.floats)
 
     @property
     def float_names(self) -> dict[str, tuple[str, ...]]:
-        """The names of the layers that compute with floats, by the reason."""
+        """The names of the layers that compute with floats, by reason."""
         found: dict[str, tuple[str, ...]] = {}
         for layer in self.floats:
             found[layer.reason] = (*found.get(layer.reason, ()), layer.name)
@@ -136,13 +136,12 @@ class Graph:
     """An immutable network. `types` covers inputs, constants and every node's outputs.
 
     `channels_first` names the inputs and outputs that are images with channels first in the model,
-    `files` are those that were read beside the model's own. `states` are the last inputs and
-    outputs, in their order. `length`: if its sequences need not have all of their steps.
-    `quantization`: if layers were made integer. `integer_layers` are those that the model itself
-    has as integers; where results of float layers become integers of the model, a last bit may
-    decide about a unit, and outputs may be off by `unit_error` of max|y|. `scales`: of inputs and
-    outputs that are integers which stand for other numbers. `notes`: what else the user of the
-    interface should know, a line each.
+    `files` are those read in addition to the model's own. `states` are the last inputs and outputs,
+    in order. `length` is set if sequences may have fewer than all steps. `quantization` is set if
+    layers were made integer. `integer_layers` are those that are integer in the model itself. Where
+    results of float layers become integers of the model, a last bit may change one by a unit, and
+    outputs may be off by `unit_error` of max|y|. `scales` are for inputs and outputs that are
+    integers with a scale. `notes`: what else users of the interface should know, a line each.
     """
 
     name: str
@@ -175,9 +174,10 @@ class Graph:
         return self._consumers.get(value, ())
 
     def once(self, key: Hashable, about: Sequence[object], find: Callable[[], _T]) -> _T:
-        """What `find` returns, which is called once for a key and objects: graphs never change.
+        """The result of `find`, which is called once per key and objects, because graphs never
+        change.
 
-        The objects are told apart by their identity, as comparing steps takes long.
+        Objects are distinguished by identity, because comparing steps takes long.
         """
         place = (key, *map(id, about))
         if place not in self._found:
@@ -186,7 +186,7 @@ class Graph:
 
     @cached_property
     def _found(self) -> dict[Hashable, tuple[Sequence[object], object]]:
-        """By key; the objects are kept, so that no other gets their identity."""
+        """By key; the objects are kept, so that no other object gets their identity."""
         return {}
 
     @cached_property
@@ -207,10 +207,10 @@ class Graph:
         return {value: tuple(nodes) for value, nodes in found.items()}
 
     def error_bound(self, max_error: float) -> float:
-        """What the outputs of the whole network may be off by, of max|y|.
+        """How far the outputs of the whole network may be off, relative to max|y|.
 
-        Where integers follow float layers a last bit may decide about one unit. That is never more
-        than what quantisation loses anyway.
+        Where integers follow float layers, a last bit may change one by a unit. That is never more
+        than quantisation loses anyway.
         """
         losses = self.quantization.by_output.values() if self.quantization else ()
         return max(max_error, self.unit_error, *losses)
@@ -221,12 +221,12 @@ class Graph:
 
 
 def _wide(array: Array) -> Array:
-    """What references take: float64 for floats."""
+    """The input of references: float64 for floats."""
     return array.astype(np.float64) if array.dtype.kind == "f" else array
 
 
 def free_name(hint: str, taken: Container[str], suffixes: dict[str, int] | None = None) -> str:
-    """`hint`, or `hint.1`, `hint.2` ... where it is taken; `suffixes` keeps the last of each."""
+    """`hint`, or `hint.1`, `hint.2` ... if it is taken; `suffixes` keeps the last of each."""
     name, k = hint, suffixes.get(hint, 0) if suffixes else 0
     while name in taken:
         k += 1
@@ -237,7 +237,7 @@ def free_name(hint: str, taken: Container[str], suffixes: dict[str, int] | None 
 
 
 class GraphBuilder:
-    """Builds a Graph node by node; shapes are inferred, and errors name the layer, at once."""
+    """Builds a Graph node by node; it infers shapes at once, and errors name the layer."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -249,7 +249,7 @@ class GraphBuilder:
         self._outputs: list[str] = []
 
     def unique(self, hint: str) -> str:
-        """`hint`, or `hint.1`, `hint.2` ... where it is taken."""
+        """`hint`, or `hint.1`, `hint.2` ... if it is taken."""
         return free_name(hint, self.types, self._suffixes)
 
     def input(self, name: str, shape: Sequence[int], dtype: DType = DType.FLOAT32) -> str:
@@ -276,7 +276,7 @@ class GraphBuilder:
     def nodes(self, op: Op, inputs: Sequence[str], *, name: str) -> tuple[str, ...]:
         """Append a node with any number of outputs; returns their names.
 
-        Raises ModelError or UnsupportedError, with the layer's name, where the types do not fit.
+        Raises ModelError or UnsupportedError, with the layer's name, if the types do not fit.
         """
         try:
             types = op.infer(*(self.types[i] if i else None for i in inputs))
@@ -297,7 +297,9 @@ class GraphBuilder:
         return len(self._nodes)
 
     def evaluated(self, op: Op, inputs: Sequence[str], *, name: str) -> tuple[str, ...]:
-        """As `nodes` for inputs that are constants: so are the results, unless they are large."""
+        """Like `nodes`, but if the inputs are constants, so are the results, unless they are
+        large.
+        """
         outputs = self.nodes(op, inputs, name=name)
         if sum(self.types[o].elements for o in outputs) > MAX_EVALUATED:
             return outputs

@@ -16,7 +16,7 @@ _OPENING, _CLOSING = "([", ")]"
 
 
 class Line:
-    """The text of a line, and how far it was read. Spaces never matter; # begins a remark."""
+    """The text of a line, and how far it was read. Spaces do not matter; # begins a comment."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -33,17 +33,17 @@ class Line:
         return self.at == len(self.text)
 
     def error(self, expected: str) -> ModelError:
-        """That something else is here."""
+        """The error for unexpected text."""
         here = repr(self.text[self.at : self.at + 20]) if not self.ended else "the end"
         return ModelError(f"{expected} is expected in column {self.at + 1}, not {here}")
 
     def end(self) -> None:
-        """Nothing may follow."""
+        """Raises an error if anything follows."""
         if not self.ended:
             raise self.error("the end of the line")
 
     def next_is(self, *texts: str) -> bool:
-        """Whether one of some texts comes next."""
+        """Whether one of these texts comes next."""
         self._skip()
         return self.text.startswith(texts, self.at)
 
@@ -54,12 +54,12 @@ class Line:
         return found
 
     def take(self, text: str) -> None:
-        """Takes a text that has to come next."""
+        """Takes a text that must come next."""
         if not self.took(text):
             raise self.error(repr(text))
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Takes what matches."""
+        """Takes the text that matches."""
         self._skip()
         found = pattern.match(self.text, self.at)
         self.at = found.end() if found else self.at
@@ -78,7 +78,7 @@ class Line:
             raise ModelError(f"{found[0]} is not quoted as in JSON") from None
 
     def number(self) -> int | float:
-        """A number; of booleans 0 and 1."""
+        """A number; booleans are 0 and 1."""
         found = self.match(_NUMBER)
         if found is None:
             raise self.error("a number")
@@ -110,7 +110,7 @@ class Line:
         return found
 
     def _expression(self) -> str:
-        """The text up to a space that is in no brackets and no string."""
+        """The text up to a space outside brackets and strings."""
         self._skip()
         begin, depth, quote = self.at, 0, ""
         while self.at < len(self.text):

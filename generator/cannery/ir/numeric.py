@@ -1,9 +1,9 @@
 """Float64 arithmetic whose bytes do not depend on the machine.
 
-No BLAS, no einsum, no numpy reduction: their order of summation is theirs. Everything here is
-built from elementwise IEEE operations in an order that follows from the shapes alone, so that
-constants folded by the references are identical everywhere. Whoever only judges float32 by float64
-may have `quick_products`.
+There is no BLAS, einsum or numpy reduction here, because they choose their own order of summation.
+Everything is built from elementwise IEEE operations in an order that depends only on the shapes, so
+that constants folded by the references are identical everywhere. Code that only judges float32 by
+float64 may use `quick_products`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Numeric = NDArray[Any]
 #: Elements of an accumulator block: with its product it stays in a second-level cache.
 _BLOCK = 16384
 
-#: So few sums are computed for many terms at once: a call for each would take longer than they.
+#: Up to this many sums are computed for many terms at once: a call per term would take longer.
 _FEW = 32
 
-#: Terms of so few sums at once.
+#: How many terms of these few sums are computed at once.
 _TERMS = 1024
 
 #: Elements of the second factor of a product that are widened to float64 at a time.
@@ -38,9 +38,9 @@ _QUICK = ContextVar("quick products", default=False)
 
 @contextmanager
 def quick_products() -> Iterator[None]:
-    """Within it BLAS computes `add_product`, many times faster, in an order of its own.
+    """Within it, BLAS computes `add_product`, many times faster, in its own order.
 
-    For errors of float32, which the last bits of float64 do not decide about; never for what is
+    It is for errors of float32, which do not depend on the last bits of float64; never for anything
     written into generated files.
     """
     token = _QUICK.set(True)
@@ -76,7 +76,7 @@ def accumulate_product(acc: Numeric, a: Numeric, b: Numeric) -> None:
     """acc[M,N] += a[M,K] @ b[K,N], each element over ascending k, multiply and add rounded apart.
 
     All are float64, or all float32. `acc` may be a strided view. Blocking and orientation do not
-    touch the order.
+    affect the order.
     """
     if acc.shape[1] < acc.shape[0]:  # numpy's inner loop runs over the last axis: make it long
         acc, a, b = acc.T, b.T, a.T
@@ -102,7 +102,7 @@ def accumulate_product(acc: Numeric, a: Numeric, b: Numeric) -> None:
 
 
 def _accumulate_few(acc: Numeric, a: Numeric, b: Numeric) -> None:
-    """The same for few sums, however long: numpy accumulates from one k to the next."""
+    """The same for few sums of any length: numpy accumulates from one k to the next."""
     rows, columns = acc.shape
     terms = np.empty((_TERMS + 1, rows, columns), acc.dtype)
     for start in range(0, b.shape[0], _TERMS):
@@ -142,6 +142,6 @@ def tree_sum(x: F64, axes: tuple[int, ...]) -> F64:
 
 
 def tree_mean(x: F64, axes: tuple[int, ...]) -> F64:
-    """Mean over `axes`, removed; summed as `tree_sum` does."""
+    """Mean over `axes`, removed; summed like `tree_sum`."""
     count = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
     return tree_sum(x, axes) / count

@@ -1,4 +1,4 @@
-"""Images as the model file has them: channels first where `Graph.channels_first` says so."""
+"""Images in the model file's order: channels first if `Graph.channels_first` says so."""
 
 from __future__ import annotations
 

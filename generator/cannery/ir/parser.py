@@ -1,10 +1,10 @@
-"""Reads the text form of a graph, as `write_graph` in `printer.py` writes it, or a person.
+"""Reads the text form of a graph, written by `write_graph` in `printer.py` or by hand.
 
-A person may leave out what follows from the rest: the types of results, attributes that have a
-default, and the elements of constants:
+You may leave out what follows from the rest: the types of results, attributes with a default, and
+the elements of constants:
 
     graph net
-    input x: float32[1x6x6x4]          # what follows a # is a remark
+    input x: float32[1x6x6x4]          # a comment
     const w: float32[3x3x4x8]          # any numbers from -1 to 1, the same ones each time
     const v: float32[8] = uniform(0.1, 2)
     const b: float32[8] = 0.5          # or all of them: [0.5, 0.25, ...]
@@ -52,7 +52,7 @@ def parse_graph(text: str, where: str = "text") -> Graph:
 
 
 class _Reader:
-    """What was read of a graph so far."""
+    """The graph as read so far."""
 
     def __init__(self) -> None:
         self.builder: GraphBuilder | None = None
@@ -81,7 +81,7 @@ class _Reader:
             if word != "graph":
                 raise ModelError("the first line must be `graph <name>`")
             self.builder = GraphBuilder(line.name())
-        # A value may be called `input`, too: then its type, or what it is, comes next.
+        # A value may also be called `input`: then its type or its definition comes next.
         elif way and not line.next_is(":", "=", ","):
             way(line)
         else:
@@ -90,7 +90,7 @@ class _Reader:
         line.end()
 
     def graph(self, where: str) -> Graph:
-        """All of it."""
+        """Reads the whole text."""
         if self.builder is None:
             raise ModelError("there is no graph", where=where)
         for name in self.outputs:
@@ -113,7 +113,7 @@ class _Reader:
         return self.builder
 
     def _value(self, line: Line) -> str:
-        """The name of a value that there is."""
+        """The name of an existing value."""
         name = line.name()
         if name not in self._known.types:
             raise ModelError(f"no value {name!r}", cure=one_of(name, self._known.types))
@@ -230,7 +230,7 @@ def _type(line: Line) -> TensorType:
 
 
 def _elements(line: Line, name: str, type_: TensorType) -> Array:
-    """What a constant's line says of its elements after the type."""
+    """The part of a constant's line after the type: its elements."""
     if not line.took("="):
         line.attributes("")  # mean and norm, in a summary
         return _any(name, type_, -1.0, 1.0)
@@ -249,7 +249,7 @@ def _elements(line: Line, name: str, type_: TensorType) -> Array:
 
 
 def _array(numbers: list[int | float], dtype: DType) -> Array:
-    """Numbers as elements of a type that has them."""
+    """Numbers as elements of a type that can hold them."""
     wide: Array = np.array(numbers, np.float64 if dtype is DType.FLOAT32 else object)
     with np.errstate(over="ignore"):
         try:
@@ -263,7 +263,7 @@ def _array(numbers: list[int | float], dtype: DType) -> Array:
 
 
 def _any(name: str, type_: TensorType, low: float, high: float) -> Array:
-    """Numbers that follow from the name of a constant alone, with every version of numpy."""
+    """Numbers that depend only on the name of a constant, in every version of numpy."""
     bits = np.random.PCG64(crc32(name.encode())).random_raw(type_.elements) >> np.uint64(40)
     share = np.asarray(bits).astype(np.float64).reshape(type_.shape) / 2.0**24
     if type_.dtype is DType.FLOAT32:

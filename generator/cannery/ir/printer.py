@@ -19,7 +19,9 @@ PLAIN_NAME = re.compile(r"[\w./][\w./-]*", re.ASCII)
 
 @dataclass(frozen=True)
 class _Form:
-    """How the parts of a text are written: names of values, what follows a constant or a node."""
+    """How the parts of a text are written: names of values, and what follows a constant or a
+    node.
+    """
 
     name: Callable[[str], str]
     attribute: Callable[[object], str]
@@ -46,8 +48,8 @@ def format_graph(graph: Graph, *, weights: bool = False) -> str:
 def write_graph(graph: Graph, *, most: int | None = None) -> str:
     """The text that `parse_graph` makes the same graph of.
 
-    Constants of more than `most` elements are given by their mean and norm only. What quantisation
-    lost, and the names of the files that were read, are left out.
+    Constants of more than `most` elements are given only by mean and norm. The losses of
+    quantisation and the names of the files that were read are left out.
     """
 
     def constant(array: Array) -> str:
@@ -65,7 +67,7 @@ def write_graph(graph: Graph, *, most: int | None = None) -> str:
 
 
 def _lines(graph: Graph, form: _Form) -> Iterator[str]:
-    """What both forms have in the same order."""
+    """The parts that both forms share, in the same order."""
     types, name = graph.types, form.name
     yield f"graph {name(graph.name)}"
     yield from (f"input {name(v)}: {types[v]}" for v in graph.inputs)
@@ -89,14 +91,14 @@ def _states(graph: Graph, form: _Form) -> Iterator[str]:
 
 
 def _length(graph: Graph) -> Iterator[str]:
-    """The most steps, and which axis of each value they are."""
+    """The most steps, and their axis in each value."""
     if graph.length:
         times = ", ".join(f"{_quoted(v)} {axis}" for v, axis in graph.length.times.items())
         yield f"up to {graph.length.steps} steps: {times}"
 
 
 def _layer(node: Node) -> str:
-    """The name of a node, where its first output has another."""
+    """The name of a node, if its first output has a different one."""
     return "" if node.name == node.outputs[0] else f" named {_quoted(node.name)}"
 
 
@@ -114,7 +116,7 @@ def _summary(array: Array) -> str:
 
 
 def _listed(array: Array) -> str:
-    """All elements in their order; once, if they are equal to the bit."""
+    """All elements in order; only one, if all are equal to the bit."""
     elements = [_element(value) for value in array.reshape(-1)]
     if elements and len(set(elements)) == 1:
         return f" = {elements[0]}"

@@ -1,4 +1,4 @@
-"""Operators: what they compute. Schedules (how) live beside them, see `cannery.schedule`.
+"""Operators: what they compute. Schedules (how) are next to them, see `cannery.schedule`.
 
 An operator is a frozen dataclass whose fields are its attributes. `infer` and `reference` take one
 argument per input, in order, and None for an absent optional input.
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from cannery.ir.tensor import TensorType
 
-#: What a reference computes with: float64 for float tensors, the tensor's dtype otherwise.
+#: The arrays that references compute with: float64 for float tensors, else the tensor's dtype.
 RefArray = NDArray[np.generic]
 
 
@@ -27,19 +27,20 @@ RefArray = NDArray[np.generic]
 class Op(ABC):
     """One operator of the graph: attributes (the fields), types and meaning."""
 
-    #: Whether `reference` takes float32, too, and widens it piece by piece: constants may be large.
+    #: Whether `reference` also takes float32 and widens it piece by piece, as constants may be
+    #: large.
     widens: ClassVar[bool] = False
 
     @abstractmethod
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        """Output types. Raises ModelError where the inputs do not fit the attributes."""
+        """Output types. Raises ModelError if the inputs do not fit the attributes."""
 
     @abstractmethod
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
         """Outputs, computed plainly in float64: the judge of every schedule."""
 
     def macs(self, inputs: tuple[TensorType | None, ...], outputs: tuple[TensorType, ...]) -> int:
-        """Multiply-accumulates of the direct form; 0 where the notion makes no sense."""
+        """Multiply-accumulates of the direct form; 0 where that makes no sense."""
         return 0
 
     @property
@@ -53,7 +54,7 @@ class Elementwise(Op):
     """An operator that computes each output element from the same element of its inputs.
 
     Inputs broadcast as in numpy. `c` renders it over the vector vocabulary, so it can join any
-    epilogue. `needs_math` tells that the expression uses vec_math.h.
+    epilogue. `needs_math`: the expression uses vec_math.h.
     """
 
     needs_math: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""A graph that is being changed: what passes edit, and turn back into an immutable Graph."""
+"""A graph that can be changed: passes edit it and turn it back into an immutable Graph."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class Rewriter:
     """Mutable copy of a graph. Values keep their names, so outputs and dumps stay recognisable.
 
-    All questions about one node or value take constant time, so passes stay linear. Nodes lie in
-    slots, one per original node: what replaces a node goes into its slot.
+    All questions about one node or value take constant time, so passes stay linear. Nodes are in
+    slots, one per original node; replacements of a node go into its slot.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -39,14 +39,14 @@ class Rewriter:
 
     @property
     def nodes(self) -> list[Node]:
-        """All nodes in topological order; a new list, which later changes leave alone."""
+        """All nodes in topological order, as a new list that later changes do not affect."""
         return [node for slot in self._slots for node in slot]
 
     def sweep(self, rule: Callable[[Rewriter, Node], bool], *, backwards: bool = False) -> bool:
-        """Call `rule` with every node, in order; those that it removes or replaces are left out.
+        """Call `rule` with every node, in order, except those that it removed or replaced.
 
-        Returns whether any call did, that is, whether it changed something. A rule that moves
-        nodes into those after them should see the last one first.
+        Returns whether any call returned True, that is, changed something. A rule that moves nodes
+        into later ones should see the last one first.
         """
         changed = False
         for node in reversed(self.nodes) if backwards else self.nodes:
@@ -78,7 +78,7 @@ class Rewriter:
         return list(self._readers.get(value, {}).values())
 
     def single_reader(self, value: str) -> Node | None:
-        """The node that alone reads a value; None if others do, or if it is an output."""
+        """The only node that reads a value; None if there are several, or if it is an output."""
         readers = self._readers.get(value, {})
         if len(readers) != 1 or value in self.outputs:
             return None
@@ -106,7 +106,7 @@ class Rewriter:
     def bypass(self, node: Node, value: str) -> None:
         """Remove a node with one output; its readers read `value` instead.
 
-        Where the output is one of the model's, `value`'s producer takes over its name.
+        If the output is one of the model's, `value`'s producer takes over its name.
         """
         output = node.output
         self.replace_node(node, [])
@@ -145,7 +145,9 @@ class Rewriter:
             del self._readers[value][id(node)]
 
     def finish(self) -> Graph:
-        """The changed graph, without what no output depends on; the same object if unchanged."""
+        """The changed graph, without anything on which no output depends; the same object if
+        unchanged.
+        """
         if not self.changed:
             return self.graph
         graph, nodes, used = self.graph, list[Node](), set(self.outputs)

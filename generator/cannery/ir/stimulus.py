@@ -1,8 +1,8 @@
-"""Inputs in which a wrong weight shows: where nothing is saturated, and the input matters.
+"""Finds inputs that reveal a wrong weight: nothing is saturated, and the input matters.
 
-Behind a softmax of large differences the output is zeros and ones whatever the weights are nearly;
-with a very small input it is what the biases say. Which input is good is found by trying: how far
-do the outputs move when weights change?
+After a softmax of large differences, the output is zeros and ones for almost any weights; with a
+very small input, it depends only on the biases. So it tries inputs: how far do the outputs move
+when weights change?
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ MULTIPLIER = 1664525
 INCREMENT = 1013904223
 #: Factors of the input that are tried; powers of two, so that they are exact.
 GAINS = (1.0, 4.0, 16.0, 0.25, 2.0**-4, 2.0**-6, 2.0**-8)
-#: How many seeds are tried with each of them.
+#: How many seeds are tried with each factor.
 SEEDS = 24
 #: How far beyond the bound the outputs should move.
 MARGIN = 8.0
-#: Seeds in a row that may bring nothing better.
+#: How many seeds in a row may bring no improvement.
 PATIENCE = 3
-#: Weights of a layer are made larger by these fractions of themselves, in turn.
+#: A layer's weights are enlarged by these fractions of themselves, in turn.
 CHANGES = (0.125, 0.0625)
-#: All layers together change by so small a part of that that no saturated output flips.
+#: All layers together change by a part of that, small enough that no saturated output flips.
 JOINT = 1e-3
-#: Each layer by itself changes by this part of it.
+#: Each layer on its own changes by this part of it.
 FINE = 1.0 / 64
-#: What the references cost beside multiply-accumulates, in the same unit (about 5 ns): nodes, the
-#: elements of their outputs, the elements of one output channel's weights.
+#: What the references cost in addition to multiply-accumulates, in the same unit (about 5 ns):
+#: nodes, the elements of their outputs, the elements of one output channel's weights.
 NODE_COST = 10_000
 ELEMENT_COST = 20
 WEIGHT_COST = 400
-#: What trying may cost: half a second, and at most two where the first input is not good.
+#: What trying may cost: half a second, or at most two seconds if the first input is not good.
 BUDGET = 100_000_000
 LARGE_BUDGET = 400_000_000
-#: Of each seed so many inputs are judged layer by layer.
+#: How many inputs of each seed are judged layer by layer.
 JUDGED = 3
 
 #: Inputs of a network by name.
@@ -67,11 +67,11 @@ class Stimulus:
 
     @property
     def shift(self) -> int:
-        """Integers are the generator's upper bits without so many of the lowest."""
+        """Integers are the generator's upper bits, with this many of the lowest dropped."""
         return max(-int(log2(self.gain)), 0)
 
     def values(self, dims: tuple[int, ...], dtype: DType, number: int = 0) -> NDArray[np.generic]:
-        """Elements of input `number`, which C computes exactly the same."""
+        """Elements of input `number`; C computes exactly the same ones."""
         top = upper_bits(prod(dims), self.seed + number)
         if dtype != DType.FLOAT32:
             return (top >> (16 + self.shift)).astype(dtype.numpy).reshape(dims)
@@ -92,7 +92,7 @@ class Stimulus:
 class Verdict:
     """How far the outputs move, as `_shift` says, when each layer's weights change.
 
-    `complete` is false where the network is too large to try every layer.
+    `complete` is false if the network is too large to try every layer.
     """
 
     stimulus: Stimulus
@@ -106,7 +106,7 @@ class Verdict:
     def rank(self, bound: float) -> tuple[int, float]:
         """Greater is better: few blind layers, then the least of the other shifts.
 
-        Two digits of it, so that what is a tie on one machine is one on all.
+        It has two digits, so that a tie on one machine is a tie on all.
         """
         seen = (shift for shift in self.shifts.values() if shift > bound)
         return -len(self.blind(bound)), _two_digits(min(seen, default=np.inf))
@@ -130,9 +130,9 @@ def best_stimulus(
 ) -> Verdict:
     """A stimulus in which a change of any layer moves an output by much more than `bound`.
 
-    It is the first one by MARGIN times as much, else the best of those tried. Seed by seed all
-    gains are compared by a change of all layers at once; the best of each seed is judged layer by
-    layer. `make` gives the inputs where they are not those of the graph.
+    It is the first one with MARGIN times as much, else the best one tried. For each seed, all gains
+    are compared by a change of all layers at once; the best are judged layer by layer. `make` gives
+    the inputs if they are not those of the graph.
     """
     search = _Search(graph, make or (lambda stimulus: stimulus.inputs(graph)), bound)
     cost = reference_cost(graph)
@@ -181,7 +181,7 @@ class _Search:
         return _two_digits(shift / JOINT)
 
     def quick(self, trials: int) -> Verdict:
-        """For a large network: the first of a few in which a joint change shows, else the best."""
+        """For a large network: the first of a few that reveals a joint change, else the best."""
         best, most = Stimulus(), -1.0
         for stimulus in next(_rounds(self.graph))[:trials]:
             shift = self.joint_shift(stimulus)
@@ -203,7 +203,7 @@ def layer_weights(graph: Graph) -> dict[str, str]:
 
 
 def changed(weights: RefArray, part: float = 1.0) -> RefArray:
-    """Weights larger by `part` of CHANGES in turn: no normalisation behind them makes up for it."""
+    """Weights enlarged by `part` of CHANGES in turn, which no later normalisation cancels out."""
     repeated = np.tile(CHANGES, -(-weights.size // len(CHANGES)))[: weights.size]
     factors = 1.0 + part * repeated.reshape(weights.shape)
     return weights.astype(np.float64) * factors
@@ -226,7 +226,7 @@ def _shift(
 ) -> float:
     """max|change| / max|y| of the output that moves most when constants are `changed`.
 
-    `values` are all values of the graph; only what depends on the constants is computed again.
+    `values` are all values of the graph; only those that depend on the constants are recomputed.
     """
     new = {name: changed(graph.constants[name], part) for name in names}
     for node in graph.nodes:
@@ -261,7 +261,7 @@ def _macs(graph: Graph) -> Counter[str]:
 
 
 def reference_cost(graph: Graph) -> int:
-    """What the references of a network take, in multiply-accumulates."""
+    """The cost of a network's references, in multiply-accumulates."""
     elements = sum(graph.types[output].elements for node in graph.nodes for output in node.outputs)
     weights = (graph.types[name].shape for name in layer_weights(graph).values())
     loops = sum(prod(shape[:-1]) for shape in weights)

@@ -18,7 +18,7 @@ MAX_RANK = 32
 
 
 class DType(str, Enum):
-    """Element types, named as numpy names them."""
+    """Element types, with numpy's names."""
 
     FLOAT32 = "float32"
     UINT8 = "uint8"

@@ -10,14 +10,14 @@ from cannery.layouts.layout import Halo, Layout, Want, image_dims, reinterpret
 
 __all__ = ["ORDERS", "Halo", "Layout", "Want", "image_dims", "pack", "reinterpret", "unpack"]
 
-#: The orders, in the order in which they are preferred where all else is equal.
+#: The orders, most preferred first if all else is equal.
 ORDERS = (nhwc.ORDER, planar.ORDER, phase_split.ORDER)
 
 _MODULES = {module.ORDER: module for module in (nhwc, planar, phase_split)}
 
 
 def pack(image: NDArray[np.generic], layout: Layout) -> NDArray[np.generic]:
-    """The image (H, W, C) as it lies in memory under any layout; gaps are zero."""
+    """The image (H, W, C) as stored under any layout; gaps are zero."""
     return np.asarray(_MODULES[layout.order].pack(image, layout))
 
 

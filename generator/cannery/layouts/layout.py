@@ -1,7 +1,7 @@
 """How the elements of one image lie in memory.
 
-A value of shape [N, H, W, C] is N images one after the other; a Layout describes one image as
-(H, W, C). Values of other ranks are seen as images too, see `image_dims`. Two orders are affine in
+A value of shape [N, H, W, C] is N images one after the other; a Layout describes one image as (H,
+W, C). Values of other ranks are treated as images too, see `image_dims`. Two orders are affine in
 (y, x, c); `phase_split` is affine within each of its 16 planes.
 """
 
@@ -15,7 +15,7 @@ from cannery.ir.tensor import DType, TensorType
 
 @dataclass(frozen=True)
 class Halo:
-    """Zero cells around an image, so that a window may reach over the border."""
+    """Zero cells around an image, so that a window may cross the border."""
 
     top: int = 0
     bottom: int = 0
@@ -41,12 +41,12 @@ class Halo:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where element (y, x, c) of an image lies; all distances in elements.
+    """Where element (y, x, c) of an image is; all distances are in elements.
 
     `origin` is the index of element (0, 0, 0); `row`, `col` and `channel` are the strides of y, x
-    and c. `elements` counts what is allocated, halo and slack included. `phase` is the size of one
+    and c. `elements` is the allocated size, halo and slack included. `phase` is the size of one
     phase plane (phase_split only; `row` is then the pitch within a plane, `channel` the distance
-    of the 16 planes of neighbouring channels). Neighbouring rows share their pad columns: the
+    between the 16 planes of neighbouring channels). Neighbouring rows share their pad columns: the
     right halo of a row is the left halo of the next.
     """
 
@@ -68,19 +68,19 @@ class Layout:
 
     @property
     def dense(self) -> bool:
-        """Whether the image is what C calls float[H][W][C], without any gap."""
+        """Whether the image is C's float[H][W][C], without any gap."""
         h, w, c = self.shape
         compact = self.channel == 1 and self.col == c and self.row == w * c
         return self.order == "nhwc" and compact and not self.halo and self.elements == h * w * c
 
     @property
     def compact(self) -> bool:
-        """Whether there is nothing but pixels: dense in its order."""
+        """Whether there are only pixels: dense in its order."""
         h, w, c = self.shape
         return not self.halo and self.elements == h * w * c
 
     def at(self, y: int, x: int, c: int) -> int:
-        """Index of an element; y and x may lie in the halo."""
+        """Index of an element; y and x may be in the halo."""
         if self.order == "phase_split":
             plane = (y % 4 * 4 + x % 4) * self.phase
             return c * self.channel + plane + y // 4 * self.row + x // 4
@@ -102,10 +102,10 @@ class Layout:
 
 @dataclass(frozen=True)
 class Want:
-    """What a schedule asks of the layout of one of its values.
+    """What a schedule requires of the layout of one of its values.
 
     `halo`: cells around the image that it reads, which must hold zeros (inputs), or overwrites with
-    zeros (outputs). `slack`: elements behind the last one that it may read (inputs) or overwrite
+    zeros (outputs). `slack`: elements after the last one that it may read (inputs) or overwrite
     (outputs). `dense`: no gaps at all. `shared_pitch`: planar values of the same height and width
     get the same row pitch; an output's pad columns may be overwritten with zeros.
     """
@@ -117,7 +117,7 @@ class Want:
     shared_pitch: bool = False
 
     def met_by(self, layout: Layout) -> bool:
-        """Whether a value laid out so can be read as it is."""
+        """Whether a value in this layout can be read as it is."""
         return (
             layout.order == self.order
             and layout.halo.covers(self.halo)
@@ -144,7 +144,9 @@ def reinterpret(layout: Layout, order: str) -> Layout | None:
 
 
 def image_dims(type_: TensorType) -> tuple[int, int, int, int]:
-    """(N, H, W, C) of any value: [N,L,C] is a row, [N,C] a pixel, more dimensions fold into W."""
+    """(N, H, W, C) of any value: [N,L,C] is a row, [N,C] is a pixel, further dimensions fold into
+    W.
+    """
     shape = type_.shape
     if len(shape) == 4:
         return shape[0], shape[1], shape[2], shape[3]

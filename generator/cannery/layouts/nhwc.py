@@ -19,7 +19,9 @@ def make(
     pitch: int = 0,
     dtype: DType = DType.FLOAT32,
 ) -> Layout:
-    """A layout for an image (H, W, C); `pitch` is the distance of neighbouring pixels (0: C)."""
+    """A layout for an image (H, W, C); `pitch` is the distance between neighbouring pixels
+    (0: C).
+    """
     h, w, c = shape
     col = pitch or c
     row = (w + max(halo.left, halo.right)) * col
@@ -31,7 +33,7 @@ def make(
 
 
 def pack(image: NDArray[np.generic], layout: Layout) -> NDArray[np.generic]:
-    """The image (H, W, C) as it lies in memory; gaps are zero."""
+    """The image (H, W, C) as stored in memory; gaps are zero."""
     flat = np.zeros(layout.elements, image.dtype)
     view(flat, layout)[...] = image
     return flat

@@ -1,16 +1,16 @@
 """Sixteen planes per channel, by (y mod 4, x mod 4): tiles of Winograd F(4x4) in the lanes.
 
 Plane (i, j) holds pixel (4*ty + i, 4*tx + j) at row ty, column tx, so that neighbouring tiles are
-neighbouring elements across rows too, and neither reading nor writing a tile takes a shuffle:
+neighbouring elements, even across rows, and tiles are read and written without shuffles:
 
     plane (1, 2) of a 6 x 8 image     1,2   1,6     tile row 0
     (ceil(H/4) + 1 rows of            5,2   5,6     tile row 1
      ceil(W/4) elements):             0     0       zero row
 
-Below the pixels, and above them (where the plane before ends), lies a row of zeros; pixels that
-make H and W multiples of 4 are zero, too. There are no zero columns: a window that reaches over
-the left or the right border reads a neighbouring row, and has to mask it. Planes begin at multiples
-of 64 bytes, so that whole cache lines are written, or share lines where they are smaller.
+There is a row of zeros below the pixels, and one above them (where the previous plane ends). Pixels
+that make H and W multiples of 4 are zero too. There are no zero columns: a window that crosses the
+left or right border reads a neighbouring row, and must mask it. Planes begin at multiples of 64
+bytes, so that whole cache lines are written; smaller planes share lines.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cannery.layouts.layout import Halo, Layout
 
 ORDER = "phase_split"
 
-#: Planes begin at multiples of so many elements; those that are smaller, at a power of two.
+#: Planes begin at multiples of this many elements; smaller ones at a power of two.
 ALIGNMENT = 16
 
 
@@ -34,7 +34,7 @@ def halo(shape: tuple[int, int, int]) -> Halo:
 
 
 def make(shape: tuple[int, int, int], *, slack: int = 0, dtype: DType = DType.FLOAT32) -> Layout:
-    """A layout for an image (H, W, C); each plane ends with at least `slack` elements more."""
+    """A layout for an image (H, W, C); each plane ends with at least `slack` extra elements."""
     h, w, c = shape
     row = -(-w // 4)
     plane = (-(-h // 4) + 1) * row + slack
@@ -52,7 +52,7 @@ def _indices(layout: Layout) -> NDArray[np.intp]:
 
 
 def pack(image: NDArray[np.generic], layout: Layout) -> NDArray[np.generic]:
-    """The image (H, W, C) as it lies in memory; gaps are zero."""
+    """The image (H, W, C) as stored in memory; gaps are zero."""
     flat = np.zeros(layout.elements, image.dtype)
     flat[_indices(layout)] = image
     return flat

@@ -19,7 +19,7 @@ def make(
     slack: int = 0,
     dtype: DType = DType.FLOAT32,
 ) -> Layout:
-    """A layout for an image (H, W, C). Each plane ends with `slack` elements of its own.
+    """A layout for an image (H, W, C). Each plane ends with its own `slack` elements.
 
     Rows share their pad column: row pitch = W + max(left, right).
     """
@@ -32,7 +32,7 @@ def make(
 
 
 def pack(image: NDArray[np.generic], layout: Layout) -> NDArray[np.generic]:
-    """The image (H, W, C) as it lies in memory; gaps are zero."""
+    """The image (H, W, C) as stored in memory; gaps are zero."""
     return nhwc.pack(image, layout)
 
 

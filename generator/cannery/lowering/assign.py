@@ -33,7 +33,7 @@ from cannery.schedule.program import VIEW, Buffer, Choice, PlannedStep, Program,
 from cannery.schedule.schedule import all_schedules
 from cannery.target.isa import Isa
 
-#: As `io_order`: images lie as the model file has them, see `Graph.channels_first`.
+#: A value of `io_order`: images are in the model file's order, see `Graph.channels_first`.
 MODEL_ORDER = "model"
 
 
@@ -50,7 +50,7 @@ def make_layout(type_: TensorType, want: Want) -> Layout:
 
 @dataclass
 class _Assigner:
-    """State of one assignment; `out` collects what has to run, in order."""
+    """State of one assignment; `out` collects what must run, in order."""
 
     graph: Graph
     steps: Sequence[Step]
@@ -85,7 +85,9 @@ class _Assigner:
         return Program(self.graph, tuple(self.out), self.buffers, self.io_order)
 
     def collect(self) -> None:
-        """Note what every reader wants, what every producer gives, and who is part of a concat."""
+        """Record what every reader wants, what every producer writes, and which values are parts of
+        a concat.
+        """
         for step, choice in zip(self.steps, self.choices, strict=True):
             wants = choice.schedule.reads(self.graph, step, choice.params, self.isa)
             gives = choice.schedule.writes(self.graph, step, choice.params, self.isa)
@@ -104,7 +106,7 @@ class _Assigner:
                 self.note_parts(step, views)
 
     def share_pitches(self) -> None:
-        """Equal pad columns for values of one height and width, where their steps ask for it."""
+        """Equal pad columns for values of the same height and width, if their steps ask for it."""
         noted = [(v, w) for v, wants in self.wants.items() for w in wants] + [*self.gives.items()]
         columns: dict[tuple[int, int], Halo] = {}
         for value, want in noted:
@@ -121,9 +123,9 @@ class _Assigner:
         self.gives = {v: widen(v, want) for v, want in self.gives.items()}
 
     def note_parts(self, step: Step, views: Collection[str]) -> None:
-        """The parts of a concatenation that their producers can write where they belong.
+        """The parts of a concatenation that their producers can write in place.
 
-        Not `views`, which lie in other values.
+        Excludes `views`, which are inside other values.
         """
         order = self.gives[step.output].order
         times = Counter(step.anchor.inputs)
@@ -160,7 +162,7 @@ class _Assigner:
         return found
 
     def _placed_alone(self, value: str) -> Buffer:
-        """The buffer of a value that is placed already, or is not part of another one."""
+        """The buffer of a value that is already placed, or is not part of another one."""
         if value in self.of_value:
             return self.buffers[self.of_value[value][0]]
         gives = self.gives[value]
@@ -173,7 +175,7 @@ class _Assigner:
         return self.add(value, value, make_layout(self.graph.types[value], want), value)
 
     def parts(self, whole: str) -> list[str]:
-        """The values that lie in a concatenation, those in parts of it included."""
+        """The values inside a concatenation, including those in its parts."""
         found = [whole]
         for value in found:
             found += self.children.get(value, ())
@@ -223,7 +225,7 @@ class _Assigner:
     def compute(self, step: Step, choice: Choice) -> None:
         wants = choice.schedule.reads(self.graph, step, choice.params, self.isa)
         if self.reads_view(step, choice):
-            # What the step does to each element is done while the view is read.
+            # The step's elementwise work is done while the view is read.
             choice = replace(choice, schedule=MovementView())
             reads: tuple[str, ...] = (self.of_value[step.inputs[0]][0],)
         else:
@@ -232,7 +234,7 @@ class _Assigner:
         self.out.append(PlannedStep(step, choice, reads, writes))
 
     def reads_view(self, step: Step, choice: Choice) -> bool:
-        """Whether a step is a pass over a view and nothing else."""
+        """Whether a step is only a pass over a view."""
         elementwise = isinstance(choice.schedule, MovementStrided)
         return elementwise and len(step.inputs) == 1 and step.inputs[0] in self.views
 
@@ -245,7 +247,7 @@ class _Assigner:
     def take(self, step: Step) -> None:
         """Some channels of an image are a box in a buffer of it.
 
-        That gets no halo for them alone: what reads the whole would have to step over it.
+        The box gets no halo of its own: readers of the whole would have to step over it.
         """
         source = self.buffers[self.find(step.inputs[0], self.gives[step.output])]
         _, h, w, c = image_dims(self.graph.types[step.output])
@@ -301,7 +303,7 @@ def reorder_choice(graph: Graph, step: Step, source: Layout, target: Layout, isa
 
 
 def merge_wants(wants: Sequence[Want], order: str) -> Want:
-    """One want that serves all those of an order that accept gaps; dense if there is none."""
+    """One want that serves all wants of an order that accept gaps; dense if there is none."""
     halo = Halo()
     matching = [w for w in wants if w.order == order and not w.dense]
     for want in matching:
@@ -310,7 +312,7 @@ def merge_wants(wants: Sequence[Want], order: str) -> Want:
 
 
 def interface_order(graph: Graph, value: str, io_order: str) -> str:
-    """The order of an input or output: `io_order` for images, row-major for all else."""
+    """The order of an input or output: `io_order` for images, row-major for everything else."""
     if io_order == MODEL_ORDER:
         return planar.ORDER if value in graph.channels_first else nhwc.ORDER
     return io_order if graph.types[value].rank == 4 else nhwc.ORDER
@@ -333,7 +335,7 @@ def assign(
 
 
 def share_in_place(program: Program) -> Program:
-    """Let outputs take over the memory of inputs that nothing reads later, where legal."""
+    """Let outputs reuse the memory of inputs that nothing reads later, where legal."""
     buffers = dict(program.buffers)
     last = {
         buffers[name].root: k

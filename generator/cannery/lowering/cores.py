@@ -1,8 +1,8 @@
 """Several cores inside one run: which steps are cut into pieces, and into how many at most.
 
-Two things cost time besides the work. Threads have to meet after each step that is cut, and what
-another core has written comes from its cache: a small step that is not cut, between two large ones
-that are, reads half of its input from afar, which may take longer than the step itself. So steps
+Two things cost time besides the work. Threads must synchronise after each step that is cut, and
+data that another core has written comes from its cache. A small uncut step between two large cut
+ones reads half of its input from another core, which may take longer than the step itself. So steps
 are chosen together: `cut_steps` looks for the least time of two threads. Small networks stay whole.
 """
 
@@ -15,17 +15,17 @@ from cannery.ir.graph import Graph
 from cannery.schedule.program import PlannedStep, Program
 from cannery.target.isa import Isa
 
-#: Microseconds that a meeting costs. Threads that wait actively take half of one, those of OpenMP
-#: one; threads that sleep take five to fifty to wake up.
+#: Microseconds that synchronising costs. Threads that wait actively take half a microsecond, those
+#: of OpenMP one; threads that sleep take five to fifty to wake up.
 MEET_US = 2.0
 
-#: Least microseconds of a piece, where there are more than two threads.
+#: Least microseconds of a piece with more than two threads.
 PIECE_US = 5.0
 
 #: Bytes per microsecond that a core reads from the caches of another.
 MOVED_BYTES_PER_US = 10_000.0
 
-#: Cycles per microsecond, where only the cost model tells how long a step takes.
+#: Cycles per microsecond, for steps whose time only the cost model knows.
 CYCLES_PER_US = 2000.0
 
 #: More pieces than any pool has threads.
@@ -34,15 +34,16 @@ MAX_PIECES = 1024
 #: Runs of steps up to this length change together in the search.
 MAX_RUN = 12
 
-#: Axes that a step is cut along; tiles are bands of rows of each unit.
+#: Axes along which a step is cut; tiles are bands of rows of each unit.
 ROWS, UNITS, TILES, IMAGES = "rows", "units", "tiles", "images"
 
 
 @dataclass(frozen=True)
 class Cores:
-    """That a network may use several cores; `openmp` with such a pool.
+    """Settings for a network that may use several cores; `openmp`: with OpenMP's pool.
 
-    `piece_us` as PIECE_US; 0: every step is cut that can be, into as many pieces as it has parts.
+    `piece_us` is like PIECE_US; 0: every step that can be cut is, into as many pieces as it has
+    parts.
     """
 
     openmp: bool = False
@@ -53,7 +54,7 @@ class Cores:
 class Work:
     """A step: its microseconds, and the `parts` that it could be cut into along an axis.
 
-    `reads` are the step that wrote each input (-1: the caller), and the input's bytes.
+    `reads` lists the step that wrote each input (-1: the caller) and the input's bytes.
     """
 
     us: float
@@ -74,7 +75,7 @@ def step_us(graph: Graph, planned: PlannedStep, isa: Isa) -> float:
 
 
 def samples_per_piece(program: Program, isa: Isa, cores: Cores) -> int:
-    """Inputs that are worth a thread of their own, where many inputs are shared out."""
+    """How many inputs are worth a thread, when many inputs are divided up."""
     if cores.piece_us <= 0:
         return 1
     us = sum(step_us(program.graph, planned, isa) for planned in program.steps)
@@ -82,7 +83,7 @@ def samples_per_piece(program: Program, isa: Isa, cores: Cores) -> int:
 
 
 def cut_steps(works: Sequence[Work], cores: Cores) -> list[int]:
-    """Into how many pieces each step is cut at most; 1: not at all."""
+    """The most pieces into which each step is cut; 1: not at all."""
     if cores.piece_us <= 0:
         return [min(work.parts, MAX_PIECES) for work in works]
     whole = (False,) * len(works)
@@ -93,7 +94,7 @@ def cut_steps(works: Sequence[Work], cores: Cores) -> list[int]:
 
 
 def _pieces(work: Work, cores: Cores) -> int:
-    """At least two; more where each has enough to compute or to fetch."""
+    """At least two; more if each has enough to compute or to fetch."""
     us = work.us + sum(size for _, size in work.reads) / MOVED_BYTES_PER_US
     return min(max(int(us / cores.piece_us), 2), work.parts, MAX_PIECES)
 
@@ -117,7 +118,7 @@ def _step_time(works: Sequence[Work], cut: Sequence[bool], index: int) -> float:
 def _moved(before: str, now: str) -> float:
     """The part of a value that the busier of two threads reads from the other core.
 
-    Axes along which it is written and read; empty: by the calling thread.
+    The arguments are the axes along which it is written and read; empty: by the calling thread.
     """
     if not now:
         return 0.5 if before else 0.0
@@ -129,7 +130,7 @@ def _moved(before: str, now: str) -> float:
 
 
 def _improved(works: Sequence[Work], start: Sequence[bool]) -> tuple[bool, ...]:
-    """Runs of steps are cut, or not, as long as that saves time."""
+    """Cuts runs of steps, or undoes it, as long as that saves time."""
     cut = list(start)
     readers = _readers(works)
     improved = True
@@ -143,7 +144,7 @@ def _improved(works: Sequence[Work], start: Sequence[bool]) -> tuple[bool, ...]:
 
 
 def _readers(works: Sequence[Work]) -> list[set[int]]:
-    """For each step those whose time depends on it: itself, and the readers of its outputs."""
+    """For each step, the steps whose time depends on it: itself, and the readers of its outputs."""
     found = [{index} for index in range(len(works))]
     for index, work in enumerate(works):
         for writer, _ in work.reads:
@@ -155,7 +156,9 @@ def _readers(works: Sequence[Work]) -> list[set[int]]:
 def _try_run(
     works: Sequence[Work], cut: list[bool], readers: Sequence[set[int]], run: range, value: bool
 ) -> bool:
-    """Set a run of steps to `value` (those that can be cut) if that saves time; whether it does."""
+    """Set a run of steps to `value` (those that can be cut) if that saves time; returns whether it
+    does.
+    """
     changed = [k for k in run if cut[k] != value and (works[k].parts > 1 or not value)]
     if not changed or changed[0] != run.start or changed[-1] != run.stop - 1:
         return False  # a shorter run does the same

@@ -1,4 +1,4 @@
-"""What of a program lies in the workspace, how long it lives, and which halos are kept zero."""
+"""Which buffers are in the workspace, how long they live, and which halos are kept zero."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from cannery.layouts import image_dims
 from cannery.lowering.memory_plan import Allocation, align, plan_memory
 from cannery.schedule.program import Program
 
-#: Halos are pinned (memory of their own, zero for ever) while all of them fit into this.
+#: Halos are pinned (in their own memory, zero forever) while all of them fit into this.
 PINNED_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """Where buffers and scratch lie. `zeroed` are the roots whose halo every run has to clear.
+    """Where buffers and scratch are. `zeroed` are the roots whose halo every run must clear.
 
-    `lower_bound` is the least that any placement could reach with these lifetimes.
+    `lower_bound` is the least size that any placement could reach with these lifetimes.
     """
 
     offsets: Mapping[str, int]

@@ -26,8 +26,8 @@ MAX_CHAIN = 3
 def cut(graph: Graph) -> tuple[Step, ...]:
     """The steps in topological order; every node is in exactly one.
 
-    A node joins the step of its producer where nothing else reads the value between them, and all
-    its other operands are constants or were computed before the step's anchor.
+    A node joins the step of its producer if nothing else reads the value between them, and all its
+    other operands are constants or were computed before the step's anchor.
     """
     reads = _read_counts(graph)
     position = {node.outputs[0]: k for k, node in enumerate(graph.nodes)}
@@ -46,13 +46,13 @@ def cut(graph: Graph) -> tuple[Step, ...]:
 
 
 def chains(graph: Graph, steps: Sequence[Step]) -> tuple[Step, ...]:
-    """Steps that compute several neighbouring steps of a cut at once: alternatives to them.
+    """Steps that compute several neighbouring steps of a cut at once, as alternatives to them.
 
-    A chain is an interval of the cut: each of its steps but the last has one output, which only
-    the next one reads, as its first input, or (see `_gathered`) a later one. So the planner may
+    A chain is an interval of the cut. Each of its steps except the last has one output, which only
+    the next step, or (see `_gathered`) a later one, reads as its first input. So the planner may
     take a chain in place of its parts without touching anything else: it walks the cut from the
-    left, and at each step takes that step alone or a chain that begins there. Which chains make
-    sense is not decided here: one that no schedule can compute has no candidates, and is never
+    left, and at each step takes that step alone or a chain that begins there. This module does not
+    decide which chains make sense: one that no schedule can compute has no candidates, and is never
     taken.
     """
     reads = _read_counts(graph)
@@ -71,9 +71,10 @@ def chains(graph: Graph, steps: Sequence[Step]) -> tuple[Step, ...]:
 def _gathered(
     graph: Graph, steps: Sequence[Step], last: int, reads: Mapping[str, int]
 ) -> Step | None:
-    """A convolution with what is joined by channels, and upsampled, right before it for it alone.
+    """A convolution with the channel concatenations and upsamplings right before it that only it
+    reads.
 
-    None without a concatenation: then it is a chain like others, or none.
+    None without a concatenation: then it is an ordinary chain, or none.
     """
     if not isinstance(steps[last].anchor.op, Conv):
         return None
@@ -89,7 +90,7 @@ def _gathered(
 
 
 def _moves(graph: Graph, step: Step) -> bool:
-    """Whether a step only joins channels or repeats pixels."""
+    """Whether a step only concatenates channels or repeats pixels."""
     (node, *more) = step.nodes
     shape = graph.types[node.inputs[0]].shape
     if isinstance(node.op, Resize):
@@ -116,8 +117,8 @@ def _make_chain(parts: Sequence[Step]) -> Step:
 
 
 def _may_fuse(graph: Graph, node: Node) -> bool:
-    """Whether an epilogue may follow a node: not a mere view of memory, not plain scalar code, and
-    not where it reads again what it wrote.
+    """Whether an epilogue may follow a node: not after a mere view of memory, plain scalar code, or
+    a node that reads its results again.
     """
     apart = ("Reshape", "Identity", "Concat", "Lstm", "Gru", "Rnn")
     plain = isinstance(node.op, ScalarOp | QuantizedOp) or convolution_form(graph, node) is not None
@@ -136,7 +137,7 @@ def _read_counts(graph: Graph) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class _Before:
-    """The values that are there before the node `index`: inputs have the position -1."""
+    """The values that exist before the node `index`; inputs have the position -1."""
 
     position: Mapping[str, int]
     index: int
@@ -148,7 +149,7 @@ class _Before:
 def _chain(
     graph: Graph, anchor: Node, available: _Before, reads: Mapping[str, int], taken: Set[str]
 ) -> list[Node]:
-    """The elementwise nodes behind an anchor that join its step."""
+    """The elementwise nodes after an anchor that join its step."""
     chain: list[Node] = []
     running = anchor.output
     while reads.get(running) == 1:

@@ -1,7 +1,8 @@
 """Sizes and lifetimes in, offsets out; nothing else.
 
-Greedy by size: the largest first, each at the lowest offset that is free during its whole life
-(Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020, section 5.2).
+It is greedy by size: the largest first, each at the lowest offset that is free during its whole
+life (Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020, section
+5.2).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class Allocation:
-    """`bytes` of memory that live from step `first` to step `last`, both included."""
+    """`bytes` of memory that live from step `first` through step `last`."""
 
     name: str
     bytes: int
@@ -28,7 +29,7 @@ class Allocation:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Offsets by name, the size of all, and the largest sum of what lives at once."""
+    """Offsets by name, the total size, and the largest sum of blocks alive at once."""
 
     offsets: dict[str, int]
     bytes: int
@@ -52,7 +53,7 @@ def plan_memory(blocks: Sequence[Allocation]) -> MemoryPlan:
 
 
 class _Placed:
-    """Blocks that have their place, by where they begin, in arrays: thousands may live at once."""
+    """Placed blocks, ordered by offset, in arrays: thousands may live at once."""
 
     def __init__(self, count: int) -> None:
         self.end = 0
@@ -70,7 +71,7 @@ class _Placed:
         return int(before[np.argmax(fits) if fits.any() else len(starts)])
 
     def add(self, block: Allocation, at: int) -> None:
-        """Note the place of a block."""
+        """Record the place of a block."""
         rows, end = self._rows, at + align(block.bytes)
         k = int(np.searchsorted(rows[0, : self._count], at))
         rows[:, k + 1 : self._count + 1] = rows[:, k : self._count].copy()
@@ -80,7 +81,7 @@ class _Placed:
 
 
 def _most_alive(blocks: Sequence[Allocation]) -> int:
-    """The largest sum of what lives at one step."""
+    """The largest sum of blocks alive at one step."""
     change: dict[int, int] = {}
     for block in blocks:
         change[block.first] = change.get(block.first, 0) + align(block.bytes)

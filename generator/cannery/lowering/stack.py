@@ -1,9 +1,10 @@
-"""Stacks: steps that compute several images at once, because their weights cost more than they do.
+"""Stacks: steps that compute several images at once, because their weights cost more than their
+work.
 
-A matrix product with constant weights treats each row alone, so those of several images can be
-stacked along the first axis; weights that a tile of rows shares are loaded once. Everything else of
-the network runs image by image, with the same code as ever. Results keep their bits: schedules
-offer only such parameters (`Schedule.stacked`).
+A matrix product with constant weights treats each row separately, so rows of several images can be
+stacked along the first axis; a tile of rows then loads its weights once. The rest of the network
+runs image by image, with unchanged code. Results keep their bits: schedules offer only parameters
+that ensure it (`Schedule.stacked`).
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def stacked_graph(graph: Graph, step: Step, images: int) -> Graph:
 
 
 def fits(graph: Graph, step: Step, images: int) -> bool:
-    """Whether the indices of so many images stay within 32 bits."""
+    """Whether the indices of this many images stay within 32 bits."""
     values = (*step.inputs, *step.outputs)
     return all(images * graph.types[v].elements <= MAX_ELEMENTS for v in values)
 
@@ -69,7 +70,7 @@ def fits(graph: Graph, step: Step, images: int) -> bool:
 def stacked_choices(
     graph: Graph, step: Step, choice: Choice, images: int, isa: Isa
 ) -> list[Choice]:
-    """The ways to stack a step that give the same bits as `choice`; empty: none, or no use."""
+    """The ways to stack a step that give the same bits as `choice`; empty: none, or useless."""
     if why_not(graph, step) or not fits(graph, step, images):
         return []
     many = stacked_graph(graph, step, images)
@@ -102,10 +103,10 @@ def phases(program: Program, stack: Stack) -> tuple[StackPhase, ...]:
 
 
 def is_stacked(program: Program, planned: PlannedStep, stack: Stack) -> bool:
-    """Whether a planned step (reorders among them) is one that the stack computes at once.
+    """Whether the stack computes a planned step (which may be a reorder) for all images at once.
 
-    Images of what it touches have to follow each other without a gap, and without a halo, which
-    somebody would have to clear.
+    The images that it touches must follow each other without a gap, and without a halo, which would
+    have to be cleared.
     """
     step = planned.step
     if step.inputs == step.outputs or step.outputs[0] not in stack.choices:
@@ -121,7 +122,7 @@ def is_stacked(program: Program, planned: PlannedStep, stack: Stack) -> bool:
 def spread_roots(program: Program, parts: Sequence[StackPhase]) -> dict[str, tuple[int, int]]:
     """Roots of the workspace that need memory for every image: first and last phase of each.
 
-    Those are what stacked steps touch, and what lives from one phase to another.
+    Those are the roots that stacked steps touch, and those that live from one phase to another.
     """
     seen: dict[str, list[int]] = {}
     stacked: set[str] = set()

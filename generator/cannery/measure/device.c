@@ -1,4 +1,4 @@
-/* Says what programs of this target run on. */
+/* Reports the machine on which programs of this target run. */
 #if defined(__linux__) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif

@@ -1,7 +1,7 @@
-/* What a program runs on: what the processor and the kernel say, and how long a few things take, by
- * which an emulator shows. One line of JSON; cannery/target/device.py reads it.
+/* What a program runs on: what the processor and the kernel say, and how long a few things take,
+ * which reveals an emulator. It is one line of JSON; cannery/target/device.py reads it.
  *
- * Where there is no OS (Arm's M profile) the processor is asked alone, and time is its own cycles.
+ * Without an OS (Arm's M profile), only the processor is asked, and time is its own cycles.
  */
 #ifndef CANNERY_DEVICE_H
 #define CANNERY_DEVICE_H
@@ -28,8 +28,8 @@
 
 enum { DEVICE_TEXT = 160 };
 
-/* `vendor`, `family`, `model`: of Arm the implementer, 0, the part. `kernel_says`: another processor
- * than that; empty if the kernel agrees, or there is none. */
+/* `vendor`, `family`, `model`: on Arm the implementer, 0, the part. `kernel_says`: a different
+ * processor that the kernel reports; empty if it agrees or there is no kernel. */
 struct device {
     char vendor[DEVICE_TEXT], name[DEVICE_TEXT], features[DEVICE_TEXT], hypervisor[DEVICE_TEXT];
     char process[DEVICE_TEXT], kernel_says[DEVICE_TEXT], boot[DEVICE_TEXT];
@@ -37,9 +37,9 @@ struct device {
     int core;
 };
 
-/* ---- Files of the kernel ---- */
+/* ---- Kernel files ---- */
 
-/* Text without what is around it. */
+/* Text without surrounding white space. */
 static inline void device_trim(char *text)
 {
     size_t n = strlen(text), lead = 0;
@@ -71,8 +71,8 @@ static inline void device_file(const char *path, char *text)
     device_trim(text);
 }
 
-/* What /proc/cpuinfo says of a core under `key`; empty if nothing. Old kernels list the cores first,
- * and then what they share. */
+/* What /proc/cpuinfo says about a core under `key`; empty if nothing. Old kernels list the cores
+ * first, and then what they share. */
 static inline void device_cpuinfo(int core, const char *key, char *text)
 {
     char line[1024];
@@ -132,7 +132,7 @@ static inline void device_x86_features(struct device *d)
     }
 }
 
-/* Twelve letters of a leaf, if they are such. */
+/* Twelve characters of a leaf, if they are text. */
 static inline void device_x86_letters(unsigned b, unsigned c, unsigned d, char *text)
 {
     memcpy(text, &b, 4);
@@ -158,7 +158,7 @@ static inline void device_processor(struct device *d)
     d->family = family == 15 ? family + (a >> 20 & 255) : family;
     d->model = family >= 6 ? model | (a >> 12 & 0xf0) : model;
     d->revision = a & 15;
-    __cpuid(0x40000000u, a, b, c, e); /* where there is no hypervisor: anything */
+    __cpuid(0x40000000u, a, b, c, e); /* undefined without a hypervisor */
     device_x86_letters(b, c, e, d->hypervisor);
     if (!hypervisor && strcmp(d->hypervisor, "TCGTCGTCGTCG") != 0) {
         d->hypervisor[0] = 0;
@@ -294,9 +294,9 @@ static inline void device_contradiction(struct device *d)
 
 /* ---- How long simple things take ---- */
 
-/* Time of one operation of a dependent chain: additions of integers, multiplications and additions of
- * floats, conversions between both; and of a call with its return. Whatever translates instructions
- * has the first for nothing, and calls functions for the others. */
+/* Time of one operation of a dependent chain: integer additions, float multiplications and
+ * additions, conversions between both; and of a call with its return. For anything that translates
+ * instructions, the first is free, and the others are function calls. */
 struct device_times {
     double add, multiply, convert, call, mhz;
 };
@@ -381,7 +381,7 @@ static inline double device_time_convert(int count)
 static inline double device_time_multiply(int count)
 {
     (void)count;
-    return 0; /* by functions here, which says nothing */
+    return 0; /* done by functions here, so it says nothing */
 }
 
 static inline double device_time_convert(int count)
@@ -416,8 +416,8 @@ static inline void device_least(double *best, double time)
     *best = *best <= 0 || time < *best ? time : *best;
 }
 
-/* Some 20 us of each in turn: other work on the core takes longer turns, so that the least of many
- * is the processor's own. */
+/* About 20 us of each in turn: other work on the core takes longer turns, so the least of many
+ * is the processor's own time. */
 static inline void device_round(struct device_times *t)
 {
     enum { COUNT = 160 };
@@ -428,7 +428,7 @@ static inline void device_round(struct device_times *t)
 }
 
 #if defined(DEVICE_ARM_M)
-/* The least is 0 where a chain is over before the timer counts: told as that, for it is a finding. */
+/* The least is 0 if a chain ends before the timer counts. That is a finding, so it is reported. */
 static inline struct device_times device_measure(void)
 {
     volatile uint32_t *const timer = device_timer();
@@ -437,7 +437,7 @@ static inline struct device_times device_measure(void)
     timer[1] = 0xffffff;
     timer[2] = 0;
     timer[0] = 5; /* on, no interrupt, the processor's clock */
-    for (long k = 0; k < 1000000 && timer[2] == 0; ++k) { /* emulators begin when they find time */
+    for (long k = 0; k < 1000000 && timer[2] == 0; ++k) { /* emulators start late */
     }
     if ((timer[0] & 5) == 5 && timer[2] != 0) {
         for (int r = 0; r < 20; ++r) {
@@ -456,7 +456,7 @@ static inline struct device_times device_measure(void)
     return t;
 }
 #else
-/* A processor at rest takes a while until its clock is what it will be. */
+/* An idle processor takes a while to reach its final clock. */
 static inline struct device_times device_measure(void)
 {
     struct device_times t = { 0, 0, 0, 0, 0 };
@@ -477,7 +477,7 @@ static inline struct device_times device_measure(void)
 
 /* ---- The line ---- */
 
-/* A member whose value is text. What JSON does not want in it has no place there. */
+/* A member whose value is text, without characters that JSON does not allow. */
 static inline void device_say(const char *key, const char *text)
 {
     printf("\"%s\": \"", key);
@@ -508,8 +508,8 @@ static inline void device_say_system(void)
     device_say("machine", "");
 }
 
-/* Says what this program runs on, and stays on one core. With `measured` also how fast that is, which
- * takes about 0.1 s. */
+/* Reports what this program runs on, and stays on one core. With `measured` it also reports how
+ * fast that is, which takes about 0.1 s. */
 static inline void print_device(int measured)
 {
     static struct device d;

@@ -1,5 +1,5 @@
-/* What programs that measure need of the machine: time, one core to stay on, empty caches. Their
- * first lines define _GNU_SOURCE, as not all of this is C.
+/* What measuring programs need from the machine: time, one core to stay on, empty caches. Their
+ * first lines define _GNU_SOURCE, because not all of this is standard C.
  */
 #ifndef CANNERY_MACHINE_H
 #define CANNERY_MACHINE_H
@@ -19,7 +19,7 @@
 #endif
 
 #if !defined(KERNEL_FILES)
-#define KERNEL_FILES "" /* the folder of /proc and /sys: another one for tests */
+#define KERNEL_FILES "" /* the folder with /proc and /sys; tests use another one */
 #endif
 
 static inline double seconds(void)
@@ -43,11 +43,11 @@ static inline void sleep_until(double due)
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, 0) == EINTR) {
     }
 #endif
-    while (seconds() < due) { /* the rest of a microsecond, or all of it where nothing sleeps */
+    while (seconds() < due) { /* the rest of a microsecond, or all of it without sleep */
     }
 }
 
-/* Sleeps end when they should: by default Linux may add 50 us. */
+/* Makes sleeps end on time: by default Linux may add 50 us. */
 static inline void wake_exactly(void)
 {
 #if defined(__linux__) && defined(PR_SET_TIMERSLACK)
@@ -56,7 +56,7 @@ static inline void wake_exactly(void)
 }
 
 #if defined(__linux__)
-/* How fast a core can be, where cores differ: 0 if nobody says. */
+/* How fast a core can be, where cores differ; 0 if unknown. */
 static inline long core_speed(int core)
 {
     static const char *const files[] = { "cpu_capacity", "cpufreq/cpuinfo_max_freq" };
@@ -80,7 +80,7 @@ static cpu_set_t all_cores;
 static int has_all_cores;
 #endif
 
-/* Stays on the fastest core, of equal ones on the last; returns its number, -1 if nobody says. */
+/* Stays on the fastest core, or the last of equally fast ones; returns its number, -1 if unknown. */
 static inline int stay_on_one_core(void)
 {
     int best = -1;
@@ -108,7 +108,7 @@ static inline int stay_on_one_core(void)
     return best;
 }
 
-/* Takes back what `stay_on_one_core` did. */
+/* Undoes `stay_on_one_core`. */
 static inline void use_all_cores(void)
 {
 #if defined(__linux__)
@@ -118,7 +118,7 @@ static inline void use_all_cores(void)
 #endif
 }
 
-/* Bytes of all caches of the first core that hold data, shared ones in full; 0 if nobody tells. */
+/* Bytes of all the first core's caches that hold data, shared ones in full; 0 if unknown. */
 static inline size_t data_cache_bytes(void)
 {
     size_t all = 0;
@@ -160,9 +160,9 @@ static inline size_t data_cache_bytes(void)
     return all;
 }
 
-/* How much memory takes the place of all that was in the caches: four times their size, so that no
- * way of replacing lines keeps much. 8 to 64 MB: a last level for dozens of cores is not emptied in
- * full, as a core's own work would not do either.
+/* How much memory displaces the caches' contents: four times their size, so that no replacement
+ * policy keeps much. It is 8 to 64 MB: a last-level cache for dozens of cores is not emptied in
+ * full, as one core's work would not do that either.
  */
 static inline size_t emptying_bytes(void)
 {
@@ -174,7 +174,7 @@ static inline size_t emptying_bytes(void)
     return bytes;
 }
 
-/* Code that does nothing, more of it than a first-level cache holds. */
+/* Code that does nothing, more than a first-level cache holds. */
 #if defined(__unix__) && defined(__GNUC__)
 __attribute__((noinline, unused)) static void long_way(void)
 {
@@ -204,7 +204,7 @@ static inline void empty_caches(void)
 #if defined(__unix__) && defined(__GNUC__)
     long_way();
 #endif
-    (void)seconds(); /* the clock is no part of what is measured */
+    (void)seconds(); /* reading the clock is not part of the measurement */
 }
 
 #endif

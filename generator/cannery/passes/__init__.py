@@ -65,7 +65,7 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
 )
 
 
-#: Those that make layers which have no integer form of others that have one, or views of floats.
+#: Passes that turn layers with an integer form into layers without one, or into views of floats.
 FLOATS_ONLY = frozenset(
     {"fuse_activations", "fuse_layer_norm", "order_channels", "upsample_into_conv", "pad_channels"}
 )
@@ -74,7 +74,7 @@ FLOATS_ONLY = frozenset(
 def run_passes(
     graph: Graph, dump: Callable[[str, str], None] | None = None, *, integers: bool = False
 ) -> Graph:
-    """All passes in order; `dump` is told the name and text of every graph on the way.
+    """Runs all passes in order; `dump` gets the name and text of every graph on the way.
 
     `integers`: the graph will be quantised.
     """

@@ -1,4 +1,4 @@
-"""Channels of convolutions, and of what keeps them apart: chosen, and in another order."""
+"""Chooses and reorders channels of convolutions, and of nodes that keep channels apart."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from cannery.ops.max_pool.op import MaxPool
 
 
 def is_conv(rewriter: Rewriter, node: Node, group: int) -> bool:
-    """Whether a node is a convolution of so many groups whose weights are known."""
+    """Whether a node is a convolution with this many groups and known weights."""
     op, known = node.op, rewriter.constants
     return isinstance(op, Conv) and op.group == group and all(v in known for v in node.inputs[1:])
 
 
 def is_pool(node: Node) -> bool:
-    """Whether a node pools, and does nothing else."""
+    """Whether a node only pools."""
     return isinstance(node.op, MaxPool | AveragePool) and len(node.outputs) == 1
 
 
 def is_depthwise(rewriter: Rewriter, node: Node, value: str) -> bool:
-    """Whether a node is a convolution of each channel of `value` on its own, to one channel."""
+    """Whether a node convolves each channel of `value` separately, into one channel."""
     channels = rewriter.types[value].shape[-1]
     if not is_conv(rewriter, node, group=channels) or node.inputs[0] != value:
         return False
@@ -36,7 +36,9 @@ def is_depthwise(rewriter: Rewriter, node: Node, value: str) -> bool:
 
 
 def is_elementwise(rewriter: Rewriter, node: Node, value: str) -> bool:
-    """Whether a node computes each element from one of `value` and constants by channel."""
+    """Whether a node computes each element from one element of `value` and per-channel
+    constants.
+    """
     others = [v for v in node.inputs if v != value]
     elementwise = isinstance(node.op, Elementwise) and len(node.outputs) == 1
     channels = rewriter.types[value].shape[-1]
@@ -46,14 +48,14 @@ def is_elementwise(rewriter: Rewriter, node: Node, value: str) -> bool:
 
 
 def keeps_apart(rewriter: Rewriter, node: Node, value: str) -> bool:
-    """Whether each channel that a node computes depends on the same one of `value` alone."""
+    """Whether each channel that a node computes depends only on the same channel of `value`."""
     if is_pool(node) or is_depthwise(rewriter, node, value):
         return True
     return is_elementwise(rewriter, node, value)
 
 
 def _per_channel(rewriter: Rewriter, value: str, channels: int) -> bool:
-    """Whether a value is a constant for each channel, or one for all."""
+    """Whether a value is one constant per channel, or one for all."""
     array = rewriter.constants.get(value)
     if array is None or array.dtype.kind != "f":
         return False
@@ -63,7 +65,7 @@ def _per_channel(rewriter: Rewriter, value: str, channels: int) -> bool:
 def choose_channels(rewriter: Rewriter, nodes: Sequence[Node], chosen: NDArray[np.intp]) -> None:
     """Let nodes compute the `chosen` channels, in that order.
 
-    The first may be any convolution; the others are what keeps its channels apart.
+    The first may be any convolution; the others keep its channels apart.
     """
     for node in nodes:
         type_ = rewriter.types[node.output]

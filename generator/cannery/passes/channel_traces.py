@@ -1,4 +1,4 @@
-"""Where channels come from: back through concatenations, slices and shuffles of a network."""
+"""Traces channels back through a network's concatenations, slices and shuffles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cannery.ir.tensor import DType
 from cannery.ops.concat.op import Concat
 from cannery.ops.movement.op import Reshape, Slice, Transpose
 
-#: A channel: the value that some layer computes, and its place in that.
+#: A channel: the value that some layer computes, and the channel's place in it.
 Channel = tuple[str, int]
 
 #: The axes before the channels: samples, rows, columns.
@@ -19,10 +19,10 @@ PIXELS = 3
 
 
 class Traces:
-    """The channels of values as they are before the graph is changed.
+    """The channels of values before the graph is changed.
 
-    Channels may be cut into several axes, as they are within a shuffle (Reshape, Transpose,
-    Reshape): these are all axes behind those of pixels.
+    Channels may be split into several axes, as within a shuffle (Reshape, Transpose, Reshape):
+    these are all axes after those of pixels.
     """
 
     def __init__(self, rewriter: Rewriter) -> None:
@@ -39,13 +39,15 @@ class Traces:
         return [self._channels[k] for k in self._ids(value).reshape(-1)]
 
     def shuffled(self, value: str) -> bool:
-        """Whether a value has channels in an order that no concatenation or slice makes."""
+        """Whether the order of a value's channels cannot come from concatenations and slices
+        alone.
+        """
         return value in self._shuffled
 
     def moves(self, node: Node) -> bool:
-        """Whether a node joins, cuts or moves channels, and does nothing else.
+        """Whether a node only joins, cuts or moves channels.
 
-        Of images without a pixel or channel nothing is known: reshaping may give them others.
+        Nothing is known about images without pixels or channels: reshaping may change their sizes.
         """
         op, types = node.op, self._rewriter.types
         shapes = [types[v].shape for v in (*node.inputs, *node.outputs) if v]
@@ -69,7 +71,7 @@ class Traces:
         return self._found[value]
 
     def _follow(self, node: Node) -> None:
-        """Note the channels of what a node makes of others' channels."""
+        """Record the channels that a node makes from those of its inputs."""
         op, output = node.op, node.output
         parts = [self._ids(value) for value in node.inputs]
         moved = any(value in self._shuffled for value in node.inputs)

@@ -1,4 +1,4 @@
-"""Channels that come last first cost nothing: the convolution behind them turns its weights."""
+"""Reversed channels cost nothing: the next convolution reverses its weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cannery.ops.movement.op import Slice
 
 
 def channels_into_conv(graph: Graph) -> Graph:
-    """Slice of all channels, backwards -> elementwise -> Conv of one group: without the Slice."""
+    """Slice of all channels, backwards -> elementwise -> Conv of one group: drops the Slice."""
     rewriter = Rewriter(graph)
     changed = True
     while changed:
@@ -22,7 +22,7 @@ def channels_into_conv(graph: Graph) -> Graph:
 
 
 def _behind(rewriter: Rewriter, node: Node) -> bool:
-    """Elementwise with constants: the Slice goes behind it, and the constants are turned."""
+    """Elementwise with constants: the Slice moves after it, and the constants are reversed."""
     values = [v for v in node.inputs if v not in rewriter.constants]
     if not isinstance(node.op, Elementwise) or len(values) != 1 or "" in node.inputs:
         return False
@@ -64,7 +64,7 @@ def _fold(rewriter: Rewriter, node: Node) -> bool:
 
 
 def _flip(rewriter: Rewriter, value: str) -> Node | None:
-    """The node that makes a value by turning channels."""
+    """The node that makes a value by reversing channels."""
     node = rewriter.producer(value)
     return node if node and _reverses(node, rewriter.types[node.inputs[0]]) else None
 

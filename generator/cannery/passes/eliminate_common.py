@@ -15,7 +15,7 @@ def eliminate_common(graph: Graph) -> Graph:
 
 
 def _sweep(rewriter: Rewriter) -> bool:
-    """One way through the nodes; whether anything was found."""
+    """One pass over the nodes; returns whether anything was found."""
     seen: dict[object, str] = {}
     found = False
     for output in [n.output for n in rewriter.nodes if len(n.outputs) == 1]:

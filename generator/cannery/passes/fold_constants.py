@@ -1,4 +1,4 @@
-"""Evaluates what depends on constants only."""
+"""Evaluates nodes that depend only on constants."""
 
 from __future__ import annotations
 
@@ -10,24 +10,23 @@ from cannery.ir.registry import Op
 from cannery.ir.rewrite import Rewriter
 from cannery.ops.movement.op import Identity
 
-#: A folded constant may be this much larger than what it is made from, or this many elements.
+#: A folded constant may be this many times larger than its inputs, or have this many elements.
 MAX_GROWTH = 4
 SMALL = 4096
 
-#: Multiplications of one node that is folded, which the references are slow at.
+#: Most multiplications of a folded node, because the references are slow.
 MAX_MACS = 2**28
 
 
 def fold_constants(graph: Graph, keep: tuple[type[Op], ...] = ()) -> Graph:
     """Nodes with constant inputs become constants, by their reference, rounded once to float32.
 
-    An output of the network that turns out to be constant is the Identity of its value. A node
-    that would blow up the model (a large Expand) or takes long is left alone, and so are operators
-    to `keep`.
+    A network output that turns out to be constant becomes the Identity of its value. A node that
+    would blow up the model (a large Expand) or takes long stays, and so do operators in `keep`.
     """
     rewriter = Rewriter(graph)
-    stored: dict[str, int] = {}  # how many elements of the model a folded constant is made of
-    named: dict[str, str] = {}  # the constants that outputs of the network are
+    stored: dict[str, int] = {}  # how many elements of the model a folded constant comes from
+    named: dict[str, str] = {}  # network outputs that are constants
     for node in list(rewriter.nodes):
         inputs = tuple(named.get(i, i) for i in node.inputs)
         known = [i for i in inputs if i]
@@ -59,7 +58,7 @@ def fold_constants(graph: Graph, keep: tuple[type[Op], ...] = ()) -> Graph:
 
 
 def _is_too_much(rewriter: Rewriter, node: Node, names: tuple[str, ...], size: int) -> bool:
-    """Whether a node of constants with `size` elements is left for the network to compute."""
+    """Whether the network computes a node of constants with `size` elements at run time."""
     outputs = tuple(rewriter.types[o] for o in node.outputs)
     if sum(o.elements for o in outputs) > max(SMALL, MAX_GROWTH * size):
         return True

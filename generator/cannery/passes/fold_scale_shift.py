@@ -1,9 +1,10 @@
 """Folds scales and shifts by constants into the weights of a neighbour.
 
-Behind a convolution or matrix product always; before one, a scale always, and a shift where no
-zero padding lies between (padding zeros would have to become -shift). A division is a scale here.
-What cannot be folded, for instance behind an activation, becomes a stage of an epilogue later. All
-products and sums are computed in float64, in index order, and rounded once.
+After a convolution or matrix product, both always fold. Before one, a scale always folds, and a
+shift does if there is no zero padding between (padding zeros would have to become -shift). A
+division counts as a scale. What cannot be folded, for instance after an activation, later becomes a
+stage of an epilogue. All products and sums are computed in float64, in index order, and rounded
+once.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def per_channel(rewriter: Rewriter, node: Node) -> tuple[str, F64] | None:
 
 
 def _scale_or_shift(rewriter: Rewriter, node: Node) -> tuple[str, F64] | None:
-    """(value, factor or summand per channel) of what may go into weights."""
+    """(value, factor or summand per channel) of a node that may go into weights."""
     if not isinstance(node.op, (Mul, Add, Div)):
         return None
     found = per_channel(rewriter, node)
@@ -109,7 +110,7 @@ def _merge(rewriter: Rewriter, node: Node) -> bool:
 
 
 def _backward(rewriter: Rewriter, node: Node) -> bool:
-    """A scale or shift behind a convolution or matrix product goes into its weights and bias."""
+    """A scale or shift after a convolution or matrix product goes into its weights and bias."""
     found = _scale_or_shift(rewriter, node)
     if found is None:
         return False
@@ -130,7 +131,9 @@ def _backward(rewriter: Rewriter, node: Node) -> bool:
 
 
 def _take_over(rewriter: Rewriter, node: Node, value: str) -> None:
-    """Remove `node`; the producer of `value`, which only it read, yields its output instead."""
+    """Remove `node`, the only reader of `value`; the producer of `value` writes its output
+    instead.
+    """
     producer = rewriter.producer(value)
     assert producer is not None
     rewriter.replace_node(
@@ -171,7 +174,7 @@ def _padded(node: Node) -> bool:
 
 
 def _has_constant_weights(rewriter: Rewriter, node: Node) -> bool:
-    """A Conv, ConvTranspose or MatMul whose weight (and bias) are constants read by it alone."""
+    """A Conv, ConvTranspose or MatMul whose weight (and bias) are constants that only it reads."""
     if not isinstance(node.op, (Conv, ConvTranspose, MatMul)):
         return False
     names = [i for i in node.inputs[1:] if i]

@@ -1,9 +1,9 @@
-"""Activations that a file spells out in several nodes become one, which joins an epilogue.
+"""Activations that a file spells out in several nodes become one node, which can join an epilogue.
 
-What lies between one value and another may be a function of that value alone. If it is SiLU, GELU
-or another activation that has an operator of its own, it becomes that: however it is written,
-found by comparing both in float64 over the whole range. Where it is none of them, but reads a value
-more than once, which no epilogue does, it becomes a Composite. Small whole powers are products.
+The nodes between two values may be a function of the first value alone. If that is SiLU, GELU or
+another activation with its own operator, it becomes that operator, however it is written: the pass
+compares both in float64 over the whole range. If it is none of them, but reads a value more than
+once, which no epilogue does, it becomes a Composite. Small integer powers become products.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ from cannery.ops.elementwise import (
 )
 from cannery.ops.elementwise.base import Binary, Unary
 
-#: The activations that are recognised: smooth ones, and those that bend at a point or two.
+#: The activations that are recognised: smooth ones, and those with one or two kinks.
 SMOOTH: tuple[Unary, ...] = (
     Silu(), Gelu(), Gelu(approximate=True), Mish(), Sigmoid(), Tanh(), Softplus(),
 )  # fmt: skip
 BENT: tuple[Unary, ...] = (HardSwish(), Softsign())
 
-#: At how many points what they may be spelt with bends; more than two could hide between arguments
-#: that are tried.
+#: How many kinks the operators in a spelling have; more than two could hide between the arguments
+#: tried.
 BENDS: Mapping[type[Elementwise], int] = {
     **dict.fromkeys((Add, Sub, Mul, Div, Pow, Neg, Reciprocal, Square, Sqrt, Affine), 0),
     **dict.fromkeys((Exp, Log, Erf, *map(type, SMOOTH)), 0),
@@ -71,14 +71,14 @@ MOST_BENDS = 2
 #: Nodes of the longest spelling: GELU by tanh with a cube of two products has nine.
 LONGEST = 12
 
-#: What constants in float32 change of a function: this part of its value and of its argument. And
-#: what is left of differences that cancel in float64, of 1 or of a larger argument.
+#: How much float32 constants change a function: this fraction of its value and of its argument. And
+#: the remainder of differences that cancel in float64, relative to 1 or to a larger argument.
 ROUNDING, CANCELLED = 5e-7, 1e-15
 
-#: Beyond this exp overflows in float64: 1 / (1 + exp(-x)) does where sigmoid does not.
+#: Beyond this, exp overflows in float64: 1 / (1 + exp(-x)) does, sigmoid does not.
 OVERFLOW = 700.0
 
-#: The powers that are a few products.
+#: The powers that become a few products.
 POWERS: Mapping[float, Unary] = {
     2.0: Square(),
     3.0: Composite((Member(Square(), (0,)), Member(Mul(), (1, 0)))),
@@ -86,12 +86,12 @@ POWERS: Mapping[float, Unary] = {
 }
 
 #: Characters of the longest expression that becomes a Composite: results that are read again are
-#: written again.
+#: written out again.
 MAX_TEXT = 400
 
 
 def fuse_activations(graph: Graph) -> Graph:
-    """Known activations first: those of which they consist may read a value twice, too.
+    """Known activations first: their parts may read a value twice too.
 
     A graph that has integer layers stays as it is: its bits are those of the operators in it.
     """
@@ -115,7 +115,7 @@ def _multiply(rewriter: Rewriter, node: Node) -> bool:
 
 
 def _name(rewriter: Rewriter, node: Node) -> bool:
-    """Nodes that are a known activation become it."""
+    """Nodes that form a known activation become it."""
     for region in _regions(rewriter, node):
         known = len(region.nodes) > 1 and _known(region.function)
         if known:
@@ -139,7 +139,7 @@ def _compose(rewriter: Rewriter, node: Node) -> bool:
 
 @dataclass(frozen=True)
 class _Region:
-    """Nodes in order, of which the last alone is read elsewhere, as a function of `source`."""
+    """Nodes in order, as a function of `source`; only the last one is read elsewhere."""
 
     source: str
     nodes: tuple[Node, ...]
@@ -147,7 +147,7 @@ class _Region:
 
     @property
     def function(self) -> Composite:
-        """What the nodes compute; a Composite among them gives its members."""
+        """What the nodes compute; a Composite among them contributes its members."""
         numbers: list[float] = []
         members: list[Member] = []
         places = {self.source: 0}
@@ -174,7 +174,7 @@ class _Region:
 
 
 def _moved(inner: Composite, x: int, members: int, numbers: int) -> Iterator[Member]:
-    """The members of a Composite of `x`, behind so many members and numbers."""
+    """The members of a Composite of `x`, after this many members and numbers."""
     for member in inner.members:
         yield Member(
             member.op,
@@ -236,7 +236,7 @@ def _fits(rewriter: Rewriter, node: Node) -> bool:
 
 
 def _variables(rewriter: Rewriter, node: Node) -> list[str]:
-    """What a node reads that is no constant, each once."""
+    """The values that a node reads and that are not constant, without repeats."""
     return list(dict.fromkeys(v for v in node.inputs if v not in rewriter.constants))
 
 
@@ -247,7 +247,7 @@ def _twice(node: Node) -> bool:
 
 @cache
 def _known(function: Composite) -> Unary | None:
-    """The activation that a function is, if any."""
+    """The activation that equals a function, if any."""
     bends = [BENDS.get(type(member.op), MOST_BENDS + 1) for member in function.members]
     if sum(bends) > MOST_BENDS:
         return None
@@ -276,7 +276,9 @@ def _allowed(op: Unary) -> tuple[F64, F64]:
 
 @cache
 def _points() -> F64:
-    """Arguments: close to each other where activations bend, and all that float32 has besides."""
+    """The arguments to try: dense where activations bend, and elsewhere over float32's whole
+    range.
+    """
     near = np.arange(-1500, 1501) * 0.0137 + 0.00123
     far = 10.0 ** (np.arange(-600, 3851) / 100.0)
     return np.concatenate([near, far, -far])

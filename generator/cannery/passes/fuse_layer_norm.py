@@ -1,7 +1,7 @@
 """Layer normalisation that a file spells out becomes one operator.
 
-ONNX has had one since opset 17; before, exporters wrote (x - mean) / sqrt(variance + epsilon), with
-the variance as the mean of (x - mean) squared, and scale and bias behind it: nine nodes.
+ONNX has had one since opset 17. Before, exporters wrote (x - mean) / sqrt(variance + epsilon), with
+the variance as the mean of (x - mean) squared, then scale and bias: nine nodes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Values(NamedTuple):
 
 
 class _Spelling:
-    """The nodes that were found so far, by their outputs."""
+    """The nodes found so far, by their outputs."""
 
     def __init__(self, rewriter: Rewriter) -> None:
         self.rewriter = rewriter
@@ -57,20 +57,20 @@ class _Spelling:
         return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
 
     def mean(self, value: str) -> _Values | None:
-        """What a value is the mean of, with the reduced axes still there."""
+        """The value of which this is the mean, with the reduced axes kept."""
         node = self.made(value, ReduceMean)
         if node is None or not isinstance(node.op, ReduceMean) or not node.op.keepdims:
             return None
         return _Values(node.inputs[0], node.op.axes)
 
     def centred(self, value: str) -> _Values | None:
-        """What a value is, less its own mean."""
+        """The value of which this is the difference from its mean."""
         node = self.made(value, Sub)
         mean = node and self.mean(node.inputs[1])
         return mean if node and mean and mean.value == node.inputs[0] else None
 
     def variance(self, value: str) -> _Values | None:
-        """What a value is the variance of."""
+        """The value of which this is the variance."""
         mean = self.mean(value)
         square = mean and self.made(mean.value, Pow, Mul, Square)
         if not mean or not square:
@@ -83,7 +83,7 @@ class _Spelling:
         return x if x and x.axes == mean.axes else None
 
     def deviation(self, value: str) -> tuple[_Values, float] | None:
-        """What a value is the standard deviation of, and epsilon."""
+        """The value of which this is the standard deviation, and epsilon."""
         root = self.made(value, Sqrt, Pow)
         if not root or (isinstance(root.op, Pow) and self.number(root.inputs[1]) != 0.5):
             return None
@@ -99,7 +99,7 @@ class _Spelling:
 
 
 def _fuse(rewriter: Rewriter, node: Node) -> bool:
-    """A quotient, or product with the reciprocal, is what is spelt out."""
+    """Starts from a quotient, or a product with the reciprocal."""
     if not isinstance(node.op, Div | Mul) or rewriter.types[node.output].dtype is not DType.FLOAT32:
         return False
     spelling = _Spelling(rewriter)
@@ -118,7 +118,7 @@ def _fuse(rewriter: Rewriter, node: Node) -> bool:
 
 
 def _alone(rewriter: Rewriter, spelling: _Spelling, last: Node) -> bool:
-    """Whether nothing else reads what is between the value and the last node."""
+    """Whether nothing else reads the values between this one and the last node."""
     inner = {id(node) for node in (*spelling.nodes.values(), last)}
     return not any(
         value in rewriter.outputs or any(id(r) not in inner for r in rewriter.readers(value))
@@ -146,7 +146,9 @@ def _become(
 
 
 def _parameter(rewriter: Rewriter, reader: Node, value: str, op: LayerNormalization) -> str:
-    """The constant beside `value`, if it has an element for each place of the axes."""
+    """The other operand beside `value`, if it is a constant with an element for each place of the
+    axes.
+    """
     others = [v for v in reader.inputs if v != value]
     array = rewriter.constants.get(others[0]) if len(others) == 1 else None
     shape = rewriter.types[value].shape

@@ -18,7 +18,7 @@ from cannery.ops.resize.op import Resize
 
 
 def _lifted(op: Op) -> Op | None:
-    """The operator with a spatial dimension of extent 1 put first; None if it has not one."""
+    """The operator with a spatial dimension of extent 1 put first; None unless it has just one."""
     if isinstance(op, Conv) and len(op.strides) == 1:
         return replace(
             op, strides=(1, *op.strides), pads=((0, 0), *op.pads), dilations=(1, *op.dilations)
@@ -45,7 +45,7 @@ def _insert_one(type_: TensorType, at: int) -> tuple[int, ...]:
 def lift_1d(graph: Graph) -> Graph:
     """[N,L,C] -> [N,1,L,C] around such operators; kernels [K,I,O] become [1,K,I,O].
 
-    Elementwise operators behind them are lifted, too, so that they remain neighbours.
+    Elementwise operators after them are lifted too, so that they remain neighbours.
     """
     lift = _Lift(Rewriter(graph))
     for node in lift.rewriter.nodes:
@@ -59,7 +59,7 @@ def lift_1d(graph: Graph) -> Graph:
 
 @dataclass(frozen=True)
 class _Lift:
-    """The pass; `wide` are the lifted forms that there are of values."""
+    """The pass; `wide` maps values to their lifted forms."""
 
     rewriter: Rewriter
     wide: dict[str, str] = field(default_factory=dict)
@@ -84,14 +84,14 @@ class _Lift:
         self.put(node, op, inputs, before)
 
     def reshape(self, node: Node, value: str) -> Node:
-        """What gives `node` the lifted form of a value, which is known from then on."""
+        """The node that gives `node` the lifted form of a value, which is known from then on."""
         source = self.rewriter.types[value]
         type_ = TensorType(_insert_one(source, 1), source.dtype)
         self.wide[value] = self.rewriter.value(f"{node.name}/2d", type_)
         return Node(Reshape(type_.shape), f"{node.name}/2d", (value,), (self.wide[value],))
 
     def follows(self, node: Node) -> bool:
-        """Whether a node is elementwise, of values that are lifted and of factors per channel."""
+        """Whether a node is elementwise, on lifted values and per-channel factors."""
         types, known = self.rewriter.types, set(node.inputs) & set(self.wide)
         if not isinstance(node.op, Elementwise) or len(node.outputs) != 1 or not known:
             return False

@@ -1,4 +1,4 @@
-"""Batch normalisation at inference is a scale and a shift per channel."""
+"""Turns batch normalisation into a scale and a shift per channel."""
 
 from __future__ import annotations
 

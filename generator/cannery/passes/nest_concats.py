@@ -1,8 +1,8 @@
-"""A concatenation reads an earlier one that has some of its parts.
+"""Makes a concatenation read an earlier one that has some of its parts.
 
-A value can be written in place into one concatenation only, see `cannery.lowering.assign`: where
-concat(a, b, c) reads concat(a, b), all parts of both are. Densely connected networks, each layer of
-which reads all before it, are full of such.
+A value can be written in place into only one concatenation, see `cannery.lowering.assign`. If
+concat(a, b, c) reads concat(a, b), all parts of both are in place. Densely connected networks,
+where each layer reads all earlier ones, are full of these.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cannery.ops.concat.op import Concat
 
 
 def nest_concats(graph: Graph) -> Graph:
-    """concat(x, a, b) becomes concat(x, concat(a, b)) where that is computed before."""
+    """concat(x, a, b) becomes concat(x, concat(a, b)) if that is computed before."""
     rewriter = Rewriter(graph)
     before = _Before()
     for node in rewriter.nodes:
@@ -39,12 +39,14 @@ class _Before:
         self._count += 1
 
     def starting(self, values: Iterable[str]) -> list[tuple[int, int, Node]]:
-        """Those that begin with one of `values`; rows sort by falling size, then as they came."""
+        """Those that begin with one of `values`, as rows that sort by falling size, then by
+        order.
+        """
         return [row for value in dict.fromkeys(values) for row in self._found.get(value, ())]
 
 
 def _nested(rewriter: Rewriter, node: Node, before: _Before) -> Node:
-    """The node, changed to read those before it that cover most of its inputs."""
+    """The node, changed to read the earlier ones that cover most of its inputs."""
     parts = node.inputs
     waiting = before.starting(parts)
     heapify(waiting)

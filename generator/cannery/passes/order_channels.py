@@ -1,11 +1,11 @@
-"""Channels that are put in another order are not moved: convolutions have weights in any order.
+"""Reordered channels are not moved: convolutions can have their weights in any order.
 
-ShuffleNet joins two branches, deals their channels out in turn, and cuts the result in two again.
-Here every channel that a convolution reads is traced back to the layer that computes it. What
-convolutions read becomes a concatenation of runs of neighbouring channels, in whose order their
-weights are; and layers compute their channels in the order in which they are needed, so that runs
-are few. A layer whose run is at its end or beginning writes all its channels into the
-concatenation, which is then read in part:
+ShuffleNet joins two branches, interleaves their channels, and cuts the result in two again. This
+pass traces every channel that a convolution reads back to the layer that computes it. The input of
+convolutions becomes a concatenation of runs of neighbouring channels, and their weights follow that
+order. Layers compute their channels in the order in which they are needed, so that runs are few. A
+layer whose run is at its end or beginning writes all its channels into the concatenation, of which
+only a part is then read:
 
     its channels for later | those for now || runs of older layers
                            |<----------- what is read ----------->|
@@ -28,7 +28,7 @@ from cannery.ops.movement.op import Slice, Transpose
 from cannery.passes.by_channel import choose_channels, choose_inputs, is_conv, keeps_apart
 from cannery.passes.channel_traces import PIXELS, Channel, Traces
 
-#: Channels of a run, on average, that are worth a copy of their own.
+#: How many channels per run, on average, are worth a separate copy.
 LEAST_RUN = 4
 
 
@@ -58,7 +58,7 @@ class _Reader:
 
 @dataclass
 class _Demand:
-    """Readers of the same channels, each in some order."""
+    """Readers of the same channels, each in its own order."""
 
     readers: list[_Reader] = field(default_factory=list)
     shuffled: bool = False
@@ -74,7 +74,7 @@ class _Demand:
 
 
 def _demands(rewriter: Rewriter, traces: Traces) -> list[_Demand]:
-    """All of a graph, in the order in which they are computed."""
+    """All demands of a graph, in the order of computation."""
     found: dict[frozenset[Channel], _Demand] = {}
     for node in rewriter.nodes:
         layers = _to_conv(rewriter, node)
@@ -107,7 +107,7 @@ def _to_conv(rewriter: Rewriter, node: Node) -> tuple[str, ...]:
 
 
 def _groups(demands: Sequence[_Demand]) -> list[list[_Demand]]:
-    """The demands by whether they need the same values, each group in their order."""
+    """The demands grouped by the values that they need, each group in order."""
     groups: list[tuple[set[str], list[int]]] = []
     for number, demand in enumerate(demands):
         near = [group for group in groups if group[0] & demand.sources]
@@ -120,9 +120,9 @@ def _groups(demands: Sequence[_Demand]) -> list[list[_Demand]]:
 def _layers(
     rewriter: Rewriter, traces: Traces, demands: Sequence[_Demand]
 ) -> dict[str, tuple[str, ...]]:
-    """For each value of demands the layers that compute it, from a convolution on.
+    """For each value of the demands, the layers that compute it, from a convolution on.
 
-    There are none where its channels have to stay in their order.
+    There are none if its channels must keep their order.
     """
     known = {reader.layers[0] for demand in demands for reader in demand.readers}
     found = {}
@@ -145,7 +145,7 @@ def _from_conv(rewriter: Rewriter, value: str) -> tuple[str, ...]:
 
 
 def _ends(rewriter: Rewriter, traces: Traces, value: str) -> Iterator[str]:
-    """Outputs of what reads a value at last, past all that only moves channels; "": the caller."""
+    """Outputs of a value's final readers, past nodes that only move channels; "": the caller."""
     waiting, seen = [value], {value}
     while waiting:
         value = waiting.pop()
@@ -161,9 +161,9 @@ def _ends(rewriter: Rewriter, traces: Traces, value: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Run:
-    """Neighbouring channels of a value, in the order that its layer then has.
+    """Neighbouring channels of a value, in the new order of its layer.
 
-    `new`: nothing reads the value before. Then all of it lies in the concatenation.
+    `new`: nothing reads the value earlier, so all of it is in the concatenation.
     """
 
     value: str
@@ -194,7 +194,7 @@ class _Plan:
         return sum(len(demand.channels) for demand in self.demands) >= LEAST_RUN * runs
 
     def _order(self, demand: _Demand, first: dict[Channel, int]) -> list[_Run]:
-        """The runs of a demand, of old values between two new ones; new ones get their order."""
+        """The runs of a demand, old values between two new ones; gives new ones their order."""
         new = sorted(demand.sources - self.orders.keys())
         for number, value in enumerate(new):
             sign = 1 if number else -1
@@ -219,7 +219,7 @@ class _Plan:
         return node
 
     def write(self) -> None:
-        """Change the graph; what moved channels is not read any more."""
+        """Change the graph; nodes that moved channels are no longer read."""
         for value, order in self.orders.items():
             if order != sorted(order):
                 nodes = [self._node(output) for output in self.layers[value]]
@@ -244,7 +244,7 @@ class _Plan:
             nodes = []
 
     def _joined(self, runs: Sequence[_Run], nodes: list[Node]) -> str:
-        """The value that has the channels of runs; adds the nodes that compute it."""
+        """The value with the channels of the runs; adds the nodes that compute it."""
         left, right = runs[0], runs[-1]
         before = left.begin if left.new and left.end == self._count(left.value) else 0
         after = self._count(right.value) - right.end if right.new and right.begin == 0 else 0
@@ -260,7 +260,7 @@ class _Plan:
         return self._cut(whole, before, self._count(whole) - after, nodes)
 
     def _cut(self, value: str, begin: int, end: int, nodes: list[Node]) -> str:
-        """Some channels of a value; a node that takes them is added where these are not all."""
+        """Some channels of a value; adds a node that takes them unless these are all."""
         if (begin, end) == (0, self._count(value)):
             return value
         part = self._value(value, "part", end - begin)

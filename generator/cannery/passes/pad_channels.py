@@ -1,7 +1,7 @@
-"""Channels of zeros are joined to an image: it is written where it belongs, no element is copied.
+"""Channels of zeros are concatenated to an image, which is written in place: nothing is copied.
 
-Residuals that grow by channels (BlazeFace, some ResNets) are padded so. A Pad copies the image; of
-a concatenation only the zeros are written, see `cannery.lowering.assign`.
+Residuals that grow by channels (BlazeFace, some ResNets) are padded this way. A Pad copies the
+image; for a concatenation only the zeros are written, see `cannery.lowering.assign`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cannery.ops.movement.op import Expand, Identity, Pad
 def pad_channels(graph: Graph) -> Graph:
     """Pad(0) of the channels of a float image becomes a Concat with zeros, right after the image.
 
-    So early, the convolution beside it still finds it there, and adds it in its epilogue.
+    That is early enough for the convolution beside it to add it in its epilogue.
     """
     rewriter = Rewriter(graph)
     for node in rewriter.nodes:
@@ -38,7 +38,7 @@ def _fits(rewriter: Rewriter, node: Node, op: Pad) -> bool:
 
 
 def _join(rewriter: Rewriter, node: Node, counts: tuple[int, int]) -> None:
-    """Let what reads the padded image read the image, joined with so many zeros on each side."""
+    """Let readers of the padded image read the image, joined with this many zeros on each side."""
     (x,), type_ = node.inputs, rewriter.types[node.output]
     source = rewriter.producer(x)
     assert source is not None

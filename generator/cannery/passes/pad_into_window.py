@@ -37,7 +37,9 @@ def pad_into_window(graph: Graph) -> Graph:
 
 
 def _is_legal(rewriter: Rewriter, op: Op, inputs: Sequence[str]) -> bool:
-    """Whether an operator takes such padding: no window of a pool may lie wholly in its own."""
+    """Whether an operator accepts such padding: no window of a pool may lie entirely in its own
+    padding.
+    """
     try:
         op.infer(*(rewriter.types[i] if i else None for i in inputs))
     except ModelError:

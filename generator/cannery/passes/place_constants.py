@@ -1,8 +1,8 @@
-"""Gives every step something to read: what depends on constants alone begins with an Identity.
+"""Gives every step something to read: nodes that depend only on constants begin with an Identity.
 
-`fold_constants` leaves little of that: what would be too large as a constant, or takes too long. A
-step finds its constants in its code and everything else in buffers, and most schedules count on
-at least one buffer.
+`fold_constants` leaves few of them: those that would be too large as constants, or take too long. A
+step has its constants in its code and everything else in buffers, and most schedules need at least
+one buffer.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from cannery.ir.graph import Graph, Node
 from cannery.ir.rewrite import Rewriter
 from cannery.ops.movement.op import Expand, Identity
 
-#: What writes a constant to memory.
+#: The operator that writes a constant to memory.
 _WRITES = (Identity, Expand)
 
 
 def place_constants(graph: Graph) -> Graph:
-    """The first input of a node whose inputs are all constant is copied to memory before it."""
+    """If all inputs of a node are constant, its first input is copied to memory before it."""
     rewriter = Rewriter(graph)
     placed: dict[str, str] = {}
     for node in graph.nodes:

@@ -1,8 +1,8 @@
-"""Channels between two convolutions that make no difference are left out.
+"""Removes channels between two convolutions that make no difference.
 
-A channel is one if the second convolution has nothing but zeros for it, or if its weights in the
-first are all zero and what follows makes its bias 0. So filters that were pruned away cost nothing,
-whichever kernels are chosen.
+That is a channel for which the second convolution has only zeros, or whose weights in the first are
+all zero if the nodes between turn its bias into 0. So pruned filters cost nothing, whichever
+kernels are chosen.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def prune_channels(graph: Graph) -> Graph:
 
 @dataclass(frozen=True)
 class _Constant:
-    """By channel: whether all its pixels are the same, whatever the input, and what they are."""
+    """For each channel: whether all its pixels have the same value for every input, and that
+    value.
+    """
 
     known: NDArray[np.bool_]
     value: NDArray[np.float64]
@@ -69,7 +71,7 @@ def _prune(rewriter: Rewriter, first: Node) -> bool:
 
 
 def _all_zero(w: NDArray[np.generic], axis: int) -> NDArray[np.bool_]:
-    """By index of an axis: whether there is nothing but zeros."""
+    """For each index of an axis: whether there are only zeros."""
     return np.asarray(~np.moveaxis(w, axis, 0).reshape(w.shape[axis], -1).any(axis=1))
 
 

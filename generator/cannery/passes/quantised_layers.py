@@ -2,11 +2,11 @@
 
     DequantizeLinear(x), DequantizeLinear(w), bias -> MatMul or Conv -> activation -> QuantizeLinear
 
-computes  saturate(round(float32(sum (x - zx) (w - zw) + bias) * (sx * sw / sy)) + zy),  all of it
-in float32 but the sum, which is int32: what QLinearConv and QLinearMatMul are. A bias that is not
-stored in units of sx * sw is added to the product instead. Without a QuantizeLinear the results are
-floats, by the scale sx * sw. `ConvInteger`, `MatMulInteger` and what the importer makes of
-QLinearConv and QLinearMatMul become the same.
+computes  saturate(round(float32(sum (x - zx) (w - zw) + bias) * (sx * sw / sy)) + zy),  all in
+float32 except the sum, which is int32; QLinearConv and QLinearMatMul compute the same. A bias that
+is not stored in units of sx * sw is added to the product instead. Without a QuantizeLinear, the
+results are floats with the scale sx * sw. `ConvInteger`, `MatMulInteger` and the importer's forms
+of QLinearConv and QLinearMatMul become the same.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from cannery.quantization.stored import (
     weights,
 )
 
-#: What computes with integers, and is not told to lose nothing.
+#: Operators that compute with integers and are not known to be lossless.
 COMPUTING = (QuantizedProduct, QuantizedAveragePool)
 
-#: What a unit of an integer within a network may make of an output, of max|y|.
+#: How far one unit of an integer within a network may move an output, relative to max|y|.
 UNIT_ERROR = 1 / 64
 
 
 def quantised_layers(graph: Graph) -> Graph:
-    """Each layer once; `Graph.integer_layers` tells which."""
+    """Handles each layer once; `Graph.integer_layers` lists them."""
     rewriter = Rewriter(graph)
     rewriter.sweep(_layer)
     rewriter.sweep(_integer_product)
@@ -78,7 +78,7 @@ def _is_exact(graph: Graph, value: str) -> bool:
 
 @dataclass(frozen=True)
 class _Tail:
-    """The nodes behind a product that become part of it, the last one last."""
+    """The nodes after a product that become part of it, the last one last."""
 
     nodes: tuple[Node, ...]
     bias: str
@@ -113,7 +113,7 @@ def _layer(rewriter: Rewriter, node: Node) -> bool:
         activation, target = _in_units(activation, y, dtype), (dtype, y.zero)
     numbers = [scale] if bias is None else [scale, bias]
     if not all(np.isfinite(each).all() for each in numbers) or not scale.all():
-        return False  # beyond float32: what floats make of it depends on their order
+        return False  # beyond float32's exact range: the result depends on the order
     result = Result(scale, bias, activation, target)
     product = Product(node, x.name, x.scaled.zero, w.integers, start, result)
     return _replaced(rewriter, product, tail.nodes)
@@ -150,7 +150,9 @@ def _per_channel(rewriter: Rewriter, value: str, result: str) -> bool:
 def _bias(
     rewriter: Rewriter, value: str, scale: F32
 ) -> tuple[NDArray[np.int64] | None, F32 | None]:
-    """What sums begin with, and what is added behind; the former None if the bias is not known."""
+    """The initial sums, and what is added afterwards; the initial sums are None if the bias is
+    unknown.
+    """
     none = np.zeros(scale.shape, np.int64)
     if not value:
         return none, None
@@ -164,7 +166,9 @@ def _bias(
 
 
 def _in_units(activation: Activation, y: Scaled, dtype: DType) -> Activation:
-    """Activations of numbers in units of the result, but for those that saturation does anyway."""
+    """Activations of numbers in units of the result, except those that saturation performs
+    anyway.
+    """
     info = np.iinfo(dtype.value)
     low, high = info.min - y.zero, info.max - y.zero
     found: list[Elementwise] = []
@@ -180,7 +184,9 @@ def _in_units(activation: Activation, y: Scaled, dtype: DType) -> Activation:
 
 
 def _replaced(rewriter: Rewriter, product: Product, tail: tuple[Node, ...]) -> bool:
-    """Whether a product could be made of it; it replaces the node and those behind."""
+    """Turns it into a product that replaces the node and those after it; returns whether that is
+    possible.
+    """
     last = tail[-1] if tail else product.node
     new = made_of(rewriter, product, last.output)
     if not new:
@@ -192,7 +198,9 @@ def _replaced(rewriter: Rewriter, product: Product, tail: tuple[Node, ...]) -> b
 
 
 def _integer_product(rewriter: Rewriter, node: Node) -> bool:
-    """Whether a product of integers was replaced: with a bias, and made bytes again, if it is."""
+    """Replaces a product of integers, including a bias and the conversion back to bytes if present;
+    returns whether it did.
+    """
     if not isinstance(node.op, ConvInteger | MatMulInteger):
         return False
     x, w, *rest = node.inputs
@@ -201,7 +209,7 @@ def _integer_product(rewriter: Rewriter, node: Node) -> bool:
         return False
     if x in rewriter.constants or zero_w.size not in (1, integers.shape[-1]):
         return False
-    # A zero point of each row of a matrix has the same number of elements where it is square.
+    # A zero point per row of a matrix has the same number of elements if the matrix is square.
     if zero_w.size > 1 and zero_w.shape[-1:] != integers.shape[-1:]:
         return False
     wide = integers.astype(np.int64) - zero_w.reshape(-1).astype(np.int64)
@@ -226,9 +234,9 @@ def _integer_product(rewriter: Rewriter, node: Node) -> bool:
 
 
 def _by_computed_zero(rewriter: Rewriter, node: Node, w: NDArray[np.int64]) -> bool:
-    """A product whose input has a zero point that is computed: sum x w less zero * sum w."""
+    """A product whose input has a computed zero point: sum x w minus zero * sum w."""
     if isinstance(node.op, ConvInteger) and any(map(any, node.op.pads)):
-        return False  # padding stands for the zero point
+        return False  # padding means the zero point
     y, name = rewriter.types[node.output], node.name
     none: NDArray[np.int64] = np.zeros(w.shape[-1], np.int64)
     products = rewriter.value(f"{name}/products", y)
@@ -246,7 +254,7 @@ def _by_computed_zero(rewriter: Rewriter, node: Node, w: NDArray[np.int64]) -> b
 
 
 def _requantised(rewriter: Rewriter, node: Node) -> Result | None:
-    """What a Requantize makes of sums, if all of it is known."""
+    """What a Requantize makes of sums, if everything is known."""
     if not isinstance(node.op, Requantize):
         return None
     channels = rewriter.types[node.output].shape[-1]

@@ -1,8 +1,8 @@
 """Values between QuantizeLinear and DequantizeLinear stay integers where nothing needs floats.
 
-What moves elements, and maxima, move integers; functions of a byte become tables of 256 bytes;
-sums and products of two become integer operators. All give the bits that ONNX defines for the
-float operators in float32, but for means: their sums are exact.
+Maxima, and operators that only move elements, work on integers. Functions of a byte become tables
+of 256 bytes; sums and products of two become integer operators. All give the bits that ONNX defines
+for the float operators in float32, except means: their sums are exact.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def quantised_values(graph: Graph) -> Graph:
 def _other_zeros(graph: Graph) -> Graph:
     """Integers that are made and then dequantised, with other zero points.
 
-    Bytes from -128 on become such from 0 on: so 0 is padding. 16 bits without a sign get one.
+    Bytes whose zero point is -128 become unsigned ones with 0, so that 0 is padding. Unsigned
+    16-bit numbers become signed.
     """
     rewriter = Rewriter(graph)
     for node in graph.nodes:
@@ -85,7 +86,9 @@ def _rule(rewriter: Rewriter, node: Node) -> bool:
 
 
 def _on_bytes(rewriter: Rewriter, node: Node, zero: int) -> Op | None:
-    """The operator that does to bytes what the node's does to floats; None if there is none."""
+    """The operator that does to bytes what the node's operator does to floats; None if there is
+    none.
+    """
     op = node.op
     if isinstance(op, Pad) and op.mode == "constant":
         return replace(op, value=float(zero)) if op.value == 0.0 else None
@@ -95,7 +98,9 @@ def _on_bytes(rewriter: Rewriter, node: Node, zero: int) -> Op | None:
 def _dequantise_behind(
     rewriter: Rewriter, node: Node, op: Op, source: Stored, inputs: list[str]
 ) -> None:
-    """Replace a node on floats by one on bytes, and what makes floats of its result."""
+    """Replace a node on floats by one on bytes, followed by one that turns its result into
+    floats.
+    """
     parameters = [
         rewriter.constant(f"{node.name}/scale", np.float32(source.scaled.scale).reshape(())),
         rewriter.constant(f"{node.name}/zero", np.asarray(source.scaled.zero, source.dtype.numpy)),
@@ -112,7 +117,9 @@ def _value(rewriter: Rewriter, node: Node, dtype: DType) -> str:
 
 
 def _moved_back(rewriter: Rewriter, node: Node) -> bool:
-    """Whether a QuantizeLinear was moved before what it follows, and that before what that does."""
+    """Moves a QuantizeLinear before the node it follows, and before that node's predecessors;
+    returns whether it did.
+    """
     waiting = _moved_before(rewriter, node)
     moved = bool(waiting)
     while waiting:
@@ -121,9 +128,10 @@ def _moved_back(rewriter: Rewriter, node: Node) -> bool:
 
 
 def _moved_before(rewriter: Rewriter, node: Node) -> list[Node]:
-    """A QuantizeLinear before what it follows, where that moves elements only or is monotonous.
+    """Moves a QuantizeLinear before the node it follows, if that only moves elements or is
+    monotonic.
 
-    One for each input of that; none where it stays.
+    Returns one for each input of that node; none if it stays.
     """
     facts, source = quantised_to(rewriter, node), rewriter.producer(node.inputs[0])
     if facts is None or source is None or rewriter.single_reader(node.inputs[0]) is not node:
@@ -158,7 +166,7 @@ def _joined(rewriter: Rewriter, node: Node) -> bool:
 
 
 def _maximum_of_casts(rewriter: Rewriter, node: Node) -> bool:
-    """Cast, MaxPool, Cast back: how the importer reads maxima of bytes."""
+    """Cast, MaxPool, Cast back: the importer's form of maxima of bytes."""
     assert isinstance(node.op, Cast)
     pool = rewriter.producer(node.inputs[0])
     cast = rewriter.producer(pool.inputs[0]) if pool else None
@@ -172,7 +180,7 @@ def _maximum_of_casts(rewriter: Rewriter, node: Node) -> bool:
 
 
 def _in_bytes(rewriter: Rewriter, node: Node) -> bool:
-    """What a QuantizeLinear makes of integers: the same, a table, a sum of two, a mean."""
+    """What a QuantizeLinear makes of integers: the same integers, a table, a sum of two, a mean."""
     facts = quantised_to(rewriter, node)
     if facts is None:
         return False
@@ -223,7 +231,7 @@ def _by_table(rewriter: Rewriter, node: Node) -> bool:
 def known_floats(
     rewriter: Rewriter, value: str
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
-    """A value of which `known` says that it is constant."""
+    """A value that `known` says is constant."""
     found = known(rewriter, value)
     assert found is not None
     return found

@@ -9,8 +9,8 @@ from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Slice,
 
 
 def simplify_movement(graph: Graph) -> Graph:
-    """Until nothing changes: no-ops go; two reshapes, transposes or slices in a row are one, and
-    so are all slices of a value in a concatenation.
+    """Until nothing changes: no-ops are removed; two reshapes, transposes or slices in a row become
+    one, and so do all slices of a value in a concatenation.
     """
     rewriter = Rewriter(graph)
     while rewriter.sweep(_simplify):
@@ -41,7 +41,7 @@ def _simplify(rewriter: Rewriter, node: Node) -> bool:
 
 
 def _join_slices(rewriter: Rewriter, node: Node, axis: int) -> bool:
-    """All slices of a value, in order, among the parts of a concatenation are the value itself."""
+    """All slices of a value, in order, as parts of a concatenation become the value itself."""
     for first, part in enumerate(node.inputs):
         slice_ = rewriter.producer(part)
         if slice_ is None or not isinstance(slice_.op, Slice):
@@ -58,7 +58,7 @@ def _join_slices(rewriter: Rewriter, node: Node, axis: int) -> bool:
 
 
 def _continues(rewriter: Rewriter, part: str, value: str, axis: int, at: int) -> bool:
-    """Whether a part is all of a value along other axes, and begins at `at` along this one."""
+    """Whether a part is all of a value along the other axes, and begins at `at` along this one."""
     node = rewriter.producer(part)
     if node is None or not isinstance(node.op, Slice) or node.inputs[0] != value:
         return False
@@ -68,7 +68,7 @@ def _continues(rewriter: Rewriter, part: str, value: str, axis: int, at: int) ->
 
 
 def _merge_slices(rewriter: Rewriter, node: Node, source: Node) -> bool:
-    """A slice of a slice is one of what both read, unless it is empty."""
+    """A slice of a slice becomes one slice of the original value, unless it is empty."""
     assert isinstance(node.op, Slice) and isinstance(source.op, Slice)
     taken = [
         range(*outer)[slice(start, None if end < 0 else end, step)]
@@ -103,7 +103,7 @@ def _is_noop(rewriter: Rewriter, node: Node) -> bool:
 
 
 def _moves_ones_only(rewriter: Rewriter, node: Node, perm: tuple[int, ...]) -> bool:
-    """A transpose that leaves the type as it is, and moves nothing but dimensions of 1."""
+    """A transpose that keeps the type and moves only dimensions of 1."""
     shape = rewriter.types[node.inputs[0]].shape
     moved = [p for p in perm if shape[p] != 1]
     return moved == sorted(moved) and rewriter.types[node.output].shape == shape

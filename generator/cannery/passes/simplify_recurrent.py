@@ -1,4 +1,4 @@
-"""Recurrent layers return what is read, and nothing else."""
+"""Makes recurrent layers return only what is read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cannery.ops.recurrent.base import HIDDEN, SEQUENCE, Recurrent
 
 
 def simplify_recurrent(graph: Graph) -> Graph:
-    """A slice of the last step becomes the last output; then results that nothing reads go."""
+    """A slice of the last step becomes the last output; then unread results are removed."""
     rewriter = Rewriter(graph)
     rewriter.sweep(_take_last)
     rewriter = Rewriter(rewriter.finish())
@@ -45,7 +45,7 @@ def _take_last(rewriter: Rewriter, node: Node) -> bool:
 
 
 def _is_last(rewriter: Rewriter, node: Node, op: Recurrent, sequence: str) -> bool:
-    """Whether a slice takes the step that is computed last, and all of it."""
+    """Whether a slice takes exactly the step that is computed last."""
     assert isinstance(node.op, Slice)
     n, steps, cells = rewriter.types[sequence].shape
     shape = rewriter.types[node.inputs[0]].shape
@@ -57,7 +57,7 @@ def _is_last(rewriter: Rewriter, node: Node, op: Recurrent, sequence: str) -> bo
 
 
 def _hidden(rewriter: Rewriter, node: Node) -> str:
-    """The last output of a layer, returned now if it was not."""
+    """The last output of a layer, which is returned from now on."""
     assert isinstance(node.op, Recurrent)
     op = node.op
     if HIDDEN in op.returns:
@@ -71,7 +71,7 @@ def _hidden(rewriter: Rewriter, node: Node) -> str:
 
 
 def _narrow(rewriter: Rewriter, node: Node, op: Recurrent, read: set[str]) -> None:
-    """Leave out results that nothing reads."""
+    """Remove results that nothing reads."""
     kept = [k for k, value in enumerate(node.outputs) if value in read]
     if len(kept) < len(node.outputs):
         narrow = replace(op, returns=tuple(op.returns[k] for k in kept))

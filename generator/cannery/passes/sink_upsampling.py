@@ -1,8 +1,8 @@
-"""What works pixel by pixel is done before pixels are repeated; upsamplings come as late as can be.
+"""Moves pixelwise work before upsamplings, which come as late as possible.
 
-Activations, scales and pointwise convolutions behind an upsampling have a quarter of the work
-before one by two. What is left between an upsampling, or a concatenation, and the layer that reads
-it is moved out of their way: `cannery.lowering.lower` joins neighbours only.
+Before an upsampling by two, activations, scales and pointwise convolutions take a quarter of the
+work. Nodes left between an upsampling, or a concatenation, and the layer that reads it are moved
+out of the way: `cannery.lowering.lower` joins neighbours only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from cannery.ops.resize.op import Resize, repeats
 
 
 def sink_upsampling(graph: Graph) -> Graph:
-    """f(Resize(x)) -> Resize(f(x)) where f knows no neighbours; then the order of what is left."""
+    """f(Resize(x)) -> Resize(f(x)) if f ignores neighbours; then the order of the remaining
+    nodes.
+    """
     rewriter = Rewriter(graph)
     while rewriter.sweep(_swap):
         pass
@@ -27,7 +29,7 @@ def sink_upsampling(graph: Graph) -> Graph:
 
 
 def _swap(rewriter: Rewriter, node: Node) -> bool:
-    """Put a node before the upsampling that it alone reads."""
+    """Put a node before the upsampling that only it reads."""
     running = [v for v in node.inputs if v not in rewriter.constants]
     alone = len(running) == len(node.outputs) == 1
     source = rewriter.producer(running[0]) if alone else None
@@ -50,7 +52,8 @@ def _swap(rewriter: Rewriter, node: Node) -> bool:
 
 
 def _pointwise(rewriter: Rewriter, node: Node, running: str, times: int) -> bool:
-    """Whether a node makes each pixel from the same pixel, and not many channels of few.
+    """Whether a node makes each pixel from the same pixel, and does not expand few channels to
+    many.
 
     `times` is how often the pixels were repeated.
     """

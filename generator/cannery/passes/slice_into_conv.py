@@ -1,7 +1,7 @@
-"""Outputs of a convolution that are cut off are not computed: its padding shrinks.
+"""Outputs of a convolution that are cut off later are not computed: its padding shrinks.
 
-Causal convolutions are written so (Bai et al., "Sequence Modeling", 2018): padded on both sides,
-less what looked ahead.
+Causal convolutions are written this way (Bai et al., "Sequence Modeling", 2018): padded on both
+sides, then cropped where they looked ahead.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cannery.ops.window import Pads
 
 
 def slice_into_conv(graph: Graph) -> Graph:
-    """Conv -> Slice of its borders becomes a Conv with less padding, where strides are 1."""
+    """Conv -> Slice of its borders becomes a Conv with less padding, if strides are 1."""
     rewriter = Rewriter(graph)
     for node in rewriter.nodes:
         conv = rewriter.producer(node.inputs[0]) if isinstance(node.op, Slice) else None
@@ -29,7 +29,7 @@ def slice_into_conv(graph: Graph) -> Graph:
 
 
 def _pads(rewriter: Rewriter, conv: Conv, node: Node) -> Pads:
-    """The padding with which a convolution makes just what a slice takes; none if it cannot."""
+    """The padding with which a convolution computes exactly the slice; None if it cannot."""
     op, shape = node.op, rewriter.types[node.inputs[0]].shape
     assert isinstance(op, Slice)
     cuts = [(start, d - end) for start, end, d in zip(op.starts, op.ends, shape, strict=True)]

@@ -15,7 +15,7 @@ from cannery.ops.movement.op import Reshape, Transpose
 def transpose_into_matmul(graph: Graph) -> Graph:
     """Transpose -> Reshape to [N,K] -> MatMul(w[K,M]): the rows of w are permuted instead.
 
-    Networks with channels first flatten images so; here images have them last.
+    Networks with channels first flatten images this way; here images have channels last.
     """
     rewriter = Rewriter(graph)
     rewriter.sweep(_permute_rows)

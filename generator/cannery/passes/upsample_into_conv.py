@@ -1,8 +1,8 @@
 """Nearest upsampling before a depthwise convolution becomes part of it.
 
 Upsampling by s and convolving with K taps is one transposed convolution with K + s - 1 taps and
-stride s: taps that read the same input are added up. Two thirds of the products of a 3x3 window
-behind an upsampling by two go, and the large image between them is never written.
+stride s: taps that read the same input are added up. For a 3x3 window after an upsampling by two,
+this saves two thirds of the products, and the large image between them is never written.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from cannery.ops.resize.op import Resize, repeats
 def upsample_into_conv(graph: Graph) -> Graph:
     """Resize(nearest, times s) -> depthwise Conv becomes ConvTranspose with stride s.
 
-    Where the upsampled image is one of several that are joined by channels, the convolution is
-    cut by channels first.
+    If the upsampled image is one of several that are concatenated by channels, the convolution is
+    first split by channels.
     """
     rewriter = Rewriter(graph)
     rewriter.sweep(_cut)
@@ -113,7 +113,7 @@ def _spread(w: NDArray[np.float64], axis: int, scale: int) -> NDArray[np.float64
     """Taps of the transposed convolution along an axis: the full convolution with `scale` ones.
 
     Output o = i * scale + r adds w[k] * x[i] for all taps k that fall on a copy of pixel i, which
-    are the `scale` ones up to pad - r + scale - 1; tap t of the transpose stands for r = t - pad'.
+    are the `scale` ones up to pad - r + scale - 1; tap t of the transpose is r = t - pad'.
     """
     taps = w.shape[axis]
     flipped = np.flip(w, axis)

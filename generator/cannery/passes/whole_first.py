@@ -1,7 +1,7 @@
-"""Sums and products read the operand first that has the shape of the result.
+"""Makes sums and products read first the operand that has the shape of the result.
 
-Exporters write a gate before what it scales, or behind it. The first input of an elementwise step
-is the one that it goes through, and in whose place it may write.
+Exporters write a gate before or after the value that it scales. An elementwise step walks its first
+input, and may write in its place.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from cannery.ops.elementwise import Add, Mul
 
 
 def whole_first(graph: Graph) -> Graph:
-    """Mul(gate, x) becomes Mul(x, gate) where the gate is broadcast; so does Add."""
+    """Mul(gate, x) becomes Mul(x, gate) if the gate is broadcast; so does Add."""
     rewriter = Rewriter(graph)
     rewriter.sweep(_turn)
     return rewriter.finish()

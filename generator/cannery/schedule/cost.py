@@ -1,7 +1,7 @@
-"""The cost model: cycles of inner loops, from what they do and what a processor does per cycle.
+"""The cost model: cycles of inner loops, from their work and the processor's work per cycle.
 
-It ranks candidates where nothing was measured; it does not predict times. All that depends on the
-processor comes from its table, see `cannery.target.machine`.
+It ranks candidates that were not measured; it does not predict times. Everything that depends on
+the processor comes from its table, see `cannery.target.machine`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from math import gcd
 
 from cannery.target.isa import Isa
 
-#: Where a whole tile is few instructions, the next one fills the gaps of a chain of sums.
+#: If a whole tile is only a few instructions, the next one fills the gaps in a chain of sums.
 GAP_FROM_MACS = 256
 
 #: Cycles of a call that changes the order of a value.
@@ -19,15 +19,17 @@ REORDER_CALL = 30.0
 #: Bytes of a cache line.
 LINE_BYTES = 64
 
-#: Lines per way of a set that are not missed when they are read: a few more than there is room for.
+#: Lines per way of a set that can be read without misses: a few more than there is room for.
 KEPT_IN_SETS = 1.25
 
-#: With so few registers, compilers spill sums for inputs to rotate, which they load all at once.
+#: With so few registers, compilers load all inputs to rotate at once, and spill sums for them.
 EARLY_ROTATED = 8
 
 
 def slowest(isa: Isa, *cycles: float) -> float:
-    """Cycles of what a core does at once: of the slowest, and a part of the next, by friction."""
+    """Cycles of work that a core does at once: those of the slowest kind, and a part of the next,
+    as friction.
+    """
     *_, second, most = sorted(cycles)
     return most + isa.core.friction * second
 
@@ -36,9 +38,9 @@ def busy_cycles(
     isa: Isa, arithmetic: float, loads: float, stores: float = 0.0, *, beside: float = 0.0,
     lanes: int = 0, macs: float = 0.0,
 ) -> float:  # fmt: skip
-    """Cycles in which a core does so much with vectors of `lanes` (0: the widest), all at once.
+    """Cycles that a core takes for this work with vectors of `lanes` (0: the widest), all at once.
 
-    `macs` are the multiply-accumulates that `arithmetic` has, `beside` counts instructions of no
+    `macs` are the multiply-accumulates in `arithmetic`; `beside` counts instructions without
     vectors.
     """
     core = isa.rates(lanes)
@@ -58,7 +60,7 @@ def mac_instructions(isa: Isa) -> float:
 
 
 def vector_registers(isa: Isa) -> int:
-    """Registers for vectors: of the processor, where it has others than its instruction set."""
+    """Vector registers: the processor's, if it has a different number than its instruction set."""
     return int(isa.core.registers) or isa.registers
 
 
@@ -70,8 +72,8 @@ def mac_bytes(isa: Isa) -> float:
 def broadcast_work(isa: Isa, broadcast: str) -> tuple[float, float]:
     """Loads and arithmetic instructions that bring one input to all lanes.
 
-    set1: from memory, which takes SSE a shuffle more and Arm's processors a vector pipeline (ld1r);
-    pairs: likewise, without; rotate, lane: four inputs by one load.
+    set1: from memory, which costs SSE an extra shuffle and Arm processors a vector pipeline (ld1r);
+    pairs: likewise, without these costs; rotate, lane: four inputs by one load.
     """
     if broadcast == "pairs":
         return 1.0, 0.0
@@ -81,7 +83,9 @@ def broadcast_work(isa: Isa, broadcast: str) -> tuple[float, float]:
 
 
 def early_inputs(isa: Isa, broadcast: str, rows: int) -> int:
-    """Inputs of a tile, beside one, in registers until all four channels of one load are used."""
+    """Inputs of a tile, besides one, that stay in registers until all four channels of a load are
+    used.
+    """
     if rows > 1 and broadcast == "rotate" and isa.registers <= EARLY_ROTATED:
         return rows
     return rows - 1 if broadcast == "lane" else 0
@@ -100,10 +104,10 @@ def tile_cycles(
 ) -> float:
     """Cycles of `k` rank-1 updates of a register tile of `rows` x `vectors` accumulators.
 
-    `loads` counts memory reads per update, `work` its instructions beside multiply and add,
-    `held` values that are kept beside accumulators, vectors and one input; `early`: see
-    `early_inputs`; `lanes` of the vectors (0: the widest). What is beyond the registers is spilled:
-    each costs a load and a store per update. The next update waits for spilled sums.
+    `loads` counts memory reads per update, `work` its instructions besides multiply and add, `held`
+    values kept besides accumulators, vectors and one input; `early`: see `early_inputs`; `lanes` of
+    the vectors (0: the widest). Values beyond the registers are spilled: each costs a load and a
+    store per update. The next update waits for spilled sums.
     """
     macs = rows * vectors
     if not k:
@@ -127,39 +131,40 @@ def tile_cycles(
 
 
 def scalar_gain(isa: Isa, rows: int, sums: int) -> float:
-    """What is left of a scalar tile's cycles where compilers vectorise it by themselves.
+    """The share of a scalar tile's cycles that remains if compilers vectorise it on their own.
 
     gcc and clang join the eight sums of one dot product in line on 64-bit processors, all of which
-    have vectors. Other tiles they vectorise now and then only.
+    have vectors. They vectorise other tiles only now and then.
     """
     joined = isa.joins_scalars and rows == 1 and sums % 8 == 0
     return 0.4 if joined else 1.0
 
 
 def stream_cycles(isa: Isa, elements: float, loads: float, stores: float, work: float) -> float:
-    """Cycles of a pass over `elements` with so many loads, stores and operations per vector."""
+    """Cycles of a pass over `elements` with these loads, stores and operations per vector."""
     return elements / isa.widest * busy_cycles(isa, work, loads, stores)
 
 
 def elementwise_cycles(isa: Isa, elements: float, loads: int, nodes: int) -> float:
-    """Cycles of a pass of so many elementwise nodes: some four operations each."""
+    """Cycles of a pass with this many elementwise nodes: about four operations each."""
     return stream_cycles(isa, elements, loads, 1, 4.0 * nodes)
 
 
 def reorder_cycles(isa: Isa, elements: float) -> float:
     """Cycles of a change of order: a call, then squares of four by four are transposed.
 
-    It is written along one axis and read along another: nothing hides what leaves the first level.
+    It is written along one axis and read along another, so nothing hides traffic beyond the first
+    level.
     """
     squares = elements / 16.0 * busy_cycles(isa, 8.0, 4.0, 4.0, beside=12.0, lanes=4)
     return REORDER_CALL + squares + stored_cycles(isa, 4.0 * elements)
 
 
 def conflict_cycles(isa: Isa, rows: int, pitch: float, passes: float) -> float:
-    """Cycles of reading one line of each of `rows` that lie `pitch` bytes apart, `passes` times.
+    """Cycles of reading one line of each of `rows` rows, `pitch` bytes apart, `passes` times.
 
-    Where the pitch is a multiple of a large power of two they share few sets of the first-level
-    cache, and displace one another before they are read.
+    If the pitch is a multiple of a large power of two, they share few sets of the first-level
+    cache, and evict one another before they are read.
     """
     caches = isa.core.caches
     way = int(caches.l1_bytes / caches.l1_ways)
@@ -171,7 +176,8 @@ def conflict_cycles(isa: Isa, rows: int, pitch: float, passes: float) -> float:
 def stored_cycles(isa: Isa, size: float) -> float:
     """Cycles that a value of `size` bytes costs because it leaves the first-level cache.
 
-    It is written and read once each. What fits is free: kernels count their own loads and stores.
+    It is written once and read once. Values that fit are free: kernels count their own loads and
+    stores.
     """
     caches = isa.core.caches
     beyond_l1, beyond_l2 = max(size - caches.l1_bytes, 0.0), max(size - caches.l2_bytes, 0.0)
@@ -179,9 +185,9 @@ def stored_cycles(isa: Isa, size: float) -> float:
 
 
 def passed_cycles(isa: Isa, size: float, room: float) -> float:
-    """Cycles that a value of `size` bytes costs that goes through `room` bytes of line buffers.
+    """Cycles that a value of `size` bytes costs when it goes through `room` bytes of line buffers.
 
-    As these are used again and again, it costs an eighth of what `stored_cycles` says.
+    Because these are reused, it costs an eighth of what `stored_cycles` says.
     """
     caches = isa.core.caches
     by_l2 = size / caches.l2_rate if room > caches.l1_bytes else 0.0
@@ -190,10 +196,10 @@ def passed_cycles(isa: Isa, size: float, room: float) -> float:
 
 
 def reread_cycles(isa: Isa, size: float, passes: float) -> float:
-    """Cycles that reading `size` bytes costs `passes` times over, beside the arithmetic on them.
+    """Cycles of reading `size` bytes `passes` times, in addition to the arithmetic on them.
 
-    What stays in the first-level cache is free. Streams are prefetched, so the rest costs less
-    than its transport alone would. From far, the first pass is what every schedule pays.
+    Data that stays in the first-level cache is free. Streams are prefetched, so the rest costs less
+    than its transport alone would. From far away, every schedule pays for the first pass.
     """
     caches = isa.core.caches
     if size <= caches.l1_bytes:
@@ -205,16 +211,16 @@ def reread_cycles(isa: Isa, size: float, passes: float) -> float:
 
 
 def far_cycles(isa: Isa, size: float) -> float:
-    """Cycles of reading `size` bytes once that other schedules do not read, from far."""
+    """Cycles of reading once, from far away, `size` bytes that other schedules do not read."""
     caches = isa.core.caches
     return max(size - caches.far_bytes, 0.0) / caches.far_rate
 
 
 def weights_cycles(isa: Isa, size: float, network: float) -> float:
-    """Cycles of reading weights of `size` bytes once in a run of a network with so many bytes.
+    """Cycles of reading `size` bytes of weights once in a run of a network with `network` bytes.
 
-    None where all of them stay in the second level from run to run; others come from the third, or
-    from memory, as what ran before has displaced them.
+    There are none if all weights stay in the second level from run to run; otherwise they come from
+    the third level or from memory, because earlier layers have evicted them.
     """
     caches, all_bytes = isa.core.caches, max(size, network)
     if all_bytes <= caches.l2_bytes:

@@ -1,6 +1,6 @@
-"""Tunables of a candidate as a dataclass of its schedule's own, and as records hold them.
+"""Tunables of a candidate, as its schedule's own dataclass and as records hold them.
 
-A field without a default always stands in records, another one where it differs from its default.
+Records always hold a field without a default, and other fields if they differ from their default.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ T = TypeVar("T")
 
 
 def typed(cls: type[T], params: Params) -> T:
-    """An instance of `cls` from what records hold, which is what `as_params` gave.
+    """An instance of `cls` from what records hold, as `as_params` wrote it.
 
-    An activation's form, which stands there with the tunables of any schedule, is left out.
+    Leaves out an activation's form, which may accompany the tunables of any schedule.
     """
     return cls(**{name: value for name, value in params.items() if name != MATH})
 

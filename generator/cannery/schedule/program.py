@@ -1,7 +1,7 @@
 """The program: the graph cut into Steps, each with a Schedule, and a Layout for every value.
 
 A Step is prologue (views of its input), anchor and epilogue. A Schedule is one way to compute a
-kind of Step; its Candidates are the points of its tunable space that are worth trying.
+kind of Step; its Candidates are the points of its tunable space worth trying.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ class Step:
     """Nodes that one generated function computes together.
 
     `inputs` are the activations it reads, the anchors' first, then those of the epilogue in the
-    order in which it needs them; `outputs` what other steps read. Constants are not listed.
+    order in which it needs them; `outputs` are those that other steps read. Constants are not
+    listed.
 
-    A chain computes several steps row by row, without storing what is between them: `parts` are
+    A chain computes several steps row by row, without storing the values between them: `parts` are
     those steps, in order, and `epilogue` is that of the last one.
     """
 
@@ -65,17 +66,17 @@ class Step:
 
     @property
     def stages(self) -> tuple[Node, ...]:
-        """The nodes that compute elementwise: all but an anchor that does something else."""
+        """The elementwise nodes: all except an anchor that does something else."""
         return self.nodes if isinstance(self.anchor.op, Elementwise) else self.epilogue
 
     @property
     def source(self) -> str:
-        """What the first of the `stages` works on: the input, or what the anchor makes of it."""
+        """The operand of the first of the `stages`: the input, or the anchor's result."""
         return self.inputs[0] if isinstance(self.anchor.op, Elementwise) else self.anchor.output
 
     @property
     def reads_again(self) -> bool:
-        """Whether a later node reads the first input, too."""
+        """Whether a later node also reads the first input."""
         if not self.inputs:
             return False
         running = self.source
@@ -138,7 +139,7 @@ class PlannedStep:
 
 @dataclass(frozen=True)
 class Buffer:
-    """One value in one layout. `root` is the buffer whose memory it lies in (itself mostly).
+    """One value in one layout. `root` is the buffer whose memory holds it (usually itself).
 
     `storage` is input, view, arena or output<k>, and only that of the root counts. A view is an
     input whose strides are known only when the network runs.

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 #: Tunables of a candidate, e.g. {"mr": 2, "nr": 3, "unroll": "ic"}.
 Params = Mapping[str, int | str | bool]
 
-#: Networks with so few bytes of weights may stay in the first-level cache from run to run, and so
-#: may their code.
+#: Networks with up to this many bytes of weights may stay in the first-level cache from run to run,
+#: and so may their code.
 FEW_WEIGHTS = 16 * 1024
 
 #: The parameter that names an approximate form of the step's activations, see `Elementwise`.
@@ -41,7 +41,7 @@ MATH = "math"
 class ConstArray:
     """A constant that a kernel reads: weights in packed order, masks, tables.
 
-    `is_table` tells that it is a table of an activation, which the words of vec_table.h read.
+    `is_table`: it is a table of an activation, for the words of vec_table.h.
     """
 
     name: str
@@ -55,18 +55,18 @@ class Kernel:
     """Generated code of one step.
 
     `code` defines the static function named by the job's symbol, helpers first. Its parameters are
-    the inputs, the outputs, `float *scratch` if `scratch_bytes`, and `int y0, int y1` if `band`:
-    a band function computes output rows y0 <= y < y1 of one image, y0 a multiple of `band`. It
+    the inputs, the outputs, `float *scratch` if `scratch_bytes`, and `int y0, int y1` if `band`: a
+    band function computes output rows y0 <= y < y1 of one image, y0 a multiple of `band`. It
     computes one image, or, if `whole`, all images of the batch in one call. `needs_math`,
-    `scalar_math` and `needs_table` tell that it includes vec_math.h, scalar_math.h and vec_table.h;
-    the last one follows from its constants, and stays where these go elsewhere: then `moved_bytes`
-    are those of the constants that went.
+    `scalar_math` and `needs_table` say that it includes vec_math.h, scalar_math.h and vec_table.h.
+    The last one follows from its constants, and stays if these move elsewhere; then `moved_bytes`
+    are the bytes of the moved constants.
 
-    `units`, only where the job asks to be cut: the last parameters are `int first_unit, int
-    end_unit`, and of all its `units` parts (blocks of channels, directions) it computes those.
+    `units`, only if the job asks for a cut: the last parameters are `int first_unit, int end_unit`,
+    and the kernel computes those of its `units` parts (blocks of channels, directions).
 
-    `stops`, only where the job asks for it: the last parameter is `int length`, the steps of the
-    sequences that are computed; what lies behind them may be, too.
+    `stops`, only if the job asks for it: the last parameter is `int length`, the number of sequence
+    steps to compute; later ones may be computed too.
     """
 
     code: str
@@ -97,11 +97,11 @@ class Job:
 
     `inputs` and `outputs` are layouts in the order of the step's. `in_place` lists the inputs that
     share memory with the first output. `cut` asks for a kernel that can be cut into units, for
-    several cores; `stops` for one that is told how long sequences are. Schedules that know no such
-    kernels ignore both, but for recurrent layers. With `weights_apart` the packed weights, the
-    constant `<symbol>_w`, are a parameter of that name behind the outputs: so several weights can
-    share the code. `ahead`: bytes behind the step's own weights that following steps read, to be
-    prefetched if the schedule does so.
+    several cores; `stops` for one that gets the length of sequences. Schedules without such kernels
+    ignore both, except for recurrent layers. With `weights_apart`, the packed weights, the constant
+    `<symbol>_w`, become a parameter of that name after the outputs, so that several weights can
+    share the code. `ahead`: bytes after the step's own weights that later steps read, for schedules
+    that prefetch.
     """
 
     graph: Graph
@@ -124,7 +124,7 @@ class Job:
 
     @property
     def rows_stop(self) -> bool:
-        """Whether it may stop, and the rows of what it computes are the steps of one sequence."""
+        """Whether it may stop early, and the rows it computes are the steps of one sequence."""
         known, value = self.graph.length, self.step.anchor.output
         if not self.stops or known is None or value not in known.times:
             return False
@@ -139,7 +139,7 @@ class Job:
         return np.asarray(self.graph.constants[name], dtype=np.float32)
 
     def stored(self, value: str, symbol: str) -> ConstArray:
-        """A constant of the graph as it is, under a name of C's; bools are bytes there."""
+        """A constant of the graph as it is, under a C name; bools are bytes in C."""
         array = self.graph.constants[value].reshape(-1)
         return ConstArray(symbol, array.astype(np.uint8) if array.dtype.kind == "b" else array)
 
@@ -152,13 +152,13 @@ class Estimate:
     code_bytes: float = 0.0
 
     def total(self, isa: Isa) -> float:
-        """The cycles, with the fetching of the code; more where it outgrows the cache."""
+        """The cycles, including fetching the code; more if it outgrows the cache."""
         return self._with_code(isa, isa.core.code.fetched)
 
     def total_in(self, graph: Graph, isa: Isa) -> float:
         """The total of a step of this network, all of whose code may stay in the cache.
 
-        Plain C is never thought to be free: how compilers vectorise long code is not known.
+        Plain C never counts as free, because it is unknown how compilers vectorise long code.
         """
         few = isa.widest > 1 and graph.constant_bytes <= FEW_WEIGHTS
         code = isa.core.code
@@ -177,19 +177,19 @@ def own_bytes(graph: Graph, step: Step) -> int:
 
 @dataclass(frozen=True)
 class Schedule(ABC):
-    """One way to compute a step. Stateless; all knowledge about a node comes by argument."""
+    """One way to compute a step. It is stateless; all knowledge about a node comes as arguments."""
 
-    #: `<op>.<name>`, as its module is called or its class; stable, it stands in tuning records.
+    #: `<op>.<name>`, after its module or class; stable, because tuning records contain it.
     id: ClassVar[str]
-    #: Raised whenever the meaning of its parameters, or its code, changes.
+    #: Incremented whenever the meaning of its parameters, or its code, changes.
     version: ClassVar[int] = 1
     #: Whether results differ from the direct form by more than rounding (needs MAX_ERROR).
     inexact: ClassVar[bool] = False
-    #: Whether a band knows its place by its pointers alone: rows y0+r to y1+r are what rows y0 to
-    #: y1 are with the pointers moved by r output rows, a multiple of `Kernel.band`. So it can work
-    #: on line buffers, in chains.
+    #: Whether a band depends only on its pointers: rows y0+r to y1+r equal rows y0 to y1 with the
+    #: pointers moved by r output rows, a multiple of `Kernel.band`. So it can work on line buffers,
+    #: in chains.
     movable: ClassVar[bool] = False
-    #: What it asks of the layout of each input and output: channels last, if nothing else is said.
+    #: What it requires of the layout of each input and output: channels last unless overridden.
     want: ClassVar[Want] = Want()
     #: Whether its kernels prefetch what `Job.ahead` says.
     fetches: ClassVar[bool] = False
@@ -203,7 +203,9 @@ class Schedule(ABC):
         """Parameters worth trying for a legal step, in a fixed order; never empty."""
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        """What it asks of the layout of each input: `want`, the first one with the `halo`."""
+        """What it requires of the layout of each input: `want`, for the first one with the
+        `halo`.
+        """
         first = replace(self.want, halo=self.halo(graph, step))
         return tuple(self.want if k else first for k in range(len(step.inputs)))
 
@@ -212,7 +214,7 @@ class Schedule(ABC):
         return Halo()
 
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        """The order it writes each output in, and the slack it overwrites: `want`."""
+        """The order in which it writes each output, and the slack that it overwrites: `want`."""
         return (self.want,) * len(step.outputs)
 
     @abstractmethod
@@ -220,7 +222,7 @@ class Schedule(ABC):
         """What the cost model expects."""
 
     def constant_bytes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> float:
-        """Bytes of the kernel's constants, nearly: those of the step, as they are."""
+        """Approximate bytes of the kernel's constants: those of the step, as they are."""
         return float(own_bytes(graph, step))
 
     @abstractmethod
@@ -230,30 +232,32 @@ class Schedule(ABC):
     def in_place(self, step: Step) -> bool:
         """Whether the output may lie in the memory of the first input.
 
-        Then nothing of that input may be read once the same element of the output is written.
+        Then no element of that input may be read after the same element of the output is written.
         """
         return False
 
     def weights(self, job: Job) -> ConstArray:
-        """The packed weights alone, the constant `<symbol>_w` of the kernel."""
+        """Only the packed weights, the constant `<symbol>_w` of the kernel."""
         return next(c for c in self.kernel(job).constants if c.name == f"{job.symbol}_w")
 
     def stacked(
         self, graph: Graph, step: Step, params: Params, isa: Isa
     ) -> Sequence[tuple[Schedule, Params]]:
-        """What is worth trying for a step that is stacked, see `cannery.lowering.stack`.
+        """The parameters worth trying for a stacked step, see `cannery.lowering.stack`.
 
-        `step` and `graph` are the stacked ones, `params` what a single image is computed with; the
-        results of each image have to be the same, bit for bit. Empty: stacking has no use.
+        `step` and `graph` are the stacked ones, `params` those of a single image. The results of
+        each image must be the same, bit for bit. Empty: stacking is useless.
         """
         return ()
 
     def is_inexact(self, params: Params) -> bool:
-        """Whether a candidate needs MAX_ERROR's leave: by its schedule, or by approximate math."""
+        """Whether a candidate needs MAX_ERROR's permission, because of its schedule or approximate
+        math.
+        """
         return self.inexact or bool(params.get(MATH))
 
     def label(self, params: Params) -> str:
-        """`conv.direct_oc{mr=2,nr=3}`: stands in records, comments and tables."""
+        """`conv.direct_oc{mr=2,nr=3}`: used in records, comments and tables."""
         text = ",".join(f"{k}={_text(v)}" for k, v in sorted(params.items()))
         return f"{self.id}{{{text}}}"
 
@@ -312,7 +316,7 @@ def _legal(graph: Graph, step: Step, isa: Isa) -> tuple[Schedule, ...]:
 def estimates(
     graph: Graph, step: Step, isa: Isa, schedule: Schedule
 ) -> Sequence[tuple[Params, Estimate]]:
-    """The candidates of a legal schedule, and what the cost model says of each."""
+    """The candidates of a legal schedule, and the cost model's estimate for each."""
 
     def find() -> list[tuple[Params, Estimate]]:
         found = schedule.candidates(graph, step, isa)

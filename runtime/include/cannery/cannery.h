@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT-0
  *
- * The contract between a generated model and the tools that load it. Append-only: a reader checks
- * abi_version, and uses no member that lies beyond struct_bytes.
+ * The contract between a generated model and the tools that load it. It is append-only: a reader
+ * checks abi_version, and uses no member beyond struct_bytes.
  */
 #ifndef CANNERY_H
 #define CANNERY_H
@@ -15,8 +15,8 @@ extern "C" {
 
 #define CANNERY_ABI_VERSION 1u
 
-/* Defines a function that the program calls. For 32-bit x86 there are programs that align the stack
- * to 4 bytes (older compilers, other languages): such a function aligns it to 16 itself. */
+/* Defines a function that the program calls. On 32-bit x86, some programs align the stack only
+ * to 4 bytes (older compilers, other languages), so such a function aligns it to 16 itself. */
 #if defined(__i386__) && defined(__GNUC__)
 #define CANNERY_ENTRY __attribute__((force_align_arg_pointer))
 #else
@@ -48,7 +48,7 @@ typedef struct cannery_tensor {
     int32_t zero_point;
 } cannery_tensor;
 
-/* A model. The workspace is zero-filled once by the caller before its first use. */
+/* A model. The caller zero-fills the workspace once before its first use. */
 typedef struct cannery_model {
     uint32_t abi_version;
     uint32_t struct_bytes;
@@ -65,12 +65,12 @@ typedef struct cannery_model {
     void (*run)(void *workspace, const void *const *inputs, void *const *outputs);
     void (*reset)(void *state);
     void (*step)(void *workspace, void *state, const void *const *inputs, void *const *outputs);
-    /* n runs at once: inputs[k] and outputs[k] are n tensors, one behind the other. */
+    /* n runs at once: inputs[k] and outputs[k] are n tensors, one after the other. */
     size_t many_workspace_bytes;
     void (*run_many)(void *workspace, int32_t n, const void *const *inputs, void *const *outputs);
-    /* So many of the last inputs and outputs are the state, which `step` keeps in state_bytes. */
+    /* This many of the last inputs and outputs are the state, which `step` keeps in state_bytes. */
     int32_t state_count;
-    /* Where sequences may have fewer steps than their tensors: those of the tensors (else 0), and
+    /* If sequences may have fewer steps than their tensors: the tensors' steps (else 0), and
      * `run` for sequences of `length` steps; `run` itself computes all. */
     int32_t max_length;
     void (*run_length)(void *workspace, int32_t length, const void *const *inputs,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT-0
  *
- * Best-path decoding for networks that are trained with connectionist temporal classification
- * (Graves et al. 2006): each step's best symbol, runs of the same symbol taken once, blanks left
- * out. A blank between two equal symbols keeps them apart.
+ * Best-path decoding for networks trained with connectionist temporal classification (Graves et
+ * al. 2006): it takes each step's best symbol, merges runs of the same symbol, and drops blanks.
+ * A blank between two equal symbols keeps them apart.
  *
  *     int32_t labels[OCR_MAX_LENGTH];
  *     ocr_run(columns, length, symbols);
  *     count = cannery_ctc_best_path(symbols, length, 110, 0, labels, OCR_MAX_LENGTH);
  *
- * Scores may be probabilities, their logarithms or what a softmax would take: only their order counts.
+ * Scores may be probabilities, their logarithms or the input of a softmax: only their order counts.
  */
 #ifndef CANNERY_CTC_H
 #define CANNERY_CTC_H
@@ -19,12 +19,11 @@
 extern "C" {
 #endif
 
-/* The first of the best symbols; scores that are no numbers do not count, and if none is one, it is
- * `otherwise`. */
+/* The first of the best symbols. NaN scores do not count; if all are NaN, it is `otherwise`. */
 static inline int32_t cannery_ctc_best(const float *scores, int32_t symbols, int32_t otherwise)
 {
     int32_t best = 0, k;
-    float a, b, c, d; /* four maxima, as one after the other would wait for each comparison */
+    float a, b, c, d; /* four maxima at a time: a single one would wait for each comparison */
     while (best < symbols && !(scores[best] >= scores[best])) {
         ++best;
     }
@@ -50,8 +49,8 @@ static inline int32_t cannery_ctc_best(const float *scores, int32_t symbols, int
     return best;
 }
 
-/* Takes one step: the label that it adds, 0 to symbols - 1, or -1 if it adds none. `last` holds the
- * best symbol of the step before; make it `blank` before the first step. */
+/* Takes one step. Returns the label that it adds, 0 to symbols - 1, or -1 if it adds none.
+ * `last` holds the best symbol of the previous step; set it to `blank` before the first step. */
 static inline int32_t cannery_ctc_step(const float *scores, int32_t symbols, int32_t blank, int32_t *last)
 {
     const int32_t before = *last;

@@ -9,13 +9,13 @@
  *     }
  *     cannery_pthread_pool_stop(&threads);
  *
- * The caller is one of the threads. Each takes the piece that has its number, so that its caches
- * serve it again in the next step, then whatever is left: the pieces of a thread that sleeps or has
- * to make way for other programs are done by the others. Nothing is locked as long as threads wait
- * actively, which they do for CANNERY_POOL_SPINS rounds before they sleep: a network has work every
- * few microseconds, and waking a thread takes longer than that. Set it to 0 where threads have no
- * cores of their own. Models may share a pool, but only one thread at a time may use it.
- * It needs gcc or clang, and -pthread.
+ * The caller is one of the threads. Each first takes the piece with its own number, so that its
+ * caches serve it again in the next step, then any piece that is left: if a thread sleeps or is
+ * preempted, the others do its pieces. Nothing is locked as long as threads wait actively. They do
+ * so for CANNERY_POOL_SPINS rounds before they sleep: a network has work every few microseconds,
+ * and waking a thread takes longer than that. Set it to 0 if threads do not have cores of their
+ * own. Models may share a pool, but only one thread at a time may use it. It needs gcc or clang,
+ * and -pthread.
  */
 #ifndef CANNERY_PTHREAD_POOL_H
 #define CANNERY_PTHREAD_POOL_H
@@ -29,7 +29,7 @@
 #endif
 
 #ifdef __cplusplus
-#define CANNERY_POOL_NULL nullptr /* strict C++ warns of 0 and of NULL */
+#define CANNERY_POOL_NULL nullptr /* strict C++ warns about 0 and about NULL */
 #else
 #define CANNERY_POOL_NULL NULL
 #endif
@@ -46,7 +46,7 @@ typedef struct cannery_pool_worker {
 
 typedef struct cannery_pthread_pool {
     pthread_mutex_t mutex;
-    pthread_cond_t begun; /* there may be pieces to take, or an end */
+    pthread_cond_t begun; /* there may be pieces to take, or the pool stops */
     pthread_cond_t ended; /* no piece is left */
     cannery_task task;
     void *data;
@@ -79,8 +79,9 @@ static inline void cannery_pool_finish(cannery_pthread_pool *p)
     }
 }
 
-/* Takes and does pieces as long as there are any: that of this number first. What is taken is of the
- * present call, which lasts until it is finished, however old the word was that was seen before. */
+/* Takes and does pieces as long as there are any, first the one with this number. A piece taken
+ * belongs to the present call, which lasts until the piece is finished, however old the word read
+ * before was. */
 static inline void cannery_pool_work(cannery_pthread_pool *p, int32_t index)
 {
     const uint32_t own = CANNERY_CAST(uint32_t, 1) << index;
@@ -158,7 +159,7 @@ static inline void cannery_pthread_pool_run(void *context, int32_t count, canner
     pthread_mutex_unlock(&p->mutex);
 }
 
-/* Ends the threads; nothing may run in them. A pool that was not started stays as it is. */
+/* Ends the threads; nothing may be running in them. A pool that was not started stays as it is. */
 static inline void cannery_pthread_pool_stop(cannery_pthread_pool *p)
 {
     if (p->threads == 0) {
@@ -177,8 +178,8 @@ static inline void cannery_pthread_pool_stop(cannery_pthread_pool *p)
     p->threads = 0;
 }
 
-/* Starts threads - 1 threads beside the caller's, 32 in all at most. Returns 0, and what models are
- * given in *pool; or an error number, and then nothing is left running. */
+/* Starts threads - 1 threads besides the caller's, at most 32 in all. Returns 0 and sets *pool,
+ * which models take; or returns an error number, and then nothing is left running. */
 static inline int cannery_pthread_pool_start(cannery_pthread_pool *p, int32_t threads, cannery_pool *pool)
 {
     int error = pthread_mutex_init(&p->mutex, CANNERY_POOL_NULL);

@@ -26,8 +26,8 @@ CANNERY_INLINE uint64_t cannery_bits(double x)
     return bits;
 }
 
-/* Square root of x >= 0 with 50 bits or so, NaN below: Newton's step from the root of a float
- * between 1/2 and 2. */
+/* Square root of x >= 0 with about 50 bits, NaN below: Newton's step from the root of a
+ * float between 1/2 and 2. */
 CANNERY_INLINE double cannery_sqrt(double x)
 {
     double scaled, root;
@@ -365,8 +365,9 @@ CANNERY_INLINE int cannery_mirrored(int i, int size, int shared)
     return turned < size ? turned : period - (shared ? 0 : 1) - turned;
 }
 
-/* One channel of an image with channels last at a position between pixels, linearly: 0 beyond the
- * outermost pixels, or their nearest one; and the greatest of the four weighted pixels. */
+/* One channel of a channels-last image at a position between pixels, interpolated linearly: 0
+ * beyond the outermost pixels, or the nearest one; and the greatest of the four weighted
+ * pixels. */
 CANNERY_INLINE float cannery_between(
     const float *x, int height, int width, int channels, float h, float w)
 {
@@ -441,7 +442,7 @@ CANNERY_INLINE int32_t cannery_quantised(float v, int32_t zero, int32_t low, int
     return r < (float)(high - zero) ? (int32_t)r + zero : high;
 }
 
-/* base^exponent modulo 2^64; of a negative exponent the whole part, and 0 for 0. */
+/* base^exponent modulo 2^64; for a negative exponent the integer part, and 0 for base 0. */
 CANNERY_INLINE int64_t cannery_ipow(int64_t base, int64_t exponent)
 {
     uint64_t y = 1, square = (uint64_t)base;

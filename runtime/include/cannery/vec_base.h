@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT-0
  *
- * The vector vocabulary of one width by the vector types of gcc and clang: all that a family of
- * registers has without a line of its own. Its header includes this file once per width, the
- * narrowest first, with CANNERY_LANES set; hence no include guard.
+ * The vector vocabulary of one width, written with the vector types of gcc and clang: every
+ * word for which a register family has no line of its own. The family's header includes this
+ * file once per width, the narrowest first, with CANNERY_LANES set; hence no include guard.
  *
- * Words that a family does better stand before the #include, and CANNERY_OWN_<GROUP> tells so. They
+ * Words that a family does better come before the #include, and CANNERY_OWN_<GROUP> says so. They
  * need types: CANNERY_VECTOR_TYPES(L), or the family's own. The words are documented in vec_scalar.h.
  */
 
@@ -150,7 +150,7 @@ CANNERY_INLINE void CANNERY_F(unzip)(CANNERY_FT a, CANNERY_FT b, CANNERY_FT *eve
     *odd = CANNERY_SHUFFLED(CANNERY_IT, a, b, CANNERY_ODD);
 }
 
-/* The elements of a and b by turns. */
+/* The elements of a and b alternately. */
 #define CANNERY_TURN(i) (i) / 2 + (i) % 2 * CANNERY_LANES
 #define CANNERY_TURN_HIGH(i) CANNERY_TURN(i) + CANNERY_LANES / 2
 CANNERY_INLINE void CANNERY_F(zip)(CANNERY_FT a, CANNERY_FT b, CANNERY_FT *lo, CANNERY_FT *hi)
@@ -197,7 +197,7 @@ CANNERY_INLINE void CANNERY_F(store4)(float *p, CANNERY_FT a, CANNERY_FT b, CANN
 }
 #endif
 
-/* ---- integers: without a sign, so that overflow wraps ------------------- */
+/* ---- integers: unsigned, so that overflow wraps ------------------------- */
 
 #if !defined(CANNERY_OWN_INTEGERS)
 CANNERY_INTEGERS(add, (CANNERY_IT)((CANNERY_UT)a + (CANNERY_UT)b))
@@ -337,7 +337,7 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(round)(CANNERY_FT v)
     return CANNERY_F(integral_or_self)(CANNERY_F(sub)(sum, big), v);
 }
 
-/* What rounding has made larger than v becomes one less. */
+/* If rounding made it larger than v, it becomes one less. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(floor)(CANNERY_FT v)
 {
     const CANNERY_FT r = CANNERY_F(round)(v), one = CANNERY_F(set1)(1.0f);
@@ -357,7 +357,7 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(trunc)(CANNERY_FT v)
 #endif
 
 #if !defined(CANNERY_OWN_CONVERSION)
-/* Numbers out of range become 0: to convert them has no meaning in C. */
+/* Numbers out of range become 0: converting them is undefined in C. */
 CANNERY_INLINE CANNERY_IT CANNERY_F(to_i32)(CANNERY_FT v)
 {
     const CANNERY_FT end = CANNERY_F(set1)(2147483648.0f);
@@ -471,7 +471,7 @@ CANNERY_INLINE void f32x8_transpose8(f32x8 *r)
 
 /* ---- bytes and int16 as floats ----------------------------------------- */
 
-/* L numbers of a type; of fewer a copy. */
+/* L numbers of a type; fewer through a copy. */
 #define CANNERY_LOAD(name, type)                                                                   \
     CANNERY_INLINE CANNERY_FT CANNERY_F(load_##name)(const type *p)                                \
     {                                                                                              \
@@ -670,7 +670,7 @@ CANNERY_INLINE CANNERY_QT CANNERY_Q(load1_n)(const int8_t *p, int n)
 }
 
 #if !defined(CANNERY_OWN_DOT4)
-/* Numbers at odd places and at even ones become int16, their products pairs of int16. */
+/* Numbers at odd places and at even ones become int16, and their products pairs of int16. */
 CANNERY_INLINE CANNERY_IT CANNERY_I(dot4)(CANNERY_QT a, CANNERY_QT b, CANNERY_IT acc)
 {
     const CANNERY_WT x = (CANNERY_WT)a, y = (CANNERY_WT)b;

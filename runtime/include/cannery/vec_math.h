@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT-0
  *
  * Elementary functions over the vector vocabulary, without libm. Include the
- * vec_*.h headers first: the functions come for each width that is there, as
- * T_exp and so on (T = f32x1, f32x4, f32x8, f32x16).
+ * vec_*.h headers first: the functions are defined for each width that exists,
+ * as T_exp and so on (T = f32x1, f32x4, f32x8, f32x16).
  *
  * NaN gives NaN, zeros keep their signs, infinities give the limits. The bounds hold
  * for every float, with and without fused multiply-add (tests/runtime measures

@@ -23,8 +23,9 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(expm1_reduced)(CANNERY_FT r)
     return CANNERY_F(fma)(CANNERY_F(mul)(r, r), p, r);
 }
 
-/* x = k*ln2 + r: returns e^r - 1. Adding 1.5*2^23 rounds to an integer, which then sits
- * in the low bits. ln2 in two parts: k times the first, nine bits long, is exact. */
+/* x = k*ln2 + r: returns e^r - 1. Adding 1.5*2^23 rounds to an integer, which then
+ * sits in the low bits. ln2 is in two parts: k times the first, nine bits long, is
+ * exact. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(exp_reduced)(CANNERY_FT x, CANNERY_IT *k, CANNERY_FT *k_float)
 {
     const CANNERY_FT shift = CANNERY_F(set1)(12582912.0f);
@@ -52,7 +53,7 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(exp)(CANNERY_FT x)
                           CANNERY_F(pow2i)(CANNERY_I(sub)(k, half)));
 }
 
-/* For -87 <= x <= 88 alone, where 2^k is a normal number: one factor. */
+/* Only for -87 <= x <= 88, where 2^k is a normal number: one factor. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(exp_normal)(CANNERY_FT x)
 {
     CANNERY_IT k;
@@ -61,8 +62,8 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(exp_normal)(CANNERY_FT x)
     return CANNERY_F(mul)(CANNERY_F(add)(em1, CANNERY_F(set1)(1.0f)), CANNERY_F(pow2i)(k));
 }
 
-/* 2^k * (e^r - 1) + (2^k - 1), computed with 2^(k-1) and doubled because 2^128
- * is no float; without scaling where k = 0, to keep small results exact. */
+/* 2^k * (e^r - 1) + (2^k - 1), computed with 2^(k-1) and doubled because
+ * 2^128 is not a float; unscaled where k = 0, to keep small results exact. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(expm1)(CANNERY_FT x)
 {
     const CANNERY_FT bounded =
@@ -131,9 +132,9 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(log)(CANNERY_FT x)
     return CANNERY_F(log_edges)(y, x, CANNERY_F(zero)());
 }
 
-/* For x > -1, finite (or NaN). u = 1 + x is rounded; what it lost (two-sum) is
- * added to the reduced mantissa again: lost * 2^-k as lost/2 * 2^(1-k), since k may
- * be 128. */
+/* For x > -1, finite (or NaN). u = 1 + x is rounded; the part it lost (two-sum)
+ * is added back to the reduced mantissa: lost * 2^-k as lost/2 * 2^(1-k), since
+ * k may be 128. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(log1p_inside)(CANNERY_FT x)
 {
     const CANNERY_FT one = CANNERY_F(set1)(1.0f);
@@ -216,9 +217,9 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(softplus)(CANNERY_FT x)
     return CANNERY_F(add)(CANNERY_F(max)(CANNERY_F(zero)(), x), CANNERY_F(log1p_inside)(e));
 }
 
-/* x for x > 0, else alpha * (e^x - 1). As expm1, for x <= 0 alone: nothing overflows, and
- * 1 * (e^r - 1) + 0 is exact where k = 0. With alpha <= 1 that is never below x, so the larger of
- * both is meant. */
+/* x for x > 0, else alpha * (e^x - 1). Like expm1, but only for x <= 0: nothing overflows, and
+ * 1 * (e^r - 1) + 0 is exact where k = 0. With alpha <= 1 that is never below x, so the result
+ * is the larger of both. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(elu)(CANNERY_FT x, float alpha)
 {
     const CANNERY_FT zero = CANNERY_F(zero)();
@@ -237,9 +238,9 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(elu)(CANNERY_FT x, float alpha)
     return CANNERY_F(select)(CANNERY_F(gt)(zero, x), y, x);
 }
 
-/* 2^y = 2^k + 2^k * (2^r - 1), y = k + r, |r| <= 1/2: returns 2^r - 1, whose polynomial errs by 9.2e-8
- * relative to 2^r, and 2^k as the scale; |y| <= 126. Adding 1.5*2^23 leaves k in the low bits; those
- * above it are shifted out. */
+/* 2^y = 2^k + 2^k * (2^r - 1), y = k + r, |r| <= 1/2: returns 2^r - 1, whose polynomial is off by
+ * 9.2e-8 relative to 2^r, and 2^k as the scale; |y| <= 126. Adding 1.5*2^23 leaves k in the low
+ * bits; those above it are shifted out. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(exp2_reduced)(CANNERY_FT y, CANNERY_FT *scale)
 {
     const CANNERY_FT shift = CANNERY_F(set1)(12582912.0f);
@@ -253,8 +254,8 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(exp2_reduced)(CANNERY_FT y, CANNERY_FT *scal
     return CANNERY_F(mul)(r, p);
 }
 
-/* erfc(a / sqrt(2)) / 2, 0 <= a <= 8: the chance of more than a. Its logarithm to the base 2 is a
- * polynomial, which errs by 1.9e-7 near 0 and no more than its rounding, 1e-7 of itself, further on. */
+/* erfc(a / sqrt(2)) / 2, 0 <= a <= 8: the probability of more than a. Its base-2 logarithm is a
+ * polynomial, which is off by 1.9e-7 near 0 and further on only by rounding, 1e-7 of itself. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(normal_tail)(CANNERY_FT a)
 {
     CANNERY_FT y = CANNERY_F(horner)(CANNERY_F(set1)(8.89063101e-10f), a, -4.06459328e-8f);
@@ -273,8 +274,8 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(normal_tail)(CANNERY_FT a)
     return CANNERY_F(fma)(scale, em1, scale);
 }
 
-/* x/2 * (1 + erf(x / sqrt(2))) = max(x, 0) - |x| * normal_tail(|x|): nothing cancels on either side.
- * Below -8 it stays what it is there, -5e-15, also for -infinity. The larger of -0 and x keeps -0. */
+/* x/2 * (1 + erf(x / sqrt(2))) = max(x, 0) - |x| * normal_tail(|x|): nothing cancels on either
+ * side. Below -8 it stays at -5e-15, also for -infinity. The larger of -0 and x keeps -0. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(gelu_erf)(CANNERY_FT x)
 {
     const CANNERY_FT a = CANNERY_F(min)(CANNERY_F(set1)(8.0f), CANNERY_F(abs)(x));

@@ -25,7 +25,7 @@ typedef uint32x4_t m32x4; /* all bits of a lane set or none */
 
 /* ---- memory ------------------------------------------------------------ */
 
-/* Of vectors that may lie anywhere gcc makes two loads of halves for ARMv7. */
+/* gcc turns unaligned vectors into two loads of halves for ARMv7. */
 #define CANNERY_OWN_LOADS 1
 CANNERY_WORD1(f32x4, f32x4_load, const float *, vld1q_f32(a))
 CANNERY_WORD1(i32x4, i32x4_load, const int32_t *, vld1q_s32(a))
@@ -175,7 +175,7 @@ CANNERY_INLINE i32x4 i32x4_lookup(const int32_t *table, i32x4 k)
     return vld1q_lane_s32(table + vgetq_lane_s32(k, 3), v, 3);
 }
 
-/* ---- arithmetic: gcc takes vectors of floats apart for ARMv7, which flushes -- */
+/* ---- arithmetic: gcc splits vectors of floats for ARMv7, which flushes -- */
 
 #define CANNERY_OWN_ARITHMETIC 1
 #define CANNERY_OWN_SIGNS 1
@@ -408,7 +408,7 @@ CANNERY_INLINE f32x4 f32x4_load_s16(const int16_t *p)
     return vcvtq_f32_s32(vmovl_s16(vld1_s16(p)));
 }
 
-/* Conversions and narrowing saturate, and make NaN 0, by themselves. */
+/* Conversions and narrowing saturate, and turn NaN into 0, on their own. */
 CANNERY_INLINE void f32x4_u8_of(uint8_t *p, i32x4 k)
 {
     const uint16x4_t words = vqmovun_s32(k);

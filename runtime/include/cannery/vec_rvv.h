@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT-0
  *
  * Cannery vector vocabulary in registers of RISC-V's V extension, of 128 or 256 bits: four lanes,
- * with 256 bits eight, too. The words are documented in vec_scalar.h.
+ * and with 256 bits also eight. The words are documented in vec_scalar.h.
  */
 #ifndef CANNERY_VEC_RVV_H
 #define CANNERY_VEC_RVV_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT-0
  *
  * The words of vec_rvv.h for one width, CANNERY_LANES; hence no include guard. The types are those
- * of intrinsics, which clang computes with as with any vectors: most words are those of vec_base.h.
+ * of the intrinsics, which clang treats like any vectors: most words are those of vec_base.h.
  */
 
 #define CANNERY_V(name, tail) CANNERY_PASTE(name, CANNERY_PART, tail, )
@@ -100,7 +100,7 @@ CANNERY_INLINE void f32x8_transpose8(f32x8 *r)
 }
 #endif
 
-/* ---- conversion: under the rounding that C has, to the nearest even ------- */
+/* ---- conversion: with C's rounding, to the nearest even ------------------- */
 
 #define CANNERY_OWN_CONVERSION 1
 CANNERY_INLINE CANNERY_IT CANNERY_F(to_i32_round)(CANNERY_FT v)
@@ -108,7 +108,8 @@ CANNERY_INLINE CANNERY_IT CANNERY_F(to_i32_round)(CANNERY_FT v)
     return CANNERY_V(__riscv_vfcvt_x_f_v_i32, )(v, CANNERY_LANES);
 }
 
-/* What became larger goes one back towards 0. The instruction that truncates ends QEMU before 8.0. */
+/* If it became larger, it goes back by one towards 0. The truncating instruction crashes QEMU
+ * before 8.0. */
 CANNERY_INLINE CANNERY_IT CANNERY_F(to_i32)(CANNERY_FT v)
 {
     const CANNERY_IT k = CANNERY_F(to_i32_round)(v);

@@ -16,8 +16,8 @@
  *   vec_base.h      any            all of these: the words that compilers make of vector types
  *
  * Types: T = f32xL (floats), I = i32xL (int32), M = m32xL (lane mask, opaque).
- * Every word is `static inline`, none takes an immediate, pointers may be
- * unaligned, no word reads or writes an element that its row does not name.
+ * Every word is `static inline` and takes no immediates. Pointers may be
+ * unaligned. No word reads or writes an element that its row does not name.
  *
  * Memory (lane i of T is written v[i])
  *   T_load(p)               v[i] = p[i]
@@ -25,8 +25,8 @@
  *   T_load_aligned(p), T_store_aligned(p, v)  the same, p a multiple of 4L bytes:
  *                           before AVX the way to memory operands and, on an
  *                           Atom, to undivided loads
- *   T_load_n(p, n)          as load for i < n, other lanes 0; 0 <= n <= L
- *   T_store_n(p, v, n)      as store for i < n; nothing else is touched
+ *   T_load_n(p, n)          like load for i < n, other lanes 0; 0 <= n <= L
+ *   T_store_n(p, v, n)      like store for i < n; nothing else is touched
  *   T_load1(p)              v[i] = p[0]
  *   T_load2(p, &e, &o)      e[i] = p[2i], o[i] = p[2i+1]        (2L floats)
  *   T_store2(p, e, o)       p[2i] = e[i], p[2i+1] = o[i]        (2L floats)
@@ -87,7 +87,7 @@
  *   P_load1_n(p, n)         the same of the first n numbers, 0 for the others
  *   I_dot(P a, P b, I acc)  acc[i] + the product of pairs i; must not leave int32
  *   P_pair(p, q), P_pair_n(p, q, n)   pair i = p[i], q[i]; of the first n, 0, 0 for the others
- *   P_pair2(p, q, &a, &b)   the 2L pairs p[k], q[k] in two vectors, four at a time by turns where L
+ *   P_pair2(p, q, &a, &b)   the 2L pairs p[k], q[k] in two vectors, by turns of four where L
  *                           is over four: pair i of a is that of k = 8 (i / 4) + i % 4, and of b
  *                           that of four more. See `turns` of quantized/depthwise_pairs.py
  *   I_unturn(&a, &b)        lanes in that order become the first L of 2L and the others
@@ -96,10 +96,10 @@
  * Products of int8, Q = q8xL (L times four int8, from -127 to 127)
  *   Q_load(p)               4L numbers; p as for P
  *   Q_load1(p), Q_load1_n(p, n)   all fours = p[0] .. p[3]; n of them, 0 for the others
- *   Q_flip(a)               the highest bit of each number flipped: 128 more or less
+ *   Q_flip(a)               the highest bit of each number flipped: plus or minus 128
  *   I_dot4(Q a, Q b, I acc) acc[i] + the product of fours i; a may hold -128
- *   I_dot4u, I_dot4w        x86 and scalar: likewise where a is without a sign, and the products
- *                           of neighbours add up in int16; where b may hold -128, too
+ *   I_dot4u, I_dot4w        x86 and scalar: likewise where a is unsigned, and the products
+ *                           of neighbours add up in int16; where b may also hold -128
  *
  * Four lanes only
  *   f32x4_transpose4(&a, &b, &c, &d)      rows become columns, in place
@@ -143,12 +143,13 @@
  * computations and reloaded values out of a block. */
 #define CANNERY_OPAQUE_PTR(p) __asm__("" : "+r"(p))
 #define CANNERY_ASSUME_ALIGNED(p, n) __builtin_assume_aligned((p), (n))
-/* Asks for the cache line so many bytes behind p; there need not be one. It goes to the second-level
- * cache: what comes ahead is more than the first level has room for beside what is read now. */
+/* Prefetches the cache line this many bytes after p, which need not exist. It goes to the
+ * second-level cache: the first level has no room for it next to what is read now. */
 #define CANNERY_PREFETCH(p, bytes) __builtin_prefetch((const void *)((uintptr_t)(p) + (bytes)), 0, 2)
-/* What is stored there has to be loaded again. */
+/* What is stored there must be loaded again. */
 #define CANNERY_OPAQUE_MEM(array) __asm__("" : "+m"(array))
-/* As CANNERY_OPAQUE_PTR for a vector: what is computed of it stays in this order, and in its register. */
+/* Like CANNERY_OPAQUE_PTR for a vector: computations from it stay in this order, and in its
+ * register. */
 #if defined(__SSE2__)
 #define CANNERY_OPAQUE_VEC(v) __asm__("" : "+v"(v))
 #elif defined(__ARM_NEON)
@@ -186,7 +187,7 @@
 #define CANNERY_OPAQUE_VEC(v) ((void)(v))
 #endif
 
-/* Compilers should say so by __FP_FAST_FMAF, and clang does not. */
+/* Compilers should say so with __FP_FAST_FMAF, but clang does not. */
 #if defined(__GNUC__) &&                                                                           \
     (defined(__FP_FAST_FMAF) || defined(__FMA__) || defined(__ARM_FEATURE_FMA) ||                  \
      defined(__aarch64__) || defined(__riscv_flen))
@@ -197,7 +198,7 @@
 #include <emmintrin.h>
 #endif
 
-/* Names of what exists once per width, for that of CANNERY_LANES. */
+/* Names of things that exist once per width, for the width CANNERY_LANES. */
 #define CANNERY_PASTE_(a, lanes, b, c) a##lanes##b##c
 #define CANNERY_PASTE(a, lanes, b, c) CANNERY_PASTE_(a, lanes, b, c)
 #define CANNERY_T(type) CANNERY_PASTE(type, CANNERY_LANES, , )
@@ -528,10 +529,10 @@ CANNERY_INLINE f32x1 f32x1_select(m32x1 m, f32x1 a, f32x1 b)
     return m ? a : b;
 }
 
-/* Correctly rounded square root by integers, digit by digit: for a CPU without
- * the instruction. v = m * 2^(e - 150) with e odd and 25 bits for m give 25 root
- * bits, the last of which rounds. A tie cannot be: an odd 25-bit root has a square
- * with more bits than v. */
+/* Correctly rounded square root with integers, digit by digit: for a CPU
+ * without the instruction. v = m * 2^(e - 150) with e odd and 25 bits for m
+ * give 25 root bits, the last of which rounds. There are no ties: an odd
+ * 25-bit root has a square with more bits than v. */
 CANNERY_INLINE f32x1 f32x1_sqrt_digits(f32x1 v)
 {
     uint32_t m, root = 0, rest = 0;
@@ -571,7 +572,7 @@ CANNERY_INLINE f32x1 f32x1_sqrt_digits(f32x1 v)
     return i32x1_as_f32((int32_t)(root + ((uint32_t)((e + 125) / 2) << 23)));
 }
 
-/* By the CPU where it can; sqrtf() would be a libm call for the sake of errno. */
+/* By the CPU if it can; sqrtf() would be a libm call because of errno. */
 CANNERY_INLINE f32x1 f32x1_sqrt(f32x1 v)
 {
 #if defined(__SSE2__)
@@ -920,7 +921,7 @@ CANNERY_INLINE i32x1 i32x1_dot4w(q8x1 a, q8x1 b, i32x1 acc)
     return i32x1_dot4(a, b, acc);
 }
 
-/* Four bytes as the number whose memory they are; of less than four the others are 0. */
+/* Four bytes as the number that they are in memory; if there are fewer, the others are 0. */
 CANNERY_INLINE int32_t cannery_bytes4(const int8_t *p, int n)
 {
     int32_t bytes = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT-0
  *
- * Functions by table, in integers, so that every processor finds the same bits.
- * Include the vec_*.h headers first: it comes for each width that is there.
+ * Functions by table, in integers, so that every processor gets the same bits.
+ * Include the vec_*.h headers first: it is defined for each width that exists.
  *
- * A table cuts [-limit, limit) into equal pieces of 2^14 steps, which limit and t are counted in. An
+ * A table cuts [-limit, limit) into equal pieces of 2^14 steps; limit and t are counted in steps. An
  * entry holds the function at the piece's beginning (high half) and how much it rises (low half), in
  * units of 1/32767. Tables are named by the entry of 0, in their middle.
  *

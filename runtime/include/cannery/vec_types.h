@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT-0
  *
- * What vec_base.h and the headers of register families are written with: vector types of gcc and
- * clang, shuffles, and words that take a line.
+ * The building blocks of vec_base.h and the headers of register families: vector types of gcc
+ * and clang, shuffles, and one-line words.
  */
 #ifndef CANNERY_VEC_TYPES_H
 #define CANNERY_VEC_TYPES_H
@@ -28,13 +28,13 @@
 #define CANNERY_INTEGERS(word, expression)                                                         \
     CANNERY_WORD2(CANNERY_IT, CANNERY_I(word), CANNERY_IT, expression)
 
-/* The types of words for so many lanes. A mask has all bits of a lane set or none. */
+/* The types of words for this many lanes. A mask has all bits of a lane set or none. */
 #define CANNERY_VECTOR_TYPES(lanes)                                                                \
     typedef float f32x##lanes __attribute__((vector_size(4 * lanes)));                             \
     typedef int32_t i32x##lanes __attribute__((vector_size(4 * lanes)));                           \
     typedef i32x##lanes m32x##lanes;
 
-/* Other vectors of so many lanes, or bytes; those at a multiple of their size in memory. */
+/* Other vectors of this many lanes, or bytes; those at a multiple of their size in memory. */
 #define CANNERY_HELPER_TYPES(lanes) CANNERY_HELPER_TYPES_(lanes)
 #define CANNERY_HELPER_TYPES_(lanes)                                                               \
     typedef uint32_t cannery_u32x##lanes __attribute__((vector_size(4 * lanes)));                  \
@@ -54,7 +54,7 @@
     typedef type cannery_at_##name##x##lanes                                                       \
         __attribute__((vector_size(bytes * lanes), aligned(bytes), may_alias));
 
-/* The same for CANNERY_LANES; of int16_t and of float whose lanes are half as many. */
+/* The same for CANNERY_LANES; and for int16_t and float with half as many lanes. */
 #define CANNERY_UT CANNERY_T(cannery_u32x)
 #define CANNERY_ST CANNERY_T(cannery_s16x)
 #define CANNERY_NT CANNERY_T(cannery_u16x)
@@ -76,7 +76,7 @@
 #define CANNERY_EVEN(i) 2 * (i)
 #define CANNERY_ODD(i) 2 * (i) + 1
 
-/* Copies less than a vector; a family may have another way. */
+/* Copies less than a vector; a family may do it another way. */
 #if !defined(CANNERY_COPY)
 #define CANNERY_COPY(to, from, bytes) memcpy(to, from, bytes)
 #endif

@@ -2,7 +2,7 @@
  *
  * Cannery vector vocabulary, four lanes in x86 SSE registers. The words are
  * documented in vec_scalar.h. SSE2 is enough; SSSE3, SSE4.1, FMA and AVX-512VL
- * are used where the compiler was told that they exist.
+ * are used if the compiler's flags enable them.
  */
 #ifndef CANNERY_VEC_X86_128_H
 #define CANNERY_VEC_X86_128_H
@@ -13,8 +13,8 @@
 #error "cannery: vec_x86_128.h needs SSE2; compile with -msse2 or more"
 #endif
 
-/* What compilers read of their own headers takes longer than most networks: no more than there is.
- * g++ before 13 warns of the undefined values inside its own intrinsics. */
+/* Compilers take longer to read their own headers than most networks: include no more than
+ * needed. g++ before 13 warns about undefined values inside its own intrinsics. */
 #if defined(__cplusplus) && defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -40,7 +40,7 @@ CANNERY_VECTOR_TYPES(4)
 
 /* ---- memory ------------------------------------------------------------ */
 
-#if defined(__AVX__) /* beside wider ones: gcc would share a scalar load, and shuffle */
+#if defined(__AVX__) /* next to wider ones: gcc would share a scalar load, and shuffle */
 #define CANNERY_OWN_LOAD1 1
 CANNERY_WORD1(f32x4, f32x4_load1, const float *, _mm_broadcast_ss(a))
 #endif
@@ -170,7 +170,7 @@ CANNERY_INLINE f32x4 f32x4_select(m32x4 m, f32x4 a, f32x4 b)
 }
 
 #if !defined(__AVX__) && !defined(__clang__)
-/* One instruction, which leaves its operand as it is; gcc takes palignr or shufps, after a copy. */
+/* One instruction, which preserves its operand; gcc uses palignr or shufps, after a copy. */
 #define CANNERY_OWN_MOVES 1
 #define CANNERY_MOVED(word, places)                                                                \
     CANNERY_WORD1(f32x4, f32x4_##word, f32x4, (f32x4)_mm_shuffle_epi32((__m128i)a, places))
@@ -405,8 +405,8 @@ CANNERY_INLINE i32x4 i32x4_dot4u(i32x4 a, i32x4 b, i32x4 acc)
 #endif
 }
 
-/* Signs move to the weights, so that the first factor has none: two products of numbers up to 128
- * and up to 127 do not leave int16. */
+/* Signs move to the weights, so that the first factor is unsigned: two products of numbers up
+ * to 128 and up to 127 do not exceed int16. */
 CANNERY_INLINE i32x4 i32x4_dot4(i32x4 a, i32x4 b, i32x4 acc)
 {
 #if defined(__SSSE3__)

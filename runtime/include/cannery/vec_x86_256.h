@@ -68,7 +68,7 @@ CANNERY_INLINE void f32x8_store_n(float *p, f32x8 v, int n)
 #endif
 
 /* Shuffles stay within 128-bit halves: the middle two 64-bit quarters of the
- * result have to change places. */
+ * result must change places. */
 CANNERY_INLINE f32x8 f32x8_swap_middle(f32x8 v)
 {
     return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(v), 0xd8));

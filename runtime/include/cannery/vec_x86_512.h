@@ -80,7 +80,7 @@ CANNERY_INLINE void f32x16_unzip(f32x16 a, f32x16 b, f32x16 *even, f32x16 *odd)
     *odd = _mm512_permutex2var_ps(a, second, b);
 }
 
-/* The elements of a and b by turns. */
+/* The elements of a and b alternately. */
 CANNERY_INLINE void f32x16_zip(f32x16 a, f32x16 b, f32x16 *lo, f32x16 *hi)
 {
     const __m512i of_lo = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
@@ -173,7 +173,7 @@ CANNERY_INLINE i32x16 i32x16_lookup(const int32_t *table, i32x16 k)
 {
 #ifdef __OPTIMIZE__
     return (i32x16)_mm512_i32gather_epi32((__m512i)k, (const void *)table, 4);
-#else /* there gcc's is a macro, whose mask -Wsign-conversion warns of */
+#else /* gcc's is a macro there, and -Wsign-conversion warns about its mask */
     const __m256i lo = (__m256i)i32x8_lookup(table, i32x16_lo(k));
     const __m256i hi = (__m256i)i32x8_lookup(table, i32x16_hi(k));
     return (i32x16)_mm512_inserti64x4(_mm512_castsi256_si512(lo), hi, 1);
@@ -202,7 +202,7 @@ CANNERY_LOAD_16(u8, uint8_t, CANNERY_16_BYTES, _mm_maskz_loadu_epi8, _mm512_cvte
 CANNERY_LOAD_16(i8, int8_t, CANNERY_16_BYTES, _mm_maskz_loadu_epi8, _mm512_cvtepi8_epi32)
 CANNERY_LOAD_16(s16, int16_t, CANNERY_16_WORDS, _mm256_maskz_loadu_epi16, _mm512_cvtepi16_epi32)
 
-/* Rounded and held within bounds; a NaN lane is masked to 0. */
+/* Rounded and clamped to bounds; a NaN lane is masked to 0. */
 CANNERY_INLINE __m512i f32x16_held(f32x16 v, float low, float high)
 {
     const __m512 x = _mm512_maskz_mov_ps(f32x16_eq(v, v), v);
@@ -220,7 +220,7 @@ CANNERY_INLINE __m128i f32x16_to_u8(f32x16 v, int32_t zero)
     return _mm512_cvtusepi32_epi8(_mm512_max_epi32(f32x16_from(v, zero), _mm512_setzero_si512()));
 }
 
-/* Numbers that `stored` and `put` make narrow, stored by `all` or with a mask by `some`. */
+/* Numbers that `stored` and `put` narrow, stored by `all` or with a mask by `some`. */
 #define CANNERY_STORE_16(name, type, to, stored, put, all, some)                                   \
     CANNERY_INLINE void f32x16_store_##name(type *p, f32x16 v)                                     \
     {                                                                                              \
