@@ -21,22 +21,23 @@ from cannery.user_files import check_file
 
 __all__ = ["ImportOptions", "formats", "load_graph"]
 
-#: Bytes of a file that a reader may judge it by.
+#: How many bytes of a file a reader may examine to recognise it.
 _HEAD_BYTES = 4096
 
-#: Modules, asked in this order; imported only when they are asked.
+#: Modules, asked in this order and imported only when asked.
 _READERS = (
     "cannery.frontends.keras_hdf5",
     "cannery.frontends.keras_v3",
     "cannery.frontends.onnx_file",
 )
 
-#: Bytes of a model file. ONNX files have half of it at most; no library of this size can be linked.
+#: Most bytes of a model file. ONNX files have at most half as many; no library of this size can be
+#: linked.
 _MAX_BYTES = 2**32
 
 
 class _Reader(Protocol):
-    #: What the format is called, as in "Keras archive (.keras)".
+    #: The name of the format, such as "Keras archive (.keras)".
     FORMAT: str
 
     def recognises(self, head: bytes) -> bool: ...
@@ -47,11 +48,11 @@ class _Reader(Protocol):
 def load_graph(path: Path, options: ImportOptions | None = None) -> Graph:
     """The network in the file `path`: channels last, every shape known, verified.
 
-    Inputs are named as the model names them, outputs after the layers that return them.
+    Inputs keep the model's names; outputs are named after the layers that return them.
 
-    Raises ModelError if the file is missing, damaged or no model, UnsupportedError (listing all
-    layers at once) if it uses what Cannery does not implement, and OptionError for options that do
-    not fit the model.
+    Raises ModelError if the file is missing, damaged or not a model, UnsupportedError (listing all
+    layers at once) if it uses something that Cannery does not implement, and OptionError for
+    options that do not fit the model.
     """
     head = _head(path)
     for reader in _readers():
@@ -65,7 +66,7 @@ def load_graph(path: Path, options: ImportOptions | None = None) -> Graph:
 
 
 def formats() -> tuple[str, ...]:
-    """What can be read, for people: "Keras archive (.keras)"."""
+    """The readable formats, for people: "Keras archive (.keras)"."""
     return tuple(reader.FORMAT for reader in _readers())
 
 
@@ -88,7 +89,7 @@ def _load(reader: _Reader, path: Path, options: ImportOptions) -> Graph:
 
 
 def _head(path: Path) -> bytes:
-    """The first bytes of a file; ModelError with a cure for what is no file of a model at all."""
+    """The first bytes of a file; ModelError with a cure for files that are not models at all."""
     where = str(path)
     if path.is_dir():
         raise identify_folder(path).error(path)

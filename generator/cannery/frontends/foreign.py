@@ -1,6 +1,8 @@
-"""What a file is that no reader knows, by its content, and how its network gets to Cannery.
+"""Identifies files that no reader knows by their content, and says how to get the network to
+Cannery.
 
-Nothing is unpacked or parsed beyond its first bytes, nor unpickled: a pickle is a program.
+It does not unpack or parse anything beyond the first bytes, and does not unpickle: a pickle is a
+program.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ _JOBLIB = Foreign("a compressed file, such as joblib writes, which is never exec
 _ARRAYS = Foreign("arrays of NumPy, not a network", "name the model that they belong to")
 _PACKED = Foreign("a compressed file", _UNPACK)
 
-#: Where in a file, what stands there, what that means.
+#: Offset in a file, the bytes there, their meaning.
 _MAGIC: Sequence[tuple[int, bytes, Foreign]] = (
     (4, b"TFL3", Foreign(
         "a TensorFlow Lite file",
@@ -98,7 +100,7 @@ _MAGIC: Sequence[tuple[int, bytes, Foreign]] = (
     (257, b"ustar", Foreign("a tar archive", _UNPACK)),
 )  # fmt: skip
 
-#: What a text holds at its beginning, what that means; the first one that fits counts.
+#: The beginning of a text, and its meaning; the first match counts.
 _TEXTS: Sequence[tuple[bytes, Foreign]] = (
     (rb"^version https://git-lfs", Foreign(
         "a Git LFS pointer, not the model", "run git lfs pull"
@@ -126,7 +128,7 @@ _TEXTS: Sequence[tuple[bytes, Foreign]] = (
 
 
 def identify(path: Path, head: bytes) -> Foreign | None:
-    """What the file at `path`, which begins with `head`, is; None if that is not known.
+    """What the file at `path`, which begins with `head`, is; None if unknown.
 
     Zip files have `identify_archive`.
     """
@@ -147,7 +149,7 @@ def identify(path: Path, head: bytes) -> Foreign | None:
 
 
 def identify_archive(path: Path) -> Foreign | None:
-    """What a zip file is that is not one of Keras, by the names of its members; else None."""
+    """What a zip file that is not a Keras archive is, by the names of its members; else None."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
@@ -178,11 +180,11 @@ def identify_archive(path: Path) -> Foreign | None:
     return Foreign("a zip file, but not a Keras archive", "save the model as .keras, or as ONNX")
 
 
-#: A number as protobuf writes it.
+#: A number in protobuf's encoding.
 _SIZE = rb"[\x80-\xff]{0,4}[\x00-\x7f]"
 
 #: How messages begin: a version and a description of inputs by name; a version and a graph's facts;
-#: a node of a name and an operator.
+#: a node with a name and an operator.
 _MESSAGES: Sequence[tuple[bytes, Foreign]] = (
     (rb"\x08[\x01-\x1f]\x12" + _SIZE + rb"\n" + _SIZE + rb"\n", _CORE_ML),
     (rb"\x08\x01\x12" + _SIZE + rb"\n", _SAVED_MODEL),
@@ -191,12 +193,12 @@ _MESSAGES: Sequence[tuple[bytes, Foreign]] = (
 
 
 def _of_protobuf(head: bytes) -> Foreign | None:
-    """Models as messages: what their first fields hold."""
+    """Models as protobuf messages: what their first fields hold."""
     return next((found for start, found in _MESSAGES if re.match(start, head, re.DOTALL)), None)
 
 
 def identify_folder(path: Path) -> Foreign:
-    """What a folder is that was given as a model."""
+    """What a folder given as a model is."""
     rows = (
         ("saved_model.pb", _SAVED_MODEL),
         ("Data/com.apple.CoreML", _CORE_ML),

@@ -1,8 +1,8 @@
-"""Checks the part of an HDF5 file on which libhdf5 hangs when it is damaged.
+"""Checks the part of an HDF5 file that makes libhdf5 hang if it is damaged.
 
-Texts of variable length lie in global heaps: collections that begin with "GCOL", then objects of
-16 bytes of header (index, references, reserved, size) and their data, in multiples of 8 bytes. The
-library walks them without asking whether it moves; a block of zeros makes it stand still. See the
+Variable-length texts are in global heaps: collections that begin with "GCOL", then objects of 16
+bytes of header (index, references, reserved, size) and their data, in multiples of 8 bytes. The
+library walks them without checking for progress; a block of zeros makes it loop forever. See the
 HDF5 File Format Specification, "Disk Format: Level 1E - Global Heap".
 """
 

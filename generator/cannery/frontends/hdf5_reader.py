@@ -1,7 +1,7 @@
 """Careful reading of HDF5 files: damage is a ModelError, and nothing outside the file is touched.
 
 HDF5 can refer to other files (external links, external and virtual datasets), and a few bytes can
-declare gigabytes. Model files do neither, so both are refused before anything is read.
+declare gigabytes. Model files do neither, so both are rejected before anything is read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAGIC = b"\x89HDF\r\n\x1a\n"
 #: What h5py raises for damaged files.
 _H5PY_ERRORS = (OSError, KeyError, RuntimeError, ValueError, TypeError, MemoryError, AttributeError)
 
-#: Below this size nothing is suspicious; above it, no weight compresses to less than 1/1000.
+#: Below this size nothing is suspicious; above it, no weights compress to less than 1/1000.
 _TRUSTED_BYTES = 1 << 24
 _MAX_EXPANSION = 1000
 
@@ -55,7 +55,7 @@ class Hdf5Reader:
             ) from None
 
     def _get(self, path: str) -> Any:
-        """The object at `path`, reached by hard links alone; None where there is none."""
+        """The object at `path`, reached only through hard links; None if there is none."""
         current = self._file
         for part in (p for p in path.split("/") if p):
             if not isinstance(current, h5py.Group):
@@ -73,7 +73,7 @@ class Hdf5Reader:
         return self._guarded(repr(path), lambda: isinstance(self._get(path), h5py.Group))
 
     def children(self, path: str) -> tuple[str, ...]:
-        """The names in the group at `path`, sorted; none where there is no group."""
+        """The names in the group at `path`, sorted; none if there is no group."""
 
         def read() -> tuple[str, ...]:
             group = self._get(path)
@@ -82,7 +82,7 @@ class Hdf5Reader:
         return self._guarded(repr(path), read)
 
     def text(self, path: str, attribute: str) -> str | None:
-        """A text attribute of the object at `path`; None where it is absent."""
+        """A text attribute of the object at `path`; None if it is absent."""
         value = self._attribute(path, attribute)
         if isinstance(value, bytes):
             return self._guarded(attribute, lambda: value.decode("utf-8"))
@@ -129,8 +129,8 @@ class Hdf5Reader:
     def array(self, path: str, shapes: Sequence[tuple[int, ...]]) -> Array:
         """The numbers at `path` as float32.
 
-        Raises ModelError unless the file holds them itself, in one of `shapes`, as floats. Shapes
-        are checked before any memory is taken.
+        Raises ModelError unless the file itself holds them, in one of `shapes`, as floats. Shapes
+        are checked before any memory is allocated.
         """
 
         def read() -> Array:

@@ -1,4 +1,4 @@
-"""Names of a graph's inputs and outputs, and inputs of another element type; for every frontend."""
+"""Names of a graph's inputs and outputs, and inputs of another element type, for every frontend."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from cannery.ir.tensor import DType
 from cannery.ops.elementwise.binary import Add, Mul
 from cannery.ops.movement.op import Cast, Identity, Slice
 
-#: Channels of an image that may come last first: an axis of another size is not that of colours.
+#: Numbers of channels that may be reversed: an axis of another size does not hold colours.
 _COLOURS = 3
 
 
 def check_input_names(options: ImportOptions, inputs: Sequence[str]) -> None:
-    """Raises OptionError if options are for an input that the model does not have."""
+    """Raises OptionError if options name an input that the model does not have."""
     given = {"--input-dtype": options.input_dtypes, "--reverse-channels": options.reverse_channels}
     for where, names in given.items():
         for name in names:
@@ -36,13 +36,13 @@ def declare_input(
     dtype: DType,
     options: ImportOptions,
 ) -> str:
-    """Declare the next input, and return it as the model expects it.
+    """Declare the next input, and return the value that the model expects.
 
-    Where the options make it uint8, that is scale * input + offset in float32, by the nodes
-    `<input>/cast`, `<input>/scale` and `<input>/offset` (the latter two only if given). Channels,
-    the last axis, that come last first are put in order by `<input>/channels`.
+    If the options make it uint8, that value is scale * input + offset in float32, by the nodes
+    `<input>/cast`, `<input>/scale` and `<input>/offset` (the latter two only if given).
+    `<input>/channels` puts reversed channels, the last axis, in order.
 
-    Raises OptionError where scales or offsets are not as many as channels.
+    Raises OptionError if there are not as many scales or offsets as channels.
     """
     chosen = options.input_dtypes.get(name)
     value = builder.input(name, shape, chosen or dtype)
@@ -73,7 +73,7 @@ def _per_channel(
 
 
 def _in_order(builder: GraphBuilder, name: str, value: str, shape: Sequence[int]) -> str:
-    """The value with its channels, the last axis, the other way round."""
+    """The value with its channels, the last axis, reversed."""
     if len(shape) < 3 or shape[-1] != _COLOURS:
         raise OptionError(
             f"reverse_channels: {list(shape)} is not an image of {_COLOURS} channels",
@@ -93,10 +93,11 @@ def finish(
 ) -> Graph:
     """The finished graph of `inputs` and `outputs` = (name, value), renamed by `options.rename`.
 
-    An output that is an input, a constant, or another output gets an Identity of its own. Another
-    value that bears an output's name becomes `<name>/pre`. A name that occurs twice gets `.1`.
+    An output that is an input, a constant, or another output gets its own Identity. Another value
+    that has an output's name becomes `<name>/pre`. A repeated name gets `.1`.
 
-    Raises ModelError without outputs, OptionError for a rename of nothing, or to a name in use.
+    Raises ModelError without outputs, OptionError for renaming something unknown, or to a name in
+    use.
     """
     taken = {*inputs, *builder.constants}
     values = []

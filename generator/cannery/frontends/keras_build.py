@@ -22,22 +22,22 @@ from cannery.frontends.options import ImportOptions
 from cannery.frontends.unsupported import Problem, UnsupportedLayersError
 from cannery.ir.graph import Graph, GraphBuilder
 
-#: Where nothing better is known: Keras shows what is wrong when it builds the layer again.
+#: The fallback advice: Keras shows what is wrong when it builds the layer again.
 _CURE = "check the layer and the size of its input in Keras, and save the model again"
 
 _STATEFUL = "--streaming runs it step by step; or save it with stateful=False"
 
-#: Steps of a sequence whose length is open and will not matter.
+#: Steps of a sequence whose length is open and does not matter.
 _ANY_STEPS = 2
 
 
 def build_graph(model: ModelConfig, store: WeightStore, options: ImportOptions) -> Graph:
     """The graph of a model.
 
-    Its outputs are called as the top-level layers that return them (a nested model, if it is one),
-    its nodes as layers: `<layer>`, `<layer>/<activation>`, `<layer>/<part>`.
+    Its outputs are named after the top-level layers (or nested models) that return them, its nodes
+    after layers: `<layer>`, `<layer>/<activation>`, `<layer>/<part>`.
 
-    Raises UnsupportedLayersError listing all layers, ModelError for what does not fit together,
+    Raises UnsupportedLayersError listing all layers, ModelError for parts that do not fit together,
     OptionError for options that do not fit the model.
     """
     network = select_outputs(inline(model), options.outputs)
@@ -130,7 +130,8 @@ class _Importer:
             raise
 
     def _check_shape(self, value: str, expected: tuple[int | None, ...] | None) -> None:
-        """Raises ModelError if Keras inferred another shape: then an attribute is not in the file.
+        """Raises ModelError if Keras inferred another shape: then an attribute is missing from the
+        file.
 
         (Keras 3.0 to 3.8 forget the output_padding of transposed convolutions when they save.)
         """
@@ -176,7 +177,7 @@ class _Importer:
         return tuple(dims)
 
     def _left(self, name: str, spec: InputSpec, first: int) -> list[tuple[int, str]]:
-        """The dimensions that are open, and given no size, and what they are called."""
+        """The open dimensions that were given no size, and their names."""
         sizes = enumerate(spec.shape or ())
         keys = [(k, f"{name}.{k}") for k, size in sizes if k >= first and size is None]
         return [(k, key) for k, key in keys if key not in self._options.dims]

@@ -1,8 +1,8 @@
 """How layers are called: `inbound_nodes` of Keras 2 (lists) and of Keras 3 (args and kwargs).
 
 A call's tensors keep their structure: a reference, a tuple, or a mapping by name. The structures of
-a model's `input_layers` and `output_layers` are read by the same rules. Flat, a mapping's values
-come in the order of its sorted keys, as in Keras.
+a model's `input_layers` and `output_layers` are read by the same rules. When flattened, a mapping's
+values come in the order of its sorted keys, as in Keras.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from cannery.errors import ModelError, UnsupportedError
 
-#: Deeper structures are not tensors of a network, but an attempt to exhaust the stack.
+#: Deeper structures are not a network's tensors but an attempt to exhaust the stack.
 _MAX_DEPTH = 32
 
 _CONSTANT = "_CONSTANT_VALUE"
@@ -26,7 +26,7 @@ _STATES = "initial_state"
 class TensorRef:
     """Output `tensor` of call `node` of the layer called `layer`.
 
-    `shape`, with None for what is open, is what Keras inferred, where the file says so.
+    `shape`, with None for open dimensions, is what Keras inferred, if the file says so.
     """
 
     layer: str
@@ -48,7 +48,8 @@ def flatten(structure: Structure) -> tuple[TensorRef, ...]:
 
 
 def parse_structure(value: object, what: str, depth: int = 0) -> Structure:
-    """Tensors written as in Keras 2, `[layer, node, tensor]`, and as `input_layers` in both.
+    """Tensors in Keras 2's form, `[layer, node, tensor]`, also used by `input_layers` in both
+    versions.
 
     Raises ModelError naming `what` for anything else.
     """
@@ -81,11 +82,11 @@ def _index(value: object) -> bool:
 def parse_call(node: object, *, trains: bool = False) -> Structure:
     """The tensors of one inbound node.
 
-    Layers whose `call` has `training=True` as its default are called with `trains`: Keras 3 stores
-    that with the call, though it says training=False to all layers when a model predicts.
+    `trains` is for layers whose `call` has `training=True` as its default: Keras 3 stores that with
+    the call, although it passes training=False to all layers when a model predicts.
 
     Raises UnsupportedError for calls with more than tensors (masks, training=True, constants), and
-    ModelError for what is no call.
+    ModelError for anything that is not a call.
     """
     if isinstance(node, dict) and "args" in node:
         return _parse_call_3(node, trains)
@@ -154,14 +155,14 @@ def _check_kwargs(kwargs: Mapping[str, object]) -> None:
 
 
 def _is_nothing(value: object) -> bool:
-    """None, or a structure of it, as the absent masks of several inputs."""
+    """None, or a structure of Nones, such as the absent masks of several inputs."""
     if isinstance(value, list):
         return all(v is None for v in value)
     return value is None
 
 
 def _check_kwargs_2(node: object) -> list[Structure]:
-    """Refuses arguments that are no tensors; returns the initial states of recurrent layers."""
+    """Rejects arguments that are not tensors; returns the initial states of recurrent layers."""
     states: list[Structure] = []
     for part in _walk(node, 0):
         if not isinstance(part, list) or not part or not isinstance(part[0], str):

@@ -1,7 +1,7 @@
 """Typed access to the JSON that configures a Keras layer.
 
-Whatever is not of the expected type is a ModelError that names layer and attribute; an attribute
-that no reader asked for, and that is set, is an UnsupportedError: nothing is silently ignored.
+A value of an unexpected type is a ModelError that names layer and attribute. An attribute that is
+set, but that no reader asked for, is an UnsupportedError: nothing is silently ignored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TRAINING_ONLY = frozenset(
 )
 _TRAINING_SUFFIXES = ("_initializer", "_regularizer", "_constraint")
 
-#: Policies that a network computed in float32 stands for.
+#: Policies that may be computed in float32.
 _FLOAT_POLICIES = frozenset(
     "float16 bfloat16 float32 float64 mixed_float16 mixed_bfloat16 infer _infer".split()
 )
@@ -105,12 +105,12 @@ class LayerConfig:
         self._read: set[str] = set()
 
     def raw(self, key: str) -> object:
-        """The value as JSON; None where it is absent."""
+        """The value as JSON; None if it is absent."""
         self._read.add(key)
         return self._values.get(key)
 
     def has(self, key: str) -> bool:
-        """Whether the attribute is in the file at all."""
+        """Whether the file has the attribute at all."""
         return key in self._values
 
     def _get(self, key: str, default: T | None, read: Callable[[object], T | None], kind: str) -> T:
@@ -131,7 +131,7 @@ class LayerConfig:
     def integers(
         self, key: str, count: int, default: tuple[int, ...] | None = None, *, minimum: int = 1
     ) -> tuple[int, ...]:
-        """`count` whole numbers, one per spatial axis; one number stands for all."""
+        """`count` whole numbers, one per spatial axis; one number applies to all."""
         kind = f"{count} whole numbers from {minimum} to {MAX_ELEMENTS}"
         return self._get(key, default, lambda v: _integers(v, count, minimum), kind)
 
@@ -159,7 +159,7 @@ class LayerConfig:
         return None if self.raw(key) is None else self.number(key)
 
     def flag(self, key: str, default: bool) -> bool:
-        """True or false; a whole number counts as in Python."""
+        """True or false; integers count as in Python."""
         return self._get(
             key, default, lambda v: bool(v) if isinstance(v, int) else None, "true or false"
         )
@@ -196,7 +196,7 @@ class LayerConfig:
             )
 
     def check_all_read(self) -> None:
-        """Raises UnsupportedError if an attribute that nobody asked for is set."""
+        """Raises UnsupportedError if an attribute is set that no reader asked for."""
         for key, value in self._values.items():
             harmless = key in _TRAINING_ONLY or key.endswith(_TRAINING_SUFFIXES)
             unset = value is None or value is False or value in ([], {})

@@ -1,9 +1,9 @@
 """Keras models in one HDF5 file (.h5, .hdf5): `model_config`, and weights in `model_weights`.
 
-Every layer of the top level has a group whose attribute `weight_names` lists its weights: those of
-a nested model all together, first the trainable ones, then the others, each in the order of the
-layers. Keras goes by that order, names being historical accidents; so does this reader, but it
-insists that names and order do not contradict each other.
+Every top-level layer has a group whose attribute `weight_names` lists its weights. Those of a
+nested model come together: first the trainable ones, then the others, each in the order of the
+layers. Keras goes by that order, because names are historical accidents. So does this reader, but
+it insists that names and order do not contradict each other.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FORMAT = "Keras HDF5 (.h5)"
 
 _WEIGHTS = "model_weights"
 
-#: Keras 3 calls the kernel of a depthwise convolution so.
+#: Keras 3's name for the kernel of a depthwise convolution.
 _ALIASES = {"depthwise_kernel": "kernel"}
 
 
@@ -72,7 +72,7 @@ class _Variable(NamedTuple):
 
 
 class Hdf5Weights:
-    """The weights of a model; finds out where they are when the first one of a group is read."""
+    """The weights of a model; locates them when the first one of a group is read."""
 
     def __init__(self, file: Hdf5Reader, model: ModelConfig) -> None:
         self._file = file
@@ -120,7 +120,7 @@ def _is_known(target: Target) -> bool:
 
 
 def _variables(path: LayerPath, target: Target) -> Iterator[_Variable]:
-    """Everything that a layer stores, in the order in which Keras made it."""
+    """Everything that a layer stores, in the order in which Keras created it."""
     if isinstance(target, ModelConfig):
         for entry in target.entries:
             yield from _variables((*path, entry.name), entry.target)
@@ -140,7 +140,7 @@ def _stored_order(variables: Sequence[_Variable]) -> Iterator[_Variable]:
 def _match(
     expected: Sequence[_Variable], names: Sequence[str], *, complete: bool
 ) -> dict[tuple[LayerPath, str], str] | None:
-    """Stored name by variable: by order if the names agree, else by names that are unambiguous."""
+    """The stored name of each variable: by order if the names agree, else by unambiguous names."""
     keys = [(v.path, v.name) for v in expected]
     agree = all(_may_be(v, n) for v, n in zip(expected, names, strict=False))
     if complete and len(names) == len(expected) and agree:
@@ -165,16 +165,16 @@ _KNOWN = frozenset(
 
 
 def _tail(name: str) -> str:
-    """The variable that a stored name such as `conv2d_1/kernel_2:0` speaks of; "" if unknown."""
+    """The variable that a stored name such as `conv2d_1/kernel_2:0` refers to; "" if unknown."""
     variable = _COUNTER.sub("", name.rsplit("/", 1)[-1])
     return variable if variable in _KNOWN else ""
 
 
 def _may_be(variable: _Variable, name: str) -> bool:
-    """Whether a stored name can stand for a variable: it speaks of it, or of nothing known."""
+    """Whether a stored name can mean a variable: it refers to it, or to nothing known."""
     return _tail(name) in ("", variable.name, _ALIASES.get(variable.name))
 
 
 def _owner(name: str) -> str:
-    """The layer that a stored name speaks of."""
+    """The layer that a stored name refers to."""
     return name.rsplit("/", 2)[-2] if "/" in name else ""

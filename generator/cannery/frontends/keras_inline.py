@@ -1,7 +1,7 @@
 """Flattens a tree of models into one list of layer applications, in an order that can be computed.
 
-An application is named `outer/inner` for a layer of a nested model; the further ones of a layer
-that is applied several times get `.1`, `.2` ... behind the name of what is applied again.
+An application is named `outer/inner` for a layer of a nested model; if a layer is applied several
+times, later applications get `.1`, `.2` ... after the name of what is applied again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cannery.frontends.keras_model import Entry, InputSpec, ModelConfig
 from cannery.frontends.unsupported import Problem
 from cannery.ir.graph import free_name
 
-#: More would be an attempt to exhaust memory by nesting shared models.
+#: More would be an attempt to exhaust memory with nested shared models.
 _MAX_APPLICATIONS = 20_000
 
 
@@ -33,7 +33,7 @@ class Value:
 class Application:
     """One use of a layer, or an input of the model. Its inputs are applications before it.
 
-    `shapes` are those that Keras inferred for the inputs, where the file says so.
+    `shapes` are those that Keras inferred for the inputs, if the file says so.
     """
 
     name: str
@@ -96,7 +96,9 @@ class _Flattener:
     def expand(
         self, model: ModelConfig, prefix: str, path: LayerPath, bound: Mapping[str, Value]
     ) -> tuple[Value, ...]:
-        """Append the applications of a model whose InputLayers stand for `bound`; its outputs."""
+        """Append the applications of a model whose InputLayers mean `bound`; returns its
+        outputs.
+        """
         results: dict[tuple[str, int], tuple[Value, ...]] = {
             (name, 0): (value,) for name, value in bound.items()
         }
@@ -122,7 +124,7 @@ def _lookup(results: Mapping[tuple[str, int], tuple[Value, ...]], ref: TensorRef
     if ref.tensor < len(values):
         return values[ref.tensor]
     source = values[0]
-    # Only a layer that is not supported may have outputs that are unknown here.
+    # Only an unsupported layer may have outputs that are unknown here.
     return Value(source.application, ref.tensor)
 
 
@@ -140,7 +142,7 @@ class _Arguments:
         return tuple(_lookup(self._results, ref) for ref in flatten(self._call))
 
     def bind(self, model: ModelConfig) -> dict[str, Value]:
-        """Values by the name of the InputLayer that stands for them in a nested model."""
+        """Values by the name of the InputLayer that represents them in a nested model."""
         refs = self._matched(model)
         names = [ref.layer for ref in flatten(model.inputs)]
         if len(refs) != len(names):
@@ -151,7 +153,9 @@ class _Arguments:
         return {n: _lookup(self._results, r) for n, r in zip(names, refs, strict=True)}
 
     def _matched(self, model: ModelConfig) -> Sequence[TensorRef]:
-        """The call's references in the order of the model's inputs; mappings go by their names."""
+        """The call's references in the order of the model's inputs; mappings are matched by
+        name.
+        """
         call, inputs = self._call, model.inputs
         if isinstance(call, tuple) and len(call) == 1:
             call = call[0]
@@ -164,7 +168,7 @@ class _Arguments:
 
 
 def _ordered(model: ModelConfig, bound: Mapping[str, Value]) -> list[tuple[Entry, int]]:
-    """All calls, each after those that it depends on; else in the order of the file."""
+    """All calls, each after those on which it depends, otherwise in the order of the file."""
     calls = [(e, k) for e in model.entries if e.name not in bound for k in range(len(e.calls))]
     numbers = {(e.name, e.first_node + k): i for i, (e, k) in enumerate(calls)}
     waiting: list[set[int]] = []
@@ -194,7 +198,7 @@ def _source(ref: TensorRef, numbers: Mapping[tuple[str, int], int], entry: Entry
 def _topological(
     waiting: list[set[int]], readers: Mapping[int, list[int]], model: ModelConfig
 ) -> list[int]:
-    """Kahn's algorithm; of those that are ready, the first in the file comes first."""
+    """Kahn's algorithm; among those that are ready, the first in the file comes first."""
     ready = [i for i, needed in enumerate(waiting) if not needed]
     order = []
     while ready:
@@ -214,7 +218,7 @@ def _topological(
 
 
 def select_outputs(network: Network, names: Sequence[str]) -> Network:
-    """The network with the values of the layers `names` as outputs; as it is if there are none.
+    """The network with the values of the layers `names` as outputs; unchanged if there are none.
 
     Raises OptionError for a name that no layer has.
     """
@@ -233,7 +237,7 @@ def select_outputs(network: Network, names: Sequence[str]) -> Network:
 
 
 def needed_applications(network: Network, *, all_inputs: bool) -> tuple[int, ...]:
-    """The numbers of the applications that the outputs depend on, ascending."""
+    """The numbers of the applications on which the outputs depend, ascending."""
     needed = {value.application for _, value in network.outputs}
     needed.update(network.inputs if all_inputs else ())
     for number in range(len(network.applications) - 1, -1, -1):

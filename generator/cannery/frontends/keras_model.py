@@ -1,8 +1,8 @@
 """The configuration of a Keras model, read into a tree: models of layers and nested models.
 
-Functional and sequential models of any class name become the same: entries with calls. Layers that
-are not supported stay in the tree as Problems, so that all of them can be reported at once, and
-only those that matter for the wanted outputs.
+Functional and sequential models of any class name take the same form: entries with calls.
+Unsupported layers stay in the tree as Problems, so that all those that matter for the wanted
+outputs can be reported at once, and only those.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from cannery.ir.tensor import DType
 
 _MAX_DEPTH = 24
 
-#: What serves every network that Keras can run.
+#: Advice that fits every network that Keras can run.
 AS_ONNX = 'or export it as ONNX, in Keras 3: model.export("m.onnx", format="onnx")'
 
 #: The attribute under which a wrapper holds its model.
 HELD = "layer"
 
-#: Packages whose layers are Keras' own; those of operations are not layers.
+#: Packages of Keras' own layers; those of operations do not contain layers.
 _BUILTIN_PACKAGES = frozenset("keras keras_core tf_keras tensorflow tensorflow_core".split())
 
 
 @dataclass(frozen=True)
 class InputSpec:
-    """An InputLayer. `shape` includes the batch; None where it is open or (shape) not stored."""
+    """An InputLayer. `shape` includes the batch; None if it is open or (shape) not stored."""
 
     shape: tuple[int | None, ...] | None
     dtype: DType
@@ -52,7 +52,7 @@ Target: TypeAlias = Union[InputSpec, KerasLayer, "ModelConfig", Problem]
 
 @dataclass(frozen=True)
 class Entry:
-    """A layer of a model and its calls. Call k is what others refer to as node `first_node` + k."""
+    """A layer of a model and its calls. Others refer to call k as node `first_node` + k."""
 
     name: str
     class_name: str
@@ -63,7 +63,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """A model: its layers in the order of the file, what goes in, what comes out."""
+    """A model: its layers in the order of the file, its inputs and its outputs."""
 
     name: str
     class_name: str
@@ -74,24 +74,24 @@ class ModelConfig:
 
     @property
     def has_weights(self) -> bool:
-        """Whether any layer inside stores anything, as far as is known."""
+        """Whether any layer inside stores anything, as far as known."""
         return any(has_weights(e.target) for e in self.entries)
 
 
 def has_weights(target: Target) -> bool:
-    """Whether a layer or nested model stores anything, as far as is known."""
+    """Whether a layer or nested model stores anything, as far as known."""
     return isinstance(target, KerasLayer | ModelConfig) and target.has_weights
 
 
 def is_wrapper(model: ModelConfig) -> bool:
-    """Whether a model stands for a layer that runs a model, held as `HELD`."""
+    """Whether a model represents a layer that runs a model, held as `HELD`."""
     return model.class_name == "TimeDistributed"
 
 
 def read_model(value: object, version: KerasVersion) -> ModelConfig:
     """The model of a decoded `model_config` or config.json.
 
-    Raises ModelError if it is malformed, UnsupportedError if it is no functional or sequential
+    Raises ModelError if it is malformed, UnsupportedError if it is not a functional or sequential
     model. Unsupported layers do not raise, see Problem.
     """
     config = mapping(value, "the model's configuration")
@@ -153,7 +153,7 @@ class _EntryReader:
         return _is_model(self._value)
 
     def problem(self, error: UnsupportedError) -> Problem:
-        """This layer, as not supported."""
+        """This layer, as an unsupported one."""
         return Problem(self.name, self.class_name, error.what, error.cure)
 
     def target(self) -> Target:
@@ -187,7 +187,7 @@ class _EntryReader:
         return held is not self._value and isinstance(held, dict) and _is_model(held)
 
     def _on_each_step(self) -> ModelConfig | Problem:
-        """A model that is wrapped, as one of three layers."""
+        """A wrapped model, as one of three layers."""
         config = LayerConfig(self.name, self.class_name, self.values, self._version)
         held = mapping(config.raw("layer"), "layer")
         kind = text(held.get("class_name"), "the class of its model")
@@ -215,7 +215,7 @@ class _EntryReader:
         return ModelConfig(self.name, self.class_name, entries, x, result, False)
 
     def _held_model(self, held: Mapping[str, object], kind: str) -> ModelConfig | Problem:
-        """The model on each step; a wrapper in a wrapper is one, too."""
+        """The model on each step; a wrapper within a wrapper is one too."""
         if _is_model(held):
             return _read_model(held, kind, HELD, self._version, self._depth + 1)
         if self._depth >= _MAX_DEPTH:
@@ -230,7 +230,7 @@ class _EntryReader:
         if package not in _BUILTIN_PACKAGES or (registered and registered != self.class_name):
             raise UnsupportedError("a custom layer", cure="use built-in layers")
         names_operation = isinstance(module, str) and ".ops" in module
-        # HDF5 files name no modules; but the layers of Keras 3 have a dtype policy there.
+        # HDF5 files do not name modules, but Keras 3's layers have a dtype policy there.
         looks_bare = self._version.is_3 and not {"trainable", "dtype"} & set(self.values)
         if names_operation or looks_bare:
             raise UnsupportedError(
@@ -238,7 +238,9 @@ class _EntryReader:
             )
 
     def calls(self, target: Target) -> tuple[tuple[Structure, ...], UnsupportedError | None]:
-        """The calls; with an error, if one of them is not supported, and what they depend on."""
+        """The calls; with an error if one of them is unsupported, and the calls on which they
+        depend.
+        """
         trains = self.class_name == "Pipeline"
         trains |= isinstance(target, KerasLayer) and target.plan.trains_by_default
         nodes = sequence(self._value.get("inbound_nodes", []), "inbound_nodes")
@@ -320,7 +322,7 @@ def _numbered(entries: Sequence[Entry], outputs: Structure) -> tuple[Entry, ...]
 def _sequential(
     name: str, class_name: str, values: Mapping[str, object], parts: Sequence[_EntryReader]
 ) -> ModelConfig:
-    """A chain; where the file has no InputLayer, one is made as Keras does: `<first>_input`."""
+    """A chain; if the file has no InputLayer, one is made as in Keras: `<first>_input`."""
     if not parts:
         raise ModelError("has no layers", where=f"model {name!r}")
     targets = [part.target() for part in parts]
@@ -343,7 +345,7 @@ def _implied_input(values: Mapping[str, object], part: _EntryReader, target: Tar
 
 
 def _first_input(target: Target) -> InputSpec | None:
-    """What a nested model that begins a chain expects."""
+    """The input that a nested model at the start of a chain expects."""
     while isinstance(target, ModelConfig):
         (name, *_) = (ref.layer for ref in flatten(target.inputs))
         target = next(e.target for e in target.entries if e.name == name)
@@ -353,7 +355,7 @@ def _first_input(target: Target) -> InputSpec | None:
 
 
 def _check_refs(model: ModelConfig) -> None:
-    """Raises ModelError where a tensor refers to a layer or call that is not there."""
+    """Raises ModelError if a tensor refers to a layer or call that does not exist."""
     entries = {entry.name: entry for entry in model.entries}
 
     def check(ref: TensorRef, where: str) -> None:

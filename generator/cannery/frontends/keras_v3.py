@@ -1,8 +1,8 @@
 """Keras archives (.keras): a zip file of config.json, metadata.json and model.weights.h5.
 
-The weights of a layer are `<group>/vars/0`, `/1` ... in the order in which Keras made them. Its
-group is `layers/<class>` within that of its model, `<class>` being the class's name in snake case,
-with `_1`, `_2` ... from the second of a class on.
+The weights of a layer are `<group>/vars/0`, `/1` ... in the order in which Keras created them. Its
+group is `layers/<class>` within its model's group, where `<class>` is the class name in snake case,
+with `_1`, `_2` ... from the second layer of a class on.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FORMAT = "Keras archive (.keras)"
 _MAGIC = b"PK\x03\x04"
 _CONFIG, _METADATA, _WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
 
-#: Keras stores members uncompressed; others may compress, but not like a bomb.
+#: Keras stores members uncompressed; others may compress them, but not as a zip bomb.
 _TRUSTED_BYTES = 1 << 26
 _MAX_EXPANSION = 100
 _MAX_CONFIG_BYTES = 1 << 28
@@ -78,7 +78,7 @@ def _open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _member(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
-    """A file of the archive, whole."""
+    """A whole file of the archive."""
     where = f"{path}: {name}"
     try:
         info = archive.getinfo(name)
@@ -191,7 +191,7 @@ def _split_number(name: str) -> tuple[str, int]:
 
 
 def snake_case(class_name: str) -> str:
-    """As Keras does it: Conv2D is conv2d, PReLU p_re_lu."""
+    """As in Keras: Conv2D becomes conv2d, PReLU p_re_lu."""
     name = re.sub(r"\W+", "", class_name)
     name = re.sub("(.)([A-Z][a-z]+)", r"\1_\2", name)
     return re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()

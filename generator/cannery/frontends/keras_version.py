@@ -1,4 +1,4 @@
-"""The version of Keras that wrote a file; some layers mean something else in another one."""
+"""The version of Keras that wrote a file; some layers differ between versions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_LENGTH = 64
 
 @dataclass(frozen=True)
 class KerasVersion:
-    """`text` as in the file: "2.2.4-tf", "3.4.1"."""
+    """`text` is as in the file: "2.2.4-tf", "3.4.1"."""
 
     text: str
     major: int
@@ -21,19 +21,19 @@ class KerasVersion:
 
     @property
     def is_3(self) -> bool:
-        """Whether this is Keras 3, else it is Keras 2."""
+        """Whether this is Keras 3 rather than Keras 2."""
         return self.major >= 3
 
     @property
     def within_tensorflow(self) -> bool:
-        """Whether this is tf.keras, where that has a version of its own (before 2.4)."""
+        """Whether this is tf.keras with its own version number (before 2.4)."""
         return self.text.endswith("-tf")
 
 
 def parse_version(text: object) -> KerasVersion:
     """The version in a file's metadata.
 
-    Raises ModelError where there is none, UnsupportedError for Keras 1 and for versions to come.
+    Raises ModelError if there is none, UnsupportedError for Keras 1 and for future versions.
     """
     match = _VERSION.fullmatch(text) if isinstance(text, str) and len(text) <= _MAX_LENGTH else None
     if match is None:

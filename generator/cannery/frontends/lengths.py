@@ -1,4 +1,6 @@
-"""Networks for sequences of any length up to a maximum: where time is, and whether that works."""
+"""Networks for sequences of any length up to a maximum: finds the time axes, and checks that it
+works.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +14,17 @@ from cannery.frontends.time_axis import FINAL, Time, Use, one_step
 from cannery.ir.graph import Graph, Length
 from cannery.ops.recurrent.base import Recurrent
 
-#: What may have been meant where there is no recurrent layer.
+#: What you may have meant if there is no recurrent layer.
 _OTHERWISE = {"--streaming": "; --state names inputs and outputs that are its state"}
 
-#: More inputs than this many combinations of their axes are not tried.
+#: At most this many combinations of the inputs' axes are tried.
 _MAX_TRIED = 256
 
 _T = TypeVar("_T")
 
 
 def step_count(graph: Graph, option: str) -> int:
-    """How many steps all recurrent layers take. Raises CanneryError if that is not one number."""
+    """How many steps all recurrent layers take. Raises CanneryError if they differ."""
     found = {graph.types[n.inputs[0]].shape[1] for n in graph.nodes if isinstance(n.op, Recurrent)}
     if not found:
         raise OptionError(
@@ -39,9 +41,9 @@ def step_count(graph: Graph, option: str) -> int:
 def first_that_works(
     graph: Graph, steps: int, attempt: Callable[[dict[str, Time]], _T], cure: str
 ) -> _T:
-    """`attempt` with the times of the inputs, the likeliest first: axis 1 of three axes or more.
+    """Calls `attempt` with the inputs' time axes, likeliest first: axis 1 of three or more axes.
 
-    Raises UnsupportedError as the first attempt did, with `cure`.
+    Raises the first attempt's UnsupportedError, with `cure`.
     """
     first_error: CanneryError | None = None
     for times in _guesses(graph, steps):
@@ -72,9 +74,9 @@ def _guesses(graph: Graph, steps: int) -> list[tuple[Time, ...]]:
 
 
 def to_variable_length(graph: Graph) -> Graph:
-    """The same network, whose sequences may be shorter than the steps that it has now.
+    """The same network, whose sequences may be shorter than its present number of steps.
 
-    Raises OptionError or UnsupportedError, with the layer's name, if it cannot be told to stop.
+    Raises OptionError or UnsupportedError, with the layer's name, if it cannot stop early.
     """
     steps = step_count(graph, "--variable-length")
     if steps < 2:
@@ -88,19 +90,19 @@ def to_variable_length(graph: Graph) -> Graph:
 
 
 def with_times(graph: Graph) -> Graph:
-    """The network with the times of the values that it has after its nodes were rewritten."""
+    """The network with the time axes of its values after its nodes were rewritten."""
     if graph.length is None:
         return graph
     known = graph.length
     try:
         times = _times(graph, known.steps, {v: known.times.get(v) for v in graph.inputs})
-    except UnsupportedError:  # of what a pass has made: kernels compute all steps then
+    except UnsupportedError:  # a pass has made it: then kernels compute all steps
         times = {v: t for v, t in known.times.items() if v in graph.types}
     return replace(graph, length=Length(known.steps, times))
 
 
 def _times(graph: Graph, steps: int, inputs: dict[str, Time]) -> dict[str, int]:
-    """The axis of time of every value that has one."""
+    """The time axis of every value that has one."""
     times = dict(inputs)
     for node in graph.nodes:
         types = [graph.types[v] if v else None for v in node.inputs]

@@ -1,4 +1,4 @@
-"""Checks the numbers of an imported model: weights that training broke are told, not computed."""
+"""Checks the numbers of an imported model: weights that training broke are reported, not used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cannery.ops.conv_transpose.op import ConvTranspose
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.normalization.op import BatchNormalization
 
-#: Operators whose constants must be finite; others may add or compare with infinity.
+#: Operators whose constants must be finite; others may add infinity or compare with it.
 _FINITE = (BatchNormalization, Conv, ConvTranspose, MatMul)
 
 _CURE = "training has diverged or the file is damaged: save a sound model"

@@ -1,4 +1,4 @@
-"""From an ONNX model to a Graph: sizes what is open, folds what is known, builds the nodes."""
+"""From an ONNX model to a Graph: sizes open dimensions, folds known values, builds the nodes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _CHANNELS_FIRST = frozenset(
     " InstanceNormalization GroupNormalization Resize Upsample DepthToSpace SpaceToDepth"
     " LpPool GlobalLpPool LRN GridSample ConvInteger QLinearConv".split()
 )
-#: Operators behind which axes are as before.
+#: Operators that keep the order of axes.
 _TRANSPARENT = frozenset(
     "Add Sub Mul Div Cast Clip Identity Dropout Pad Relu LeakyRelu Concat Slice Neg Sigmoid"
     " HardSwish Elu Split Tanh QuantizeLinear DequantizeLinear".split()
@@ -73,12 +73,12 @@ _TRANSPARENT = frozenset(
 
 
 def build_graph(model: OnnxModel, options: ImportOptions) -> Graph:
-    """The graph of a model; its values are called as in the model.
+    """The graph of a model; its values have the model's names.
 
-    Images that the model holds with channels first are values with channels last that
-    `Graph.channels_first` names.
+    Images with channels first in the model become values with channels last; `Graph.channels_first`
+    lists them.
 
-    Raises UnsupportedLayersError listing all nodes, ModelError for what does not fit together,
+    Raises UnsupportedLayersError listing all nodes, ModelError for parts that do not fit together,
     OptionError for options that do not fit the model.
     """
     _check_opset(model)
@@ -102,7 +102,7 @@ def build_graph(model: OnnxModel, options: ImportOptions) -> Graph:
 def _as_declared(
     model: OnnxModel, nodes: Sequence[OnnxNode], outputs: Sequence[str], options: ImportOptions
 ) -> Graph:
-    """The graph of nodes. Raises ModelError where it parts from what the file declares."""
+    """The graph of the nodes. Raises ModelError if it differs from the file's declarations."""
     first = _Importer(model, nodes, outputs, options)
     graph = first.run()
 
@@ -122,7 +122,7 @@ def _has_time(model: OnnxModel, nodes: Sequence[OnnxNode]) -> bool:
 
 
 def _check_opset(model: OnnxModel) -> None:
-    """Raises UnsupportedError for operators of versions that are not read."""
+    """Raises UnsupportedError for operators of unsupported versions."""
     first, newest = OPSETS[0], OPSETS[-1]
     for version in (model.opset(""), *(f.version for f in model.functions.values())):
         same = version < first and all(is_unchanged(n, version, first) for n in model.nodes)
@@ -149,7 +149,7 @@ def _outputs(model: OnnxModel, options: ImportOptions) -> tuple[str, ...]:
 
 
 def _needed(nodes: Sequence[OnnxNode], outputs: Sequence[str]) -> list[OnnxNode]:
-    """The nodes that outputs depend on, in order."""
+    """The nodes on which outputs depend, in order."""
     wanted, found = set(outputs), []
     for node in reversed(nodes):
         if wanted & {o for o in node.outputs if o}:
@@ -210,7 +210,9 @@ class _Importer:
         return replace(graph, channels_first=frozenset(marked), files=files, notes=notes)
 
     def _compare(self, node: OnnxNode, declared: Sequence[OnnxInput | None]) -> None:
-        """Note where outputs part from what the file declares; an error if nothing is open."""
+        """Record where outputs differ from the file's declarations; an error if no dimension is
+        open.
+        """
         for name, said in zip(node.outputs, declared, strict=False):
             value = self._values.get(name)
             found = parting(node.place, said, value) if said and value else None
@@ -220,11 +222,11 @@ class _Importer:
                 self.partings[name] = found
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of all values by their names in the model."""
+        """The shapes of all values, by their names in the model."""
         return {name: value.shape for name, value in self._values.items()}
 
     def _is_wanted(self, given: OnnxInput) -> bool:
-        """All inputs of the model, where its own outputs are returned; else those in use."""
+        """All inputs of the model if it returns its own outputs; else those in use."""
         return not self._options.outputs or given.name in self._used
 
     def _input(self, given: OnnxInput, sizes: Sizes) -> bool:
@@ -248,7 +250,7 @@ class _Importer:
         return is_first
 
     def _meets_channels_first(self, name: str) -> bool:
-        """Whether a tensor is read, perhaps elementwise before, as channels in axis 1."""
+        """Whether a tensor is read, perhaps after elementwise nodes, with channels in axis 1."""
         waiting, seen = [name], {name}
         while waiting:
             value = waiting.pop()
@@ -285,7 +287,7 @@ class _Importer:
         return self._values[name]
 
     def _apply(self, node: OnnxNode, depth: int = 0) -> None:
-        """Compute the outputs of a node, or note why that is not possible."""
+        """Compute the outputs of a node, or record why that is impossible."""
         where = node.place
         for output in node.outputs:
             places = (self._values, self._unknown, self._weights, self._lists)
@@ -305,7 +307,7 @@ class _Importer:
             raise
 
     def _require_way(self, node: OnnxNode) -> None:
-        """Raise UnsupportedError if there is no way to compute a node, whatever it reads."""
+        """Raise UnsupportedError if there is no way to compute a node, whatever its inputs."""
         if self._function(node) is None:
             require_way(node, node.version or self._model.opset(node.domain))
 
@@ -313,7 +315,9 @@ class _Importer:
         return self._model.functions.get((node.domain, node.kind))
 
     def _compute(self, node: OnnxNode, where: str, depth: int) -> None:
-        """The outputs of a node: by its function in the model, as known, or by its operator."""
+        """The outputs of a node: by its function in the model, as known values, or by its
+        operator.
+        """
         function = self._function(node)
         if function is not None:
             self.inline(
@@ -329,7 +333,7 @@ class _Importer:
         try:
             inputs = [self.value(i, where) for i in node.inputs]
         except CanneryError:
-            self._require_way(node)  # an operator that is not supported is the better reason
+            self._require_way(node)  # an unsupported operator is the better reason
             raise
         if node.domain in STANDARD and node.kind in CONTROL:
             follow(self, node, inputs, NodePlace(where, depth))
@@ -360,21 +364,21 @@ class _Importer:
         return node.kind == "Identity" and any(i in self._lists for i in node.inputs)
 
     def prefix(self, label: str) -> str:
-        """`label`, or `label.1`, `label.2` ...: what names begin with that belong to a node."""
+        """`label`, or `label.1`, `label.2` ...: the prefix of a node's names."""
         count = self._prefixes[label]
         self._prefixes[label] += 1
         return f"{label}.{count}" if count else label
 
     def define(self, name: str, value: Constant) -> None:
-        """A value that is known."""
+        """A known value."""
         self._values[name] = value
 
     def add_weights(self, weights: Mapping[str, Callable[[], Array]]) -> None:
-        """Initializers of a branch or body, by the names that they have now."""
+        """Initializers of a branch or body, by their new names."""
         self._weights.update(weights)
 
     def give_up(self, node: OnnxNode, needed: Sequence[str]) -> bool:
-        """Whether what a node needs is not supported; its outputs are not, then."""
+        """Whether an input of a node is unsupported; then so are its outputs."""
         if not self._unknown & set(needed):
             return False
         self._unknown.update(filter(None, node.outputs))
@@ -387,7 +391,7 @@ class _Importer:
         place: NodePlace,
         wanted: Sequence[str] = (),
     ) -> None:
-        """Compute the outputs of a node by other nodes: those that are read, and `wanted`."""
+        """Compute the outputs of a node with other nodes: those that are read and `wanted`."""
         where, depth = place.where, place.depth
         self._used.update(wanted)
         self._inlined += len(nodes)
@@ -404,7 +408,7 @@ class _Importer:
                 raise ModelError(f"{output!r} is not computed", where=where)
 
     def _count(self, known: Constant) -> None:
-        """Add up the sizes of what was folded; ModelError if they could fill the memory."""
+        """Add up the sizes of folded values; ModelError if they could fill the memory."""
         self._folded += known.array.nbytes
         stored = self._model.size + sum(file.stat().st_size for file in self._model.files)
         limit = min(max(MAX_BYTES_SMALL, MAX_BYTES_EACH * stored), MAX_BYTES)

@@ -1,4 +1,4 @@
-"""Branches and loops whose course is known when a model is read: If, Loop and Scan, unrolled."""
+"""Unrolls branches and loops whose course is known when a model is read: If, Loop and Scan."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _AXES_ARE_ATTRIBUTES = 9
 
 @dataclass(frozen=True)
 class NodePlace:
-    """Where a node is: for messages, and how many calls are around it."""
+    """Where a node is, for messages, and how many calls enclose it."""
 
     where: str
     depth: int
 
 
 class Host(Protocol):
-    """What unrolling asks of the importer."""
+    """What unrolling needs from the importer."""
 
     def value(self, name: str, where: str) -> Value | None:
         """A tensor by its name."""
 
     def define(self, name: str, value: Constant) -> None:
-        """A tensor that is known."""
+        """A known tensor."""
 
     def add_weights(self, weights: Mapping[str, Callable[[], Array]]) -> None:
         """Initializers by name."""
 
     def prefix(self, label: str) -> str:
-        """What names of one body begin with."""
+        """The prefix of a body's names."""
 
     def inline(
         self,
@@ -51,16 +51,16 @@ class Host(Protocol):
         place: NodePlace,
         wanted: Sequence[str] = (),
     ) -> None:
-        """Compute the outputs of a node by other nodes."""
+        """Compute the outputs of a node with other nodes."""
 
     def give_up(self, node: OnnxNode, needed: Sequence[str]) -> bool:
-        """Whether what a node needs is not supported."""
+        """Whether an input of a node is unsupported."""
 
 
 def follow(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: NodePlace) -> None:
     """Compute the outputs of an If, Loop or Scan.
 
-    Raises UnsupportedError if its course depends on what is computed, ModelError for a malformed
+    Raises UnsupportedError if its course depends on computed values, ModelError for a malformed
     one.
     """
     if node.kind == "If":
@@ -74,7 +74,7 @@ def follow(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: No
 
 
 def _known_flag(value: Value | None) -> bool:
-    """A condition that is known. Raises UnsupportedError if it is computed."""
+    """A known condition. Raises UnsupportedError if it is computed."""
     if not isinstance(value, Constant):
         raise UnsupportedError("its condition is computed when the network runs")
     return bool(value.array.reshape(-1)[:1].any())
@@ -90,14 +90,14 @@ def _body(node: OnnxNode, attribute: str) -> Subgraph:
 def _placed(
     host: Host, node: OnnxNode, attribute: str, given: Mapping[str, str], prefix: str
 ) -> list[OnnxNode]:
-    """The nodes of a branch or of one turn."""
+    """The nodes of a branch or of one iteration."""
     body = _body(node, attribute)
     host.add_weights({local_name(prefix, k): weight for k, weight in body.weights.items()})
     return branch(node, body, given, prefix)
 
 
 def _trips(inputs: Sequence[Value | None]) -> tuple[int, bool]:
-    """How often a loop runs at most, and whether it begins at all."""
+    """The most iterations of a loop, and whether it begins at all."""
     count, condition = (*inputs, None, None)[:2]
     if isinstance(count, Computed):
         raise UnsupportedError("its number of turns is computed when the network runs")
@@ -106,7 +106,7 @@ def _trips(inputs: Sequence[Value | None]) -> tuple[int, bool]:
 
 
 def _loop(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: NodePlace) -> None:
-    """Turn by turn; what it collects is joined."""
+    """Iteration by iteration; collected values are joined."""
     body = _body(node, "body")
     count, going = _trips(inputs)
     carried = list(node.inputs[2:])
@@ -134,7 +134,7 @@ def _loop(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: Nod
 def run_body(
     host: Host, node: OnnxNode, given: Sequence[str], prefix: str, place: NodePlace
 ) -> list[str]:
-    """One turn of a loop; returns the names of the outputs of its body."""
+    """One iteration of a loop; returns the names of the outputs of its body."""
     body = _body(node, "body")
     if len(body.inputs) != len(given):
         raise ModelError(f"its body has {len(body.inputs)} inputs, expected {len(given)}")
@@ -147,7 +147,9 @@ def run_body(
 
 @dataclass(frozen=True)
 class _Join:
-    """What the turns of a loop collect, in the order in which it is joined along a new axis."""
+    """What the iterations of a loop collect, in the order in which it is joined along a new
+    axis.
+    """
 
     parts: Sequence[str]
     axis: int
@@ -156,7 +158,7 @@ class _Join:
 def _finish(
     host: Host, node: OnnxNode, carried: Sequence[str], joins: Sequence[_Join], place: NodePlace
 ) -> None:
-    """The outputs of a loop: what it carried, then what it collected."""
+    """The outputs of a loop: carried values, then collected ones."""
     nodes = []
     for name, output in zip(carried, node.outputs, strict=False):
         nodes.append(OnnxNode("Identity", "", "", (name,), (output,), {}, node.version))
@@ -172,7 +174,7 @@ def _finish(
 
 
 def unary(kind: str, source: str, target: str, **attributes: object) -> OnnxNode:
-    """A node of one input and output, whose axes are attributes."""
+    """A node with one input and output, whose axes are attributes."""
     return OnnxNode(kind, "", "", (source,), (target,), attributes, _AXES_ARE_ATTRIBUTES)
 
 

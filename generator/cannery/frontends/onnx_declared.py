@@ -1,7 +1,7 @@
-"""The shapes and element types that an ONNX file declares for its values, beside what is computed.
+"""Compares the shapes and element types that an ONNX file declares with the computed ones.
 
-Open dimensions are of a size that the file's exporter may not have had when it wrote the shapes, so
-what depends on them may differ. Names of dimensions, and what is not declared, fit everything.
+Open dimensions have a size here that the exporter may not have used when it wrote the shapes, so
+values that depend on them may differ. Named dimensions, and undeclared values, match everything.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from cannery.frontends.onnx_ops.values import Constant, Value
 #: Floats of any width, which are computed as float32, by the names of onnx.proto.
 _FLOATS = ("float", "double", *HALVES.values())
 
-#: What is no declaration: of TensorProto.DataType, the first one, and what Cannery does not know.
+#: Types that declare nothing: the first of TensorProto.DataType, and those that Cannery does not
+#: know.
 _NO_TYPES = ("undefined", "unknown")
 
 
 @dataclass(frozen=True)
 class Parting:
-    """A value that is not what the file declares: which node computes it, and its shape."""
+    """A value that differs from the file's declaration: the node that computes it, and its
+    shape.
+    """
 
     where: str
     declared: OnnxInput
@@ -31,7 +34,7 @@ class Parting:
 
     @property
     def error(self) -> ModelError:
-        """What to tell the user."""
+        """The message for the user."""
         return ModelError(
             f"computes {self.declared.name!r} as {_text(self.dtype, self.shape)}, but the file "
             f"declares {_text(self.declared.dtype, self.declared.dims)}",
@@ -40,7 +43,9 @@ class Parting:
         )
 
     def is_fixed(self, other: tuple[int, ...]) -> bool:
-        """Whether it is the same if open dimensions have other sizes; `other`: its shape then."""
+        """Whether it stays the same if open dimensions have other sizes; `other` is its shape
+        then.
+        """
         dims = self.declared.dims
         if dims is None or _kind(self.dtype) != _kind(self.declared.dtype):
             return True
@@ -60,14 +65,14 @@ def _kind(dtype: str) -> str:
 
 
 def _differs(declared: int | str | None, size: int) -> bool:
-    """Whether a dimension is another one; 0 is how some exporters write an open one."""
+    """Whether a dimension differs; some exporters write an open one as 0."""
     return isinstance(declared, int) and declared not in (0, size)
 
 
 def parting(where: str, declared: OnnxInput, value: Value) -> Parting | None:
-    """How a value parts from what is declared, if it does.
+    """How a value differs from its declaration, if it does.
 
-    A scalar may be declared for anything: exporters write that where they know nothing.
+    A scalar may be declared for anything: exporters write that when they know nothing.
     """
     dtype = value.array.dtype.name if isinstance(value, Constant) else value.dtype.value
     found = Parting(where, declared, value.shape, dtype)
@@ -82,15 +87,15 @@ def parting(where: str, declared: OnnxInput, value: Value) -> Parting | None:
 def require_declared(
     partings: Mapping[str, Parting], other_shapes: Callable[[], Mapping[str, tuple[int, ...]]]
 ) -> None:
-    """Raise the error of the first value that parts for another reason than open dimensions.
+    """Raise the error of the first value that differs for a reason other than open dimensions.
 
-    `other_shapes` returns the shapes of values where these have other sizes.
+    `other_shapes` returns the shapes of values if open dimensions have other sizes.
     """
     if not partings:
         return
     try:
         others = other_shapes()
-    except CanneryError:  # not of any size: what is declared was of one that is not known
+    except CanneryError:  # impossible with other sizes: the declared one is unknown
         return
     for name, found in partings.items():
         if name in others and found.is_fixed(others[name]):

@@ -23,7 +23,9 @@ _IR_VERSION, _PRODUCER, _GRAPH = 1, 2, 7
 
 
 def recognises(head: bytes) -> bool:
-    """Whether all fields at the beginning are those of a model, one of them telling."""
+    """Whether all fields at the beginning are those of a model, at least one of them
+    distinctive.
+    """
     at, seen = 0, set()
     while at < len(head):
         tag, at = _varint(head, at)
@@ -42,7 +44,7 @@ def recognises(head: bytes) -> bool:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number and where it ends; what is cut off at the end of `data` reads as zeros."""
+    """A number and where it ends; bytes beyond the end of `data` read as zeros."""
     value, shift = 0, 0
     while at < len(data) and shift < 64:
         byte = data[at]

@@ -1,7 +1,7 @@
 """Evaluates nodes of an ONNX model whose inputs are all known: mostly computations of shapes.
 
-Only what is exact: integers, and operations on floats that are rounded once and so the same on
-every machine. What is not here becomes a node of the graph, and a pass folds it by its reference.
+It evaluates only what is exact: integers, and float operations that round once and so are the same
+on every machine. Anything else becomes a node of the graph, and a pass folds it by its reference.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from cannery.frontends.onnx_ops.arithmetic import bounds_of_slices, element_type
 from cannery.frontends.onnx_ops.base import Scope
 from cannery.frontends.onnx_ops.values import Constant
 
-#: A folded tensor may have this many elements, so that a small file cannot fill the memory.
+#: Most elements of a folded tensor, so that a small file cannot fill the memory.
 _MAX_ELEMENTS = 2**26
-#: Bytes of all folded tensors of a small model, of a large one per byte of it, and of any. Weights
-#: that are stored as bytes and become floats are such tensors, too.
+#: Most bytes of all folded tensors: of a small model, of a large one per byte of it, and of any.
+#: Weights stored as bytes that become floats count too.
 MAX_BYTES_SMALL, MAX_BYTES_EACH, MAX_BYTES = 2**26, 8, 2**29
 
 _Array = NDArray[Any]
@@ -39,7 +39,7 @@ def _fold(*kinds: str) -> Callable[[_Fold], _Fold]:
 
 
 def folded(scope: Scope) -> Constant | None:
-    """The output of a node with known inputs, None where that is no case of this module."""
+    """The output of a node with known inputs; None if this module does not handle it."""
     fold = _FOLDS.get(scope.kind)
     inputs = [scope.optional(k) for k in range(scope.count)]
     if fold is None or scope.outputs != 1:

@@ -1,7 +1,7 @@
-"""Functions of ONNX as the nodes that they stand for: those of a model, and those of operators.
+"""Expands ONNX functions into their nodes: those of a model, and those of operators.
 
-Many operators of the standard are defined by a function of simpler ones; the package onnx knows it.
-Also the nodes of a branch or of one turn of a loop.
+A function of simpler operators defines many operators of the standard; the onnx package has it.
+This module also makes the nodes of a branch or of one iteration of a loop.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from cannery.frontends.onnx_model import (
 #: Element type (as numpy names it) and shape of an input; None if it is absent.
 InputType = tuple[str, tuple[int, ...]] | None
 
-#: Calls within calls.
+#: Nested calls.
 MAX_DEPTH = 64
 
-#: Nodes that functions, branches and loops of a model may become, all together.
+#: Most nodes that functions, branches and loops of a model may become, all together.
 MAX_INLINED = 50_000
 
 
@@ -45,13 +45,13 @@ def standard_function(
         schema = onnx.defs.get_schema(
             node.kind, opset, "" if node.domain in STANDARD else node.domain
         )
-    except (onnx.defs.SchemaError, TypeError):  # the latter for versions that are no int
+    except (onnx.defs.SchemaError, TypeError):  # the latter for versions that are not an int
         return None
     if not set(node.attributes) <= set(schema.attributes):
         return None
     try:
         data = _definition(onnx, schema, node, opset, types)
-    except (ValueError, TypeError, RuntimeError):  # attributes that the package does not take
+    except (ValueError, TypeError, RuntimeError):  # attributes that the package does not accept
         return None
     if not data:
         return None
@@ -62,7 +62,7 @@ def standard_function(
 
 
 def has_standard_function(node: OnnxNode, opset: int) -> bool:
-    """Whether a function defines an operator of the standard, maybe of some attributes alone."""
+    """Whether a function defines an operator of the standard, perhaps only for some attributes."""
     import onnx
 
     try:
@@ -76,7 +76,7 @@ def has_standard_function(node: OnnxNode, opset: int) -> bool:
 
 
 def is_unchanged(node: OnnxNode, old: int, new: int) -> bool:
-    """Whether an operator of the standard is the same in two versions, `old` being less."""
+    """Whether an operator of the standard is the same in two versions; `old` is the lower one."""
     import onnx
 
     if node.domain not in STANDARD:
@@ -135,7 +135,7 @@ def _node_proto(onnx: Any, node: OnnxNode) -> Any:
 
 
 def inlined(node: OnnxNode, function: OnnxFunction, prefix: str) -> list[OnnxNode]:
-    """The nodes of a function with the names of a call; its own are `<prefix>/<name>`.
+    """The nodes of a function with the names of a call; its own names become `<prefix>/<name>`.
 
     Raises ModelError for a wrong call.
     """
@@ -157,9 +157,9 @@ def inlined(node: OnnxNode, function: OnnxFunction, prefix: str) -> list[OnnxNod
 
 
 def branch(node: OnnxNode, body: Subgraph, given: Mapping[str, str], prefix: str) -> list[OnnxNode]:
-    """The nodes of a branch or of one turn of a loop; `given` names what its inputs are.
+    """The nodes of a branch or of one iteration of a loop; `given` names the values of its inputs.
 
-    The outputs of `node` are those of the body; values of the body are `<prefix>/<name>`.
+    The outputs of `node` are those of the body; values of the body become `<prefix>/<name>`.
     """
     local = {*body.inputs, *body.weights, *(o for n in body.nodes for o in n.outputs)}
     return _placed(
@@ -168,7 +168,7 @@ def branch(node: OnnxNode, body: Subgraph, given: Mapping[str, str], prefix: str
 
 
 def local_name(prefix: str, name: str) -> str:
-    """What a value within a function or body is called."""
+    """The name of a value within a function or body."""
     return f"{prefix}/{name}"
 
 
@@ -208,7 +208,7 @@ def _renamed(
     attributes: Mapping[str, object] | None,
     version: int,
 ) -> OnnxNode:
-    """A node with other names, and the attributes of the call in place of references."""
+    """A node with other names, and the attributes of the call instead of references."""
     found: dict[str, object] = {}
     for name, value in node.attributes.items():
         if isinstance(value, Reference) and attributes is not None:

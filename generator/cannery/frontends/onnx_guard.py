@@ -1,4 +1,4 @@
-"""Counts what a serialised message holds before it is parsed: small files can stand for much.
+"""Counts what a serialised message holds before it is parsed: small files can expand to a lot.
 
 A protobuf message is a sequence of fields; one of two bytes can become an object of hundreds, and
 packed numbers of one byte become eight. https://protobuf.dev/programming-guides/encoding
@@ -10,13 +10,13 @@ from typing import Any
 
 from cannery.errors import ModelError
 
-#: Messages and texts of a model: real networks have some ten thousand.
+#: Most messages and texts of a model: real networks have some ten thousand.
 MAX_PARTS = 1_000_000
-#: Numbers that are fields of their own, as those of attributes are.
+#: Most numbers that are separate fields, like those of attributes.
 MAX_NUMBERS = 4_000_000
-#: Bytes of packed numbers that the file has in fewer bytes.
+#: Most bytes of packed numbers that the file holds in fewer bytes.
 MAX_PACKED = 2**29
-#: Messages within messages, as protobuf itself limits them.
+#: Most nested messages; protobuf has the same limit.
 MAX_DEPTH = 100
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -29,7 +29,9 @@ _OUTPUT, _KIND, _DOMAIN = 2, 4, 7
 
 
 class TooLargeError(ModelError):
-    """A file that holds too much; `label`, `kind` and `domain`: of the node that does, if any."""
+    """A file that holds too much; `label`, `kind` and `domain` are those of the node responsible,
+    if any.
+    """
 
     def __init__(self, what: str, label: str = "", kind: str = "", domain: str = "") -> None:
         self.label, self.kind, self.domain = label, kind, domain
@@ -39,7 +41,7 @@ class TooLargeError(ModelError):
 def check_message(data: bytes, descriptor: Any) -> None:
     """Raises ModelError if parsing `data` as a message of that type would take too much memory.
 
-    That is a TooLargeError where it is sound otherwise. What is malformed is left to the parser.
+    It is a TooLargeError if the message is otherwise sound. Malformed data is left to the parser.
     """
     parts, numbers, packed = 0, 0, 0
     node, before = (0, 0), (0, 0, 0)  # the outermost node, and what was counted before it
@@ -85,14 +87,14 @@ def check_message(data: bytes, descriptor: Any) -> None:
 
 
 def _width(inner: Any) -> int:
-    """Bytes that a byte of packed numbers may become beyond itself; 0 for text and other bytes."""
+    """How many more bytes a byte of packed numbers may become; 0 for text and other bytes."""
     if inner is None or inner.type in (inner.TYPE_BYTES, inner.TYPE_STRING):
         return 0
     return {inner.TYPE_FLOAT: 1, inner.TYPE_DOUBLE: 1, inner.TYPE_INT32: 4}.get(inner.type, 8)
 
 
 def _too_large(counts: tuple[int, ...], before: tuple[int, ...], node: memoryview) -> TooLargeError:
-    """What there is too much of, and in which node, if most of it is in one."""
+    """What there is too much of, and in which node, if one node has most of it."""
     limits = {
         MAX_PARTS: f"more than {MAX_PARTS} nodes, names and the like",
         MAX_NUMBERS: f"more than {MAX_NUMBERS} numbers that are not weights",
@@ -121,7 +123,7 @@ def _names(node: memoryview) -> tuple[str, str, str]:
 
 
 def _check_text(data: memoryview, field: str) -> None:
-    """ModelError for a name that is not a text, which the parser would take for bytes."""
+    """ModelError for a name that is not text, which the parser would take for bytes."""
     try:
         if field != "doc_string":
             str(data, "utf-8")

@@ -1,7 +1,7 @@
 """float16 and bfloat16 in an ONNX file: read as float32, which holds each of their numbers.
 
-What the file computes with them is computed with float32: finer, and without their overflow. A Cast
-to them changes nothing, as if there were no rounding to fewer bits.
+Computations with them use float32: finer, and without their overflow. A Cast to them changes
+nothing, as if there were no rounding to fewer bits.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from cannery.frontends.onnx_model import HALVES, OnnxModel, OnnxNode
 
 
 def half_notes(model: OnnxModel, ports: Collection[str]) -> tuple[str, ...]:
-    """What to say of a network with the inputs and outputs `ports`; nothing without such floats.
+    """The note for a network with the inputs and outputs `ports`; empty without such floats.
 
-    Weights that are stored so, and cast to float32 before they are used, are not worth a word.
+    Weights stored this way, and cast to float32 before use, do not need a note.
     """
     named = [f"{name!r} ({model.halves[name]})" for name in ports if name in model.halves]
     if named:
@@ -26,7 +26,7 @@ def half_notes(model: OnnxModel, ports: Collection[str]) -> tuple[str, ...]:
 
 
 def _computes(node: OnnxNode, halves: Collection[str]) -> bool:
-    """Whether a node makes such floats, as far as it shows."""
+    """Whether a node visibly makes such floats."""
     if node.kind == "Cast":
         return node.attributes.get("to") in HALVES
     return any(name in halves for name in node.inputs)

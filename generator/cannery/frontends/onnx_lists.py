@@ -25,8 +25,7 @@ Lists = dict[str, tuple[str, ...]]
 def follow_list(host: Host, lists: Lists, node: OnnxNode, place: NodePlace) -> None:
     """Compute the output of an operator of `LISTS`, or of an Identity of a list.
 
-    Raises UnsupportedError where a place is computed when the network runs, ModelError for a
-    malformed one.
+    Raises UnsupportedError if a place is computed at run time, ModelError for a malformed one.
     """
     output = node.label
     if node.kind in ("SequenceConstruct", "SequenceEmpty"):
@@ -86,7 +85,9 @@ def _items(lists: Lists, node: OnnxNode) -> tuple[str, ...]:
 
 
 def _index(host: Host, node: OnnxNode, index: int, count: int, place: NodePlace) -> int:
-    """A place among `count`, by default the last one; input `index`, negative from the end."""
+    """A place among `count`, by default the last one, from input `index`; negative counts from the
+    end.
+    """
     name = node.inputs[index] if len(node.inputs) > index else ""
     value = host.value(name, place.where)
     if isinstance(value, Computed):

@@ -1,7 +1,8 @@
-"""Quantised operators of ONNX Runtime's own domain as standard ones, with floats between them.
+"""Turns quantised operators of ONNX Runtime's own domain into standard ones, with floats between
+them.
 
-`quantize_static` with QuantFormat.QOperator writes QLinearAdd, QGemm and so on. Each is
-DequantizeLinear, the operator of its name, QuantizeLinear, and so the passes find it.
+`quantize_static` with QuantFormat.QOperator writes QLinearAdd, QGemm and so on. Each becomes
+DequantizeLinear, the operator of its name, QuantizeLinear: a form that the passes know.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from cannery.frontends.onnx_model import OnnxNode
 
 DOMAIN = "com.microsoft"
 
-#: Operators of two quantised tensors, and of one, and the standard ones that they stand for.
+#: Operators of two quantised tensors, and of one, and the equivalent standard ones.
 _PAIRS = {"QLinearAdd": "Add", "QLinearMul": "Mul"}
 _SINGLE = {
     "QLinearSigmoid": "Sigmoid", "QLinearLeakyRelu": "LeakyRelu", "QLinearSoftmax": "Softmax",
@@ -33,7 +34,7 @@ def has_standard_form(node: OnnxNode) -> bool:
 
 
 def standard_form(node: OnnxNode, prefix: str) -> list[OnnxNode]:
-    """The nodes that a node stands for; tensors between them are called `<prefix>/<name>`.
+    """The nodes that a node expands to; tensors between them are called `<prefix>/<name>`.
 
     Raises ModelError for missing inputs, UnsupportedError for images with channels last.
     """

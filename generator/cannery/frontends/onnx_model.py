@@ -1,6 +1,6 @@
-"""An ONNX file in plain dataclasses: nodes, inputs, weights that are decoded when they are needed.
+"""An ONNX file as plain dataclasses: nodes, inputs, and weights that are decoded when needed.
 
-Nothing in a model is executed. Weights outside of the file are read from the model's folder only.
+Nothing in a model is executed. Weights outside of the file are read only from the model's folder.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAX_BYTES = 2**31 - 1
 #: Bytes of all weights in other files.
 _MAX_EXTERNAL = 2**29
 
-#: TensorProto.DataType of floats of 16 bits, which are read as float32.
+#: TensorProto.DataType of 16-bit floats, which are read as float32.
 HALVES = {10: "float16", 16: "bfloat16"}
 
 #: Names of the standard domain.
@@ -36,8 +36,8 @@ STANDARD = ("", "ai.onnx")
 class OnnxNode:
     """A node. Attributes are numbers, texts, arrays and tuples, or one of the classes below.
 
-    `version` is that of the standard operators where it is not the model's: in functions.
-    `declared` is what a branch, body or function says of its outputs, for each or for none.
+    `version` is that of the standard operators if it is not the model's: in functions. `declared`
+    is what a branch, body or function declares for its outputs, for each or for none.
     """
 
     kind: str
@@ -51,12 +51,12 @@ class OnnxNode:
 
     @property
     def label(self) -> str:
-        """What the node is called in Cannery: its first output, which is unique."""
+        """The node's name in Cannery: its first output, which is unique."""
         return next((o for o in self.outputs if o), self.name)
 
     @property
     def sort(self) -> str:
-        """The operator for messages, with the node's own name if it has another one."""
+        """The operator for messages, with the node's own name if that differs."""
         called = f", {self.name!r}" if self.name and self.name != self.label else ""
         return f"{self.kind}{called}"
 
@@ -104,9 +104,9 @@ class OnnxFunction:
 
 @dataclass(frozen=True)
 class OnnxInput:
-    """An input, or what a file declares of a value.
+    """An input, or a file's declaration of a value.
 
-    Dimensions are numbers, names or None; `dims` is None where the rank is open.
+    Dimensions are numbers, names or None; `dims` is None if the rank is open.
     """
 
     name: str
@@ -118,9 +118,9 @@ class OnnxInput:
 class OnnxModel:
     """A model. `weights` are the initializers, decoded when called.
 
-    `files` grows by the files that are read on the way; `size` is that of the first in bytes.
-    `halves`: the inputs, outputs and weights that are float16 or bfloat16, by name. `declared`:
-    what the file says of outputs and of values between.
+    `files` grows as more files are read; `size` is that of the first one in bytes. `halves`: the
+    inputs, outputs and weights that are float16 or bfloat16, by name. `declared`: the file's
+    declarations of outputs and of values between.
     """
 
     name: str
@@ -223,7 +223,7 @@ class _Decoder:
         )
 
     def _declared(self, values: Iterable[Any]) -> dict[str, OnnxInput]:
-        """What is said of tensors, by name."""
+        """Declarations of tensors, by name."""
         return {
             value.name: self._typed(value)
             for value in values
@@ -231,7 +231,7 @@ class _Decoder:
         }
 
     def _inner(self, nodes: Iterable[Any], values: Iterable[Any]) -> tuple[OnnxNode, ...]:
-        """Nodes within a node, each with what is said of its outputs: they get other names."""
+        """Nodes within a node, each with the declarations of its outputs: they get other names."""
         declared = self._declared(values)
         found = map(self._node, nodes)
         return tuple(
@@ -305,7 +305,7 @@ class _Decoder:
         try:
             array = np.asarray(self._onnx.numpy_helper.to_array(tensor))
             array = widened(array.reshape(dims))
-        except Exception:  # whatever to_array makes of lies about sizes
+        except Exception:  # whatever to_array raises for wrong sizes
             raise ModelError("its data do not have its type and shape", where=where) from None
         return array
 
@@ -351,7 +351,7 @@ class _Decoder:
 
 
 def _beside(folder: Path, location: str, where: str) -> Path:
-    """A file within the model's folder; nothing leads out of it, neither names nor links."""
+    """A file within the model's folder; neither names nor links lead out of it."""
     parts = location.replace("\\", "/").split("/")
     inside = location and not Path(location).is_absolute() and ".." not in parts
     inside = inside and "\0" not in location and len(location) < 4096
@@ -368,7 +368,7 @@ def _beside(folder: Path, location: str, where: str) -> Path:
 
 
 def _resolved(path: Path) -> Path:
-    """Where links lead to; links in a circle lead nowhere."""
+    """Where links lead; circular links lead nowhere."""
     try:
         return path.resolve()
     except (OSError, RuntimeError):  # the latter until Python 3.12

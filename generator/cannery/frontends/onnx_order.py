@@ -1,7 +1,6 @@
-"""The order in which the nodes of an ONNX graph are computed: that of the file, where it serves.
+"""The order in which the nodes of an ONNX graph are computed: the file's order if it works.
 
-ONNX asks for nodes that come after what they read. Some exporters do not keep to that, and other
-runtimes sort.
+ONNX requires nodes to come after their inputs. Some exporters ignore that, and other runtimes sort.
 """
 
 from __future__ import annotations
@@ -12,16 +11,16 @@ from heapq import heapify, heappop, heappush
 from cannery.errors import ModelError
 from cannery.frontends.onnx_model import OnnxNode, Subgraph
 
-#: Nodes of a cycle that a message names.
+#: Most nodes of a cycle that a message names.
 _NAMED = 4
 
 _CURE = "export the model again; what feeds results back is a Loop in ONNX"
 
 
 def ordered(nodes: Sequence[OnnxNode]) -> Sequence[OnnxNode]:
-    """The nodes, each after those whose results it reads; else in their order.
+    """The nodes, each after those whose results it reads, otherwise in their order.
 
-    Raises ModelError, with the nodes, where some need each other's results.
+    Raises ModelError, with the nodes, if some need each other's results.
     """
     makers: dict[str, int] = {}
     for index, node in enumerate(nodes):
@@ -69,7 +68,7 @@ def _cycle(nodes: Sequence[OnnxNode], needs: Sequence[set[int]], left: Sequence[
 
 
 def outer_reads(node: OnnxNode) -> set[str]:
-    """All values that a node reads, also within its branches and bodies, but for their own."""
+    """All values that a node reads, also within its branches and bodies, except their own."""
     found = {i for i in node.inputs if i}
     for value in node.attributes.values():
         if isinstance(value, Subgraph):

@@ -30,13 +30,13 @@ class Sizes:
                 raise OptionError(what, where="--dim", cure=cure)
 
     def _key(self, given: OnnxInput, axis: int) -> str:
-        """What a dimension is called on the command line."""
+        """The name of a dimension on the command line."""
         assert given.dims is not None
         d = given.dims[axis]
         return d if isinstance(d, str) else f"{given.name}.{axis}"
 
     def shape(self, given: OnnxInput) -> tuple[int, ...]:
-        """The shape of an input. Raises UnsupportedError for what stays open."""
+        """The shape of an input. Raises UnsupportedError for dimensions that stay open."""
         where = f"input {given.name!r}"
         if given.dims is None:
             raise UnsupportedError("it has no shape", where=where, cure="export the model with one")
@@ -50,7 +50,7 @@ class Sizes:
         return "" if key in self._options.dims else key
 
     def doubled(self) -> dict[str, int]:
-        """Twice the size of every open dimension; empty where there is none."""
+        """Twice the size of every open dimension; empty if there is none."""
         options = self._options
         return {key: 2 * options.dims.get(key, options.batch) for key in self._open}
 
@@ -77,10 +77,10 @@ class Sizes:
 
 
 def require_batches(inputs: Sequence[OnnxInput], options: ImportOptions, build: Build) -> None:
-    """Leading dimensions that are open were taken as the batch: they must not be time.
+    """Open leading dimensions were taken as the batch: checks that they are not time.
 
-    Found by reading the model with other sizes: the number of steps changes with that of
-    time, or the number of nodes, where loops are unrolled.
+    It reads the model with other sizes: with that of time, the number of steps changes, or the
+    number of nodes if loops are unrolled.
 
     Raises UnsupportedError with the dimension's name.
     """
@@ -93,7 +93,7 @@ def require_batches(inputs: Sequence[OnnxInput], options: ImportOptions, build: 
             first, second = (
                 walked(build(replace(options, dims={**options.dims, key: size}))) for size in TRIED
             )
-        except CanneryError:  # not of any size: no sequence
+        except CanneryError:  # impossible with other sizes: not a sequence
             continue
         if first != second:
             raise OpenDimensionError([(0, key)], f"input {given.name!r}", [key])

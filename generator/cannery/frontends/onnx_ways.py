@@ -1,4 +1,4 @@
-"""Whether there is any way to compute a node of an ONNX model, before its inputs are looked at."""
+"""Whether there is any way to compute a node of an ONNX model, before looking at its inputs."""
 
 from __future__ import annotations
 

@@ -14,18 +14,18 @@ from cannery.ops.recurrent.base import Recurrent
 #: Reads the model with other options.
 Build: TypeAlias = Callable[[ImportOptions], Graph]
 
-#: Two sizes that tell what a dimension is; of 1 there are shortcuts.
+#: Two sizes that reveal what a dimension is; size 1 has shortcuts.
 TRIED = (2, 3)
 
-#: The same behind windows and strides, which need more.
+#: The same after windows and strides, which need more.
 _LARGE = (64, 96)
 
-#: What is said of a dimension that is.
+#: The text for a dimension that is time.
 IS_TIME = ", and is the time of a recurrent network"
 
 
 class OpenDimensionError(UnsupportedError):
-    """An input has open dimensions: `left` are their axes and what the command line calls them."""
+    """An input has open dimensions: `left` are their axes and names on the command line."""
 
     def __init__(
         self, left: Sequence[tuple[int, str]], where: str, times: Sequence[str] = ()
@@ -44,24 +44,24 @@ class OpenDimensionError(UnsupportedError):
 def with_time(
     error: OpenDimensionError, options: ImportOptions, build: Build, *, loops: bool
 ) -> OpenDimensionError:
-    """The error, telling which of the dimensions are time; `loops`: also of loops unrolled."""
+    """The error, which says which of the dimensions are time; `loops`: also of unrolled loops."""
     times = [key for _, key in error.left if _is_time(key, options, build, loops)]
     return OpenDimensionError(error.left, error.where, times)
 
 
 def _is_time(key: str, options: ImportOptions, build: Build, loops: bool) -> bool:
-    """Whether the steps that are walked change with a dimension."""
+    """Whether the number of steps changes with a dimension."""
     for sizes in (TRIED, _LARGE):
         try:
             first, second = (walked(_sized(key, n, sizes[1], options, build)) for n in sizes)
-        except CanneryError:  # not of any size
+        except CanneryError:  # impossible with other sizes
             continue
         return first != second if loops else first[1] != second[1]
     return False
 
 
 def _sized(key: str, size: int, other: int, options: ImportOptions, build: Build) -> Graph:
-    """The graph with a dimension of this size, and others for what else is open."""
+    """The graph with a dimension of this size, and other sizes for the other open ones."""
     dims = {**options.dims, key: size}
     while True:
         try:
@@ -71,6 +71,6 @@ def _sized(key: str, size: int, other: int, options: ImportOptions, build: Build
 
 
 def walked(graph: Graph) -> tuple[int, list[int]]:
-    """What changes with time: steps of recurrent layers, or nodes, where loops are unrolled."""
+    """What changes with time: steps of recurrent layers, or nodes if loops are unrolled."""
     steps = [graph.types[n.inputs[0]].shape[1] for n in graph.nodes if isinstance(n.op, Recurrent)]
     return len(graph.nodes), steps

@@ -1,4 +1,4 @@
-"""What a user may change about a model while it is read."""
+"""What you may change about a model while it is read."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ class ImportOptions:
     """How to read a model.
 
     `batch` replaces the batch of the file, fixed or open. `outputs` names layers whose values
-    become the model's outputs, instead of the file's; inputs that these do not need vanish.
+    become the model's outputs, instead of the file's; inputs that these do not need are dropped.
     `rename` maps names of inputs and outputs to others. `input_dtypes`, by input: a uint8 input v
     is read as scale * v + offset, by nodes `<input>/cast`, `<input>/scale` and `<input>/offset`;
-    several scales or offsets are those of the model's channels. `reverse_channels` names inputs
-    whose channels come last first, which `<input>/channels` mends.
-    `dims` sizes the dimensions that the file leaves open; where they have no name,
-    `<input>.<axis>` is one. `streaming`: the network will be run step by step, so that an open
-    number of steps does not matter.
+    several scales or offsets belong to the model's channels. `reverse_channels` names inputs whose
+    channels come in reverse order, which `<input>/channels` corrects. `dims` sets the sizes of the
+    dimensions that the file leaves open; unnamed ones are called `<input>.<axis>`. `streaming`: the
+    network will run step by step, so an open number of steps does not matter.
 
-    Raises OptionError for values that no model could satisfy.
+    Raises OptionError for values that fit no model.
     """
 
     batch: int = 1

@@ -1,7 +1,7 @@
-"""Peepholes for LSTM layers whose file has no place for them, as Keras has none.
+"""Peepholes for LSTM layers from files without a place for them, such as Keras'.
 
-Gers & Schmidhuber 2000: the gates also see the cell, each by one weight. Input and forget gates see
-the cell of the last step, output gates the new one.
+Gers & Schmidhuber 2000: the gates also see the cell, each through one weight. Input and forget
+gates see the cell of the last step, output gates the new one.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from cannery.ops.recurrent.op import Lstm
 
 _OPTION = "--peepholes"
 
-#: Where the gates i, o, f of the operator stand in the file, which has them as Keras: i, f, o.
+#: The places of the operator's gates i, o, f in the file, which has Keras' order: i, f, o.
 _GATES = [0, 2, 1]
 
 
 def add_peepholes(graph: Graph, file: Path) -> Graph:
     """The network with an array for each layer that the .npz file names.
 
-    An array has the shape [3, cells], or [2, 3, cells] for both directions: of the input gate, the
+    An array has the shape [3, cells], or [2, 3, cells] for both directions: for the input gate, the
     forget gate, the output gate. Raises OptionError for names and shapes that fit no layer.
     """
     layers = {node.name: node for node in graph.nodes if isinstance(node.op, Lstm)}
@@ -54,7 +54,7 @@ def add_peepholes(graph: Graph, file: Path) -> Graph:
 
 
 def _weights(node: Node, op: Lstm, array: RefArray, where: str) -> Array:
-    """The array as the operator has it: [directions, 3 * cells], gates i, o, f."""
+    """The array in the operator's form: [directions, 3 * cells], gates i, o, f."""
     if len(node.inputs) > 4 and node.inputs[4]:
         raise OptionError("the layer has peepholes already", where=where, cure="leave it out")
     shape = (3, op.cells) if op.directions == 1 else (op.directions, 3, op.cells)

@@ -1,4 +1,4 @@
-"""From a network for whole sequences to one for a step, with its state as inputs and outputs."""
+"""Turns a network for whole sequences into one for a step, with its state as inputs and outputs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from cannery.ops.recurrent.base import SEQUENCE, Recurrent
 def to_streaming(graph: Graph) -> Graph:
     """The network for one step: recurrent layers read and return their states.
 
-    Inputs lose their axis of time but for one step. What follows from a whole sequence, as the last
-    output of a layer, becomes what it would be if the sequence ended there.
+    The time axis of inputs shrinks to one step. A value of a whole sequence, such as the last
+    output of a layer, becomes the value for a sequence that ends at this step.
 
-    Raises UnsupportedError for what cannot be computed step by step, with the layer's name.
+    Raises UnsupportedError, with the layer's name, for layers that cannot be computed step by step.
     """
     steps = step_count(graph, "--streaming")
     return first_that_works(
@@ -33,7 +33,7 @@ def to_streaming(graph: Graph) -> Graph:
 
 @dataclass
 class _Stepper:
-    """Rewrites the nodes in order; `times` grows with the values, `types` are the new ones."""
+    """Rewrites the nodes in order; `times` grows with the values, `types` are the new types."""
 
     graph: Graph
     steps: int
@@ -106,7 +106,9 @@ class _Stepper:
             self._add(Node(Identity(), state, (value,), (state,)))
 
     def _is_own(self, value: str) -> bool:
-        """Whether a layer's state passes from step to step by itself; not where it is computed."""
+        """Whether a layer's own state passes from step to step; not if an initial state is
+        computed.
+        """
         if not value or value in self.graph.constants:
             return True
         if value in {s.input for s in self.graph.states}:
@@ -127,9 +129,9 @@ class _Stepper:
 
 
 def declare_states(graph: Graph, pairs: Mapping[str, str]) -> Graph:
-    """The network with those inputs and outputs as its state; they move behind the others.
+    """The network with those inputs and outputs as its state; they move after the others.
 
-    Raises OptionError for names that are no input and output, and for types that differ.
+    Raises OptionError for names that are not an input and an output, and for types that differ.
     """
     found = []
     for input_, output in pairs.items():

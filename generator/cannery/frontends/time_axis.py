@@ -1,7 +1,7 @@
-"""Which axis of each value is time, and what each node is for a single step.
+"""Which axis of each value is time, and what each node becomes for a single step.
 
-A network runs step by step if nothing but forward recurrent layers works along time. `one_step`
-checks one node and returns it for a sequence of one.
+A network runs step by step if only forward recurrent layers work along time. `one_step` checks one
+node and returns it for a sequence of one.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from cannery.ops.reduce.op import Reduction
 from cannery.ops.resize.op import Resize
 from cannery.ops.softmax.op import LogSoftmax, Softmax
 
-#: The time of a value that is known when the sequence ends; for one step: of that step.
+#: The time of a value that is known when the sequence ends; for one step, after that step.
 FINAL = -1
 
-#: The axis of time of a value, FINAL, or None for what has no time.
+#: The time axis of a value, FINAL, or None for values without time.
 Time = int | None
 
 
 @dataclass(frozen=True)
 class Use:
-    """A node with the times of its inputs, at least one of which is an axis of `steps`.
+    """A node with the time axes of its inputs, at least one of which has `steps` elements.
 
-    `whole`: not one step is wanted, but sequences whose length is not known yet.
+    `whole`: the goal is not one step, but sequences of unknown length.
     """
 
     op: Any
@@ -54,7 +54,7 @@ class Use:
         return next(t for t in self.times if t is not None)
 
     def aligned(self) -> int:
-        """Time of the output where shapes are aligned at their ends, as in broadcasting."""
+        """Time of the output if shapes are aligned at their ends, as in broadcasting."""
         rank, found = self.output.rank, set()
         for time, type_ in zip(self.times, self.inputs, strict=True):
             if type_ is not None and time is not None:
@@ -81,7 +81,7 @@ def _off(use: Use, *axes: int) -> tuple[int, Op]:
 
 
 def _reshape(use: Use) -> tuple[int, Op]:
-    """Time stays an axis of its own with as many elements before it."""
+    """Time stays a separate axis with as many elements before it."""
     assert use.inputs[0] is not None
     before = prod(use.inputs[0].shape[: use.axis])
     shape = use.op.shape
@@ -92,7 +92,7 @@ def _reshape(use: Use) -> tuple[int, Op]:
 
 
 def _slice(use: Use) -> tuple[int, Op]:
-    """Of all steps, or of the last one."""
+    """Time of all steps, or of the last one."""
     op, a = use.op, use.axis
     bounds = (op.starts[a], op.ends[a], op.steps[a])
     last = not use.whole and len(range(*bounds)) == 1 and bounds[0] == use.steps - 1
@@ -130,7 +130,7 @@ def _image(use: Use) -> tuple[int, Op]:
 
 
 def _conv(use: Use) -> tuple[int, Op]:
-    """Where the kernel has one tap along time, or each step is an image."""
+    """If the kernel has one tap along time, or each step is an image."""
     if use.axis == 0:
         return _image(use)
     weight, k = use.inputs[1], use.axis - 1
@@ -164,7 +164,7 @@ def _recurrent(use: Use) -> tuple[int, Op]:
     return 1, use.op
 
 
-#: By class, some of them abstract.
+#: Rules by class; some classes are abstract.
 _RULES: Mapping[Any, Callable[[Use], tuple[int, Op]]] = {
     Elementwise: lambda u: (u.aligned(), u.op),
     Identity: _off,
@@ -193,7 +193,7 @@ _RULES: Mapping[Any, Callable[[Use], tuple[int, Op]]] = {
 def one_step(use: Use) -> tuple[Time, Op]:
     """Time of the (first) output, and the operator for one step.
 
-    Raises UnsupportedError for what works along time, or cannot be told not to.
+    Raises UnsupportedError for operators that work along time, or may do so.
     """
     backward = isinstance(use.op, Recurrent) and any(use.op.reverse) and not use.whole
     if backward or (isinstance(use.op, Recurrent) and use.op.lengths):

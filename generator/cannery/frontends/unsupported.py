@@ -22,7 +22,7 @@ class Problem:
 
 
 class UnsupportedLayersError(UnsupportedError):
-    """All layers of a model that are not supported; `instead` is the way around all of them."""
+    """All unsupported layers of a model; `instead` is the workaround for all of them."""
 
     def __init__(self, problems: Sequence[Problem], *, where: str = "", instead: str = "") -> None:
         self.problems = tuple(problems)

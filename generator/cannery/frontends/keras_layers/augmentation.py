@@ -112,10 +112,10 @@ def random_crop(config: LayerConfig) -> LayerPlan:
 
 @layer("Resizing")
 def resizing(config: LayerConfig) -> LayerPlan:
-    """Returns images that have its size, however it would interpolate others."""
+    """Returns images that already have its size, however it would interpolate others."""
     size = (config.integer("height"), config.integer("width"))
     first = config.channels_first()
-    # "gaussian" and "mitchellcubic" blur what they do not resize.
+    # "gaussian" and "mitchellcubic" blur even images that they do not resize.
     config.choice("interpolation", "bilinear", _INTERPOLATIONS)
     config.ignore("crop_to_aspect_ratio", "pad_to_aspect_ratio", "antialias")
     config.ignore("fill_mode", "fill_value")

@@ -1,4 +1,4 @@
-"""The registry of Keras layers, and what their functions work with."""
+"""The registry of Keras layers, and the tools of their functions."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from cannery.ir.registry import Op
 from cannery.ir.tensor import DType
 from cannery.ops.movement.op import Cast, Transpose
 
-#: Names of a layer from the top of the model, `("outer", "inner")`; where a layer holds another one
-#: as an attribute, the attribute's name, as `("conv", "activation")`.
+#: Names of a layer from the top of the model, `("outer", "inner")`; if a layer holds another one as
+#: an attribute, then the attribute's name, as in `("conv", "activation")`.
 LayerPath = tuple[str, ...]
 
 
 class WeightStore(Protocol):
-    """Where the weights of a model are read from."""
+    """The source of a model's weights."""
 
     def read(self, path: LayerPath, variable: str, shapes: Sequence[tuple[int, ...]]) -> Array:
         """A float32 weight; ModelError unless it is stored with one of `shapes`."""
@@ -52,12 +52,12 @@ class Scope:
         self._constants = constants
 
     def under(self, label: str, *, attribute: str | None = None) -> Scope:
-        """The scope named `<name>/<label>`, of the layer held as `attribute` if that is given."""
+        """The scope named `<name>/<label>`, for the layer held as `attribute` if that is given."""
         path = (*self.path, attribute) if attribute else self.path
         return Scope(self._builder, self._store, f"{self.name}/{label}", path, self._constants)
 
     def node(self, op: Op, inputs: Sequence[str], label: str = "") -> str:
-        """Append a node called as this application, or `<name>/<label>`; returns its output."""
+        """Append a node named like this application, or `<name>/<label>`; returns its output."""
         return self.nodes(op, inputs, label)[0]
 
     def nodes(self, op: Op, inputs: Sequence[str], label: str = "") -> tuple[str, ...]:
@@ -89,14 +89,14 @@ class Scope:
         )
 
     def shared(self, key: tuple[str, str], make: Callable[[], str]) -> str:
-        """The value made under `key`, made now if it is the first use."""
+        """The value made under `key`; makes it at the first use."""
         where = ((key[0],), key[1])
         if where not in self._constants:
             self._constants[where] = make()
         return self._constants[where]
 
     def weight(self, variable: str, *shapes: tuple[int, ...]) -> Array:
-        """A stored weight; ModelError if it has none of `shapes`."""
+        """A stored weight; ModelError unless it has one of `shapes`."""
         return self._store.read(self.path, variable, shapes)
 
     def constant(self, label: str, make: Callable[[], NDArray[np.generic]]) -> str:
@@ -118,7 +118,7 @@ class Scope:
         return inputs[0]
 
     def axis(self, value: str, axis: int) -> int:
-        """`axis` counted from the front; the batch and what is out of range are errors."""
+        """`axis` counted from the front; the batch axis and axes out of range are errors."""
         rank = self.rank(value)
         if not -rank <= axis < rank:
             raise ModelError(f"axis {axis} is outside of its input {self.shape(value)}")
@@ -156,8 +156,8 @@ class LayerPlan:
 
     `weights` are its trainable variables and `state` the others, in the order in which Keras makes
     them. `children` are the layers with weights that it holds, by attribute, or by attributes
-    joined with `/`. A `stateful` one goes on in each run where it stood after the last. One that
-    `trains_by_default` takes calls that do not say whether they are training as such.
+    joined with `/`. A `stateful` layer continues in each run from its last state. A layer that
+    `trains_by_default` treats calls that do not say so as training.
     """
 
     build: Build
@@ -170,7 +170,7 @@ class LayerPlan:
 
 @dataclass(frozen=True)
 class KerasLayer:
-    """A layer, read and found to be supported."""
+    """A layer that was read and is supported."""
 
     name: str
     class_name: str
@@ -184,7 +184,7 @@ class KerasLayer:
 
     @property
     def has_weights(self) -> bool:
-        """Whether the layer or one that it holds stores anything."""
+        """Whether the layer, or a layer that it holds, stores anything."""
         own = bool(self.plan.weights or self.plan.state)
         return own or any(child.has_weights for child in self.children.values())
 
@@ -197,7 +197,7 @@ _ACTIVATIONS: set[str] = set()
 
 
 def layer(*class_names: str, activation: bool = False) -> Callable[[Read], Read]:
-    """Register a function for layers; `activation`: these may also be another one's activation."""
+    """Register a function for layers; `activation`: they may also be another layer's activation."""
 
     def register(read: Read) -> Read:
         for class_name in class_names:
@@ -239,7 +239,7 @@ def layer_names() -> tuple[str, ...]:
 
 
 def is_activation(class_name: str) -> bool:
-    """Whether the class may stand as another layer's activation."""
+    """Whether the class may be another layer's activation."""
     _discover()
     return class_name in _ACTIVATIONS
 
@@ -262,7 +262,7 @@ def read_layer(config: LayerConfig) -> KerasLayer:
 def held_layer(config: LayerConfig) -> KerasLayer:
     """The layer that a wrapper holds as `layer`; it has the wrapper's name.
 
-    Raises UnsupportedError and ModelError as `read_layer`.
+    Raises UnsupportedError and ModelError like `read_layer`.
     """
     given = mapping(config.raw("layer"), "layer")
     class_name = text(given.get("class_name"), "the class of its layer")
@@ -271,7 +271,7 @@ def held_layer(config: LayerConfig) -> KerasLayer:
 
 
 def _unsupported(class_name: str) -> UnsupportedError:
-    """The error for a class without a reader; the same cure for several layers is told once."""
+    """The error for a class without a reader; the same cure for several layers is given once."""
     what = "this class is not supported"
     cure = "use built-in layers; `cannery list` names them"
     if class_name == "Lambda":

@@ -1,4 +1,4 @@
-"""Recurrent cells: their weights as the recurrent operators want them, and their nodes."""
+"""Recurrent cells: their weights in the form that recurrent operators take, and their nodes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PEEPHOLES = tuple(f"{gate}_gate_peephole_weights" for gate in ("input", "forget
 
 @dataclass(frozen=True)
 class Cell:
-    """One recurrent cell as Keras has it."""
+    """One recurrent cell, as in Keras."""
 
     kind: type[Recurrent]
     units: int
@@ -49,7 +49,7 @@ class Cell:
 
 
 def read_cell(config: LayerConfig, kind: type[Recurrent], *, peepholes: bool = False) -> Cell:
-    """The cell that a config of a cell, or of a layer of one cell, speaks of."""
+    """The cell that a config describes, be it of a cell or of a layer with one cell."""
     config.ignore("dropout", "recurrent_dropout", "seed", "unit_forget_bias")
     units, bias = config.integer("units"), config.flag("use_bias", True)
     usual = _activation(config, "activation", "tanh")
@@ -71,7 +71,7 @@ _CELLS: dict[str, type[Recurrent]] = {"LSTMCell": Lstm, "GRUCell": Gru, "SimpleR
 
 
 def read_cells(config: LayerConfig, value: object) -> list[tuple[Cell, str]]:
-    """The cells of the layer RNN, each with the attribute that holds it."""
+    """The cells of an RNN layer, each with the attribute that holds it."""
     class_name, inner = _nested(config, value, "cell")
     if class_name != "StackedRNNCells":
         return [(_read_cell(class_name, inner), "cell")]
@@ -111,14 +111,14 @@ def _read_cell(class_name: str, config: LayerConfig) -> Cell:
 
 
 def _snake_case(class_name: str) -> str:
-    """What archives call the cells of a list."""
+    """The names of a list's cells in archives."""
     return {"LSTMCell": "lstm_cell", "GRUCell": "gru_cell", "SimpleRNNCell": "simple_rnn_cell"}.get(
         class_name, "peephole_lstm_cell"
     )
 
 
 def layer_of(cell: Cell, name: str, *, trainable: bool) -> KerasLayer:
-    """A cell as a layer that is stored within another."""
+    """A cell as a layer that is stored within another layer."""
 
     def build(scope: Scope, inputs: Sequence[str]) -> str:
         raise UnsupportedError("a cell is not a layer", cure="use it in the layer RNN")
@@ -128,7 +128,9 @@ def layer_of(cell: Cell, name: str, *, trainable: bool) -> KerasLayer:
 
 @dataclass(frozen=True)
 class Direction:
-    """A cell that runs over a sequence: the scope of its weights, and whether from the end."""
+    """A cell that runs over a sequence: the scope of its weights, and whether it starts at
+    the end.
+    """
 
     scope: Scope
     cell: Cell
@@ -138,7 +140,7 @@ class Direction:
 def run_cells(
     scope: Scope, x: str, directions: Sequence[Direction], initial: Sequence[str], label: str = ""
 ) -> tuple[str, ...]:
-    """One recurrent node for cells that differ in weights, activations and directions only.
+    """One recurrent node for cells that differ only in weights, activations and directions.
 
     `initial` are the states [N,D*units], or none. Returns the sequence [N,T,D*units], in the order
     of the steps, and the states after the last one.
@@ -179,7 +181,7 @@ def _weights(direction: Direction, features: int) -> dict[str, F64]:
         shape = (2, gates * h) if cell.reset_after else (gates * h,)
         bias = f64(scope.weight("bias", shape))
         if cell.reset_after:
-            # The recurrent bias of the candidate is inside of what the reset gate scales.
+            # The reset gate also scales the recurrent bias of the candidate.
             found["q"] = bias[1, -h:]
             bias = bias[0] + np.concatenate([bias[1, :-h], np.zeros(h)])
         found["b"] = bias[columns]

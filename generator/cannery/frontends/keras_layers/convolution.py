@@ -64,7 +64,7 @@ def _enter(scope: Scope, inputs: Sequence[str], window: _Window) -> str:
 
 
 def _leave(scope: Scope, y: str, window: _Window) -> str:
-    """The activation, and the channels where the layer has them."""
+    """The activation, then the channels in the layer's place."""
     activation = window.activation
     if activation is not None and not activation.pointwise:
         y = scope.channels_back(y, window.channels_first)
@@ -117,7 +117,7 @@ def depthwise_conv(config: LayerConfig, rank: int) -> LayerPlan:
     """x[N,*S,C], kernel[*K,C,m] -> y[N,*O,C*m]."""
     window = _read_window(config, rank, _paddings(rank))
     multiplier = config.integer("depth_multiplier", 1)
-    config.ignore("filters", "groups")  # Keras 2 writes what it inherits and does not use
+    config.ignore("filters", "groups")  # Keras 2 writes inherited attributes that it does not use
 
     def build(scope: Scope, inputs: Sequence[str]) -> str:
         x = _enter(scope, inputs, window)
@@ -134,7 +134,7 @@ def separable_conv(config: LayerConfig, rank: int) -> LayerPlan:
     """A depthwise Conv `<layer>/depthwise`, then a pointwise one `<layer>/pointwise`."""
     window = _read_window(config, rank, _paddings(rank))
     filters, multiplier = config.integer("filters"), config.integer("depth_multiplier", 1)
-    config.ignore("groups")  # Keras 2 writes what it inherits and does not use
+    config.ignore("groups")  # Keras 2 writes inherited attributes that it does not use
     pointwise = Conv(window.ones, ((0, 0),) * rank, window.ones)
 
     def build(scope: Scope, inputs: Sequence[str]) -> str:
@@ -156,7 +156,7 @@ def conv_transpose(config: LayerConfig, rank: int) -> LayerPlan:
     filters = config.integer("filters")
     given = config.raw("output_padding") is not None
     extra = config.integers("output_padding", rank, minimum=0) if given else None
-    config.ignore("groups")  # Keras 2 writes what it inherits; it has no grouped form
+    config.ignore("groups")  # Keras 2 writes an attribute that it inherits; it has no grouped form
     if extra is not None and any(e >= s for e, s in zip(extra, window.strides, strict=True)):
         raise ModelError(f"output_padding {extra} must be less than strides {window.strides}")
 

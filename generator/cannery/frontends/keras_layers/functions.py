@@ -47,8 +47,8 @@ _SHRINK = 0.5
 class Activation:
     """`apply` adds the nodes, the last one under the scope's own name.
 
-    `pointwise` tells that it acts on each element alone, so that it commutes with a transposition.
-    `child` is set where it is a layer.
+    `pointwise`: it acts on each element separately, so it commutes with a transposition. `child` is
+    set if it is a layer.
     """
 
     label: str
@@ -57,7 +57,7 @@ class Activation:
     child: KerasLayer | None = None
 
 
-#: What names and serialized forms of nothing there are.
+#: The names and serialized forms that mean no activation.
 _LINEAR = (None, "linear")
 
 _SIMPLE: Mapping[str, Callable[[], Op]] = {
@@ -194,7 +194,7 @@ def apply_activation(scope: Scope, x: str, activation: Activation | None) -> str
 def chain_of(activation: Activation | None, key: str) -> tuple[Elementwise, ...]:
     """An activation as operators applied one after the other, for cells that compute it inside.
 
-    Raises UnsupportedError for one that is no such chain, as softmax.
+    Raises UnsupportedError for one that is not such a chain, such as softmax.
     """
     if activation is None:
         return ()
@@ -215,7 +215,7 @@ def chain_of(activation: Activation | None, key: str) -> tuple[Elementwise, ...]
 
 
 class _NoWeights:
-    """The store of what has no weights."""
+    """The store for things without weights."""
 
     def read(self, path: LayerPath, variable: str, shapes: Sequence[tuple[int, ...]]) -> Array:
         """See WeightStore."""

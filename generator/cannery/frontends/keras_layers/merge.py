@@ -23,7 +23,7 @@ _MIN_SQUARES = (1e-12, 1e-14)
 
 
 def _operands(scope: Scope, inputs: Sequence[str]) -> list[str]:
-    """The inputs, of equal rank: Keras inserts ones behind the batch."""
+    """The inputs, of equal rank: Keras inserts ones after the batch."""
     if any(not scope.is_float(x) for x in inputs):
         raise UnsupportedError(
             "arithmetic on integers is not supported", cure="put a Rescaling layer before it"
@@ -42,7 +42,7 @@ def _lifted(scope: Scope, x: str, rank: int, index: int) -> str:
 
 
 def _chain(scope: Scope, op: Op, inputs: Sequence[str], label: str = "") -> str:
-    """op(op(x0, x1), x2) ...; the last node bears the name of the layer (or of `label`)."""
+    """op(op(x0, x1), x2) ...; the last node has the name of the layer (or of `label`)."""
     result, *rest = inputs
     for i, x in enumerate(rest, start=1):
         part = f"{label or 'part'}{i}" if i < len(rest) else label
@@ -144,7 +144,7 @@ def dot(config: LayerConfig) -> LayerPlan:
 
 
 def _unit(scope: Scope, x: str, axis: int, least: float) -> str:
-    """Scaled to unit length: x / sqrt(max(sum of squares along the axis, least))."""
+    """Scales to unit length: x / sqrt(max(sum of squares along the axis, least))."""
     bound = scope.constant("min_square", lambda: np.float32(least).reshape(()))
     squares = scope.node(ReduceSumSquare((axis,), keepdims=True), [x], "squares")
     length = scope.node(Sqrt(), [scope.node(Max(), [squares, bound], "bounded")], "length")

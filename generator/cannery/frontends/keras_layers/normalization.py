@@ -32,7 +32,7 @@ def _epsilon(config: LayerConfig) -> float:
 
 @layer("BatchNormalization", "BatchNormalizationV1", "BatchNormalizationV2")
 def batch_normalization(config: LayerConfig) -> LayerPlan:
-    """By the moving statistics, along one axis or several."""
+    """Normalizes by the moving statistics, along one axis or several."""
     axes = config.axes("axis", (-1,))
     scale, center = config.flag("scale", True), config.flag("center", True)
     epsilon = _epsilon(config)
@@ -53,7 +53,7 @@ def batch_normalization(config: LayerConfig) -> LayerPlan:
 
 
 def _renorm_state(config: LayerConfig) -> tuple[str, ...]:
-    """What batch renormalization stores in addition; it acts in training only."""
+    """What batch renormalization stores in addition; it acts only in training."""
     if not config.flag("renorm", False):
         return ()
     return ("moving_stddev", "renorm_mean", "renorm_stddev")
@@ -87,7 +87,7 @@ class _Statistics:
             self._read(n).astype(np.float64)
             for n in ("moving_mean", "moving_variance", "gamma", "beta")
         )
-        with np.errstate(invalid="ignore", divide="ignore"):  # told when all is read
+        with np.errstate(invalid="ignore", divide="ignore"):  # raised when everything is read
             factor = gamma / np.sqrt(variance + epsilon)
         term = beta - mean * factor
         scope = self._scope
@@ -142,7 +142,7 @@ def _rms_scaled(scope: Scope, x: str, axes: tuple[int, ...], epsilon: float) -> 
 
 @layer("GroupNormalization")
 def group_normalization(config: LayerConfig) -> LayerPlan:
-    """Per sample and group of channels; -1 groups are as many as channels."""
+    """Per sample and group of channels; -1 groups means as many as channels."""
     groups = config.integer("groups", 32, minimum=-1)
     axis = config.integer("axis", -1, minimum=-(2**31))
     scale, center = config.flag("scale", True), config.flag("center", True)

@@ -21,7 +21,9 @@ _Numbers = NDArray[np.float64]
 def _affine(
     scope: Scope, x: str, steps: Sequence[tuple[type[Add] | type[Mul], str, _Numbers]]
 ) -> str:
-    """`x` through Mul and Add of constants; neutral ones vanish, the last has the layer's name."""
+    """`x` through a Mul and an Add of constants; neutral ones vanish, the last one has the layer's
+    name.
+    """
     needed = [s for s in steps if np.any(s[2] != (1.0 if s[0] is Mul else 0.0))]
     for i, (op, label, value) in enumerate(needed):
         _check_broadcast(scope, x, label, value)
@@ -54,7 +56,7 @@ def rescaling(config: LayerConfig) -> LayerPlan:
 
 @layer("Normalization")
 def normalization(config: LayerConfig) -> LayerPlan:
-    """(x - mean) / deviation along the kept axes, or its inverse; from the config or as learnt."""
+    """(x - mean) / deviation along the kept axes, or its inverse; from the config or learnt."""
     axes = config.axes("axis", ()) if config.has("axis") else (-1,)
     invert = config.flag("invert", False)
     given = _given_moments(config)
@@ -96,7 +98,9 @@ def _given_moments(config: LayerConfig) -> tuple[_Moment, _Moment]:
 
 
 def _spread(value: _Numbers, dims: tuple[int, ...], wide: tuple[int, ...]) -> _Numbers:
-    """What broadcasts to the kept dimensions, as a constant that broadcasts to the input."""
+    """A value that broadcasts to the kept dimensions, as a constant that broadcasts to the
+    input.
+    """
     while value.ndim > len(dims) and value.shape[0] == 1:
         value = value[0]
     try:

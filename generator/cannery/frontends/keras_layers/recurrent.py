@@ -26,7 +26,7 @@ from cannery.ops.recurrent.op import Gru, Lstm, Rnn
 
 _LAYERS: Mapping[str, type[Recurrent]] = {"LSTM": Lstm, "GRU": Gru, "SimpleRNN": Rnn}
 
-#: Layers that TimeDistributed may wrap without any change: they see the last axis alone.
+#: Layers that TimeDistributed may wrap without any change: they see only the last axis.
 _ANY_RANK = frozenset("Dense Activation ReLU LeakyReLU ELU ThresholdedReLU Dropout".split())
 
 
@@ -46,7 +46,7 @@ class RecurrentLoop:
 
 
 def _read_loop(config: LayerConfig) -> RecurrentLoop:
-    """What a config of LSTM, GRU, SimpleRNN or RNN says."""
+    """The contents of a config of LSTM, GRU, SimpleRNN or RNN."""
     config.ignore("unroll", "zero_output_for_mask")
     if config.class_name in _LAYERS:
         cells = [(read_cell(config, _LAYERS[config.class_name]), "cell")]
@@ -91,9 +91,9 @@ def _operands(scope: Scope, inputs: Sequence[str], states: int) -> tuple[str, li
 def _run(
     scope: Scope, loop: RecurrentLoop, x: str, initial: Sequence[str], side: str = ""
 ) -> tuple[str, list[str]]:
-    """The cells one behind the other: the last one's output, in the order of steps, all states.
+    """Chains the cells: returns the last one's output, in the order of steps, and all states.
 
-    `side` names the layer of Bidirectional that holds the cells.
+    `side` names the Bidirectional layer's attribute that holds the cells.
     """
     found: list[str] = []
     given = list(initial)
@@ -117,7 +117,7 @@ def _flipped(scope: Scope, x: str, label: str) -> str:
 
 @layer("Bidirectional")
 def bidirectional(config: LayerConfig) -> LayerPlan:
-    """A layer from the first step on and one from the last, their outputs merged."""
+    """One layer from the first step on, one from the last step back; their outputs are merged."""
     modes = ("concat", "sum", "mul", "ave", "")
     raw = config.raw("merge_mode")
     mode = "" if raw is None and config.has("merge_mode") else config.choice(
@@ -169,7 +169,7 @@ def _wrapped_loop(config: LayerConfig, value: object, *, opposite: bool = False)
 
 
 def _joins(forward: RecurrentLoop, backward: RecurrentLoop) -> bool:
-    """Whether one node can run both: alike cells, the first from the start."""
+    """Whether one node can run both: similar cells, the first one from the start."""
     if len(forward.cells) > 1 or len(backward.cells) > 1 or forward.backwards:
         return False
     (a, _), (b, _) = forward.cells[0], backward.cells[0]
@@ -187,7 +187,7 @@ SIDES = ("forward", "backward")
 def _run_both(
     scope: Scope, loops: Both, x: str, initial: tuple[list[str], list[str]]
 ) -> tuple[list[str], list[str]]:
-    """Both directions by one node; what it returns is cut only where that is needed."""
+    """Both directions by one node; its result is split only where needed."""
     directions = []
     for loop, side in zip(loops, SIDES, strict=True):
         cell, at = loop.cells[0]
@@ -215,11 +215,11 @@ def _half(scope: Scope, x: str, side: int, label: str) -> str:
 def _run_apart(
     scope: Scope, loops: Both, x: str, initial: tuple[list[str], list[str]]
 ) -> tuple[list[str], list[str]]:
-    """Two layers of any kind; Keras puts what the second one returns in the opposite order."""
+    """Two layers of any kind; Keras reverses the order of the second one's result."""
     ys, states = [], []
     for side, loop, own in zip(SIDES, loops, initial, strict=True):
         y, found = _run(scope, loop, x, own, side)
-        # In the order of steps already: forwards, and where both opposites cancel.
+        # Already in the order of steps: forwards, and where both reversals cancel.
         if loop.sequences and loop.backwards != (side == "backward"):
             y = _flipped(scope, y, f"{side}/flipped")
         ys.append(y)
@@ -228,7 +228,7 @@ def _run_apart(
 
 
 def _merge(mode: str) -> Callable[[Scope, Sequence[str]], list[str]]:
-    """From the outputs of both directions, or them joined, to what the layer returns."""
+    """From the outputs of both directions, separate or joined, to the layer's result."""
 
     def merge(scope: Scope, ys: Sequence[str]) -> list[str]:
         if mode == "concat":
@@ -266,7 +266,7 @@ def samples_as_steps(scope: Scope, inputs: Sequence[str]) -> str:
 
 @layer("TimeDistributed")
 def time_distributed(config: LayerConfig) -> LayerPlan:
-    """A layer on each step: steps become samples, and are steps again behind it.
+    """A layer on each step: steps become samples, and steps again after it.
 
     Models on each step are read as models, see `keras_model.py`.
     """

@@ -1,4 +1,4 @@
-"""Layers that act in training only, and vanish."""
+"""Layers that act only in training, and vanish."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def training_only(config: LayerConfig) -> LayerPlan:
 
 @layer("SpectralNormalization")
 def spectral_normalization(config: LayerConfig) -> LayerPlan:
-    """The layer that it wraps, whose weights training has normalised."""
+    """The wrapped layer, whose weights training has normalised."""
     config.ignore("power_iterations")
     inner = held_layer(config)
 

@@ -1,4 +1,4 @@
-"""Layers that move data: they take any dtype, and compute nothing (but for interpolation)."""
+"""Layers that move data: they take any dtype and compute nothing (except interpolation)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cannery.ops.resize.tables import Filter, axis_table
 
 @layer("Flatten")
 def flatten(config: LayerConfig) -> LayerPlan:
-    """To [N,F], channels last in F also where the data has them first."""
+    """To [N,F], with channels last in F even if the data has them first."""
     first = config.channels_first()
 
     def build(scope: Scope, inputs: Sequence[str]) -> str:
@@ -35,7 +35,7 @@ def flatten(config: LayerConfig) -> LayerPlan:
 
 @layer("Reshape")
 def reshape(config: LayerConfig) -> LayerPlan:
-    """To `target_shape` per sample; -1 stands for what is left."""
+    """To `target_shape` per sample; -1 means the rest."""
     target = config.shape("target_shape", minimum=-1)
     if target.count(-1) > 1:
         raise ModelError(f"target_shape {target} has several -1")
@@ -85,7 +85,7 @@ _Pairs = tuple[tuple[int, int], ...]
 
 
 def _pairs(config: LayerConfig, key: str, rank: int) -> _Pairs:
-    """(begin, end) per spatial axis; a number stands for both, one for all axes."""
+    """(begin, end) per spatial axis; one number applies to both, a single one to all axes."""
     value = config.raw(key)
     if value is None:
         return ((1, 1),) * rank
@@ -219,7 +219,7 @@ def _bilinear_coordinate(version: KerasVersion) -> str:
     """Where bilinear interpolation samples.
 
     Keras before 2.4 used the corner-aligned grid of TensorFlow 1; tf.keras changed to pixel centres
-    with TensorFlow 1.15 and 2.0, while it called itself 2.2.4-tf.
+    with TensorFlow 1.15 and 2.0, when its version was 2.2.4-tf.
     """
     if (version.major, version.minor) >= (2, 4):
         return "half_pixel"

@@ -36,10 +36,10 @@ def transpose_geometry(
     dilations: tuple[int, ...],
     output_padding: tuple[int, ...] | None,
 ) -> tuple[Pads, tuple[int, ...]]:
-    """Pads and output paddings of a ConvTranspose that computes what TensorFlow does.
+    """Pads and output paddings of a ConvTranspose that computes what TensorFlow computes.
 
-    That is the gradient of a convolution with the same padding whose input has the output's size.
-    Cut from the full output, the window of that size begins where its padding ends.
+    That is the gradient of a convolution with the same padding, whose input has the output's size.
+    The result is the part of the full output, of that size, that begins where the padding ends.
     """
     check_rank(spatial, len(kernel))
     pads, extra = [], []

@@ -1,4 +1,4 @@
-"""Operators of ONNX, one function each; see `base.operator`.
+"""ONNX operators, one function each; see `base.operator`.
 
 Modules in this package are discovered: to add an operator, register it in any of them.
 """

@@ -31,7 +31,7 @@ def element_type(number: int) -> np.dtype[np.generic]:
 
 
 def target_shape(scope: Scope, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that Reshape makes of `shape`: 0 keeps a dimension, -1 is what is left."""
+    """The shape that Reshape makes of `shape`: 0 keeps a dimension, -1 is the rest."""
     target = scope.known_integers(1, "shapes")
     if target is None:
         raise ModelError("input 1 is missing")

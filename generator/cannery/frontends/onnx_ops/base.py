@@ -1,9 +1,9 @@
-"""The registry of ONNX operators, and what their functions work with.
+"""The registry of ONNX operators, and the tools of their functions.
 
 ONNX puts channels first, Cannery last. Instead of transposing around each operator, the importer
-tracks how each value lies: a Computed value is the tensor of the ONNX model with its axes permuted.
-A Transpose of the model permutes nothing, it changes what is known; operators take their inputs in
-an order that suits them, and only where orders meet that do not agree a node is made.
+tracks the order of each value's axes: a Computed value is the tensor of the ONNX model with its
+axes permuted. A Transpose in the model moves nothing; it only changes that order. Operators take
+their inputs in an order that suits them, and a node is made only where orders disagree.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from cannery.ops.reduce.op import Reduction
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.integers import takes_integers
 
-#: Nodes of a graph: real networks have some thousand.
+#: Most nodes of a graph: real networks have some thousand.
 MAX_NODES = 20_000
 
-#: Elements of constants that are computed with while a model is read; passes do the rest.
+#: Most elements of constants that are folded while a model is read; passes do the rest.
 _SMALL = 4096
 
-#: Operators that have a form for constants which are stored as integers, or move such.
+#: Operators that have a form for constants stored as integers, or that move them.
 _STORED = ("Conv", "MatMul", "Gemm", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Identity")
 
 #: Operators that take elements of any type.
@@ -80,14 +80,14 @@ class Scope:
         return name in self._node.attributes
 
     def integer(self, name: str, default: int | None = None) -> int:
-        """An integer attribute; ModelError if it is absent without a default, or is none."""
+        """An integer attribute; ModelError if it is absent without a default, or not an integer."""
         value = self._given(name, default)
         if not isinstance(value, int):
             raise ModelError(f"attribute {name!r} is not an integer")
         return value
 
     def number(self, name: str, default: float | None = None, *, nan: bool = False) -> float:
-        """A float attribute, which may be infinite, and NaN where that means something (`nan`)."""
+        """A float attribute, which may be infinite, and NaN if that is meaningful (`nan`)."""
         value = self._given(name, default)
         if not isinstance(value, int | float) or (value != value and not nan):
             raise ModelError(f"attribute {name!r} is not a number")
@@ -122,7 +122,7 @@ class Scope:
         return value
 
     def numbers(self, name: str, *, nan: bool = False) -> tuple[float, ...]:
-        """A list of floats, empty if it is absent; NaN where that means something (`nan`)."""
+        """A list of floats, empty if it is absent; NaN if that is meaningful (`nan`)."""
         value = self._given(name, ())
         numbers = isinstance(value, tuple) and all(
             isinstance(v, int | float) and (nan or v == v) for v in value
@@ -139,7 +139,7 @@ class Scope:
         return value
 
     def ignore(self, *names: str) -> None:
-        """Attributes without a meaning here."""
+        """Attributes that have no meaning here."""
         self._read.update(names)
 
     def check_all_read(self) -> None:
@@ -152,7 +152,7 @@ class Scope:
 
     @property
     def count(self) -> int:
-        """The number of inputs, absent ones within included."""
+        """The number of inputs, including absent ones in between."""
         return len(self._inputs)
 
     @property
@@ -165,7 +165,7 @@ class Scope:
         return self._inputs[index] if index < len(self._inputs) else None
 
     def input(self, index: int) -> Value:
-        """An input that must be there."""
+        """A required input."""
         value = self.optional(index)
         if value is None:
             raise ModelError(f"input {index} is missing")
@@ -240,7 +240,7 @@ class Scope:
         return self._state.moved[key]
 
     def _move(self, name: str, perm: Perm) -> str:
-        """A Transpose, or a Reshape where nothing moves but dimensions of 1."""
+        """A Transpose, or a Reshape if only dimensions of 1 move."""
         shape = self._builder.types[name].shape
         moved = [p for p in perm if shape[p] != 1]
         op: Op = Transpose(perm)
@@ -262,11 +262,11 @@ class Scope:
         return self._state.constants[key]
 
     def plain(self, value: Value) -> str:
-        """The value of the graph that holds a tensor as the ONNX model has it."""
+        """The value of the graph that holds a tensor in the ONNX model's order."""
         return self.place(value, identity(len(value.shape)))
 
     def as_is(self, value: Value) -> tuple[str, Perm]:
-        """The value of the graph that holds a tensor, and the permutation in which it does."""
+        """The value of the graph that holds a tensor, and its permutation of the axes."""
         if isinstance(value, Computed):
             return value.name, value.perm
         return self.plain(value), identity(len(value.shape))
@@ -276,7 +276,7 @@ class Scope:
         return self.place(value, channels_last(len(value.shape)))
 
     def node(self, op: Op, inputs: Sequence[str], label: str = "") -> str:
-        """Append a node called as this one, or `<name>/<label>`; returns its output."""
+        """Append a node named like this one, or `<name>/<label>`; returns its output."""
         return self.nodes(op, inputs, label)[0]
 
     def nodes(self, op: Op, inputs: Sequence[str], label: str = "") -> tuple[str, ...]:
@@ -288,7 +288,7 @@ class Scope:
         try:
             return self._appended(op, inputs, name)
         except CanneryError as error:
-            if op.kind != self.kind:  # what the node is made of has names that the file has not
+            if op.kind != self.kind:  # the node's parts have names that are not in the file
                 error.what = error.what.removeprefix(f"{op.kind}: ")
                 error.where = self._node.place
             raise
@@ -303,13 +303,13 @@ class Scope:
         return self._builder.nodes(op, inputs, name=self._builder.unique(name))
 
     def _is_small(self, inputs: Sequence[str]) -> bool:
-        """Whether inputs are so few constants that what is made of them is computed at once."""
+        """Whether inputs are constants small enough to compute the result at once."""
         names = [i for i in inputs if i]
         known = all(name in self._builder.constants for name in names)
         return known and sum(self._builder.types[n].elements for n in names) <= _SMALL
 
     def _check_types(self, op: Op, inputs: Sequence[str]) -> None:
-        """UnsupportedError for element types that an operator does not take."""
+        """UnsupportedError for element types that an operator does not accept."""
         if isinstance(op, (*_ANY_TYPE, ScalarOp)):
             return
         for name in inputs:
@@ -333,7 +333,7 @@ class Scope:
         return self._builder.types[name]
 
     def result(self, name: str, perm: Perm | None = None) -> Computed:
-        """The tensor that a value of the graph holds; by default as the ONNX model has it."""
+        """The tensor that a value of the graph holds; by default in the ONNX model's order."""
         type_ = self._builder.types[name]
         perm = identity(type_.rank) if perm is None else perm
         shape = [0] * type_.rank
@@ -357,7 +357,7 @@ class Scope:
         return found
 
     def _regrouped(self, value: Computed, shape: tuple[int, ...], label: str) -> Computed | None:
-        """A tensor in another shape, if nothing is moved, or once for what reads channels first."""
+        """A tensor in another shape, if nothing moves, or once for readers of channels first."""
         if 0 in shape:
             return None
         way = regroup(value.shape, shape, value.perm)
@@ -369,7 +369,7 @@ class Scope:
         return self.result(y, way.perm)
 
     def whole(self, value: Value) -> Value:
-        """What a tensor was before it was only reshaped."""
+        """The tensor before it was merely reshaped."""
         return self._state.wholes.get(value, value) if isinstance(value, Computed) else value
 
     def dtype(self, value: Value) -> str:
@@ -377,7 +377,7 @@ class Scope:
         return value.array.dtype.name if isinstance(value, Constant) else value.dtype.value
 
 
-#: One node: to its outputs; those that it leaves out are not supported.
+#: Maps one node to its outputs; missing ones are unsupported.
 Build = Callable[[Scope], Value | Sequence[Value]]
 
 _OPERATORS: dict[tuple[str, str], Build] = {}

@@ -1,4 +1,4 @@
-"""Operators of the domain ai.onnx.ml, as skl2onnx makes them of scalers and linear models."""
+"""Operators of the domain ai.onnx.ml, into which skl2onnx turns scalers and linear models."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def binarizer(scope: Scope) -> Value:
 
 @operator("Imputer", domain=DOMAIN)
 def imputer(scope: Scope) -> Value:
-    """Features that equal one value, or are NaN if that is, replaced."""
+    """Replaces features that equal one value, or NaN if that value is NaN."""
     x = scope.input(0)
     if scope.dtype(x) != "float32":
         raise UnsupportedError(f"missing values of {scope.dtype(x)} are not supported")
@@ -82,7 +82,7 @@ _NORMS: dict[str, type[Reduction]] = {"MAX": ReduceMax, "L1": ReduceL1, "L2": Re
 
 @operator("Normalizer", domain=DOMAIN)
 def normalizer(scope: Scope) -> Value:
-    """Divided by the greatest feature, or by the 1-norm or 2-norm, unless that is 0."""
+    """Divides by the greatest feature, or by the 1-norm or 2-norm, unless that is 0."""
     x = _floats(scope, scope.input(0))
     kind = _NORMS[scope.text("norm", "MAX", tuple(_NORMS))]
     norm = reduced(scope, kind, x, [len(x.shape) - 1], True, "norm")
@@ -145,8 +145,8 @@ def linear_regressor(scope: Scope) -> Value:
 def linear_classifier(scope: Scope) -> Sequence[Value]:
     """The class with the greatest score, and all scores.
 
-    A single score is that of the second of two classes, which is chosen above 0. The first one has
-    what is left of 1, as ONNX Runtime has it.
+    A single score is that of the second of two classes, which is chosen above 0. The first class
+    gets the rest to 1, as in ONNX Runtime.
     """
     scope.ignore("multi_class")
     transform = scope.text("post_transform", "NONE", ("NONE", "SOFTMAX", "LOGISTIC"))
@@ -180,7 +180,7 @@ def _beside(scope: Scope, a: Value, b: Value, label: str) -> Computed:
 
 
 def _labels(scope: Scope) -> Array:
-    """The numbers of the classes; UnsupportedError where they are names."""
+    """The numbers of the classes; UnsupportedError if they are names."""
     if scope.has("classlabels_strings"):
         raise UnsupportedError("classes are named by strings", cure="train with integer labels")
     return np.asarray(scope.integers("classlabels_ints", ()), np.int64)
@@ -188,7 +188,7 @@ def _labels(scope: Scope) -> Array:
 
 @operator("ZipMap", domain=DOMAIN)
 def zip_map(scope: Scope) -> Value:
-    """Maps from classes to scores, which are no tensors."""
+    """Maps from classes to scores, which are not tensors."""
     raise UnsupportedError(
         "its output is not a tensor", cure="export with options={'zipmap': False} in skl2onnx"
     )

@@ -36,7 +36,7 @@ class ConvWindow:
     dilations: tuple[int, ...]
 
     def pads(self, scope: Scope) -> Pads:
-        """The padding that the node asks for."""
+        """The padding that the node specifies."""
         return window_pads(scope, self.spatial, self.kernel, self.strides, self.dilations)
 
 
@@ -77,7 +77,7 @@ def conv(scope: Scope) -> Value:
 
 
 def first(scope: Scope, name: str) -> Value:
-    """What an operator with channels last made, as the model sees it."""
+    """The result of an operator with channels last, as the model sees it."""
     rank = len(scope.result(name).shape)
     return scope.result(name, channels_last(rank))
 
@@ -95,7 +95,7 @@ def conv_transpose(scope: Scope) -> Value:
 
 
 def _transposed_pads(scope: Scope, window: ConvWindow) -> tuple[Pads, tuple[int, ...]]:
-    """Pads and output padding; where the size of the output is given, they follow from it."""
+    """Pads and output padding; if the size of the output is given, they follow from it."""
     rank = len(window.spatial)
     extra = scope.integers("output_padding", (0,) * rank, rank)
     mode = scope.text("auto_pad", "NOTSET", ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"))

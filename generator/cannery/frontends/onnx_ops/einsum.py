@@ -1,6 +1,6 @@
-"""Einstein sums: diagonals, sums over what one operand has alone, then products of pairs.
+"""Einstein sums: diagonals, sums over labels of only one operand, then products of pairs.
 
-A pair is a batched matrix product: labels of both that stay are the batch, labels of both that go
+A pair is a batched matrix product: common labels that stay are the batch, common labels that vanish
 are summed over, the others are rows and columns.
 """
 
@@ -111,7 +111,7 @@ class _Sums:
         return Term(self._node(Transpose(perm), term.name), labels)
 
     def diagonal(self, term: Term) -> Term:
-        """Each label once: of equal ones, elements with equal indices."""
+        """Each label once: for repeated labels, the elements with equal indices."""
         for label, count in Counter(term.labels).items():
             for _ in range(count - 1):
                 term = self._one_diagonal(term, label)
@@ -139,7 +139,7 @@ class _Sums:
         return Term(self._node(ReduceSum(axes), term.name), labels)
 
     def product(self, a: Term, b: Term, kept: set[str]) -> Term:
-        """The product of two terms, summed over labels of both that are not kept."""
+        """The product of two terms, summed over common labels that are not kept."""
         both = [c for c in a.labels if c in b.labels]
         batch = "".join(c for c in both if c in kept)
         summed = "".join(c for c in both if c not in kept)
@@ -164,7 +164,7 @@ class _Sums:
         return Term(self._reshaped(y, shape), batch + rows + columns)
 
     def _multiplied(self, a: str, b: str, k: int) -> str:
-        """A batched matrix product; of integers the sum of an outer product."""
+        """A batched matrix product; for integers, the sum of an outer product."""
         if k == 1:
             return self._node(Mul(), a, b)
         if self._scope.type(a).dtype.value == "float32":
@@ -175,7 +175,7 @@ class _Sums:
         return self._node(ReduceSum((self._scope.type(products).rank - 2,)), products)
 
     def _matched(self, a: Term, b: Term, summed: str) -> tuple[Term, Term]:
-        """Both with the same sizes along what is summed; 1 stands for any."""
+        """Both with the same sizes along the summed labels; 1 matches any size."""
         for c in summed:
             sizes = self._sizes(a)[c], self._sizes(b)[c]
             if sizes[0] != sizes[1] and 1 not in sizes:

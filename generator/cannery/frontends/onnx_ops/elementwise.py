@@ -15,13 +15,13 @@ from cannery.ops.elementwise import binary, unary
 
 
 def apply(scope: Scope, op: Op, value: Value, label: str = "") -> Computed:
-    """An operator of one input, wherever its axes lie."""
+    """An operator with one input, in any order of axes."""
     name, perm = scope.as_is(value)
     return scope.result(scope.node(op, [name], label), perm)
 
 
 def aligned(scope: Scope, values: Sequence[Value]) -> tuple[list[str], Perm]:
-    """Values of the graph that broadcast as the tensors do, and how the result lies."""
+    """Values of the graph that broadcast like the tensors, and the axis order of the result."""
     rank = max(len(v.shape) for v in values)
     perms = [v.perm for v in values if isinstance(v, Computed) and len(v.shape) == rank]
     perm = next((p for p in perms if p != identity(rank)), identity(rank))
@@ -166,13 +166,13 @@ def unchanged(scope: Scope) -> Value:
 
 @operator("OptionalHasElement")
 def is_there(scope: Scope) -> Value:
-    """Whether there is an input, which is known."""
+    """Whether an input is present and known."""
     return Constant(np.asarray(scope.optional(0) is not None), scope.name)
 
 
 @operator("Dropout")
 def dropout(scope: Scope) -> Sequence[Value]:
-    """The input itself, and a mask that keeps all: nothing is dropped in inference."""
+    """The input itself, and a mask that keeps everything: inference drops nothing."""
     scope.ignore("seed", "is_test")
     x = scope.input(0)
     training = scope.known(2, "its modes")

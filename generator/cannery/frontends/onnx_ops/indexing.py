@@ -18,7 +18,7 @@ from cannery.ops.indexing.masks import OneHot, ReverseSequence, Trilu
 
 
 def _check_known(indices: Value, size: int) -> None:
-    """ModelError for known indices outside of an axis; those computed are bounded."""
+    """ModelError for known indices outside of an axis; computed ones are clamped."""
     if isinstance(indices, Constant) and indices.array.size:
         if indices.array.dtype.kind not in "iu":
             raise ModelError("its indices are not integers")
@@ -29,7 +29,7 @@ def _check_known(indices: Value, size: int) -> None:
 
 @operator("Gather")
 def gather(scope: Scope) -> Value:
-    """Slices at indices; one known index, or known ones that are evenly spaced, are a Slice."""
+    """Slices at indices; one known index, or evenly spaced known ones, become a Slice."""
     x, indices = scope.input(0), scope.input(1)
     axis = scope.axis(scope.integer("axis", 0), len(x.shape))
     _check_known(indices, x.shape[axis])
@@ -45,7 +45,7 @@ def gather(scope: Scope) -> Value:
 
 
 def _as_slice(scope: Scope, x: Value, indices: Value, axis: int) -> Value | None:
-    """A Slice in place of a Gather, where that is possible."""
+    """A Slice instead of a Gather, if possible."""
     if isinstance(indices, Computed) or indices.array.ndim > 1 or not indices.array.size:
         return None
     numbers = [scope.axis(int(i), x.shape[axis]) for i in indices.array.reshape(-1)]
@@ -80,7 +80,7 @@ def gather_nd(scope: Scope) -> Value:
 
 
 def _check_known_tuples(indices: Value, sizes: Sequence[int]) -> None:
-    """The same for indices of several axes, which lie along the last axis."""
+    """The same for indices of several axes, given along the last axis."""
     if isinstance(indices, Constant) and indices.shape:
         for k, size in enumerate(sizes[: indices.shape[-1]]):
             _check_known(Constant(indices.array[..., k]), size)
@@ -88,7 +88,7 @@ def _check_known_tuples(indices: Value, sizes: Sequence[int]) -> None:
 
 @operator("ScatterElements", "Scatter")
 def scatter_elements(scope: Scope) -> Value:
-    """Elements replaced or changed, one for each index."""
+    """Replaces or changes elements, one for each index."""
     x, indices = scope.input(0), scope.input(1)
     axis = scope.axis(scope.integer("axis", 0), len(x.shape))
     _check_known(indices, x.shape[axis])
@@ -99,7 +99,7 @@ def scatter_elements(scope: Scope) -> Value:
 
 @operator("ScatterND")
 def scatter_nd(scope: Scope) -> Value:
-    """Slices replaced or changed."""
+    """Replaces or changes slices."""
     reduction = scope.text("reduction", "none", scatters.REDUCTIONS)
     _check_known_tuples(scope.input(1), scope.input(0).shape)
     names = [scope.plain(scope.input(k)) for k in range(3)]
@@ -108,7 +108,7 @@ def scatter_nd(scope: Scope) -> Value:
 
 @operator("TensorScatter")
 def tensor_scatter(scope: Scope) -> Value:
-    """New elements written into a cache along an axis, for each batch from a place of its own."""
+    """Writes new elements into a cache along an axis, for each batch from its own place."""
     x, update = scope.input(0), scope.input(1)
     axis = scope.axis(scope.integer("axis", -2), len(x.shape))
     starts = scope.optional(2)
@@ -121,7 +121,7 @@ def tensor_scatter(scope: Scope) -> Value:
 
 @operator("Trilu")
 def trilu(scope: Scope) -> Value:
-    """Zeros on one side of a diagonal, whose number is known."""
+    """Zeros on one side of a diagonal with a known number."""
     number = scope.known_integer(1, "diagonals") or 0
     x = scope.plain(scope.input(0))
     return scope.result(scope.node(Trilu(bool(scope.integer("upper", 1)), number), [x]))
@@ -141,7 +141,7 @@ def one_hot(scope: Scope) -> Value:
 
 @operator("ReverseSequence")
 def reverse_sequence(scope: Scope) -> Value:
-    """Sequences of different lengths, each reversed."""
+    """Reverses sequences of different lengths."""
     op = ReverseSequence(scope.integer("batch_axis", 1), scope.integer("time_axis", 0))
     return scope.result(scope.node(op, [scope.plain(scope.input(0)), scope.plain(scope.input(1))]))
 

@@ -1,4 +1,4 @@
-"""Resize of ONNX in all its modes, axis by axis."""
+"""ONNX's Resize in all its modes, axis by axis."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Resampling:
 
     @property
     def filter(self) -> Filter:
-        """How elements are weighted, for all modes but "nearest"."""
+        """How elements are weighted, for all modes except "nearest"."""
         reach = 1 if self.mode == "linear" else 2
         return Filter(self.mode, reach, self.cubic, self.antialias, self.exclude_outside)
 

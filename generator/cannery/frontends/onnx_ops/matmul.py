@@ -46,7 +46,7 @@ def _matrix(scope: Scope, index: int, transposed: bool) -> str:
 
 @operator("MatMul")
 def matmul(scope: Scope) -> Value:
-    """As numpy.matmul: leading axes broadcast, a vector is a row or a column."""
+    """Like numpy.matmul: leading axes broadcast, a vector is a row or a column."""
     a, b = scope.input(0), scope.input(1)
     if not a.shape or not b.shape:
         raise ModelError("a scalar is not a matrix")

@@ -47,7 +47,7 @@ def constant(scope: Scope) -> Value:
 
 @operator("Shape")
 def shape(scope: Scope) -> Value:
-    """The shape of a tensor, which is known; version 15 can take a part of it."""
+    """The shape of a tensor, which is known; version 15 can take part of it."""
     dims = scope.input(0).shape
     start = scope.integer("start", 0)
     end = scope.integer("end", len(dims))
@@ -62,7 +62,7 @@ def size(scope: Scope) -> Value:
 
 @operator("Cast", "CastLike")
 def cast(scope: Scope) -> Value:
-    """To another element type; what is float already stays."""
+    """To another element type; floats stay as they are."""
     scope.ignore("saturate", "round_mode")
     x = scope.input(0)
     if scope.kind == "CastLike":
@@ -93,7 +93,7 @@ def reshape(scope: Scope) -> Value:
 
 @operator("Flatten")
 def flatten(scope: Scope) -> Value:
-    """To a matrix: the axes before `axis`, and those behind."""
+    """To a matrix: the axes before `axis`, and the rest."""
     x = scope.input(0)
     axis = scope.integer("axis", 1)
     rank = len(x.shape)
@@ -124,7 +124,7 @@ def squeeze(scope: Scope) -> Value:
 
 
 def without(scope: Scope, x: Value, axes: Sequence[int], label: str = "") -> Value:
-    """A tensor without some axes of 1, lying as it does."""
+    """A tensor without some axes of 1, in unchanged order."""
     kept = [a for a in range(len(x.shape)) if a not in axes]
     target = tuple(x.shape[a] for a in kept)
     if isinstance(x, Constant):
@@ -150,7 +150,7 @@ def unsqueeze(scope: Scope) -> Value:
 
 @operator("Transpose")
 def transpose(scope: Scope) -> Value:
-    """Moves nothing: only what is known about the order of the axes changes."""
+    """Moves nothing: only the recorded order of the axes changes."""
     x = scope.input(0)
     rank = len(x.shape)
     perm = scope.integers("perm", tuple(reversed(range(rank))))
@@ -210,7 +210,7 @@ def concat(scope: Scope) -> Value:
     if any(len(v.shape) != rank for v in values):
         raise ModelError(f"joins shapes {', '.join(str(v.shape) for v in values)}")
     axis = scope.axis(scope.integer("axis"), rank)
-    values = [v for v in values if v.shape[axis]] or values[:1]  # what is empty adds nothing
+    values = [v for v in values if v.shape[axis]] or values[:1]  # empty tensors add nothing
     perms = [v.perm for v in values if isinstance(v, Computed)]
     perm = next((p for p in perms if p != identity(rank)), identity(rank))
     names = [scope.place(v, perm) for v in values]
@@ -241,7 +241,7 @@ def whole(x: Value) -> list[tuple[int, int, int]]:
 
 @operator("Split")
 def split(scope: Scope) -> Sequence[Value]:
-    """Parts along an axis: of given sizes, or as equal as can be."""
+    """Parts along an axis: of given sizes, or as equal as possible."""
     x = scope.input(0)
     axis = scope.axis(scope.integer("axis", 0), len(x.shape))
     total = x.shape[axis]
@@ -262,7 +262,7 @@ def split(scope: Scope) -> Sequence[Value]:
 
 
 def _equal(total: int, count: int) -> tuple[int, ...]:
-    """Equal sizes, but for a smaller last one."""
+    """Equal sizes, except for a smaller last one."""
     if not 1 <= count <= MAX_NODES:
         raise ModelError(f"splits into {count} parts")
     each = -(-total // count)
@@ -304,7 +304,7 @@ def _pads(scope: Scope) -> tuple[tuple[int, ...], float]:
 
 
 def _wrapped(scope: Scope, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
-    """A tensor that goes on from its beginning: elements at known places, axis after axis."""
+    """A tensor that wraps around: elements at known places, axis after axis."""
     for axis, (begin, end) in enumerate(pairs):
         d = x.shape[axis]
         if not begin + end:
@@ -329,7 +329,7 @@ def _cropped(scope: Scope, x: Value, pairs: Sequence[tuple[int, int]], mode: str
 
 @operator("DepthToSpace", "SpaceToDepth")
 def blocks(scope: Scope) -> Value:
-    """Channels to blocks of pixels, or back, by splitting axes and exchanging them."""
+    """Channels to blocks of pixels, or back, by splitting axes and swapping them."""
     x = scope.input(0)
     if len(x.shape) != 4:
         raise ModelError(f"its input has shape {x.shape}, expected 4 dimensions")

@@ -27,7 +27,7 @@ def _channels(x: Value) -> int:
 
 
 def _epsilon(scope: Scope) -> float:
-    """What is added to a variance, whose square root divides: finite, and not negative."""
+    """The number added to a variance, whose square root divides: finite, and not negative."""
     epsilon = scope.number("epsilon", _EPSILON)
     if not 0.0 <= epsilon < np.inf:
         raise ModelError(f"epsilon {epsilon:g} must be finite and >= 0")
@@ -73,7 +73,7 @@ def _by_computed_statistics(
 
 @operator("InstanceNormalization")
 def instance_normalization(scope: Scope) -> Value:
-    """Per sample and channel. Of channels that a Reshape joined, it is one per group of them."""
+    """Per sample and channel. If a Reshape joined channels, it is per group of them."""
     x = scope.input(0)
     groups = _channels(x)
     whole = scope.whole(x)
@@ -137,7 +137,7 @@ def layer_normalization(scope: Scope) -> Value:
 
 
 def _full(scope: Scope, value: Value, target: tuple[int, ...], label: str) -> Value:
-    """A scale or bias that broadcasts to `target`, as large as that."""
+    """A scale or bias that broadcasts to `target`, expanded to its size."""
     if value.shape == target:
         return value
     if isinstance(value, Constant):
@@ -168,13 +168,13 @@ def rms_normalization(scope: Scope) -> Value:
 
 @operator("LpNormalization")
 def lp_normalization(scope: Scope) -> Value:
-    """Divided by the 1-norm or 2-norm along an axis; 0 where that is 0."""
+    """Divides by the 1-norm or 2-norm along an axis; 0 where that is 0."""
     x = scope.input(0)
     axis = scope.axis(scope.integer("axis", -1), len(x.shape))
     order = scope.integer("p", 2)
     if order not in (1, 2):
         raise UnsupportedError(f"p {order}; 1 and 2 are supported")
     norm = reduced(scope, ReduceL1 if order == 1 else ReduceL2, x, [axis], True, "norm")
-    # The least normal number: what is less is a sum of nothing but zeros, or near to them.
+    # The least normal number: anything less is a sum of zeros, or nearly so.
     least = Constant(np.asarray(np.finfo(np.float32).tiny, np.float32), f"{scope.name}/least")
     return combined(scope, Div(), x, combined(scope, Max(), norm, least, "positive"))

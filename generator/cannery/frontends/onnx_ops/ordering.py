@@ -1,4 +1,4 @@
-"""Greatest elements and where they are; running sums and products."""
+"""Greatest elements and their places; running sums and products."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def arg(scope: Scope) -> Value:
 
 @operator("TopK")
 def top_k(scope: Scope) -> Sequence[Value]:
-    """The greatest or least elements in order, and their indices; their number is known."""
+    """The greatest or least elements in order, and their indices; their count is known."""
     x = scope.input(0)
     axis = scope.axis(scope.integer("axis", -1), len(x.shape))
     scope.ignore("sorted")

@@ -40,11 +40,11 @@ class _Pool:
     dilations: tuple[int, ...]
 
     def beyond(self, spatial: tuple[int, ...], ceil: bool) -> tuple[int, ...]:
-        """How many elements windows reach beyond the padding: where sizes are rounded up.
+        """How many elements windows reach beyond the padding, if sizes are rounded up.
 
-        A window that would begin behind the input and its padding at the beginning is left out. One
-        that exceeds all of the padded input, by less than its stride, is there in any case, as in
-        ONNX Runtime; the text of ONNX rounds such a size down to 0, of which nothing can be made.
+        A window that would begin after the input and its leading padding is dropped. One that
+        exceeds the whole padded input, by less than its stride, always exists, as in ONNX Runtime;
+        ONNX's specification rounds such a size down to 0, which is useless.
         """
         more = []
         for size, k, s, (begin, end), d in zip(
@@ -59,7 +59,7 @@ class _Pool:
 
 
 def _pool(scope: Scope, x: Value) -> tuple[_Pool, tuple[int, ...]]:
-    """The window, and what it reaches beyond its padding."""
+    """The window, and how far it reaches beyond its padding."""
     spatial = spatial_sizes(scope, x)
     rank = len(spatial)
     kernel = scope.integers("kernel_shape", count=rank)
@@ -86,7 +86,7 @@ def _pooled(scope: Scope, x: str, window: Window, make: Callable[[Window], Op]) 
 
 @operator("MaxPool")
 def max_pool(scope: Scope) -> Sequence[Value]:
-    """Padding never wins. The second output tells where the maxima are."""
+    """Padding never wins. The second output is the places of the maxima."""
     x = scope.input(0)
     p, more = _pool(scope, x)
     window = (p.kernel, p.strides, _extended(p.pads, more), p.dilations)
@@ -104,7 +104,7 @@ def max_pool(scope: Scope) -> Sequence[Value]:
 
 @operator("MaxUnpool")
 def max_unpool(scope: Scope) -> Value:
-    """Zeros but for the maxima, which go where they came from."""
+    """Zeros except for the maxima, which go back to where they came from."""
     x, places = scope.input(0), scope.input(1)
     spatial = spatial_sizes(scope, x)
     rank = len(spatial)
@@ -134,13 +134,13 @@ def max_unpool(scope: Scope) -> Value:
 
 @operator("AveragePool")
 def average_pool(scope: Scope) -> Value:
-    """The mean of what is inside, or with count_include_pad of padding, too."""
+    """The mean of the elements inside, or with count_include_pad also of padding."""
     x = scope.input(0)
     p, more = _pool(scope, x)
     source = scope.last(x)
     counted = bool(scope.integer("count_include_pad", 0))
     pads = p.pads
-    if counted and any(more):  # what lies beyond the padding does not count
+    if counted and any(more):  # elements beyond the padding do not count
         source = scope.node(Pad(((0, 0), *pads, (0, 0))), [source], "padded")
         pads, counted = ((0, 0),) * len(pads), False
     window = (p.kernel, p.strides, _extended(pads, more), p.dilations)
@@ -149,7 +149,9 @@ def average_pool(scope: Scope) -> Value:
 
 @operator("LpPool")
 def lp_pool(scope: Scope) -> Value:
-    """The p-norm of each window: of the sum of powers, which is a mean times their number."""
+    """The p-norm of each window: the root of the sum of powers, which is their mean times their
+    number.
+    """
     x = scope.input(0)
     p, more = _pool(scope, x)
     order = scope.integer("p", 2)

@@ -20,7 +20,7 @@ from cannery.ops.quantize.products import ConvInteger, MatMulInteger
 
 
 def _spread(scope: Scope, value: Value, shape: tuple[int, ...], axis: int, label: str) -> Value:
-    """A scale or zero point so that it broadcasts to a tensor of `shape`."""
+    """A scale or zero point in a form that broadcasts to a tensor of `shape`."""
     if value.shape in ((), (1,)):
         return scope.reshaped(value, (), label)
     if len(value.shape) not in (1, len(shape)) or not shape:
@@ -45,11 +45,11 @@ def _spread(scope: Scope, value: Value, shape: tuple[int, ...], axis: int, label
 
 
 def _check_scale(scope: Scope, value: Value, what: str, *, divides: bool) -> None:
-    """Raise ModelError for a constant scale that is not the distance of two numbers.
+    """Raise ModelError for a constant scale that cannot be the distance between two numbers.
 
-    ONNX says nothing on that. A result is divided by its scale, which has to be positive, and not
-    so small that some processors take it as 0. What is read is multiplied: by 0 where a channel of
-    weights has nothing but zeros, which is sound; never by less, or by what is not finite.
+    ONNX does not specify this. A result is divided by its scale, which must be positive, and not so
+    small that some processors treat it as 0. An input is multiplied: by 0 if a channel of weights
+    has only zeros, which is sound; never by a negative or infinite number.
     """
     if not isinstance(value, Constant) or scope.dtype(value) != "float32":
         return
@@ -66,7 +66,7 @@ def _check_scale(scope: Scope, value: Value, what: str, *, divides: bool) -> Non
 
 
 def _linear(scope: Scope, op: QuantizeLinear | DequantizeLinear, dtype: str) -> Value:
-    """x, scale and zero point, which is 0 of `dtype` where it is absent."""
+    """x, scale and zero point, which is 0 of `dtype` if absent."""
     x, scale, zero = scope.input(0), scope.input(1), scope.optional(2)
     axis = scope.integer("axis", 1)
     rank = len(x.shape)
@@ -87,7 +87,7 @@ def _linear(scope: Scope, op: QuantizeLinear | DequantizeLinear, dtype: str) -> 
 
 
 def _as_one(scope: Scope, parts: Sequence[Value]) -> list[Value]:
-    """Scales and zero points that are the same everywhere as those of the whole tensor."""
+    """Scales and zero points that are equal everywhere, as one for the whole tensor."""
     found: list[Value] = []
     for part, label in zip(parts, ("scale", "zero"), strict=True):
         if not isinstance(part, Constant) or len(np.unique(part.array)) != 1:
@@ -129,7 +129,7 @@ def _zero(scope: Scope, index: int, like: Value) -> Value:
 
 
 def _scales(scope: Scope) -> list[Value]:
-    """Those of the factors and of the result of QLinearMatMul and QLinearConv, checked."""
+    """The scales of the factors and the result of QLinearMatMul and QLinearConv, checked."""
     scales = [scope.input(k) for k in (1, 4, 6)]
     if any(scope.dtype(s) != "float32" for s in scales):
         raise UnsupportedError("scales other than float32 are not supported")
@@ -139,7 +139,7 @@ def _scales(scope: Scope) -> list[Value]:
 
 
 def _product(scope: Scope, a: Value, b: Value, zeros: tuple[Value, Value], label: str) -> str:
-    """(a - zero) (b - zero) in int32, as MatMul multiplies."""
+    """(a - zero) (b - zero) in int32, multiplied like MatMul."""
     if len(a.shape) < 2 or len(b.shape) < 2:
         raise UnsupportedError("a product with a vector is not supported")
     za, zb = zeros

@@ -30,7 +30,7 @@ from cannery.ops.recurrent.op import Gru, Lstm, Rnn
 
 _REVERSE = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
-#: Activations without parameters, and with: how many, and what alpha and beta are by default.
+#: Activations without parameters, and with: how many, and the defaults of alpha and beta.
 _SIMPLE: Mapping[str, Activation] = {
     "relu": (Relu(),), "tanh": (Tanh(),), "sigmoid": (Sigmoid(),), "softsign": (Softsign(),),
     "softplus": (Softplus(),),
@@ -59,7 +59,7 @@ def lstm(scope: Scope) -> Sequence[Value]:
 
 @operator("GRU")
 def gru(scope: Scope) -> Sequence[Value]:
-    """With the reset gate before the product or behind it."""
+    """With the reset gate before the product or after it."""
     after = bool(scope.integer("linear_before_reset", 0))
     layer = _Layer(scope, Gru, ("Sigmoid", "Tanh"))
     if not after:
@@ -94,7 +94,7 @@ class _Layer:
         self.activations = _activations(scope, usual * self.d)
 
     def common(self, **own: bool) -> Recurrent:
-        """The operator; `own` are the attributes that only this kind has."""
+        """The operator; `own` are the attributes of only this kind."""
         scope = self.scope
         lengths = scope.known_integers(4, "sequence lengths")
         if lengths is not None and (len(lengths) != self.n or not self._fit(lengths)):
@@ -117,7 +117,7 @@ class _Layer:
         return None if both is None else both[0] + both[1]
 
     def split_bias(self) -> tuple[F64 | None, F64 | None]:
-        """The same but for the recurrent bias of the last gate, and that."""
+        """The same without the recurrent bias of the last gate, and that bias."""
         both = self._biases()
         if both is None:
             return None, None
@@ -153,7 +153,7 @@ class _Layer:
         return self._results(op, scope.nodes(op, inputs))
 
     def _state(self, index: int, label: str) -> str:
-        """An initial state as [N, D*H]; nothing where it is zero."""
+        """An initial state as [N, D*H]; empty if it is zero."""
         value = self.scope.optional(index)
         if value is None or (isinstance(value, Constant) and not np.any(value.array)):
             return ""
@@ -179,7 +179,7 @@ class _Layer:
 
 
 def _activations(scope: Scope, usual: tuple[str, ...]) -> tuple[Activation, ...]:
-    """Functions with their parameters; each takes as many from the lists as it has."""
+    """Functions with their parameters; each takes its number of them from the lists."""
     names = scope.texts("activations", usual)
     if len(names) != len(usual):
         raise ModelError(f"has {len(names)} activations, expected {len(usual)}")

@@ -53,7 +53,7 @@ def reduced(
 def _of_nothing(
     scope: Scope, kind: type[reduce.Reduction], x: Value, axes: Sequence[int], keep: bool
 ) -> Constant:
-    """A reduction over no elements: the number that changes none when it is joined."""
+    """A reduction over no elements: the neutral element."""
     if kind is reduce.ReduceMean:
         raise UnsupportedError("the mean of no elements is not supported")
     dtype = np.dtype(scope.dtype(x))

@@ -1,7 +1,7 @@
-"""Reshapes of tensors whose axes are permuted, without moving elements where that is possible.
+"""Reshapes tensors whose axes are permuted, without moving elements if possible.
 
 A reshape splits into groups: neighbouring axes of the tensor become neighbouring axes of the result
-with as many elements. If each group lies together and in its order, so does its part of the result.
+with as many elements. If each group is contiguous and in order, so is its part of the result.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cannery.frontends.onnx_ops.values import Perm, channels_last, identity
 
 @dataclass(frozen=True)
 class Regrouped:
-    """A reshape of a tensor that lies as `source` tells: to `shape`, which is `perm` of the result.
+    """A reshape of a tensor in the order `source` to `shape`; the result has the order `perm`.
 
     Both are permutations of axes as in `Computed`.
     """
@@ -26,14 +26,14 @@ class Regrouped:
 
 @dataclass(frozen=True)
 class _Group:
-    """Axes of the tensor that become axes of the result; those of 1 belong to none."""
+    """Axes of the tensor that become axes of the result; axes of 1 belong to none."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
 
 
 def regroup(shape: Sequence[int], target: Sequence[int], perm: Perm) -> Regrouped | None:
-    """The reshape of a tensor that lies as it does; None if elements have to be moved."""
+    """The reshape of a tensor in its present order; None if elements must be moved."""
     found = _in_order(_groups(shape, target), [p for p in perm if shape[p] != 1])
     if found is None:
         return None
@@ -42,7 +42,7 @@ def regroup(shape: Sequence[int], target: Sequence[int], perm: Perm) -> Regroupe
 
 
 def regroup_for(shape: Sequence[int], target: Sequence[int], perm: Perm) -> Regrouped | None:
-    """How a tensor has to lie for a result that lies as `perm` tells; None if it cannot."""
+    """The order that a tensor needs for a result in the order `perm`; None if there is none."""
     mirrored = [_Group(g.after, g.before) for g in _groups(shape, target)]
     found = _in_order(mirrored, [p for p in perm if target[p] != 1])
     if found is None:
@@ -73,7 +73,7 @@ def _groups(shape: Sequence[int], target: Sequence[int]) -> list[_Group]:
 
 
 def _in_order(groups: Sequence[_Group], lying: Sequence[int]) -> list[_Group] | None:
-    """The groups as they lie, given the axes that are not 1; None if one is torn apart."""
+    """The groups in their order, given the axes that are not 1; None if one is torn apart."""
     starts = {group.before[0]: group for group in groups}
     found, at = [], 0
     while at < len(lying):
@@ -86,7 +86,7 @@ def _in_order(groups: Sequence[_Group], lying: Sequence[int]) -> list[_Group] | 
 
 
 def _completed(order: Sequence[int], shape: Sequence[int], plain: bool) -> Perm:
-    """A permutation with the axes that are not 1 in this order; a usual one if there is any."""
+    """A permutation with the axes that are not 1 in this order; a usual one if possible."""
     rank = len(shape)
     usual = (identity(rank), channels_last(rank))
     for perm in usual if plain else usual[::-1]:

@@ -16,7 +16,7 @@ from cannery.ops.resize.grid_sample import PADDINGS, GridSample
 from cannery.ops.resize.op import Resize
 from cannery.ops.resize.positions import COORDINATES, CROPPING, MOST_OUTPUTS, ROUNDINGS, ResizedAxis
 
-#: (start, end) per axis, as parts of its size.
+#: (start, end) per axis, as fractions of its size.
 Regions = tuple[tuple[float, float], ...]
 
 
@@ -55,7 +55,7 @@ def _attributes(scope: Scope, mode: str) -> Resampling:
 
 
 def _regions(scope: Scope, axes: Sequence[int], how: Resampling) -> Regions:
-    """Per axis the part of the input that is resized, 0 to 1; only where it has a meaning."""
+    """The part of the input that is resized per axis, 0 to 1; only where it has a meaning."""
     rank = len(scope.input(0).shape)
     regions = [(0.0, 1.0)] * rank
     if how.coordinate != CROPPING:
@@ -107,17 +107,18 @@ def _by_scales(
 
 
 def _size(size: int, scale: float) -> int:
-    """The size of a scaled axis; the product is one of float32, as in other engines."""
+    """The size of a scaled axis; the product is in float32, as in other engines."""
     return int(np.floor(np.float32(size) * np.float32(scale)))
 
 
 def _target(
     scope: Scope, shape: tuple[int, ...], axes: Sequence[int], sizes: Sequence[int], policy: str
 ) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """The whole target shape, from sizes of some axes, and scales where the policy has one for all.
+    """The whole target shape, from the sizes of some axes, and scales if the policy sets one for
+    all.
 
-    With a policy sizes and scale are products of float32, as in ONNX Runtime and in onnx's own
-    inference of shapes.
+    With a policy, sizes and scales are float32 products, as in ONNX Runtime and in onnx's own shape
+    inference.
     """
     if len(sizes) != len(axes):
         raise ModelError(f"{len(sizes)} sizes for {len(axes)} axes")
@@ -170,7 +171,7 @@ def _resized(
 
 
 def _images(axes: Sequence[ResizedAxis]) -> Perm | None:
-    """A permutation whose first and last axes stay as they are, for 1 or 2 axes between them."""
+    """A permutation whose first and last axes stay in place, for 1 or 2 axes between them."""
     rank = len(axes)
     for perm in (channels_last(rank), identity(rank)):
         if 3 <= rank <= 4 and axes[perm[0]].stays and axes[perm[-1]].stays:

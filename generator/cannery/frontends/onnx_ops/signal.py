@@ -1,4 +1,4 @@
-"""Fourier transforms, as products with the matrix of the transform; weights of mel filters."""
+"""Fourier transforms, as products with the transform's matrix; weights of mel filters."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from cannery.ops.elementwise.binary import Mul
 from cannery.ops.indexing.gather import Gather
 from cannery.ops.matmul.op import MatMul
 
-#: Elements of the largest matrix of a transform.
+#: Most elements of a transform's matrix.
 _MOST = 2**24
 
 
 def _matrix(
     given: int, length: int, kept: int, parts: tuple[int, int], sign: int
 ) -> NDArray[np.float64]:
-    """[given, parts[0], kept, parts[1]]: the transform of `given` numbers, cut or filled.
+    """[given, parts[0], kept, parts[1]]: the transform of `given` numbers, truncated or padded.
 
-    Numbers have a real part, or an imaginary one, too; e^(sign * 2 pi i j k / length).
+    Numbers have a real part, or also an imaginary one; e^(sign * 2 pi i j k / length).
     """
     if given * kept * parts[0] * parts[1] > _MOST:
         raise UnsupportedError(f"a transform of {length} numbers is too long")

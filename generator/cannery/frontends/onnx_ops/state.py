@@ -14,11 +14,11 @@ from cannery.ops.quantize.linear import DequantizeLinear
 
 @dataclass
 class ImportState:
-    """What all nodes of a model share: the graph that is made, and what was made already.
+    """What all nodes of a model share: the graph being built, and what was built already.
 
-    `meets_channels_first` tells of a tensor of the model whether it is read as images; `wholes`
-    tells what reshaped tensors were made of; `dequantised` names the operands of DequantizeLinear
-    for constants that are stored as integers.
+    `meets_channels_first` says whether a tensor of the model is read as images; `wholes` has the
+    sources of reshaped tensors; `dequantised` names the operands of DequantizeLinear for constants
+    stored as integers.
     """
 
     builder: GraphBuilder
@@ -31,7 +31,7 @@ class ImportState:
     dequantised: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def floats(self, value: Value | None) -> Value | None:
-        """Constants that are stored as integers as the floats that they stand for."""
+        """Turns constants stored as integers into the floats that they mean."""
         if not isinstance(value, Computed) or value.name not in self.dequantised:
             return value
         arrays = (self.builder.constants[name] for name in self.dequantised[value.name])
@@ -40,7 +40,7 @@ class ImportState:
         return Constant(np.ascontiguousarray(array).reshape(value.shape), f"{value.name}/floats")
 
     def known(self, value: Value) -> Value:
-        """A value of the graph that turned out to be a constant as one."""
+        """Declares a value of the graph that turned out to be constant as a constant."""
         if isinstance(value, Constant) or value.name not in self.builder.constants:
             return value
         array = self.builder.constants[value.name]

@@ -19,23 +19,23 @@ from cannery.ir.tensor import MAX_ELEMENTS, DType
 
 Perm = tuple[int, ...]
 
-#: Elements of a constant that a few bytes of a model stand for.
+#: Most elements of a constant that a few bytes of a model define.
 MAX_CONSTANT = 2**24
 
 
 def identity(rank: int) -> Perm:
-    """The axes as the ONNX model has them."""
+    """The axes in the ONNX model's order."""
     return tuple(range(rank))
 
 
 def channels_last(rank: int) -> Perm:
-    """Axis 1 behind all others."""
+    """Axis 1 after all others."""
     return identity(rank) if rank < 2 else (0, *range(2, rank), 1)
 
 
 @dataclass(frozen=True)
 class Constant:
-    """A tensor that is known; `hint` is its name in the model, if it has one."""
+    """A known tensor; `hint` is its name in the model, if it has one."""
 
     array: Array
     hint: str = ""
@@ -60,7 +60,7 @@ Value: TypeAlias = Constant | Computed
 
 
 def supported(name: str) -> DType:
-    """The element type of this name in numpy; UnsupportedError if the network cannot have it."""
+    """The element type of this name in numpy; UnsupportedError if networks cannot have it."""
     try:
         return DType(name)
     except ValueError:
@@ -68,14 +68,14 @@ def supported(name: str) -> DType:
 
 
 def unsupported_elements(name: str) -> UnsupportedError:
-    """The error of a tensor with such elements."""
+    """The error for a tensor with such elements."""
     return UnsupportedError(
         f"elements of {name} are not supported", cure="save the network in float32"
     )
 
 
 def check_size(shape: Sequence[int], most: int = MAX_ELEMENTS) -> None:
-    """ModelError if a tensor of this shape cannot be, or has more than `most` elements."""
+    """ModelError if a tensor of this shape is impossible, or has more than `most` elements."""
     if any(d < 0 for d in shape) or prod(shape) > most:
         raise ModelError(f"shape {tuple(shape)} is malformed or too large")
 

@@ -1,4 +1,4 @@
-"""Operators of detectors: regions, deformed convolutions, blocks put together."""
+"""Operators of detectors: regions, deformable convolutions, assembled blocks."""
 
 from __future__ import annotations
 

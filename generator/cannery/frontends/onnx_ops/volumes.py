@@ -1,7 +1,7 @@
-"""Convolutions and pools with three spatial axes, by those with two that have fast kernels.
+"""Convolutions and pools with three spatial axes, made of those with two, which have fast kernels.
 
 A convolution is the sum of convolutions of slices, one for each tap along the first axis. A pool is
-one over the last two axes, then one over the first.
+a pool over the last two axes, then one over the first.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def conv_3d(scope: Scope, op: Conv, x: str, w: str, bias: Sequence[str]) -> str:
 
 
 def pool_3d(scope: Scope, x: str, window: Window, make: Callable[[Window], Op]) -> str:
-    """x[N,D,H,W,C] -> y[N,D',H',W',C] for a pool that may take one axis after the other."""
+    """x[N,D,H,W,C] -> y[N,D',H',W',C] for a pool that can be computed one axis after the other."""
     kernel, strides, pads, dilations = window
     images = _reshape(scope, x, _merged(scope, x, 0), "images")
     inner = (kernel[1:], strides[1:], pads[1:], dilations[1:])
