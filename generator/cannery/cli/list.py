@@ -58,4 +58,4 @@ def _summary(thing: object) -> str:
     """The first lines about a schedule: of its module, and of its class where that says more."""
     docs = (sys.modules[type(thing).__module__].__doc__, type(thing).__doc__)
     lines = ((doc or "").strip().partition("\n")[0] for doc in docs)
-    return " ".join(line for line in lines if line != "See the module's text.")
+    return " ".join(line for line in lines if line != "See the module docstring.")

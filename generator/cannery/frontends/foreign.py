@@ -1,5 +1,4 @@
-"""Identifies files that no reader knows by their content, and says how to get the network to
-Cannery.
+"""Identifies unknown files by their content, and says how to get the network to Cannery.
 
 It does not unpack or parse anything beyond the first bytes, and does not unpickle: a pickle is a
 program.

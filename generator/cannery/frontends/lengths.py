@@ -1,6 +1,4 @@
-"""Networks for sequences of any length up to a maximum: finds the time axes, and checks that it
-works.
-"""
+"""Sequences of any length up to a maximum: finds the time axes, and checks that it works."""
 
 from __future__ import annotations
 

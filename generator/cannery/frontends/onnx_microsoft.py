@@ -1,5 +1,4 @@
-"""Turns quantised operators of ONNX Runtime's own domain into standard ones, with floats between
-them.
+"""Turns ONNX Runtime's own quantised operators into standard ones, with floats between them.
 
 `quantize_static` with QuantFormat.QOperator writes QLinearAdd, QGemm and so on. Each becomes
 DequantizeLinear, the operator of its name, QuantizeLinear: a form that the passes know.

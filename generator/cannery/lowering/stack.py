@@ -1,5 +1,4 @@
-"""Stacks: steps that compute several images at once, because their weights cost more than their
-work.
+"""Stacks: steps that compute several images at once, to load their weights only once.
 
 A matrix product with constant weights treats each row separately, so rows of several images can be
 stacked along the first axis; a tile of rows then loads its weights once. The rest of the network

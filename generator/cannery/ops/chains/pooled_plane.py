@@ -1,5 +1,4 @@
-"""A convolution of a small image and the pooling after it: the result fits in the lanes of one
-vector.
+"""A convolution of a small image and the pooling after it, with the result in one vector's lanes.
 
 See `cannery.ops.conv.plane`: the pooling combines whole vectors, so lanes stay where they are.
 """

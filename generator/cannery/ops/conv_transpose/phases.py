@@ -143,7 +143,7 @@ def _phase(
 
 @dataclass(frozen=True)
 class Phases(Schedule):
-    """See the module's text; the tunables are those of the schedule of each phase."""
+    """See the module docstring; the tunables are those of the schedule of each phase."""
 
     movable = True
     each: ClassVar[Schedule]

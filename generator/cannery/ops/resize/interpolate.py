@@ -1,6 +1,4 @@
-"""Sums of a few weighted elements along one axis: the parts of ONNX's Resize that `Resize`
-lacks.
-"""
+"""Sums of a few weighted elements along one axis, for what `Resize` does not do."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Pooling of 2 x 2 windows on the phase-split layout, so that chains of Winograd convolutions stay
-in it.
+"""Pooling of 2 x 2 windows on the phase-split layout, which chains of Winograd layers then keep.
 
 See `cannery.ops.shared.quarters`. The result (`to`) can also be planar, for what follows such a
 chain. `join`: lanes used to join windows before the results are laid out; 0: they are joined while
