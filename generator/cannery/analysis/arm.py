@@ -1,4 +1,4 @@
-"""Instructions of Arm, A32, T32 and A64: VFP, NEON; the destination comes first."""
+"""Arm instructions, A32, T32 and A64, with VFP and NEON; the destination comes first."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def effect(instruction: Instruction) -> Effect:
 
 
 def _stem(mnemonic: str) -> str:
-    """`vmlaeq.f32` is `vmlaeq`, `ldr.w` is `ldr`."""
+    """The mnemonic: `vmlaeq.f32` gives `vmlaeq`, `ldr.w` gives `ldr`."""
     return mnemonic.split(".")[0]
 
 
@@ -92,7 +92,7 @@ def _kind(stem: str, operands: tuple[str, ...]) -> Kind:
 
 
 def _lanes(mnemonic: str, operands: tuple[str, ...]) -> int:
-    """Elements of the first operand: `v0.4s`, or `q0` with the size behind the mnemonic."""
+    """Elements of the first operand: `v0.4s`, or `q0` with the size after the mnemonic."""
     first = operands[0] if operands else ""
     if found := re.match(r"v\d+\.(\d+)", first):
         return int(found[1])
@@ -146,7 +146,7 @@ def _vectors(stem: str, count: int, first: str) -> float:
 
 
 def _address_of(stem: str, operands: tuple[str, ...]) -> str:
-    """The register of `mov r7, sp` and `add r2, sp, #16`; "" for what is neither."""
+    """The register of `mov r7, sp` and `add r2, sp, #16`; "" for anything else."""
     if stem == "mov" and len(operands) == 2:
         return operands[1]
     constant = len(operands) == 3 and operands[2].startswith("#")

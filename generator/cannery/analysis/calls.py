@@ -1,7 +1,7 @@
-"""What one call of a function runs, with all that it calls.
+"""What one call of a function runs, including everything that it calls.
 
-Compilers make one function of several that are equal, also where different callers have them, so
-what ran of a function is shared out by its calls.
+Compilers merge equal functions, even those of different callers, so a function's counts are divided
+among its calls.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Calls:
     runs: Mapping[int, int]
 
     def counted(self, start: int) -> Counted | None:
-        """One call of the function at `start`, which nobody else calls; None if it never ran."""
+        """One call of the function at `start`, which has no other callers; None if it never ran."""
         shares = {start: 1.0}
         for address in self._from(start):
             if not self.entries.get(address):
@@ -44,8 +44,8 @@ class Calls:
 
     @cached_property
     def entries(self) -> dict[int, int]:
-        """How often each function was called: as often as its first instruction ran, which counts
-        callers that nobody listed, too. Where a loop begins there, by the calls that are seen.
+        """How often each function was called: as often as its first instruction ran, which also
+        counts unlisted callers. If a loop begins there, by the calls seen.
         """
         called: Counter[int] = Counter()
         for address in self.functions:
@@ -60,7 +60,7 @@ class Calls:
         return any(i.target == address for i in self.functions[address].instructions)
 
     def _from(self, start: int) -> Iterator[int]:
-        """A function and all that it calls, callers first; recursion is cut."""
+        """A function and everything that it calls, callers first; recursion is cut."""
         order: list[int] = []
         seen: set[int] = set()
 
@@ -75,7 +75,7 @@ class Calls:
         yield from reversed(order)
 
     def _targets(self, address: int) -> dict[int, int]:
-        """The functions that one calls or ends in, and how often it did."""
+        """The functions that one calls or jumps to at its end, and how often."""
         found: dict[int, int] = {}
         for i in self.functions[address].instructions:
             target, times = i.target, self.runs.get(i.address, 0)

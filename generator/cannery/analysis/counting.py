@@ -1,6 +1,6 @@
-"""How often each instruction of a program runs: under QEMU, with a plugin that counts.
+"""Counts how often each instruction of a program runs: under QEMU, with a plugin.
 
-Where no emulator has the instruction set, but this machine does, the program is stopped after each
+If this machine has the instruction set but no emulator does, it stops the program after each
 instruction instead. Counts are exact and the same in every run, however busy the machine is.
 """
 
@@ -29,13 +29,13 @@ _STEPPED = ("x86_64", "i686", "i386")
 
 _INSTALL = "apt install qemu-user qemu-system-arm; static builds of QEMU take no plugins"
 
-#: From this version on QEMU asks for version 2 of the interface of plugins.
+#: From this version on, QEMU requires version 2 of the plugin interface.
 _SECOND = 9
 
 
 @dataclass(frozen=True)
 class Piece:
-    """So many instructions in a row, from an address on."""
+    """This many instructions in a row, from an address on."""
 
     address: int
     instructions: int
@@ -43,18 +43,18 @@ class Piece:
 
 @dataclass(frozen=True)
 class Counting:
-    """Runs programs and counts what they run; `out` is the file that counts are written to."""
+    """Runs programs and counts their instructions; `out` is the file for the counts."""
 
     runner: Runner
     out: Path
 
     @property
     def steps(self) -> bool:
-        """Whether only what lies between two signals of the program is counted."""
+        """Whether it counts only what lies between two signals of the program."""
         return Path(self.runner.command[0]).name == "stepper"
 
     def pieces(self, executable: Path, args: Sequence[str] = ()) -> Counter[Piece]:
-        """How often each piece of code ran. Raises ToolchainError as `Runner.run` does."""
+        """How often each piece of code ran. Raises ToolchainError like `Runner.run`."""
         self.runner.run_text(executable, args)
         return self.read()
 
@@ -73,7 +73,7 @@ class Counting:
 
 @contextmanager
 def counting(runner: Runner) -> Iterator[Counting]:
-    """A way to count what programs run that `runner` runs: under QEMU, or directly.
+    """A way to count the instructions of programs that `runner` runs: under QEMU, or directly.
 
     Raises ToolchainError for another emulator, or a device.
     """

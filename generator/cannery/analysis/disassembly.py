@@ -1,4 +1,4 @@
-"""Object files as instructions: finds an objdump, runs it and reads what GNU's or LLVM's prints."""
+"""Object files as instructions: finds GNU's or LLVM's objdump, runs it and reads its output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TIMEOUT = 300.0
 
 
 class Machine(Enum):
-    """Processors whose instructions are understood, with the GNU triple of their tools."""
+    """Processors whose instructions Cannery understands, with the GNU triple of their tools."""
 
     I386 = "i686-linux-gnu"
     X86_64 = "x86_64-linux-gnu"
@@ -42,7 +42,7 @@ _ELF_MACHINES = {
     243: Machine.RISCV64,
 }  # fmt: skip
 
-#: All that programs of LLVM may have to be told to read.
+#: The extensions that LLVM's programs may need to be told about.
 RISCV_FEATURES = "+m,+a,+f,+d,+c,+v"
 
 #: Debian's packages with the objdump of a machine.
@@ -66,13 +66,13 @@ class Instruction:
 
     @property
     def text(self) -> str:
-        """The instruction as an assembler would read it, but for a branch's target."""
+        """The instruction as an assembler would read it, except for a branch's target."""
         return f"{self.mnemonic:<8} {', '.join(self.operands)}".rstrip()
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function's instructions by ascending address; data between them is left out."""
+    """A function's instructions by ascending address, without data between them."""
 
     name: str
     instructions: tuple[Instruction, ...]
@@ -100,7 +100,7 @@ def parse_disassembly(text: str, machine: Machine) -> list[Function]:
 
 
 def _instruction(address: int, text: str, machine: Machine) -> Instruction | None:
-    """An instruction; None for data, such as ARM's literals."""
+    """An instruction; None for data, such as Arm's literals."""
     comment = _ARM_COMMENT if machine.is_arm else _COMMENT
     words = comment.sub("", text).split()
     while len(words) > 1 and words[0] in _PREFIXES:
@@ -140,9 +140,9 @@ def machine_of(path: Path) -> Machine:
 def disassemble(
     path: Path, compiler: Compiler, addresses: range | None = None
 ) -> tuple[Machine, list[Function]]:
-    """The functions of an object file or program, by the first objdump that can read them.
+    """The functions of an object file or program, read by the first objdump that can.
 
-    All of them, or those at some addresses. Raises ToolchainError where there is none.
+    All of them, or those at some addresses. Raises ToolchainError if there is no such objdump.
     """
     machine = machine_of(path)
     tried = list(_programs(compiler, machine))
@@ -160,7 +160,7 @@ def disassemble(
 
 
 def _flags(program: str, machine: Machine) -> list[str]:
-    # Older ones of LLVM do not read which extensions a file says it has.
+    # Older LLVM versions do not read which extensions a file declares.
     every = machine is Machine.RISCV64 and Path(program).name.startswith("llvm")
     return ["-d", "--no-show-raw-insn", *([f"--mattr={RISCV_FEATURES}"] if every else [])]
 
@@ -186,7 +186,7 @@ def newest(program: str) -> list[str]:
 
 
 def _output(command: Sequence[str]) -> str:
-    """What a command prints; nothing where it cannot be started or hangs."""
+    """What a command prints; empty if it cannot start or hangs."""
     try:
         done = run_to_end(command, timeout=_TIMEOUT)
     except (OSError, subprocess.TimeoutExpired):

@@ -1,6 +1,6 @@
-"""Cycles of functions of a program: how often their code runs x what it takes.
+"""Cycles of a program's functions: how often their code runs x how long it takes.
 
-An emulator has counted the one, llvm-mca says the other. It knows neither caches nor mispredicted
+An emulator counts the former, llvm-mca estimates the latter. It ignores caches and mispredicted
 branches.
 """
 
@@ -16,8 +16,8 @@ from cannery.analysis.mca import Estimator, Task
 
 @dataclass(frozen=True)
 class Counted:
-    """A function with those that it calls; `runs` says how often in one call each instruction runs,
-    by its address.
+    """A function with those that it calls; `runs` says how often each instruction runs in one call,
+    by address.
     """
 
     functions: tuple[Function, ...]
@@ -37,7 +37,7 @@ def estimate(
 ) -> list[float | None]:
     """Cycles of one call of each function.
 
-    None where llvm-mca does not know an instruction. Raises ToolchainError if it cannot be run.
+    None if llvm-mca does not know an instruction. Raises ToolchainError if it cannot be run.
     """
     runs = [
         [run for function in one.functions for run in _of_function(function, machine, one.runs)]

@@ -1,4 +1,4 @@
-"""Instructions of every processor by one interface."""
+"""Instructions of every processor through one interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The code that a compiler makes of each step of a network, and the loop that matters in it."""
+"""The code that a compiler makes of each step of a network, and its most important loop."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from cannery.emit.steps import Call
 from cannery.errors import ToolchainError
 from cannery.target.toolchain import Toolchain
 
-#: How often a loop is taken to run each time it is reached: how often it does cannot be seen.
+#: How often a loop is assumed to run each time it is reached, as the true number is unknown.
 TRIPS = 8
 
 
 @dataclass(frozen=True)
 class StepCode:
-    """A step's machine code: its pieces, the hottest first; none if it computes nothing."""
+    """A step's machine code: its pieces, hottest first; none if it computes nothing."""
 
     name: str
     schedule: str
@@ -32,12 +32,12 @@ class StepCode:
 
     @property
     def hot(self) -> Piece | None:
-        """The piece where the step is taken to spend most of its time."""
+        """The piece where the step presumably spends most of its time."""
         return self.pieces[0] if self.pieces else None
 
 
 def function_pieces(function: Function, machine: Machine) -> Iterator[Piece]:
-    """The loops of a function, and what is in none; empty ones left out."""
+    """The loops of a function, and the code in none, without empty ones."""
     blocks = split_blocks(function, machine)
     effects = framed_effects(blocks, machine)
     for region in find_regions(blocks):
@@ -50,9 +50,9 @@ def function_pieces(function: Function, machine: Machine) -> Iterator[Piece]:
 def hotness(piece: Piece) -> tuple[int, int, int]:
     """What to sort by: elements multiplied, then arithmetic, then instructions, times the trips.
 
-    A multiplication needs one addition or, fused, none: where there are many more, as in Winograd's
-    transforms, the multiplications are not what the code is for. Of loops with equal products, the
-    one with the fewest instructions is the kernel; the others treat remainders.
+    A multiplication needs one addition or, fused, none. If there are many more, as in Winograd's
+    transforms, multiplying is not the purpose of the code. Of loops with equal products, the one
+    with the fewest instructions is the kernel; the others treat remainders.
     """
     trips = TRIPS**piece.depth
     mix = piece.mix
@@ -67,7 +67,7 @@ def step_codes(
 ) -> tuple[Machine, tuple[StepCode, ...]]:
     """Compile a network and take its steps apart. Raises ToolchainError.
 
-    Every kernel stays a function of its own; in a library, compilers may put several into one.
+    Every kernel stays a separate function; in a library, compilers may merge several.
     """
     with temporary_folder() as folder:
         machine, functions = disassemble(
@@ -90,17 +90,17 @@ def compile_apart(
 
 
 def apart_flags(toolchain: Toolchain) -> tuple[str, ...]:
-    """Flags by which equal kernels stay functions of their own, too; clang never joins them."""
+    """Flags that keep equal kernels separate functions too; clang never merges them."""
     return ("-fno-ipa-icf",) if toolchain.compiler.kind == "gcc" else ()
 
 
 def object_flags(toolchain: Toolchain) -> tuple[str, ...]:
-    """Flags by which an object file says where its branches go, not only the linked program."""
+    """Flags that make an object file, not only the linked program, say where its branches go."""
     return ("-mno-relax",) if toolchain.target.triple.startswith("riscv") else ()
 
 
 def apart(source: Source, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Generated files with kernels that are not joined with the function that calls them."""
+    """Generated files with kernels that are not inlined into their caller."""
     main = f"{source.name}.c"
     text = files[main].decode()
     for call in source.calls:
@@ -122,7 +122,7 @@ def _step_code(
 def step_functions(source: Source, call: Call, functions: Sequence[Function]) -> list[Function]:
     """The functions of a step begin with its number; so do its helpers' and the compiler's clones.
 
-    Raises ToolchainError where a kernel has no function of its own.
+    Raises ToolchainError if a kernel has no separate function.
     """
     prefix = step_prefix(source, call)
     own = [f for f in functions if f.name.startswith(prefix)]
@@ -136,7 +136,7 @@ def step_functions(source: Source, call: Call, functions: Sequence[Function]) ->
 
 
 def step_prefix(source: Source, call: Call) -> str:
-    """What the names of a step's functions begin with: `ball_L03_`."""
+    """The prefix of a step's functions: `ball_L03_`."""
     prefix = re.match(rf"{re.escape(source.name)}_L\d+_", call.symbol)
     assert prefix
     return prefix[0]

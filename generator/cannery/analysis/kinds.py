@@ -1,4 +1,4 @@
-"""What an instruction is, in terms that are the same on every processor."""
+"""What an instruction is, in terms that apply to every processor."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """The main business of an instruction; `MOVE` is a copy between vector registers.
+    """The main purpose of an instruction; `MOVE` is a copy between vector registers.
 
     Reading memory as an operand of arithmetic does not make a LOAD; a broadcast of memory is one.
     ADD covers subtraction, minimum and maximum. OTHER is the rest: integers, addresses, logic.
@@ -24,7 +24,9 @@ class Kind(Enum):
 
 
 class Branch(Enum):
-    """Where control goes: on, on after a call, maybe or always to the target, or out of sight."""
+    """Where control goes: on, on after a call, maybe or always to the target, or somewhere
+    unknown.
+    """
 
     NONE = "none"
     CALL = "call"
@@ -39,9 +41,9 @@ class Effect:
 
     `loads` and `stores` count the registers moved between memory and processor: two for a pair, one
     for an operand in memory, one half for a d register of Arm v7. `base` is the register that holds
-    the address ("" : none); `on_vectors` tells whether vector registers take part, `lanes` how many
-    elements are computed at once. `writes` are the registers changed, and `copies` the one that the
-    first of them is an address of (it plus a constant).
+    the address ("" : none); `on_vectors`: vector registers take part; `lanes`: how many elements
+    are computed at once. `writes` are the registers changed; the first of them becomes the register
+    `copies`, perhaps plus a constant.
     """
 
     kind: Kind

@@ -16,7 +16,9 @@ from cannery.analysis.kinds import Branch
 
 @dataclass(frozen=True)
 class BasicBlock:
-    """Instructions that run one after the other; `successors` number the blocks that may follow."""
+    """Instructions that run one after the other; `successors` are the numbers of the blocks that
+    may follow.
+    """
 
     instructions: tuple[Instruction, ...]
     successors: tuple[int, ...]
@@ -24,7 +26,7 @@ class BasicBlock:
 
 @dataclass(frozen=True)
 class Region:
-    """The blocks of a loop that are in no loop inside it; depth 0 is what is in no loop at all."""
+    """The blocks of a loop outside its inner loops; depth 0 is the code outside all loops."""
 
     depth: int
     blocks: tuple[int, ...]
@@ -41,7 +43,8 @@ def split_blocks(function: Function, machine: Machine) -> list[BasicBlock]:
         if kind in (Branch.NONE, Branch.CALL):
             continue
         leaders.add(k + 1)
-        # A relocation shows as a jump to the branch itself or into its middle: no place in here.
+        # A relocation appears as a jump to the branch itself or into its middle: not a place in
+        # here.
         if instruction.target in starts and instruction.target != instruction.address:
             leaders.add(starts[instruction.target])
     firsts = sorted(leader for leader in leaders if leader < len(code))
@@ -69,9 +72,9 @@ def predecessors(blocks: Sequence[BasicBlock]) -> list[list[int]]:
 
 
 def _dominators(blocks: Sequence[BasicBlock], before: Sequence[Sequence[int]]) -> list[int]:
-    """The blocks without which each block is not reached; those that nothing precedes are entries.
+    """The blocks without which each block is not reached; blocks without predecessors are entries.
 
-    Blocks behind jump tables are such entries.
+    Blocks reached through jump tables are such entries.
     """
     everything = (1 << len(blocks)) - 1
     found = [everything if before[k] and k else 1 << k for k in range(len(blocks))]
@@ -104,7 +107,7 @@ def _natural_loops(blocks: Sequence[BasicBlock]) -> dict[int, set[int]]:
 
 
 def back_edges(blocks: Sequence[BasicBlock]) -> Iterator[tuple[int, int]]:
-    """The edges (from, to) by which loops come round to their headers."""
+    """The edges (from, to) by which loops return to their headers."""
     dominators = _dominators(blocks, predecessors(blocks))
     for number, block in enumerate(blocks):
         for header in block.successors:
@@ -113,7 +116,7 @@ def back_edges(blocks: Sequence[BasicBlock]) -> Iterator[tuple[int, int]]:
 
 
 def find_regions(blocks: Sequence[BasicBlock]) -> Iterator[Region]:
-    """What is in no loop, then every loop without the loops inside it."""
+    """The code outside all loops, then every loop without its inner loops."""
     loops = _natural_loops(blocks)
     inside = set().union(*loops.values())
     yield Region(0, tuple(k for k in range(len(blocks)) if k not in inside), not loops)

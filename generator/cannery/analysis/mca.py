@@ -1,6 +1,6 @@
 """Cycles of a loop by llvm-mca, a static model of processors: estimated, never measured.
 
-It knows neither caches nor mispredicted branches.
+It ignores caches and mispredicted branches.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TRIPLES = {
     Machine.RISCV64: "riscv64-linux-gnu",
 }
 
-#: Other names of processors: what LLVM calls them, then what comes nearest where it is too old.
+#: Other names of processors: LLVM's name, then the nearest model if LLVM is too old.
 _NAMES = {
     "bonnell": ("bonnell", "atom"), "zen4": ("znver4", "znver3"), "znver4": ("znver4", "znver3"),
     "zen5": ("znver5", "znver4", "znver3"), "znver5": ("znver5", "znver4", "znver3"),
@@ -41,30 +41,32 @@ _SAME = {
     "bonnell": ("bonnell", "atom"), "zen4": ("znver4",), "zen5": ("znver5",)
 }  # fmt: skip
 
-#: Processors that LLVM describes by the model of another one (versions 14 to 19).
+#: Processors that LLVM describes with the model of another one (versions 14 to 19).
 _MODELS = dict.fromkeys(
     ("cortex-a72", "cortex-a73", "cortex-a75", "cortex-a76", "cortex-a77", "cortex-a78"),
     "cortex-a57",
 )
 
 
-#: Instructions that a processor by itself may be taken not to have.
+#: Instructions that LLVM may assume a processor lacks unless told otherwise.
 _FEATURES = {Machine.ARM: "+neon", Machine.RISCV64: RISCV_FEATURES}
 
-#: What begins a comment that llvm-mca heeds, where it is not #.
+#: What begins a comment that llvm-mca reads, if not #.
 _COMMENTS = {Machine.ARM: "@"}
 
-#: Passes through a loop by the instructions that it has: enough for its steady state.
+#: Iterations of a loop, by its number of instructions: enough for its steady state.
 _PASSES = ((30, 100), (100, 24), (400, 8))
 _FEWEST_PASSES = 4
 
-#: Pieces of one run of the program: it reads all of a file before it begins.
+#: Pieces per run of the program, which reads a whole file before it begins.
 _BATCH = 400
 
 
 @dataclass(frozen=True)
 class Task:
-    """A piece of code: a loop, of whose passes one in the steady state counts, or code run once."""
+    """A piece of code: a loop, of which one iteration in the steady state counts, or code that runs
+    once.
+    """
 
     code: tuple[Instruction, ...]
     loop: bool
@@ -82,8 +84,8 @@ class Task:
 class Estimator:
     """llvm-mca for the processor `wanted`.
 
-    `cpu` is what the program is asked for, and `model` the processor whose model that is: another
-    one where the program knows no better.
+    `cpu` is the name given to the program, and `model` the processor whose model that is: another
+    processor if the program has nothing better.
     """
 
     program: str
@@ -99,7 +101,7 @@ class Estimator:
 
     @property
     def note(self) -> str:
-        """Whose model it is where it is not its own."""
+        """The model's processor, if it is a different one."""
         return f"by the model of {self.model}" if self.is_approximate else ""
 
     @cached_property
@@ -109,7 +111,8 @@ class Estimator:
         return f"llvm-mca {found[1]}" if found else self.program
 
     def cycles(self, code: Sequence[Instruction], *, loop: bool) -> float:
-        """Cycles of one pass: of a loop in its steady state, of other code once from start to end.
+        """Cycles of one pass: for a loop, in its steady state; for other code, once from start to
+        end.
 
         Raises ToolchainError for instructions that llvm-mca does not know for this processor.
         """
@@ -117,7 +120,7 @@ class Estimator:
         return self._simulated([assembly(code, self.machine)], passes)[0] / passes
 
     def batch(self, tasks: Sequence[Task]) -> list[float | None]:
-        """Cycles of many pieces, see `cycles`; None where an instruction is not known.
+        """Cycles of many pieces, see `cycles`; None if an instruction is unknown.
 
         Raises ToolchainError if the program cannot be run.
         """
@@ -133,7 +136,7 @@ class Estimator:
         return [found[text, task.passes] for text, task in zip(texts, tasks, strict=True)]
 
     def _halved(self, texts: Sequence[str], passes: int) -> list[float | None]:
-        """Total cycles of each; what the program refuses is found by halving."""
+        """Total cycles of each; pieces that the program rejects are found by bisection."""
         try:
             return list(self._simulated(texts, passes))
         except ToolchainError:
@@ -143,7 +146,7 @@ class Estimator:
         return [*self._halved(texts[:middle], passes), *self._halved(texts[middle:], passes)]
 
     def _simulated(self, texts: Sequence[str], passes: int) -> list[float]:
-        """Total cycles of so many passes of each piece. Raises ToolchainError."""
+        """Total cycles of this many passes of each piece. Raises ToolchainError."""
         mark = _COMMENTS.get(self.machine, "#")
         lines = ["piece:"]
         for text in texts:
@@ -161,7 +164,7 @@ class Estimator:
 def find_estimator(cpu: str, machine: Machine) -> Estimator:
     """llvm-mca for a processor by LLVM's name or a common one.
 
-    Raises ToolchainError for an unknown processor, or where the program is not installed.
+    Raises ToolchainError for an unknown processor, or if the program is not installed.
     """
     program = next((p for p in newest("llvm-mca") if shutil.which(p)), None)
     if program is None:
@@ -177,7 +180,7 @@ def find_estimator(cpu: str, machine: Machine) -> Estimator:
 
 
 def _knows(program: str, machine: Machine, cpu: str) -> bool:
-    """Whether it has the processor, and a model of how long its instructions take."""
+    """Whether it knows the processor, with a model of its instructions' times."""
     said = _start([*_command(program, machine, cpu), "-"], "").stderr
     absent = ("not a recognized processor", "unable to find instruction-level scheduling")
     return not any(text in said for text in absent)
@@ -211,7 +214,9 @@ def _start(command: Sequence[str], text: str) -> subprocess.CompletedProcess[str
 
 
 def _run(command: Sequence[str], text: str) -> str:
-    """What the program reports. Raises ToolchainError with its first error and what it is about."""
+    """What the program reports. Raises ToolchainError with its first error and the line
+    concerned.
+    """
     done = _start(command, text)
     lines = done.stderr.splitlines()
     wrong = next((k for k, line in enumerate(lines) if "error:" in line), -1)
@@ -223,7 +228,7 @@ def _run(command: Sequence[str], text: str) -> str:
 
 
 def assembly(code: Sequence[Instruction], machine: Machine) -> str:
-    """Code for an assembler: addresses become the label `piece`, calls are left out."""
+    """Code for an assembler, without calls; addresses become the label `piece`."""
     lines = []
     for instruction in code:
         if branch_kind(instruction, machine) is Branch.CALL:
@@ -237,10 +242,11 @@ def assembly(code: Sequence[Instruction], machine: Machine) -> str:
 
 
 def _arm_lines(mnemonic: str, operands: Sequence[str]) -> list[str]:
-    """T32 as A32, whose conditions need no IT, as the models know none; constants need not be true.
+    """T32 as A32, whose conditions need no IT, which the models do not know.
 
-    A32 cannot encode all of T32's, and GNU's objdump shows the codes of floating ones. What moves
-    several registers, which the models do not know, is one instruction for each.
+    Constants need not be correct: A32 cannot encode all of T32's, and GNU's objdump shows the codes
+    of floating ones. Moves of several registers, which the models do not know either, become one
+    instruction each.
     """
     name = re.sub(r"\.[nw]$", "", mnemonic)
     if re.fullmatch(r"it[te]*|nop", name):
@@ -254,15 +260,14 @@ def _arm_lines(mnemonic: str, operands: Sequence[str]) -> list[str]:
     if single := _single(name, operands):
         return single
     name = {"addw": "add", "subw": "sub"}.get(name, name)
-    # Of pairs, the models know no arithmetic.
+    # The models have no arithmetic on pairs.
     name = re.sub(r"^vp(add|max|min)\.", r"v\1.", name)
     return [f"{name} {', '.join(half)}" for half in _halves(name, operands)]
 
 
 def _halves(name: str, operands: Sequence[str]) -> list[Sequence[str]]:
-    """Arithmetic on floats twice where it is on q registers: processors of Arm v7 have units of 64
-    bits, and need two cycles (Cortex-A9 NEON MPE, Technical Reference Manual); LLVM's model
-    counts one.
+    """Float arithmetic on q registers, doubled: Arm v7 processors have 64-bit units and need two
+    cycles (Cortex-A9 NEON MPE, Technical Reference Manual); LLVM's model counts one.
     """
     if not re.fullmatch(r"v(add|sub|mul|ml[as]|fm[as]|max|min)\.f32", name):
         return [operands]
@@ -280,9 +285,9 @@ _SEVERAL = re.compile(r"(v?)(push|pop|ldm|stm)(ia|db|fd)?")
 
 
 def _single(name: str, operands: Sequence[str]) -> list[str]:
-    """Loads and stores of several registers as single ones; nothing for other instructions."""
+    """Loads and stores of several registers as single ones; empty for other instructions."""
     if name in ("ldrd", "strd"):
-        # The register of the address last: it may be loaded, too.
+        # The address register last, as it may be loaded too.
         pair = sorted(operands[:2], key=lambda r: r in operands[2])
         return [f"{name[:3]} {r}, {', '.join(operands[2:])}" for r in pair]
     found = _SEVERAL.fullmatch(name)

@@ -16,14 +16,14 @@ from cannery.analysis.loops import BasicBlock, predecessors
 
 @dataclass(frozen=True)
 class Mix:
-    """Instructions of one pass through a piece of code, by what they do.
+    """Instructions of one pass through a piece of code, by purpose.
 
-    Every instruction is in exactly one of `multiplies` (FMAs, too), `adds` (also subtractions,
-    minima and maxima), `shuffles` (broadcasts of registers), `moves` (copies between vector
-    registers), `branches`, `other` and the loads and stores that do nothing else. `loads` and
-    `stores` count registers instead: two for a pair, one for an operand in memory, halves rounded
-    up. `spills` are those of them in the stack frame, `vector_spills` the part that moves vectors.
-    `lanes` is the number of elements that the multiplies compute.
+    Every instruction is in exactly one of `multiplies` (including FMAs), `adds` (including
+    subtractions, minima and maxima), `shuffles` (broadcasts of registers), `moves` (copies between
+    vector registers), `branches`, `other` and pure loads and stores. `loads` and `stores` count
+    registers instead: two for a pair, one for an operand in memory, halves rounded up. `spills` are
+    those in the stack frame, `vector_spills` those of them that move vectors. `lanes` is the number
+    of elements that the multiplies compute.
     """
 
     instructions: int = 0
@@ -40,11 +40,11 @@ class Mix:
     lanes: int = 0
 
     def per_multiply(self, count: int) -> float | None:
-        """`count` per multiply-accumulate of a vector; None where nothing is multiplied."""
+        """`count` per multiply-accumulate of a vector; None if nothing is multiplied."""
         return count / self.multiplies if self.multiplies else None
 
 
-#: Kinds whose instructions are counted as such; loads and stores are counted by registers.
+#: Kinds that are counted by instructions; loads and stores are counted by registers.
 _COUNTED = (Kind.MULTIPLY, Kind.ADD, Kind.SHUFFLE, Kind.MOVE, Kind.BRANCH, Kind.OTHER)
 
 
@@ -54,7 +54,7 @@ def count_mix(effects: Iterable[tuple[Effect, bool]]) -> Mix:
 
 
 def executed_mix(blocks: Sequence[BasicBlock], machine: Machine, runs: Mapping[int, int]) -> Mix:
-    """The mix of what ran of a function: `runs` by the instructions' addresses."""
+    """The mix of the instructions of a function that ran: `runs` by their addresses."""
     framed = framed_effects(blocks, machine)
     return _weighted(
         (one, in_frame, runs.get(instruction.address, 0))
@@ -64,7 +64,7 @@ def executed_mix(blocks: Sequence[BasicBlock], machine: Machine, runs: Mapping[i
 
 
 def sum_mixes(mixes: Iterable[Mix]) -> Mix:
-    """All of several mixes."""
+    """The sum of several mixes."""
     found = list(mixes)
     names = Mix.__dataclass_fields__
     return Mix(**{name: sum(getattr(mix, name) for mix in found) for name in names})
@@ -91,8 +91,9 @@ def framed_effects(
 ) -> list[list[tuple[Effect, bool]]]:
     """The effects of every block, each with whether it accesses the function's stack frame.
 
-    A register holds a frame address if on every way to it the last write was a copy of the stack
-    pointer, a constant added or not. Pushing and popping (the address register moves) is none.
+    A register holds a frame address if on every path to it the last write was a copy of the stack
+    pointer, perhaps plus a constant. Pushing and popping (which moves the address register) does
+    not count.
     """
     stack = stack_registers(machine)
     does = effects((i for block in blocks for i in block.instructions), machine)
@@ -122,7 +123,9 @@ def _follow(frame: set[str], one: Effect, stack: frozenset[str]) -> None:
 def _frame_registers(
     blocks: Sequence[BasicBlock], effects: Sequence[Sequence[Effect]], stack: frozenset[str]
 ) -> list[frozenset[str]]:
-    """The registers with frame addresses at the start of each block, by iteration from above."""
+    """The registers with frame addresses at the start of each block, by iteration from the full
+    set.
+    """
     before = predecessors(blocks)
     everything = frozenset(r for block in effects for one in block for r in one.writes)
     starts = [everything if before[k] and k else frozenset() for k in range(len(blocks))]
@@ -143,7 +146,7 @@ def _frame_registers(
 
 @dataclass(frozen=True)
 class Piece:
-    """A loop without the loops inside it, or (depth 0) what of a function is in no loop."""
+    """A loop without its inner loops, or (depth 0) the part of a function outside all loops."""
 
     function: str
     depth: int

@@ -1,4 +1,4 @@
-"""Instructions of RISC-V with the extensions F, D and V; the destination comes first."""
+"""RISC-V instructions with the extensions F, D and V; the destination comes first."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ def branch_kind(instruction: Instruction) -> Branch:
 
 
 def vector_length(instruction: Instruction, before: int) -> int:
-    """How many elements vector instructions compute from here on, `before` up to here.
+    """How many elements vector instructions compute from here on; `before` is the number up to
+    here.
 
-    One where a register says how many.
+    One if a register says how many.
     """
     name, operands = instruction.mnemonic, instruction.operands
     if name == "vsetivli":
@@ -54,7 +55,7 @@ def vector_length(instruction: Instruction, before: int) -> int:
 
 
 def effect(instruction: Instruction, elements: int) -> Effect:
-    """What the instruction does, where vectors have so many elements."""
+    """What the instruction does, if vectors have this many elements."""
     name, operands = instruction.mnemonic, instruction.operands
     if branch_kind(instruction) is not Branch.NONE:
         return Effect(Kind.BRANCH)
@@ -73,12 +74,12 @@ def effect(instruction: Instruction, elements: int) -> Effect:
 
 
 def _moved(found: re.Match[str]) -> int:
-    """Registers of `vl4re32.v` and `vlseg4e32.v`; one of most others."""
+    """Registers of `vl4re32.v` and `vlseg4e32.v`; one for most others."""
     return int(found[1] or found[2] or 1)
 
 
 def _address_of(name: str, operands: tuple[str, ...]) -> str:
-    """The register of `mv s0, sp`, `addi a0, sp, 16` and `add a0, sp, a0`; "" for all else."""
+    """The register of `mv s0, sp`, `addi a0, sp, 16` and `add a0, sp, a0`; "" for anything else."""
     if name == "mv" and len(operands) == 2:
         return operands[1]
     if name not in ("add", "addi") or len(operands) != 3:

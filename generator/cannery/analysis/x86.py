@@ -1,4 +1,4 @@
-"""Instructions of x86 in AT&T syntax: SSE, AVX, AVX-512 and x87; the destination comes last."""
+"""x86 instructions in AT&T syntax: SSE, AVX, AVX-512 and x87; the destination comes last."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHUFFLE = re.compile(
 _VECTOR_MOVE = re.compile(
     r"v?mov([au]p[sd]|dq[au](8|16|32|64)?|s[sd]|[dq]|[lh]p[sd]|nt\w+)|kmov[bwdq]|v?lddqu|vmaskmov\w+"
 )
-#: Broadcasts and other forms that a load does by itself.
+#: Broadcasts and other forms that a load does on its own.
 _LOADED = re.compile(r"v?(movs[hl]dup|movddup|p?broadcast\w+|pmov[sz]x\w+|p?expand\w+)")
 _STORING = re.compile(
     r"v?mov\w*|set\w+|v?extract\w+|v?pextr\w+|fn?i?st\w*|kmov\w|vp?compress\w+|vp?scatter\w+"
@@ -113,7 +113,7 @@ def _written(operand: str) -> tuple[str, ...]:
 
 
 def _address_of(name: str, operands: list[str]) -> str:
-    """The register of `mov %rsp,%rbp` and of `lea 8(%rsp),%rax`; "" for what is neither."""
+    """The register of `mov %rsp,%rbp` and of `lea 8(%rsp),%rax`; "" for anything else."""
     if len(operands) == 2 and re.fullmatch(r"mov[lq]?", name) and operands[0].startswith("%"):
         return operands[0]
     found = re.fullmatch(r"-?\w*\((%\w+)\)", operands[0]) if operands else None

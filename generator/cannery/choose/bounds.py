@@ -1,4 +1,4 @@
-"""What is known of MAX_ERROR without running a network: bounds that it can hardly keep are told."""
+"""What is known about MAX_ERROR without running a network; reports bounds it can hardly keep."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.options import Options
 
-#: What storing a number in float32 costs at most, of the number: half a unit of 24 bits.
+#: The largest relative error of storing a number in float32: half a unit of 24 bits.
 FLOAT32_ROUNDING = 2.0**-24
 
 
 def bound_notes(
     options: Options, dtypes: Sequence[DType], bound: float, graph: Graph | None = None
 ) -> list[str]:
-    """Why outputs of these types may be off by more than `bound`; empty if nothing speaks for it.
+    """Why outputs of these types may be off by more than `bound`; empty if nothing suggests it.
 
-    What a record measured counts, for its own weights and processor; else what the rounding to
-    float32 is estimated to make of `graph`.
+    A record's measurement counts, for its own weights and processor; otherwise the estimated effect
+    of rounding `graph` to float32 does.
     """
     check = "`cannery verify` measures it"
     served = served_records(options)

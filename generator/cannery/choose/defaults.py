@@ -1,4 +1,4 @@
-"""What to choose where nothing was measured: every candidate, ranked by the cost model."""
+"""What to choose if nothing was measured: every candidate, ranked by the cost model."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import estimates, legal
 from cannery.target.isa import Isa
 
-#: Networks with more multiply-accumulates are not emulated: it would take longer than compiling
-#: them. (VGG19, 20e9, takes as long.)
+#: Networks with more multiply-accumulates are not emulated: that would take longer than compiling
+#: them. (For VGG19, 20e9, it takes as long.)
 MAX_MACS = 25_000_000_000
 
-#: Nor those whose values have more elements, which are all in memory then, 8 bytes each.
+#: Networks whose values have more elements are not emulated either: all are in memory then, 8 bytes
+#: each.
 MAX_ELEMENTS = 2**26
 
 
 def estimated_options(graph: Graph, step: Step, isa: Isa, *, inexact: bool) -> list[Option]:
     """All candidates of a step with their estimated cost, cheapest first.
 
-    With `inexact`, those that can be judged without being run are among them.
+    With `inexact`, this includes inexact ones that can be judged without being run.
     """
     options = []
     for schedule in legal(graph, step, isa):
@@ -48,11 +49,10 @@ def estimated_options(graph: Graph, step: Step, isa: Isa, *, inexact: bool) -> l
 
 @dataclass(frozen=True)
 class Defaults:
-    """Plans where nothing, or not all, was measured. `io_order` is the order of images outside.
+    """Plans if nothing, or not everything, was measured. `io_order` is the order of images outside.
 
     `ranked` are the options of each segment, cheapest first, as `estimated_options` finds them with
-    `inexact`, where they are known already. `max_size` bounds the constants, in multiples of the
-    graph's.
+    `inexact`, if already known. `max_size` bounds the constants, in multiples of the graph's.
     """
 
     graph: Graph
@@ -66,9 +66,9 @@ class Defaults:
     def plan(self, known: Mapping[int, Choice] | None = None) -> Plan:
         """The plan that the cost model prefers, with `known` choices for some segments.
 
-        It has inexact schedules if the network as a whole, emulated, keeps half of the bound, and
-        less where rounding alone takes more than the other half.
-        Raises UnsupportedError for a step that nothing can compute.
+        It has inexact schedules if the emulated network as a whole keeps half of the bound, or less
+        than half if rounding alone takes more than the other half. Raises UnsupportedError for a
+        step that nothing can compute.
         """
         known = known or {}
         if self._emulable:
@@ -92,7 +92,7 @@ class Defaults:
         return macs <= MAX_MACS and elements <= MAX_ELEMENTS
 
     def _room(self) -> float:
-        """What inexact schedules may add to the network's error: rounding is there already."""
+        """What inexact schedules may add to the network's error, beside the rounding."""
         rounding = rounding_error(self.graph, self.max_error) or 0.0
         return min(self.max_error / 2, self.max_error - rounding)
 
@@ -104,13 +104,13 @@ class Defaults:
             order = self.io_order
             return plans(self.graph, self.segments, options, reorder=reorder, io_order=order)[0]
 
-        if self.max_size is None or known:  # tuning looks for speed alone
+        if self.max_size is None or known:  # tuning only looks for speed
             return find(options)
         bound = SizeBound(self.graph, self.segments, self.isa, self.max_size)
         return bound.cheapest(options, find)
 
     def _options(self, known: Mapping[int, Choice], *, inexact: bool) -> list[Sequence[Option]]:
-        """The options of each segment; those that overlap known ones have none."""
+        """The options of each segment; segments that overlap known ones have none."""
         kinds: dict[str, list[Option]] = {}
         found: list[Sequence[Option]] = []
         for index, segment in enumerate(self.segments):

@@ -1,4 +1,4 @@
-"""Choices from tuning records: what fits is taken, what does not is told."""
+"""Choices from tuning records: takes what fits, and reports what does not."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def find_record(options: Options, target: Target) -> tuple[Path, Record | None]:
 
 
 def _places(options: Options, target: Target) -> list[Path]:
-    """Where the record is looked for: under the target's name, then under the other one."""
+    """Where to look for the record: under the target's name, then under the other one."""
     plain = plain_target(target.isa).name
     names = [target.name, plain if target.name == NATIVE else NATIVE]
     return [record_path(options.model, name, options.tuning, options.form) for name in names]
 
 
 def record_places(options: Options) -> list[Path]:
-    """All files that may be the network's records, whether they are there or not."""
+    """All files that may be the network's records, whether or not they exist."""
     return [path for target in record_targets(options) for path in _places(options, target)]
 
 
 def record_targets(options: Options) -> tuple[Target, ...]:
-    """The targets whose records count: of several instruction sets, one each."""
+    """The targets whose records count: for several instruction sets, one each."""
     return resolve_targets(options) if len(options.isa) > 1 else (resolve_target(options),)
 
 
@@ -60,9 +60,10 @@ def untuned(options: Options) -> list[Target]:
 
 
 def untuned_note(options: Options) -> str:
-    """That a network was never tuned for its targets, with what would do it; empty if it was.
+    """A note that a network was never tuned for its targets, with the command that does it; empty
+    if it was.
 
-    Where `options.tuning` names a folder, `recorded_choices` has warned.
+    If `options.tuning` names a folder, `recorded_choices` has already warned.
     """
     targets = untuned(options) if options.tuning is None else []
     if not targets:
@@ -80,8 +81,8 @@ def recorded_choices(
     """The record that was used, if any, and what it chooses, by segment.
 
     Warns (CanneryWarning) about steps for which it has no usable entry; with `options.locked`, that
-    is a RecordError, as is a missing record. Raises RecordError if the record is damaged, is that
-    of another model, or is not where `options.tuning` says.
+    is a RecordError, and so is a missing record. Raises RecordError if the record is damaged,
+    belongs to another model, or is not where `options.tuning` says.
     """
     path, record = find_record(options, target)
     if record is None:
@@ -95,7 +96,7 @@ def recorded_choices(
 
 
 def _miss(path: Path, options: Options, target: Target) -> None:
-    """Raise RecordError where a record has to be there, warn where one was looked for."""
+    """Raise RecordError if a record must exist, warn if one was looked for."""
     what, cure = "there is no tuning record", _advice(options, target)
     place = options.tuning
     if place is not None and not place.is_dir():
@@ -114,9 +115,9 @@ def recorded_stacks(
     target: Target,
     options: Options,
 ) -> Known | None:
-    """What the record says of several images at once, for the steps and choices of a plan.
+    """What the record says about several images at once, for the steps and choices of a plan.
 
-    Warns, or raises RecordError if `options.locked`, where it says nothing.
+    If it says nothing, warns, or raises RecordError with `options.locked`.
     """
     path, record = find_record(options, target)
     if record is None or options.many < 2:
@@ -129,7 +130,7 @@ def recorded_stacks(
 
 
 def _problem(found: Found, segments: Sequence[Segment], owner: str) -> str:
-    """What is wrong with a record; `owner` is what there is to say of its model."""
+    """What is wrong with a record; `owner` is the remark about its model."""
     index, reason = next(iter(found.unusable.items()))
     text = f"{found.path}: {owner}{': ' if owner else ''}"
     text += f"layer {segments[index].step.name!r}: {reason}"
@@ -151,7 +152,7 @@ def _tell(problem: str, options: Options, target: Target) -> None:
     warnings.warn(text, CanneryWarning, stacklevel=2)
 
 
-#: Options without influence on a plan and on where its record lies.
+#: Options without influence on a plan and on the place of its record.
 _NO_MATTER = (
     "name", "rename", "input_view", "locked", "tuned_by", "parallel", "openmp", "shared",
     "same_everywhere",
@@ -160,7 +161,7 @@ _NO_MATTER = (
 
 
 def autotune_command(options: Options, target: Target) -> str:
-    """The command that makes the record which `options` look for, for one of their targets."""
+    """The command that makes the record that `options` look for, for one of their targets."""
     if len(options.isa) > 1 or (options.target == ANY and not options.isa):
         isa = plain_target(target.isa).name
         options = replace(options, isa=(isa,), target=NATIVE, macros=None)

@@ -1,4 +1,4 @@
-"""Whose record a file holds: that of another model is neither used by chance nor overwritten."""
+"""Whose record a file holds: another model's record is neither used by accident nor overwritten."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ def owner_text(record: Record, model: Path) -> str:
 def check_used(
     path: Path, record: Record, options: Options, graph: Graph, segments: Sequence[Segment]
 ) -> None:
-    """Raise RecordError where --tuning names the record of another model that has no entry for any
-    step.
+    """Raise RecordError if --tuning names another model's record without an entry for any step.
 
-    A model that was renamed, trained again or changed in part keeps its record.
+    A model that was renamed, retrained or partly changed keeps its record.
     """
     other = owner_text(record, options.model)
     if (
@@ -47,10 +46,10 @@ def check_replaced(
     graph: Graph,
     segments: Sequence[Segment],
 ) -> str:
-    """What there is to say of a record that tuning replaces; empty if it is the network's own.
+    """The remark about a record that tuning replaces; empty if it is the network's own.
 
-    The record of a model that was renamed says the same of all layers. Raises RecordError where
-    --tuning names a record that belongs to another model or target.
+    The record of a renamed model says the same about all layers. Raises RecordError if --tuning
+    names a record that belongs to another model or target.
     """
     if not record.steps:
         return ""

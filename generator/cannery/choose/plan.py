@@ -1,9 +1,9 @@
 """Chooses the cut, one schedule per step and one order per value, jointly.
 
-Dynamic programming from the left of the finest cut: at each step it takes that step alone or a
-chain that begins there. The state is the orders in which the live values exist; a step costs its
-time, an order that is not there yet costs a reorder. A beam keeps the best states where many values
-live side by side.
+This is dynamic programming from the left of the finest cut: at each step it takes that step alone
+or a chain that begins there. The state is the orders in which the live values exist. A step costs
+its time; an order that does not exist yet costs a reorder. A beam keeps the best states where many
+values are alive at once.
 """
 
 from __future__ import annotations
@@ -29,39 +29,39 @@ BEAM = 64
 #: Cost of copying a value from one order into a buffer of another (or the same).
 ReorderCost = Callable[[str, str, str], float]
 
-#: Marks the order of a value in the caller's memory: it has no halo and cannot get one.
+#: Marks the order of a value in the caller's memory, which has no halo and cannot get one.
 _PORT = "!"
 
 
 @dataclass(frozen=True)
 class Segment:
-    """A step of the finest cut, or a chain of several: `first` is where it begins there."""
+    """A step of the finest cut, or a chain of several; `first` is where it begins there."""
 
     step: Step
     first: int
 
     @property
     def end(self) -> int:
-        """Behind its last step in the finest cut."""
+        """The step after its last one in the finest cut."""
         return self.first + (len(self.step.parts) or 1)
 
 
 @dataclass(frozen=True)
 class Read:
-    """What an option asks of an input: its order, and whether memory without halo will do."""
+    """What an option requires of an input: its order, and whether memory without a halo will do."""
 
     order: str
     plain: bool
 
     @staticmethod
     def of(want: Want) -> Read:
-        """The part of a want that planning looks at."""
+        """The part of a want that matters for planning."""
         return Read(want.order, not want.halo and not want.slack)
 
 
 @dataclass(frozen=True)
 class Option:
-    """A choice for a step with its cost (any one unit for the whole net) and its orders."""
+    """A choice for a step with its cost (in any one unit for the whole net) and its orders."""
 
     choice: Choice
     cost: float
@@ -71,23 +71,23 @@ class Option:
 
 @dataclass(frozen=True)
 class Plan:
-    """Segments (by index) with their choices, in order, and what all of it costs."""
+    """Segments (by index) with their choices, in order, and the total cost."""
 
     cost: float
     picks: tuple[tuple[int, Choice], ...]
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """One per segment that was taken."""
+        """One per segment taken."""
         return tuple(choice for _, choice in self.picks)
 
     def steps(self, segments: Sequence[Segment]) -> tuple[Step, ...]:
-        """The cut that the plan makes."""
+        """The plan's cut."""
         return tuple(segments[k].step for k, _ in self.picks)
 
 
 def make_segments(graph: Graph) -> tuple[Segment, ...]:
-    """The steps of the finest cut, in order, then the chains that may take the place of several."""
+    """The steps of the finest cut, in order, then the chains that may replace several of them."""
     steps = cut(graph)
     position = {step.anchor.outputs[0]: k for k, step in enumerate(steps)}
     singles = [Segment(step, k) for k, step in enumerate(steps)]
@@ -117,7 +117,7 @@ def best_per_orders(options: Sequence[Option]) -> list[Option]:
 
 
 def estimated_reorders(graph: Graph, isa: Isa) -> ReorderCost:
-    """The cost model's reorders: they depend on the size alone."""
+    """The cost model's reorders, which depend only on the size."""
     return lambda value, source, target: reorder_cycles(isa, graph.types[value].elements)
 
 
@@ -131,7 +131,7 @@ def plans(
     count: int = 1,
     beam: int = BEAM,
 ) -> list[Plan]:
-    """The `count` cheapest plans that were found, the best first; they differ in cut or layouts.
+    """The `count` cheapest plans found, best first; they differ in cut or layouts.
 
     `options` are those of each segment; chains may have none. `reorder` gives the cost of a change
     of order (None: `reorder_cycles`), `io_order` is the order of images at the interface. Raises
@@ -172,10 +172,11 @@ def _unsupported(graph: Graph, step: Step) -> UnsupportedError:
 
 
 class _Orders:
-    """In which orders live values exist: a mapping that is changed by copying a small part of it.
+    """The orders in which live values exist: a mapping that is changed by copying a small part of
+    it.
 
-    Many values may live at once, in many states. `key` is equal where the mappings are: the XOR of
-    a 128-bit hash of each entry, so that a change takes the same time however many there are.
+    Many values may be alive at once, in many states. `key` is equal if the mappings are: it is the
+    XOR of a 128-bit hash of each entry, so that a change takes constant time.
     """
 
     __slots__ = ("_pages", "key")
@@ -188,7 +189,7 @@ class _Orders:
 
     @staticmethod
     def none(count: int) -> _Orders:
-        """The orders of `count` values none of which lives."""
+        """The orders of `count` values, none of which is alive."""
         page = (frozenset[str](),) * _Orders._PAGE
         return _Orders((page,) * -(-count // _Orders._PAGE), 0)
 
@@ -196,7 +197,7 @@ class _Orders:
         return self._pages[number // self._PAGE][number % self._PAGE]
 
     def changed(self, changes: Mapping[int, frozenset[str]]) -> _Orders:
-        """With other orders of some values; none for those that die."""
+        """With other orders for some values; none for those that die."""
         pages, key = list(self._pages), self.key
         for number, orders in changes.items():
             page = list(pages[number // self._PAGE])
@@ -214,7 +215,7 @@ def _hash(number: int, orders: frozenset[str]) -> int:
 
 @dataclass(frozen=True)
 class _Chosen:
-    """The last option of a state, and what was chosen before it."""
+    """The last option of a state, and the choices before it."""
 
     before: _Chosen | None
     segment: int
@@ -265,7 +266,7 @@ class _Search:
         return interface_order(self.graph, value, self.io_order)
 
     def start(self) -> _State:
-        """Inputs that are read are there."""
+        """Only inputs that are read exist."""
         there = {
             self.number[v]: frozenset({self.port(v) + _PORT})
             for v in self.graph.inputs
@@ -274,7 +275,7 @@ class _Search:
         return _State(0.0, _Orders.none(len(self.number)).changed(there), None)
 
     def best(self, states: Sequence[_State]) -> list[_State]:
-        """By cost; of those with equal orders only the `count` cheapest."""
+        """By cost; of states with equal orders, only the `count` cheapest."""
         merged: dict[int, list[_State]] = {}
         for state in sorted(states, key=_cost):
             same = merged.setdefault(state.orders.key, [])
@@ -303,7 +304,9 @@ class _Search:
         return _State(cost, state.orders.changed(changes), _Chosen(state.chosen, index, option))
 
     def plain(self, value: str, order: str) -> str:
-        """The order itself, or the plainest one that is the same bytes: fewer states differ."""
+        """The order itself, or the plainest one with the same bytes, so that fewer states
+        differ.
+        """
         return ORDERS[0] if same_memory(self.graph, value, order, ORDERS[0]) else order
 
     def change(self, value: str, source: str, read: Read) -> float:

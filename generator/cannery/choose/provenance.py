@@ -1,4 +1,4 @@
-"""What a tuning record was made with, and in what that differs from here: told, without effect."""
+"""What a tuning record was made with, and how that differs from here: for information only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cannery.target.targets import NATIVE, Target, plain_target
 from cannery.target.toolchain import find_toolchain
 from cannery.user_files import read_file
 
-#: Flags that change no loop.
+#: Flags that do not change loops.
 _IRRELEVANT = re.compile(
     r"-f(no-)?(PIC|pic|PIE|pie|diagnostics|color|visibility|plt|asynchronous|macro-prefix|file-pre"
     r"fix|debug|exceptions|rtti|message|use-linker|ident)"
@@ -25,7 +25,7 @@ _IRRELEVANT = re.compile(
 
 
 def code_flags(words: Sequence[str]) -> str:
-    """The compiler flags that change code, each once, without any path."""
+    """The compiler flags that change code, without repeats and paths."""
     wanted = [w for w in words if w.startswith(("-m", "-O", "-f")) and "/" not in w]
     return " ".join(dict.fromkeys(wanted))
 
@@ -41,15 +41,15 @@ def served_records(options: Options) -> list[tuple[Target, Path, Record]]:
 
 
 def provenance_notes(options: Options) -> list[str]:
-    """What `provenance_note` says of the records that `options` find, one for each target."""
+    """What `provenance_note` says about the records that `options` find, one for each target."""
     notes = [provenance_note(options, *found) for found in served_records(options)]
     return [text for text in notes if text]
 
 
 def provenance_note(options: Options, target: Target, path: Path, record: Record) -> str:
-    """In what the machine, compiler and flags differ from those of a record; empty if in nothing.
+    """How the machine, compiler and flags differ from those of a record; empty if they do not.
 
-    Only what is known here and matters is compared: the machine where it is what is tuned for, the
+    It compares only what is known here and matters: the machine if that is the tuning target, the
     compiler's major version, the flags that change loops.
     """
     was, now = dict(record.provenance), _here(options, target)
@@ -78,13 +78,13 @@ def _here(options: Options, target: Target) -> dict[str, str]:
             found["compiler"] = toolchain.compiler.version
             found["flags"] = code_flags((*toolchain.compiler.command[1:], *toolchain.cflags))
     except (CanneryError, OSError):
-        # Generating needs no compiler that works.
+        # Generating does not need a working compiler.
         return found
     return found
 
 
 def _of_build(options: Options, target: Target, listing: Path) -> Mapping[str, str]:
-    """The compiler whose macros are listed; its flags where the command is known, too."""
+    """The compiler whose macros are listed, and its flags if the command is known too."""
     macros = parse_macros(read_file(listing).decode(errors="replace"), where=str(listing))
     found = {"compiler": version_text(macros)}
     if options.cc:
@@ -95,7 +95,7 @@ def _of_build(options: Options, target: Target, listing: Path) -> Mapping[str, s
 
 
 def _essence(key: str, text: str) -> object:
-    """What of a text has to be equal."""
+    """The part of a text that must be equal."""
     if key == "compiler":
         number = re.search(r"\d+", text)
         return "clang" in text.lower(), number and number[0]
@@ -112,6 +112,6 @@ def _last_flags(words: Sequence[str]) -> dict[str, str]:
 
 
 def _setting(flag: str) -> str:
-    """What a flag sets: `-march` of `-march=native`, `-funroll-loops` of its negation, too."""
+    """What a flag sets: `-march` of `-march=native`, `-funroll-loops` also for its negation."""
     name = re.sub(r"^-([fm])no-", r"-\1", flag.partition("=")[0])
     return "-O" if name.startswith("-O") else name

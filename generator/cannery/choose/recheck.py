@@ -1,4 +1,4 @@
-"""Judges inexact schedules in numpy, for steps and networks: nothing is built or run for it."""
+"""Judges inexact schedules in numpy, for steps and networks, without building anything."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cannery.schedule.schedule import Schedule
 #: Steps with more multiply-accumulates are not emulated: it would take longer than compiling.
 MAX_MACS = 100_000_000
 
-#: Inputs on which a network is judged; a large one, with as many products as such a step, on one.
+#: How many inputs a network is judged on; a network with as many products as such a step gets one.
 SAMPLES = 2
 
 #: Where errors of emulations are remembered, among the measurements.
@@ -30,14 +30,14 @@ _HERE = Environment("numpy", environment_text(), "", "emulation")
 
 @runtime_checkable
 class Emulates(Protocol):
-    """A schedule that can tell in numpy what its float32 arithmetic makes of a step's inputs."""
+    """A schedule that can compute in numpy what its float32 arithmetic makes of a step's inputs."""
 
     def emulate(self, graph: Graph, step: Step, inputs: Sequence[RefArray]) -> RefArray:
         """The output, rounded as the kernels round it."""
 
 
 def emulated_error(graph: Graph, step: Step, schedule: Schedule) -> float | None:
-    """max|y - r| / max|r| of a step on normal inputs; None if it cannot be told.
+    """max|y - r| / max|r| of a step on normal inputs; None if unknown.
 
     Results are kept in the user's cache, by operator and weights.
     """
@@ -54,9 +54,9 @@ def emulated_error(graph: Graph, step: Step, schedule: Schedule) -> float | None
 
 
 def network_error(graph: Graph, choices: Sequence[tuple[Step, Choice]]) -> float:
-    """max|y - r| / max|r| over the outputs, where inexact choices alone are emulated.
+    """max|y - r| / max|r| over the outputs, emulating only inexact choices.
 
-    On normal inputs; the choices' schedules must be exact or be able to emulate.
+    It uses normal inputs; the choices' schedules must be exact or able to emulate.
     """
     worst = 0.0
     macs = sum(step.macs(graph) for step, _ in choices)
@@ -86,7 +86,7 @@ def _emulated_values(
 
 
 def _distance(found: RefArray, expected: RefArray) -> float:
-    """max|y - r| / max|r|, large where it is no number."""
+    """max|y - r| / max|r|; large if it is NaN."""
     wide, right = found.astype(np.float64), expected.astype(np.float64)
     largest = float(np.max(np.abs(right), initial=0.0))
     error = float(np.max(np.abs(wide - right), initial=0.0)) / (largest or 1.0)

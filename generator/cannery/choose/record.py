@@ -1,7 +1,7 @@
 """The tuning record: the plan of a network for a target, made for version control.
 
-`<model>.<target>.tuning.json`: sorted keys, one line per step, nothing that changes by itself. The
-plan is what counts; compiler, processor and flags are told as provenance and change nothing.
+`<model>.<target>.tuning.json`: sorted keys, one line per step, nothing that changes on its own.
+Only the plan counts; compiler, processor and flags are recorded as provenance and change nothing.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class RunnerUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One step: what it is (`nodes`, `signature`), what was chosen, and how it did."""
+    """One step: what it is (`nodes`, `signature`), the choice, and its results."""
 
     nodes: Annotated[list[Annotated[str, Meta(min_length=1)]], Meta(min_length=1)]
     signature: str
@@ -67,16 +67,16 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     runner_up: RunnerUp | None = None
 
     def same_choice(self, other: Entry) -> bool:
-        """Whether both choose the same for the same step."""
+        """Whether both make the same choice for the same step."""
         return (self.nodes, self.signature, self.schedule, self.version, self.params) == (
             other.nodes, other.signature, other.schedule, other.version, other.params
         )  # fmt: skip
 
 
 class Many(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How many images are computed at once: tuned for `images`, worth it for `chunks`.
+    """How many images are computed at once: tuned for `images`, worthwhile for `chunks`.
 
-    `steps` are those that are stacked, see `cannery.lowering.stack`.
+    `steps` are the stacked ones, see `cannery.lowering.stack`.
     """
 
     images: Annotated[int, Meta(ge=2)]
@@ -87,9 +87,9 @@ class Many(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A whole record. `key` is that of the graph without its weights and the generating options.
 
-    `context` says whether caches were warm or cold when it was tuned, `error` what the whole
-    network reached: max|y - ref| / max|ref| of the worst output. `device` is what the times were
-    taken on; None in records of older versions.
+    `context` says whether caches were warm or cold during tuning; `error` is the whole network's:
+    max|y - ref| / max|ref| of the worst output. `device` is where the times were taken; None in
+    records of older versions.
     """
 
     format: int
@@ -109,7 +109,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 @dataclass(frozen=True)
 class Found:
-    """A record, where it was read, and what is wrong with single steps (by index)."""
+    """A record, the file it came from, and what is wrong with single steps (by index)."""
 
     path: Path
     record: Record
@@ -118,7 +118,7 @@ class Found:
 
 
 def record_name(model: Path, target: str, form: str = "") -> str:
-    """`ball.atom32.tuning.json`; of a quantised network `ball.atom32.int16.tuning.json`."""
+    """`ball.atom32.tuning.json`; for a quantised network `ball.atom32.int16.tuning.json`."""
     return ".".join(filter(None, (model.stem, target, form))) + SUFFIX
 
 
@@ -131,7 +131,7 @@ def record_path(model: Path, target: str, tuning: Path | None, form: str = "") -
     return tuning
 
 
-#: What names of model files end with.
+#: The suffixes of model files.
 MODELS = (".h5", ".hdf5", ".keras", ".onnx", ".tflite")
 
 
@@ -169,7 +169,7 @@ def read_record(path: Path) -> Record | None:
 
 
 def _check_orders(steps: Sequence[Entry]) -> None:
-    """Raise ValueError for what no layout is called."""
+    """Raise ValueError for a name that no layout has."""
     for number, entry in enumerate(steps):
         for name in ("reads", "writes"):
             for order in getattr(entry, name):
@@ -224,8 +224,8 @@ def find_choices(
 ) -> Found:
     """The choices that a record holds, by segment, and why it has none for other steps.
 
-    Segments that were found never overlap. An inexact schedule whose recorded error exceeds
-    `max_error` gives way to its runner-up.
+    The segments found never overlap. An inexact schedule whose recorded error exceeds `max_error`
+    gives way to its runner-up.
     """
     if (record.isa, record.bits) != (isa.name, isa.bits):
         why = f"the record is for {record.isa}, {record.bits} bit"
@@ -246,7 +246,7 @@ def find_choices(
 
 
 def _choice(graph: Graph, step: Step, isa: Isa, entry: Entry, max_error: float) -> Choice | str:
-    """What an entry chooses, or why that cannot be."""
+    """What an entry chooses, or why that is impossible."""
     first = resolve(graph, step, isa, entry.schedule, entry.version, entry.params)
     if isinstance(first, str):
         return first
@@ -256,8 +256,8 @@ def _choice(graph: Graph, step: Step, isa: Isa, entry: Entry, max_error: float) 
     error = recorded = entry.error or 0.0
     bound = max_error
     if schedule.inexact:
-        # The weights may be other ones now. The network as a whole was judged when it was tuned,
-        # so no step may become much worse than it was then.
+        # The weights may have changed. The network as a whole was judged when it was tuned, so no
+        # step may become much worse than it was then.
         emulated = emulated_error(graph, step, schedule)
         if emulated is not None:
             error, bound = emulated, min(max_error, max(max_error / 2, 1.5 * recorded))
@@ -276,7 +276,7 @@ def match(record: Record, graph: Graph, segments: Sequence[Segment]) -> dict[int
     """The entries of the segments that the record's cut takes; None for a step without one.
 
     At each step, in this order: the entry of the same nodes, the next entry in the record, any
-    entry that computes the same. Layers are often renamed when a model is trained again.
+    entry that computes the same. Layers are often renamed when a model is retrained.
     """
     starts: dict[int, list[int]] = {}
     for index, segment in enumerate(segments):
@@ -306,7 +306,9 @@ def match(record: Record, graph: Graph, segments: Sequence[Segment]) -> dict[int
 def _distance(
     entries: Sequence[Entry], segments: Sequence[Segment], pair: tuple[int, int], following: int
 ) -> tuple[bool, bool, int]:
-    """How far an entry is from what a segment should have: other nodes, then another place."""
+    """How far an entry is from the one that a segment should have: other nodes, then another
+    place.
+    """
     index, number = pair
     nodes = [node.name for node in segments[index].step.nodes]
     return entries[number].nodes != nodes, number != following, number
@@ -315,7 +317,7 @@ def _distance(
 def resolve(
     graph: Graph, step: Step, isa: Isa, schedule: str, version: int, params: Mapping[str, Any]
 ) -> tuple[Schedule, Params] | str:
-    """The schedule and parameters that a record names, or why they cannot be used any more."""
+    """The schedule and parameters that a record names, or why they are no longer usable."""
     known = all_schedules().get(schedule)
     if known is None:
         return f"this Cannery has no schedule {schedule}"
@@ -343,7 +345,7 @@ def make_entry(
     error: float | None,
     runner_up: RunnerUp | None,
 ) -> Entry:
-    """The entry of a step, numbers rounded to what can be reproduced."""
+    """The entry of a step, with numbers rounded to reproducible digits."""
     schedule, params = choice.schedule, choice.params
     reads = schedule.reads(graph, step, params, isa)
     writes = schedule.writes(graph, step, params, isa)
@@ -355,16 +357,16 @@ def make_entry(
 
 
 def rounded(value: float | None, digits: int) -> float | None:
-    """A number with so many significant digits."""
+    """A number with this many significant digits."""
     return None if value is None else float(f"{value:.{digits}g}")
 
 
 def confirmed(
     entries: Sequence[Entry], old: Record | None, *, same_device: bool = True
 ) -> list[Entry]:
-    """The entries, but the old line where it says the same from an origin that is no worse.
+    """The entries, but keeping the old line if it says the same from an origin that is no worse.
 
-    From an equal one only if the old times are of the `same_device`.
+    From an equal origin, only if the old times are from the `same_device`.
     """
     if old is None:
         return list(entries)
@@ -380,9 +382,9 @@ def confirmed(
 def confirmed_error(
     error: float | None, entries: Sequence[Entry], old: Record | None
 ) -> float | None:
-    """The network's error, rounded; the old one where it is nearly that, and the plan the same.
+    """The network's error, rounded; the old one if it is nearly equal and the plan is the same.
 
-    None: it was not run now.
+    None: it was not run this time.
     """
     known = old.error if old is not None and old.steps == list(entries) else None
     if error is None:

@@ -1,4 +1,4 @@
-"""What a tuning record says of the device on which its times were taken."""
+"""What a tuning record says about the device on which its times were taken."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from cannery.target.device import Device, same_clock
 
 
 class RecordedDevice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A `Device` without what changes by itself.
+    """A `Device` without the parts that change on their own.
 
-    `mhz` is rounded to two digits, and 0 for an emulator; `emulated` says by what that was known,
+    `mhz` is rounded to two digits, and 0 for an emulator; `emulated` says how that was recognised,
     and is empty for a processor.
     """
 
@@ -25,7 +25,7 @@ class RecordedDevice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     emulated: str = ""
 
     def is_like(self, other: RecordedDevice) -> bool:
-        """Whether both are one kind of processor, at about the same clock."""
+        """Whether both are the same kind of processor, at about the same clock."""
         return same_clock(self.mhz, other.mhz) and (
             (self.cpu, self.part, self.features, self.emulated)
             == (other.cpu, other.part, other.features, other.emulated)
@@ -33,7 +33,7 @@ class RecordedDevice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
 
 
 def recorded_device(device: Device, old: RecordedDevice | None) -> RecordedDevice:
-    """The device as it is written down: as the old one where that is like it."""
+    """The device as it is recorded: the old one if that is similar."""
     mhz = 0 if device.emulated else round(float(f"{device.mhz:.2g}"))
     system = ", ".join(filter(None, (device.kernel, device.virtual)))
     now = RecordedDevice(

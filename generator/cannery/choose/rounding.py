@@ -1,10 +1,10 @@
-"""What float32 makes of a network whatever kernels it has: estimated in numpy, nothing is built.
+"""Estimates in numpy how float32 affects a network with any kernels, without building anything.
 
 The graph runs twice, once in float64 and once with the rounding that float32 code has: each value
 is rounded, and sums are moved by random numbers as large as the rounding of their terms usually is
 (Higham, "Accuracy and Stability of Numerical Algorithms", 2002, chapter 4, for blocks as in
-`ops/shared/sums.py`). So what a network amplifies shows: differences of near values, logarithms,
-divisions, many layers one after the other.
+`ops/shared/sums.py`). This reveals what a network amplifies: differences of near values,
+logarithms, divisions, many layers one after the other.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from cannery.measure.cache import Environment, Measurement, MeasurementCache, en
 from cannery.measure.trial import random_inputs
 from cannery.ops.recurrent.base import Recurrent
 
-#: The error of rounding a number to float32, of the number: root of the mean square over all
-#: mantissas.
+#: The relative error of rounding a number to float32: root of the mean square over all mantissas.
 ROUNDING = 0.425 * 2.0**-24
 
 #: Terms of a block of a sum, see `BLOCK_TERMS` of ops/shared/sums.py.
@@ -36,14 +35,14 @@ BLOCK = 96
 #: Roundings of a sum that do not depend on its length: of products, of folded weights, of the end.
 ONCE = 3.0
 
-#: Random numbers that are used again and again: so many, a prime number.
+#: How many random numbers there are, which are reused: a prime number.
 POOL = 65521
 
 #: Networks whose references cost more take longer to run than to compile.
 MAX_COST = 800_000_000
 
-#: Inputs that are tried where both runs take less than this; larger networks have one. After the
-#: first FEW it is enough where the error is only this part of the bound.
+#: How many inputs are tried if both runs take less than this; larger networks get one. After the
+#: first FEW, that is enough if the error is only this fraction of the bound.
 SAMPLES, CHEAP = 8, 40_000_000
 FEW, SURE = 2, 0.03
 
@@ -56,11 +55,11 @@ _VERSION = 1
 
 
 def rounding_error(graph: Graph, bound: float) -> float | None:
-    """max|y - r| / max|r| over the float outputs that exact kernels may be expected to reach.
+    """The expected max|y - r| / max|r| of exact kernels, over the float outputs.
 
-    To be compared with `bound`: far below it the estimate is coarse. 1e300 where float32 overflows.
-    None if it is not known: outputs are integers, layers compute with integers, or the network is
-    too large to run. Kept in the user's cache.
+    It is meant for comparison with `bound`: far below it, the estimate is coarse. 1e300 if float32
+    overflows. None if unknown: outputs are integers, layers compute with integers, or the network
+    is too large to run. It is kept in the user's cache.
     """
     floats = [y for y in graph.outputs if graph.types[y].dtype == DType.FLOAT32]
     if not floats or graph.quantization or graph.integer_layers:
@@ -100,7 +99,7 @@ def _estimate(graph: Graph, outputs: Sequence[str], bound: float) -> float:
 
 
 def _distance(found: RefArray, expected: RefArray) -> tuple[float, float]:
-    """max|y - r| and max|r| where r is finite; infinite where y then is not."""
+    """max|y - r| and max|r| where r is finite; infinite if y is not finite there."""
     known = np.isfinite(expected)
     y, r = found[known].astype(np.float64), expected[known].astype(np.float64)
     off = float(np.abs(y - r).max(initial=0.0)) if np.isfinite(y).all() else np.inf
@@ -108,7 +107,7 @@ def _distance(found: RefArray, expected: RefArray) -> tuple[float, float]:
 
 
 def _rounded(graph: Graph, node: Node, values: Values, noises: NDArray[np.float64]) -> None:
-    """Compute a node, with the errors that float32 code makes."""
+    """Compute a node, with the errors of float32 code."""
     values.compute(node)
     pool = np.roll(noises, len(values))
     noise = _sum_noise(graph, node, values)
@@ -121,10 +120,10 @@ def _rounded(graph: Graph, node: Node, values: Values, noises: NDArray[np.float6
 
 
 def _sum_noise(graph: Graph, node: Node, values: Values) -> float:
-    """The usual rounding error of a sum of products, 0 for nodes that are none.
+    """The usual rounding error of a sum of products, 0 for other nodes.
 
-    Partial sums grow with the root of the number of terms where signs are mixed, else with the
-    number; the rounding of each addition is a part of the partial sum.
+    Partial sums grow with the root of the number of terms if signs are mixed, else with the number;
+    the rounding of each addition is a fraction of the partial sum.
     """
     pair = [v for v in node.inputs[:2] if v]
     if len(pair) < 2 or isinstance(node.op, Recurrent):

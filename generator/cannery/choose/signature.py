@@ -1,4 +1,4 @@
-"""What two steps must have in common to be tuned once, and a step and a record's line to match."""
+"""What two steps must share to be tuned once, and a step and a record's line to match."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cannery.schedule.program import Step
 
 
 def step_text(graph: Graph, step: Step) -> str:
-    """The step without names and weights: operators, attributes, types, and who reads what."""
+    """The step without names and weights: operators, attributes, types, and connections."""
     names: dict[str, str] = {}
 
     def short(value: str) -> str:
@@ -32,7 +32,8 @@ def step_text(graph: Graph, step: Step) -> str:
 
 
 def step_kind(graph: Graph, step: Step) -> str:
-    """What makes candidates equally fast: `step_text`, and how many of each weights are not zero.
+    """What makes candidates equally fast: `step_text`, and the number of nonzero weights in each
+    array.
 
     Kernels may leave out weights that are zero.
     """
@@ -48,6 +49,8 @@ def step_signature(graph: Graph, step: Step) -> str:
 
 
 def graph_key(graph: Graph, *options: str) -> str:
-    """Sixteen hex digits for a graph without its weights, and what else decides about a plan."""
+    """Sixteen hex digits for a graph without its weights, and everything else that affects a
+    plan.
+    """
     text = "\n".join([format_graph(graph), *options])
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,9 +1,9 @@
-"""The cheapest choices whose constants stay below a bound (`MAX_SIZE`), or nearly so.
+"""The cheapest choices, or nearly so, whose constants stay below a bound (`MAX_SIZE`).
 
-Transformed weights of Winograd's algorithm take up to four times the memory of those of the model.
-Each byte is given a price, and what all of it costs is minimised as without a bound: so bytes go
-where they save the most (Everett, "Generalized Lagrange Multiplier Method", 1963). The least price
-that keeps the bound is found by bisection.
+Transformed weights of Winograd's algorithm take up to four times the memory of the model's. Each
+byte gets a price, and the total cost is minimised as without a bound, so bytes go where they save
+the most (Everett, "Generalized Lagrange Multiplier Method", 1963). Bisection finds the least price
+that keeps the bound.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from cannery.ir.graph import Graph
 from cannery.schedule.program import Choice
 from cannery.target.isa import Isa
 
-#: How far above the least price that keeps the bound the one that is taken may be.
+#: How far the chosen price may be above the least price that keeps the bound.
 _NEAR = 1.02
 
-#: Cycles per byte: the first price that is tried, by what it is raised, what no saving is worth.
+#: Cycles per byte: the first price tried, the factor by which it is raised, a price that no saving
+#: is worth.
 _LOW, _STEP, _HIGH = 1e-4, 4.0, 1e9
 
 #: The cheapest plan of options.
@@ -67,7 +68,7 @@ class SizeBound:
         return best
 
     def size(self, plan: Plan) -> float:
-        """Bytes of the constants of a plan, but for padding."""
+        """Bytes of the constants of a plan, without padding."""
         return sum(self._bytes(k, choice) for k, choice in plan.picks)
 
     def _bytes(self, index: int, choice: Choice) -> float:

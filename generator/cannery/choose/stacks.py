@@ -1,4 +1,4 @@
-"""Which steps compute several images at once, and how: by the record, or by the cost model."""
+"""Which steps compute several images at once, and how: from the record, or by the cost model."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from cannery.lowering.stack import Stack, stacked_choices, stacked_graph, why_no
 from cannery.schedule.program import Choice, Step
 from cannery.target.isa import Isa
 
-#: Part of the time of single steps that a stacked one may take. What the model expects to gain less
-#: was no gain when it was measured: values of many images lie farther apart.
+#: The fraction of single steps' time that a stacked one may take. Where the model expects less
+#: gain, measurements showed none: values of many images lie farther apart.
 WORTH = 0.8
 
-#: Weights of a whole network that no second-level cache keeps from run to run.
+#: Bytes of a whole network's weights that no second-level cache keeps from run to run.
 DISPLACED_BYTES = 2 * 1024 * 1024
 
 
@@ -33,7 +33,7 @@ def chunk_sizes(many: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Known:
-    """What a record says: choices by the output of the step, and the chunks that are worth it."""
+    """What a record says: choices by the output of the step, and the worthwhile chunks."""
 
     choices: Mapping[str, Choice]
     chunks: Sequence[int]
@@ -47,9 +47,9 @@ def choose_stacks(
     many: int,
     known: Known | None = None,
 ) -> tuple[Stack, ...]:
-    """How `run_many` computes up to `many` images at once, the most first.
+    """How `run_many` computes up to `many` images at once, largest chunk first.
 
-    As it is `known`, else by the cost model. Smaller chunks use the choices of the largest, so
+    Uses what is `known`, else the cost model. Smaller chunks use the choices of the largest, so
     that they share its weights.
     """
     if many < 2 or many * max(t.elements for t in graph.types.values()) > MAX_ELEMENTS:
@@ -81,7 +81,7 @@ def record_stacks(
     isa: Isa,
     many: int,
 ) -> Known | str:
-    """What a record says of so many images at once, or why it says nothing."""
+    """What a record says about this many images at once, or why it says nothing."""
     if record.many is None or record.many.images != many:
         return f"it was not tuned for MANY {many}"
     if list(record.many.chunks) != [n for n in chunk_sizes(many) if n in record.many.chunks]:
@@ -97,7 +97,7 @@ def record_stacks(
         fits = [o for o, text in signatures.items() if text == entry.signature and o not in found]
         if not fits:
             return f"{entry.nodes[0]!r} is not such a step any more"
-        # Layers are often renamed when a model is trained again.
+        # Layers are often renamed when a model is retrained.
         output = min(fits, key=lambda o: [n.name for n in singles[o][0].nodes] != entry.nodes)
         ways = stacked_choices(graph, *singles[output], many, isa)
         way = next((way for way in ways if _is(way, entry)), None)
@@ -114,9 +114,9 @@ def _is(way: Choice, entry: Entry) -> bool:
 
 
 def estimated(graph: Graph, step: Step, choice: Choice, isa: Isa, images: int) -> Choice | None:
-    """The best way to stack a step by the cost model; None if there is none that gains.
+    """The best way to stack a step by the cost model; None if none gains.
 
-    The largest chunk counts most, but what is left of a frame's patches meets the smaller ones.
+    The largest chunk counts most, but the rest of a frame's patches uses the smaller ones.
     """
     ways = stacked_choices(graph, step, choice, images, isa)
 
@@ -141,9 +141,9 @@ def _cycles(graph: Graph, step: Step, choice: Choice, isa: Isa) -> float:
 
 
 def _reading(graph: Graph, step: Step, isa: Isa) -> float:
-    """Cycles of reading the step's weights once, which those of other steps have displaced.
+    """Cycles of reading the step's weights once, after other steps' weights have evicted them.
 
-    The cost model leaves them out, as all schedules for an image alone pay them alike.
+    The cost model omits them, because all schedules for a single image pay them equally.
     """
     if sum(array.nbytes for array in graph.constants.values()) <= DISPLACED_BYTES:
         return 0.0

@@ -1,1 +1,1 @@
-"""Float networks become integer ones, by what their layers were seen to compute."""
+"""Turns float networks into integer ones, based on what their layers compute for samples."""

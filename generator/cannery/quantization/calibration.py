@@ -1,4 +1,4 @@
-"""Samples for calibration, and what the values of a network come to on them."""
+"""Samples for calibration, and the ranges of a network's values on them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from cannery.npz import read_arrays
 #: The option that names the file.
 OPTION = "--calibration"
 
-#: Magnitudes up to this are zeros: float32 holds neither their integers' unit nor its inverse.
+#: Magnitudes up to this count as zero: float32 holds neither their integers' unit nor its inverse.
 NOTHING = 2.0**-100
 
-#: Layers that a message names.
+#: How many layers a message names.
 _NAMED = 3
 
 
@@ -40,14 +40,14 @@ class Spread:
 
 @dataclass(frozen=True)
 class Observed:
-    """Samples as the graph takes them, the outputs of each, and the spread of every float value."""
+    """Samples in the graph's form, the outputs of each, and the spread of every float value."""
 
     samples: Sequence[Mapping[str, RefArray]]
     outputs: Sequence[Mapping[str, RefArray]]
     spreads: Mapping[str, Spread]
 
     def is_finite(self, value: str) -> bool:
-        """Whether a value is floats, and was finite on all samples."""
+        """Whether a value is float and was finite on all samples."""
         spread = self.spreads.get(value)
         return spread is not None and bool(np.isfinite(spread.largest))
 
@@ -55,11 +55,11 @@ class Observed:
 def observe(graph: Graph, file: Path) -> Observed:
     """Runs the references on the samples of a .npz file: an array for each input, by its name.
 
-    Arrays lie as in the model; one may hold k samples, one after the other along its first axis.
-    States may be left out: samples are then the steps of one sequence.
-    Raises OptionError for files that do not fit, for samples of zeros, and where the network
-    computes no numbers; what float32 cannot hold is infinite. Warns (CanneryWarning) of inputs that
-    are the same everywhere, and of layers whose results are 0: nothing is known of their ranges.
+    Arrays have the model's order; one may hold k samples, one after the other along its first axis.
+    States may be omitted: samples are then the steps of one sequence. Raises OptionError for files
+    that do not fit, for samples of zeros, and if the network computes NaN; numbers that float32
+    cannot hold are infinite. Warns (CanneryWarning) about inputs that are the same everywhere, and
+    about layers whose results are 0: their ranges are unknown.
     """
     where = f"{OPTION} {file}"
     given = [from_model(graph, sample) for sample in read_samples(file, _types(graph, file))]
@@ -100,12 +100,12 @@ def observe(graph: Graph, file: Path) -> Observed:
 
 
 def _in_range(number: float) -> float:
-    """The number; infinity where float32 has none so large."""
+    """The number; infinity if it is too large for float32."""
     return float(number) if isfinite(f32(number)) else inf
 
 
 def _check_variety(samples: Sequence[Mapping[str, RefArray]], states: Set[str], where: str) -> None:
-    """Samples of zeros tell nothing; those of another constant little. States begin as they do."""
+    """Samples of zeros say nothing, another constant says little. States may be zeros."""
     same: dict[str, float] = {}
     for name in samples[0].keys() - states if samples else ():
         values = np.stack([np.asarray(sample[name]) for sample in samples])
@@ -124,7 +124,7 @@ def _check_variety(samples: Sequence[Mapping[str, RefArray]], states: Set[str], 
 
 
 def _tell_silent(graph: Graph, spreads: Mapping[str, Spread], where: str) -> None:
-    """Warn of layers that made 0 of something else: whatever they may make is cut off at 1."""
+    """Warn about layers that turned something else into 0: their results will be cut off at 1."""
 
     def silent(value: str) -> bool:
         return value in spreads and spreads[value].largest <= NOTHING
@@ -142,7 +142,7 @@ def _tell_silent(graph: Graph, spreads: Mapping[str, Spread], where: str) -> Non
 
 
 def _types(graph: Graph, file: Path) -> dict[str, TensorType]:
-    """What the file holds: all inputs, or all but the states if it has none of these."""
+    """What the file holds: all inputs, or all except the states if it has none of them."""
     states = {state.input for state in graph.states}
     if states & read_arrays(file).keys():
         states = set()
@@ -150,7 +150,7 @@ def _types(graph: Graph, file: Path) -> dict[str, TensorType]:
 
 
 def _first_state(graph: Graph) -> dict[str, RefArray]:
-    """What the first step takes."""
+    """The states for the first step."""
     found = {}
     for state in graph.states:
         type_ = graph.types[state.input]

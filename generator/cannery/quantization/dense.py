@@ -23,18 +23,18 @@ from cannery.quantization.draft import Draft
 from cannery.quantization.recurrent import gates_of
 from cannery.quantization.steps import round_weights
 
-#: Terms of the longest sum: longer ones would leave too few bits to each.
+#: Terms of the longest sum: longer ones would leave too few bits for each.
 MOST_TERMS = 2**15
 
 #: Activations that round at most once: every processor computes the same bits.
 EXACT = (Relu, LeakyRelu, Clip)
 
-#: Those for which a factor may be multiplied before, instead of behind.
+#: Activations where a factor may be applied before instead of after.
 HOMOGENEOUS = (Relu, LeakyRelu)
 
 
 def is_dense(graph: Graph, seen: Observed, dtype: DType, node: Node) -> bool:
-    """Whether a node multiplies with constant weights, and has an integer form."""
+    """Whether a node multiplies by constant weights and has an integer form."""
     return isinstance(node.op, MatMul | Conv) and not why_float(graph, seen, dtype, node)
 
 
@@ -66,9 +66,9 @@ def _is_plain(graph: Graph, node: Node) -> bool:
 
 
 def _why_no_kernel(graph: Graph, dtype: DType, node: Node) -> str:
-    """Convolutions have to be in one group, or to have one channel in each.
+    """Convolutions must have one group, or one channel per group.
 
-    Sums of bytes of a channel by itself are made in float32, and must be exact there.
+    Sums of bytes within a single channel are computed in float32, and must be exact there.
     """
     assert isinstance(node.op, Conv)
     if len(node.op.strides) != 2:
@@ -82,7 +82,7 @@ def _why_no_kernel(graph: Graph, dtype: DType, node: Node) -> str:
 
 
 def activation_behind(graph: Graph, node: Node) -> tuple[Node, ...]:
-    """The activation behind a layer that becomes part of it, at most one."""
+    """The activation after a layer that becomes part of it, at most one."""
     readers = graph.consumers(node.output)
     if len(readers) != 1 or node.output in graph.outputs:
         return ()
@@ -109,7 +109,7 @@ def factors_of(graph: Graph, node: Node) -> Numeric:
 
 
 def rewrite_dense(draft: Draft, node: Node) -> None:
-    """A dense layer or convolution, with the activation behind it."""
+    """A dense layer or convolution, with the activation after it."""
     fused = draft.fused[node.output]
     value = (node, *fused)[-1].output
     ops = tuple(n.op for n in fused if isinstance(n.op, Elementwise))
@@ -144,7 +144,7 @@ def rewrite_dense(draft: Draft, node: Node) -> None:
 def _product(
     op: Op, ops: Activation, bound: int, unit: float, dtype: DType
 ) -> tuple[QuantizedProduct, float, float | None]:
-    """The operator, what its scale and bias are multiplied with, and its gain."""
+    """The operator, the factor of its scale and bias, and its gain."""
     exact = all(isinstance(o, EXACT) for o in ops)
     table = None if exact else make_table(ops)
     made: QuantizedProduct

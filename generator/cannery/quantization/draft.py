@@ -1,4 +1,4 @@
-"""A network on its way to integers: the values that are integers by now, and their scales."""
+"""A network on its way to integers: the values that are already integers, and their scales."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from cannery.quantization.steps import choose_bound
 
 @dataclass(frozen=True)
 class Integers:
-    """A value as integers: its name, the largest magnitude, and what one unit is."""
+    """A value as integers: its name, the largest magnitude, and the value of one unit."""
 
     name: str
     bound: int
@@ -32,11 +32,11 @@ class Integers:
 
 @dataclass
 class Draft:
-    """The state of a rewriting; `integers` are the values that exist as such.
+    """The state of a rewriting; `integers` are the values that exist as integers.
 
-    By the first output of a node: `factors` are the weights of a layer, `limits` the bounds of what
-    others read. `fused` is the activation that a node takes in, `gates` what turns arguments of
-    recurrent layers into steps of their tables.
+    By the first output of a node: `factors` are the weights of a layer, `limits` the bounds of
+    other nodes' inputs, `fused` the activation that a node takes in, and `gates` the factors that
+    turn arguments of recurrent layers into steps of their tables.
     """
 
     graph: Graph
@@ -57,11 +57,11 @@ class Draft:
     # ---- scales ----
 
     def products(self, value: str) -> list[Numeric]:
-        """The weights that a value is multiplied with."""
+        """The weights by which a value is multiplied."""
         return [self.factors[name] for name in self._readers(value) if name in self.factors]
 
     def _readers(self, value: str) -> dict[str, None]:
-        """The first outputs of the nodes that read a value or one that shares its scale."""
+        """The first outputs of the nodes that read a value, or one that shares its scale."""
         return {
             node.outputs[0]: None
             for source in self.flow.group(value)
@@ -70,7 +70,7 @@ class Draft:
         }
 
     def spread(self, value: str) -> Spread:
-        """What a value came to, and those that share its scale; if all were 0 always, up to 1."""
+        """The range of a value and of those that share its scale; up to 1 if all were always 0."""
         found = [self.seen.spreads[v] for v in self.flow.group(value)]
         largest, rms = max(s.largest for s in found), max(s.rms for s in found)
         return Spread(largest, rms) if largest > NOTHING else Spread(1.0, 1.0)
@@ -85,7 +85,7 @@ class Draft:
     # ---- values ----
 
     def exists(self, value: str) -> bool:
-        """Whether a value is integers by now, or moved or joined of such."""
+        """Whether a value is already integers, or moved or joined from such values."""
         while value not in self.integers and (source := self.flow.moved_from(value)):
             value = source
         if value in self.integers or (self.flow.raw and value in self.graph.inputs):
@@ -94,7 +94,7 @@ class Draft:
         return node is not None and self.flow.is_joint(value) and any(map(self.exists, node.inputs))
 
     def as_integers(self, value: str, new: list[Node]) -> Integers:
-        """A value as integers; the nodes that make it so are appended to `new`."""
+        """A value as integers; appends the necessary nodes to `new`."""
         moves: list[Node] = []
         if self.exists(value):
             while value not in self.integers and self.flow.moved_from(value):
@@ -106,7 +106,7 @@ class Draft:
         return found
 
     def _made(self, value: str, new: list[Node]) -> Integers:
-        """A value that is not moved, as integers: there already, joined or rounded."""
+        """A value that is not moved, as integers: existing, joined or rounded."""
         if value in self.integers:
             return self.integers[value]
         node = self.graph.producer(value)
@@ -126,7 +126,7 @@ class Draft:
     def rounded(
         self, floats: str, name: str, scale: tuple[int, float], new: list[Node]
     ) -> Integers:
-        """Append what makes integers `name` of floats, by a bound and a unit."""
+        """Append a node that turns floats into integers `name`, by a bound and a unit."""
         bound, unit = scale
         factor = self.scalar(f"{floats}/factor", 1.0 / unit)
         return Integers(
@@ -134,7 +134,7 @@ class Draft:
         )
 
     def floats(self, integers: Integers, value: str, new: list[Node]) -> None:
-        """Append what makes floats of integers again, under the name that they had."""
+        """Append a node that turns integers back into floats, under their old name."""
         inputs = (
             integers.name,
             self.scalar(f"{value}/unit", integers.unit),
@@ -158,7 +158,7 @@ class Draft:
     ) -> None:
         """Append an operator, of integers with a bound and a unit or, if that is 0, floats.
 
-        It and `new` replace the node and the activation behind it.
+        It and `new` replace the node and the activation after it.
         """
         nodes, (bound, unit) = (node, *self.fused.get(node.outputs[0], ())), scale
         value = nodes[-1].output
@@ -172,7 +172,7 @@ class Draft:
         self.rewriter.replace_node(nodes[-1], new)
 
     def scale_of(self, value: str) -> tuple[int, float]:
-        """Bound and unit of a result; 0 and 1 if it has to be floats."""
+        """Bound and unit of a result; 0 and 1 if it must be floats."""
         return self.bound_of(value) if self.flow.only_integers(value) else (0, 1.0)
 
     def constant(self, name: str, array: Numeric) -> str:
@@ -184,7 +184,7 @@ class Draft:
         return self.scales(name, np.asarray(value))
 
     def scales(self, name: str, array: Numeric) -> str:
-        """Scales; OptionError where float32 cannot hold them."""
+        """Scales; OptionError if float32 cannot hold them."""
         with np.errstate(all="ignore"):
             rounded = np.abs(array).astype(np.float32)
         if not (np.isfinite(rounded) & (rounded >= np.finfo(np.float32).tiny)).all():

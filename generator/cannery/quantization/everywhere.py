@@ -1,4 +1,4 @@
-"""What `--same-everywhere` asks for: every processor computes the same bits."""
+"""Checks what `--same-everywhere` requires: every processor computes the same bits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cannery.errors import OptionError
 from cannery.ir.graph import FloatLayer, Graph
 from cannery.ops.same_bits import differing_layers
 
-#: So many layers are named for each reason.
+#: How many layers are named for each reason.
 _NAMED = 8
 
 
@@ -33,7 +33,7 @@ def require_same_everywhere(graph: Graph) -> None:
 def describe(layers: Sequence[FloatLayer], most: int | None = None) -> str:
     """Layers by the reason for which they compute with floats: 'a', 'b' (why); 'c' (why).
 
-    At most `most` are named for each reason, if that is given.
+    At most `most` are named for each reason, if given.
     """
     by_reason: dict[str, list[str]] = {}
     for layer in layers:

@@ -16,7 +16,7 @@ from cannery.quantization.means import why_no_mean, why_no_sum
 
 
 def float_layers(graph: Graph, made: Graph, seen: Observed, dtype: DType) -> tuple[FloatLayer, ...]:
-    """The nodes that compute with floats in what was made of a float graph.
+    """The nodes that compute with floats in the quantised form of a float graph.
 
     A layer of the model that became several nodes has several names: `name`, `name/relu`.
     """

@@ -1,7 +1,7 @@
 """Which values of a float network never need to be floats, and which of them share a scale.
 
-What moves elements does the same to integers as to the numbers that they stand for. The parts of a
-concatenation have to be on one scale: with what is made of them by moving they form a group.
+Moving elements is the same for integers as for the numbers that they represent. The parts of a
+concatenation must share a scale: together with values moved from them they form a group.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from cannery.ops.quantized.max_pool import QuantizedMaxPool
 from cannery.ops.recurrent.base import Recurrent
 from cannery.ops.resize.op import Resize
 
-#: What moves integers as well as floats, from one input to one output.
+#: Operators that move integers as well as floats, from one input to one output.
 MOVES = (Reshape, Transpose, Identity, Slice)
 
 
 def on_integers(op: Op) -> Op | None:
-    """What does to integers without a zero point as an operator does to floats, if it only moves.
+    """The operator that does to integers without a zero point what an operator does to floats, if
+    it only moves.
 
     Maxima count as moves.
     """
@@ -41,7 +42,7 @@ def on_integers(op: Op) -> Op | None:
 class Flow:
     """`layers`: first outputs of the nodes that read integers as their first input.
 
-    `sums`: likewise of those that read integers if their result is to be integers, and that result.
+    `sums`: likewise of those that read integers if their result becomes integers, and that result.
     `raw`: inputs are quantised before they are moved, and outputs are floats made of integers.
     """
 
@@ -66,18 +67,18 @@ class Flow:
             pass
 
     def only_integers(self, value: str) -> bool:
-        """Whether nothing needs the floats of a value, nor of any that shares its scale."""
+        """Whether nothing needs the floats of a value, or of any value that shares its scale."""
         return self._root(value) not in self._floats
 
     def group(self, value: str) -> tuple[str, ...]:
-        """The values that have to be on its scale, and that are where they come from."""
+        """The values that must share its scale and do not come from others."""
         root = self._root(value)
         if root in self._floats or not any(self.is_joint(v) for v in self._members[root]):
             return (value,)
         return tuple(v for v in self._members[root] if not self._parts(v))
 
     def is_joint(self, value: str) -> bool:
-        """Whether a value is a concatenation that is made of integers."""
+        """Whether a value is a concatenation made from integers."""
         return value in self._joints and self._root(value) not in self._floats
 
     def moved_from(self, value: str) -> str:
@@ -86,7 +87,9 @@ class Flow:
         return node.inputs[0] if node is not None and on_integers(node.op) is not None else ""
 
     def readers(self, value: str) -> Iterator[tuple[Node, str]]:
-        """The nodes that read a value, what it is moved to or joined with, and what they read."""
+        """The nodes that read a value or anything it is moved to or joined with, and what they
+        read.
+        """
         waiting = [(node, value) for node in reversed(self.graph.consumers(value))]
         while waiting:
             node, read = waiting.pop()
@@ -99,7 +102,7 @@ class Flow:
     # ---- groups ----
 
     def _tie(self) -> None:
-        """Union of what is moved and joined; outputs of recurrent layers have scales already."""
+        """Union of moved and joined values; outputs of recurrent layers already have scales."""
         fixed = set[str]()
         for name in (*self.graph.inputs, *(o for n in self.graph.nodes for o in n.outputs)):
             self._above[name] = name
@@ -126,7 +129,7 @@ class Flow:
         return value
 
     def _parts(self, value: str) -> tuple[str, ...]:
-        """What a value is moved from, or joined of."""
+        """The values from which a value is moved or joined."""
         node = self.graph.producer(value)
         joined = node is not None and (value in self._joints or on_integers(node.op) is not None)
         return node.inputs if node is not None and joined else ()
@@ -140,7 +143,7 @@ class Flow:
                 yield node
 
     def _needs_floats(self, value: str) -> bool:
-        """Whether anything but sums does."""
+        """Whether anything except sums needs them."""
         if value in self.graph.outputs and (not self.raw or self._parts(value)):
             return True
         for node in self._others(value):
@@ -154,7 +157,9 @@ class Flow:
         return any(v in outputs or next(self._others(v), None) is not None for v in members)
 
     def _spread_floats(self, node: Node) -> bool:
-        """Operands of a sum whose result needs floats need them, too; whether that was new."""
+        """Operands of a sum whose result needs floats need them too; returns whether that was
+        new.
+        """
         result = self.sums.get(node.outputs[0])
         if result is None or self.only_integers(result):
             return False

@@ -1,4 +1,4 @@
-"""What goes into the gates of recurrent layers, in steps of the tables of their functions."""
+"""The arguments of recurrent layers' gates, in steps of the tables of their functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cannery.ops.recurrent.op import Gru, Lstm, Rnn
 
 
 def gate_steps(op: Lstm | Gru | Rnn) -> F64:
-    """What turns the argument of each gate [D,G*H] into steps of its table."""
+    """The factor that turns the argument of each gate [D,G*H] into steps of its table."""
     found = []
     for d in range(op.directions):
         gate, value = (make_table(op.function(d, min(k, op.functions - 1))) for k in range(2))

@@ -18,17 +18,17 @@ from cannery.ops.quantized.average_pool import QuantizedAveragePool
 from cannery.ops.quantized.elementwise import QuantizedElementwise, Scaled
 from cannery.ops.reduce.op import ReduceMean
 
-if TYPE_CHECKING:  # they import what runs samples, which the passes need not
+if TYPE_CHECKING:  # they import code that runs samples, which the passes do not need
     from cannery.quantization.calibration import Observed
     from cannery.quantization.draft import Draft
 
 #: Operators of two values that float32 rounds at most once.
 PAIRS = (Add, Sub, Mul, Max, Min)
 
-#: Why layers that have integer forms may stay float.
+#: Why layers with integer forms may stay float.
 READS_FLOATS = "its input is floats"
 
-#: The smallest bound that is worth it.
+#: The smallest worthwhile bound.
 LEAST_BOUND = 127
 
 
@@ -65,7 +65,7 @@ def mean_of(types: Mapping[str, TensorType], node: Node) -> Mean | None:
 
 
 def mean_limit(graph: Graph, seen: Observed, node: Node) -> int:
-    """The bound of integers whose mean a node takes; 0 if it is no mean, or of too many."""
+    """The bound of integers whose mean a node takes; 0 if it is not a mean, or of too many."""
     mean = mean_of(graph.types, node)
     if mean is None or node.inputs[0] in graph.constants or not seen.is_finite(node.inputs[0]):
         return 0
@@ -103,7 +103,7 @@ def rewrite_mean(draft: Draft, node: Node) -> None:
 
 
 def is_sum(graph: Graph, seen: Observed, node: Node) -> bool:
-    """Whether a node combines two values of the same shape that were seen to be finite."""
+    """Whether a node combines two values of the same shape that were finite on all samples."""
     if not isinstance(node.op, PAIRS) or len(node.inputs) != 2:
         return False
     shapes = {graph.types[v].shape for v in (*node.inputs, node.output)}
@@ -123,7 +123,7 @@ def why_no_sum(graph: Graph, seen: Observed, node: Node) -> str:
 
 
 def rewrite_sum(draft: Draft, node: Node) -> None:
-    """A sum, product or extremum that nothing needs as floats, with the activation behind it."""
+    """A sum, product or extremum that nothing needs as floats, with the activation after it."""
     fused = draft.fused[node.output]
     value = (node, *fused)[-1].output
     if not draft.flow.only_integers(value) or not any(map(draft.exists, node.inputs)):

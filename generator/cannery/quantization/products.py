@@ -43,10 +43,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Product:
-    """A node's product: integers `x` with their zero point, weights w[..., N], what sums begin
-    with.
+    """A node's product: integers `x` with their zero point, weights w[..., N], and the initial
+    sums.
 
-    Without a result the sums are.
+    Without a result, the sums are the result.
     """
 
     node: Node
@@ -58,7 +58,7 @@ class Product:
 
 
 def made_of(rewriter: Rewriter, product: Product, output: str) -> list[Node]:
-    """Nodes that compute `output`; none where there is no integer layer that would do."""
+    """Nodes that compute `output`; none if no integer layer can."""
     x, y = (rewriter.types[name] for name in (product.x, product.node.output))
     target = product.result.target if product.result else None
     if x.dtype not in STORED or not x.elements or not y.elements or not product.w.size:
@@ -111,7 +111,7 @@ def _nodes(
     x, zero = product.x, product.zero
     dtype = DType.INT16 if rewriter.types[x].dtype is DType.INT16 else DType.INT8
     if not _within(w, dtype):
-        # Bytes less a zero point that are no bytes any more: both become int16.
+        # Bytes minus a zero point that no longer fit a byte: both become int16.
         dtype, start = DType.INT16, product.start
         x = append(rewriter, new, Cast(dtype), f"{name}/wide", [x])
         if zero:

@@ -1,4 +1,4 @@
-"""From a float graph and samples to an integer graph whose loss is known and bounded."""
+"""Turns a float graph and samples into an integer graph whose loss is known and bounded."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from cannery.quantization.rewrite import rewrite
 def quantize(
     graph: Graph, dtype: DType, calibration: Path, max_loss: float, *, raw: bool = False
 ) -> Graph:
-    """The graph with integer layers; `Graph.quantization` tells what that costs and saves.
+    """The graph with integer layers; `Graph.quantization` says what that costs and saves.
 
     `raw`: inputs are quantised before they are moved, and outputs are floats made of integers.
 
-    Raises OptionError for samples that do not fit, where no layer can be quantised, and where an
-    output of any sample is farther off than `max_loss`, relative to the largest of all samples.
+    Raises OptionError for samples that do not fit, if no layer can be quantised, and if an output
+    of any sample is off by more than `max_loss`, relative to the largest of all samples.
     """
     seen = observe(graph, calibration)
     rewritten = rewrite(graph, seen, dtype, raw=raw)

@@ -1,8 +1,8 @@
 """Integers at the interface: floats that become integers there.
 
-`IO_TYPE raw` leaves out what turns floats into integers behind inputs, and into floats before
-outputs. What the caller then reads and writes are the integers of the network; each stands for
-scale * (q - zero point), which `Graph.scales` tells.
+`IO_TYPE raw` omits the conversions from floats to integers after inputs, and back to floats before
+outputs. The caller then reads and writes the integers of the network; each means scale * (q - zero
+point), see `Graph.scales`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def raw_interface(graph: Graph) -> Graph:
 
 
 def _raw_input(graph: Graph, name: str) -> Graph:
-    """The graph with an input as its readers quantise it."""
+    """The graph with an input in the form to which its readers quantise it."""
     if graph.types[name].dtype is not DType.FLOAT32:
         return graph
     readers = [n for n in graph.consumers(name) if isinstance(n.op, Quantize | QuantizeLinear)]
@@ -57,7 +57,7 @@ def _raw_input(graph: Graph, name: str) -> Graph:
     types[name] = type_
     nodes, held = list[Node](), name
     if isinstance(first.op, Quantize) and type_.dtype is DType.INT16:
-        # Sums are proven for numbers within the bound.
+        # Sums are proven only for numbers within the bound.
         for op, label, bound in ((Max(), "low", -first.op.bound), (Min(), "high", first.op.bound)):
             _constant(types, constants, f"{name}/{label}", np.asarray(bound, np.int16))
             types[f"{name}/held_{label}"] = type_
@@ -76,7 +76,7 @@ def _raw_input(graph: Graph, name: str) -> Graph:
             inputs = (held if i in taken else floats if i == name else i for i in node.inputs)
             nodes.append(replace(node, inputs=tuple(inputs)))
     outputs = tuple(held if o in taken else o for o in graph.outputs)
-    if outputs != graph.outputs:  # an input that is nothing but quantised
+    if outputs != graph.outputs:  # an input that is only quantised
         return graph
     scales = {**graph.scales, name: scale}
     return replace(graph, nodes=tuple(nodes), types=types, constants=constants, scales=scales)
@@ -90,7 +90,7 @@ def _constant(
 
 
 def _of_input(graph: Graph, node: Node) -> Scale | None:
-    """What the integers that a node makes of an input mean."""
+    """The meaning of the integers that a node makes from an input."""
     if isinstance(node.op, QuantizeLinear):
         return single_scale(graph, *node.inputs[1:3])
     factor = float(graph.constants[node.inputs[1]].item())
@@ -98,7 +98,7 @@ def _of_input(graph: Graph, node: Node) -> Scale | None:
 
 
 def _raw_output(graph: Graph, name: str) -> Graph:
-    """The graph with an output as integers, if it is made of such."""
+    """The graph with an output as integers, if it is made from integers."""
     node = graph.producer(name)
     if node is None or not isinstance(node.op, DequantizeLinear):
         return graph

@@ -49,7 +49,7 @@ def is_recurrent(graph: Graph, node: Node) -> bool:
 
 
 def gates_of(graph: Graph, value: str) -> F64 | None:
-    """What turns a value into steps of tables, if it goes into the gates of one layer alone."""
+    """The factor that turns a value into steps of tables, if it feeds only one layer's gates."""
     readers = graph.consumers(value)
     if len(readers) != 1 or value in graph.outputs:
         return None
@@ -62,7 +62,7 @@ def gates_of(graph: Graph, value: str) -> F64 | None:
 
 
 def rewrite_recurrent(draft: Draft, node: Node) -> None:
-    """A recurrent layer; projected inputs are in steps of its tables already, or get so."""
+    """A recurrent layer; projected inputs are already in steps of its tables, or are converted."""
     op, graph = node.op, draft.graph
     assert isinstance(op, Lstm | Gru | Rnn)
     p, r, *rest = (*node.inputs, "", "", "")[:5]

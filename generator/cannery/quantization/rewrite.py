@@ -1,8 +1,8 @@
-"""Float layers replaced by integer ones, and the values between them kept as integers.
+"""Replaces float layers by integer ones, and keeps the values between them as integers.
 
-Dense layers, convolutions, recurrent layers with constant weights become integer layers, with the
-activation behind them where it is exact in float32 or has a table; so do means, sums and
-concatenations between them. A value that only such layers read, be it moved on the way, never
+Dense layers, convolutions and recurrent layers with constant weights become integer layers,
+together with the activation after them if it is exact in float32 or has a table; so do means, sums
+and concatenations between them. A value that only such layers read, even if moved on the way, never
 exists as floats. All other layers stay as they are.
 """
 
@@ -31,7 +31,7 @@ from cannery.quantization.recurrent import is_recurrent, rewrite_recurrent
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The graph, the names of the layers that are integer, and those that compute with floats."""
+    """The graph, the names of the integer layers, and those that compute with floats."""
 
     graph: Graph
     layers: tuple[str, ...]
@@ -39,7 +39,7 @@ class Rewritten:
 
 
 def rewrite(graph: Graph, seen: Observed, dtype: DType, *, raw: bool) -> Rewritten:
-    """Of all layers that can be integers.
+    """Rewrites all layers that can be integers.
 
     `raw`: inputs are quantised before they are moved, and outputs are floats made of integers.
     """
@@ -63,7 +63,7 @@ def rewrite(graph: Graph, seen: Observed, dtype: DType, *, raw: bool) -> Rewritt
 
 
 def _draft(graph: Graph, seen: Observed, dtype: DType, raw: bool) -> Draft:
-    """What can be integers, before anything is."""
+    """Everything that can be integers, before anything is."""
     factors, limits, sums = {}, {}, {}
     fused: dict[str, tuple[Node, ...]] = {}
     for node in graph.nodes:

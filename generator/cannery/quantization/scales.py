@@ -1,7 +1,7 @@
-"""What the integers of inputs and outputs stand for, as the model says it.
+"""What the integers of inputs and outputs mean, according to the model.
 
-The node that says it may be behind others that only move elements, such as Reshape, or pick some of
-them, such as maxima: what these read and write stands for the same numbers.
+The node that says so may come after others that only move elements, such as Reshape, or pick some
+of them, such as maxima: their inputs and outputs mean the same numbers.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from cannery.ops.quantize.products import ConvInteger, MatMulInteger
 from cannery.ops.reduce.op import ReduceMax, ReduceMin
 from cannery.ops.resize.op import Resize
 
-#: Which input of an operator tells the scale and the zero point of its result.
+#: Which inputs of an operator are the scale and the zero point of its result.
 _RESULTS: dict[type[Op], tuple[int, int]] = {QuantizeLinear: (1, 2), Requantize: (3, 4)}
 
-#: Operators whose first output is made of elements of these inputs.
+#: Operators whose first output consists of elements of these inputs.
 _MOVES: dict[type[Op], tuple[int, ...]] = {
     **dict.fromkeys((Identity, Reshape, Transpose, Slice, Expand, Pad, Cast), (0,)),
     **dict.fromkeys((Gather, GatherElements, GatherND, Trilu, ReverseSequence, TopK), (0,)),
@@ -42,14 +42,14 @@ _MOVES: dict[type[Op], tuple[int, ...]] = {
     Where: (1, 2),
 }
 
-#: What a node says of integers: a scale, or why there is none.
+#: What a node says about integers: a scale, or why there is none.
 _Said = Scale | str
 
 
 def with_scales(graph: Graph) -> Graph:
     """The graph with the scales of inputs and outputs that are integers in the model.
 
-    `Graph.notes` says why there is none where nodes say several, or one that is no number.
+    `Graph.notes` says why there is none if nodes name several, or one that is not a number.
     """
     scales, notes = dict(graph.scales), list(graph.notes)
     for kind, names in (("input", graph.inputs), ("output", graph.outputs)):
@@ -73,7 +73,7 @@ def _why(said: Collection[_Said]) -> str:
 
 
 def _said_of(graph: Graph, value: str) -> Iterator[_Said]:
-    """What nodes say of a value: those that made it, else those that read it or its sources."""
+    """What nodes say about a value: those that made it, else those that read it or its sources."""
     made, sources = _made(graph, value)
     yield from made
     if not made:
@@ -82,7 +82,7 @@ def _said_of(graph: Graph, value: str) -> Iterator[_Said]:
 
 
 def _made(graph: Graph, value: str) -> tuple[list[_Said], list[str]]:
-    """What the nodes say that made the elements of a value; the inputs that they come from."""
+    """What the nodes that made the elements of a value say, and the inputs from which they come."""
     said, sources = list[_Said](), list[str]()
     waiting, seen = deque([value]), {value}
     while waiting:
@@ -102,7 +102,7 @@ def _made(graph: Graph, value: str) -> tuple[list[_Said], list[str]]:
 
 
 def _moved(node: Node, output: str) -> list[str]:
-    """The inputs that an output of a node is made of, if it only moves elements."""
+    """The inputs of which a node's output consists, if the node only moves elements."""
     if output != node.outputs[0]:
         return []
     if isinstance(node.op, Concat):
@@ -122,7 +122,7 @@ def _holds(graph: Graph, source: str, target: str) -> bool:
 
 
 def _read(graph: Graph, value: str) -> Iterator[_Said]:
-    """What the nodes say that read a value, or what its elements are moved to."""
+    """What the readers of a value, or of values to which its elements are moved, say."""
     waiting, seen = deque([value]), {value}
     while waiting:
         name = waiting.popleft()

@@ -1,8 +1,8 @@
-"""How fine integers are: bounds of values, steps of weights. All of it keeps sums within int32.
+"""How fine integers are: bounds of values and steps of weights that keep sums within int32.
 
 A sum over k of x[k] w[k,n] is at most `bound` * sum |w[k,n]|. So the finer values are, the coarser
-weights have to be, and the other way round. The bound of a value is chosen where the noise of both
-together is least.
+weights must be, and the other way round. The bound of a value is chosen to minimise the combined
+noise.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from cannery.ir.tensor import DType
 from cannery.ops.quantized.arithmetic import LARGEST_SUM, largest_sums
 from cannery.quantization.calibration import Spread
 
-#: The bits of values that are tried for int16, without the sign.
+#: The numbers of bits to try for int16 values, without the sign.
 BITS = range(8, 16)
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Integers w[K,N] and their steps [N]: w * step is what they stand for."""
+    """Integers w[K,N] and their steps [N]; they mean w * step."""
 
     integers: Numeric
     steps: F64
 
 
 def round_weights(w: Numeric, bound: int, dtype: DType) -> Weights:
-    """w[K,N] as integers: of each column the finest whose sums stay below the largest.
+    """w[K,N] as integers: for each column the finest whose sums stay below the largest.
 
-    Rounding may add half a unit for each k, which counts. Proven by the integers themselves.
+    Rounding may add half a unit for each k, which counts. The integers themselves prove it.
     """
     exact = f64(w)
     sums = np.abs(exact).sum(axis=0)
@@ -52,7 +52,7 @@ def choose_bound(
 ) -> int:
     """The largest integer of a value that several products read; at most `limit`.
 
-    A value that no product reads is as fine as can be.
+    A value that no product reads is as fine as possible.
     """
     largest = min(int(np.iinfo(dtype.value).max), limit)
     if dtype is DType.INT8 or not factors:
@@ -64,7 +64,7 @@ def choose_bound(
 def choose_state_bound(factors: Sequence[Numeric], rms: float, dtype: DType) -> int:
     """The same for outputs of a recurrent layer, between -1 and 1: a power of two, of int16.
 
-    So they become floats, and these integers again, without a loss.
+    So they become floats, and integers again, without loss.
     """
     if dtype is DType.INT8:
         return 127
@@ -73,12 +73,12 @@ def choose_state_bound(factors: Sequence[Numeric], rms: float, dtype: DType) -> 
 
 
 def _quietest(noise: Mapping[int, float]) -> int:
-    """The bound with the least noise, of several the smallest."""
+    """The bound with the least noise; if several, the smallest."""
     return min(noise, key=lambda bound: (noise[bound], bound))
 
 
 def _noise(factors: Sequence[Numeric], spread: Spread, bound: int) -> float:
-    """The sum over all outputs of what rounding of values and of weights adds, relative to each.
+    """The sum over all outputs of the noise from rounding values and weights, relative to each.
 
     Both are taken as uniform within half a step; twelve times the variance is counted.
     """

@@ -1,4 +1,4 @@
-"""What of a graph with QuantizeLinear and DequantizeLinear is stored as integers.
+"""What a graph with QuantizeLinear and DequantizeLinear stores as integers.
 
 Activations have one constant scale and zero point; weights one per output channel or one for all.
 """
@@ -34,7 +34,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Weights:
-    """Integers, zero point taken off, and the scale [N] of each output channel, the last axis."""
+    """Integers minus their zero point, and the scale [N] of each output channel, the last axis."""
 
     integers: NDArray[np.int64]
     scale: F32
@@ -50,7 +50,7 @@ def scaled(rewriter: Rewriter, node: Node) -> Scaled | None:
 
 
 def stored(rewriter: Rewriter, value: str) -> Stored | None:
-    """What a float value is read from, if it is integers."""
+    """The integers from which a float value is read, if any."""
     node = rewriter.producer(value)
     if node is None or not isinstance(node.op, DequantizeLinear):
         return None
@@ -71,7 +71,7 @@ def quantised_to(rewriter: Rewriter, node: Node | None) -> tuple[DType, Scaled] 
 
 
 def known(rewriter: Rewriter, value: str) -> Array | None:
-    """A constant, or what nodes compute of constants alone: floats in float32."""
+    """A constant, or what nodes compute from constants alone: floats in float32."""
     if value in rewriter.constants:
         return rewriter.constants[value]
     node = rewriter.producer(value)
@@ -115,7 +115,7 @@ def _by_channel(integers: NDArray[Any], scale: NDArray[Any]) -> Weights | None:
 
 
 def integer_bias(rewriter: Rewriter, value: str, scale: F64) -> NDArray[np.int64] | None:
-    """A bias [N] as integers in units of `scale`, if it is stored so."""
+    """A bias [N] as integers in units of `scale`, if it is stored that way."""
     node = rewriter.producer(value)
     while node is not None and isinstance(node.op, _MOVES):
         value = node.inputs[0]

@@ -33,14 +33,14 @@ PACKAGES = {
 _TIMEOUT = 1800.0
 _NEWEST_CLANG = 24
 
-#: What to do where a compiler fails.
+#: Advice if a compiler fails.
 CURE = "check the compiler and its flags: --cc, --cflags, --ldflags, or those of the CMake build"
 _MACRO = re.compile(r"^#define (\w+)(?:\([^)]*\))? ?(.*)$", re.MULTILINE)
 
 
 #: How generated code is compiled in every configuration; CMake gets the same table. Contraction and
-#: reassociation are the schedules' own business; `-fno-tree-ter` keeps gcc from joining independent
-#: accumulators, the next flag from calling memmove in place of a loop, the last one (for Arm; it is
+#: reassociation are up to the schedules. `-fno-tree-ter` keeps gcc from joining independent
+#: accumulators, the next flag from calling memmove instead of a loop, the last one (for Arm; it is
 #: off on x86) from moving loads so far ahead that registers are spilled; x87 arithmetic would round
 #: differently.
 PRIVATE_FLAGS = {
@@ -86,7 +86,9 @@ class Compiler:
 
 
 def parse_macros(text: str, *, where: str) -> dict[str, str]:
-    """The macros of a `-dM -E` listing, by name; raises ToolchainError at `where` if it is none."""
+    """The macros of a `-dM -E` listing, by name; raises ToolchainError at `where` for other
+    text.
+    """
     macros = dict(_MACRO.findall(text))
     if not macros:
         raise ToolchainError(
@@ -96,9 +98,9 @@ def parse_macros(text: str, *, where: str) -> dict[str, str]:
 
 
 def _make(command: Sequence[str], output: Path) -> None:
-    """Runs a compiler that has to write `output`. Raises ToolchainError, OutOfTimeError.
+    """Runs a compiler that must write `output`. Raises ToolchainError, OutOfTimeError.
 
-    Its temporary files lie there, too: they go away with the folder, also where it is killed.
+    Its temporary files go there too, so they vanish with the folder even if it is killed.
     """
     _run(command, output.parent)
     if not output.exists():
@@ -131,7 +133,7 @@ def _run(command: Sequence[str], temporary: Path | None = None) -> str:
 
 
 def _cure(text: str) -> str:
-    """What to do about what a compiler printed; linkers of full disks are killed by SIGBUS."""
+    """Advice for a compiler's output; on full disks, SIGBUS kills linkers."""
     if re.search(r"No space left|Disk quota|Bus error", text):
         return f"make room; programs are built in {tempfile.gettempdir()}, or where TMPDIR says"
     return CURE
@@ -158,7 +160,7 @@ def probe_compiler(command: tuple[str, ...]) -> Compiler:
 
 
 def version_text(macros: Mapping[str, str]) -> str:
-    """The compiler that has such macros, for people: `gcc 12.2.0`."""
+    """The compiler with these macros, for people: `gcc 12.2.0`."""
     version = macros.get("__VERSION__", "").strip('"')
     return version if "__clang__" in macros else f"gcc {version}"
 
@@ -181,7 +183,7 @@ def _candidates(triple: str) -> list[tuple[str, ...]]:
 def find_compiler(triple: str) -> Compiler:
     """The compiler for a GNU triple ("" : the host), or ToolchainError with the package to install.
 
-    For the host, $CC goes first.
+    For the host, $CC comes first.
     """
     host = _is_host(triple)
     if host and os.environ.get("CC"):
@@ -196,7 +198,7 @@ def find_compiler(triple: str) -> Compiler:
 
 @cache
 def find_clang(triple: str, oldest: int) -> Compiler:
-    """A clang for a GNU triple, as old as `oldest` or newer, or ToolchainError with the package."""
+    """A clang for a GNU triple, version `oldest` or newer, or ToolchainError with the package."""
     names = [*(f"clang-{version}" for version in range(_NEWEST_CLANG, oldest - 1, -1)), "clang"]
     for name in filter(shutil.which, names):
         command = (name, f"--target={triple}")
@@ -210,7 +212,7 @@ def find_clang(triple: str, oldest: int) -> Compiler:
 
 
 def _links(command: tuple[str, ...]) -> bool:
-    """Whether the C library is there: `gcc -m32` starts everywhere and works rarely."""
+    """Whether the C library is installed: `gcc -m32` starts everywhere but rarely works."""
     if len(command) == 1:
         return True
     program = "#include <stdio.h>\nint main(void) { return 0; }\n"

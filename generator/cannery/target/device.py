@@ -1,7 +1,7 @@
-"""What programs run on, by what they say themselves: a processor, its kernel, emulated or not.
+"""What programs run on, according to themselves: a processor, its kernel, emulated or not.
 
-`measure/device.h` prints the line that is read here. A device is not trusted: whatever it prints is
-a `Device`, or one error.
+`measure/device.h` prints the line that this module reads. Devices are not trusted: anything they
+print becomes a `Device`, or one error.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from msgspec import Meta
 from cannery.errors import ToolchainError
 from cannery.target.parts import ARM_PARTS, Processor
 
-#: How many times an addition other operations take, in the geometric mean: on processors 3 to 9 (of
-#: slow floats), under qemu 18 to 45, which calls a function for each.
+#: How much longer than an addition other operations take, in the geometric mean: on processors 3 to
+#: 9 (with slow floats), under QEMU 18 to 45, because it calls a function for each.
 EMULATED_RATIO = 12.0
 
-#: Cycles of its own clock that a processor takes at least for one of a chain of additions.
+#: The least cycles of its own clock that a processor takes for one addition in a chain.
 LEAST_CYCLES = 0.2
 
-#: MHz that no processor reaches whose programs count its cycles: those of microcontrollers.
+#: MHz that no microcontroller reaches; only their programs count the processor's cycles.
 MOST_MHZ = 1500.0
 
-#: Factor between two clocks that are taken for the same: clocks rise and fall with load and heat.
+#: Factor between two clocks that count as the same: clocks rise and fall with load and heat.
 SAME_CLOCK = 1.5
 
-#: What a hypervisor's leaf of CPUID says where instructions are translated.
+#: What a hypervisor's CPUID leaf says if instructions are translated.
 _TRANSLATORS = {"TCGTCGTCGTCG": "QEMU", "FEXIFEXIEMU": "FEX", "VirtualApple": "Rosetta"}
 
 _HYPERVISORS = {
@@ -47,12 +47,12 @@ Time = Annotated[float, Meta(ge=0)]
 class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The line of a program.
 
-    `vendor`, `family`, `model`, `revision` are CPUID's, or of Arm the implementer, 0, the part, and
-    variant and patch as hexadecimal digits; `vendor` is empty where nobody says. `kernel_says` is
-    the processor of a kernel that names another one, `boot` a number that each boot draws, `core`
-    where the program stays (-1: unknown). Times of one operation are in `unit`s, 0 if not measured:
-    an integer addition, `multiply` and addition of floats, `convert` between both, a `call`.
-    `mhz` is the clock at which the processor adds.
+    `vendor`, `family`, `model`, `revision` are CPUID's, or on Arm the implementer, 0, the part, and
+    variant and patch as hexadecimal digits; `vendor` is empty if unknown. `kernel_says` is the
+    processor that the kernel names if it differs, `boot` a number drawn at each boot, `core` where
+    the program stays (-1: unknown). Times of one operation are in `unit`s, 0 if not measured: an
+    integer addition, `multiply` and addition of floats, `convert` between both, a `call`. `mhz` is
+    the clock at which the processor adds.
     """
 
     arch: Literal["x86", "arm", "other"]
@@ -95,20 +95,20 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def kernel(self) -> str:
-        """System, its version without patches, and for which machine; empty if there is none."""
+        """The system, its version without patches, and its machine; empty if there is none."""
         version = re.match(r"\d+(\.\d+)?", self.release)
         return " ".join(filter(None, (self.system, version[0] if version else "", self.machine)))
 
     @property
     def virtual(self) -> str:
-        """The hypervisor's name; empty if there is none, as far as the processor says."""
+        """The hypervisor's name; empty if the processor reports none."""
         if self.emulated:
             return ""
         return _HYPERVISORS.get(self.hypervisor, self.hypervisor)
 
     @property
     def emulated(self) -> str:
-        """By what a program knows that its instructions are translated; empty if they are not."""
+        """How a program knows that its instructions are translated; empty if they are not."""
         for text in (self.hypervisor, self.vendor):
             if text in _TRANSLATORS:
                 return f"its CPUID names {_TRANSLATORS[text]}"
@@ -120,7 +120,7 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def translates(self) -> bool:
-        """Whether times are those of a translator: additions cost nothing, all else a lot."""
+        """Whether times are those of a translator: additions are free, everything else is slow."""
         if self.unit == "cycle":
             return (self.call > 0 and self.add < LEAST_CYCLES) or self.mhz > MOST_MHZ
         slow = [t / self.add for t in (self.multiply, self.convert, self.call) if t and self.add]
@@ -136,7 +136,7 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def processor(self) -> tuple[object, ...]:
-        """What is the same of devices that are alike."""
+        """What similar devices have in common."""
         return self.arch, self.vendor, self.family, self.model, self.name, self.features
 
     @property
@@ -147,11 +147,11 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def lock(self) -> str:
-        """The core of one machine, by whatever way it is reached; empty if unknown."""
+        """The core of one machine, however it is reached; empty if unknown."""
         return f"{self.boot} {self.core}" if self.boot and not self.emulated else ""
 
     def is_one_of(self, processors: Iterable[Processor]) -> bool:
-        """Whether the device is such a processor."""
+        """Whether the device is one of these processors."""
         return any(
             (self.vendor, self.family) == (p.vendor, p.family) and self.model in p.models
             for p in processors
@@ -159,7 +159,7 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def same_clock(one: float, other: float) -> bool:
-    """Whether two measured clocks may be the same; an unknown one (0) is any."""
+    """Whether two measured clocks may be the same; an unknown one (0) matches any."""
     return not one or not other or 1 / SAME_CLOCK <= one / other <= SAME_CLOCK
 
 

@@ -1,8 +1,8 @@
 """Instruction sets: what compiler macros prove, one row each.
 
-A row says which vector widths, headers and capabilities generated code may use. Kernels see an
-`Isa` only; which CPU, compiler and flags stand behind it is the business of `targets.py`. The cost
-model alone asks which processor is meant: `Isa.core`.
+A row says which vector widths, headers and capabilities generated code may use. Kernels see only an
+`Isa`; which CPU, compiler and flags it belongs to is the business of `targets.py`. Only the cost
+model asks which processor is meant: `Isa.core`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from cannery.target.machine import Machine, Rates, find_machine
 class Isa:
     """One instruction set.
 
-    `lanes` are the float32 vector widths, ascending; 1 is always there. `registers` counts the
+    `lanes` are the float32 vector widths, ascending, always including 1. `registers` counts the
     architectural vector registers. `macros` must all be defined by the compiler; `flags` make gcc
-    and clang define them. `capabilities`: fma, lane_fma, rotate, pairs (broadcast2 and
-    add_pairs of the widths over four), masks, gather, dot2_s16, dot4_u8s8, slp (compilers make
-    vectors of scalars that lie together). `machine` (or its name) is the processor that costs are
-    estimated for; it makes no other instruction set.
+    and clang define them. `capabilities`: fma, lane_fma, rotate, pairs (broadcast2 and add_pairs of
+    the widths over four), masks, gather, dot2_s16, dot4_u8s8, slp (compilers make vectors of
+    neighbouring scalars). `machine` (or its name) is the processor for which costs are estimated;
+    it does not change the instruction set.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Isa:
     machine: str | Machine = field(default="scalar", compare=False)
 
     def has(self, *capabilities: str) -> bool:
-        """Whether all the named capabilities are there."""
+        """Whether it has all the named capabilities."""
         return set(capabilities) <= self.capabilities
 
     @property
@@ -47,16 +47,16 @@ class Isa:
 
     @property
     def joins_scalars(self) -> bool:
-        """Whether compilers are left to make vectors: 64-bit x86 and Arm always have some."""
+        """Whether making vectors is left to compilers: 64-bit x86 and Arm always have some."""
         return self.widest == 1 and self.bits == 64 and self.has("slp")
 
     @property
     def core(self) -> Machine:
-        """The processor that costs are estimated for."""
+        """The processor for which costs are estimated."""
         return self.machine if isinstance(self.machine, Machine) else find_machine(self.machine)
 
     def rates(self, lanes: int = 0) -> Rates:
-        """What that processor does per cycle with vectors so wide (0: the widest)."""
+        """What that processor does per cycle with vectors of this width (0: the widest)."""
         return self.core.rates(lanes or self.widest)
 
     def vec(self, lanes: int) -> str:
@@ -68,7 +68,7 @@ class Isa:
         return replace(self, machine=machine)
 
     def without(self, capability: str) -> Isa:
-        """The same instruction set where a capability is not there."""
+        """The same instruction set without a capability."""
         return replace(self, capabilities=self.capabilities - {capability})
 
     def with_bits(self, bits: int) -> Isa:
@@ -92,8 +92,8 @@ _512 = "AVX2 FMA AVX512F AVX512VL AVX512BW AVX512DQ"
 _512_FLAGS = "-mavx2 -mfma -mavx512f -mavx512vl -mavx512bw -mavx512dq"
 _512_CAPS = {"fma", "rotate", "pairs", "masks", "gather", "dot2_s16"}
 
-#: The V extension, its registers of a length that the compiler knows. Clang makes no vectors of
-#: loops by itself: it would convert floats by an instruction that ends QEMU before 8.0.
+#: The V extension, with registers of a length that the compiler knows. Clang must not vectorise
+#: loops on its own: it would convert floats with an instruction that crashes QEMU before 8.0.
 _RVV = ("__riscv_v", "__riscv_v_fixed_vlen")
 _RVV_FLAGS = ("-mrvv-vector-bits=zvl", "-mllvm", "-force-vector-width=1")
 _RVV_CAPS = frozenset({"fma", "rotate", "masks", "gather"})
@@ -134,7 +134,7 @@ def isa(name: str) -> Isa:
         raise OptionError(what, where="--isa", cure=one_of(name, ISAS)) from None
 
 
-#: What `__builtin_cpu_supports` calls the macros of these rows.
+#: The names in `__builtin_cpu_supports` for the macros of these rows.
 CPU_FEATURES = {
     "__SSE2__": "sse2", "__SSSE3__": "ssse3", "__SSE4_2__": "sse4.2", "__AVX2__": "avx2",
     "__FMA__": "fma", "__AVX512F__": "avx512f", "__AVX512VL__": "avx512vl",
@@ -143,14 +143,14 @@ CPU_FEATURES = {
 
 
 def cpu_features(isa: Isa) -> list[str]:
-    """What the processor must have, in the words of `__builtin_cpu_supports`."""
+    """What the processor must have, in the terms of `__builtin_cpu_supports`."""
     return [CPU_FEATURES[macro] for macro in isa.macros]
 
 
 def check_isas(isas: Sequence[Isa]) -> tuple[Isa, ...]:
     """The instruction sets from the richest to the plainest.
 
-    Raises OptionError where the processor cannot be asked for them, or one is given twice.
+    Raises OptionError if the processor cannot be asked for them, or one is given twice.
     """
     names = [isa.name for isa in isas]
     if len(set(names)) != len(names):

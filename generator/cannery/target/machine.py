@@ -1,10 +1,10 @@
 """Processors as the cost model sees them: one table each, `machines/<name>.toml`.
 
-A figure is written with where it comes from, a word that `[sources]` explains:
+Each figure states its source, a word that `[sources]` explains:
 
     latency = { value = 4.0, source = "manual" }
 
-`python benchmarks/cost_model.py --fit` writes the table of the processor that it runs on.
+`python benchmarks/cost_model.py --fit` writes the table of the processor on which it runs.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ FOLDER = Path(__file__).with_name("machines")
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A part of a file, or what is made of it."""
+    """A part of a file, or what is made from it."""
 
 
 class Rates(_Table, frozen=True):
     """What a core does in one cycle with vectors of one width.
 
-    `macs`: multiply-accumulates; `arithmetic`: vector instructions that calculate or shuffle, of
-    any kind. `latency` are the cycles from one term of a sum to the next. `unaligned`: aligned
-    loads that one at any address takes as long as, in a loop over neighbouring ones. `copies`:
-    instructions per multiply-accumulate that save what it would overwrite.
+    `macs`: multiply-accumulates; `arithmetic`: vector instructions of any kind that calculate or
+    shuffle. `latency` is the cycles from one term of a sum to the next. `unaligned`: how many
+    aligned loads take as long as one at any address, in a loop over neighbouring ones. `copies`:
+    instructions per multiply-accumulate that save values from being overwritten.
     """
 
     macs: float
@@ -46,9 +46,8 @@ class Rates(_Table, frozen=True):
 class Caches(_Table, frozen=True):
     """Bytes of the caches, and bytes per cycle that a core reads from beyond each of them.
 
-    The first level has `l1_ways`; what it lacks takes `l2_latency` cycles where nobody foresaw it.
-    `far_bytes` is what comes neither from the second level nor in the shade of other work, at
-    `far_rate`.
+    The first level has `l1_ways`; a miss takes `l2_latency` cycles unless it was prefetched. Data
+    beyond `far_bytes` comes neither from the second level nor hidden by other work, at `far_rate`.
     """
 
     l1_bytes: float
@@ -64,8 +63,8 @@ class Caches(_Table, frozen=True):
 class Code(_Table, frozen=True):
     """Straight-line code: up to `hot_bytes` stay in the first-level cache.
 
-    A core gets `fetched` bytes per cycle of what was displaced since the last run, and `decoded`
-    bytes per cycle of what was not.
+    A core gets `fetched` bytes per cycle of code that was evicted since the last run, and `decoded`
+    bytes per cycle of code that was not.
     """
 
     hot_bytes: float
@@ -74,14 +73,14 @@ class Code(_Table, frozen=True):
 
 
 class Machine(_Table, frozen=True):
-    """A processor; what its file says in `[core]` stands here.
+    """A processor; the figures of its file's `[core]` are here.
 
-    `issue`: instructions per cycle, in all. `window` is how many instructions it looks ahead: what
-    they need is worked on meanwhile; 0: it runs in order. `registers` are its vector registers, 0:
-    as many as its instruction set says. `chain_gap`: how much longer a chain of dependent sums
-    takes than its latencies. `spill_latency` is what a sum waits for when it was stored and is
-    loaded again. `friction`: what is done at once takes this part of its second slowest kind of
-    work longer than the slowest alone.
+    `issue`: instructions per cycle, in all. `window` is how many instructions it looks ahead, to
+    work on what they need; 0: it runs in order. `registers` are its vector registers, 0: as many as
+    its instruction set has. `chain_gap`: how much longer a chain of dependent sums takes than its
+    latencies. `spill_latency` is how long a sum waits that was stored and is loaded again.
+    `friction`: simultaneous work takes longer than its slowest kind alone, by this fraction of the
+    second slowest.
     """
 
     name: str
@@ -97,7 +96,9 @@ class Machine(_Table, frozen=True):
     friction: float = 0.0
 
     def rates(self, lanes: int) -> Rates:
-        """Those of the narrowest vectors in the table that have so many lanes, or of the widest."""
+        """Those of the narrowest vectors in the table with at least this many lanes, or of the
+        widest.
+        """
         wide = [width for width in self.vectors if width >= lanes]
         return self.vectors[min(wide, default=max(self.vectors))]
 

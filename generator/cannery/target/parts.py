@@ -1,4 +1,4 @@
-"""Processors by how they identify themselves."""
+"""Processors, by how they identify themselves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Processor:
-    """Like cores: CPUID's vendor, family and models; of Arm the implementer, 0, and the parts."""
+    """Similar cores: CPUID's vendor, family and models; on Arm the implementer, 0, and the
+    parts.
+    """
 
     vendor: str
     family: int

@@ -1,4 +1,4 @@
-"""Programs that are waited for: what they started ends with them."""
+"""Runs programs and waits for them; whatever they started ends with them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import IO, cast
 
 from cannery.deadline import check_time, time_left
 
-#: Bytes that a program may print, where nothing else is said: listings of compilers are long.
+#: Bytes that a program may print by default: compilers' listings are long.
 MAX_OUTPUT = 2**30
 
 _PIECE = 2**16
@@ -25,7 +25,7 @@ _LONG = 1e6
 
 
 class OutputLimitError(Exception):
-    """A program printed more than it may, and was ended."""
+    """A program printed more than allowed, and was ended."""
 
 
 def run_to_end(
@@ -37,12 +37,11 @@ def run_to_end(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program that reads `text`, and collect what it prints, as `subprocess.run` does.
+    """Run a program that reads `text`, and collect what it prints, like `subprocess.run`.
 
-    Raises OSError where it cannot start, subprocess.TimeoutExpired after `timeout` seconds,
-    OutOfTimeError where the deadline is over, OutputLimitError where it prints more than `limit`
-    bytes. Whatever ends the waiting also ends the program and
-    all that it started.
+    Raises OSError if it cannot start, subprocess.TimeoutExpired after `timeout` seconds,
+    OutOfTimeError after the deadline, OutputLimitError if it prints more than `limit` bytes.
+    Whatever ends the waiting also ends the program and everything that it started.
     """
     check_time()
     process = subprocess.Popen(
@@ -65,7 +64,7 @@ def run_to_end(
 def _communicate(
     process: subprocess.Popen[bytes], data: bytes, timeout: float, limit: int
 ) -> tuple[str, str]:
-    """As the method of that name: it would collect without a limit."""
+    """Like the method of that name, which would collect without a limit."""
     end = time.monotonic() + timeout
     out, err = cast(IO[bytes], process.stdout), cast(IO[bytes], process.stderr)
     found: dict[IO[bytes], bytearray] = {out: bytearray(), err: bytearray()}
@@ -91,7 +90,9 @@ def _communicate(
 
 
 def _left(process: subprocess.Popen[bytes], end: float, timeout: float) -> float | None:
-    """Seconds until `end`, None if that is never; subprocess.TimeoutExpired if it is over."""
+    """Seconds until `end`, None if that is never; raises subprocess.TimeoutExpired if it has
+    passed.
+    """
     left = end - time.monotonic()
     if left <= 0:
         raise subprocess.TimeoutExpired(process.args, timeout)
@@ -99,14 +100,14 @@ def _left(process: subprocess.Popen[bytes], end: float, timeout: float) -> float
 
 
 def _feed(stream: IO[bytes], data: bytes) -> bytes:
-    """Write what a pipe takes without waiting; the rest. A program need not read it."""
+    """Write what a pipe takes without waiting; returns the rest. A program need not read it."""
     with suppress(BrokenPipeError):
         return data[os.write(stream.fileno(), data[: select.PIPE_BUF]) :]
     return b""
 
 
 def _drain(stream: IO[bytes], found: bytearray, limit: int) -> bool:
-    """Read what is there; False at the end. Raises OutputLimitError."""
+    """Read what is available; False at the end. Raises OutputLimitError."""
     piece = os.read(stream.fileno(), _PIECE)
     found += piece
     if len(found) > limit:
@@ -120,14 +121,14 @@ def temporary_in(folder: Path) -> dict[str, str]:
 
 
 def kill_family(pid: int) -> None:
-    """End a process and all that descend from it. Without /proc only itself is known."""
+    """End a process and all its descendants. Without /proc, only the process itself is known."""
     for member in list(_stopped(pid)):
         with suppress(OSError):
             os.kill(member, signal.SIGKILL)
 
 
 def _stopped(pid: int) -> Iterator[int]:
-    """The process and its descendants, none of which starts another one any more."""
+    """The process and its descendants, none of which can start another one any more."""
     with suppress(OSError):
         os.kill(pid, signal.SIGSTOP)
     yield pid

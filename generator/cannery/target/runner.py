@@ -1,4 +1,4 @@
-"""Running programs of a target: here, under an emulator, or on a device.
+"""Runs a target's programs: here, under an emulator, or on a device.
 
 The contract: `CMD executable args...` with one self-contained executable, which prints JSON lines.
 """
@@ -29,9 +29,9 @@ from cannery.target.targets import NATIVE, Target
 
 
 class Origin(str, Enum):
-    """Where a time comes from, best first. A choice is never made by emulated times."""
+    """Where a time comes from, best first. Emulated times never decide a choice."""
 
-    DEVICE = "device"  # the processor that it is meant for
+    DEVICE = "device"  # the processor for which it is meant
     HOST = "host"  # another processor that runs the same code
     ESTIMATED = "estimated"  # a model of the processor, or the cost model; nothing was measured
     EMULATED = "emulated"
@@ -46,11 +46,11 @@ def origin_text(origin: Origin, device: Device | None) -> str:
 @dataclass(frozen=True)
 class Runner:
     """A way to run executables. `command` goes before the executable; `timeout` is in seconds,
-    `limit` in bytes of what a program prints.
+    `limit` in bytes of output.
 
     A system emulator takes the program's arguments as one word after `-append` (`append`). `device`
-    is what it reaches, if that was asked (`cannery.measure.identify`): every program has to say the
-    same then. `origin` is a guess before that.
+    is what it reaches, if that was asked (`cannery.measure.identify`): then every program must
+    report the same. `origin` is a guess before that.
     """
 
     command: tuple[str, ...]
@@ -62,7 +62,7 @@ class Runner:
 
     @property
     def cure(self) -> str:
-        """What to do if a program fails, or does not print what it should."""
+        """Advice if a program fails, or does not print what it should."""
         if self.command:
             return "check the runner: CMD program args... has to run it, and pass on what it prints"
         return "run cannery doctor; if all is well there, please report this"
@@ -81,7 +81,7 @@ class Runner:
         return [*self.command, str(executable.resolve()), *tail]
 
     def run(self, executable: Path, args: Sequence[str] = ()) -> list[dict[str, Any]]:
-        """The JSON objects that the program prints, one per line; other lines are passed over.
+        """The JSON objects that the program prints, one per line; other lines are skipped.
 
         Raises ToolchainError if it cannot start, crashes, fails, takes too long, prints a damaged
         line, or runs on another processor than `device`.
@@ -104,7 +104,7 @@ class Runner:
 
     @contextmanager
     def reading(self, executable: Path) -> Iterator[None]:
-        """Make an error of the block, which reads what a program printed, a ToolchainError."""
+        """Turn an error of the block, which reads a program's output, into a ToolchainError."""
         try:
             yield
         except (LookupError, TypeError, ValueError, ArithmeticError):
@@ -116,7 +116,7 @@ class Runner:
         return shlex.join([*self.command, executable.name])
 
     def run_text(self, executable: Path, args: Sequence[str] = ()) -> str:
-        """What the program prints. Raises ToolchainError as `run` does, and OutOfTimeError."""
+        """What the program prints. Raises ToolchainError like `run`, and OutOfTimeError."""
         command = self.command_line(executable, args)
         where, cure = self.where(executable), self.cure
         try:
@@ -136,7 +136,9 @@ class Runner:
 
 
 def number(line: Mapping[str, Any], key: str) -> float:
-    """A number of a line that a program printed; ValueError or so unless it is finite and >= 0."""
+    """A number from a line that a program printed; ValueError or similar unless it is finite and >=
+    0.
+    """
     found = float(line[key])
     if not (math.isfinite(found) and found >= 0):
         raise ValueError(key)
@@ -144,7 +146,7 @@ def number(line: Mapping[str, Any], key: str) -> float:
 
 
 def position(line: Mapping[str, Any], key: str, count: int) -> int:
-    """Which of `count` things a line is about; ValueError or so if it is none."""
+    """Which of `count` things a line is about; ValueError or similar if none."""
     return range(count).index(line[key])
 
 
@@ -174,7 +176,7 @@ def parse_json_lines(text: str, *, where: str) -> list[dict[str, Any]]:
 
 @cache
 def host_cpu_flags() -> frozenset[str]:
-    """What /proc/cpuinfo lists as flags (x86) or Features (Arm); empty where there is none."""
+    """What /proc/cpuinfo lists as flags (x86) or Features (Arm); empty if it does not exist."""
     try:
         lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
     except OSError:
@@ -254,15 +256,15 @@ def is_qemu(program: str) -> bool:
 
 
 def find_emulator(target: Target) -> Runner:
-    """The target's emulator, which has no more than its instructions; ToolchainError if absent."""
+    """The target's emulator, which has only the target's instructions; ToolchainError if absent."""
     return _emulated(target)
 
 
 def find_runner(target: Target, command: str = "", *, strict: bool = False) -> Runner:
     """How to run the target's programs: `command`, else directly, else emulated.
 
-    `strict` prefers the emulator, which has no more than the target's instructions. Raises
-    ToolchainError where there is no way.
+    `strict` prefers the emulator, which has only the target's instructions. Raises ToolchainError
+    if there is no way.
     """
     if command:
         words = tuple(shlex.split(command))

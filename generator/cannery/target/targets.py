@@ -1,7 +1,7 @@
 """Targets: instruction set, processor, compiler flags and a way to run programs; one row each.
 
 `native` (what the compiler makes of this machine) and `any` (what a listing of its macros proves)
-are no rows, see `toolchain.py`.
+are not rows, see `toolchain.py`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class Target:
     """What code is generated for.
 
     `triple` names the GNU toolchain ("" : the host's own). `flags` select the processor, `ldflags`
-    make a self-contained executable. `emulator` is the strictest emulation there is: a CPU without
+    make a self-contained executable. `emulator` is the strictest emulation available: a CPU without
     the instructions that the target lacks. `cpu_flags` are the words of /proc/cpuinfo that a host
     needs to run such programs itself. `board` names files in toolchains/ that every program links.
-    `clang` is the oldest version of clang that has to stand in where Debian's GNU compiler does not
+    `clang` is the oldest version of clang that must replace Debian's GNU compiler if that does not
     know the instructions (0: it does). `pipeline` is LLVM's name of the processor ("": none in
-    particular), `mhz` a usual clock of it, by which estimated cycles become microseconds.
-    `processors` is how it identifies itself; none: any will do.
+    particular), `mhz` a typical clock, which turns estimated cycles into microseconds. `processors`
+    is how it identifies itself; empty: any will do.
     """
 
     name: str
@@ -54,7 +54,7 @@ _ARM, _AARCH64, _BARE = "arm-linux-gnueabihf", "aarch64-linux-gnu", "arm-none-ea
 _RISCV = "riscv64-linux-gnu"
 _FPMATH = "-mfpmath=sse"
 
-#: What /proc/cpuinfo must list; it does not tell how long the registers of RISC-V are.
+#: What /proc/cpuinfo must list; it does not say how long RISC-V's registers are.
 _CPU_FLAGS = {
     "generic": "",
     "sse2": "sse2",
@@ -70,7 +70,7 @@ _CPU_FLAGS = {
     "riscv64v256": "rvv256",
 }
 
-#: Emulated CPUs that have no more than the instruction set; none knows AVX-512.
+#: Emulated CPUs that have only the instruction set; none has AVX-512.
 _EMULATORS = {
     "sse2": "qemu-x86_64 -cpu qemu64",
     "ssse3": "qemu-x86_64 -cpu Conroe",
@@ -94,7 +94,7 @@ def _triple(isa: Isa) -> str:
 
 
 def _plain(isa: Isa) -> Target:
-    """The target that is nothing but an instruction set, for tests and for --isa."""
+    """The target that is only an instruction set, for tests and for --isa."""
     flags = isa.flags
     x86_32 = isa.family == "x86" and isa.bits == 32
     emulator = _EMULATORS.get(isa.name, "")
@@ -161,7 +161,7 @@ _CPUS = (
 _PLAIN = tuple(_plain(row) for row in ISAS.values())
 _PLAIN_32 = tuple(_plain(row.with_bits(32)) for row in ISAS.values() if row.family == "x86")
 
-#: Every target by name, `native` excepted.
+#: Every target by name, except `native`.
 TARGETS = {row.name: row for row in (*_CPUS, *_PLAIN, *_PLAIN_32)}
 
 
@@ -170,8 +170,8 @@ def target_names() -> tuple[str, ...]:
     return (NATIVE, *TARGETS)
 
 
-#: What people call processors and boards that have no target of their own, and what serves them.
-#: Patterns fit the beginning of a name in lower case; CMake understands them, too.
+#: Names of processors and boards without their own target, and the target for them. Patterns match
+#: the beginning of a name in lower case; CMake understands them too.
 BOARDS = (
     (r"nao", "silvermont for a NAO V6, atom32 for a V5"),
     (r"ras[pb]|raps|rpi|pi-?[345]",
@@ -191,13 +191,13 @@ BOARDS = (
 
 
 def _served_by(name: str) -> str:
-    """What serves a processor or board of this name; empty if that is not known."""
+    """The target for a processor or board of this name; empty if unknown."""
     fits = (cure for pattern, cure in BOARDS if re.match(pattern, name.casefold()))
     return next(fits, "")
 
 
 def _meant(name: str) -> str:
-    """What to do about an unknown target."""
+    """Advice about an unknown target."""
     cure = _served_by(name)
     return f"take {cure}; `cannery targets` lists all" if cure else one_of(name, target_names())
 
@@ -240,7 +240,7 @@ def parse_isa(text: str) -> Isa:
     return TARGETS[text].isa
 
 
-#: Macros by which compilers say what processor code is made for, and its table.
+#: Macros by which compilers name the processor, and its table.
 _MACHINES = (
     ({"__znver4__", "__AVX512F__"}, "zen4"),
     ({"__znver3__", "__AVX512F__"}, "zen4"),  # what gcc 12 makes of it
@@ -248,9 +248,9 @@ _MACHINES = (
 
 
 def isa_from_macros(macros: Mapping[str, str]) -> Isa:
-    """The richest instruction set whose macros a compiler has all predefined.
+    """The richest instruction set whose macros a compiler all predefines.
 
-    It is meant for the processor that they name, if that has a table.
+    It is meant for the processor that the macros name, if that has a table.
     """
     family = "x86" if {"__x86_64__", "__i386__"} & set(macros) else "arm"
     family = "riscv" if "__riscv" in macros else family
@@ -264,6 +264,6 @@ def isa_from_macros(macros: Mapping[str, str]) -> Isa:
 
 
 def plain_target(isa: Isa) -> Target:
-    """The row that is nothing but `isa`, with its pointer width."""
+    """The row that is only `isa`, with its pointer width."""
     suffix = "-32" if isa.family == "x86" and isa.bits == 32 else ""
     return replace(TARGETS[isa.name + suffix], isa=isa)

@@ -1,4 +1,4 @@
-"""From options to what is needed to generate, build and run: Target, Compiler and Runner."""
+"""From options to the tools that generate, build and run: Target, Compiler and Runner."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from cannery.user_files import read_file
 
 
 def native_flags() -> tuple[str, ...]:
-    """The flag by which compilers use everything that this machine has."""
+    """The flag that makes compilers use everything that this machine has."""
     x86 = platform.machine() in ("x86_64", "i686", "i386", "AMD64")
     return ("-march=native",) if x86 else ("-mcpu=native",)
 
@@ -46,10 +46,10 @@ def _compiler(options: Options, triple: str, clang: int = 0) -> Compiler:
 
 
 def resolve_target(options: Options) -> Target:
-    """What to generate for. Only `native` without an ISA and a listing has to ask a compiler.
+    """The target to generate for. Only `native` without an ISA and a listing must ask a compiler.
 
     With `options.macros` the ISA is what the listing proves (targets `native` and `any`), or it is
-    checked against the listing. Raises OptionError for unknown names, ToolchainError where the
+    checked against the listing. Raises OptionError for unknown names, ToolchainError if the
     compiler is missing, fails, or does not provide what the target needs.
     """
     if len(options.isa) > 1:
@@ -80,7 +80,8 @@ def resolve_target(options: Options) -> Target:
 def resolve_targets(options: Options) -> tuple[Target, ...]:
     """The targets of several instruction sets, the richest first, with the listing's pointer width.
 
-    Raises OptionError for unknown names and for what cannot be chosen between at run time.
+    Raises OptionError for unknown names and for sets between which a program cannot choose at run
+    time.
     """
     isas = [parse_isa(name) for name in options.isa]
     if options.macros is not None:
@@ -115,10 +116,10 @@ def _check(target: Target, macros: Mapping[str, str], *, where: str) -> None:
 
 @dataclass(frozen=True)
 class Toolchain:
-    """What builds and runs programs for `target`; `cflags` include Cannery's private ones.
+    """The tools that build and run programs for `target`; `cflags` include Cannery's private ones.
 
-    `warnings`: flags for what is generated; as users did not write it, they see none. `stand_in`
-    lets the runners reach another processor than the target's.
+    `warnings`: flags for generated code, which show no warnings, as users did not write it.
+    `stand_in` lets the runners reach a processor other than the target's.
     """
 
     target: Target
@@ -136,11 +137,11 @@ class Toolchain:
         return tuple(find_runner(self.target, command) for command in self.runner_commands)
 
     def emulator(self) -> Runner:
-        """The emulator of the target, also where this machine runs its programs itself.
+        """The emulator of the target, even if this machine can run its programs itself.
 
-        Of a target that is no processor in particular, that of its instruction set; this machine
-        where no emulator has that. A runner that is QEMU goes first. Raises ToolchainError where
-        there is no way.
+        For a target that is not a particular processor, that of its instruction set; this machine
+        if no emulator has that. A runner that is QEMU comes first. Raises ToolchainError if there
+        is no way.
         """
         target = self.target if self.target.emulator else plain_target(self.target.isa)
         for command in self.runner_commands[:1]:
@@ -150,7 +151,7 @@ class Toolchain:
         return find_emulator(target) if target.emulator else find_runner(target)
 
     def build(self, sources: Sequence[Path], output: Path, includes: Sequence[Path] = ()) -> None:
-        """Compile and link an executable; objects are put beside the sources."""
+        """Compile and link an executable; objects go next to the sources."""
         objects = []
         for source in sources:
             objects.append(source.with_suffix(".o"))
@@ -159,7 +160,7 @@ class Toolchain:
 
 
 def find_toolchain(options: Options) -> Toolchain:
-    """The toolchain for `options`. Raises ToolchainError where the compiler is missing or unfit."""
+    """The toolchain for `options`. Raises ToolchainError if the compiler is missing or unfit."""
     target = resolve_target(options)
     compiler = _compiler(options, target.triple, target.clang)
     cflags = (*target.flags, *options.cflags, *private_flags(compiler.kind, target.isa))

@@ -1,4 +1,4 @@
-"""How the time that a tuning has is divided, and what there was no time for."""
+"""How a tuning's time is divided, and what there was no time for."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from dataclasses import dataclass, field
 from cannery.choose.plan import Plan, Segment
 from cannery.deadline import now
 
-#: Names that a note lists.
+#: How many names a note lists.
 SHOWN_NAMES = 6
 
-#: Seconds that comparing whole networks takes at least, and what it takes of what preparing took:
-#: both grow with the network, and on a busy machine.
+#: The least seconds that comparing whole networks takes, and its ratio to preparation: both grow
+#: with the network, and on a busy machine.
 CONFIRM_SECONDS = 8.0
 CONFIRM_FACTOR = 4.0
-#: A budget in which small networks measure something, also on a busy machine.
+#: A budget in which small networks measure something, even on a busy machine.
 LEAST_SECONDS = 30.0
-#: The most of what is left that is kept for it.
+#: The largest share of the remaining time that is kept for it.
 CONFIRM_SHARE = 0.5
 
 
 @dataclass
 class Budget:
-    """So many seconds of wall time from `started`, by `deadline.now`; None: without end.
+    """This many seconds of wall time from `started`, by `deadline.now`; None: unlimited.
 
-    `missed` are stages for which there was no time, for people. `prepared` is when measuring began
-    (None: there was no time for it).
+    `missed` are the stages for which there was no time, for people. `prepared` is when measuring
+    began (None: there was no time for it).
     """
 
     seconds: float | None
@@ -37,11 +37,11 @@ class Budget:
 
     @property
     def end(self) -> float:
-        """When all has to be over."""
+        """When everything must be finished."""
         return math.inf if self.seconds is None else self.started + self.seconds
 
     def search_end(self, prepared_in: float) -> float:
-        """When candidates are measured no more: whole networks need time, too."""
+        """When to stop measuring candidates: whole networks need time too."""
         left = self.end - now()
         if math.isinf(left):
             return left
@@ -50,18 +50,20 @@ class Budget:
 
     @property
     def enough(self) -> float:
-        """Seconds, in tens, in which something should be measured, by what preparing took."""
+        """Seconds, in tens, that should suffice to measure something, based on the preparation
+        time.
+        """
         before = (now() if self.prepared is None else self.prepared) - self.started
         wanted = max(LEAST_SECONDS, 2.0 * (self.seconds or 0.0), CONFIRM_FACTOR * before)
         return 10.0 * math.ceil(wanted / 10.0)
 
     def idle_note(self, *, kept: bool) -> str:
-        """What is said where nothing was measured; `kept`: there is an earlier record."""
+        """The message if nothing was measured; `kept`: there is an earlier record."""
         record = "the earlier record stays as it is" if kept else "no record is written"
         return f"nothing was measured, so {record}; give --budget {self.enough:.0f} or more"
 
     def notes(self, untried: Sequence[str], partly: Sequence[str]) -> list[str]:
-        """What the time did not suffice for, one line each."""
+        """What there was not enough time for, one line each."""
         lines = []
         for names, how in ((untried, "nothing"), (partly, "only a part")):
             if names:
@@ -80,7 +82,7 @@ def segment_names(
 ) -> tuple[str, ...]:
     """The segments `wanted`, in the order of the network.
 
-    A step of the plan goes by its name, others by one that cannot be taken for it.
+    A step of the plan goes by its name, others by names that cannot be confused with it.
     """
     picked = {k for k, _ in plan.picks}
     names = []

@@ -23,7 +23,7 @@ from cannery.target.toolchain import Toolchain
 #: Rounds of timing networks in turn, and seconds of each turn.
 ROUNDS = 12
 TURN_SECONDS = 0.04
-#: The same where caches are emptied before each call, which takes most of the time.
+#: The same if caches are emptied before each call, which takes most of the time.
 COLD_TURN_SECONDS = 0.25
 #: Seconds that all turns may take.
 LIMIT_SECONDS = 30.0
@@ -45,7 +45,7 @@ class Judge:
     context: Context = Context.WARM
 
     def source(self, plan: Plan, stacks: Sequence[Stack] = ()) -> Source:
-        """The network by a plan; `stacks` for several images at once."""
+        """The network built by a plan; `stacks` are for several images at once."""
         isa, steps = self.toolchain.target.isa, plan.steps(self.segments)
         program = assign(self.graph, steps, plan.choices, isa, self.io_order)
         return make_source(program, isa, "net", {}, stacks)
@@ -62,7 +62,7 @@ class Judge:
         return max(errors_by_output(found, self.expected).values(), default=0.0)
 
     def gain(self, program: NetworkProgram, images: int) -> float:
-        """How many times faster so many images are at once than one by one."""
+        """How many times faster this many images are at once than one by one."""
         with alone(self.runner):
             single, many = program.time_many(self.runner, MANY_SECONDS, images, self.context)
         return single / many
@@ -70,7 +70,7 @@ class Judge:
     def times(self, programs: Sequence[NetworkProgram]) -> list[float]:
         """Microseconds of each network: lower quartiles of turns, in alternating order.
 
-        Raises ToolchainError, OutOfTimeError where there is no time for two rounds.
+        Raises ToolchainError, or OutOfTimeError if there is no time for two rounds.
         """
         with alone(self.runner):
             turns = self._turns(programs)

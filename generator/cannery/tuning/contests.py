@@ -1,4 +1,4 @@
-"""What is measured: for each kind of step a contest between its candidates, and one per reorder."""
+"""What is measured: a contest between the candidates of each kind of step, and one per reorder."""
 
 from __future__ import annotations
 
@@ -27,22 +27,23 @@ from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import MATH, Schedule, legal
 from cannery.target.isa import Isa
 
-#: How many candidates of each schedule and layout are in a contest in any case.
+#: How many candidates of each schedule and layout are always in a contest.
 SEEDED = 2
 
-#: Bytes of all constants of a contest, equal ones once: candidates beyond are left out.
+#: Most bytes of all constants of a contest, counting equal ones once; candidates beyond are left
+#: out.
 MOST_CONSTANTS = 1_000_000_000
 
 #: Characters of code beyond which compilers take minutes, and caches overflow.
 LONGEST_CODE = 250_000
 
-#: Schedules that make no code: the memory plan does their work.
+#: Schedules without code: the memory plan does their work.
 VIEWS = (ConcatView, MovementPart, MovementReshape)
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """A choice for a step and what the cost model says of it, in cycles."""
+    """A choice for a step and the cost model's estimate, in cycles."""
 
     choice: Choice
     cycles: float
@@ -56,9 +57,9 @@ class Ranked:
 class Contest:
     """The candidates of all steps of one kind; `steps` are the indices of their segments.
 
-    `cycles` is the estimate of the best; `candidates` follow `ranked`, without those whose code is
-    that of another one (`same` leads from the label of such a one to that other's). Their
-    constants take `constant_bytes`, equal ones once.
+    `cycles` is the estimate of the best; `candidates` follow `ranked`, without those whose code
+    equals another one's (`same` maps the label of each to that other's). Their constants take
+    `constant_bytes`, counting equal ones once.
     """
 
     name: str
@@ -70,15 +71,15 @@ class Contest:
 
     @property
     def cycles(self) -> float:
-        """What the model expects of all its steps together."""
+        """The model's estimate for all its steps together."""
         return min(r.cycles for r in self.ranked) * max(len(self.steps), 1)
 
 
 @dataclass(frozen=True)
 class Prospect:
-    """A contest before its candidates are generated, which takes long; `cycles` as it expects.
+    """A contest before its candidates are generated, which takes long; `cycles` is its estimate.
 
-    `key` tells it from others. `make` gives None if there is nothing to compute.
+    `key` distinguishes it from others. `make` returns None if there is nothing to compute.
     """
 
     key: Hashable
@@ -108,7 +109,7 @@ def rank(graph: Graph, step: Step, isa: Isa, *, inexact: bool) -> list[Ranked]:
 
 
 def _approximate(step: Step, ranked: Sequence[Ranked]) -> list[Ranked]:
-    """The best candidates once more with each approximate form of the step's activations."""
+    """The best candidates again, with each approximate form of the step's activations."""
     best = [r for r in ranked if not is_view(r.choice.schedule)][:SEEDED]
     return [
         Ranked(replace(r.choice, params={**r.choice.params, MATH: form}), r.cycles)
@@ -153,8 +154,8 @@ def group(graph: Graph, segments: Sequence[Segment]) -> dict[str, list[int]]:
 class ContestMaker:
     """Makes contests with numbered candidates.
 
-    `values` are all values of the graph, as the references compute them; `wanted` the labels of
-    candidates that must be in, by segment.
+    `values` are all values of the graph, as the references compute them; `wanted` are the labels of
+    candidates that must take part, by segment.
     """
 
     graph: Graph
@@ -169,7 +170,8 @@ class ContestMaker:
     def step_contest(
         self, indices: Sequence[int], limit: int, ranked: Sequence[Ranked] | None = None
     ) -> Contest | None:
-        """The contest of steps of one kind, of at most `limit` candidates, as they are `ranked`.
+        """The contest of steps of one kind, with at most `limit` candidates, in the order of
+        `ranked`.
 
         None if there is nothing to compute.
         """
@@ -200,7 +202,7 @@ class ContestMaker:
         return self._contest(self.graph.name, (), trials, limit)
 
     def reorder_contest(self, type_: TensorType, source: str, target: str) -> Contest:
-        """The contest, of one candidate, of a change of order."""
+        """The contest, with one candidate, of a change of order."""
         graph, step, data = _reorder_graph(type_)
         before, after = (make_layout(type_, Want(order)) for order in (source, target))
         choice = reorder_choice(graph, step, before, after, self.isa)
@@ -268,7 +270,7 @@ def needed_reorders(
     options: Mapping[int, Sequence[Ranked]],
     io_order: str,
 ) -> Iterator[tuple[TensorType, str, str]]:
-    """The changes of order that some plan may contain: each type and pair of orders once."""
+    """The changes of order that some plan may contain, each type and pair of orders once."""
     there: dict[str, set[str]] = {v: {interface_order(graph, v, io_order)} for v in graph.inputs}
     seen: set[tuple[TensorType, str, str]] = set()
     wanted: dict[str, set[str]] = {v: {interface_order(graph, v, io_order)} for v in graph.outputs}

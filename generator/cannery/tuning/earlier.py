@@ -1,4 +1,4 @@
-"""What of the record of an earlier tuning still counts."""
+"""The parts of an earlier tuning's record that still count."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Earlier:
 
     @cached_property
     def choices(self) -> dict[int, Choice]:
-        """What the record chooses, where it still can, by segment."""
+        """The record's choices that are still possible, by segment."""
         if self.record is None:
             return {}
         found = find_choices(
@@ -39,12 +39,12 @@ class Earlier:
         return dict(found.choices)
 
     def better(self, origin: Origin) -> dict[int, Choice]:
-        """Choices that were measured on something better than there is now."""
+        """Choices measured on something better than what is available now."""
         found = self._chosen(lambda _, entry: better_origin(entry, origin))
         return {k: choice for k, choice in found.items() if choice.us is not None}
 
     def untouched(self, device: Device | None, segments: Collection[int]) -> dict[int, Choice]:
-        """Choices for `segments` that were not tried now, if they are of the same device."""
+        """Choices for `segments` that were not tried now, if they come from the same device."""
         there = self.record.device if self.record else None
         if device is None or recorded_device(device, there) != there:
             return {}

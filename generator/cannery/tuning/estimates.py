@@ -1,4 +1,4 @@
-"""Times of candidates on a processor that is not at hand, from the program that holds them."""
+"""Estimates times on a processor that is not available, from the program with the candidates."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from cannery.measure.measure import Check, check
 from cannery.target.targets import Target
 from cannery.target.toolchain import Toolchain
 
-#: Changes where the same code is estimated differently: what was estimated before is forgotten.
+#: Incremented when the same code is estimated differently: earlier estimates are forgotten.
 VERSION = 2
 
-#: What the names of functions contain that belong to candidates, or are called by them.
+#: What the names of candidates' functions, and of those they call, contain.
 _OWN = ("trial", "get_pc_thunk")
 
 
@@ -32,7 +32,7 @@ class Pipeline:
 
     @property
     def text(self) -> str:
-        """What was used beside the cost model, for people and for the record."""
+        """What was used in addition to the cost model, for people and for the record."""
         e = self.estimator
         stands_in = f"{e.model} stands in for {e.wanted}" if e.is_approximate else e.wanted
         return f"{e.version}, {stands_in}, at {self.mhz} MHz"
@@ -58,7 +58,7 @@ class Checked:
 
 
 def counted_check(built: Built, toolchain: Toolchain) -> Checked:
-    """Check all candidates where instructions are counted. Raises ToolchainError if that fails."""
+    """Check all candidates while counting instructions. Raises ToolchainError if that fails."""
     with counting(toolchain.emulator()) as way:
         verdicts = check(built, way.runner, ["--signals"] if way.steps else [])
         return Checked(built, verdicts, way.read())
@@ -66,7 +66,9 @@ def counted_check(built: Built, toolchain: Toolchain) -> Checked:
 
 @dataclass(frozen=True)
 class Estimated:
-    """What estimates say of a network: by what, microseconds of its steps untuned and tuned."""
+    """What estimates say about a network: their source, microseconds of its steps untuned and
+    tuned.
+    """
 
     by: str
     before_us: float
@@ -74,9 +76,9 @@ class Estimated:
 
 
 def find_pipeline(target: Target) -> Pipeline | None:
-    """The model of a target's processor; None if the target is no processor in particular.
+    """The model of a target's processor; None if the target is not a particular processor.
 
-    Raises ToolchainError where llvm-mca is missing, or too old to know the processor.
+    Raises ToolchainError if llvm-mca is missing, or too old to know the processor.
     """
     if not target.pipeline:
         return None
@@ -86,9 +88,10 @@ def find_pipeline(target: Target) -> Pipeline | None:
 def candidate_cycles(
     checked: Checked, toolchain: Toolchain, estimator: Estimator
 ) -> dict[str, float]:
-    """Estimated cycles of one call (all images) by symbol; those that defy it are missing.
+    """Estimated cycles of one call (all images) by symbol; those that cannot be estimated are
+    missing.
 
-    Raises ToolchainError where no disassembler or no llvm-mca can be run.
+    Raises ToolchainError if no disassembler or no llvm-mca can run.
     """
     built = checked.built
     places = function_places(built.executable)

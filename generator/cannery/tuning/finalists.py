@@ -1,4 +1,4 @@
-"""The whole networks among which the end decides: each exact enough, the fastest wins."""
+"""The whole networks that compete at the end: of those exact enough, the fastest wins."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from cannery.measure.measure import TIE
 from cannery.tuning.confirm import Judge
 from cannery.tuning.optimize import Optimizer, plan_text
 
-#: How often a network's errors are mended before its error is taken as it is.
+#: How often a network's errors are reduced before its error is accepted.
 MAX_REPAIRS = 12
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """A plan, and what is known of the whole network: None where it was not run.
+    """A plan, and what is known about the whole network: None if it was not run.
 
-    `error` is max|y - ref| / max|ref| of the worst output, times are in microseconds, `before_us`
-    that of the network without tuning, which is this one if `untuned`.
+    `error` is max|y - ref| / max|ref| of the worst output, times are in microseconds; `before_us`
+    is that of the network without tuning, which is this one if `untuned`.
     """
 
     plan: Plan
@@ -45,7 +45,7 @@ class Net:
 
 
 def aim(graph: Graph, max_error: float) -> float:
-    """The error to aim at: half of what is allowed, or what rounding alone makes of it."""
+    """The error to aim at: half of what is allowed, or the error of rounding alone."""
     bound = graph.error_bound(max_error)
     return min(max(bound / 2, rounding_error(graph, max_error) or 0.0), bound)
 
@@ -85,7 +85,7 @@ def best_of(errors: Sequence[float], times: Sequence[float], limit: float) -> in
 def fastest(times: Sequence[float]) -> int:
     """Which network to take: the first of those that tie with the best.
 
-    The last one is that without tuning: it has to be faster than a tie.
+    The last one is that without tuning: it must be faster than a tie.
     """
     before, tuned = times[-1], times[:-1]
     winner = next(k for k, us in enumerate(tuned) if us <= min(tuned) * (1 + TIE))
@@ -96,8 +96,9 @@ def fastest(times: Sequence[float]) -> int:
 class Finals:
     """Whole networks in competition: each is made as exact as `bound`, if that is possible.
 
-    Those whose error exceeds `limit`, what is allowed, lose against those whose error does not.
-    `complete` makes of a plan what compiling by its record gives. Programs live as long as `stack`.
+    Those whose error exceeds the allowed `limit` lose against those whose error does not.
+    `complete` turns a plan into what compiling with its record gives. Programs live as long as
+    `stack`.
     """
 
     judge: Judge
@@ -108,9 +109,9 @@ class Finals:
     stack: ExitStack
 
     def run(self, default: Plan, count: int) -> Iterator[Chosen]:
-        """What is best by what is known so far, ever better: the last one is the result.
+        """Yields the best so far, ever better: the last one is the result.
 
-        `count` plans compete, and `default`, that without tuning. Raises ToolchainError,
+        `count` plans compete, and `default`, the one without tuning. Raises ToolchainError,
         OutOfTimeError.
         """
         if not self.optimizer.timed:
@@ -127,13 +128,13 @@ class Finals:
                 yield Chosen(before.plan, before.error)
             return
         if others and not math.isinf(time_left()):
-            # Rather two networks compared in time than many too late.
+            # Better to compare two networks in time than many too late.
             yield self._winner(nets, before)
         nets += [before if plan_text(p) == text else self._net(p) for p in others]
         yield self._winner(nets, before)
 
     def _winner(self, nets: Sequence[Net], before: Net) -> Chosen:
-        """Times networks beside the one without tuning."""
+        """Times networks alongside the one without tuning."""
         times = self.judge.times([net.program for net in (*nets, before)])
         winner = best_of([net.error for net in (*nets, before)], times, self.limit)
         best = (*nets, before)[winner]

@@ -1,4 +1,4 @@
-"""The record that a tuning leaves: lines that are confirmed stay as they were."""
+"""The record that a tuning leaves: confirmed lines stay as they were."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from cannery.tuning.search import Bench
 
 @dataclass(frozen=True)
 class NewRecord:
-    """Writes down what an optimizer knows of a plan; `old` is the record of an earlier tuning.
+    """Records what an optimizer knows about a plan; `old` is the record of an earlier tuning.
 
     There are no lines for the segments `untried`: nothing was measured that could decide.
     """
@@ -42,7 +42,7 @@ class NewRecord:
     untried: Collection[int] = ()
 
     def make(self, net: Chosen, many: Many | None) -> Record:
-        """The plan as it is written down, and the error that it reached."""
+        """The plan as recorded, and the error that it reached."""
         made = [self._entry(k, choice) for k, choice in net.plan.picks if k not in self.untried]
         device, known = self._device(), self.old.device if self.old else None
         entries = confirmed(made, self.old, same_device=device == known)
@@ -68,7 +68,7 @@ class NewRecord:
         return self.old is not None and bool(self.optimizer.fixed)
 
     def _cpu(self) -> str:
-        """The processor that the times are of, or the target's where an emulator gives none."""
+        """The processor that the times belong to, or the target's if an emulator gives none."""
         runner = self.bench.runners[0]
         if runner.origin is Origin.EMULATED:
             return self.bench.toolchain.target.cpu

@@ -19,18 +19,18 @@ from cannery.target.isa import Isa
 from cannery.target.runner import Origin
 from cannery.tuning.contests import Contest, Ranked, is_view
 
-#: Cycles per microsecond where nothing was measured that tells better.
+#: Cycles per microsecond if no measurement gives a better number.
 CYCLES_PER_US = 3000.0
 
-#: What schedules that do nothing but round may be off by, however small the bound is: none are more
-#: exact, and the network as a whole is judged by the bound. More is a fault.
+#: How far schedules that only round may be off, however small the bound is: none are more exact,
+#: and the bound judges the network as a whole. More is a fault.
 ROUNDING = 1e-4
 
 
 @dataclass(frozen=True)
 class Tried:
     """A candidate of a step: estimated cycles, measurement (None: not measured), whether it may be
-    chosen, and the option that it is then.
+    chosen, and its option in that case.
     """
 
     ranked: Ranked
@@ -44,7 +44,7 @@ class Tried:
 
     @property
     def error(self) -> float:
-        """Measured error; 0 where nothing is known."""
+        """Measured error; 0 if unknown."""
         return self.measurement.error if self.measurement else 0.0
 
     @property
@@ -54,7 +54,7 @@ class Tried:
 
     @property
     def estimated_us(self) -> float | None:
-        """The time to choose by, where one was estimated."""
+        """The time to choose by, if one was estimated."""
         known = self.measurement is not None and self.measurement.estimated_us is not None
         return self.option.cost if known else None
 
@@ -70,12 +70,12 @@ class Tried:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """Everything that is known when plans are made.
+    """Everything known when plans are made.
 
-    `contests` and `estimates` by segment, `reorders` the contest of each change of order, `known`
-    measurements by code. Times from an emulator are never used: then estimated ones rank, where
-    `origin` says so, with the cost model, or the cost model alone. `fixed` are choices that better
-    measurements made before. Without `inexact` no others are inexact.
+    `contests` and `estimates` are by segment, `reorders` has the contest of each change of order,
+    `known` has measurements by code. Times from an emulator are never used: then estimated times
+    rank together with the cost model if `origin` says so, else the cost model alone. `fixed` are
+    choices from better earlier measurements. Without `inexact`, no others are inexact.
     """
 
     graph: Graph
@@ -97,13 +97,13 @@ class Optimizer:
         return self.origin in (Origin.DEVICE, Origin.HOST)
 
     def time(self, found: Measurement | None) -> float | None:
-        """The microseconds of a candidate that are worth something, if there are any."""
+        """The trustworthy microseconds of a candidate, if there are any."""
         if found is None or self.origin is Origin.EMULATED:
             return None
         return found.us if self.timed else found.estimated_us
 
     def measurement(self, index: int, ranked: Ranked) -> Measurement | None:
-        """What was measured of a candidate of a step."""
+        """What was measured for a candidate of a step."""
         contest = self.contests.get(index)
         first = contest.same.get(ranked.label) if contest else None
         if contest is None or first is None:
@@ -114,8 +114,8 @@ class Optimizer:
     def cost(self, found: Measurement | None, cycles: float) -> float:
         """Microseconds to choose by: measured ones if there are any.
 
-        Estimated ones are averaged with what the cost model says (`cycles`), geometrically: the one
-        knows the code, the other memory and caches, and together they rank better than each alone
+        Estimates are averaged geometrically with the cost model's (`cycles`): the former know the
+        code, the latter knows memory and caches, and together they rank better than each alone
         (`benchmarks/cost_model.py --mca`).
         """
         us, modelled = self.time(found), cycles / self.cycles_per_us
@@ -125,7 +125,9 @@ class Optimizer:
 
     @cached_property
     def cycles_per_us(self) -> float:
-        """The median over all that was both measured and estimated, for what was only estimated."""
+        """The median ratio over everything both measured and estimated, for what was only
+        estimated.
+        """
         ratios = []
         for index in self.contests:
             for ranked in self.estimates[index]:
@@ -137,7 +139,7 @@ class Optimizer:
 
     @cached_property
     def tried(self) -> tuple[tuple[Tried, ...], ...]:
-        """The candidates of every segment, those that may be chosen first, by cost."""
+        """The candidates of every segment, usable ones first, by cost."""
         return tuple(self._tried(k) for k in range(len(self.segments)))
 
     def _tried(self, index: int) -> tuple[Tried, ...]:
@@ -154,7 +156,7 @@ class Optimizer:
         return tuple(sorted(found, key=lambda t: (not t.usable, t.option.cost)))
 
     def sound(self, choice: Choice, measured: Measurement) -> bool:
-        """Whether a candidate computes what it should, as exactly as it must by itself."""
+        """Whether a candidate on its own computes what it should, as exactly as it must."""
         if choice.inexact and not self.inexact:
             return False
         bound = self.max_error if choice.inexact else max(self.max_error, ROUNDING)
@@ -171,7 +173,7 @@ class Optimizer:
         return Tried(ranked, measured, usable, option)
 
     def options(self, index: int, *, cold: bool = False) -> list[Option]:
-        """One option for each combination of orders; of those that tie, the smallest code.
+        """One option for each combination of orders; among ties, the smallest code.
 
         `cold` adds the time of fetching the code once, as in a network that outgrows the cache.
         """
@@ -187,7 +189,7 @@ class Optimizer:
         return [self._smallest(option, usable) for option in best]
 
     def _smallest(self, best: Option, usable: Sequence[Tried]) -> Option:
-        """Of the candidates that tie with the best for its orders, that with the least code."""
+        """Of the candidates that tie with the best for its orders, the one with the least code."""
         ties = [
             t
             for t in usable
@@ -207,7 +209,7 @@ class Optimizer:
         return self.cost(found, contest.ranked[0].cycles)
 
     def plans(self, count: int) -> list[Plan]:
-        """The cheapest plans, the best first, then the best where code is fetched; all differ."""
+        """The cheapest plans, best first, then the best one if code must be fetched; all differ."""
         found = self._plans(count, cold=False)
         if self.timed:
             found += self._plans(1, cold=True)
@@ -224,11 +226,11 @@ class Optimizer:
         )  # fmt: skip
 
     def find(self, index: int, choice: Choice) -> Tried | None:
-        """What is known of a choice for a step."""
+        """What is known about a choice for a step."""
         return next((t for t in self.tried[index] if t.label == str(choice)), None)
 
     def with_times(self, plan: Plan) -> Plan:
-        """The same plan with what was measured of its choices."""
+        """The same plan with the measurements of its choices."""
         found = ((k, c, self.find(k, c)) for k, c in plan.picks)
         return Plan(plan.cost, tuple((k, t.option.choice if t else c) for k, c, t in found))
 
@@ -257,8 +259,9 @@ class Optimizer:
     def more_exact(self, plan: Plan, bound: float, error: float) -> Plan:
         """The plan with steps replaced until the net's error should fall below `bound`.
 
-        `error` is the net's now. Takes what saves most error per microsecond lost, and assumes that
-        the errors of steps add up. The same plan is returned if nothing more can be saved.
+        `error` is the net's now. It takes what saves the most error per microsecond lost, and
+        assumes that the errors of steps add up. The same plan is returned if nothing more can be
+        saved.
         """
         picks = dict(plan.picks)
         known = (self.find(k, c) for k, c in picks.items())
@@ -274,14 +277,16 @@ class Optimizer:
         return Plan(plan.cost, tuple(picks.items()))
 
     def _savings(self, picks: Mapping[int, Choice]) -> list[tuple[float, int, float, Tried]]:
-        """(error saved per microsecond lost, segment, error saved, by what), per replacement."""
+        """(error saved per microsecond lost, segment, error saved, replacement), per
+        replacement.
+        """
         found: list[tuple[float, int, float, Tried]] = []
         for index, choice in picks.items():
             now = self.find(index, choice)
             if now is None or index in self.fixed:
                 continue
             for other in self.rivals(index, choice):
-                # Errors that differ less are rounding, and no better.
+                # Smaller differences are rounding, not an improvement.
                 if other.error < 0.5 * now.error:
                     lost = max(other.option.cost - now.option.cost, 1e-6)
                     saved = now.error - other.error
@@ -294,5 +299,5 @@ def _dearer(option: Option, cost: float) -> Option:
 
 
 def plan_text(plan: Plan) -> str:
-    """What two plans have in common if they are the same."""
+    """A key that equal plans share."""
     return " ".join(f"{k}:{choice}" for k, choice in plan.picks)

@@ -1,4 +1,4 @@
-"""What is asked of a tuning, and what comes of it."""
+"""What a tuning is asked to do, and its result."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from cannery.tuning.optimize import Tried
 class Settings:
     """How hard to try: seconds (None: until done), and whether every candidate is measured.
 
-    The seconds, of wall time, are from `started`, by `deadline.now` (None: from now on). `context`
-    is what calls find in the caches; None: as the record that there is, else warm.
+    The seconds, of wall time, count from `started`, by `deadline.now` (None: from now on).
+    `context` is what calls find in the caches; None: as in the existing record, else warm.
     """
 
     budget: float | None = None
@@ -30,9 +30,9 @@ class Settings:
 
 @dataclass(frozen=True)
 class LayerOutcome:
-    """One step after tuning: what was tried, the best first, and what was chosen.
+    """One step after tuning: what was tried, best first, and what was chosen.
 
-    `untried`: for want of time nothing was tried of it, and the record has no line for it.
+    `untried`: there was no time to try anything, and the record has no line for it.
     """
 
     index: int
@@ -55,13 +55,13 @@ class LayerOutcome:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of it. Times in microseconds, None where none were measured.
+    """The result. Times are in microseconds, None if not measured.
 
     `error` is the network's (None: there was no time to run it), `max_error` its bound; `estimated`
-    is there if estimates decided. `device` is what ran the programs.
-    `peak_gflops` is 0 where only an emulator runs programs. For want of time nothing was tried of
-    the steps `untried`, only a part of those `partly`; `missed` are whole stages. `idle`: nothing
-    at all was measured for want of time, and no record was written.
+    is set if estimates decided. `device` is what ran the programs. `peak_gflops` is 0 if only an
+    emulator runs programs. For lack of time, nothing was tried for the steps `untried`, and only
+    part for those in `partly`; `missed` are whole stages. `idle`: there was no time to measure
+    anything, and no record was written.
     """
 
     toolchain: Toolchain
@@ -93,5 +93,5 @@ class Outcome:
 
     @property
     def served(self) -> bool:
-        """Whether there is a record now that serves the network."""
+        """Whether there is now a record for the network."""
         return not self.broken and (not self.idle or self.path.exists())

@@ -1,4 +1,4 @@
-"""Where a record is to be written: whether it can is found out before minutes of measuring."""
+"""Where to write a record; checks that it can be written before minutes of measuring."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cannery.output_files import check_output_file
 
 
 def check_place(options: Options) -> None:
-    """Raise OptionError or RecordError where the record of a tuning cannot be written."""
+    """Raise OptionError or RecordError if the record of a tuning cannot be written."""
     _check_tuning(options)
     _check_writable(options)
 
@@ -28,7 +28,7 @@ def _check_tuning(options: Options) -> None:
 
 
 def _check_writable(options: Options) -> None:
-    """Raise RecordError where no record can be written: measuring takes minutes."""
+    """Raise RecordError if no record can be written, because measuring takes minutes."""
     place = options.tuning or options.model
     folder = place if place.is_dir() else place.parent
     if not folder.is_dir():

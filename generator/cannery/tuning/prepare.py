@@ -1,4 +1,4 @@
-"""What is known of a network before anything is measured, and what could be measured."""
+"""What is known about a network before anything is measured, and what could be measured."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ Reorder = tuple[TensorType, str, str]
 
 @dataclass(frozen=True)
 class Prepared:
-    """The values that the references compute, the candidates of each segment by the cost model, the
-    changes of order that some plan may contain, and the plan that an untuned compile would choose.
+    """The values that the references compute, each segment's candidates ranked by the cost model,
+    the changes of order that some plan may contain, and the plan that an untuned compile would
+    choose.
     """
 
     graph: Graph
@@ -56,7 +57,7 @@ class Prepared:
     def step_prospects(
         self, maker: ContestMaker, candidates: Callable[[float], int]
     ) -> Iterator[Prospect]:
-        """The contest of each kind of step that computes something, with its segments as key.
+        """The contest of each kind of step that computes something, keyed by its segments.
 
         `candidates` says how many a step deserves by its share of the estimated time.
         """
@@ -77,7 +78,7 @@ class Prepared:
             )  # fmt: skip
 
     def reorder_prospects(self, maker: ContestMaker) -> Iterator[Prospect]:
-        """The contest of every change of order, with that as key."""
+        """The contest of every change of order, keyed by it."""
         for key in self.reorders:
             type_, source, target = key
             cycles = reorder_cycles(maker.isa, type_.elements)

@@ -1,4 +1,4 @@
-"""Measures candidates: builds, checks and times what is not yet known."""
+"""Measures candidates: builds, checks and times those not yet known."""
 
 from __future__ import annotations
 
@@ -24,57 +24,57 @@ from cannery.target.toolchain import Toolchain
 from cannery.tuning.contests import MOST_CONSTANTS, Contest, Prospect
 from cannery.tuning.estimates import Pipeline, counted_check
 
-#: Candidates of one program: enough for all cores, few enough to show progress.
+#: Candidates per program: enough for all cores, few enough to show progress.
 BATCH_CANDIDATES = 160
 
-#: Candidates of the first program under a deadline, which shows how long one takes, and what is
-#: assumed before that, in seconds. Later ones are small as well: candidates differ much.
+#: Candidates of the first program under a deadline, which shows how long one takes, and the assumed
+#: seconds before that. Later programs are small as well, as candidates differ a lot.
 FIRST_CANDIDATES = 16
 BUDGET_CANDIDATES = 32
 CANDIDATE_SECONDS = 0.4
 
-#: Fewer candidates of a contest are not worth a program of their own.
+#: Fewer candidates of a contest are not worth a separate program.
 LEAST_CANDIDATES = 2
 
 #: Seconds that one contest may take when it is timed.
 CONTEST_SECONDS = 20.0
 
-#: Seconds that must be left for measuring the peak, which decides nothing.
+#: Seconds that must remain for measuring the peak, which decides nothing.
 PEAK_SECONDS = 2.0
 
 
 class Progress(Interface):
-    """Is told what is going on."""
+    """Receives reports of progress."""
 
     def total(self, contests: int) -> None:
-        """So many contests have to be decided."""
+        """Called with the number of contests to decide."""
 
     def stage(self, text: str) -> None:
-        """What begins now."""
+        """Called with what begins now."""
 
     def decided(self, contest: Contest, found: Mapping[str, Measurement]) -> None:
-        """A contest is over: measurements by label."""
+        """Called when a contest is over, with measurements by label."""
 
 
 class Quiet:
-    """Tells nobody."""
+    """Reports nothing."""
 
     def total(self, contests: int) -> None:
-        """So many contests have to be decided."""
+        """Called with the number of contests to decide."""
 
     def stage(self, text: str) -> None:
-        """What begins now."""
+        """Called with what begins now."""
 
     def decided(self, contest: Contest, found: Mapping[str, Measurement]) -> None:
-        """A contest is over."""
+        """Called when a contest is over."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Where candidates are built and timed: the devices of a toolchain, all alike.
+    """Where candidates are built and timed: the devices of a toolchain, all of one kind.
 
-    The runners know their devices. `pipeline` is for processors that are not at hand: it tells the
-    times that candidates are chosen by.
+    The runners know their devices. `pipeline` is for processors that are not available: it
+    estimates the times that decide.
     """
 
     toolchain: Toolchain
@@ -90,7 +90,7 @@ class Bench:
 
     @property
     def origin(self) -> Origin:
-        """What the times are worth that decide."""
+        """The origin of the times that decide."""
         return Origin.ESTIMATED if self.pipeline else self.runners[0].origin
 
     def environment(self) -> Environment:
@@ -106,11 +106,12 @@ class Bench:
 
 @dataclass
 class Search:
-    """Decides contests, in batches, until all are decided or the time is over (`deadline.until`).
+    """Decides contests, in batches, until all are decided or the time is up (`deadline.until`).
 
-    `max_error` bounds the error of a single candidate: no other is timed. `contests` are those that
-    were made, by the keys of their prospects. `untried` and `partly` are those for which there was
-    no time, or only for the most promising candidates. `decides`: something is known of a step.
+    `max_error` bounds the error of a single candidate: others are not timed. `contests` are those
+    that were made, by the keys of their prospects. `untried` and `partly` are those for which there
+    was no time, or only for the most promising candidates. `decides`: something is known about a
+    step.
     """
 
     bench: Bench
@@ -134,7 +135,7 @@ class Search:
     def run(self, prospects: Sequence[Prospect]) -> dict[str, Measurement]:
         """Measurements by `code_key`; those for which there was no time are missing.
 
-        Raises ToolchainError where the compiler, a device or an emulator fails.
+        Raises ToolchainError if the compiler, a device or an emulator fails.
         """
         self.progress.total(len(prospects))
         self.waiting = deque(sorted(prospects, key=lambda p: -p.cycles))
@@ -153,9 +154,9 @@ class Search:
         return self.cache.known
 
     def _next_batch(self) -> list[tuple[Contest, Contest]]:
-        """Takes from the front what fits into one program and into the time that is left.
+        """Takes from the front what fits into one program and into the remaining time.
 
-        Each contest comes with what of it is measured: all, or its most promising candidates.
+        Each contest comes with the part to measure: all, or its most promising candidates.
         """
         batch: list[tuple[Contest, Contest]] = []
         size = constants = 0
@@ -175,9 +176,9 @@ class Search:
         return batch
 
     def _front(self) -> Contest | None:
-        """The next contest that has to be decided, made when it is its turn; it stays in front.
+        """The next contest to decide, made when it is its turn; it stays in front.
 
-        Where the time is over it is a prospect still, and nothing is in front.
+        If the time is up, it stays a prospect, and nothing is in front.
         """
         while self.waiting and time_left() > 0:
             front = self.waiting[0]
@@ -199,7 +200,7 @@ class Search:
         return None
 
     def _affordable(self) -> tuple[float, int]:
-        """How many candidates the time that is left suffices for, and how many one program gets."""
+        """How many candidates fit in the remaining time, and how many one program gets."""
         left = time_left()
         if math.isinf(left):
             return left, BATCH_CANDIDATES
@@ -208,7 +209,7 @@ class Search:
         return left / CANDIDATE_SECONDS, FIRST_CANDIDATES
 
     def _known(self, contest: Contest) -> bool:
-        """Whether all was measured before: times of different runs are not compared."""
+        """Whether everything was measured before: times of different runs are not compared."""
         return all(map(self._is_known, contest.candidates))
 
     def _is_known(self, candidate: Candidate) -> bool:
@@ -239,12 +240,12 @@ class Search:
             self.progress.stage("timing")
             self._time(built, batch, found)
         self.measured += len(candidates)
-        # The slowest so far: what is left should not take longer than the budget allows.
+        # The slowest so far, so that the rest does not take longer than the budget allows.
         each = (now() - began) / len(candidates)
         self.seconds_each = max(self.seconds_each, each)
 
     def _check(self, built: Built, candidates: Iterable[Candidate]) -> dict[str, Measurement]:
-        """Error, fault, code size and, where that decides, the estimated time, by symbol."""
+        """Error, fault, code size and, if it decides, the estimated time, by symbol."""
         pipeline, toolchain = self.bench.pipeline, self.bench.toolchain
         estimates: dict[str, float] = {}
         if pipeline is not None:
@@ -284,7 +285,7 @@ class Search:
             self.progress.decided(contest, self._labelled(contest))
 
         with ThreadPoolExecutor(len(self.bench.runners)) as pool:
-            # Threads have contexts, and so deadlines, of their own.
+            # Threads have their own contexts, and so their own deadlines.
             for done in [pool.submit(copy_context().run, one, contest) for contest in batch]:
                 done.result()
 
@@ -295,7 +296,7 @@ class Search:
         found: Mapping[str, Measurement],
         runner: Runner,
     ) -> dict[str, float]:
-        """Microseconds by symbol of the sound candidates of a contest."""
+        """Microseconds by symbol of the correct candidates of a contest."""
         symbols = {c.symbol for c in contest.candidates}
         inside = [k for k, c in enumerate(built.candidates) if c.symbol in symbols]
         bad = [k for k in inside if self._bad(found[built.candidates[k].symbol])]
@@ -311,7 +312,7 @@ class Search:
 
 
 def _compiled(batch: Sequence[Contest], built: Built) -> list[Contest]:
-    """The contests with the candidates that there was time to compile, or that do not."""
+    """The contests with the candidates that there was time to compile, or that fail to compile."""
     there = {c.symbol for c in built.candidates} | set(built.failed)
     kept = (tuple(c for c in each.candidates if c.symbol in there) for each in batch)
     return [replace(c, candidates=k) for c, k in zip(batch, kept, strict=True) if k]
@@ -320,8 +321,8 @@ def _compiled(batch: Sequence[Contest], built: Built) -> list[Contest]:
 def _unit_size(candidates: int) -> int:
     """Candidates of one translation unit.
 
-    A small program is compiled by all cores, too; with a deadline each candidate by itself, so that
-    some are compiled when it comes.
+    A small program is also compiled by all cores; with a deadline, each candidate separately, so
+    that some are compiled when it comes.
     """
     if not math.isinf(time_left()):
         return 1

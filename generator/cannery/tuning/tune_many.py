@@ -23,17 +23,17 @@ from cannery.tuning.confirm import Judge
 from cannery.tuning.contests import Contest, ContestMaker, Prospect
 from cannery.tuning.search import Search
 
-#: A chunk is used if it is so much faster than single images, as a whole network.
+#: A chunk is used if, as a whole network, it is this much faster than single images.
 LEAST_GAIN = 1.01
-#: A stacked step is used if it takes less than this part of the time of single ones.
+#: A stacked step is used if it takes less than this fraction of the time of single ones.
 LESS = 0.98
-#: The part of the time that is left in which steps are timed; the rest is for whole networks.
+#: The share of the remaining time for timing steps; the rest is for whole networks.
 SEARCH_SHARE = 0.5
 
 
 @dataclass(frozen=True)
 class _Way:
-    """How a step is stacked: microseconds and error are None where nothing was measured."""
+    """How a step is stacked: microseconds and error are None if nothing was measured."""
 
     step: Step
     choice: Choice
@@ -62,12 +62,12 @@ class ManyTuner:
         if self.old is not None and self.old.images == self.images:
             same = [e.same_choice(o) for e, o in zip(entries, self.old.steps, strict=False)]
             if all(same) and len(entries) == len(self.old.steps):
-                # Times vary; what is chosen as before leaves its lines as they are.
+                # Times vary; unchanged choices keep their lines as they are.
                 return self.old, gain
         return Many(self.images, chunks, entries), gain
 
     def estimate(self, plan: Plan) -> Many:
-        """The same by the cost model, where nothing can be measured."""
+        """The same by the cost model, if nothing can be measured."""
         steps = plan.steps(self.segments)
         stacks = choose_stacks(self.graph, steps, plan.choices, self.isa, self.images)
         largest = stacks[0].choices if stacks and stacks[0].images == self.images else {}
@@ -113,7 +113,7 @@ class ManyTuner:
     def _best(
         self, contest: Contest, known: Mapping[str, Measurement], search: Search
     ) -> tuple[Choice, Measurement] | None:
-        """The fastest candidate that is right."""
+        """The fastest correct candidate."""
         by_label = {c.trial.label: known.get(c.code_key()) for c in contest.candidates}
         timed = [
             (ranked.choice, measured)

@@ -1,4 +1,4 @@
-"""Tuning a network, from options to a record: the whole way in `tune`."""
+"""Tunes a network, from options to a record: `tune` is the whole way."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ from cannery.tuning.prepare import Prepared, prepare
 from cannery.tuning.search import Bench, Progress, Quiet, Search
 from cannery.tuning.tune_many import ManyTuner
 
-#: Candidates of one kind of step, and of one that takes less than this part of the whole time.
+#: Candidates of one kind of step, and of one that takes less than this fraction of the total time.
 CONTEST_CANDIDATES = 24
 SMALL_CANDIDATES = 8
 SMALL_SHARE = 0.02
 
-#: How dear a contest is for a budget whose steps the network without tuning does not have.
+#: What a contest counts for, under a budget, if the untuned network does not have its steps.
 ALTERNATIVE = 0.25
 
-#: Whole nets that are compared in the end, beside the one without tuning.
+#: How many whole nets are compared at the end, besides the one without tuning.
 CONFIRMED_PLANS = 3
 
 #: Stages for which there may be no time.
@@ -61,18 +61,18 @@ UNJUDGED = (
 UNTIMED = "comparing whole networks by their times"
 MORE = "comparing more than two whole networks"
 
-#: Multiply-accumulates that the references may take for the samples which judge a network.
+#: Multiply-accumulates that the references may take for the samples that judge a network.
 REFERENCE_MACS = 4_000_000_000
 
-#: Under an emulator times are only shown.
+#: Under an emulator, times are only shown.
 EMULATED_PROTOCOL = Protocol(first=1, more=1, sample_us=1.0, limit=1.0)
 
 
 def tune(options: Options, settings: Settings, progress: Progress | None = None) -> Outcome:
     """Measure, plan, confirm, and write the record.
 
-    Raises CanneryError for bad input and where building or running fails; an earlier record is
-    untouched then.
+    Raises CanneryError for bad input and if building or running fails; an earlier record then stays
+    untouched.
     """
     return Tuner(options, settings, progress or Quiet()).run()
 
@@ -103,7 +103,7 @@ def usable_record(options: Options, context: Context | None = None) -> Path | No
 class Tuner:
     """State of one tuning; `run` is the order in which the methods are called.
 
-    `short` are the segments for whose contests the time did not suffice.
+    `short` are the segments whose contests ran out of time.
     """
 
     options: Options
@@ -145,7 +145,7 @@ class Tuner:
         idle = not search.decides and (prepared is None or bool(search.untried))
         if idle:
             self.notes.append(self.budget.idle_note(kept=there is not None))
-        # Where nothing is known, or the bound is broken, an old record is worth more.
+        # If nothing is known, or the bound is broken, an old record is worth more.
         known = search.decides or (there is None and not idle)
         right = chosen.error is None or chosen.error <= self.bound
         changed = known and right and write_record(self.path, record)
@@ -163,7 +163,9 @@ class Tuner:
         )  # fmt: skip
 
     def identified(self, runners: tuple[Runner, ...]) -> tuple[Runner, ...]:
-        """The runners with their devices; without, where there is no time: nothing is run then."""
+        """The runners with their devices; without devices if there is no time, as nothing runs
+        then.
+        """
         try:
             with until(self.budget.end):
                 found = identify(self.toolchain, runners)
@@ -173,7 +175,7 @@ class Tuner:
         return found
 
     def pipeline(self, runner: Runner) -> Pipeline | None:
-        """The model of the processor, where only an emulator runs programs; else times decide."""
+        """The model of the processor if only an emulator runs programs; otherwise times decide."""
         if runner.origin is not Origin.EMULATED:
             return None
         try:
@@ -185,16 +187,16 @@ class Tuner:
     def estimates(
         self, optimizer: Optimizer, prepared: Prepared | None, plan: Plan
     ) -> Estimated | None:
-        """What was estimated of the network without tuning, and of a plan."""
+        """The estimates for the network without tuning, and for a plan."""
         if self.bench.pipeline is None or prepared is None:
             return None
         before, after = map(optimizer.total, (prepared.default, plan))
         return Estimated(self.bench.pipeline.text, before, after)
 
     def take_record(self, record: Record | None) -> Context:
-        """Go on from the record of an earlier tuning; returns the context of this one.
+        """Continue from the record of an earlier tuning; returns the context of this one.
 
-        Times of another context are no times of this one: such a record is replaced.
+        Times from another context do not apply to this one: such a record is replaced.
         """
         self.old = record
         if record is None:
@@ -209,9 +211,9 @@ class Tuner:
         return context
 
     def check_record(self, there: Record | None) -> None:
-        """Raise RecordError if the file holds what belongs to another model or target.
+        """Raise RecordError if the file belongs to another model or target.
 
-        A record for other instructions is not gone on from.
+        A record for other instructions is not continued.
         """
         if there is None:
             return
@@ -225,7 +227,7 @@ class Tuner:
     def layers(
         self, optimizer: Optimizer, plan: Plan, unknown: Collection[int]
     ) -> tuple[LayerOutcome, ...]:
-        """What is told of each step of a plan."""
+        """The report on each step of a plan."""
         steps = ((k, self.segments[k].step, choice) for k, choice in plan.picks)
         return tuple(
             LayerOutcome(
@@ -237,9 +239,9 @@ class Tuner:
     # ---- Measuring ----
 
     def measure(self) -> tuple[Search, Optimizer, Prepared | None]:
-        """Every contest, as far as there is time, and the optimizer that knows the results.
+        """Every contest, as far as time allows, and the optimizer that knows the results.
 
-        Where there is no time for anything nothing is prepared.
+        If there is no time for anything, nothing is prepared.
         """
         bound = max(self.options.max_error, ROUNDING)
         search = Search(self.bench, bound, self.progress)
@@ -267,7 +269,7 @@ class Tuner:
     def search(
         self, search: Search, prepared: Prepared, empty: Optimizer, seconds: float
     ) -> Optimizer:
-        """Runs the contests; preparing them took so many seconds. Fills what is `empty`."""
+        """Runs the contests; preparing them took `seconds`. Fills `empty`."""
         wanted = {k: [str(choice)] for k, choice in prepared.default.picks}
         for k, choice in {**self.earlier.choices, **empty.fixed}.items():
             wanted.setdefault(k, []).append(str(choice))
@@ -277,7 +279,7 @@ class Tuner:
             *prepared.step_prospects(maker, self.candidates_for),
         ]
         if self.budget.seconds is not None:
-            # What the network without tuning has is tried before what could take its place.
+            # The untuned network's choices are tried before their alternatives.
             first = {k for k, _ in prepared.default.picks}
             prospects = [
                 p if first.intersection(p.steps) else replace(p, cycles=p.cycles * ALTERNATIVE)
@@ -287,7 +289,7 @@ class Tuner:
         with until(self.budget.search_end(seconds)):
             known = search.run(prospects)
         if not search.decides and search.untried:
-            # There is nothing to confirm: its time serves better here.
+            # There is nothing to confirm: that time is better spent here.
             with until(self.budget.end):
                 known = search.run(prospects)
         self.short = {k for c in (*search.untried, *search.partly) for k in c.steps}
@@ -302,7 +304,9 @@ class Tuner:
         )  # fmt: skip
 
     def fixed(self) -> dict[int, Choice]:
-        """Choices of the old record that were measured on something better than there is now."""
+        """Choices of the old record that were measured on something better than what is available
+        now.
+        """
         kept = self.earlier.better(self.bench.origin)
         if kept:
             origin = self.bench.origin.value
@@ -314,7 +318,7 @@ class Tuner:
         return kept
 
     def kept(self, untried: Collection[int]) -> dict[int, Choice]:
-        """Choices of the old record for segments of which nothing was tried now."""
+        """Choices of the old record for segments for which nothing was tried now."""
         kept = self.earlier.untouched(self.bench.runners[0].device, untried)
         if kept:
             self.notes.append(f"{len(kept)} steps stay as they are in the record")
@@ -327,7 +331,9 @@ class Tuner:
         return CONTEST_CANDIDATES if share >= SMALL_SHARE else SMALL_CANDIDATES
 
     def unknown(self, optimizer: Optimizer, plan: Plan) -> set[int]:
-        """Segments of a plan that the cost model chose, as there was no time to try anything."""
+        """Segments of a plan that the cost model chose, because there was no time to try
+        anything.
+        """
         found = set()
         for k, choice in plan.picks:
             if k in self.short and k not in optimizer.fixed and not is_view(choice.schedule):
@@ -337,7 +343,7 @@ class Tuner:
         return found
 
     def untried_names(self, search: Search, plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The steps of which nothing was tried, and those of which only a part was."""
+        """The steps for which nothing was tried, and those for which only part was."""
         if not plan.picks:
             singles = [k for k, segment in enumerate(self.segments) if not segment.step.parts]
             return segment_names(self.segments, singles, plan), ()
@@ -352,12 +358,12 @@ class Tuner:
     def confirm(self, optimizer: Optimizer, prepared: Prepared, search: Search) -> Chosen:
         """The best whole network, as far as there is time to find it.
 
-        Where not all was measured there is no time for many networks either.
+        If not everything was measured, there is no time for many networks either.
         """
         self.progress.stage("confirming whole networks")
 
         def complete(plan: Plan) -> Plan:
-            """What compiling will make of the lines that a plan has in the record."""
+            """What compiling will make of a plan's lines in the record."""
             unknown = self.unknown(optimizer, plan)
             if not unknown:
                 return plan
@@ -388,11 +394,11 @@ class Tuner:
 
     @property
     def bound(self) -> float:
-        """What the error of the whole network may be."""
+        """The largest allowed error of the whole network."""
         return self.graph.error_bound(self.options.max_error)
 
     def make_judge(self) -> Judge:
-        """Samples, and what the references make of them. Raises OutOfTimeError."""
+        """Samples, and the references' results for them. Raises OutOfTimeError."""
         macs = max(sum(s.step.macs(self.graph) for s in self.segments if not s.step.parts), 1)
         samples = seeded_samples(self.graph)[: max(REFERENCE_MACS // macs, 1)]
         expected = reference_outputs(judge_graph(self.options), samples)
@@ -402,7 +408,7 @@ class Tuner:
         )  # fmt: skip
 
     def many(self, optimizer: Optimizer, search: Search, plan: Plan) -> Many | None:
-        """How several images are computed at once; what the old record says, if nobody asked, or
+        """How several images are computed at once; from the old record if not requested, or if
         there is no time.
         """
         images = self.options.many
