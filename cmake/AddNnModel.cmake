@@ -1,6 +1,6 @@
 # add_nn_model(<target> MODEL <file>
 #              [NAME <c identifier>] [TARGET <name> | ISA <isa>...] [TUNING <record or folder>]
-#              [AUTOTUNE] [CONTEXT cold|warm] [LOCKED] [STAND_IN]
+#              [AUTOTUNE] [CONTEXT cold|warm] [DEVICE <name>...] [LOCKED] [STAND_IN]
 #              [MAX_ERROR <e>] [MAX_LINES <n>] [MAX_SIZE <x>] [SPLIT <n>] [IO_LAYOUT model|nhwc|nchw] [IO_TYPE model|raw] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
 #              [SCALE <s>] [OFFSET <o>] [REVERSE_CHANNELS <tensor>...] [INPUT_VIEW <tensor>...] [MANY <n>] [PARALLEL] [OPENMP] [SHARED] [PEEPHOLES <npz>] [STREAMING] [VARIABLE_LENGTH]
 #              [QUANTIZE int16|int8] [CALIBRATION <npz>] [MAX_LOSS <e>] [SAME_EVERYWHERE] [STATE <input>=<output> ...]
@@ -23,7 +23,8 @@
 #   layer, so a build that cannot measure needs a record from elsewhere. CONTEXT says what calls find
 #   in the caches when AUTOTUNE or <target>_autotune measures: see cannery autotune --context.
 #   STAND_IN lets CMAKE_CROSSCOMPILING_EMULATOR reach another processor than the target's; its times
-#   count as another's then.
+#   count as another's then. DEVICE, else the variable CANNERY_DEVICE, names devices that run programs
+#   instead: ssh:nao@10.0.0.5, or a name from devices.toml (cannery autotune --device).
 #
 #   INPUT_VIEW names image inputs that are regions of larger images: <name>_run gets their strides.
 #   MANY tells how many inputs <name>_run_many computes together at most. STREAMING makes recurrent
@@ -59,9 +60,12 @@ function(add_nn_model target)
   include("${CMAKE_CURRENT_FUNCTION_LIST_DIR}/CanneryOptions.cmake")
   cmake_parse_arguments(PARSE_ARGV 1 ARG
     "AUTOTUNE;${_CANNERY_FLAG_OPTIONS}" "MODEL;CONTEXT;${_CANNERY_ONE_OPTIONS}"
-    "FLAGS_FROM;${_CANNERY_MANY_OPTIONS}")
+    "FLAGS_FROM;DEVICE;${_CANNERY_MANY_OPTIONS}")
   _cannery_check_arguments()
   _cannery_warn_of_words()
+  if(NOT DEFINED ARG_DEVICE AND CANNERY_DEVICE)
+    set(ARG_DEVICE ${CANNERY_DEVICE})
+  endif()
   _cannery_language(language)
   set(suffix_C c)
   set(suffix_CXX cpp)
@@ -112,7 +116,7 @@ macro(_cannery_check_arguments)
   set(problem)
   if(ARG_UNPARSED_ARGUMENTS)
     list(GET ARG_UNPARSED_ARGUMENTS 0 first)
-    _cannery_meant(meant "${first}" MODEL AUTOTUNE CONTEXT FLAGS_FROM
+    _cannery_meant(meant "${first}" MODEL AUTOTUNE CONTEXT FLAGS_FROM DEVICE
       ${_CANNERY_FLAG_OPTIONS} ${_CANNERY_ONE_OPTIONS} ${_CANNERY_MANY_OPTIONS})
     set(problem "unknown arguments: ${ARG_UNPARSED_ARGUMENTS} (${meant}`cannery compile --help` lists the known ones)")
   elseif(ARG_KEYWORDS_MISSING_VALUES)
@@ -164,9 +168,9 @@ endmacro()
 
 # Warns of a misspelt keyword that the list before it has swallowed: OUTPUTS y QUANTISE int8.
 function(_cannery_warn_of_words)
-  set(keywords MODEL AUTOTUNE CONTEXT FLAGS_FROM
+  set(keywords MODEL AUTOTUNE CONTEXT FLAGS_FROM DEVICE
     ${_CANNERY_FLAG_OPTIONS} ${_CANNERY_ONE_OPTIONS} ${_CANNERY_MANY_OPTIONS})
-  foreach(option IN LISTS _CANNERY_MANY_OPTIONS)
+  foreach(option IN LISTS _CANNERY_MANY_OPTIONS ITEMS DEVICE)
     foreach(value IN LISTS ARG_${option})
       if(value MATCHES "^[A-Z][A-Z_]+$")
         _cannery_meant(meant "${value}" ${keywords})
@@ -477,7 +481,7 @@ endfunction()
 # With AUTOTUNE the record that counts is in the depfile, and its appearance is nothing new, unless
 # it has to come from elsewhere: programs may run under an emulator.
 function(_cannery_records out)
-  if(ARG_AUTOTUNE AND NOT CMAKE_CROSSCOMPILING_EMULATOR)
+  if(ARG_AUTOTUNE AND (ARG_DEVICE OR NOT CMAKE_CROSSCOMPILING_EMULATOR))
     set(${out} "" PARENT_SCOPE)
     return()
   endif()
@@ -596,7 +600,7 @@ function(_cannery_add_loader)
 endfunction()
 
 # The options of commands that build and run programs: with the compiler, the flags and the emulator
-# that CMake itself uses.
+# that CMake itself uses, or on devices.
 function(_cannery_tool_options out)
   set(result ${options} "--macros=${macros}" "--cc=@${macros}.command")
   set(linking "${CMAKE_EXE_LINKER_FLAGS}")
@@ -609,7 +613,10 @@ function(_cannery_tool_options out)
   if(linking)
     list(APPEND result "--ldflags=${linking}")
   endif()
-  if(CMAKE_CROSSCOMPILING_EMULATOR)
+  if(ARG_DEVICE)
+    list(TRANSFORM ARG_DEVICE PREPEND "--device=" OUTPUT_VARIABLE devices)
+    list(APPEND result ${devices})
+  elseif(CMAKE_CROSSCOMPILING_EMULATOR)
     set(words)
     foreach(word IN LISTS CMAKE_CROSSCOMPILING_EMULATOR)
       list(APPEND words "'${word}'")

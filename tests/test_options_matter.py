@@ -64,9 +64,9 @@ EFFECTS: list[tuple[str, Given, Given, str, str]] = [
 ]
 
 #: What the network's files do not depend on: tools, where choices come from, and what is an error.
-ELSEWHERE = {"target", "tuning", "locked", "cc", "cflags", "ldflags", "runner", "stand_in",
-             "tuned_by", "macros", "peepholes", "calibration", "max_loss", "same_everywhere",
-             "state"}  # fmt: skip
+ELSEWHERE = {"target", "tuning", "locked", "cc", "cflags", "ldflags", "runner", "device",
+             "stand_in", "tuned_by", "macros", "peepholes", "calibration", "max_loss",
+             "same_everywhere", "state"}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

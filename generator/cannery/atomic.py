@@ -52,10 +52,11 @@ def replace_files(files: Mapping[Path, bytes], *, durable: bool = False) -> None
 
 
 @contextmanager
-def temporary_folder() -> Iterator[Path]:
+def temporary_folder(within: Path | None = None) -> Iterator[Path]:
     """A folder for programs that are built, removed at the end. Raises OSError."""
-    remove_stale(Path(tempfile.gettempdir()))
-    folder = Path(tempfile.mkdtemp(prefix=f"cannery-{os.getpid()}-"))
+    within = within or Path(tempfile.gettempdir())
+    remove_stale(within)
+    folder = Path(tempfile.mkdtemp(prefix=f"cannery-{os.getpid()}-", dir=within))
     held = os.open(folder, os.O_RDONLY)
     try:
         _hold(held)

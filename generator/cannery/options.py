@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from cannery.devices import devices_target
 from cannery.errors import OptionError, one_of
 from cannery.ir.tensor import MAX_ELEMENTS, DType
 from cannery.names import check_model_name, check_tensor_name, make_identifier
@@ -61,7 +62,7 @@ class Options:
     `same_everywhere` makes layers an error about whose bits processors may disagree. `macros`
     is what the compiler prints for `-dM -E` under the flags in use: the code keeps to what it
     proves. `trace_steps` makes the library count the time of its steps, `dump_values` show the
-    values of its runs. `cc` to `runner` say how to build and run what is measured, `stand_in` that
+    values of its runs. `cc` to `device` say how to build and run what is measured, `stand_in` that
     this may be on another processor than the target's. `tuned_by` is what messages advise to make a
     tuning record, `project` the file that some of all this was read from.
     """
@@ -104,6 +105,7 @@ class Options:
     cflags: tuple[str, ...] = ()
     ldflags: tuple[str, ...] = ()
     runner: tuple[str, ...] = ()
+    device: tuple[str, ...] = ()
     trace_steps: bool = False
     dump_values: bool = False
     stand_in: bool = False
@@ -318,6 +320,12 @@ def _commands(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(map(_command, texts))
 
 
+def _devices(texts: Sequence[str]) -> tuple[str, ...]:
+    if not all(texts):
+        raise OptionError("the name is empty", cure="such as ssh:nao@10.0.0.5")
+    return tuple(texts)
+
+
 def _words(texts: Sequence[str]) -> tuple[str, ...]:
     try:
         return tuple(word for text in texts for word in shlex.split(text))
@@ -414,6 +422,9 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
              example="-static"),
         Spec("runner", _MANY, "Command that runs a program of the target: `CMD program args...`.",
              _commands, "CMD", cmake=False, example="./on-nao"),
+        Spec("device", _MANY,
+             "Device to run programs on: ssh:user@host[:port], or a name from devices.toml.",
+             _devices, "NAME", cmake=False, example="ssh:nao@10.0.0.5"),
         Spec("macros", _ONE,
              "The compiler's macros (`cc -dM -E`): use the instruction sets they prove.",
              Path, "FILE", cmake=False, example="macros.txt", hidden=True),
@@ -466,10 +477,24 @@ def make_options(model: Path, raw: Mapping[str, Any]) -> Options:
     values.setdefault("name", make_identifier(model.stem))
     if "macros" in values:
         values.setdefault("target", "any")
+    _take_device(model, values)
     options = Options(model=model, **values)
     _check_variable_length(options)
     _check_quantize(options, values)
     return options
+
+
+def _take_device(model: Path, values: dict[str, Any]) -> None:
+    """Devices name their target where no other option does. Raises OptionError."""
+    if "device" not in values:
+        return
+    if "runner" in values:
+        raise OptionError(
+            "--device does not go together with it", where="--runner", cure="leave out one of them"
+        )
+    target = devices_target(values["device"], model)
+    if target and not {"target", "isa", "macros"} & set(values):
+        values["target"] = target
 
 
 def _check_quantize(options: Options, given: Collection[str]) -> None:

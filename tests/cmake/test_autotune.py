@@ -10,6 +10,7 @@ import pytest
 from cannery.choose.record import read_record
 from cmake_project import MAIN_C, MAIN_CPP, Project
 from needs import need_program, need_runner, need_toolchain
+from ssh_server import ssh_device, write_devices
 from tiny_models import write_tiny_dense
 
 
@@ -209,3 +210,20 @@ def test_the_harness_links_with_the_flags_of_the_configuration(
     )
     config = ("--config", "Release") if "Multi" in generator else ()
     assert "no-such-option" in project.build("--target", "ball_autotune", *config, ok=False)
+
+
+def test_tools_run_on_the_device_of_the_build(project: Project, tmp_path: Path) -> None:
+    with ssh_device(tmp_path, "nao") as server:
+        write_devices(project.folder, server)
+        project.lists(lists("c").replace(" LOCKED_", ""))
+        project.configure("-DCMAKE_BUILD_TYPE=Release", "-DCANNERY_DEVICE=nao")
+        project.build("--target", "ball_autotune")
+        assert server.line.connections == 1
+        assert len(list(project.folder.glob("ball.*.tuning.json"))) == 1
+        project.build("--target", "ball_verify")
+        assert server.line.connections == 2
+        project.lists(lists("c").replace("LOCKED_", "DEVICE pepper"))
+        project.configure("-DCMAKE_BUILD_TYPE=Release", "-DCANNERY_DEVICE=nao")
+        told = project.build("--target", "ball_verify", ok=False)
+        assert "--device: 'pepper' is not known" in told
+        assert server.left == []

@@ -411,7 +411,7 @@ CHANGES: tuple[Change, ...] = (
     Change(
         "notes about this machine",
         "generator/cannery/measure/identify.py",
-        "if device is None or not runner.command:",
+        "if device is None or not runner.given:",
         "if device is None:",
         ("tests/measure/test_identify.py",),
     ),

@@ -56,6 +56,7 @@ class ModelOptions(TypedDict, total=False):
     cflags: Texts
     ldflags: Texts
     runner: Texts
+    device: Texts
     trace_steps: bool
     dump_values: bool
     stand_in: bool

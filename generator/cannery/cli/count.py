@@ -41,9 +41,13 @@ def command(model: Path, as_json: bool, **raw: Any) -> None:
     options = replace(options_of(model, raw), split=1)  # the code is the same, in one file
     toolchain = find_toolchain(options)
     runner = toolchain.emulator()
-    if options.runner and not is_qemu(runner.command[0] if runner.command else ""):
+    if options.device or (
+        options.runner and not is_qemu(runner.command[0] if runner.command else "")
+    ):
         raise OptionError(
-            "instructions are counted under QEMU", where="--runner", cure="leave it out"
+            "instructions are counted under QEMU",
+            where="--device" if options.device else "--runner",
+            cure="leave it out",
         )
     graph = import_graph(options)
     compiled = compile_graph(graph, options)

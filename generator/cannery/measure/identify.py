@@ -59,7 +59,7 @@ def ask(toolchain: Toolchain, runner: Runner, executable: Path) -> Runner:
         brief = runner.with_timeout(min(runner.timeout, ANSWER_SECONDS))
         lines = brief.run(executable, [ASK])
     except OutOfTimeError:
-        if not toolchain.runner_commands:
+        if not toolchain.given:
             raise
         raise ToolchainError(
             f"no answer within {now() - began:.1f} s, and the time is over",
@@ -80,7 +80,7 @@ def origin_of(toolchain: Toolchain, runner: Runner, device: Device) -> Origin:
         return Origin.EMULATED
     if target.processors:
         return Origin.DEVICE if device.is_one_of(target.processors) else Origin.HOST
-    return Origin.DEVICE if runner.command or target.name == NATIVE else Origin.HOST
+    return Origin.DEVICE if runner.given or target.name == NATIVE else Origin.HOST
 
 
 def check_devices(toolchain: Toolchain, runners: Sequence[Runner]) -> None:
@@ -97,14 +97,18 @@ def check_devices(toolchain: Toolchain, runners: Sequence[Runner]) -> None:
 def _check_processor(toolchain: Toolchain, runner: Runner) -> None:
     # One that does not say what it is may be the target's.
     device, target = runner.device, toolchain.target
-    given = bool(toolchain.runner_commands)
-    if device is None or not given or toolchain.stand_in or runner.origin is not Origin.HOST:
+    if (
+        device is None
+        or not toolchain.given
+        or toolchain.stand_in
+        or runner.origin is not Origin.HOST
+    ):
         return
     if device.vendor:
         raise ToolchainError(
             f"the runner reaches {device.title} ({device.part}), and {target.name} is "
             f"{target.cpu}",
-            where=f"--runner {runner.command[0]}", cure=_way_out(device, target),
+            where=runner.name, cure=_way_out(device, target),
         )  # fmt: skip
 
 
@@ -120,17 +124,19 @@ def _check_alike(runners: Sequence[Runner]) -> None:
         if other.processor != first.processor or bool(other.emulated) != bool(first.emulated):
             raise ToolchainError(
                 f"one reaches {first.title} ({first.part}), another {other.title} ({other.part})",
-                where="--runner", cure="several runners share the work if their devices are alike",
+                where=runners[0].name.partition(" ")[0],
+                cure="several share the work if they are alike; tune others by a command each",
             )  # fmt: skip
 
 
 def remark_of(runner: Runner) -> str:
     """What is worth a note about the device of a given runner; empty if nothing."""
     device = runner.device
-    if device is None or not runner.command:
+    if device is None or not runner.given:
         return ""
+    name = runner.command[0] if runner.command else runner.name
     if device.emulated:
-        return f"{runner.command[0]} is an emulator: {device.emulated}"
+        return f"{name} is an emulator: {device.emulated}"
     if runner.origin is Origin.HOST and not device.vendor:
-        return f"{runner.command[0]} does not say which processor it reaches: its times are host's"
+        return f"{name} does not say which processor it reaches: its times are host's"
     return ""

@@ -92,7 +92,7 @@ def alone(runner: Runner) -> Iterator[None]:
     find that its time is over.
     """
     known = runner.device.lock if runner.device else ""
-    name = hashlib.sha256((known or " ".join(runner.command)).encode()).hexdigest()[:12]
+    name = hashlib.sha256((known or runner.way).encode()).hexdigest()[:12]
     with ExitStack() as stack:
         with suppress(OSError, Timeout):
             folder = user_cache() / "locks"

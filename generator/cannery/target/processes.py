@@ -33,11 +33,12 @@ def run_to_end(
     *,
     timeout: float,
     text: str = "",
+    stdin: int | IO[bytes] = subprocess.DEVNULL,
     limit: int = MAX_OUTPUT,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program that reads `text`, and collect what it prints, like `subprocess.run`.
+    """Run a program that reads `text`, else `stdin`, and collect what it prints.
 
     Raises OSError if it cannot start, subprocess.TimeoutExpired after `timeout` seconds,
     OutOfTimeError after the deadline, OutputLimitError if it prints more than `limit` bytes.
@@ -46,7 +47,7 @@ def run_to_end(
     check_time()
     process = subprocess.Popen(
         command, cwd=cwd, env=env,
-        stdin=subprocess.PIPE if text else subprocess.DEVNULL,
+        stdin=subprocess.PIPE if text else stdin,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     with process:

@@ -25,6 +25,7 @@ from cannery.atomic import temporary_folder
 from cannery.errors import ToolchainError
 from cannery.target.device import Device, printable, read_device
 from cannery.target.processes import OutputLimitError, run_to_end
+from cannery.target.remote import Remote
 from cannery.target.targets import NATIVE, Target
 
 
@@ -45,8 +46,8 @@ def origin_text(origin: Origin, device: Device | None) -> str:
 
 @dataclass(frozen=True)
 class Runner:
-    """A way to run executables. `command` goes before the executable; `timeout` is in seconds,
-    `limit` in bytes of output.
+    """A way to run executables. `command` goes before the executable, or a `remote` runs it on one
+    `core` (None: any); `timeout` is in seconds, `limit` in bytes of output.
 
     A system emulator takes the program's arguments as one word after `-append` (`append`). `device`
     is what it reaches, if that was asked (`cannery.measure.identify`): then every program must
@@ -59,10 +60,31 @@ class Runner:
     limit: int = 2**26
     append: bool = False
     device: Device | None = None
+    remote: Remote | None = None
+    core: int | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether a user named it, rather than this machine or its emulator."""
+        return bool(self.command) or self.remote is not None
+
+    @property
+    def name(self) -> str:
+        """What a given runner is called in messages: the option that names it."""
+        return self.remote.where if self.remote else f"--runner {' '.join(self.command[:1])}"
+
+    @property
+    def way(self) -> str:
+        """By what a device is reached, as text: for one that does not say what it is."""
+        if self.remote is not None:
+            return f"{self.remote.where} {self.core}"
+        return " ".join(self.command)
 
     @property
     def cure(self) -> str:
         """Advice if a program fails, or does not print what it should."""
+        if self.remote is not None:
+            return "check the device: a program has to run there, and be let finish"
         if self.command:
             return "check the runner: CMD program args... has to run it, and pass on what it prints"
         return "run cannery doctor; if all is well there, please report this"
@@ -113,14 +135,15 @@ class Runner:
 
     def where(self, executable: Path) -> str:
         """The command in messages: without the temporary folder."""
+        if self.remote is not None:
+            return f"{executable.name} on {self.remote.place.name}"
         return shlex.join([*self.command, executable.name])
 
     def run_text(self, executable: Path, args: Sequence[str] = ()) -> str:
         """What the program prints. Raises ToolchainError like `run`, and OutOfTimeError."""
-        command = self.command_line(executable, args)
         where, cure = self.where(executable), self.cure
         try:
-            done = run_to_end(command, timeout=self.timeout, limit=self.limit)
+            done = self._run(executable, args)
         except OSError as error:
             what = f"cannot start: {error.strerror}"
             raise ToolchainError(what, where=where, cure=cure) from None
@@ -133,6 +156,12 @@ class Runner:
         if done.returncode != 0:
             raise ToolchainError(_failure(done), where=where, cure=cure)
         return done.stdout
+
+    def _run(self, executable: Path, args: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        if self.remote is None:
+            command = self.command_line(executable, args)
+            return run_to_end(command, timeout=self.timeout, limit=self.limit)
+        return self.remote.run(executable, args, self.core, timeout=self.timeout, limit=self.limit)
 
 
 def number(line: Mapping[str, Any], key: str) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cannery.devices import Place, find_places
 from cannery.errors import OptionError, ToolchainError
 from cannery.options import Options
 from cannery.resources import toolchains_dir
@@ -20,6 +21,7 @@ from cannery.target.compiler import (
     probe_compiler,
 )
 from cannery.target.isa import check_isas
+from cannery.target.reach import device_runners
 from cannery.target.runner import Runner, find_emulator, find_runner, is_qemu
 from cannery.target.targets import (
     ANY,
@@ -129,9 +131,20 @@ class Toolchain:
     runner_commands: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ("-w",)
     stand_in: bool = False
+    devices: tuple[Place, ...] = ()
+
+    @property
+    def given(self) -> bool:
+        """Whether the runners are those that a user named."""
+        return bool(self.runner_commands or self.devices)
 
     def runners(self) -> tuple[Runner, ...]:
-        """The devices given, else the one way this machine has. Raises ToolchainError if none."""
+        """The devices given, else the one way this machine has. Raises ToolchainError if none.
+
+        Devices are connected to.
+        """
+        if self.devices:
+            return device_runners(self.target, self.devices)
         if not self.runner_commands:
             return (find_runner(self.target),)
         return tuple(find_runner(self.target, command) for command in self.runner_commands)
@@ -167,7 +180,7 @@ def find_toolchain(options: Options) -> Toolchain:
     _check(target, compiler.macros(cflags), where=compiler.version)
     return Toolchain(
         target, compiler, cflags, _ldflags(target, options), options.runner,
-        stand_in=options.stand_in,
+        stand_in=options.stand_in, devices=find_places(options.device, options.model),
     )  # fmt: skip
 
 

@@ -73,7 +73,7 @@ class NewRecord:
         if runner.origin is Origin.EMULATED:
             return self.bench.toolchain.target.cpu
         device = runner.device
-        return device.title if device and runner.command else host_cpu_name()
+        return device.title if device and runner.given else host_cpu_name()
 
     def _device(self) -> RecordedDevice | None:
         """What ran the programs."""

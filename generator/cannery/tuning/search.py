@@ -21,6 +21,7 @@ from cannery.measure.measure import Context, Protocol, alone, check, measure, me
 from cannery.schedule.schedule import ConstArray
 from cannery.target.runner import Origin, Runner
 from cannery.target.toolchain import Toolchain
+from cannery.tuning.alike import time_scales
 from cannery.tuning.contests import MOST_CONSTANTS, Contest, Prospect
 from cannery.tuning.estimates import Pipeline, counted_check
 
@@ -269,18 +270,19 @@ class Search:
 
     def _time(self, built: Built, batch: Sequence[Contest], found: dict[str, Measurement]) -> None:
         """Time the contests of a program, on all devices side by side."""
-        free: queue.Queue[Runner] = queue.Queue()
-        for runner in self.bench.runners:
-            free.put(runner)
+        free: queue.Queue[tuple[Runner, float]] = queue.Queue()
+        for way in zip(self.bench.runners, self._scales(built, batch, found), strict=True):
+            free.put(way)
 
         def one(contest: Contest) -> None:
-            runner = free.get()
+            runner, scale = way = free.get()
             try:
                 times = self._time_contest(built, contest, found, runner)
             finally:
-                free.put(runner)
+                free.put(way)
+            scaled = {symbol: us * scale for symbol, us in times.items()}
             named = {c.symbol: c for c in contest.candidates}
-            results = {c.code_key(): replace(found[s], us=times.get(s)) for s, c in named.items()}
+            results = {c.code_key(): replace(found[s], us=scaled.get(s)) for s, c in named.items()}
             self.cache.add(results)
             self.progress.decided(contest, self._labelled(contest))
 
@@ -288,6 +290,16 @@ class Search:
             # Threads have their own contexts, and so their own deadlines.
             for done in [pool.submit(copy_context().run, one, contest) for contest in batch]:
                 done.result()
+
+    def _scales(
+        self, built: Built, batch: Sequence[Contest], found: Mapping[str, Measurement]
+    ) -> list[float]:
+        """What the times of each device are multiplied by; a single contest needs only one."""
+        symbols = [c.symbol for c in built.candidates]
+        sound = [k for k, symbol in enumerate(symbols) if not self._bad(found[symbol])]
+        if len(self.bench.runners) == 1 or len(batch) == 1 or not sound:
+            return [1.0] * len(self.bench.runners)
+        return time_scales(built, self.bench.runners, self.protocol, sound[0])
 
     def _time_contest(
         self,

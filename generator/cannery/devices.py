@@ -1,0 +1,162 @@
+"""What `--device` names: an address, such as ssh:nao@10.0.0.5, or a row of a file devices.toml."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import platformdirs
+from msgspec import Meta
+
+from cannery.errors import OptionError, one_of
+from cannery.user_files import read_file
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+#: The file that names devices, and its largest size in bytes.
+DEVICES_FILE = "devices.toml"
+_MAX_BYTES = 2**20
+
+#: user@host:port; a host that began with a dash would be an option of ssh.
+_SSH = re.compile(
+    r"ssh:(?P<login>(?:[\w.][\w.+-]*@)?(?:[\w.][\w.-]*|\[[0-9A-Fa-f:.]+(?:%\w+)?\]))"
+    r"(?::(?P<port>\d{1,5}))?"
+)
+
+Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\0\n]*\Z")]
+Core = Annotated[int, Meta(ge=0, lt=2**16)]
+
+
+class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One table of devices.toml: one of `address`, `command` and `devices`, and what belongs to it.
+
+    `cores` are those that programs run on, as many at once (none: the program chooses one).
+    `environment` is set for programs, `folder` is where there is room for them on the device, `ssh`
+    are further options of that command.
+    """
+
+    address: Name = ""
+    command: Name = ""
+    devices: tuple[Name, ...] = ()
+    target: Name = ""
+    cores: tuple[Core, ...] = ()
+    environment: Mapping[Annotated[str, Meta(pattern=r"^[A-Za-z_]\w*\Z")], Name] = {}
+    folder: Name = ""
+    ssh: tuple[Name, ...] = ()
+
+
+@dataclass(frozen=True)
+class Place:
+    """A device by its `name` for people, and how it is reached: its row, and what its address says.
+
+    `login` is ssh's user and host; of a device that a `command` of its row reaches it is empty.
+    """
+
+    name: str
+    row: Row
+    login: str = ""
+    port: int = 0
+
+
+def find_places(names: Sequence[str], model: Path) -> tuple[Place, ...]:
+    """The devices that `--device` means, those of a group one by one. Raises OptionError.
+
+    Names are looked up in the devices.toml beside the model or in the nearest folder above it, then
+    of the working directory, then in the user's configuration folder.
+    """
+    found = [place for name in names for place in _places(name, model)]
+    for number, place in enumerate(found):
+        if place in found[:number]:
+            raise _error("is given twice", place.name, "leave one out")
+    return tuple(found)
+
+
+def devices_target(names: Sequence[str], model: Path) -> str:
+    """The target that the rows of devices agree on; empty if they name none. Raises OptionError."""
+    targets = {place.row.target: place.name for place in find_places(names, model)}
+    if len(targets) > 1:
+        told = ", ".join(
+            f"{name} is {target or 'of no target'}" for target, name in targets.items()
+        )
+        cure = "those that share a tuning are alike; for others run one command each"
+        raise OptionError(told, where="--device", cure=cure)
+    return next(iter(targets), "")
+
+
+def _places(name: str, model: Path) -> Iterator[Place]:
+    if ":" in name:
+        yield _by_address(name, name, Row(address=name))
+        return
+    path, row = _find_row(name, model)
+    ways = [key for key in ("address", "command", "devices") if getattr(row, key)]
+    if len(ways) != 1:
+        what = f"{name} has {' and '.join(ways) or 'no address'}"
+        raise OptionError(what, where=str(path), cure="give an address, a command or devices")
+    for member in row.devices:
+        _, inner = _find_row(member, model) if ":" not in member else (path, Row(address=member))
+        if inner.devices:
+            raise OptionError(f"{name} has a group in it: {member}", where=str(path))
+        yield from _places(member, model)
+    if not row.devices:
+        yield _by_address(name, row.address, row) if row.address else Place(name, row)
+
+
+def _by_address(name: str, address: str, row: Row) -> Place:
+    found = _SSH.fullmatch(address)
+    port = int(found["port"] or 0) if found else 0
+    if found is None or port >= 2**16 or (found["port"] and not port):
+        raise _error("is not an address", address, "such as ssh:nao@10.0.0.5, or ssh:nao@nao1:2222")
+    return Place(name, row, found["login"].translate({ord("["): None, ord("]"): None}), port)
+
+
+def _find_row(name: str, model: Path) -> tuple[Path, Row]:
+    """The row of a name, and the file that has it."""
+    known: set[str] = set()
+    for path in _files(model):
+        rows = _read(path)
+        if name in rows:
+            return path, rows[name]
+        known.update(rows)
+    cure = f"{one_of(name, known, 'devices')}; or an address, ssh:nao@10.0.0.5"
+    if not known:
+        cure = f"give an address, such as ssh:nao@10.0.0.5, or name it in a file {DEVICES_FILE}"
+    raise _error("is not known", name, cure)
+
+
+def _files(model: Path) -> Iterator[Path]:
+    """The files that count, the most particular first."""
+    config = platformdirs.user_config_path("cannery", appauthor=False)
+    seen = set()
+    for start in (model.absolute().parent, Path.cwd()):
+        nearest = (folder / DEVICES_FILE for folder in (start, *start.parents))
+        found = next(filter(Path.is_file, nearest), None)
+        if found and found not in seen:
+            seen.add(found)
+            yield found
+    if (config / DEVICES_FILE).is_file():
+        yield config / DEVICES_FILE
+
+
+def _read(path: Path) -> dict[str, Row]:
+    try:
+        content = tomllib.loads(read_file(path, _MAX_BYTES).decode())
+        return msgspec.convert(content, dict[str, Row])
+    except OSError as error:
+        raise OptionError(f"{error.strerror}", where=str(path)) from None
+    except UnicodeDecodeError:
+        raise OptionError("not UTF-8", where=str(path)) from None
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as error:
+        cure = 'a table for each device: [nao], address = "ssh:nao@10.0.0.5"'
+        raise OptionError(str(error), where=str(path), cure=cure) from None
+
+
+def _error(what: str, name: str, cure: str) -> OptionError:
+    return OptionError(f"{name!r} {what}", where="--device", cure=cure)

@@ -1,0 +1,198 @@
+"""Programs on a device that a connection reaches: sent once, by content, and run there."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import shlex
+import subprocess
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from cannery.deadline import check_time, time_left
+from cannery.devices import Place
+from cannery.errors import CanneryWarning, ToolchainError
+from cannery.target.device import printable
+from cannery.target.processes import run_to_end
+from cannery.target.ssh import LOST, ConnectError, Greeting, SshLink
+from cannery.target.vitals import READ_VITALS, Vitals, read_vitals, throttled
+
+T = TypeVar("T")
+
+#: Seconds before each further attempt to connect.
+PAUSES = (1.0, 4.0, 10.0)
+
+#: Seconds that sending one program may take.
+SEND_SECONDS = 1800.0
+
+#: How hard programs are compressed: more gains little, and takes long for large networks.
+_LEVEL = 3
+
+#: How often a measurement is made again because the device was slowed down.
+MAX_REPEATS = 3
+
+#: Runs a program that ends when the connection does; its input is this session's.
+_RUN = (
+    "cd {folder} || exit 72; exec 3<&0; v() {{ {vitals}; }}; v before; "
+    "{words} </dev/null 3<&- & p=$!; (cat <&3; kill -9 $p) >/dev/null 2>&1 & w=$!; "
+    "wait $p; c=$?; kill -9 $w 2>/dev/null; v after; [ $c = 255 ] && c=254; exit $c"
+)
+_SEND = (
+    "cd {folder} && rm -f {old} {name}.part && {unpack} >{name}.part && "
+    "chmod 700 {name}.part && mv {name}.part {name}"
+)
+
+
+class LostError(Exception):
+    """The connection broke down."""
+
+
+class Remote:
+    """A device: connected when it is first needed, and again where the connection was lost.
+
+    Threads may share it. `vitals` is how the device was before the last program.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.vitals = Vitals()
+        self._link: SshLink | None = None
+        self._sent: dict[str, Path] = {}
+        self._repeats = 0
+        self._lock = threading.RLock()
+
+    @property
+    def where(self) -> str:
+        """The device in messages."""
+        return f"--device {self.place.name}"
+
+    def greeting(self) -> Greeting:
+        """What the device says of itself. Raises ToolchainError where it cannot be reached."""
+        return self._with_link(lambda link: link.greeting)
+
+    def run(
+        self, program: Path, args: Sequence[str], core: int | None, *, timeout: float, limit: int
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program on a core (None: any) as `run_to_end` does, and raise what that raises.
+
+        Where the device was slowed down meanwhile the program runs again, once. Raises
+        ToolchainError where the device cannot be reached any more, or is full.
+        """
+
+        def once(link: SshLink) -> subprocess.CompletedProcess[str]:
+            name = self._send(link, program)
+            return self._run(link, [f"./{name}", *args], core, timeout, limit)
+
+        done = self._with_link(once)
+        before, after = read_vitals(done.stdout)
+        self.vitals = before
+        reason = throttled(before, after)
+        if reason and done.returncode == 0:
+            again = self._repeats < MAX_REPEATS
+            self._repeats += 1
+            told = "it is measured again" if again else "its times may be too long"
+            warnings.warn(f"{self.place.name}: {reason}; {told}", CanneryWarning, stacklevel=2)
+            if again:
+                return self._with_link(once)
+        return done
+
+    def _run(
+        self, link: SshLink, words: Sequence[str], core: int | None, timeout: float, limit: int
+    ) -> subprocess.CompletedProcess[str]:
+        settings = [f"{key}={value}" for key, value in self.place.row.environment.items()]
+        pinned = ["taskset", "-c", str(core)] if core is not None else []
+        line = shlex.join([*(["env", *settings] if settings else []), *pinned, *words])
+        vitals = READ_VITALS.format(core=core or 0)
+        folder = shlex.quote(link.greeting.folder)
+        script = _RUN.format(folder=folder, words=line, vitals=vitals)
+        reading, writing = os.pipe()
+        try:
+            done = run_to_end(link.command(script), timeout=timeout, limit=limit, stdin=reading)
+        finally:
+            os.close(writing)
+            os.close(reading)
+        if done.returncode == LOST:
+            raise LostError(_last_line(done.stderr))
+        return done
+
+    def _send(self, link: SshLink, program: Path) -> str:
+        """Put a program on the device, unless it is there; its name there."""
+        content = program.read_bytes()
+        name = hashlib.sha256(content).hexdigest()[:20]
+        with self._lock:
+            if name in self._sent and self._link is link:
+                return name
+            # Programs of folders that are gone here are not needed there either.
+            old = [key for key, path in self._sent.items() if not path.exists()]
+            packed = "gzip" in link.greeting.tools
+            script = _SEND.format(
+                folder=shlex.quote(link.greeting.folder), name=name, old=" ".join(old),
+                unpack="gzip -dc" if packed else "cat",
+            )  # fmt: skip
+            with tempfile.TemporaryFile() as file:
+                file.write(gzip.compress(content, _LEVEL) if packed else content)
+                file.seek(0)
+                done = run_to_end(link.command(script), timeout=SEND_SECONDS, stdin=file)
+            if done.returncode == LOST:
+                raise LostError(_last_line(done.stderr))
+            for key in old:
+                del self._sent[key]
+            if done.returncode:
+                raise ToolchainError(
+                    f"a program of {len(content):,} bytes cannot be written: "
+                    f"{_last_line(done.stderr)}",
+                    where=self.where,
+                    cure="free space there, or name another folder: folder = in devices.toml",
+                )  # fmt: skip
+            self._sent[name] = program
+        return name
+
+    def _with_link(self, work: Callable[[SshLink], T]) -> T:
+        """Do something on the device, again where the connection was lost meanwhile."""
+        lost = ""  # not the error itself: that would keep all that its frames have
+        for pause in (0.0, *PAUSES):
+            if lost:
+                time.sleep(max(min(pause, time_left()), 0.0))
+                check_time()
+            try:
+                link = self._connected()
+            except ConnectError as error:
+                if not lost:
+                    raise
+                lost = error.what
+                continue
+            try:
+                return work(link)
+            except LostError as error:
+                self._drop(link)
+                lost = str(error)
+        raise ToolchainError(
+            f"the connection was lost, and {len(PAUSES)} attempts to go on failed "
+            f"({lost})",
+            where=self.where,
+            cure="what was measured is kept: once the device is back, the same command goes on",
+        )  # fmt: skip
+
+    def _connected(self) -> SshLink:
+        with self._lock:
+            if self._link is None:
+                self._link, self._sent = SshLink(self.place), {}
+            return self._link
+
+    def _drop(self, link: SshLink) -> None:
+        """Forget a connection that is lost, unless another thread did."""
+        with self._lock:
+            if self._link is link:
+                self._link = None
+                link.close()
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return printable(lines[-1]) if lines else "nothing was said"

@@ -1,0 +1,363 @@
+"""Devices over ssh: programs sent once, connections that break, devices that are not alike."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+from cannery.devices import find_places
+from cannery.errors import CanneryWarning, ToolchainError
+from cannery.target import remote as remote_module
+from cannery.target import ssh
+from cannery.target.reach import device_runners
+from cannery.target.remote import Remote
+from cannery.target.runner import Origin, Runner
+from cannery.target.targets import find_target
+from needs import need_toolchain
+from ssh_server import Server, ssh_device, write_devices
+
+PROGRAM = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    const char *word = getenv("WORD");
+    if (argc > 1 && !strcmp(argv[1], "crash")) abort();
+    if (argc > 1 && !strcmp(argv[1], "fail")) { fprintf(stderr, "no such layer\n"); return 255; }
+    if (argc > 1 && !strcmp(argv[1], "sleep")) { printf("{}\n"); fflush(stdout); sleep(600); }
+    printf("a line for people\n{\"args\": %d, \"last\": \"%s\", \"word\": \"%s\"}\n",
+           argc - 1, argv[argc - 1], word ? word : "");
+    return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("program")
+    (folder / "program.c").write_text(PROGRAM)
+    need_toolchain("native").build([folder / "program.c"], folder / "program")
+    return folder / "program"
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def start(stack: ExitStack, folder: Path, *, wrapper: str = "", extra: str = "") -> Server:
+    server = stack.enter_context(ssh_device(folder, "nao", wrapper=wrapper, extra=extra))
+    write_devices(folder, server)
+    return server
+
+
+def reach(folder: Path) -> Remote:
+    (place,) = find_places(["nao"], folder / "model.h5")
+    return Remote(place)
+
+
+def runner_of(remote: Remote) -> Runner:
+    return Runner((), Origin.DEVICE, remote=remote, timeout=60.0)
+
+
+def test_programs_run_there_and_nothing_is_left(
+    servers: ExitStack, tmp_path: Path, program: Path
+) -> None:
+    server = start(servers, tmp_path, extra='environment = { WORD = "it\'s $HOME" }')
+    remote = reach(tmp_path)
+    runner = runner_of(remote)
+    (line,) = runner.run(program, ["a b", 'it\'s "$HOME" *'][:1])
+    assert line == {"args": 1, "last": "a b", "word": "it's $HOME"}
+    (line,) = runner.run(program, ["", "'$HOME' * ; true"])
+    assert line["last"] == "'$HOME' * ; true"
+    with pytest.raises(ToolchainError, match=r"program on nao: crashed \(SIGABRT\)"):
+        runner.run(program, ["crash"])
+    with pytest.raises(ToolchainError, match="failed with exit code 254: no such layer"):
+        runner.run(program, ["fail"])
+    assert server.line.connections == 1
+    (folder,) = server.room.iterdir()
+    assert len(list(folder.iterdir())) == 1
+    del remote, runner
+    assert server.left == []
+
+
+def test_a_program_is_sent_once_by_its_content(
+    servers: ExitStack, tmp_path: Path, program: Path
+) -> None:
+    server = start(servers, tmp_path)
+    runner = runner_of(reach(tmp_path))
+    runner.run(program)
+    once, size = server.line.sent, program.stat().st_size
+    (copy := tmp_path / "copy").write_bytes(program.read_bytes())
+    copy.chmod(0o644)
+    for _ in range(5):
+        runner.run(copy)
+    assert server.line.sent - once < 5 * 2000
+    assert size > 10_000
+    other = tmp_path / "gone" / "other"
+    other.parent.mkdir()
+    other.write_bytes(program.read_bytes() + b"other")
+    runner.run(other)
+    (folder,) = server.room.iterdir()
+    assert len(list(folder.iterdir())) == 2
+    shutil.rmtree(other.parent)
+    third = tmp_path / "third"
+    third.write_bytes(program.read_bytes() + b"third")
+    runner.run(third)
+    assert len(list(folder.iterdir())) == 2, "what is gone here is not needed there"
+
+
+def test_what_takes_too_long_is_ended_there(
+    servers: ExitStack, tmp_path: Path, program: Path
+) -> None:
+    start(servers, tmp_path)
+    runner = runner_of(reach(tmp_path))
+    runner.run(program)
+    with pytest.raises(ToolchainError, match="no end after 1 s"):
+        runner.with_timeout(1.0).run(program, ["sleep"])
+    assert gone(f"{tmp_path}/nao/room")
+
+
+def gone(part: str) -> bool:
+    """Whether no program of a folder runs any more, soon."""
+    for _ in range(100):
+        if not runs(part):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def runs(part: str) -> bool:
+    """Whether a program of a folder runs now."""
+    for link in Path("/proc").glob("[0-9]*/exe"):
+        with suppress(OSError):
+            if part in str(link.readlink()):
+                return True
+    return False
+
+
+def test_a_lost_connection_is_made_again(servers: ExitStack, tmp_path: Path, program: Path) -> None:
+    server = start(servers, tmp_path)
+    server.line.cuts = [5000, 6000]  # one within the greeting's reply, one while sending
+    runner = runner_of(reach(tmp_path))
+    (line,) = runner.run(program, ["x"])
+    assert line["last"] == "x"
+    assert server.line.connections == 3
+    server.line.cut()
+    assert runner.run(program, ["y"])[0]["last"] == "y"
+    assert server.line.connections == 4
+    del runner
+    assert server.left == [], "folders of connections that broke down are removed, too"
+
+
+def test_a_device_that_is_gone_is_one_error(
+    servers: ExitStack, tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_module, "PAUSES", (0.1, 0.1, 0.1))
+    server = start(servers, tmp_path)
+    runner = runner_of(reach(tmp_path))
+    runner.run(program)
+    server.line.refuses = True
+    server.line.cut()
+    with pytest.raises(ToolchainError) as caught:
+        runner.run(program)
+    assert "--device nao: the connection was lost, and 3 attempts to go on failed" in str(
+        caught.value
+    )
+    assert "the same command goes on" in caught.value.cure
+    server.line.refuses = False
+    runner.run(program)
+    assert server.line.connections == 2
+
+
+def test_a_slow_line_takes_time_and_works(
+    servers: ExitStack, tmp_path: Path, program: Path
+) -> None:
+    server = start(servers, tmp_path)
+    server.line.rate = 20_000.0
+    assert runner_of(reach(tmp_path)).run(program, ["x"])[0]["last"] == "x"
+    assert server.line.connections == 1
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from cannery.devices import find_places
+from cannery.target.remote import Remote
+from cannery.target.runner import Origin, Runner
+(place,) = find_places(["nao"], Path(sys.argv[1]) / "model.h5")
+runner = Runner((), Origin.DEVICE, remote=Remote(place))
+runner.run(Path(sys.argv[2]))
+print("ready", flush=True)
+runner.run(Path(sys.argv[2]), ["sleep"])
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_a_killed_process_leaves_nothing_on_the_device(
+    number: signal.Signals, servers: ExitStack, tmp_path: Path, program: Path
+) -> None:
+    server = start(servers, tmp_path)
+    words = [sys.executable, "-c", KILLED, str(tmp_path), str(program)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        while not runs(str(server.room)):
+            time.sleep(0.05)
+        process.send_signal(number)
+    assert gone(str(server.room))
+    assert server.left == []
+
+
+# ---- Devices that are not as they should be ----
+
+
+def problem(folder: Path, target: str = "generic") -> str:
+    with pytest.raises(ToolchainError) as caught:
+        device_runners(find_target(target), find_places(["nao"], folder / "model.h5"))
+    text = str(caught.value)
+    assert text.startswith("--device nao: ")
+    assert "\n" not in text
+    return text
+
+
+FAKE = "PATH={folder}:$PATH; export PATH"
+
+
+def fake(folder: Path, name: str, text: str) -> str:
+    """A wrapper of a server on which a program is another one."""
+    (place := folder / "fake").mkdir(exist_ok=True)
+    (place / name).write_text(f"#!/bin/sh\n{text}\n")
+    (place / name).chmod(0o755)
+    return FAKE.format(folder=place)
+
+
+def test_another_family_is_told_before_anything_is_built(
+    servers: ExitStack, tmp_path: Path
+) -> None:
+    wrapper = fake(tmp_path, "uname", "echo armv7l")
+    fake(tmp_path, "grep", 'echo "Features : half thumb neon vfpv3"')
+    start(servers, tmp_path, wrapper=wrapper)
+    assert "it is armv7l, so programs for silvermont do not run there" in problem(
+        tmp_path, "silvermont"
+    )
+    (runner,) = device_runners(find_target("armv7-a9"), find_places(["nao"], tmp_path / "model.h5"))
+    assert runner.remote is not None
+
+
+def test_missing_instructions_are_told(servers: ExitStack, tmp_path: Path) -> None:
+    wrapper = fake(tmp_path, "grep", 'echo "flags : sse2 fma"')
+    fake(tmp_path, "uname", "echo x86_64")
+    start(servers, tmp_path, wrapper=wrapper)
+    assert "its processor has no avx2, so programs for avx2 do not run there" in problem(
+        tmp_path, "avx2"
+    )
+    device_runners(find_target("sse2"), find_places(["nao"], tmp_path / "model.h5"))
+
+
+def test_refusals_are_one_line_each(servers: ExitStack, tmp_path: Path) -> None:
+    start(servers, tmp_path)
+    home = tmp_path / "nao"
+    known = (home / "known").read_text()
+    (home / "known").write_text("")
+    assert "its host key is not known (connect once by hand" in problem(tmp_path)
+    (home / "known").write_text(f"{' '.join(known.split()[:2])} {other_key(tmp_path)}\n")
+    assert "its host key is not the one that is known" in problem(tmp_path)
+    (home / "known").write_text(known)
+    (home / "user").write_text((tmp_path / "key").read_text())
+    assert "the login was refused (ssh-copy-id" in problem(tmp_path)
+
+
+def other_key(folder: Path) -> str:
+    words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "key")]
+    subprocess.run(words, check=True)
+    return (folder / "key.pub").read_text().split()[1]
+
+
+def test_no_room_is_one_line(servers: ExitStack, tmp_path: Path, program: Path) -> None:
+    full = "echo gzip: stdout: No space left on device >&2; exit 1"
+    start(servers, tmp_path, wrapper=fake(tmp_path, "gzip", full))
+    with pytest.raises(ToolchainError) as caught:
+        runner_of(reach(tmp_path)).run(program)
+    assert "cannot be written: gzip: stdout: No space left on device" in str(caught.value)
+    assert "folder = in devices.toml" in caught.value.cure
+    shutil.rmtree(tmp_path / "nao" / "room")
+    assert "there is no folder for programs: mktemp: " in problem(tmp_path)
+
+
+def test_a_device_without_tools(servers: ExitStack, tmp_path: Path, program: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("sh", "mktemp", "cat", "chmod", "mv", "rm", "mkdir"):
+        (tools / name).symlink_to(shutil.which(name) or "/bin/sh")
+    server = start(servers, tmp_path, wrapper=f"PATH={tools}; export PATH")
+    remote = reach(tmp_path)
+    assert remote.greeting().tools == frozenset()
+    assert runner_of(remote).run(program, ["x"])[0]["last"] == "x"
+    del remote
+    assert server.left == []
+    (tools / "mktemp").unlink()
+    assert "there is no folder for programs: " in problem(tmp_path)
+
+
+def test_a_flood_or_silence_instead_of_a_greeting(
+    servers: ExitStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh, "_GREET_SECONDS", 2.0)
+    start(servers, tmp_path, wrapper="head -c 1000000 /dev/zero; cat >/dev/null; exit 0")
+    assert "connected, but what it says is not an answer" in problem(tmp_path)
+    (tmp_path / "nao/wrapper").write_text("#!/bin/sh\ncat >/dev/null\n")
+    assert "connected, but there is no answer" in problem(tmp_path)
+
+
+# ---- Cores ----
+
+
+def test_a_runner_for_each_core(servers: ExitStack, tmp_path: Path, program: Path) -> None:
+    core = max(os.sched_getaffinity(0))
+    start(servers, tmp_path, extra=f"cores = [{core}, {core}]")
+    runners = device_runners(
+        need_toolchain("native").target, find_places(["nao"], tmp_path / "model.h5")
+    )
+    assert [r.core for r in runners] == [core, core]
+    assert runners[0].remote is runners[1].remote
+    assert runners[0].run(program, ["x"])[0]["last"] == "x"
+
+
+# ---- Slowed down ----
+
+
+def test_a_measurement_is_repeated_once_where_the_device_was_slowed_down(
+    servers: ExitStack, tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (zone := tmp_path / "sys/class/thermal/thermal_zone0").mkdir(parents=True)
+    (zone / "temp").write_text("50000\n")
+    (zone / "trip_point_0_temp").write_text("85000\n")
+    (zone / "trip_point_0_type").write_text("passive\n")
+    text = remote_module.READ_VITALS.replace("/sys/", f"{tmp_path}/sys/")
+    monkeypatch.setattr(remote_module, "READ_VITALS", text)
+    server = start(servers, tmp_path)
+    remote = reach(tmp_path)
+    runner = runner_of(remote)
+    runner.run(program)
+    assert "50 degrees" in remote.vitals.text
+    heater = tmp_path / "heater"
+    heater.write_text(
+        f"#!/bin/sh\necho run >>{tmp_path}/runs\necho 90000 >{zone}/temp\necho '{{}}'\n"
+    )
+    with pytest.warns(CanneryWarning, match="nao: it has 90 degrees, and slows down from 85"):
+        runner.run(heater)
+    assert (tmp_path / "runs").read_text() == "run\nrun\n"
+    assert server.line.connections == 1
