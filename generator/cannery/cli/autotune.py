@@ -26,7 +26,7 @@ from cannery.target.toolchain import find_toolchain
     cls=Command,
     examples=(
         "cannery autotune ball.h5",
-        "cannery autotune ball.h5 --target atom32 --runner ./on-nao --budget 60",
+        "cannery autotune ball.h5 --target atom32 --device ssh:nao@nao1 --budget 60",
     ),
 )
 @generating_options()
@@ -107,7 +107,7 @@ def _is_emulated(options: Options) -> bool:
     if emulated:
         remark(
             f"{options.model.name} is not tuned for {toolchain.target.name}: times under "
-            "an emulator mean nothing, so the cost model chooses; cannery autotune --runner "
+            "an emulator mean nothing, so the cost model chooses; cannery autotune --device "
             "measures on the device"
         )
     return emulated
