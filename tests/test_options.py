@@ -47,7 +47,7 @@ def test_texts_become_values() -> None:
 def test_one_text_is_a_list_of_one() -> None:
     lists = {s.name: s for s in SPECS if s.kind is Kind.MANY}
     for name, spec in lists.items():
-        text = {"isa": "avx2", "dims": "n=3", "input_dtype": "x=uint8"}.get(
+        text = {"isa": "avx2", "dims": "n=3", "input_dtype": "x=uint8", "device": "ssh:nao"}.get(
             name, "a=b" if "=" in spec.metavar else "image"
         )
         single = make_options(Path("m.h5"), {name: text})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -133,7 +134,6 @@ def _find_row(name: str, model: Path) -> tuple[Path, Row]:
 
 def _files(model: Path) -> Iterator[Path]:
     """The files that count, the most particular first."""
-    config = platformdirs.user_config_path("cannery", appauthor=False)
     seen = set()
     for start in (model.absolute().parent, Path.cwd()):
         nearest = (folder / DEVICES_FILE for folder in (start, *start.parents))
@@ -141,8 +141,10 @@ def _files(model: Path) -> Iterator[Path]:
         if found and found not in seen:
             seen.add(found)
             yield found
-    if (config / DEVICES_FILE).is_file():
-        yield config / DEVICES_FILE
+    with suppress(RuntimeError):  # a user without a home
+        config = platformdirs.user_config_path("cannery", appauthor=False) / DEVICES_FILE
+        if config.is_file():
+            yield config
 
 
 def _read(path: Path) -> dict[str, Row]:
