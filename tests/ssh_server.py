@@ -14,6 +14,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from needs import missing, need_program
 
 #: What the server is told besides its port and files.
@@ -161,9 +163,14 @@ def ssh_device(folder: Path, name: str, *, wrapper: str = "", extra: str = "") -
         yield Server(name, row, line, room)
 
 
-def write_devices(folder: Path, *servers: Server, extra: str = "") -> None:
-    """A devices.toml of these."""
-    (folder / "devices.toml").write_text("".join(s.row for s in servers) + extra)
+def write_devices(
+    folder: Path, patch: pytest.MonkeyPatch, *servers: Server, extra: str = ""
+) -> None:
+    """A devices.toml of these in a configuration folder, that of the test from now on."""
+    patch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+    (folder / "config/cannery").mkdir(parents=True, exist_ok=True)
+    text = "".join(s.row for s in servers) + extra
+    (folder / "config/cannery/devices.toml").write_text(text)
 
 
 def _free_port() -> int:

@@ -41,6 +41,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "project"
 
 
+def write_own(folder: Path, text: str) -> None:
+    """The user's own file."""
+    (folder.parent / "config/cannery/devices.toml").write_text(text)
+
+
 def model(folder: Path) -> Path:
     return folder / "models/ball.h5"
 
@@ -91,7 +96,7 @@ def test_names_are_found_beside_the_model_then_above_then_in_the_configuration(
 
 
 def test_a_row_is_what_it_says(folder: Path) -> None:
-    (folder / "devices.toml").write_text(ROWS)
+    write_own(folder, ROWS)
     one, other = find_places(["naos"], model(folder))
     assert (one.name, one.login, one.row.cores) == ("nao1", "nao@10.0.0.5", (3,))
     assert (other.port, dict(other.row.environment)) == (2222, {"OMP_NUM_THREADS": "1"})
@@ -122,14 +127,26 @@ def test_a_row_is_what_it_says(folder: Path) -> None:
     ],
 )
 def test_damaged_files(text: str, what: str, folder: Path) -> None:
-    (folder / "devices.toml").write_text(text)
+    write_own(folder, text)
     with pytest.raises(OptionError) as caught:
         find_places(["nao"], model(folder))
     assert what in str(caught.value)
 
 
+@pytest.mark.parametrize("line", ['command = "touch x"', 'ssh = ["-oProxyCommand=touch x"]'])
+def test_only_the_users_own_file_says_what_is_run_here(line: str, folder: Path) -> None:
+    address = "" if line.startswith("command") else 'address = "ssh:nao"\n'
+    (folder / "devices.toml").write_text(f"[nao]\n{address}{line}\n[pi]\naddress = 'ssh:pi'\n")
+    with pytest.raises(OptionError, match="is refused, as what it says is run here"):
+        find_places(["nao"], model(folder))
+    find_places(["pi"], model(folder))
+    (folder / "devices.toml").unlink()
+    write_own(folder, f"[nao]\n{address}{line}\n")
+    find_places(["nao"], model(folder))
+
+
 def test_a_device_names_the_target_unless_another_option_does(folder: Path) -> None:
-    (folder / "devices.toml").write_text(ROWS)
+    write_own(folder, ROWS)
     assert make_options(model(folder), {"device": "naos"}).target == "silvermont"
     given = {"device": "nao1", "target": "sse42"}
     assert make_options(model(folder), given).target == "sse42"

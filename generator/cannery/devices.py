@@ -1,4 +1,7 @@
-"""What `--device` names: an address, such as ssh:nao@10.0.0.5, or a row of a file devices.toml."""
+"""What `--device` names: an address, such as ssh:nao@10.0.0.5, or a row of a file devices.toml.
+
+A file beside a model may come from anybody: only the user's own may name what is run here.
+"""
 
 from __future__ import annotations
 
@@ -121,9 +124,10 @@ def _by_address(name: str, address: str, row: Row) -> Place:
 def _find_row(name: str, model: Path) -> tuple[Path, Row]:
     """The row of a name, and the file that has it."""
     known: set[str] = set()
-    for path in _files(model):
+    for path, own in _files(model):
         rows = _read(path)
         if name in rows:
+            _check_harmless(rows[name], path, own)
             return path, rows[name]
         known.update(rows)
     cure = f"{one_of(name, known, 'devices')}; or an address, ssh:nao@10.0.0.5"
@@ -132,19 +136,31 @@ def _find_row(name: str, model: Path) -> tuple[Path, Row]:
     raise _error("is not known", name, cure)
 
 
-def _files(model: Path) -> Iterator[Path]:
-    """The files that count, the most particular first."""
+def _check_harmless(row: Row, path: Path, own: Path | None) -> None:
+    """Raise OptionError where a file that is not the user's `own` says what is run here."""
+    for key in ("command", "ssh"):
+        if getattr(row, key) and path != own:
+            where = own or "the user's configuration folder"
+            raise OptionError(
+                f"{key} is refused, as what it says is run here", where=str(path),
+                cure=f"it counts in {where}; options of ssh also in ~/.ssh/config",
+            )  # fmt: skip
+
+
+def _files(model: Path) -> Iterator[tuple[Path, Path | None]]:
+    """The files that count, the most particular first, each with the user's own."""
+    own = None
+    with suppress(RuntimeError):  # a user without a home
+        own = platformdirs.user_config_path("cannery", appauthor=False) / DEVICES_FILE
     seen = set()
     for start in (model.absolute().parent, Path.cwd()):
         nearest = (folder / DEVICES_FILE for folder in (start, *start.parents))
         found = next(filter(Path.is_file, nearest), None)
         if found and found not in seen:
             seen.add(found)
-            yield found
-    with suppress(RuntimeError):  # a user without a home
-        config = platformdirs.user_config_path("cannery", appauthor=False) / DEVICES_FILE
-        if config.is_file():
-            yield config
+            yield found, own
+    if own is not None and own.is_file():
+        yield own, own
 
 
 def _read(path: Path) -> dict[str, Row]:

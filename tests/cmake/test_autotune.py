@@ -212,9 +212,11 @@ def test_the_harness_links_with_the_flags_of_the_configuration(
     assert "no-such-option" in project.build("--target", "ball_autotune", *config, ok=False)
 
 
-def test_tools_run_on_the_device_of_the_build(project: Project, tmp_path: Path) -> None:
+def test_tools_run_on_the_device_of_the_build(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with ssh_device(tmp_path, "nao") as server:
-        write_devices(project.folder, server)
+        write_devices(tmp_path, monkeypatch, server)
         project.lists(lists("c").replace(" LOCKED_", ""))
         project.configure("-DCMAKE_BUILD_TYPE=Release", "-DCANNERY_DEVICE=nao")
         project.build("--target", "ball_autotune")

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -51,15 +52,24 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "program"
 
 
+@dataclass
+class Servers:
+    """Starts devices of a test, each as `nao`."""
+
+    stack: ExitStack
+    patch: pytest.MonkeyPatch
+
+
 @pytest.fixture
-def servers(tmp_path: Path) -> Iterator[ExitStack]:
+def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Servers]:
     with ExitStack() as stack:
-        yield stack
+        yield Servers(stack, monkeypatch)
 
 
-def start(stack: ExitStack, folder: Path, *, wrapper: str = "", extra: str = "") -> Server:
-    server = stack.enter_context(ssh_device(folder, "nao", wrapper=wrapper, extra=extra))
-    write_devices(folder, server)
+def start(servers: Servers, folder: Path, *, wrapper: str = "", extra: str = "") -> Server:
+    made = ssh_device(folder, "nao", wrapper=wrapper, extra=extra)
+    server = servers.stack.enter_context(made)
+    write_devices(folder, servers.patch, server)
     return server
 
 
@@ -73,7 +83,7 @@ def runner_of(remote: Remote) -> Runner:
 
 
 def test_programs_run_there_and_nothing_is_left(
-    servers: ExitStack, tmp_path: Path, program: Path
+    servers: Servers, tmp_path: Path, program: Path
 ) -> None:
     server = start(servers, tmp_path, extra='environment = { WORD = "it\'s $HOME" }')
     remote = reach(tmp_path)
@@ -94,7 +104,7 @@ def test_programs_run_there_and_nothing_is_left(
 
 
 def test_a_program_is_sent_once_by_its_content(
-    servers: ExitStack, tmp_path: Path, program: Path
+    servers: Servers, tmp_path: Path, program: Path
 ) -> None:
     server = start(servers, tmp_path)
     runner = runner_of(reach(tmp_path))
@@ -120,7 +130,7 @@ def test_a_program_is_sent_once_by_its_content(
 
 
 def test_what_takes_too_long_is_ended_there(
-    servers: ExitStack, tmp_path: Path, program: Path
+    servers: Servers, tmp_path: Path, program: Path
 ) -> None:
     start(servers, tmp_path)
     runner = runner_of(reach(tmp_path))
@@ -148,7 +158,7 @@ def runs(part: str) -> bool:
     return False
 
 
-def test_a_lost_connection_is_made_again(servers: ExitStack, tmp_path: Path, program: Path) -> None:
+def test_a_lost_connection_is_made_again(servers: Servers, tmp_path: Path, program: Path) -> None:
     server = start(servers, tmp_path)
     server.line.cuts = [5000, 6000]  # one within the greeting's reply, one while sending
     runner = runner_of(reach(tmp_path))
@@ -163,7 +173,7 @@ def test_a_lost_connection_is_made_again(servers: ExitStack, tmp_path: Path, pro
 
 
 def test_a_device_that_is_gone_is_one_error(
-    servers: ExitStack, tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch
+    servers: Servers, tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_module, "PAUSES", (0.1, 0.1, 0.1))
     server = start(servers, tmp_path)
@@ -182,9 +192,7 @@ def test_a_device_that_is_gone_is_one_error(
     assert server.line.connections == 2
 
 
-def test_a_slow_line_takes_time_and_works(
-    servers: ExitStack, tmp_path: Path, program: Path
-) -> None:
+def test_a_slow_line_takes_time_and_works(servers: Servers, tmp_path: Path, program: Path) -> None:
     server = start(servers, tmp_path)
     server.line.rate = 20_000.0
     assert runner_of(reach(tmp_path)).run(program, ["x"])[0]["last"] == "x"
@@ -207,7 +215,7 @@ runner.run(Path(sys.argv[2]), ["sleep"])
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_killed_process_leaves_nothing_on_the_device(
-    number: signal.Signals, servers: ExitStack, tmp_path: Path, program: Path
+    number: signal.Signals, servers: Servers, tmp_path: Path, program: Path
 ) -> None:
     server = start(servers, tmp_path)
     words = [sys.executable, "-c", KILLED, str(tmp_path), str(program)]
@@ -244,9 +252,7 @@ def fake(folder: Path, name: str, text: str) -> str:
     return FAKE.format(folder=place)
 
 
-def test_another_family_is_told_before_anything_is_built(
-    servers: ExitStack, tmp_path: Path
-) -> None:
+def test_another_family_is_told_before_anything_is_built(servers: Servers, tmp_path: Path) -> None:
     wrapper = fake(tmp_path, "uname", "echo armv7l")
     fake(tmp_path, "grep", 'echo "Features : half thumb neon vfpv3"')
     start(servers, tmp_path, wrapper=wrapper)
@@ -257,7 +263,7 @@ def test_another_family_is_told_before_anything_is_built(
     assert runner.remote is not None
 
 
-def test_missing_instructions_are_told(servers: ExitStack, tmp_path: Path) -> None:
+def test_missing_instructions_are_told(servers: Servers, tmp_path: Path) -> None:
     wrapper = fake(tmp_path, "grep", 'echo "flags : sse2 fma"')
     fake(tmp_path, "uname", "echo x86_64")
     start(servers, tmp_path, wrapper=wrapper)
@@ -267,7 +273,7 @@ def test_missing_instructions_are_told(servers: ExitStack, tmp_path: Path) -> No
     device_runners(find_target("sse2"), find_places(["nao"], tmp_path / "model.h5"))
 
 
-def test_refusals_are_one_line_each(servers: ExitStack, tmp_path: Path) -> None:
+def test_refusals_are_one_line_each(servers: Servers, tmp_path: Path) -> None:
     start(servers, tmp_path)
     home = tmp_path / "nao"
     known = (home / "known").read_text()
@@ -286,7 +292,7 @@ def other_key(folder: Path) -> str:
     return (folder / "key.pub").read_text().split()[1]
 
 
-def test_no_room_is_one_line(servers: ExitStack, tmp_path: Path, program: Path) -> None:
+def test_no_room_is_one_line(servers: Servers, tmp_path: Path, program: Path) -> None:
     full = "echo gzip: stdout: No space left on device >&2; exit 1"
     start(servers, tmp_path, wrapper=fake(tmp_path, "gzip", full))
     with pytest.raises(ToolchainError) as caught:
@@ -297,7 +303,7 @@ def test_no_room_is_one_line(servers: ExitStack, tmp_path: Path, program: Path) 
     assert "there is no folder for programs: mktemp: " in problem(tmp_path)
 
 
-def test_a_device_without_tools(servers: ExitStack, tmp_path: Path, program: Path) -> None:
+def test_a_device_without_tools(servers: Servers, tmp_path: Path, program: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
     for name in ("sh", "mktemp", "cat", "chmod", "mv", "rm", "mkdir"):
@@ -313,7 +319,7 @@ def test_a_device_without_tools(servers: ExitStack, tmp_path: Path, program: Pat
 
 
 def test_a_flood_or_silence_instead_of_a_greeting(
-    servers: ExitStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ssh, "_GREET_SECONDS", 2.0)
     start(servers, tmp_path, wrapper="head -c 1000000 /dev/zero; cat >/dev/null; exit 0")
@@ -325,7 +331,7 @@ def test_a_flood_or_silence_instead_of_a_greeting(
 # ---- Cores ----
 
 
-def test_a_runner_for_each_core(servers: ExitStack, tmp_path: Path, program: Path) -> None:
+def test_a_runner_for_each_core(servers: Servers, tmp_path: Path, program: Path) -> None:
     core = max(os.sched_getaffinity(0))
     start(servers, tmp_path, extra=f"cores = [{core}, {core}]")
     runners = device_runners(
@@ -340,7 +346,7 @@ def test_a_runner_for_each_core(servers: ExitStack, tmp_path: Path, program: Pat
 
 
 def test_a_measurement_is_repeated_once_where_the_device_was_slowed_down(
-    servers: ExitStack, tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch
+    servers: Servers, tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (zone := tmp_path / "sys/class/thermal/thermal_zone0").mkdir(parents=True)
     (zone / "temp").write_text("50000\n")

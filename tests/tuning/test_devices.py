@@ -44,9 +44,11 @@ def tuned(folder: Path, name: str, progress: Quiet | None = None) -> Outcome:
     return tune(options, Settings(), progress)
 
 
-def test_two_devices_share_a_tuning(devices: ExitStack, tmp_path: Path) -> None:
+def test_two_devices_share_a_tuning(
+    devices: ExitStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     servers = [devices.enter_context(ssh_device(tmp_path, name)) for name in ("nao1", "nao2")]
-    write_devices(tmp_path, *servers, extra='[naos]\ndevices = ["nao1", "nao2"]\n')
+    write_devices(tmp_path, monkeypatch, *servers, extra='[naos]\ndevices = ["nao1", "nao2"]\n')
     write_tiny_model(tmp_path / "tiny.h5")
     outcome = tuned(tmp_path, "naos")
     assert outcome.served
@@ -93,7 +95,7 @@ def test_what_was_measured_outlives_a_lost_connection(
 ) -> None:
     monkeypatch.setattr(remote_module, "PAUSES", (0.1, 0.1, 0.1))
     server = devices.enter_context(ssh_device(tmp_path, "nao"))
-    write_devices(tmp_path, server)
+    write_devices(tmp_path, monkeypatch, server)
     with pytest.raises(ToolchainError, match="the connection was lost") as caught:
         tuned(tmp_path, "nao", _Breaks(server))
     assert "the same command goes on" in caught.value.cure
@@ -106,9 +108,11 @@ def test_what_was_measured_outlives_a_lost_connection(
     assert server.left == []
 
 
-def test_a_line_that_breaks_now_and_then_and_is_slow(devices: ExitStack, tmp_path: Path) -> None:
+def test_a_line_that_breaks_now_and_then_and_is_slow(
+    devices: ExitStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = devices.enter_context(ssh_device(tmp_path, "nao"))
-    write_devices(tmp_path, server)
+    write_devices(tmp_path, monkeypatch, server)
     server.line.cuts = [20_000, 30_000]
     server.line.rate = 500_000.0
     outcome = tuned(tmp_path, "nao")
@@ -118,7 +122,10 @@ def test_a_line_that_breaks_now_and_then_and_is_slow(devices: ExitStack, tmp_pat
 
 
 def test_another_family_is_an_error_before_anything_is_built(
-    devices: ExitStack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    devices: ExitStack,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     need_toolchain("aarch64-a53")
     fake = tmp_path / "fake"
@@ -129,16 +136,18 @@ def test_another_family_is_an_error_before_anything_is_built(
     server = devices.enter_context(
         ssh_device(tmp_path, "board", wrapper=wrapper, extra='target = "aarch64-a53"')
     )
-    write_devices(tmp_path, server)
+    write_devices(tmp_path, monkeypatch, server)
     assert invoke(["autotune", str(tmp_path / "tiny.h5"), "--device", "board"]) == 2
     told = capsys.readouterr().err
     assert "it is riscv64, so programs for aarch64-a53 do not run there" in told
     assert server.line.sent < 20_000, "no program was sent"
 
 
-def test_other_commands_run_there(devices: ExitStack, tmp_path: Path) -> None:
+def test_other_commands_run_there(
+    devices: ExitStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = devices.enter_context(ssh_device(tmp_path, "nao"))
-    write_devices(tmp_path, server)
+    write_devices(tmp_path, monkeypatch, server)
     model = str(tmp_path / "tiny.h5")
     found = cannery.verify(model, device="nao", layers=True)
     assert found.passed
