@@ -59,6 +59,8 @@ EFFECTS: list[tuple[str, Given, Given, str, str]] = [
     ("colours", {}, {"outputs": "conv"}, "colours.h", "out conv"),
     ("dense", {}, {"many": "8"}, "dense.h", "up to 8 at once"),
     ("steps", {}, {"streaming": True}, "steps.h", "void steps_step("),
+    ("steps", {"streaming": True}, {"block": "3"}, "steps.h", "STEPS_BLOCK_STEPS 3"),
+    ("steps", {"streaming": True}, {"latency": "2"}, "steps.h", "STEPS_LATENCY_STEPS 2"),
     ("steps", {}, {"variable_length": True}, "steps.h", "int32_t length"),
     ("open", {"dims": "x.1=3"}, {"dims": "x.1=4"}, "open.h", "float32[1x4x3]"),
 ]

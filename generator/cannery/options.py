@@ -31,6 +31,8 @@ MAX_MANY = 256
 _INPUT_DTYPES = (DType.FLOAT32, DType.UINT8)
 #: C files of steps: more than a machine has cores are of no use.
 MAX_FILES = 64
+#: Steps of a call, and by which outputs are late: far beyond what is of use.
+MAX_BLOCK, MAX_LATENCY = 2**16, 2**20
 #: Lines of a function that people and compilers can cope with.
 MAX_LINES = 3000
 #: What layers may be quantised to.
@@ -55,16 +57,16 @@ class Options:
     the inputs that are regions of larger images, read by strides. `many` is the largest number of
     samples that `<name>_run_many` computes together. `parallel` adds functions that run on several
     cores, `openmp` these and a pool of OpenMP's threads. `shared` marks the functions that a shared
-    library exports. `streaming` asks for the network of one
-    step, `state` pairs inputs with the outputs that they are in the next run. `rename` maps tensor
-    names of the model to names in C. `outputs` cuts the network there. `quantize` asks for integer
-    layers, scaled by what `calibration` shows, where no output loses more than `max_loss`.
-    `same_everywhere` makes layers an error about whose bits processors may disagree. `macros`
-    is what the compiler prints for `-dM -E` under the flags in use: the code keeps to what it
-    proves. `trace_steps` makes the library count the time of its steps, `dump_values` show the
-    values of its runs. `cc` to `device` say how to build and run what is measured, `stand_in` that
-    this may be on another processor than the target's. `tuned_by` is what messages advise to make a
-    tuning record, `project` the file that some of all this was read from.
+    library exports. `streaming` asks for the network of the next `block` steps, whose outputs are
+    `latency` steps late, `state` pairs inputs with the outputs that they are in the next run.
+    `rename` maps tensor names of the model to names in C. `outputs` cuts the network there.
+    `quantize` asks for integer layers, scaled by what `calibration` shows, where no output loses
+    more than `max_loss`. `same_everywhere` makes layers an error about whose bits processors may
+    disagree. `macros` is what the compiler prints for `-dM -E` under the flags in use: the code
+    keeps to what it proves. `trace_steps` makes the library count the time of its steps,
+    `dump_values` show the values of its runs. `cc` to `device` say how to build and run what is
+    measured, `stand_in` that this may be on another processor than the target's. `tuned_by` is what
+    messages advise to make a tuning record, `project` the file that some of all this was read from.
     """
 
     model: Path
@@ -92,6 +94,8 @@ class Options:
     peepholes: Path | None = None
     shared: bool = False
     streaming: bool = False
+    block: int = 1
+    latency: int | str = 0
     variable_length: bool = False
     quantize: DType | None = None
     calibration: Path | None = None
@@ -211,6 +215,16 @@ def _chunk(text: str) -> int:
             cure="8 or 16 give all there is to gain; <name>_run_many takes any number in chunks",
         )
     return int(text)
+
+
+def _steps(text: str) -> int:
+    return _count(text, MAX_BLOCK)
+
+
+def _latency(text: str) -> int | str:
+    if text == "auto":
+        return text
+    return int(text) if text == "0" else _count(text, MAX_LATENCY)
 
 
 def _files(text: str) -> int:
@@ -403,7 +417,12 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
         Spec("openmp", _FLAG, "Like PARALLEL, and add <name>_openmp, a pool of OpenMP threads."),
         Spec("shared", _FLAG, "Make a shared library, which exports the functions of the header."),
         Spec("streaming", _FLAG,
-             "Run a recurrent network one step per call; the caller keeps the state."),
+             "Run a network over time step by step; the caller keeps the state."),
+        Spec("block", _ONE, "Steps of a call with STREAMING (default: 1).", _steps, "N",
+             example="64"),
+        Spec("latency", _ONE,
+             "Steps that outputs may be late with STREAMING, or auto: as few as the network needs.",
+             _latency, "N", example="auto"),
         Spec("variable_length", _FLAG,
              "Accept sequences up to the model's number of steps."),
     ),
@@ -480,6 +499,7 @@ def make_options(model: Path, raw: Mapping[str, Any]) -> Options:
     _take_device(model, values)
     options = Options(model=model, **values)
     _check_variable_length(options)
+    _check_streaming(options, values)
     _check_quantize(options, values)
     return options
 
@@ -510,6 +530,15 @@ def _check_quantize(options: Options, given: Collection[str]) -> None:
                 "nothing is quantised", where="--" + name.replace("_", "-"),
                 cure="add --quantize int16 or int8",
             )  # fmt: skip
+
+
+def _check_streaming(options: Options, given: Collection[str]) -> None:
+    """Raise OptionError for what only networks that run step by step have."""
+    for name in ("block", "latency"):
+        if name in given and not options.streaming:
+            raise OptionError(
+                "the network computes whole sequences", where=f"--{name}", cure="add --streaming"
+            )
 
 
 def _check_variable_length(options: Options) -> None:

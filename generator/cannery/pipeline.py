@@ -63,7 +63,7 @@ def load_model(options: Options) -> Graph:
         graph = fold_constants(graph, keep=(DequantizeLinear,))
         verify(graph, after="fold_constants")
     if options.streaming:
-        graph = to_streaming(graph)
+        graph = to_streaming(graph, options.block, options.latency)
         verify(graph, after="streaming")
     if options.variable_length:
         graph = to_variable_length(graph)

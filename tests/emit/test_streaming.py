@@ -25,7 +25,7 @@ from cannery.options import make_options
 from cannery.output_files import write_files
 from cannery.pipeline import compile_model, load_model
 from emit.c_programs import LANGUAGES, compile_file
-from frontends.keras_files import LayerSpec, Model, chain, image, layer, write_h5
+from frontends.keras_files import LayerSpec, Model, chain, image, write_h5
 from frontends.test_keras_recurrent import weights
 from needs import need_program
 
@@ -221,8 +221,13 @@ def backward() -> Model:
     return chain(image("x", T, F), lstm(go_backwards=True))
 
 
-def averaged() -> Model:
-    return chain(image("x", T, F), lstm(), layer("GlobalAveragePooling1D", "mean"))
+def shuffled() -> Model:
+    """Dense along time."""
+    weights_ = {"kernel": np.ones((T, 2), np.float32), "bias": np.zeros(2, np.float32)}
+    turned = LayerSpec("Permute", "turned", (), {"dims": [2, 1]}, {})
+    return chain(
+        image("x", T, F), lstm(), turned, LayerSpec("Dense", "mix", (), {"units": 2}, weights_)
+    )
 
 
 def convolved() -> Model:
@@ -233,20 +238,27 @@ def convolved() -> Model:
 
 @pytest.mark.parametrize(
     ("model", "message"),
-    [(backward(), "'one'"), (averaged(), "'mean'"), (convolved(), "'conv")],
-    ids=["backward", "averaged", "convolved"],
+    [
+        (backward(), "'one'"),
+        (shuffled(), "'mix"),
+        (
+            convolved(),
+            "--latency: .* layer 'conv' is the first that looks ahead, by 1 .*--latency 1 ",
+        ),
+    ],
+    ids=["backward", "shuffled", "convolved"],
 )
 def test_what_needs_the_whole_sequence_is_refused(
     tmp_path: Path, model: Model, message: str
 ) -> None:
     options = make_options(write_h5(tmp_path / "net.h5", model), {"streaming": True})
-    with pytest.raises(UnsupportedError, match=message):
+    with pytest.raises((UnsupportedError, OptionError), match=message):
         load_model(options)
 
 
-def test_streaming_needs_a_recurrent_layer(tmp_path: Path) -> None:
+def test_streaming_needs_time(tmp_path: Path) -> None:
     file = write_h5(tmp_path / "net.h5", chain(image("x", H), dense()))
-    with pytest.raises(OptionError, match="no recurrent layer"):
+    with pytest.raises(UnsupportedError, match=r"no axis of its inputs is time.*--state"):
         load_model(make_options(file, {"streaming": True}))
 
 

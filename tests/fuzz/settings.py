@@ -61,6 +61,12 @@ def fitting_options(
         found["reverse_channels"] = (name,)
     if recurrent and random.random() < 0.6:
         found[random.choice(["streaming", "variable_length"])] = True
+    elif len(dims) > 2 and random.random() < 0.15:
+        found["streaming"] = True
+    if found.get("streaming") and random.random() < 0.4:
+        found["block"] = random.choice(["1", "2", "4", "7"])
+    if found.get("streaming") and random.random() < 0.5:
+        found["latency"] = random.choice(["auto", "auto", "1", "9"])
     if random.random() < 0.05:
         found["rename"] = (f"{name}=renamed",)
     return found

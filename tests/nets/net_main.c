@@ -34,9 +34,9 @@ extern const int net_count;
 #endif
 
 #ifdef NET_EXACT
-enum { MAX_TENSORS = 8, SHIFT = 0, GUARD = 0 };
+enum { MAX_TENSORS = 32, SHIFT = 0, GUARD = 0 };
 #else
-enum { MAX_TENSORS = 8, SHIFT = 4, GUARD = 64 };
+enum { MAX_TENSORS = 32, SHIFT = 4, GUARD = 64 };
 #endif
 
 static unsigned char *take(size_t bytes)

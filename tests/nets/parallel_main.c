@@ -17,7 +17,7 @@
 extern const cannery_parallel_model *const nets[];
 extern const int net_count;
 
-enum { MAX_TENSORS = 8, MANY = 7, THREADS = 5, REPEATS = 3 };
+enum { MAX_TENSORS = 32, MANY = 7, THREADS = 5, REPEATS = 3 };
 
 static void backwards(void *context, int32_t count, cannery_task task, void *data)
 {

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 from cannery.frontends import ImportOptions, load_graph
+from cannery.frontends.streaming import AUTO, to_streaming
 from cannery.layouts import planar
 from cannery.measure.build import with_flags
+from frontends.causal_nets import Maker
 from needs import need_program, need_runner, need_toolchain
 from nets.decoders import decoder_graph
 from nets.net_bench import MAX_ERROR, Net, build_nets, failures, reference_net, run_nets
@@ -26,6 +28,7 @@ REAL = ("multihead.h5", "intersections.h5", "field_boundary.h5", "robot_detector
 #: Each target takes every third.
 SEEDS = range(51)
 DECODERS = range(2)
+CALLS = (0, 1, 4, 5, 7, 8, 9, 11, 12, 13, 16, 17)
 #: Targets of both families whose networks are compiled as for users.
 OPTIMIZED = ("avx2", "neon64")
 
@@ -75,6 +78,17 @@ def test_shuffled_channels(target: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_real_nets(target: str, tmp_path: Path) -> None:
     run([real_net(file) for file in REAL], target, tmp_path)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_calls_of_networks_over_time(target: str, tmp_path: Path) -> None:
+    """With random states; `test_streaming_windows.py` sees to it that calls are the sequence."""
+    nets = []
+    for seed in CALLS[TARGETS.index(target) % 3 :: 3]:
+        whole = Maker(seed, ahead=seed % 2 == 1, rates=seed % 4 > 1).graph()
+        calls = to_streaming(whole, (12, 1)[seed % 4 == 0], AUTO)
+        nets.append(reference_net(f"calls {seed}", calls, seed))
+    run(nets, target, tmp_path)
 
 
 def test_nchw_at_the_interface(tmp_path: Path) -> None:

@@ -43,6 +43,8 @@ class ModelOptions(TypedDict, total=False):
     shared: bool
     peepholes: StrPath
     streaming: bool
+    block: int
+    latency: int | str
     variable_length: bool
     quantize: Element
     calibration: StrPath

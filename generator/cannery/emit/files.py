@@ -134,6 +134,8 @@ def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]
         },
         "workspace_bytes": source.workspace.bytes,
         "max_length": source.max_length,
+        "block_steps": source.graph.calls.steps if source.graph.calls else 0,
+        "latency_steps": source.graph.calls.latency if source.graph.calls else 0,
         "state_bytes": source.states.bytes,
         "states": [
             {"input": slot.input.name, "output": slot.output.name, "offset": slot.offset}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from itertools import product
+from itertools import islice, product
 from typing import TypeVar
 
 from cannery.errors import CanneryError, OptionError, UnsupportedError
@@ -12,63 +12,59 @@ from cannery.frontends.time_axis import FINAL, Time, Use, one_step
 from cannery.ir.graph import Graph, Length
 from cannery.ops.recurrent.base import Recurrent
 
-#: What you may have meant if there is no recurrent layer.
-_OTHERWISE = {"--streaming": "; --state names inputs and outputs that are its state"}
-
-#: At most this many combinations of the inputs' axes are tried.
+#: More inputs than this many combinations of their axes are not tried.
 _MAX_TRIED = 256
 
 _T = TypeVar("_T")
 
 
-def step_count(graph: Graph, option: str) -> int:
-    """How many steps all recurrent layers take. Raises CanneryError if they differ."""
+def recurrent_steps(graph: Graph, option: str) -> int | None:
+    """How many steps all recurrent layers take; None: there are none.
+
+    Raises UnsupportedError if that is not one number.
+    """
     found = {graph.types[n.inputs[0]].shape[1] for n in graph.nodes if isinstance(n.op, Recurrent)}
-    if not found:
-        raise OptionError(
-            "the network has no recurrent layer", where=option,
-            cure="leave it out" + _OTHERWISE.get(option, ""),
-        )  # fmt: skip
     if len(found) > 1:
         raise UnsupportedError(
             f"its recurrent layers take {', '.join(map(str, sorted(found)))} steps", where=option
         )
-    return found.pop()
+    return next(iter(found), None)
 
 
 def first_that_works(
-    graph: Graph, steps: int, attempt: Callable[[dict[str, Time]], _T], cure: str
+    guesses: Iterable[dict[str, Time]], attempt: Callable[[dict[str, Time]], _T], cure: str
 ) -> _T:
-    """Calls `attempt` with the inputs' time axes, likeliest first: axis 1 of three or more axes.
+    """`attempt` with the times of the inputs, the likeliest first.
 
     Raises the first attempt's UnsupportedError, with `cure`.
     """
     first_error: CanneryError | None = None
-    for times in _guesses(graph, steps):
+    for times in guesses:
         try:
-            return attempt(dict(zip(graph.inputs, times, strict=True)))
+            return attempt(times)
         except UnsupportedError as error:
             first_error = first_error or error
-    assert first_error is not None
+    first_error = first_error or UnsupportedError("no axis of its inputs can be time")
     first_error.cure = first_error.cure or cure
     raise first_error
 
 
-def _guesses(graph: Graph, steps: int) -> list[tuple[Time, ...]]:
+def guesses(
+    graph: Graph, axes: Callable[[tuple[int, ...]], list[int]]
+) -> Iterator[dict[str, Time]]:
+    """Where time may be in the inputs, each of which may have none; `axes` are those of a shape."""
     choices: list[list[Time]] = []
     for value in graph.inputs:
         shape = graph.types[value].shape
-        axes: list[Time] = [a for a, d in enumerate(shape) if d == steps]
-        axes.sort(key=lambda a: (a != 1, a))
-        choices.append([*axes, None] if len(shape) > 2 else [None, *axes])
-    if steps == 1:
-        return [tuple(None for _ in graph.inputs)]
-    found = []
-    for times in product(*choices):
-        found.append(times)
-        if len(found) == _MAX_TRIED:
-            break
-    return found
+        found: list[Time] = [*sorted(axes(shape), key=lambda a: (a != 1, a))]
+        choices.append([*found, None] if len(shape) > 2 else [None, *found])
+    for times in islice(product(*choices), _MAX_TRIED):
+        yield dict(zip(graph.inputs, times, strict=True))
+
+
+def steps_as_axes(steps: int) -> Callable[[tuple[int, ...]], list[int]]:
+    """The axes of `steps` elements; one step is no axis."""
+    return lambda shape: [a for a, d in enumerate(shape) if d == steps and steps > 1]
 
 
 def to_variable_length(graph: Graph) -> Graph:
@@ -76,14 +72,19 @@ def to_variable_length(graph: Graph) -> Graph:
 
     Raises OptionError or UnsupportedError, with the layer's name, if it cannot stop early.
     """
-    steps = step_count(graph, "--variable-length")
+    steps = recurrent_steps(graph, "--variable-length")
+    if steps is None:
+        raise OptionError(
+            "the network has no recurrent layer", where="--variable-length", cure="leave it out"
+        )
     if steps < 2:
         raise OptionError(
             "the sequences have one step", where="--variable-length",
             cure="give the largest number of steps by --dim",
         )  # fmt: skip
     cure = "without --variable-length sequences have a fixed length"
-    times = first_that_works(graph, steps, lambda inputs: _times(graph, steps, inputs), cure)
+    known = guesses(graph, steps_as_axes(steps))
+    times = first_that_works(known, lambda inputs: _times(graph, steps, inputs), cure)
     return replace(graph, length=Length(steps, times))
 
 

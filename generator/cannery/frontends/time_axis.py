@@ -1,7 +1,7 @@
 """Which axis of each value is time, and what each node becomes for a single step.
 
-A network runs step by step if only forward recurrent layers work along time. `one_step` checks one
-node and returns it for a sequence of one.
+`one_step` checks that a node computes each step from the same step alone, recurrent layers apart,
+and returns it for the steps of one call. What reads several steps is in `streaming/windows.py`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from cannery.ops.normalization.op import BatchNormalization, LayerNormalization
 from cannery.ops.recurrent.base import Recurrent
 from cannery.ops.reduce.op import Reduction
 from cannery.ops.resize.op import Resize
+from cannery.ops.scalar.base import Pointwise
 from cannery.ops.softmax.op import LogSoftmax, Softmax
 
 #: The time of a value that is known when the sequence ends; for one step, after that step.
@@ -38,7 +39,7 @@ Time = int | None
 class Use:
     """A node with the time axes of its inputs, at least one of which has `steps` elements.
 
-    `whole`: the goal is not one step, but sequences of unknown length.
+    `whole`: no call with `count` steps is wanted, but sequences whose length is not known yet.
     """
 
     op: Any
@@ -47,6 +48,7 @@ class Use:
     output: TensorType
     steps: int
     whole: bool = False
+    count: int = 1
 
     @property
     def axis(self) -> int:
@@ -87,7 +89,7 @@ def _reshape(use: Use) -> tuple[int, Op]:
     shape = use.op.shape
     for axis, size in enumerate(shape):
         if size == use.steps and prod(shape[:axis]) == before:
-            return axis, Reshape((*shape[:axis], 1, *shape[axis + 1 :]))
+            return axis, Reshape((*shape[:axis], use.count, *shape[axis + 1 :]))
     raise UnsupportedError("it mixes steps with other dimensions")
 
 
@@ -99,7 +101,7 @@ def _slice(use: Use) -> tuple[int, Op]:
     if bounds != (0, use.steps, 1) and not last:
         raise UnsupportedError("it takes some of the steps")
     cut = [list(v) for v in (op.starts, op.ends, op.steps)]
-    cut[0][a], cut[1][a], cut[2][a] = 0, 1, 1
+    cut[0][a], cut[1][a], cut[2][a] = use.count - 1 if last else 0, use.count, 1
     return FINAL if last else a, Slice(*(tuple(v) for v in cut))
 
 
@@ -143,7 +145,7 @@ def _conv(use: Use) -> tuple[int, Op]:
 def _expand(use: Use) -> tuple[int, Op]:
     axis = use.aligned()
     shape = use.op.shape
-    return axis, Expand((*shape[:axis], 1, *shape[axis + 1 :]))
+    return axis, Expand((*shape[:axis], use.count, *shape[axis + 1 :]))
 
 
 def _pad(use: Use) -> tuple[int, Op]:
@@ -167,6 +169,7 @@ def _recurrent(use: Use) -> tuple[int, Op]:
 #: Rules by class; some classes are abstract.
 _RULES: Mapping[Any, Callable[[Use], tuple[int, Op]]] = {
     Elementwise: lambda u: (u.aligned(), u.op),
+    Pointwise: lambda u: (u.aligned(), u.op),
     Identity: _off,
     Cast: _off,
     Transpose: lambda u: (u.op.perm.index(u.axis), u.op),
@@ -217,8 +220,8 @@ def one_step(use: Use) -> tuple[Time, Op]:
     raise UnsupportedError("it is not known to work step by step")
 
 
-def shrunk(type_: TensorType, time: Time) -> TensorType:
-    """The type of a value for one step."""
+def shrunk(type_: TensorType, time: Time, count: int = 1) -> TensorType:
+    """The type of a value for `count` steps."""
     if time is None or time == FINAL:
         return type_
-    return replace(type_, shape=(*type_.shape[:time], 1, *type_.shape[time + 1 :]))
+    return replace(type_, shape=(*type_.shape[:time], count, *type_.shape[time + 1 :]))

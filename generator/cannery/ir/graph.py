@@ -65,6 +65,14 @@ class State:
 
 
 @dataclass(frozen=True)
+class Calls:
+    """A network that runs step by step: the steps of a call, and by how many outputs are late."""
+
+    steps: int = 1
+    latency: int = 0
+
+
+@dataclass(frozen=True)
 class Length:
     """Sequences may end before the last of `steps`; `times` is the time axis of each value."""
 
@@ -141,7 +149,8 @@ class Graph:
     layers were made integer. `integer_layers` are those that are integer in the model itself. Where
     results of float layers become integers of the model, a last bit may change one by a unit, and
     outputs may be off by `unit_error` of max|y|. `scales` are for inputs and outputs that are
-    integers with a scale. `notes`: what else users of the interface should know, a line each.
+    integers with a scale. `calls` is set if the network runs step by step. `notes`: what else users
+    of the interface should know, a line each.
     """
 
     name: str
@@ -158,6 +167,7 @@ class Graph:
     integer_layers: tuple[str, ...] = ()
     unit_error: float = 0.0
     scales: Mapping[str, Scale] = field(default_factory=dict)
+    calls: Calls | None = None
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -25,7 +25,7 @@ import numpy as np
 
 from cannery.errors import CanneryError, ModelError, one_of
 from cannery.ir.attributes import make_op
-from cannery.ir.graph import Array, Graph, GraphBuilder, Length, Node, Scale, State
+from cannery.ir.graph import Array, Calls, Graph, GraphBuilder, Length, Node, Scale, State
 from cannery.ir.line import Line
 from cannery.ir.registry import all_ops
 from cannery.ir.tensor import DType, TensorType
@@ -61,6 +61,7 @@ class _Reader:
         self.first: list[str] = []
         self.steps: int | None = None
         self.times: dict[str, int] = {}
+        self.calls: Calls | None = None
         self.states: list[State] = []
         self.scales: dict[str, Scale] = {}
         self.unit_error = 0.0
@@ -68,8 +69,9 @@ class _Reader:
         self.notes: list[str] = []
         self.ways: dict[str, Callable[[Line], None]] = {
             "input": self._input, "const": self._constant, "output": self._output,
-            "channels": self._channels, "up": self._length, "state": self._state,
-            "scale": self._scale, "unit": self._unit, "integer": self._layer, "note": self._note,
+            "channels": self._channels, "up": self._length, "calls": self._calls,
+            "state": self._state, "scale": self._scale, "unit": self._unit,
+            "integer": self._layer, "note": self._note,
         }  # fmt: skip
 
     def read(self, line: Line) -> None:
@@ -100,6 +102,7 @@ class _Reader:
             nodes=tuple(self.nodes),
             channels_first=frozenset(self.first),
             length=None if self.steps is None else Length(self.steps, self.times),
+            calls=self.calls,
             states=tuple(self.states),
             scales=self.scales,
             unit_error=self.unit_error,
@@ -190,6 +193,13 @@ class _Reader:
                 line.take(",")
             name = self._value(line)
             self.times[name] = int(line.number())
+
+    def _calls(self, line: Line) -> None:
+        line.take("of")
+        steps = int(line.number())
+        line.take("steps,")
+        self.calls = Calls(steps, int(line.number()))
+        line.take("late")
 
     def _state(self, line: Line) -> None:
         output = self._value(line)

@@ -56,7 +56,7 @@ def write_graph(graph: Graph, *, most: int | None = None) -> str:
         return _listed(array) if most is None or array.size <= most else _summary(array)
 
     form = _Form(_quoted, literal, constant, _layer)
-    lines = [*_lines(graph, form), *_length(graph), *_states(graph, form)]
+    lines = [*_lines(graph, form), *_length(graph), *_calls(graph), *_states(graph, form)]
     for name, scale in graph.scales.items():
         lines.append(f"scale {_quoted(name)}: {scale.scale!r}, {scale.zero_point}")
     if graph.unit_error:
@@ -88,6 +88,11 @@ def _states(graph: Graph, form: _Form) -> Iterator[str]:
     for state in graph.states:
         begins = f", begins with {list(state.initial)}" if state.initial else ""
         yield f"state {form.name(state.output)} -> {form.name(state.input)}{begins}"
+
+
+def _calls(graph: Graph) -> Iterator[str]:
+    if graph.calls:
+        yield f"calls of {graph.calls.steps} steps, {graph.calls.latency} late"
 
 
 def _length(graph: Graph) -> Iterator[str]:

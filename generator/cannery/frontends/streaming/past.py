@@ -1,0 +1,235 @@
+"""Builds the network for a call, value by value, with the past that its windows read as state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cannery.errors import UnsupportedError
+from cannery.frontends.streaming.stream import Stream
+from cannery.ir.graph import Array, Graph, Node, State, free_name
+from cannery.ir.registry import Op
+from cannery.ir.tensor import DType, TensorType
+from cannery.ops.concat.op import Concat
+from cannery.ops.elementwise import Add, Min, Mul
+from cannery.ops.logic.compare import Less, Where
+from cannery.ops.movement.op import Slice
+from cannery.ops.quantize.linear import DequantizeLinear
+
+#: Where the count of calls stops: no delay is as long.
+MOST_CALLS = 2.0**20
+
+#: Whose elements of the past, and what lies before the first one.
+Key = tuple[str, float]
+
+
+@dataclass
+class Builder:
+    """Nodes, types and states of the network for a call; `graph` is that for the sequence.
+
+    A call has `block` steps of the input. `reaches` is how far readers look back, as a run before
+    this one has found, which leaves it in `asked`: all readers of a value share one past.
+    """
+
+    graph: Graph
+    block: int
+    reaches: dict[Key, int]
+    asked: dict[Key, int] = field(default_factory=dict)
+    types: dict[str, TensorType] = field(default_factory=dict)
+    constants: dict[str, Array] = field(default_factory=dict)
+    nodes: list[Node] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
+    _windows: dict[Key, str] = field(default_factory=dict)
+    _made: dict[tuple[object, ...], str] = field(default_factory=dict)
+    _producers: dict[str, Node] = field(default_factory=dict)
+
+    def add(self, node: Node) -> None:
+        """Append a node whose outputs have their names."""
+        types = node.op.infer(*(self.types[v] if v else None for v in node.inputs))
+        self.types.update(zip(node.outputs, types, strict=True))
+        self.nodes.append(node)
+        self._producers.update(dict.fromkeys(node.outputs, node))
+
+    def fresh(self, name: str) -> str:
+        """A name that no value has, in neither network."""
+        return free_name(name, {*self.graph.types, *self.types})
+
+    def op(self, op: Op, name: str, *inputs: str) -> str:
+        """Append a node with one output, and return that."""
+        output = self.fresh(name)
+        self.add(Node(op, output, inputs, (output,)))
+        return output
+
+    def constant(self, name: str, array: Array) -> str:
+        """A constant of the network for a call alone."""
+        value = self.fresh(name)
+        self.constants[value] = array
+        self.types[value] = TensorType(array.shape, DType(array.dtype.name))
+        return value
+
+    def state(self, name: str, shape: tuple[int, ...], initial: Array | None = None,
+              dtype: DType = DType.FLOAT32) -> tuple[str, str]:  # fmt: skip
+        """A new state: the input, and the name that the output must get."""
+        value = self.fresh(name)
+        self.types[value] = TensorType(shape, dtype)
+        flat = () if initial is None or not initial.any() else tuple(map(float, initial.flat))
+        self.states.append(State(value, f"{value}/next", flat))
+        return value, f"{value}/next"
+
+    def cut(self, value: str, axis: int, start: int, end: int) -> str:
+        """The elements from `start` to before `end` of an axis."""
+        shape = self.types[value].shape
+        if (start, end) == (0, shape[axis]):
+            return value
+        op = self._slice(shape, axis, start, end)
+        return self._once((value, axis, start, end), lambda: self.op(op, f"{value}/part", value))
+
+    def rename(self, value: str) -> str:
+        """Another name for a value that is computed already; its own becomes free."""
+        new = self.fresh(f"{value}/early")
+        self.nodes = [n.renamed(lambda v: new if v == value else v) for n in self.nodes]
+        self.types[new] = self.types.pop(value)
+        self._windows = {(new if v == value else v, f): w for (v, f), w in self._windows.items()}
+        return new
+
+    def past(self, value: str, stream: Stream, reach: int, fill: float) -> str:
+        """The value with the `reach` elements before those of this call; `fill` before the first.
+
+        A negative reach leaves out as many of the call's own.
+        """
+        assert stream.time is not None
+        if reach <= 0:
+            return self.cut(value, stream.time, -reach, stream.count)
+        stored = self._stored(value, stream, fill)
+        if stored:
+            node, integers = stored
+            found = self.past(node.inputs[0], stream, reach, integers)
+            key_ = ("floats", found, value)
+            return self._once(
+                key_, lambda: self.op(node.op, f"{value}/floats", found, *node.inputs[1:])
+            )
+        key = (value, fill)
+        most = max(self.reaches.get(key, 0), reach)
+        self.asked[key] = max(self.asked.get(key, 0), reach)
+        there = self._windows.get(key, "")
+        if not there or self.types[there].shape[stream.time] < reach + stream.count:
+            self._windows[key] = self._window(value, stream, most, fill)
+        found = self._windows[key]
+        end = self.types[found].shape[stream.time]
+        return self.cut(found, stream.time, end - stream.count - reach, end)
+
+    def _stored(self, value: str, stream: Stream, fill: float) -> tuple[Node, float] | None:
+        """What makes floats of integers, and the integer for `fill`: then the past is of bytes."""
+        node = self._producers.get(value)
+        if node is None or not isinstance(node.op, DequantizeLinear) or stream.lead:
+            return None
+        scale, zero = (self.graph.constants.get(v) for v in node.inputs[1:])
+        if scale is None or zero is None or scale.size != 1:
+            return None
+        if fill == -np.inf:  # never the largest
+            return node, float(np.iinfo(zero.dtype.name).min)
+        return (node, float(zero.reshape(-1)[0])) if fill == 0 else None
+
+    def _window(self, value: str, stream: Stream, reach: int, fill: float) -> str:
+        """The state, and the value behind it; the next state is the end of both."""
+        axis = stream.time
+        assert axis is not None
+        shape, dtype = self.types[value].shape, self.types[value].dtype
+        shape = (*shape[:axis], reach, *shape[axis + 1 :])
+        times = range(-stream.delay - reach, -stream.delay)
+        before = np.array([stream.lead[t] if t >= 0 else fill for t in times], dtype.numpy)
+        ones = [1] * len(shape)
+        ones[axis] = reach
+        initial = np.broadcast_to(before.reshape(ones), shape)
+        past, following = self.state(f"{value}/past", shape, initial, dtype)
+        window = self.op(Concat(axis), f"{value}/window", past, value)
+        length = reach + stream.count
+        op = self._slice(self.types[window].shape, axis, length - reach, length)
+        self.add(Node(op, following, (window,), (following,)))
+        return window
+
+    @staticmethod
+    def _slice(shape: tuple[int, ...], axis: int, start: int, end: int) -> Slice:
+        starts, ends = [0] * len(shape), list(shape)
+        starts[axis], ends[axis] = start, end
+        return Slice(tuple(starts), tuple(ends), (1,) * len(shape))
+
+    def begun(self, value: str, stream: Stream) -> tuple[str, Stream]:
+        """The value with its padding, if any, element by element: with a delay of 0 at least."""
+        if stream.delay >= 0:
+            return value, stream
+        return self.delayed(value, stream, 0)
+
+    def delayed(self, value: str, stream: Stream, delay: int) -> tuple[str, Stream]:
+        """The value as it was some elements ago."""
+        assert stream.time is not None
+        reach = delay - stream.delay
+        if reach == 0:
+            return value, stream
+        if stream.final:
+            raise UnsupportedError("it joins values of different steps")
+        found = self.past(value, stream, reach, 0.0)
+        found = self.cut(found, stream.time, 0, stream.count)
+        return found, Stream(stream.time, stream.count, delay)
+
+    def masked(self, value: str, stream: Stream, fill: float) -> str:
+        """The value with `fill` for elements before the first one, which do not exist."""
+        if stream.delay <= 0:
+            return value
+        assert stream.time is not None
+        rank = self.types[value].rank
+        shape = (stream.count, *[1] * (rank - stream.time - 1))
+        early = self.early(stream.delay, stream.count, shape)
+        number = self.scalar(fill)
+        key = ("masked", value, fill)
+        return self._once(key, lambda: self.op(Where(), f"{value}/begun", early, number, value))
+
+    def early(self, delay: int, count: int, shape: tuple[int, ...]) -> str:
+        """bool[shape]: which of the `count` elements of this call are before the first one."""
+
+        def make() -> str:
+            steps = np.arange(count, dtype=np.float32).reshape(shape)
+            known = self.constant("early/steps", steps)
+            index = self.op(Add(), "early/index", self._first(count), known)
+            return self.op(Less(), "early", index, self.scalar(float(delay)))
+
+        return self._once(("early", delay, count, shape), make)
+
+    def before(self, delay: int, count: int) -> str:
+        """bool[1]: whether all `count` elements of this call are before the first one, or none."""
+        return self._once(
+            ("before", delay, count),
+            lambda: self.op(Less(), "before", self._first(count), self.scalar(float(delay))),
+        )
+
+    def _first(self, count: int) -> str:
+        """float32[1]: the number of the first element of this call, counted without delay."""
+        return self._once(
+            ("first", count),
+            lambda: self.op(Mul(), "early/first", self.clock(), self.scalar(float(count))),
+        )
+
+    def clock(self) -> str:
+        """float32[1]: how many calls there were before this one; it stops at a large number."""
+
+        def make() -> str:
+            clock, following = self.state("clock", (1,))
+            more = self.op(Add(), "clock/more", clock, self.scalar(1.0))
+            node = Node(Min(), following, (more, self.scalar(MOST_CALLS)), (following,))
+            self.add(node)
+            return clock
+
+        return self._once(("clock",), make)
+
+    def scalar(self, number: float) -> str:
+        """float32[1]."""
+        return self._once(
+            ("scalar", number), lambda: self.constant("number", np.array([number], np.float32))
+        )
+
+    def _once(self, key: tuple[object, ...], make: Callable[[], str]) -> str:
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]

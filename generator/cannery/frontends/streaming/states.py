@@ -1,0 +1,42 @@
+"""Inputs and outputs of a model that are its state, as the user pairs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from cannery.errors import OptionError, one_of
+from cannery.ir.graph import Graph, State
+
+
+def declare_states(graph: Graph, pairs: Mapping[str, str]) -> Graph:
+    """The network with those inputs and outputs as its state; they move behind the others.
+
+    Raises OptionError for names that are no input and output, and for types that differ.
+    """
+    found = []
+    for input_, output in pairs.items():
+        for kind, name, known in (
+            ("input", input_, graph.inputs), ("output", output, graph.outputs),
+        ):  # fmt: skip
+            if name not in known:
+                raise OptionError(
+                    f"no {kind} is called {name!r}", where="--state",
+                    cure=one_of(name, known, f"{kind}s"),
+                )  # fmt: skip
+        if graph.types[input_] != graph.types[output]:
+            raise OptionError(
+                f"{input_!r} is {graph.types[input_]}, {output!r} is {graph.types[output]}",
+                where="--state", cure="a state has one type",
+            )  # fmt: skip
+        found.append(State(input_, output))
+    return replace(
+        graph,
+        inputs=_last(graph.inputs, [s.input for s in found]),
+        outputs=_last(graph.outputs, [s.output for s in found]),
+        states=tuple(found),
+    )
+
+
+def _last(values: Sequence[str], moved: Sequence[str]) -> tuple[str, ...]:
+    return (*(v for v in values if v not in moved), *moved)

@@ -1,0 +1,283 @@
+"""From a network for whole sequences to one for a call, with its state as inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import lcm
+
+import numpy as np
+
+from cannery.errors import CanneryError, OptionError, UnsupportedError
+from cannery.frontends.lengths import first_that_works, guesses
+from cannery.frontends.streaming.past import Builder, Key
+from cannery.frontends.streaming.stream import Stream
+from cannery.frontends.streaming.windows import along_time
+from cannery.frontends.time_axis import FINAL, Time, Use, one_step, shrunk
+from cannery.ir.graph import Array, Calls, Graph, Node
+from cannery.ir.registry import Elementwise
+from cannery.ops.logic.compare import Where
+from cannery.ops.movement.op import Identity, Reshape, Transpose
+from cannery.ops.recurrent.base import SEQUENCE, Recurrent
+
+#: The least latency that the network allows.
+AUTO = "auto"
+
+
+def to_streaming(graph: Graph, block: int = 1, latency: int | str = 0) -> Graph:
+    """The network for the next `block` steps, which reads and returns what it needs of the past.
+
+    Inputs have `block` steps along their axis of time. What follows from a whole sequence, as the
+    last output of a recurrent layer, becomes what it would be if the sequence ended there; means
+    over all steps, and what mixes steps with features, are those of the last steps, as many as the
+    sequence has. Outputs are `latency` steps late, see `Calls`.
+
+    Raises UnsupportedError for what cannot be computed step by step, with the layer's name, and
+    OptionError where `block` or `latency` do not fit.
+    """
+    return first_that_works(
+        guesses(graph, _axes(graph)), lambda times: _run(graph, times, block, latency),
+        "without --streaming it runs on whole sequences; --state names inputs and outputs that are "
+        "its state",
+    )  # fmt: skip
+
+
+def _axes(graph: Graph) -> Callable[[tuple[int, ...]], list[int]]:
+    """Where time may be in a shape: the steps of recurrent layers, or any axis but the samples'."""
+    steps = {graph.types[n.inputs[0]].shape[1] for n in graph.nodes if isinstance(n.op, Recurrent)}
+    found = steps.intersection(*(graph.types[v].shape for v in graph.inputs))
+    if steps == {1}:
+        return lambda shape: []
+    if found:
+        return lambda shape: [a for a, size in enumerate(shape) if size in found]
+    return lambda shape: [a for a, size in enumerate(shape) if a > 0 and size > 1]
+
+
+def _run(graph: Graph, times: dict[str, Time], block: int, latency: int | str) -> Graph:
+    """Twice: first to see how far readers of one value look back."""
+    if not any(isinstance(node.op, Recurrent) for node in graph.nodes) and not any(
+        time is not None for time in times.values()
+    ):
+        raise UnsupportedError("no axis of its inputs is time")
+    first = _Stepper(graph, times, block, {})
+    first.run(latency)
+    return _Stepper(graph, times, block, first.builder.asked).run(latency)
+
+
+@dataclass
+class _Stepper:
+    """Rewrites the nodes in order; `streams` grows with the values.
+
+    `ahead` is the first layer whose output is late, by how many steps of the input.
+    """
+
+    graph: Graph
+    times: dict[str, Time]
+    block: int
+    reaches: dict[Key, int]
+    streams: dict[str, Stream] = field(default_factory=dict)
+    ahead: tuple[str, Fraction] | None = None
+    builder: Builder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.builder = Builder(self.graph, self.block, self.reaches)
+
+    def run(self, latency: int | str) -> Graph:
+        """The network for a call."""
+        graph, b = self.graph, self.builder
+        b.types |= {v: graph.types[v] for v in graph.constants}
+        for value in graph.inputs:
+            time = self.times[value]
+            b.types[value] = shrunk(graph.types[value], time, self.block)
+            if time is not None:
+                self.streams[value] = Stream(time, self.block)
+        for node in graph.nodes:
+            try:
+                self._node(node)
+            except CanneryError as error:
+                error.where = _where(error, node)
+                raise
+        late = self._latency(latency)
+        for value in graph.outputs:
+            self._output(value, late)
+        return replace(
+            graph,
+            nodes=tuple(b.nodes),
+            inputs=(*graph.inputs, *(s.input for s in b.states)),
+            outputs=(*graph.outputs, *(s.output for s in b.states)),
+            types=b.types,
+            constants={**graph.constants, **b.constants},
+            states=(*graph.states, *b.states),
+            calls=Calls(self.block, late),
+        )
+
+    def _node(self, node: Node) -> None:
+        b = self.builder
+        streams = [self.streams.get(v) if v else None for v in node.inputs]
+        windowed = along_time(b, node, streams)
+        if windowed:
+            self._note(node, node.output, windowed)
+            return
+        inputs, stream = self._padded(node, streams) or self._aligned(node, streams)
+        time, op = one_step(self._use(node, streams))
+        now = replace(node, op=op, inputs=inputs)
+        if isinstance(op, Recurrent):
+            several = self.graph.types[node.inputs[0]].shape[1] > 1
+            if (stream or several) and time != 1:
+                raise UnsupportedError("its steps are not those of the input")
+            self._recurrent(now, op, stream)
+            return
+        b.add(now)
+        if time is not None and stream:
+            for value in node.outputs:
+                self._note(node, value, replace(stream, time=time))
+
+    def _note(self, node: Node, value: str, stream: Stream) -> None:
+        self.streams[value] = stream
+        late = self._late(stream)
+        if late > 0 and self.ahead is None:
+            self.ahead = (node.name, late)
+
+    def _late(self, stream: Stream) -> Fraction:
+        """The delay in steps of the input."""
+        return Fraction(stream.delay * self.block, stream.count)
+
+    def _use(self, node: Node, streams: Sequence[Stream | None]) -> Use:
+        """The node as it is in the whole sequence, whose length may differ from value to value."""
+        types = [self.graph.types[v] if v else None for v in node.inputs]
+        times: list[Time] = [s.time if s else None for s in streams]
+        steps, count = 1, 1
+        for type_, stream in zip(types, streams, strict=True):
+            if type_ and stream and stream.time is not None and not stream.final:
+                steps, count = type_.shape[stream.time], stream.count
+        return Use(node.op, times, types, self.graph.types[node.outputs[0]], steps, count=count)
+
+    def _padded(
+        self, node: Node, streams: Sequence[Stream | None]
+    ) -> tuple[tuple[str, ...], Stream] | None:
+        """A value that begins with padding, where it is known what `node` makes of that."""
+        (first, *rest), op = streams, node.op
+        if rest or not first or not first.lead:
+            return None
+        lead = first.lead
+        if isinstance(op, Elementwise):
+            (found,) = op.reference(np.asarray(lead, np.float64))
+            lead = tuple(map(float, found))
+        elif not isinstance(op, Identity | Transpose | Reshape):
+            return None
+        return node.inputs, replace(first, lead=lead)
+
+    def _aligned(
+        self, node: Node, streams: Sequence[Stream | None]
+    ) -> tuple[tuple[str, ...], Stream | None]:
+        """The inputs of a node, those that come earlier delayed, and what they have in common."""
+        known = [s for s in streams if s]
+        if not known:
+            return node.inputs, None
+        latest = max(known, key=self._late)
+        late = max(self._late(latest), Fraction(0))
+        if isinstance(node.op, Recurrent):  # whose first step must be the first one of a call
+            late = Fraction(-(-late // self.block) * self.block)
+        if len({s.count for s in known if not s.final}) > 1:
+            raise UnsupportedError("it joins values that come at different rates")
+        inputs = []
+        for value, stream in zip(node.inputs, streams, strict=True):
+            delayed = value
+            if stream and self._late(stream) != late:
+                delay = late * stream.count / self.block
+                delayed, _ = self.builder.delayed(value, stream, int(delay))
+            inputs.append(delayed)
+        timed = next((s for s in known if not s.final), latest)
+        return tuple(inputs), replace(timed, delay=int(late * timed.count / self.block), lead=())
+
+    def _recurrent(self, node: Node, op: Recurrent, stream: Stream | None) -> None:
+        """A layer that begins with its state, and returns the next one."""
+        b = self.builder
+        known = dict(zip(op.returns, node.outputs, strict=True))
+        outputs = {what: known.get(what) or b.fresh(f"{node.name}/{what}") for what in op.results}
+        if stream:
+            final = replace(stream, time=FINAL)
+            for what, value in outputs.items():
+                self.streams[value] = stream if what == SEQUENCE else final
+        rest = (*node.inputs[2:], *[""] * (op.states + op.others))
+        n, d = b.types[node.inputs[0]].shape[0], op.directions * op.cells
+        given = list(rest[: op.states])
+        owned = [k for k, value in enumerate(given) if self._is_own(value)]
+        following = {}
+        for k in owned:
+            initial = self._initial(given[k], (n, d))
+            given[k], following[k] = b.state(f"{node.name}/{'hc'[k]}", (n, d), initial)
+        others = rest[op.states : op.states + op.others]
+        inputs = (*node.inputs[:2], *given, *others)
+        full = replace(op, returns=op.results)
+        b.add(replace(node, op=full, inputs=inputs, outputs=tuple(outputs.values())))
+        for k in owned:
+            value = outputs[op.results[1 + k]]
+            if stream and stream.delay > 0:
+                value = self._begun(stream, given[k], value)
+            b.add(Node(Identity(), following[k], (value,), (following[k],)))
+
+    def _begun(self, stream: Stream, before: str, after: str) -> str:
+        """A state that stays what it is until the first element of the sequence has come."""
+        b = self.builder
+        early = b.before(stream.delay, stream.count)
+        return b.op(Where(), f"{after}/begun", early, before, after)
+
+    def _is_own(self, value: str) -> bool:
+        """Whether a layer's state passes from step to step by itself; not where it is computed."""
+        if not value or value in self.graph.constants:
+            return True
+        if value in {s.input for s in self.graph.states}:
+            return False
+        raise UnsupportedError(
+            f"its state begins with {value!r}, which is computed or an input",
+            cure="--state IN=OUT names the input and the output that are its state",
+        )
+
+    def _initial(self, value: str, shape: tuple[int, ...]) -> Array | None:
+        return np.asarray(self.graph.constants[value]).reshape(shape) if value else None
+
+    def _latency(self, wanted: int | str) -> int:
+        """By how many steps all outputs are late. Raises OptionError if they would have to be."""
+        flows = [self.streams[v] for v in self.graph.outputs if v in self.streams]
+        least = max([Fraction(0), *map(self._late, flows)])
+        whole = lcm(*(Fraction(self.block, s.count).numerator for s in flows if not s.final), 1)
+        steps = int(-(-least // whole) * whole)
+        if wanted == AUTO:
+            return steps
+        assert isinstance(wanted, int)
+        if wanted < least:
+            name, late = self.ahead or ("", Fraction(0))
+            raise OptionError(
+                f"outputs need inputs of {steps} later steps; layer {name!r} is the first "
+                f"that looks ahead, by {late}",
+                where="--latency",
+                cure=f"--latency {steps} (or auto) accepts outputs that are {steps} steps late",
+            )  # fmt: skip
+        if wanted % whole:
+            raise OptionError(
+                f"outputs come once in {whole} steps", where="--latency",
+                cure=f"give a multiple of {whole}",
+            )  # fmt: skip
+        return wanted
+
+    def _output(self, value: str, late: int) -> None:
+        """Give an output its latency, under its own name."""
+        b, stream = self.builder, self.streams.get(value)
+        if stream is None or stream.final:
+            return
+        delay = late * stream.count // self.block
+        if delay == stream.delay:
+            return
+        inner = b.rename(value)
+        found, _ = b.delayed(inner, stream, delay)
+        b.add(Node(Identity(), value, (found,), (value,)))
+
+
+def _where(error: CanneryError, node: Node) -> str:
+    """The layer; beside the option, where that is to blame."""
+    layer = f"layer {node.name!r} ({node.op.kind})"
+    if error.where and error.where.startswith("--"):
+        return f"{error.where}, {layer}"
+    return error.where or layer

@@ -1,0 +1,321 @@
+"""Operators that read several elements along time: what each becomes for a call.
+
+A rule looks at one node and appends what computes the elements of a call; None where the node does
+not work along time in its way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import gcd
+from typing import Any
+
+import numpy as np
+
+from cannery.errors import OptionError, UnsupportedError
+from cannery.frontends.streaming.past import Builder
+from cannery.frontends.streaming.stream import Stream, Window
+from cannery.frontends.time_axis import FINAL
+from cannery.ir.graph import Node
+from cannery.ops.average_pool.op import AveragePool
+from cannery.ops.conv.op import Conv
+from cannery.ops.conv_transpose.op import ConvTranspose
+from cannery.ops.elementwise import Add, Div
+from cannery.ops.max_pool.op import MaxPool
+from cannery.ops.movement.op import Identity, Pad, Reshape, Slice
+from cannery.ops.ordering.cumulative import CumSum
+from cannery.ops.reduce.op import Reduction
+from cannery.ops.resize.op import Resize
+from cannery.ops.window import WindowOp
+
+#: Appends the nodes of a call for one whose first input is that stream.
+Rule = Callable[[Builder, Node, Stream], Stream | None]
+
+
+def along_time(b: Builder, node: Node, streams: list[Stream | None]) -> Stream | None:
+    """Append what `node` is for a call, if it works along time; its output's stream, else None.
+
+    `streams` are those of its inputs. Raises UnsupportedError for what needs the whole sequence.
+    """
+    source = streams[0] if streams else None
+    if source is None or source.final or any(s is not None for s in streams[1:]):
+        return None
+    for kind, rule in _RULES.items():
+        if isinstance(node.op, kind):
+            return rule(b, node, source)
+    return None
+
+
+def _spatial(node: Node, source: Stream) -> int | None:
+    """Which spatial axis of an image time is; None: samples or channels."""
+    assert source.time is not None
+    k = source.time - 1
+    return k if 0 <= k < len(node.op.strides) else None  # type: ignore[attr-defined]
+
+
+def _windowed(
+    b: Builder, value: str, source: Stream, window: Window, fill: float
+) -> tuple[str, Stream]:
+    """The elements that the windows of a call read, and the stream of their results."""
+    if source.count % window.stride:
+        more = window.stride // gcd(window.stride, source.count)
+        raise OptionError(
+            f"it takes {window.stride} elements at once, but a call brings {source.count}",
+            where="--block", cure=f"give a multiple of {b.block * more}",
+        )  # fmt: skip
+    count = source.count // window.stride
+    if window.before > 0:
+        value = b.masked(value, source, fill)
+    reach = window.reach(source.delay)
+    found = b.past(value, source, reach, fill)
+    assert source.time is not None
+    found = b.cut(found, source.time, 0, min(window.length(count), reach + source.count))
+    return found, Stream(source.time, count, window.delay(source.delay))
+
+
+def _without_pads(op: Any, k: int) -> Any:
+    return replace(op, pads=(*op.pads[:k], (0, 0), *op.pads[k + 1 :]))
+
+
+def _ends(b: Builder, node: Node, source: Stream) -> bool:
+    """Whether there is one result for all elements: that of a sequence which ends now."""
+    assert source.time is not None
+    length = b.graph.types[node.inputs[0]].shape[source.time]
+    k = source.time - 1
+    op: Any = node.op
+    alone = b.graph.types[node.output].shape[source.time] == 1
+    return bool(length > 1 and alone and op.pads[k] == (0, 0))
+
+
+def _of_last(b: Builder, node: Node, source: Stream) -> Stream:
+    """`node` itself, for as many of the last elements as the sequence has."""
+    assert source.time is not None
+    length = b.graph.types[node.inputs[0]].shape[source.time]
+    value, source = b.begun(node.inputs[0], source)
+    found = b.past(value, source, length - source.count, 0.0)
+    b.add(replace(node, inputs=(found, *node.inputs[1:])))
+    return Stream(FINAL, source.count, source.delay)
+
+
+def _conv(b: Builder, node: Node, source: Stream) -> Stream | None:
+    op: Any = node.op
+    k = _spatial(node, source)
+    if k is None:
+        return None
+    if _ends(b, node, source):
+        return _of_last(b, node, source)
+    taps = b.types[node.inputs[1]].shape[k]
+    window = Window(taps, op.strides[k], op.dilations[k], op.pads[k][0])
+    found, result = _windowed(b, node.inputs[0], source, window, 0.0)
+    b.add(replace(node, op=_without_pads(op, k), inputs=(found, *node.inputs[1:])))
+    return result
+
+
+def _pool(b: Builder, node: Node, source: Stream) -> Stream | None:
+    op: Any = node.op
+    k = _spatial(node, source)
+    if k is None:
+        return None
+    if _ends(b, node, source):
+        return _of_last(b, node, source)
+    window = Window(op.kernel[k], op.strides[k], op.dilations[k], op.pads[k][0])
+    fill = -np.inf if isinstance(op, MaxPool) else 0.0
+    found, result = _windowed(b, node.inputs[0], source, window, fill)
+    inner = _without_pads(op, k)
+    if isinstance(op, MaxPool) or op.count_include_pad or op.pads[k][0] == 0:
+        b.add(replace(node, op=inner, inputs=(found,)))
+        return result
+    # The mean of those that exist: divided by their share, the mean of ones after zeros.
+    shape = [1] * b.types[node.inputs[0]].rank
+    shape[result.time or 0] = source.count
+    ones = b.constant(f"{node.name}/ones", np.ones(shape, np.float32))
+    there, _ = _windowed(b, ones, replace(source, lead=(1.0,) * len(source.lead)), window, 0.0)
+    alone = [1] * len(op.kernel)
+    shares = AveragePool(
+        _put(alone, k, op.kernel[k]), _put(alone, k, op.strides[k]),
+        tuple((0, 0) for _ in alone), _put(alone, k, op.dilations[k]), count_include_pad=True,
+    )  # fmt: skip
+    share = b.op(shares, f"{node.name}/share", there)
+    mean = b.op(replace(inner, count_include_pad=False), f"{node.name}/mean", found)
+    b.add(Node(Div(), node.name, (mean, share), node.outputs))
+    return result
+
+
+def _put(values: list[int], k: int, value: int) -> tuple[int, ...]:
+    return (*values[:k], value, *values[k + 1 :])
+
+
+def _conv_transpose(b: Builder, node: Node, source: Stream) -> Stream | None:
+    """Input i adds to elements from i * s - before on; those before the next one's are done."""
+    op: Any = node.op
+    k = _spatial(node, source)
+    if k is None:
+        return None
+    value, source = b.begun(node.inputs[0], source)
+    assert source.time is not None
+    axis, s, before = source.time, op.strides[k], op.pads[k][0]
+    span = (b.types[node.inputs[1]].shape[k] - 1) * op.dilations[k] + 1
+    reach = (span - 1) // s
+    if reach > 0:
+        value = b.masked(value, source, 0.0)
+    found = b.past(value, source, reach, 0.0)
+    extra = _put(list(op.output_padding), k, max(0, s - span))
+    inner = replace(_without_pads(op, k), output_padding=extra)
+    count = source.count * s
+    whole = b.op(inner, f"{node.name}/whole", found, *node.inputs[1:])
+    shape = b.types[whole].shape
+    starts, ends = [0] * len(shape), list(shape)
+    starts[axis], ends[axis] = reach * s, reach * s + count
+    cut = Slice(tuple(starts), tuple(ends), (1,) * len(shape))
+    b.add(Node(cut, f"{node.name}/now", (whole,), node.outputs))
+    return Stream(axis, count, source.delay * s + before)
+
+
+def _resize(b: Builder, node: Node, source: Stream) -> Stream | None:
+    """Elements repeated a whole number of times; nothing between elements."""
+    op: Any = node.op
+    assert source.time is not None
+    k = source.time - 1
+    if not 0 <= k < len(op.sizes):
+        return None
+    size = b.graph.types[node.inputs[0]].shape[source.time]
+    value, source = b.begun(node.inputs[0], source)
+    if op.sizes[k] != size:
+        times = op.sizes[k] // size
+        table = [(at.low, at.weight) for at in op.samples(k, size)]
+        if table != [(j // times, 0) for j in range(size * times)]:
+            raise UnsupportedError("it takes values between steps")
+        source = replace(source, count=source.count * times, delay=source.delay * times)
+    scales = op.scales
+    if scales:
+        scales = (*scales[:k], float(op.sizes[k] // size), *scales[k + 1 :])
+    sizes = _put(list(op.sizes), k, source.count)
+    b.add(replace(node, op=replace(op, sizes=sizes, scales=scales), inputs=(value,)))
+    return source
+
+
+def _pad(b: Builder, node: Node, source: Stream) -> Stream | None:
+    """Elements before the first ones are the first ones of the result."""
+    op: Any = node.op
+    assert source.time is not None
+    begin, end = op.pads[source.time]
+    if begin + end == 0:
+        return None
+    if op.mode != "constant":
+        raise UnsupportedError(f"it pads with values of other steps ({op.mode})")
+    axis, value = source.time, node.inputs[0]
+    inner = replace(op, pads=(*op.pads[:axis], (0, 0), *op.pads[axis + 1 :]))
+    if any(map(any, inner.pads)):
+        value, source = b.begun(value, source)
+    if begin:
+        value = b.masked(value, source, op.value)
+    b.add(replace(node, op=inner if any(map(any, inner.pads)) else Identity(), inputs=(value,)))
+    delay = source.delay - begin
+    lead = (op.value,) * min(begin, -delay) + source.lead if delay < 0 else ()
+    return Stream(axis, source.count, delay, lead)
+
+
+def _slice(b: Builder, node: Node, source: Stream) -> Stream | None:
+    """Steps left out at the ends, every other step, or the last ones alone."""
+    op: Any = node.op
+    a = source.time
+    assert a is not None
+    length = b.graph.types[node.inputs[0]].shape[a]
+    start, end, step = op.starts[a], op.ends[a], op.steps[a]
+    kept = len(range(start, end, step))
+    if (start, end, step) == (0, length, 1) or (kept == 1 and start == length - 1):
+        return None
+    if step < 0:
+        raise UnsupportedError("it turns time around")
+    if end == length and step == 1 and 2 * kept <= length:
+        return _last_steps(b, node, source, length, kept)
+    if 2 * kept * step < length:
+        raise UnsupportedError("it takes some of the steps")
+    if step == 1 and source.delay < 0:
+        lead = source.lead[start:]
+        value, result = node.inputs[0], replace(source, delay=-len(lead), lead=lead)
+        if start > -source.delay:
+            result = replace(result, delay=source.delay + start)
+    elif step == 1:
+        value, result = node.inputs[0], replace(source, delay=source.delay + start)
+    else:
+        value, source = b.begun(node.inputs[0], source)
+        value, result = _windowed(b, value, source, Window(1, step, 1, -start), 0.0)
+        result = replace(result, time=a)
+    size = b.types[value].shape[a]
+    cut = [list(v) for v in (op.starts, op.ends, op.steps)]
+    cut[0][a], cut[1][a] = 0, size
+    b.add(replace(node, op=Slice(*(tuple(v) for v in cut)), inputs=(value,)))
+    return result
+
+
+def _last_steps(b: Builder, node: Node, source: Stream, length: int, kept: int) -> Stream:
+    """The last steps of a sequence that ends with this call."""
+    op: Any = node.op
+    a = source.time
+    assert a is not None
+    value, source = b.begun(node.inputs[0], source)
+    found = b.past(value, source, kept - source.count, 0.0)
+    cut = [list(v) for v in (op.starts, op.ends, op.steps)]
+    cut[0][a], cut[1][a] = 0, kept
+    b.add(replace(node, op=Slice(*(tuple(v) for v in cut)), inputs=(found,)))
+    return Stream(FINAL, source.count, source.delay)
+
+
+def _reduction(b: Builder, node: Node, source: Stream) -> Stream | None:
+    op: Any = node.op
+    return _of_last(b, node, source) if source.time in op.axes else None
+
+
+def _reshape(b: Builder, node: Node, source: Stream) -> Stream | None:
+    """Steps and features become one axis: those of the last steps."""
+    assert source.time is not None
+    before, after = b.graph.types[node.inputs[0]].shape, b.graph.types[node.output].shape
+    if keeps_axis(before, after, source.time) is not None:
+        return None
+    return _of_last(b, node, source)
+
+
+def keeps_axis(before: tuple[int, ...], after: tuple[int, ...], axis: int) -> int | None:
+    """Which axis of a reshaped value is `axis` of what it was, if that is still one of its own."""
+    size, outer = before[axis], int(np.prod(before[:axis]))
+    for k, found in enumerate(after):
+        if found == size and int(np.prod(after[:k])) == outer:
+            return k
+    return None
+
+
+def _cumulative(b: Builder, node: Node, source: Stream) -> Stream | None:
+    """The sum of all elements up to each one, which goes on from call to call."""
+    op: Any = node.op
+    assert source.time is not None
+    if op.axis % b.types[node.inputs[0]].rank != source.time:
+        return None
+    if op.reverse or op.exclusive:
+        raise UnsupportedError("it sums from the end, or without the step itself")
+    value, source = b.begun(node.inputs[0], source)
+    assert source.time is not None
+    value = b.masked(value, source, 0.0)
+    shape = b.types[value].shape
+    one = (*shape[: source.time], 1, *shape[source.time + 1 :])
+    sums, following = b.state(f"{node.name}/sum", one, None, b.types[value].dtype)
+    own = b.op(replace(op), f"{node.name}/own", value)
+    b.add(Node(Add(), node.name, (own, sums), node.outputs))
+    last = b.cut(node.output, source.time, source.count - 1, source.count)
+    b.add(Node(Identity(), following, (last,), (following,)))
+    return source
+
+
+#: By class, some of them abstract.
+_RULES: Mapping[type, Rule] = {
+    Conv: _conv,
+    ConvTranspose: _conv_transpose,
+    WindowOp: _pool,
+    Resize: _resize,
+    Pad: _pad,
+    Slice: _slice,
+    Reduction: _reduction,
+    Reshape: _reshape,
+    CumSum: _cumulative,
+}

@@ -1,0 +1,228 @@
+"""Random networks along time, and what they compute call by call beside the whole sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannery.frontends.streaming import to_streaming
+from cannery.ir.evaluate import evaluate
+from cannery.ir.graph import Graph
+from cannery.ops.average_pool.op import AveragePool
+from cannery.ops.concat.op import Concat
+from cannery.ops.conv.op import Conv
+from cannery.ops.conv_transpose.op import ConvTranspose
+from cannery.ops.elementwise import Add, Mul, Relu, Tanh
+from cannery.ops.matmul.op import MatMul
+from cannery.ops.max_pool.op import MaxPool
+from cannery.ops.movement.op import Pad, Slice, Transpose
+from cannery.ops.normalization.op import LayerNormalization
+from cannery.ops.ordering.cumulative import CumSum
+from cannery.ops.recurrent.op import Rnn
+from cannery.ops.reduce.op import ReduceMax, ReduceMean
+from cannery.ops.resize.op import Resize
+from ops.cases import Net
+
+Array = NDArray[Any]
+
+#: Steps of the whole sequence, and the least common multiple of all blocks.
+STEPS, BLOCK = 48, 12
+
+
+class Maker:
+    """Grows a network from layers that a number chooses; `ahead`: some may need later steps."""
+
+    def __init__(self, seed: int, *, ahead: bool, rates: bool = True) -> None:
+        self.random = Random(seed)
+        self.b = Net(seed)
+        self.ahead = ahead
+        self.ends = not ahead and self.random.random() < 0.3
+        self.rates = rates
+
+    def graph(self) -> Graph:
+        """A chain of layers with branches, whose ends are outputs."""
+        value = self.b.input("x", (1, STEPS, 3))
+        for _ in range(self.random.randint(2, 6)):
+            value = self.random.choice(self.layers())(value)
+            if self.random.random() < 0.2:
+                self.b.output(self.b.node(Tanh(), [value]))
+        if self.ends:
+            value = self.b.node(self.random.choice((ReduceMean, ReduceMax))((1,)), [value])
+        self.b.output(self.b.node(Tanh(), [value]))
+        return self.b.build()
+
+    def layers(self) -> list[Callable[[str], str]]:
+        steady = [self.conv, self.grouped, self.pool, self.branches, self.pointwise, self.joined,
+                  self.recurrent, self.padded, self.cut, self.cumulative]  # fmt: skip
+        return [*steady, self.strided, self.widened, self.repeated] if self.rates else steady
+
+    def size(self, value: str) -> tuple[int, int]:
+        """Elements along time, and channels."""
+        _, length, channels = self.b.types[value].shape
+        return length, channels
+
+    def pads(self, span: int) -> tuple[int, int]:
+        """Of a window: all before it, or also behind it, or none at all."""
+        if not self.ahead or self.random.random() < 0.6:
+            more = 0 if self.ends else self.random.choice((0, 0, 0, 2))
+            return span - 1 + more, 0
+        before = self.random.randint(0, span - 1)
+        return before, self.random.choice((0, span - 1 - before))
+
+    def window(self, value: str, stride: int = 1) -> tuple[int, int, tuple[int, int]]:
+        """Taps, dilation and pads that fit."""
+        length, _ = self.size(value)
+        taps, dilation = self.random.choice(((1, 1), (2, 1), (3, 1), (3, 2), (2, 4)))
+        span = (taps - 1) * dilation + 1
+        if span > length // 2:
+            taps, dilation, span = 1, 1, 1
+        return taps, dilation, self.pads(span)
+
+    def conv(self, value: str, stride: int = 1) -> str:
+        taps, dilation, pads = self.window(value, stride)
+        _, channels = self.size(value)
+        out = self.random.choice((2, 4))
+        op = Conv((stride,), (pads,), (dilation,))
+        return self.b.node(op, [value, self.b.weight(taps, channels, out), self.b.weight(out)])
+
+    def strided(self, value: str) -> str:
+        stride = self.random.choice((2, 3))
+        if self.size(value)[0] % (stride * 4):
+            return self.conv(value)
+        return self.random.choice((self.conv, self.pool))(value, stride)
+
+    def grouped(self, value: str) -> str:
+        taps, dilation, pads = self.window(value)
+        _, channels = self.size(value)
+        op = Conv((1,), (pads,), (dilation,), group=channels)
+        return self.b.node(op, [value, self.b.weight(taps, 1, channels)])
+
+    def pool(self, value: str, stride: int = 1) -> str:
+        taps, dilation, pads = self.window(value, stride)
+        span = (taps - 1) * dilation + 1
+        if pads[0] >= span:
+            pads = (span - 1, pads[1])
+        if taps == 1:
+            pads = (0, 0)
+        kind = self.random.choice(("max", "mean", "counted"))
+        place = (taps,), (stride,), (pads,), (dilation,)
+        if kind == "max":
+            return self.b.node(MaxPool(*place), [value])
+        return self.b.node(AveragePool(*place, count_include_pad=kind == "counted"), [value])
+
+    def branches(self, value: str) -> str:
+        """The sum or the product of two convolutions with different pasts."""
+        _, channels = self.size(value)
+        ends = []
+        for _ in range(2):
+            taps, dilation, (before, after) = self.window(value)
+            after = (taps - 1) * dilation - before if before <= (taps - 1) * dilation else 0
+            if not self.ahead:
+                before, after = (taps - 1) * dilation, 0
+            op = Conv((1,), ((before, after),), (dilation,))
+            ends.append(self.b.node(op, [value, self.b.weight(taps, channels, 3)]))
+        return self.b.node(self.random.choice((Add, Mul))(), ends)
+
+    def joined(self, value: str) -> str:
+        taps, dilation = 3, self.random.choice((1, 2))
+        _, channels = self.size(value)
+        op = Conv((1,), ((2 * dilation, 0),), (dilation,))
+        other = self.b.node(op, [value, self.b.weight(taps, channels, 2)])
+        return self.b.node(Concat(2), [value, other])
+
+    def pointwise(self, value: str) -> str:
+        _, channels = self.size(value)
+        kind = self.random.randrange(4)
+        if kind == 0:
+            return self.b.node(Relu(), [value])
+        if kind == 1:
+            return self.b.node(MatMul(), [value, self.b.weight(channels, 4)])
+        if kind == 2:
+            return self.b.node(LayerNormalization((2,), 1e-3), [value])
+        turned = self.b.node(Transpose((0, 2, 1)), [value])
+        return self.b.node(Transpose((0, 2, 1)), [self.b.node(Tanh(), [turned])])
+
+    def recurrent(self, value: str) -> str:
+        _, channels = self.size(value)
+        p = self.b.node(MatMul(), [value, self.b.weight(channels, 3)])
+        layer = Rnn(3, ((Tanh(),),), (False,), returns=("sequence",))
+        name = self.b.unique("rnn")
+        (found,) = self.b.nodes(layer, [p, self.b.weight(1, 3, 3), ""], name=name)
+        return found
+
+    def padded(self, value: str) -> str:
+        """Pad, then a window that takes it all: a causal convolution in two nodes."""
+        taps, dilation, (before, after) = self.window(value)
+        _, channels = self.size(value)
+        number = self.random.choice((0.0, 0.5))
+        found = self.b.node(Pad(((0, 0), (before, after), (0, 0)), number), [value])
+        if self.random.random() < 0.3:
+            found = self.b.node(Tanh(), [found])
+        op = Conv((1,), ((0, 0),), (dilation,))
+        return self.b.node(op, [found, self.b.weight(taps, channels, 3)])
+
+    def cut(self, value: str) -> str:
+        """Padded on both sides; what is too much at the end is cut off."""
+        length, channels = self.size(value)
+        op = Conv((1,), ((2, 2),), (1,))
+        found = self.b.node(op, [value, self.b.weight(3, channels, 2)])
+        return self.b.node(Slice((0, 0, 0), (1, length, 2), (1, 1, 1)), [found])
+
+    def cumulative(self, value: str) -> str:
+        return self.b.node(Tanh(), [self.b.node(CumSum(1), [value])])
+
+    def widened(self, value: str) -> str:
+        length, channels = self.size(value)
+        if length > STEPS:
+            return self.conv(value)
+        stride, taps = self.random.choice(((2, 2), (2, 3), (2, 1), (3, 5)))
+        span = taps
+        extra = max(0, stride - span)
+        whole = (length - 1) * stride + span + extra
+        op = ConvTranspose((stride,), ((0, whole - length * stride),), (1,), (extra,))
+        return self.b.node(op, [value, self.b.weight(taps, 2, channels), self.b.weight(2)])
+
+    def repeated(self, value: str) -> str:
+        length, _ = self.size(value)
+        op = Resize("nearest", (2 * length,), "asymmetric", "floor")
+        return self.b.node(op, [value]) if length <= STEPS else self.conv(value)
+
+
+def call_by_call(graph: Graph, x: Array, block: int) -> list[list[Array]]:
+    """The outputs of all calls, from the states' first values on."""
+    state = {}
+    for s in graph.states:
+        first = np.array(s.initial) if s.initial else np.zeros(graph.types[s.input].elements)
+        state[s.input] = first.reshape(graph.types[s.input].shape)
+    found: list[list[Array]] = [[] for _ in graph.outputs]
+    for start in range(0, x.shape[1], block):
+        values = evaluate(graph, {**state, "x": x[:, start : start + block]})
+        state = {s.input: np.asarray(values[s.output]) for s in graph.states}
+        for results, name in zip(found, graph.outputs, strict=True):
+            results.append(np.asarray(values[name]))
+    return found
+
+
+def compare(graph: Graph, block: int, latency: int | str) -> int:
+    """Check that calls give the whole sequence; returns how many elements were compared."""
+    calls = to_streaming(graph, block, latency)
+    x = np.random.default_rng(5).standard_normal((1, STEPS, 3)).astype(np.float32)
+    whole = evaluate(graph, {"x": x})
+    late = calls.calls.latency if calls.calls else 0
+    compared = 0
+    for name, results in zip(graph.outputs, call_by_call(calls, x, block), strict=False):
+        right = np.asarray(whole[name])
+        if right.ndim < 3:
+            if not late:
+                np.testing.assert_allclose(results[-1], right, atol=1e-6, rtol=1e-6)
+                compared += right.size
+            continue
+        made = np.concatenate(results, 1)[:, late * results[0].shape[1] // block :]
+        length = min(made.shape[1], right.shape[1])
+        np.testing.assert_allclose(made[:, :length], right[:, :length], atol=1e-6, rtol=1e-6)
+        compared += length
+    return compared

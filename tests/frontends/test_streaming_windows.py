@@ -1,0 +1,228 @@
+"""What reads several steps computes call by call what it does for the whole sequence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from cannery.errors import CanneryError, OptionError, UnsupportedError
+from cannery.frontends.streaming import AUTO, to_streaming
+from cannery.ir.evaluate import evaluate
+from cannery.ir.graph import Graph
+from cannery.ir.parser import parse_graph
+from cannery.ir.printer import write_graph
+from cannery.ir.tensor import DType
+from cannery.ops.average_pool.op import AveragePool
+from cannery.ops.conv.op import Conv
+from cannery.ops.elementwise import Add, Tanh
+from cannery.ops.matmul.op import MatMul
+from cannery.ops.max_pool.op import MaxPool
+from cannery.ops.movement.op import Pad, Reshape, Slice
+from cannery.ops.ordering.cumulative import CumSum
+from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
+from cannery.ops.reduce.op import ReduceMean
+from cannery.ops.resize.op import Resize
+from cannery.ops.softmax.op import Softmax
+from frontends.causal_nets import STEPS, Maker, call_by_call, compare
+from ops.cases import Net
+
+BLOCKS = (1, 2, 12)
+SEEDS = range(240)
+
+#: Grows a network from its input.
+Build = Callable[[Net, str], str]
+
+
+def network(build: Build, steps: int = STEPS, channels: int = 3) -> Graph:
+    b = Net()
+    return b.graph(build(b, b.input("x", (1, steps, channels))))
+
+
+def conv(before: int, after: int, taps: int = 3, stride: int = 1, dilation: int = 1) -> Build:
+    """Of three channels to as many."""
+    op = Conv((stride,), ((before, after),), (dilation,))
+    return lambda b, x: b.node(op, [x, b.weight(taps, 3, 3)])
+
+
+def chain(*builds: Build) -> Build:
+    def build(b: Net, x: str) -> str:
+        for each in builds:
+            x = each(b, x)
+        return x
+
+    return build
+
+
+def node(op: object) -> Build:
+    return lambda b, x: b.node(op, [x])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_random_networks(block: int) -> None:
+    """Those that look ahead, too; what is refused says which block would do."""
+    outcomes: Counter[str] = Counter()
+    for seed in SEEDS:
+        ahead = seed % 2 == 1
+        try:
+            graph = Maker(seed, ahead=ahead, rates=seed % 4 > 1).graph()
+        except CanneryError:
+            continue  # branches of different lengths
+        try:
+            compared = compare(graph, block, AUTO if ahead else 0)
+        except OptionError as error:
+            assert "--block" in str(error) and block < 12, error
+            outcomes["another block"] += 1
+        else:
+            outcomes["right"] += 1
+            assert compared > 0
+    assert outcomes["right"] > 0.75 * len(SEEDS), outcomes
+
+
+@pytest.mark.parametrize(
+    ("build", "delay"),
+    [
+        (conv(2, 0), 0), (conv(1, 1), 1), (conv(0, 2), 2), (conv(0, 0), 2),
+        (chain(conv(1, 1), conv(1, 1)), 2),
+        (conv(4, 0, dilation=2), 0), (conv(2, 2, dilation=2), 2),
+        (chain(node(Pad(((0, 0), (2, 0), (0, 0)))), conv(0, 0)), 0),
+        (chain(node(Pad(((0, 0), (2, 0), (0, 0)))), node(Tanh()), conv(0, 0)), 0),
+        (chain(conv(2, 2), node(Slice((0, 0, 0), (1, STEPS, 3), (1, 1, 1)))), 0),
+        (chain(conv(1, 1), node(Slice((0, 1, 0), (1, STEPS, 3), (1, 1, 1)))), 2),
+        (node(MaxPool((3,), (1,), ((1, 1),), (1,))), 1),
+    ],
+)  # fmt: skip
+def test_latency_is_the_least(build: Build, delay: int) -> None:
+    """And given without a reason, it is more."""
+    graph = network(build)
+    for latency in (AUTO, delay, delay + 3):
+        calls = to_streaming(graph, 1, latency).calls
+        assert calls and calls.latency == (delay if latency == AUTO else latency)
+        assert compare(graph, 1, latency)
+    if delay:
+        with pytest.raises(OptionError, match=f"looks ahead.*--latency {delay} "):
+            to_streaming(graph, 1, delay - 1)
+
+
+def test_one_past_for_all_readers() -> None:
+    def branches(b: Net, x: str) -> str:
+        return b.node(Add(), [conv(2, 0)(b, x), conv(8, 0, dilation=4)(b, x)])
+
+    calls = to_streaming(network(branches))
+    assert [calls.types[s.input].shape for s in calls.states] == [(1, 8, 3)]
+
+
+def test_pads_of_readers_differ() -> None:
+    """Zeros for a convolution, what never wins for a maximum: all inputs are below zero."""
+
+    def branches(b: Net, x: str) -> str:
+        below = b.node(Add(), [b.node(Tanh(), [x]), b.constant("low", np.full(3, -2.0))])
+        return b.node(
+            Add(), [conv(2, 0)(b, below), b.node(MaxPool((3,), (1,), ((2, 0),), (1,)), [below])]
+        )
+
+    assert compare(network(branches), 1, 0) == STEPS
+
+
+def test_no_state_without_a_past() -> None:
+    calls = to_streaming(network(chain(conv(0, 0, taps=1), node(Tanh()))), 4)
+    assert not calls.states
+    assert calls.types["x"].shape == (1, 4, 3)
+
+
+def test_rates() -> None:
+    """A call of four steps brings two elements, then one, then two again."""
+    widen = node(Resize("nearest", (STEPS // 2,), "asymmetric", "floor"))
+    graph = network(chain(conv(1, 0, 2, 2), node(MaxPool((2,), (2,), ((0, 0),), (1,))), widen))
+    calls = to_streaming(graph, 4)
+    assert calls.types[calls.outputs[0]].shape == (1, 2, 3)
+    assert compare(graph, 4, 0) == STEPS // 2
+    with pytest.raises(OptionError, match=r"conv.*2 elements at once.*a multiple of 2"):
+        to_streaming(graph, 1)
+    with pytest.raises(OptionError, match=r"maxpool.*a multiple of 4"):
+        to_streaming(graph, 2)
+
+
+def test_means_over_all_are_those_of_the_last_steps() -> None:
+    """As many as the model has; before them there are zeros."""
+    graph = network(node(ReduceMean((1,))), 4)
+    x = np.random.default_rng(1).standard_normal((1, 10, 3))
+    found = [call[0] for call in call_by_call(to_streaming(graph), x, 1)[0]]
+    padded = np.concatenate([np.zeros((1, 3, 3)), x], 1)[0]
+    right = [padded[t : t + 4].mean(0) for t in range(10)]
+    np.testing.assert_allclose(found, right, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        chain(node(Reshape((1, 12))), lambda b, x: b.node(MatMul(), [x, b.weight(12, 2)])),
+        node(AveragePool((4,), (1,), ((0, 0),), (1,))),
+        conv(0, 0, taps=4),
+        node(Slice((0, 2, 0), (1, 4, 3), (1, 1, 1))),
+    ],
+)
+def test_what_takes_all_steps_slides(build: Build) -> None:
+    """After any call it is what the whole network makes of the last four steps."""
+    graph = network(build, 4)
+    x = np.random.default_rng(1).standard_normal((1, 8, 3))
+    for block in (1, 2):
+        found = call_by_call(to_streaming(graph, block), x, block)[0]
+        for end in range(4, 9, block):
+            whole = evaluate(graph, {"x": x[:, end - 4 : end]})[graph.outputs[0]]
+            np.testing.assert_allclose(found[end // block - 1], whole, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (node(Softmax(1)), "works along time"),
+        (node(Slice((0, STEPS - 1, 0), (1, -1, 3), (1, -1, 1))), "turns time around"),
+        (node(Slice((0, 4, 0), (1, 9, 3), (1, 1, 1))), "some of the steps"),
+        (node(Pad(((0, 0), (2, 0), (0, 0)), mode="edge")), "values of other steps"),
+        (node(CumSum(1, reverse=True)), "sums from the end"),
+        (node(Resize("linear", (2 * STEPS,), "half_pixel")), "between steps"),
+    ],
+)
+def test_what_needs_the_whole_sequence(build: Build, message: str) -> None:
+    with pytest.raises(UnsupportedError, match=message) as caught:
+        to_streaming(network(chain(conv(2, 0), build)))
+    assert caught.value.where.startswith("layer ")
+
+
+def test_the_past_of_integers_is_bytes() -> None:
+    """Also that of a maximum, whose padding never wins; zero stands for its integer."""
+
+    def stored(b: Net, x: str) -> str:
+        scale = b.constant("scale", np.array([0.05], np.float32))
+        zero = b.constant("zero", np.array([7], np.int8))
+        q = b.node(QuantizeLinear(), [x, scale, zero])
+        floats = b.node(DequantizeLinear(), [q, scale, zero])
+        return b.node(MaxPool((3,), (1,), ((2, 0),), (1,)), [conv(2, 0)(b, floats)])
+
+    graph = network(stored)
+    calls = to_streaming(graph)
+    (past, _) = (calls.types[s.input] for s in calls.states)
+    assert (past.dtype, past.shape) == (DType.INT8, (1, 2, 3))
+    assert set(calls.states[0].initial) == {7.0}
+    assert compare(graph, 2, 0) == STEPS
+
+
+def test_rows_of_an_image() -> None:
+    """A line at a time: time is where the user's lines come from, the columns stay."""
+    b = Net()
+    x = b.input("x", (1, 12, 5, 2))
+    y = b.node(Conv((1, 1), ((2, 0), (1, 1)), (1, 1)), [x, b.weight(3, 3, 2, 4)])
+    graph = b.graph(b.node(MaxPool((2, 2), (2, 2), ((0, 0), (0, 0)), (1, 1)), [y]))
+    calls = to_streaming(graph, 2)
+    assert calls.types["x"].shape == (1, 2, 5, 2)
+    image = np.random.default_rng(3).standard_normal((1, 12, 5, 2))
+    found = np.concatenate(call_by_call(calls, image, 2)[0], 1)
+    np.testing.assert_allclose(found, evaluate(graph, {"x": image})[graph.outputs[0]], atol=1e-6)
+
+
+def test_the_text_form_keeps_calls() -> None:
+    calls = to_streaming(network(conv(1, 1)), 2, AUTO)
+    assert parse_graph(write_graph(calls)).calls == calls.calls
