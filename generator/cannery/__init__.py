@@ -7,6 +7,7 @@
 
     cannery.tune("ball.h5", budget=60)      # measure what is fastest on this machine
     cannery.verify("ball.h5").passed        # compare with the reference
+    cannery.evaluate("ball.h5", x, y)       # how right it is with floats and with integers
     cannery.compile("ball.h5", "out")       # C files for a project
     cannery.report("ball.h5", "ball.html")  # what was chosen, and how fast it is, as a page
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cannery.api.compile import CompileResult, compile  # noqa: A004
+    from cannery.api.evaluate import EvaluateResult, evaluate
     from cannery.api.interface import Port
     from cannery.api.load import load
     from cannery.api.net import Net
@@ -36,11 +38,13 @@ _PLACES = {
     "CanneryError": "errors",
     "CanneryWarning": "errors",
     "CompileResult": "api.compile",
+    "EvaluateResult": "api.evaluate",
     "Net": "api.net",
     "Port": "api.interface",
     "TuneResult": "api.tune",
     "VerifyResult": "api.verify",
     "compile": "api.compile",
+    "evaluate": "api.evaluate",
     "from_torch": "api.torch",
     "load": "api.load",
     "report": "api.report",
@@ -52,12 +56,14 @@ __all__ = [
     "CanneryError",
     "CanneryWarning",
     "CompileResult",
+    "EvaluateResult",
     "Net",
     "Port",
     "TuneResult",
     "VerifyResult",
     "__version__",
     "compile",
+    "evaluate",
     "from_torch",
     "load",
     "report",

@@ -1,4 +1,4 @@
-"""Arrays from .npz files that users give."""
+"""Arrays from .npz and .npy files that users give."""
 
 from __future__ import annotations
 
@@ -47,6 +47,23 @@ def read_arrays(path: Path) -> dict[str, RefArray]:
         raise OptionError(what, where=where, cure=_CURE) from None
 
 
+def read_array_or_arrays(path: Path) -> dict[str, RefArray]:
+    """The same, or of a .npy file the only array, whose name is empty. Raises OptionError."""
+    where, cure = str(path), "name a file made by numpy.save or numpy.savez"
+    check_file(path, _MAX_BYTES, cure=cure)
+    try:
+        with path.open("rb") as file:
+            if file.read(len(npy.MAGIC_PREFIX)) != npy.MAGIC_PREFIX:
+                return read_arrays(path)
+            file.seek(0)
+            _check_array(file, path.name, path.stat().st_size)
+        return {"": np.load(path, allow_pickle=False)}
+    except OSError as error:
+        raise OptionError(error.strerror or "cannot be read", where=where, cure=cure) from None
+    except _DAMAGES as error:
+        raise OptionError(f"not a sound .npy file: {error}", where=where, cure=cure) from None
+
+
 def _check_sizes(path: Path) -> None:
     """Raise ValueError unless each array has the bytes that its header asks memory for."""
     with zipfile.ZipFile(path) as archive:
@@ -55,16 +72,17 @@ def _check_sizes(path: Path) -> None:
             raise ValueError(f"its arrays have more than {_MAX_BYTES} bytes")
         for info in infos:
             with archive.open(info) as member:
-                _check_array(member, info)
+                _check_array(member, info.filename, info.file_size)
 
 
-def _check_array(member: IO[bytes], info: zipfile.ZipInfo) -> None:
+def _check_array(member: IO[bytes], name: str, size: int) -> None:
+    """Raise ValueError unless a file of so many bytes is the array that its header promises."""
     version = npy.read_magic(member)
     read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
     if read is None:
-        raise ValueError(f"{info.filename!r} is stored in version {version}")
+        raise ValueError(f"{name!r} is stored in version {version}")
     shape, _, dtype = read(member)
     if dtype.hasobject:
-        raise ValueError(f"{info.filename!r} holds Python objects")
-    if member.tell() + prod(shape) * dtype.itemsize != info.file_size:
-        raise ValueError(f"{info.filename!r} has not the bytes of its shape {shape}")
+        raise ValueError(f"{name!r} holds Python objects")
+    if member.tell() + prod(shape) * dtype.itemsize != size:
+        raise ValueError(f"{name!r} has not the bytes of its shape {shape}")

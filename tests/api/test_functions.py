@@ -123,7 +123,7 @@ def test_help_shows_everything() -> None:
     for name in cannery.__all__:
         assert hasattr(cannery, name)
         assert name in text or name == "__version__"
-    for name in ("load", "compile", "tune", "verify", "report"):
+    for name in ("load", "compile", "tune", "verify", "evaluate", "report"):
         function = getattr(cannery, name)
         assert f"    {name}(model" in text
         assert len(inspect.getdoc(function) or "") > 200

@@ -20,6 +20,7 @@ NETWORK = (
     "autotune",
     "run",
     "verify",
+    "evaluate",
     "bench",
     "count",
     "asm",

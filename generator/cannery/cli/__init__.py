@@ -49,6 +49,7 @@ COMMANDS = {
     "autotune": "Time variants of every layer and keep the best.",
     "run": "Run a model's generated code on arrays from a file.",
     "verify": "Compare a model's generated code with the reference.",
+    "evaluate": "Say how right a model is with floats and with integers.",
     "compare": "Compare every layer's values with the reference or a framework.",
     "bench": "Time a model's generated code.",
     "report": "Write a page about a model's generated code.",
