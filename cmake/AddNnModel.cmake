@@ -2,7 +2,7 @@
 #              [NAME <c identifier>] [TARGET <name> | ISA <isa>...] [TUNING <record or folder>]
 #              [AUTOTUNE] [CONTEXT cold|warm] [DEVICE <name>...] [LOCKED] [STAND_IN]
 #              [MAX_ERROR <e>] [MAX_LINES <n>] [MAX_SIZE <x>] [SPLIT <n>] [IO_LAYOUT model|nhwc|nchw] [IO_TYPE model|raw] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
-#              [SCALE <s>] [OFFSET <o>] [REVERSE_CHANNELS <tensor>...] [INPUT_VIEW <tensor>...] [MANY <n>] [PARALLEL] [OPENMP] [SHARED] [PEEPHOLES <npz>] [STREAMING] [BLOCK <n>] [LATENCY <n>] [VARIABLE_LENGTH]
+#              [SCALE <s>] [OFFSET <o>] [REVERSE_CHANNELS <tensor>...] [INPUT_VIEW <tensor>...] [MANY <n>] [PARALLEL] [OPENMP] [SHARED] [COMPILED_NN] [PEEPHOLES <npz>] [STREAMING] [BLOCK <n>] [LATENCY <n>] [VARIABLE_LENGTH]
 #              [QUANTIZE int16|int8] [CALIBRATION <npz>] [MAX_LOSS <e>] [SAME_EVERYWHERE] [STATE <input>=<output> ...]
 #              [RENAME <tensor>=<name> ...] [OUTPUTS <tensor>...] [TRACE_STEPS] [DUMP_VALUES]
 #              [FLAGS_FROM <target>...])
@@ -42,6 +42,9 @@
 #
 #   SHARED makes a shared library, which exports the functions of <name>.h and nothing else. Programs
 #   that open it at run time, by <name>_loader.h, link to <target>_loader.
+#
+#   COMPILED_NN adds <name>_compiled_nn.h, by which programs that were written for CompiledNN use the
+#   network (<cannery/compiled_nn.h>).
 #
 #   TRACE_STEPS adds <name>_trace_read: how much time each step took (<cannery/trace.h>). DUMP_VALUES
 #   adds <name>_dump, which shows the values of each layer (<cannery/dump.h>).

@@ -37,6 +37,8 @@ EFFECTS: list[tuple[str, Given, Given, str, str]] = [
     ("tiny", {}, {"parallel": True}, "tiny.h", "void tiny_run_parallel("),
     ("tiny", {}, {"openmp": True}, "tiny_openmp.c", "omp parallel"),
     ("tiny", {}, {"shared": True}, "tiny_loader.h", "tiny_library_open("),
+    ("tiny", {}, {"compiled_nn": True}, "tiny_compiled_nn.h", "tiny_linked(&tiny_model)"),
+    ("tiny", SEVERAL, {"compiled_nn": True}, "tiny_compiled_nn.h", "tiny_linked(&tiny_model)"),
     ("tiny", {}, {"trace_steps": True}, "tiny.h", "int32_t tiny_trace_read("),
     ("tiny", {}, {"dump_values": True}, "tiny.h", "void tiny_dump("),
     (

@@ -165,7 +165,7 @@ def generate(
     source = replace(
         source, max_error=graph.error_bound(options.max_error), split=options.split,
         shared=options.shared,
-        trace=options.trace_steps, dump=options.dump_values,
+        trace=options.trace_steps, dump=options.dump_values, compiled_nn=options.compiled_nn,
     )  # fmt: skip
     if dump:
         dump("program", format_program(program))

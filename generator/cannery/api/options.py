@@ -59,6 +59,7 @@ class ModelOptions(TypedDict, total=False):
     ldflags: Texts
     runner: Texts
     device: Texts
+    compiled_nn: bool
     trace_steps: bool
     dump_values: bool
     stand_in: bool

@@ -91,7 +91,8 @@ def _weights(units: Sequence[Unit], files: Mapping[str, bytes]) -> list[Weights]
 def _headers(name: str, files: Mapping[str, bytes]) -> dict[str, list[str]]:
     """What programs include, by folder."""
     shared = [path for path in files if path.startswith("cannery/")]
+    more = [f"{name}_compiled_nn.h", f"{name}_loader.h"]
     return {
-        "": [f"{name}.h", f"{name}.hpp"],
+        "": [f"{name}.h", f"{name}.hpp", *(path for path in more if path in files)],
         "cannery": sorted(path for path in shared if not path.startswith(_PRIVATE_HEADERS)),
     }

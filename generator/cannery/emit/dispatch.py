@@ -10,6 +10,7 @@ from cannery.ctext.environment import render
 from cannery.ctext.tidy import tidy
 from cannery.emit.files import (
     binary_files,
+    compiled_nn_texts,
     manifest,
     model_texts,
     openmp_texts,
@@ -55,7 +56,7 @@ def dispatching_files(name: str, parts: Sequence[Source], command: str) -> dict[
         )
         + "\n",
     }
-    texts |= openmp_texts(whole) | loader_texts(whole)
+    texts |= openmp_texts(whole) | loader_texts(whole) | compiled_nn_texts(whole)
     files = {path: text.encode() for path, text in texts.items()}
     for part in parts:
         part_texts = model_texts(part, command)

@@ -72,7 +72,7 @@ def output_files(source: Source, command: str) -> dict[str, bytes]:
         f"{source.name}_selftest.c": render_selftest(source),
         f"{source.name}.json": json.dumps(manifest(source), indent=2, sort_keys=True) + "\n",
     }
-    texts |= openmp_texts(source) | loader_texts(source)
+    texts |= openmp_texts(source) | loader_texts(source) | compiled_nn_texts(source)
     return {path: text.encode() for path, text in texts.items()} | binary_files(source)
 
 
@@ -88,6 +88,14 @@ def openmp_texts(source: Source) -> dict[str, str]:
     if not (source.parallel and source.parallel.openmp):
         return {}
     return {f"{source.name}{OPENMP_SOURCE}": render("emit/openmp.c.j2", s=source)}
+
+
+def compiled_nn_texts(source: Source) -> dict[str, str]:
+    """The header for programs that were written for CompiledNN, if it is asked for."""
+    if not source.compiled_nn:
+        return {}
+    name, up = source.name, source.name.upper()
+    return {f"{name}_compiled_nn.h": render("emit/compiled_nn.h.j2", s=source, up=up)}
 
 
 def model_texts(source: Source, command: str) -> dict[str, str]:
@@ -113,6 +121,8 @@ def headers(source: Source) -> list[str]:
     found |= {*(TRACE_HEADERS if source.trace else ()), *(DUMP_HEADERS if source.dump else ())}
     if any(isinstance(node.op, RECURRENT) for node in source.graph.nodes):
         found |= {*SEQUENCE_HEADERS}
+    if source.compiled_nn:
+        found.add("compiled_nn.h")
     if source.scalar_math:
         found.add("scalar_math.h")
     if source.shared:

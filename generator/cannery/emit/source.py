@@ -47,7 +47,8 @@ class Source:
     """Everything that the templates of the output files read.
 
     `max_error` is the bound of max|y - ref| / max|ref| that the network was made for. With `dump`
-    the library can show the values of a run, with `trace` it counts the time of its steps.
+    the library can show the values of a run, with `trace` it counts the time of its steps, with
+    `compiled_nn` it has CompiledNN's interface.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Source:
     shared: bool = False
     dump: bool = False
     trace: bool = False
+    compiled_nn: bool = False
 
     @property
     def next_states_at(self) -> int:

@@ -14,7 +14,7 @@
 
 #include <stdio.h>
 
-#include "cannery/dump.h"
+#include "dump.h"
 
 /* A line with the format, the lines of `<name>_dump_header`, an empty line. */
 static inline void cannery_dump_start(FILE *file, cannery_dump_lines header)

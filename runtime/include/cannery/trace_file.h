@@ -7,8 +7,8 @@
 
 #include <stdio.h>
 
-#include "cannery/cannery.h"
-#include "cannery/trace.h"
+#include "cannery.h"
+#include "trace.h"
 
 /* A whole number; small C libraries print none of 64 bits. */
 static inline void cannery_trace_put(FILE *file, uint64_t value)
