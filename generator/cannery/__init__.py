@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-#: Where each name is; imported when it is first asked for, as most commands need none.
+#: Where each name is; imported on first use, because most commands need none.
 _PLACES = {
     "CanneryError": "errors",
     "CanneryWarning": "errors",
@@ -73,7 +73,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What `_PLACES` lists, and the module `onnx_backend`."""
+    """Everything in `_PLACES`, and the module `onnx_backend`."""
     if name in _PLACES:
         from importlib import import_module
 

@@ -1,7 +1,8 @@
-"""Files that appear as a whole, and folders that go away: also where processes are killed.
+"""Files that appear as a whole, and folders that vanish, even if processes are killed.
 
-A process that is killed leaves its temporary files and folders. They carry the number of the
-process, which holds a lock on each; whoever next works there removes those that nobody holds.
+A killed process leaves its temporary files and folders behind. They carry the number of the
+process, which held a lock on each; the next process that works there removes those that are not
+locked.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from contextlib import ExitStack, contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 
-#: What `replace_files` and `temporary_folder` call what goes away.
+#: The names that `replace_files` and `temporary_folder` give to temporary things.
 _FILE = re.compile(r"\..+\.(\d+)\.tmp")
 _FOLDER = re.compile(r"cannery-(\d+)-.+")
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """As `replace_files`, for one file that outlives a power cut, too."""
+    """Like `replace_files`, for one file that also survives a power cut."""
     replace_files({path: data}, durable=True)
 
 
 def replace_files(files: Mapping[Path, bytes], *, durable: bool = False) -> None:
-    """Write files so that readers see all of each or what was there before.
+    """Write files so that readers see either all of each or the previous content.
 
-    All are written before the first takes its place, and they take it in their order. Raises
+    All are written before the first takes its place, and they take their places in order. Raises
     OSError with the name of the file; unless renaming failed, nothing has changed then.
     """
     for folder in {path.parent for path in files}:
@@ -53,7 +54,7 @@ def replace_files(files: Mapping[Path, bytes], *, durable: bool = False) -> None
 
 @contextmanager
 def temporary_folder(within: Path | None = None) -> Iterator[Path]:
-    """A folder for programs that are built, removed at the end. Raises OSError."""
+    """A folder for building programs, removed at the end. Raises OSError."""
     within = within or Path(tempfile.gettempdir())
     remove_stale(within)
     folder = Path(tempfile.mkdtemp(prefix=f"cannery-{os.getpid()}-", dir=within))
@@ -67,7 +68,7 @@ def temporary_folder(within: Path | None = None) -> Iterator[Path]:
 
 
 def remove_stale(folder: Path) -> None:
-    """Remove what processes that are gone have left in a folder."""
+    """Remove what dead processes left in a folder."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             is_folder = entry.is_dir(follow_symlinks=False)
@@ -78,7 +79,7 @@ def remove_stale(folder: Path) -> None:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Errors name the file that was meant."""
+    """Make errors name the intended file."""
     try:
         yield
     except OSError as error:
@@ -87,7 +88,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _write(file: FileIO, data: bytes) -> None:
-    """Write all of it; nothing is left for closing, whose errors would name no file."""
+    """Write everything; leaves nothing for closing, whose errors would not name a file."""
     rest = memoryview(data)
     while rest:
         rest = rest[file.write(rest) :]
@@ -95,7 +96,7 @@ def _write(file: FileIO, data: bytes) -> None:
 
 def _remove(staged: list[tuple[Path, Path]]) -> None:
     for temporary, _ in staged:
-        # On a file system that cannot be written even this fails, and would hide why.
+        # On a read-only file system even this fails, and would hide the reason.
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
 
@@ -109,7 +110,7 @@ def _hold(descriptor: int) -> None:
 def _runs(process: int) -> bool:
     """Whether a process of this machine has that number; it need not be one of ours.
 
-    One that was killed keeps its number until its parent asks; it runs no more.
+    A killed one keeps its number until its parent asks; it no longer runs.
     """
     try:
         os.kill(process, 0)
@@ -124,7 +125,7 @@ def _runs(process: int) -> bool:
 
 
 def _remove_unheld(path: Path, *, is_folder: bool) -> None:
-    """Remove what no process holds: one in another container has another number there."""
+    """Remove what no process holds: in another container, a process has a different number."""
     with suppress(OSError):
         held = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         try:

@@ -1,8 +1,8 @@
-"""How much time is left: set once around a piece of work, asked wherever work takes long.
+"""How much time is left: set once around a piece of work, checked wherever work takes long.
 
-Work within `until` ends with OutOfTimeError soon after its time is over: between the layers of a
-network, the candidates of a layer, the states of a plan; programs that it waits for are ended.
-Where nothing was set there is no end.
+Work within `until` ends with OutOfTimeError soon after its time is up: between the layers of a
+network, the candidates of a layer, the states of a plan. Programs for which it waits are ended.
+Without `until`, there is no deadline.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _end: ContextVar[float] = ContextVar("end", default=math.inf)
 
 
 class OutOfTimeError(Exception):
-    """The time is over. Whoever set it catches this; no user sees it."""
+    """The time is up. The code that set the deadline catches this; users never see it."""
 
 
 def now() -> float:
@@ -27,7 +27,7 @@ def now() -> float:
 
 @contextmanager
 def until(end: float) -> Iterator[None]:
-    """Let the block end at `end`, by the clock of `now`, or when an outer block has to."""
+    """Let the block end at `end`, by the clock of `now`, or when an outer block must."""
     token = _end.set(min(end, _end.get()))
     try:
         yield
@@ -36,11 +36,11 @@ def until(end: float) -> Iterator[None]:
 
 
 def time_left() -> float:
-    """Seconds until work has to end, which may be infinite, or negative."""
+    """Seconds until work must end, which may be infinite or negative."""
     return _end.get() - now()
 
 
 def check_time() -> None:
-    """Raise OutOfTimeError if the time is over."""
+    """Raise OutOfTimeError if the time is up."""
     if time_left() <= 0:
         raise OutOfTimeError

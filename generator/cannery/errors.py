@@ -13,7 +13,7 @@ from difflib import get_close_matches
 def closest(word: str, known: Iterable[str]) -> str:
     """The known word that a misspelt one most likely means; empty if none is near.
 
-    That may be the only one of which it is a part.
+    It may be the only one that contains the misspelt word.
     """
     plain = {_plain(name): name for name in known}
     found = get_close_matches(_plain(word), plain, n=1, cutoff=0.7)
@@ -23,12 +23,12 @@ def closest(word: str, known: Iterable[str]) -> str:
 
 
 def _plain(word: str) -> str:
-    """A word without what is easily confused: case, dashes and underscores."""
+    """A word without easily confused details: case, dashes and underscores."""
     return word.casefold().replace("_", "-")
 
 
 def one_of(word: str, known: Iterable[str], what: str = "one of") -> str:
-    """The cure for an unknown word: the one that is probably meant, and the list of all."""
+    """The cure for an unknown word: the one probably meant, and the list of all."""
     names = list(known)
     near = closest(word, names)
     meant = f"did you mean {near!r}? " if near else ""
@@ -36,7 +36,7 @@ def one_of(word: str, known: Iterable[str], what: str = "one of") -> str:
 
 
 def printable(text: str) -> str:
-    """A text where what is not printable, such as the end of a line, is as Python writes it."""
+    """A text with unprintable characters, such as line ends, in Python's escapes."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
@@ -44,8 +44,8 @@ class CanneryError(Exception):
     """Base of all errors caused by input or environment, never by a defect of Cannery.
 
     `what` is the problem, `where` the place (file, layer, attribute, option), `cure` what to do.
-    Names may come from a file that nobody trusts: what is not printable, such as the end of a line
-    or the escapes of a terminal, is shown as Python writes it.
+    Names may come from an untrusted file: unprintable characters, such as line ends or terminal
+    escapes, are shown in Python's escapes.
     """
 
     def __init__(self, what: str, *, where: str = "", cure: str = "") -> None:

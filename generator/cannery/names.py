@@ -1,4 +1,4 @@
-"""Names that end up in generated C: what may be one, and how others are made into one."""
+"""Names that end up in generated C: which are valid, and how to make others valid."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEYWORDS = frozenset(
     """.split()
 )
 
-#: Macros of gcc and clang in gnu modes on the targets of today, by any of which a name becomes `1`.
+#: Macros of gcc and clang in gnu modes on today's targets; each would turn a name into `1`.
 _MACROS = frozenset(
     """
     AVR i386 linux mc68000 mips MIPSEB MIPSEL MSP430 powerpc PPC sparc sun unix WIN32 WIN64 WINNT
@@ -58,7 +58,7 @@ def check_tensor_name(name: str) -> str:
 
 
 def check_model_name(name: str) -> str:
-    """`name`, if it can begin symbols, name files and a C++ namespace; OptionError otherwise."""
+    """`name`, if it can begin symbols and name files and a C++ namespace; OptionError otherwise."""
     check_tensor_name(name)
     if name.lower() in _TAKEN:
         raise OptionError(

@@ -17,7 +17,7 @@ from cannery.user_files import check_file
 
 _CURE = "name a file made by numpy.savez, with one array for each tensor"
 
-#: Bytes of all arrays together, more than any memory that a sample could be meant for.
+#: Most bytes of all arrays together: more than any sample needs.
 _MAX_BYTES = 2**32
 
 _DAMAGES = (
@@ -65,7 +65,7 @@ def read_array_or_arrays(path: Path) -> dict[str, RefArray]:
 
 
 def _check_sizes(path: Path) -> None:
-    """Raise ValueError unless each array has the bytes that its header asks memory for."""
+    """Raise ValueError unless each array has as many bytes as its header declares."""
     with zipfile.ZipFile(path) as archive:
         infos = archive.infolist()
         if sum(info.file_size for info in infos) > _MAX_BYTES:

@@ -4,7 +4,7 @@
 
     outputs = backend.prepare(onnx.load("net.onnx")).run([image])
 
-It needs the package onnx.
+It needs the onnx package.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class CanneryRep(BackendRep):
 
 
 def _as_declared(array: Any, dtype: np.dtype[Any] | None) -> Any:
-    """Floats of the width that the model says: Cannery computes with 32 bits."""
+    """Floats of the model's width: Cannery computes with 32 bits."""
     return array if dtype is None or array.dtype.kind != "f" else array.astype(dtype, copy=False)
 
 

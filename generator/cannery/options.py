@@ -26,22 +26,22 @@ from cannery.user_files import read_file
 IO_LAYOUTS = ("model", "nhwc", "nchw")
 #: Element types at the interface; `model` as the model has them, `raw` those of the computation.
 IO_TYPES = ("model", "raw")
-#: Samples that are computed together at most: beyond, nothing is gained.
+#: Most samples that are computed together: more gains nothing.
 MAX_MANY = 256
 _INPUT_DTYPES = (DType.FLOAT32, DType.UINT8)
-#: C files of steps: more than a machine has cores are of no use.
+#: Most C files of steps: more than a machine has cores is useless.
 MAX_FILES = 64
-#: Steps of a call, and by which outputs are late: far beyond what is of use.
+#: Most steps of a call, and most steps by which outputs are late: far beyond what is useful.
 MAX_BLOCK, MAX_LATENCY = 2**16, 2**20
-#: Lines of a function that people and compilers can cope with.
+#: Lines of a function that people and compilers can handle.
 MAX_LINES = 3000
-#: What layers may be quantised to.
+#: Types to which layers may be quantised.
 QUANTIZED = (DType.INT16, DType.INT8)
 
 
 @dataclass(frozen=True)
 class Options:
-    """What to generate from a model, for what. Construct with `make_options`, which checks.
+    """What to generate from a model, and for what. Construct it with `make_options`, which checks.
 
     `target` names a row of `cannery.target.targets`; `isa` overrides its instruction set. `name` is
     the C identifier before every symbol. `tuning` is a record or a folder of records (None: beside
@@ -124,7 +124,9 @@ class Options:
 
     @property
     def form(self) -> str:
-        """What tells the network's tuning record from that of its float form; empty for that."""
+        """What distinguishes the network's tuning record from that of its float form; empty for the
+        float form.
+        """
         words = [self.quantize.value] if self.quantize else []
         return "-".join([*words, *(["raw"] if self.io_type == "raw" else [])])
 
@@ -154,7 +156,7 @@ class Spec:
     """One option. `parse` takes the text (MANY: all the texts) and raises OptionError.
 
     `name` is the field of Options; `--max-error` and MAX_ERROR follow from `keyword`. `example` is
-    a value as users write it; a `hidden` option is one that builds give, not people.
+    a value as users write it; a `hidden` option is for builds, not people.
     """
 
     name: str
@@ -326,7 +328,7 @@ def _command_or_file(text: str) -> str:
 
 
 def _commands(texts: Sequence[str]) -> tuple[str, ...]:
-    """Several commands; the words of a single one are a mistake that is easily made."""
+    """Several commands; passing the words of a single one is an easy mistake."""
     for text in texts:
         if text.startswith("-"):
             raise OptionError(
@@ -493,7 +495,7 @@ def make_options(model: Path, raw: Mapping[str, Any]) -> Options:
     """Options by field name: texts, as the command line gives them, or what `option_texts` takes.
 
     None and () mean absent; one text is a list of one. Raises OptionError, which names the option,
-    for what is malformed or contradictory.
+    for malformed or contradictory values.
     """
     values = {s.name: _parse(s, raw[s.name]) for s in SPECS if not _is_absent(raw.get(s.name))}
     values.setdefault("name", make_identifier(model.stem))
@@ -508,7 +510,7 @@ def make_options(model: Path, raw: Mapping[str, Any]) -> Options:
 
 
 def _take_device(model: Path, values: dict[str, Any]) -> None:
-    """Devices name their target where no other option does. Raises OptionError."""
+    """Devices name their target if no other option does. Raises OptionError."""
     if "device" not in values:
         return
     if "runner" in values:
@@ -521,7 +523,7 @@ def _take_device(model: Path, values: dict[str, Any]) -> None:
 
 
 def _check_quantize(options: Options, given: Collection[str]) -> None:
-    """Raise OptionError where of options that belong together one alone is given."""
+    """Raise OptionError if only one of the options that belong together is given."""
     if options.quantize and not options.calibration:
         raise OptionError(
             "the ranges of the values are not known", where="--quantize",
@@ -536,7 +538,7 @@ def _check_quantize(options: Options, given: Collection[str]) -> None:
 
 
 def _check_streaming(options: Options, given: Collection[str]) -> None:
-    """Raise OptionError for what only networks that run step by step have."""
+    """Raise OptionError for options that only networks that run step by step have."""
     for name in ("block", "latency"):
         if name in given and not options.streaming:
             raise OptionError(
@@ -545,7 +547,7 @@ def _check_streaming(options: Options, given: Collection[str]) -> None:
 
 
 def _check_variable_length(options: Options) -> None:
-    """Raise OptionError for what networks of variable length do not have."""
+    """Raise OptionError for options that networks of variable length do not have."""
     others = {
         "--streaming": options.streaming, "--many": options.many > 1,
         "--state": bool(options.state),

@@ -1,4 +1,4 @@
-"""Renders `cmake/CanneryOptions.cmake`: what CMake must know of the options and the targets.
+"""Renders `cmake/CanneryOptions.cmake`: what CMake must know about options and targets.
 
 `python -m cannery.options_cmake > cmake/CanneryOptions.cmake` updates it; a test compares.
 """

@@ -34,9 +34,9 @@ def text_of(value: object) -> str:
 
 
 def texts_of(value: object, *, pairs: bool = False) -> tuple[str, ...]:
-    """Any number of texts: a single one is a list of one.
+    """Any number of texts; a single one is a list of one.
 
-    With `pairs`, `{"a": 1}` is `a=1`. Raises OptionError for what has no text.
+    With `pairs`, `{"a": 1}` is `a=1`. Raises OptionError for values without a text.
     """
     if isinstance(value, Mapping):
         if not pairs:

@@ -1,4 +1,4 @@
-"""Options as a user would give them: the inverse of `make_options`."""
+"""Options in the form that a user gives: the inverse of `make_options`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from cannery.options import SPECS, Options, Spec
 
-#: Options that are kept as words, but given as one text.
+#: Options that are kept as words but given as one text.
 _WORDS = ("cflags", "ldflags")
 
 
@@ -46,7 +46,7 @@ def _valued(spec: Spec, value: object) -> list[str]:
         texts = [_text(item) for item in (value if isinstance(value, tuple) else (value,))]
     words: list[str] = []
     for text in texts:
-        # One word, so that a value which begins with a dash stays a value.
+        # One word, so that a value that begins with a dash stays a value.
         words += [f"{spec.flag}={text}"] if text.startswith("-") else [spec.flag, text]
     return words
 

@@ -1,4 +1,4 @@
-"""Writing results: nothing half-written, nothing touched that did not change."""
+"""Writes results: no half-written files, and unchanged files stay untouched."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from cannery.atomic import remove_stale, replace_files
 from cannery.errors import OptionError
 from cannery.user_files import unusual
 
-#: Bytes of a file that are compared at a time: weights may be large.
+#: How many bytes of a file are compared at a time: weights may be large.
 _PIECE = 2**20
 
 
 def write_files(files: Mapping[Path, bytes]) -> list[Path]:
-    """Write `files`, whose folders are made; returns those that changed.
+    """Write `files` and make their folders; returns those that changed.
 
-    All contents are on the disk before the first file is replaced, so an error, such as a full
-    disk, leaves an earlier result as it was, and no new folder. Files are replaced in their order:
-    the one by which build tools judge whether all are up to date has to be the last, as a process
-    may be killed in between. Raises OptionError where a pipe or
-    a device is in the way, OSError.
+    All contents are on disk before the first file is replaced, so an error, such as a full disk,
+    leaves an earlier result unchanged, and no new folder. Files are replaced in order: the one by
+    which build tools judge whether all are up to date must be the last, because a process may be
+    killed in between. Raises OptionError if a pipe or a device is in the way, and OSError.
     """
     for path in files:
         if unusual(path):
@@ -37,14 +36,14 @@ def write_files(files: Mapping[Path, bytes]) -> list[Path]:
         replace_files({path: files[path] for path in changed})
     finally:
         for folder in reversed(made):
-            # Those that hold something by now stay.
+            # Folders that now hold something stay.
             with suppress(OSError):
                 folder.rmdir()
     return changed
 
 
 def _make_folder(folder: Path) -> list[Path]:
-    """Make a folder with its parents; those that were not there, outermost first."""
+    """Make a folder with its parents; returns the new ones, outermost first."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     return missing[::-1]
@@ -62,7 +61,7 @@ def check_output_file(path: Path, option: str) -> None:
 
 
 def check_output_folder(path: Path, option: str) -> None:
-    """Raise OptionError where something that is not a folder is in the way."""
+    """Raise OptionError if something that is not a folder is in the way."""
     if path.exists() and not path.is_dir():
         raise OptionError(f"{path} is not a folder", where=option, cure="name another one")
 

@@ -39,13 +39,13 @@ from cannery.target.isa import Isa
 from cannery.target.targets import Target, plain_target
 from cannery.target.toolchain import resolve_target, resolve_targets
 
-#: Tells a stage's name and its text form.
+#: Receives a stage's name and its text form.
 Dump = Callable[[str, str], None]
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """Generated files (relative path -> content), what they were made from, and the source."""
+    """Generated files (relative path -> content), their origins, and the source."""
 
     files: Mapping[str, bytes]
     dependencies: tuple[Path, ...]
@@ -53,13 +53,13 @@ class Compiled:
 
 
 def load_model(options: Options) -> Graph:
-    """The model's graph as the file has it: the judge. Raises ModelError or UnsupportedError."""
+    """The model's graph as in the file: the judge. Raises ModelError or UnsupportedError."""
     graph = declare_states(load_graph(options.model, _import_options(options)), options.state)
     if options.peepholes:
         graph = add_peepholes(graph, options.peepholes)
     verify(graph, after="import")
     if options.streaming or options.variable_length:
-        # What depends on constants alone has no time; stored integers become layers of integers.
+        # Values that depend only on constants have no time; stored integers become integer layers.
         graph = fold_constants(graph, keep=(DequantizeLinear,))
         verify(graph, after="fold_constants")
     if options.streaming:
@@ -95,7 +95,7 @@ def import_graph(options: Options, dump: Dump | None = None) -> Graph:
 
 
 def judge_graph(options: Options) -> Graph:
-    """What the generated network has to compute: the model, or the integers that it became."""
+    """What the generated network must compute: the model, or the integers that it became."""
     graph = import_graph(options)
     integer = graph.quantization or graph.integer_layers or options.io_type == "raw"
     return graph if integer else load_model(options)
@@ -123,7 +123,7 @@ def io_order(options: Options) -> str:
 class Chosen:
     """The cut, one choice per step, and the record that they come from (None: estimated).
 
-    `stacks` are what is computed for several images at once, the most images first.
+    `stacks` are computed for several images at once, largest first.
     """
 
     steps: tuple[Step, ...]
@@ -133,7 +133,7 @@ class Chosen:
 
 
 def choose(graph: Graph, target: Target, options: Options) -> Chosen:
-    """The cut and one choice per step: from the record where there is one, else estimated."""
+    """The cut and one choice per step: from the record if there is one, else estimated."""
     segments = make_segments(graph)
     record, known = recorded_choices(graph, segments, target, options)
     defaults = Defaults(
@@ -174,13 +174,13 @@ def generate(
 
 
 def compile_model(options: Options, dump: Dump | None = None) -> Compiled:
-    """From a model file to the content of the output folder; `dump` is told every stage."""
-    _targets(options)  # a wrong target is told before the model is read
+    """From a model file to the content of the output folder; `dump` receives every stage."""
+    _targets(options)  # a wrong target is an error before the model is read
     return compile_graph(import_graph(options, dump), options, dump)
 
 
 def compile_graph(graph: Graph, options: Options, dump: Dump | None = None) -> Compiled:
-    """The same for a graph that `import_graph` has read with these options."""
+    """The same for a graph that `import_graph` read with these options."""
     targets = _targets(options)
     parts, records = [], []
     for target in targets:

@@ -1,6 +1,6 @@
-"""Where Cannery's own data is: C headers, CMake modules, toolchain files, the demo's project.
+"""Where Cannery's own data is: C headers, CMake modules, toolchain files, the demo project.
 
-In an installed wheel they lie in the package; in a checkout two folders up.
+In an installed wheel they are in the package; in a checkout, two folders up.
 """
 
 from __future__ import annotations

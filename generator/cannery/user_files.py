@@ -1,7 +1,7 @@
-"""Files that users name: what is not a plain file, or absurdly large, is refused before it is read.
+"""Files that users name: before reading, rejects huge ones and those that are not plain files.
 
-A pipe that nobody writes to blocks for ever, /dev/zero never ends, and a sparse file of a terabyte
-takes no room on the disk.
+A pipe without a writer blocks forever, /dev/zero never ends, and a sparse file of a terabyte takes
+no space on disk.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ _KINDS = {
     stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket",
 }  # fmt: skip
 
-#: Bytes of texts: tuning records, listings of macros, commands. The largest are 1000 times smaller.
+#: Most bytes of texts: tuning records, listings of macros, commands. Real ones are 1000 times
+#: smaller.
 MAX_TEXT = 2**28
 
 
 def unusual(path: Path) -> str:
-    """What lies at a path, "a pipe" for example; empty for a plain file and where nothing is."""
+    """What is at a path, for example "a pipe"; empty for a plain file and for nothing."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
@@ -37,10 +38,10 @@ def check_file(
     where: str = "",
     cure: str = "name a plain file",
 ) -> None:
-    """Raise `error` where there is something that is not a plain file of at most `limit` bytes.
+    """Raise `error` if there is something other than a plain file of at most `limit` bytes.
 
-    Without a limit the caller reads a part. `where` is the path unless it is given. A path
-    where nothing is passes: what opens it says what that means.
+    Without a limit, the caller reads only part. `where` is the path unless given. A path without a
+    file passes: whatever opens it reports that.
     """
     where = where or str(path)
     kind = unusual(path)
@@ -61,6 +62,6 @@ def read_file(
     error: type[CanneryError] = OptionError,
     where: str = "",
 ) -> bytes:
-    """The bytes of a plain file; see `check_file`. Raises OSError where it cannot be read."""
+    """The bytes of a plain file; see `check_file`. Raises OSError if it cannot be read."""
     check_file(path, limit, error=error, where=where)
     return path.read_bytes()

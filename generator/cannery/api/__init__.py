@@ -1,1 +1,1 @@
-"""Networks in Python: `load`, `compile`, `tune`, `verify`, `report`, which `cannery` offers."""
+"""Networks in Python: `load`, `compile`, `tune`, `verify` and `report`, as offered by `cannery`."""

@@ -1,4 +1,4 @@
-"""Arrays of whatever library as memory that generated code reads and writes."""
+"""Arrays of any library as memory that generated code reads and writes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from cannery.errors import OptionError
 Array = NDArray[np.generic]
 
 
-#: Where numpy keeps the address of an array's first element: behind what every object begins with.
+#: Where numpy keeps the address of an array's first element: after the header of every object.
 #: numpy's C interface promises that.
 _ADDRESS_AT = object.__basicsize__
 
 
 def _quick_pointer(array: Array) -> ctypes.c_void_p:
-    """The address as it lies in the array, a fifth of the time that `array.ctypes` takes."""
+    """The address as stored in the array, in a fifth of the time that `array.ctypes` takes."""
     return ctypes.c_void_p.from_address(id(array) + _ADDRESS_AT)
 
 
@@ -32,7 +32,9 @@ def _plain_pointer(array: Array) -> ctypes.c_void_p:
 
 
 def _find_pointer() -> Callable[[Array], ctypes.c_void_p]:
-    """The quick way where it finds the right address: of CPython and its kin nothing is assumed."""
+    """The quick way, if it finds the right address: nothing is assumed about the Python
+    implementation.
+    """
     if sys.implementation.name != "cpython":
         return _plain_pointer
     whole = np.arange(7, dtype=np.uint8)
@@ -47,10 +49,10 @@ pointer = _find_pointer()
 
 
 def to_array(given: Any, argument: Argument) -> Array:
-    """What an input holds, without a copy where its library allows that; raises OptionError.
+    """The contents of an input, without a copy if its library allows that; raises OptionError.
 
-    Arrays of numpy, whatever has numpy's array protocol or a buffer (torch, jax, array.array),
-    DLPack, and lists of numbers.
+    It takes numpy arrays, anything with numpy's array protocol or a buffer (torch, jax,
+    array.array), DLPack, and lists of numbers.
     """
     try:
         if hasattr(given, "detach"):  # of torch: a value that has a gradient
@@ -66,9 +68,9 @@ def to_array(given: Any, argument: Argument) -> Array:
 
 
 def as_read(array: Array, argument: Argument) -> Array:
-    """An array with the elements that the code reads, dense: floats may be of any width.
+    """A dense array with the elements that the code reads; floats may have any width.
 
-    Raises OptionError where types do not agree.
+    Raises OptionError if types do not match.
     """
     dtype = argument.dtype
     if array.dtype != dtype and not (dtype.kind == "f" and array.dtype.kind == "f"):
@@ -79,7 +81,7 @@ def as_read(array: Array, argument: Argument) -> Array:
 
 
 def to_result(given: Any, argument: Argument, shape: tuple[int, ...]) -> Array:
-    """The memory of an array that an output is written to; OptionError if it does not fit."""
+    """The memory of an array for an output; OptionError if it does not fit."""
     array = _shared(given)
     fits = (
         array is not None and array.dtype == argument.dtype and array.shape == shape
@@ -94,7 +96,7 @@ def to_result(given: Any, argument: Argument, shape: tuple[int, ...]) -> Array:
 
 
 def _shared(given: Any) -> Array | None:
-    """An array in the same memory, None where there is none: a list would be copied."""
+    """An array in the same memory; None if there is none, because a list would be copied."""
     if isinstance(given, np.ndarray):
         return given
     try:
@@ -114,7 +116,7 @@ def _describe(given: Any, array: Array | None) -> str:
 
 
 def refuse_overlap(inputs: list[Array], outputs: list[Array]) -> None:
-    """Raise OptionError where an output lies on an input or another output."""
+    """Raise OptionError if an output overlaps an input or another output."""
     for k, output in enumerate(outputs):
         for other in (*inputs, *outputs[:k]):
             if np.may_share_memory(output, other):

@@ -1,4 +1,4 @@
-"""A model becomes C files and a manifest."""
+"""Turns a model into C files and a manifest."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CompileResult:
-    """What was written into `folder`: all files, those that changed, and what is worth knowing."""
+    """What was written into `folder`: all files, those that changed, and notes."""
 
     folder: Path
     files: tuple[str, ...]
@@ -37,7 +37,7 @@ def compile(  # noqa: A001
     folder: str | os.PathLike[str],
     **options: Unpack[ModelOptions],
 ) -> CompileResult:
-    """Turn a model into C files in a folder, which is made. Only files that change are written.
+    """Turn a model into C files in a folder, which is created. Only files that change are written.
 
     `model` is a path, or the content of a model file. Options are those of the command line, by
     name: `target="atom32"`, `many=8`, `input_dtype={"image": "uint8"}`. Raises CanneryError.
@@ -47,7 +47,7 @@ def compile(  # noqa: A001
     check_output_folder(place, "folder")
     with given.as_file() as chosen:
         compiled = with_library(chosen, compile_model(chosen))
-        # Nothing is said of records that bytes cannot have.
+        # Bytes cannot have records, so nothing is said about those.
         notes = notes_of(chosen, compiled, untuned=given.data is None)
     changed = write_files(files_in(place, chosen.name, compiled.files))
     return CompileResult(
@@ -67,13 +67,13 @@ def with_library(options: Options, compiled: Compiled) -> Compiled:
 
 
 def files_in(folder: Path, name: str, files: Mapping[str, bytes]) -> dict[Path, bytes]:
-    """Generated files with their paths; build tools judge by the header: it comes last."""
+    """Generated files with their paths; the header comes last, because build tools judge by it."""
     ordered = sorted(files, key=lambda path: path == f"{name}.h")
     return {folder / path: files[path] for path in ordered}
 
 
 def notes_of(options: Options, compiled: Compiled, *, untuned: bool = True) -> list[str]:
-    """What is worth knowing of generated code; `untuned`: also that nothing was measured."""
+    """Notes about generated code; `untuned`: also that nothing was measured."""
     source = compiled.source
     never = untuned_note(options) if untuned else ""
     dtypes = [port.type.dtype for port in source.outputs]

@@ -1,6 +1,6 @@
-"""The shortest way into generated code, for arrays that are what it reads, to the last detail.
+"""The shortest way into generated code, for arrays that match what it reads in every detail.
 
-A call takes about as long as ctypes needs; all else, errors included, is the business of `Net`.
+A call takes about as long as ctypes needs; everything else, including errors, is up to `Net`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 from cannery.api.arrays import pointer
 from cannery.api.interface import Argument, Interface
 
-#: Takes the inputs, `out`, and pointers to what comes before the inputs. Gives the outputs, or None
-#: where inputs or `out` are not exactly what the code has.
+#: Takes the inputs, `out`, and pointers that come before the inputs. Returns the outputs, or None
+#: if inputs or `out` do not exactly match the code.
 DirectCall = Callable[..., Any]
 
 _Workspace = Callable[[], ctypes.c_void_p]
@@ -38,7 +38,7 @@ def no_direct(arrays: tuple[Any, ...], out: Any) -> Any:
 def _make_single(
     function: Any, input_: Argument, output: Argument, workspace: _Workspace
 ) -> DirectCall:
-    """Of a network with one input and one output, as most are."""
+    """For a network with one input and one output, like most."""
     dims, dtype, out_dims, out_dtype = input_.dims, input_.dtype, output.dims, output.dtype
     short, size, out_size = _short(dims), _bytes(input_), _bytes(output)
     empty, ndarray, at = np.empty, np.ndarray, pointer

@@ -17,9 +17,9 @@ from cannery.errors import OptionError, one_of
 class Inputs:
     """Dense arrays in the order of the code's parameters.
 
-    They hold `count` samples, one after the other (None: one, as the model has it), along the first
-    axis, which has `batch` in the model, or (batch 0) along an axis of their own. `steps` is the
-    length of the sequences, where it may vary.
+    They hold `count` samples, one after the other (None: one, as in the model), along the first
+    axis, which has `batch` in the model, or (batch 0) along a separate axis. `steps` is the length
+    of the sequences, if it may vary.
     """
 
     arrays: list[Array]
@@ -67,7 +67,7 @@ def _count_text(count: tuple[int | None, int]) -> str:
 def _sorted(
     net: Interface, inputs: Sequence[Argument], given: Sequence[Any], named: Mapping[str, Any]
 ) -> list[Any]:
-    """What is given for each input, in their order; names are those of the model or of C."""
+    """The value given for each input, in order; names are those of the model or of C."""
     if len(given) > len(inputs):
         raise OptionError(f"{len(given)} inputs given, there are {len(inputs)}", where=net.name)
     found: dict[str, Any] = {i.source: a for i, a in zip(inputs, given, strict=False)}
@@ -85,7 +85,7 @@ def _sorted(
 
 
 def _count(net: Interface, array: Array, argument: Argument) -> tuple[int | None, int]:
-    """How many samples an array holds (None: one, as the model has it), and of what batch."""
+    """How many samples an array holds (None: one, as in the model), and of what batch."""
     shape, dims, batch = array.shape, argument.dims, net.batch
     if shape == dims or (1, *shape) == dims:
         return None, 0
@@ -100,7 +100,7 @@ def _count(net: Interface, array: Array, argument: Argument) -> tuple[int | None
 
 
 def _axis(argument: Argument, array: Array) -> int:
-    """The axis of time of an array, which may have one axis more or less at the beginning."""
+    """The time axis of an array, which may have one more or one less axis at the beginning."""
     return argument.time - len(argument.dims) + array.ndim
 
 
@@ -127,7 +127,7 @@ def _steps(net: Interface, inputs: Sequence[Argument], arrays: Sequence[Array]) 
 
 
 def _padded(net: Interface, array: Array, argument: Argument) -> Array:
-    """A sequence with room for all steps; others as they are."""
+    """A sequence padded to all steps; other arrays unchanged."""
     if argument.time < 0:
         return array
     axis = _axis(argument, array)
@@ -136,7 +136,7 @@ def _padded(net: Interface, array: Array, argument: Argument) -> Array:
 
 
 def cut_steps(array: Array, argument: Argument, steps: int | None) -> Array:
-    """An output without what lies after the end of the sequences."""
+    """An output without the steps after the end of the sequences."""
     if steps is None or argument.time < 0:
         return array
     axis = _axis(argument, array)

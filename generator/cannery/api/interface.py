@@ -1,4 +1,4 @@
-"""What Python has to know of a generated network to call it; it is kept beside the library."""
+"""What Python must know about a generated network to call it; it is kept next to the library."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Port:
-    """An input or output: its name in the model, shape as it lies in memory, and element type.
+    """An input or output: its name in the model, its shape in memory, and its element type.
 
-    Where integers stand for other numbers, these are scale * (q - zero_point); else scale is 0.
+    If integers represent other numbers, these are scale * (q - zero_point); else scale is 0.
     """
 
     name: str
@@ -54,14 +54,14 @@ class Argument:
 
     @property
     def port(self) -> Port:
-        """The same for users."""
+        """The same tensor, for users."""
         return Port(self.source, self.dims, self.dtype, self.scale, self.zero_point)
 
 
 @dataclass(frozen=True)
 class ThreadMemory:
-    """Bytes that the functions for several threads work in: `base` and `further` for one input,
-    `many` for each thread that shares several. `steps` of one input are cut.
+    """Bytes of memory for the functions for several threads: `base` and `further` for one input,
+    `many` for each thread that shares several inputs. `steps` of one input are cut.
     """
 
     base: int
@@ -72,11 +72,10 @@ class ThreadMemory:
 
 @dataclass(frozen=True)
 class Interface:
-    """A network as its library has it; the last `states` inputs and outputs are the state's.
+    """A network as in its library; the last `states` inputs and outputs belong to the state.
 
-    `batch` is the size of the first axis of the inputs, where that counts samples, else 0.
-    `needs` are the words of /proc/cpuinfo that its processor must list, `machine` the processor's
-    family.
+    `batch` is the size of the first axis of the inputs if that counts samples, else 0. `needs` are
+    the words of /proc/cpuinfo that its processor must list, `machine` the processor's family.
     """
 
     name: str
@@ -103,7 +102,7 @@ class Interface:
 
 
 def interface_of(source: Source, batch: int, machine: str, needs: tuple[str, ...]) -> Interface:
-    """What there is to know of generated code, made for `batch` samples and such a processor."""
+    """The facts about generated code, made for `batch` samples and this processor."""
     axes = source.time_axes
     inputs = tuple(_argument(t, axes.get(t.name, -1)) for t in source.inputs)
     outputs = tuple(_argument(t, axes.get(t.name, -1)) for t in source.outputs)

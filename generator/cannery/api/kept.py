@@ -1,8 +1,8 @@
-"""What `load` made before, found without generating any code.
+"""Finds what `load` made before, without generating any code.
 
-An entry says which library a model became, and all that this depends on: the content of the model
-and of other files (also that a tuning record was *not* there), options, compiler, processor, and
-Cannery's own files. It also keeps what the making warned of.
+An entry says which library a model became, and everything this depends on: the content of the model
+and of other files (also that a tuning record did *not* exist), options, compiler, processor, and
+Cannery's own files. It also keeps the warnings.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from cannery.options import Options
 from cannery.resources import runtime_include_dir
 from cannery.user_files import unusual
 
-#: Bytes of the largest file that is looked at, and of the pieces in which it is read.
+#: Bytes of the largest file that is examined, and of the pieces in which it is read.
 _MAX_FILE = 2**33
 _PIECE = 2**20
 
@@ -39,8 +39,8 @@ _VARYING = (b"cpu MHz", b"BogoMIPS", b"bogomips")
 
 @dataclass(frozen=True)
 class Entry:
-    """A library that was made: the folder of `store`; digests of the files that were read, None
-    where there was none; the stamps of programs; warnings.
+    """A library that was made: the folder of `store`; digests of the files that were read, None if
+    there was none; the stamps of programs; warnings.
     """
 
     folder: str
@@ -55,7 +55,7 @@ class Entry:
         return kept_library(self.folder, self.interface.name)
 
     def holds(self) -> bool:
-        """Whether everything is as it was."""
+        """Whether everything is unchanged."""
         return (
             all(program_stamp(name) == stamp for name, stamp in self.programs.items())
             and all(file_digest(Path(path)) == digest for path, digest in self.files.items())
@@ -64,7 +64,7 @@ class Entry:
 
 
 def find_entry(key: str) -> Entry | None:
-    """What is kept for a key, if it still holds."""
+    """The entry for a key, if it is still valid."""
     path = _path(key)
     if unusual(path):  # reading a pipe would never end
         return None
@@ -77,7 +77,7 @@ def find_entry(key: str) -> Entry | None:
 
 
 def keep_entry(key: str, entry: Entry) -> None:
-    """Keep it; a disk that refuses is no error."""
+    """Keep it; disk errors are ignored."""
     data = msgspec.json.encode(entry)
     digest = hashlib.sha256(data).hexdigest().encode()
     with suppress(OSError):
@@ -90,7 +90,7 @@ def _path(key: str) -> Path:
 
 
 def key_of(model: GivenModel) -> str:
-    """What is known of a result before anything is read but the model; empty if that cannot be."""
+    """The key of a result, before anything except the model is read; empty if impossible."""
     if model.data is None:
         where, digest = str(model.options.model.absolute()), file_digest(model.options.model)
     else:
@@ -105,7 +105,7 @@ def key_of(model: GivenModel) -> str:
 
 
 def _option_texts(options: Options) -> list[str]:
-    """All options but the model, whose paths mean what they mean from here."""
+    """All options except the model, with paths relative to here."""
     found = []
     for field in fields(options):
         value = getattr(options, field.name)
@@ -124,18 +124,18 @@ def _compilers(options: Options) -> list[str]:
 
 
 def read_files(options: Options) -> list[Path]:
-    """The files that options name; what compiling reports comes besides."""
+    """The files that options name; those that compiling reports come in addition."""
     named = (options.peepholes, options.calibration, options.macros)
     return [path for path in named if path is not None]
 
 
 def digests(paths: Iterable[Path]) -> dict[str, str | None]:
-    """Of each file what it holds."""
+    """The digest of each file."""
     return {str(path.absolute()): file_digest(path) for path in paths}
 
 
 def file_digest(path: Path) -> str | None:
-    """The digest of a file's content, None where there is none that can be read."""
+    """The digest of a file's content, None if it cannot be read."""
     if unusual(path):  # reading a pipe would never end
         return None
     digest = hashlib.sha256()
@@ -151,7 +151,7 @@ def file_digest(path: Path) -> str | None:
 
 
 def program_stamp(name: str) -> str:
-    """What changes if a program is replaced, or another one of its name is found first."""
+    """A stamp that changes if a program is replaced, or another one of its name is found first."""
     found = shutil.which(name)
     if found is None:
         return f"{name}: none"
@@ -165,14 +165,14 @@ def program_stamp(name: str) -> str:
 
 @cache
 def own_stamp() -> str:
-    """What changes with any file of Cannery: an edited checkout has the version it had before."""
+    """A stamp that changes with any file of Cannery: an edited checkout keeps its version."""
     roots = (Path(__file__).parents[1], runtime_include_dir())
     lines = sorted(line for root in roots for line in _stamps(str(root)))
     return hashlib.sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()
 
 
 def _stamps(folder: str) -> Iterator[str]:
-    """A line for each file in a folder and below; what Python compiles for itself is left out."""
+    """A line for each file in a folder and below, without Python's own compiled files."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if not entry.is_dir():

@@ -20,14 +20,18 @@ _THREADS = Path(__file__).with_name("threads.c")
 
 
 def needed_flags(toolchain: Toolchain) -> tuple[str, ...]:
-    """What /proc/cpuinfo has to list where the code runs: of `native` all that it lists here."""
+    """What /proc/cpuinfo must list where the code runs: for `native`, everything that it lists
+    here.
+    """
     if toolchain.target.name == NATIVE:
         return tuple(sorted(host_cpu_flags()))
     return toolchain.target.cpu_flags
 
 
 def make_library(options: Options, toolchain: Toolchain, files: Mapping[str, bytes]) -> Path:
-    """The shared library of generated files, built if there is none of these and this compiler."""
+    """The shared library of generated files, built unless it exists for these files and this
+    compiler.
+    """
     if options.parallel or options.openmp:
         files = {**files, _THREADS.name: _THREADS.read_bytes()}
     digest = hashlib.sha256(toolchain.compiler.version.encode())

@@ -40,13 +40,13 @@ def load(
     """The network in a model file, compiled for this machine and ready to be called.
 
     `model` is a path, or the content of a model file. Options are those of the command line, by
-    name: `batch=2`, `quantize="int8"`, `input_dtype={"image": "uint8"}`. Where there may be
-    several, one text is a list of one: `input_view="image"`. `target` and `isa` stand for
-    everything that this machine has. A tuning record beside the model is used. With `threads`, each
-    call may take so many: samples are shared out, and large layers of a single one.
+    name: `batch=2`, `quantize="int8"`, `input_dtype={"image": "uint8"}`. Where several are allowed,
+    one text is a list of one: `input_view="image"`. By default, `target` and `isa` mean everything
+    that this machine has. A tuning record next to the model is used. With `threads`, each call may
+    use that many: they divide up the samples, and large layers of a single one.
 
-    What was loaded before is found again within milliseconds, unless the model, its record, the
-    options, the compiler or Cannery have changed. Raises CanneryError.
+    A network that was loaded before is found again within milliseconds, unless the model, its
+    record, the options, the compiler or Cannery have changed. Raises CanneryError.
     """
     if type(threads) is not int or not 1 <= threads <= MAX_THREADS:
         raise OptionError(
@@ -55,7 +55,7 @@ def load(
     given = given_model(model, {"target": NATIVE, **options}, "load")
     if threads > 1 and not given.options.openmp:
         given = replace(given, options=replace(given.options, parallel=True))
-    key = key_of(given)  # empty where there is no model: reading it says why
+    key = key_of(given)  # empty if there is no model: reading it says why
     entry = find_entry(key) if key else None
     if entry is not None:
         for text in entry.warnings:
@@ -65,7 +65,7 @@ def load(
 
 
 def _made(given: GivenModel, key: str, threads: int) -> Net:
-    """The network, compiled; it is kept for the next time."""
+    """The compiled network, which is kept for the next time."""
     from cannery.api.interface import interface_of
     from cannery.api.library import make_library, needed_flags
     from cannery.choose.lookup import record_places
@@ -96,7 +96,7 @@ def _made(given: GivenModel, key: str, threads: int) -> Net:
 
 
 def _check_runs_here(toolchain: Toolchain) -> None:
-    """Raise ToolchainError where this process cannot run the code."""
+    """Raise ToolchainError if this process cannot run the code."""
     import ctypes
 
     from cannery.target.runner import why_not_here

@@ -1,4 +1,4 @@
-"""A model as users give it to Python: a path, or the bytes of a file."""
+"""A model given from Python: a path, or the bytes of a file."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from cannery.atomic import temporary_folder
 from cannery.errors import CanneryError, OptionError, one_of
 from cannery.options import SPECS, Options, make_options
 
-#: What a model without a file is called.
+#: The name of a model without a file.
 _NAME = "model"
-#: What errors call it.
+#: Its name in errors.
 _BYTES = "the bytes of the model"
 
 
 @dataclass(frozen=True)
 class GivenModel:
-    """A model with its options; `data` are its bytes where it is not a file."""
+    """A model with its options; `data` are its bytes if it is not a file."""
 
     options: Options
     data: bytes | None = None
 
     @contextmanager
     def as_file(self) -> Iterator[Options]:
-        """The options with the path of a file, which bytes have for that time.
+        """The options with the path of a file, which is temporary for bytes.
 
-        Errors within do not name it: nobody else knows of it, and it is gone.
+        Errors within do not name it: nobody else knows it, and it is gone.
         """
         if self.data is None:
             yield self.options
@@ -64,7 +64,7 @@ def given_model(model: Any, options: Mapping[str, Any], caller: str) -> GivenMod
 
 
 def _field(name: str, caller: str) -> str:
-    """The field of Options that is meant by its name or that of the command line (`dim`)."""
+    """The field of Options, by its name or that of the command line (`dim`)."""
     known = {spec.flag.removeprefix("--").replace("-", "_"): spec.name for spec in SPECS}
     if name in known.values():
         return name

@@ -23,12 +23,12 @@ class Net:
 
         scores = net(image)
         scores = net(images)                # any number of samples along the first axis
-        net(image, out=scores)              # into memory that is there
+        net(image, out=scores)              # into existing memory
 
-    Inputs are arrays of numpy, torch, jax or whatever has the array protocol, a buffer or DLPack,
-    by position or by name. Several threads may call one network; calls do not hold Python's lock.
-    A network never changes: its copy is itself. What pickle writes holds the machine code, and can
-    be read on machines whose processor has the same instructions.
+    Inputs are arrays of numpy, torch, jax or anything with the array protocol, a buffer or DLPack,
+    by position or by name. Several threads may call one network; calls do not hold Python's lock. A
+    network never changes, so its copy is itself. Its pickle contains the machine code, and can be
+    read on machines whose processor has the same instructions.
     """
 
     def __init__(self, library: Path, interface: Interface, threads: int = 1) -> None:
@@ -58,7 +58,7 @@ class Net:
 
     @property
     def name(self) -> str:
-        """What its symbols are called in C."""
+        """The prefix of its symbols in C."""
         return self._interface.name
 
     @property
@@ -94,11 +94,11 @@ class Net:
     def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
         """The output for these inputs, or a tuple of outputs in the model's order.
 
-        Inputs come by position, or by their names in the model or in C. A batch of one may be left
-        out of a shape. Where the first axis counts samples there may be any number of them; else
-        several are given along an axis before all others. `out` is an array that the output is
-        written to, or a sequence of them, in which None stands for a new one. Raises OptionError
-        for names, shapes or element types that do not fit.
+        Pass inputs by position, or by their names in the model or in C. You may omit a batch of one
+        from a shape. If the first axis counts samples, there may be any number of them; otherwise
+        pass several along a new first axis. `out` is an array for the output, or a sequence of
+        arrays, in which None means a new one. Raises OptionError for names, shapes or element types
+        that do not fit.
         """
         given = self._in_order(arrays, named) if named else arrays
         found = None
@@ -118,7 +118,7 @@ class Net:
         return self._returned(net.outputs, inputs, results, out)
 
     def _in_order(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-        """All inputs by position, None where their names are not just those of the model."""
+        """All inputs by position; None unless their names are just those of the model."""
         rest = self._names[len(arrays) :]
         if len(rest) != len(named) or not all(map(named.__contains__, rest)):
             return None
@@ -127,7 +127,7 @@ class Net:
     def new_state(self) -> Array:
         """The state before the first step, for `step`; `copy()` saves one.
 
-        Raises OptionError if the network is not one that runs step by step.
+        Raises OptionError if the network does not run step by step.
         """
         size = self._interface.state_bytes
         if not size:
@@ -139,9 +139,9 @@ class Net:
         return state
 
     def step(self, state: Array, *arrays: Any, out: Any = None, **named: Any) -> Any:
-        """One step: replaces `state`; inputs and outputs as for a call, without the state's.
+        """One step: replaces `state`; inputs and outputs are as for a call, without the state's.
 
-        Raises OptionError for what does not fit.
+        Raises OptionError for anything that does not fit.
         """
         net = self._interface
         fits = (
@@ -185,7 +185,7 @@ class Net:
     def _returned(
         self, outputs: Sequence[Argument], inputs: Inputs, results: Sequence[Array], out: Any
     ) -> Any:
-        """What a call returns: of what was given in `out` the object itself."""
+        """What a call returns: for entries of `out`, the given object itself."""
         if out is not None and not isinstance(out, tuple | list):
             return out
         found = tuple(
@@ -235,7 +235,7 @@ class Net:
         return found
 
     def _shared_workspace(self, kind: str) -> ctypes.c_void_p:
-        """The workspace of all threads together; the one for one input is not that for many."""
+        """The workspace of all threads together; one input and many inputs have separate ones."""
         memory, threads = self._interface.threads, self.threads
         if memory is None:
             raise AssertionError("only networks that were made for threads have such memory")
@@ -254,7 +254,7 @@ def _function(library: Any, name: str) -> Any:
 
 
 def _arguments(arguments: Sequence[Argument], inputs: Inputs) -> list[Any]:
-    """The inputs as C takes them: pointers, with strides after those of views."""
+    """The inputs in C's form: pointers, those of views followed by strides."""
     found: list[Any] = []
     for argument, array in zip(arguments, inputs.arrays, strict=True):
         found += [pointer(array), *map(ctypes.c_int32, argument.strides)]
@@ -264,7 +264,7 @@ def _arguments(arguments: Sequence[Argument], inputs: Inputs) -> list[Any]:
 def _many_arguments(
     arguments: Sequence[Argument], inputs: Inputs, count: int
 ) -> tuple[list[Any], list[Array]]:
-    """The same for `run_many`, which takes a pointer for each view; and what has to stay alive."""
+    """The same for `run_many`, which takes a pointer for each view; and what must stay alive."""
     found: list[Any] = []
     kept: list[Array] = []
     for argument, array in zip(arguments, inputs.arrays, strict=True):

@@ -1,4 +1,4 @@
-"""All there is to know of a generated network, as one HTML file."""
+"""Everything known about a generated network, as one HTML file."""
 
 from __future__ import annotations
 
@@ -34,13 +34,12 @@ def report(
     context: Literal["warm", "cold"] = "warm",
     **options: Unpack[ModelOptions],
 ) -> None:
-    """Build a model's generated code, measure it, and write what there is to know of it as a page.
+    """Build a model's generated code, measure it, and write everything known about it as a page.
 
-    `candidates` is a file with what `cannery autotune --json` printed; without it, the page shows
-    those that the tuning record keeps. `onnx` is a file to write for Netron, with the choices as
-    metadata. `seconds` is how long the network is timed, `context` what a
-    call finds in the caches. Other options are those of `load`. Needs the package plotly. Raises
-    CanneryError.
+    `candidates` is a file with the output of `cannery autotune --json`; without it, the page shows
+    the candidates in the tuning record. `onnx` is a file to write for Netron, with the choices as
+    metadata. `seconds` is how long to time the network, `context` what a call finds in the caches.
+    Other options are those of `load`. Needs the plotly package. Raises CanneryError.
     """
     if not 0 < seconds < float("inf"):
         raise OptionError(f"{seconds!r:.20} is not a number of seconds", where="seconds")
@@ -58,11 +57,11 @@ def report_network(
     seconds: float = DEFAULT_SECONDS, context: Context = Context.WARM,
     *, where: str = "output", tell: Callable[[str], object] = str,
 ) -> Side:  # fmt: skip
-    """The same for options that are checked; `where` is what errors call the output.
+    """The same for checked options; `where` is the output's name in errors.
 
-    Returns what is known of the network.
+    Returns what is known about the network.
     """
-    plotly_text()  # its absence is told before anything is built
+    plotly_text()  # its absence is an error before anything is built
     check_output_file(output, where)
     if onnx is not None:
         require_onnx()

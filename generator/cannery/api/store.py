@@ -1,7 +1,7 @@
-"""Where shared libraries of networks are kept: a cache of each user.
+"""Where shared libraries of networks are kept: a cache per user.
 
-Where that cannot be written they are in a temporary folder. A damaged library is none: it is made
-again, as loading it may crash.
+If that is not writable, they are in a temporary folder. A damaged library is made again, because
+loading it may crash.
 """
 
 from __future__ import annotations
@@ -26,17 +26,19 @@ from cannery.user_files import unusual
 
 
 def kept_library(folder: str, name: str) -> Path:
-    """Where a library is kept, in a folder of its own."""
+    """Where a library is kept, in its own folder."""
     return user_cache() / "libraries" / folder / f"{name}.so"
 
 
 def store(folder: str, name: str, make: Callable[[], bytes]) -> Path:
-    """A library, made if it is not there. Raises ToolchainError if it can be written nowhere."""
+    """A library, made if it does not exist. Raises ToolchainError if it cannot be written
+    anywhere.
+    """
     try:
         library = kept_library(folder, name)
         _make_once(library, make)
     except OSError:
-        # A cache that cannot be written is none.
+        # A cache that is not writable does not count.
         try:
             library = _temporary_folder() / f"{name}.so"
             _write(library, make())
@@ -64,12 +66,12 @@ def _write(library: Path, data: bytes) -> None:
 
 
 def _digest_file(library: Path) -> Path:
-    """The file beside a library that holds its SHA-256."""
+    """The file next to a library that holds its SHA-256."""
     return library.with_suffix(".sha256")
 
 
 def is_whole(library: Path) -> bool:
-    """Whether there is a library, and it is what was built."""
+    """Whether there is a library, identical to what was built."""
     if any(map(unusual, (library, _digest_file(library)))):  # reading a pipe would never end
         return False
     try:
@@ -80,7 +82,7 @@ def is_whole(library: Path) -> bool:
 
 
 def _temporary_folder() -> Path:
-    """A folder that is there until Python ends."""
+    """A folder that exists until Python ends."""
     stack = ExitStack()
     atexit.register(stack.close)
     return stack.enter_context(temporary_folder())

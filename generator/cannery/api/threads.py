@@ -13,24 +13,24 @@ import numpy as np
 from cannery.api.arrays import Array, pointer
 from cannery.errors import ToolchainError
 
-#: As `CANNERY_POOL_MAX_THREADS` in `pthread_pool.h`.
+#: Equal to `CANNERY_POOL_MAX_THREADS` in `pthread_pool.h`.
 MAX_THREADS = 32
 
-#: What generated code wants its memory aligned to.
+#: The alignment of memory for generated code.
 _ALIGN = 64
 
 
 def aligned(size: int) -> Array:
-    """So many bytes of zeros, aligned as generated code wants its workspace."""
+    """This many bytes of zeros, aligned for use as a workspace."""
     memory = np.zeros(size + _ALIGN, np.uint8)
     start = -(pointer(memory).value or 0) % _ALIGN
     return memory[start : start + size]
 
 
 class Threads:
-    """A pool of threads, started by the first call; of one caller at a time.
+    """A pool of threads, started by the first call, for one caller at a time.
 
-    `lock` is held by whoever uses it. In a process that was forked they are started anew.
+    Whoever uses it holds `lock`. In a forked process, the threads start again.
     """
 
     def __init__(self, library: Any, count: int) -> None:
@@ -45,7 +45,7 @@ class Threads:
         self._process = 0
 
     def pool(self) -> ctypes.c_void_p:
-        """What the generated functions take as their pool. Raises ToolchainError."""
+        """The pool for the generated functions. Raises ToolchainError."""
         if self._memory is None or self._process != os.getpid():
             memory = aligned(self._size())
             error = self._start(pointer(memory), ctypes.c_int32(self.count))
@@ -60,6 +60,6 @@ class Threads:
 
 
 def _end(stop: Any, memory: Array, process: int) -> None:
-    """End the threads of a pool; a process that was forked has none of them."""
+    """End the threads of a pool; a forked process has none of them."""
     if process == os.getpid():
         stop(pointer(memory))

@@ -1,4 +1,4 @@
-"""Modules of PyTorch as networks, by way of ONNX."""
+"""PyTorch modules as networks, through ONNX."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 def from_torch(
     module: Any, example: Any, *, threads: int = 1, **options: Unpack[ModelOptions]
 ) -> Net:
-    """The network that a module of PyTorch is, compiled for this machine and ready to be called.
+    """The network of a PyTorch module, compiled for this machine and ready to be called.
 
         net = cannery.from_torch(module, torch.zeros(1, 3, 64, 64))
 
-    `example` is an input, or a tuple of them, in the shape that the network is made for; with one
-    sample in it, calls take any number. The module is exported as it predicts (`eval`), and stays
-    as it is. Options are those of `load`. Raises CanneryError.
+    `example` is an input, or a tuple of inputs, in the shape for which the network is made; with
+    one sample in it, calls take any number. The module is exported in prediction mode (`eval`), and
+    stays unchanged. Options are those of `load`. Raises CanneryError.
     """
     try:
         import torch
@@ -47,7 +47,7 @@ def from_torch(
 
 @contextmanager
 def _predicting(module: Any) -> Iterator[None]:
-    """Each part of a module as when it predicts, then as it was."""
+    """Puts each part of a module into prediction mode, then restores it."""
     training = [part for part in module.modules() if part.training]
     module.eval()
     try:
@@ -76,7 +76,7 @@ def _exported(torch: Any, module: Any, examples: Sequence[Any]) -> bytes:
 
 
 def _names(module: Any, count: int) -> list[str]:
-    """What `forward` calls its first arguments, as far as it has names for them."""
+    """The names of `forward`'s first arguments, as far as it has names for them."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     found = inspect.signature(module.forward).parameters.values()
     names = [parameter.name for parameter in found if parameter.kind in kinds][:count]

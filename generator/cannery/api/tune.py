@@ -1,4 +1,4 @@
-"""Variants of every layer are built and timed; the best become the tuning record."""
+"""Builds and times variants of every layer; the best become the tuning record."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class TunedStep:
 
 @dataclass(frozen=True)
 class TuneResult:
-    """What tuning found. Times are microseconds of the whole network, None where not measured.
+    """What tuning found. Times are microseconds of the whole network, None if not measured.
 
-    `passed`: there is a record that serves the network; it is not, where `error` exceeds
-    `max_error`, or there was no time to measure anything. `not_measured` names the steps for which
-    there was no time, `not_done` whole stages.
+    `passed`: there is now a record for the network. It is false if `error` exceeds `max_error`, or
+    if there was no time to measure anything. `not_measured` names the steps for which there was no
+    time, `not_done` whole stages.
     """
 
     passed: bool
@@ -67,10 +67,9 @@ def tune(
 ) -> TuneResult:
     """Measure variants of every layer of a model, and write the best plan as its tuning record.
 
-    The record lies beside the model unless `tuning` says otherwise; `load` and `compile` use it.
-    `budget` is the number of seconds that it may take, `exhaustive` measures every candidate,
-    `context` says what a call finds in the caches. Other options are those of `load`. Raises
-    CanneryError.
+    The record is next to the model unless `tuning` says otherwise; `load` and `compile` use it.
+    `budget` is how many seconds it may take, `exhaustive` measures every candidate, `context` says
+    what a call finds in the caches. Other options are those of `load`. Raises CanneryError.
     """
     if budget is not None and not 0 <= budget < float("inf"):
         raise OptionError(f"{budget!r:.20} is not a number of seconds", where="budget")
@@ -85,7 +84,7 @@ def tune(
 
 
 def _check_record(given: GivenModel) -> None:
-    """Raise OptionError where there is no place for the record: bytes lie beside nothing."""
+    """Raise OptionError if there is no place for the record: bytes have no folder."""
     if given.data is not None and given.options.tuning is None:
         raise OptionError(
             "a model that is no file has no place for its record", where="tune",

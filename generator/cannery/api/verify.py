@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 class VerifyResult:
     """How far generated code is off: max|y - ref| / max|ref| by output, at most `max_error`.
 
-    `passed` says that no error is larger, and no step faulty. `origin` is what ran the code: this
-    machine, a device, an emulator. `layers` are the steps, each alone, where they were asked for.
+    `passed`: no error is larger, and no step is faulty. `origin` is what ran the code: this
+    machine, a device, an emulator. `layers` are the steps, each on its own, if requested.
     """
 
     passed: bool
@@ -62,9 +62,9 @@ def verify(
     """Compare what a model's generated code computes with the reference.
 
     `inputs` has an array for each input by its name in the model, or is a .npz file of them; the
-    first axis counts samples (default: 16 random samples). `against` are the outputs that they are
-    to give (default: computed in float64). `layers`: also check every step alone. Options are those
-    of `load`; `target` and `runner` verify for another machine. Raises CanneryError.
+    first axis counts samples (default: 16 random samples). `against` are the expected outputs
+    (default: computed in float64). `layers`: also check every step on its own. Options are those of
+    `load`; `target` and `runner` verify for another machine. Raises CanneryError.
     """
     given = given_model(model, options, "verify")
     with given.as_file() as chosen:
@@ -83,7 +83,7 @@ def verify_network(
     options: Options, inputs: Samples | None = None, against: Samples | None = None,
     *, layers: bool = False, device: bool = False, tell: Callable[[str], object] = str,
 ) -> VerifyResult:  # fmt: skip
-    """The same for options that are checked; `device`: the program says what it runs on."""
+    """The same for checked options; `device`: the program reports what it runs on."""
     if against is not None and inputs is None:
         raise OptionError(
             "no inputs that belong to these outputs", where=f"--against {_where(against)}",
@@ -113,7 +113,7 @@ def verify_network(
 def _samples(
     graph: Graph, inputs: Samples | None, against: Samples | None
 ) -> tuple[Sequence[Sample], Sequence[Sample]]:
-    """The inputs, and the outputs that are given for them, if any."""
+    """The inputs, and the expected outputs given for them, if any."""
     read = None if inputs is None else model_samples(graph, inputs, graph.inputs)
     samples = seeded_samples(graph) if read is None else read
     given = [] if against is None else model_samples(graph, against, graph.outputs)

@@ -1,7 +1,7 @@
 """The command line: `cannery <command>`, one module per command, imported when it is called.
 
 Results go to stdout, everything else to stderr. Exit code 0: done; 1: a check failed; 2: bad input
-or environment, told in one line.
+or environment, reported in one line.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from cannery.deadline import now
 from cannery.errors import CanneryError, CanneryWarning, closest
 
 #: New objects after which Python looks for unreachable cycles. There are hardly any, and looking
-#: for them after each 700, as it does by default, takes a twentieth of the time of `compile`.
+#: for them after every 700, the default, takes a twentieth of the time of `compile`.
 _COLLECTED_FROM = 100_000
 
-#: Threads of numpy's BLAS, unless the environment says otherwise. It computes for moments only, and
-#: threads that wait for each other take more of a busy machine than they save.
+#: Threads of numpy's BLAS, unless the environment says otherwise. It computes only for moments, and
+#: threads that wait for each other cost a busy machine more than they save.
 _BLAS_THREADS = "1"
 
 #: The commands in the order of `--help`; `cannery foo-bar` is `command` of `foo_bar.py`.
@@ -67,7 +67,7 @@ COMMANDS = {
 
 
 class _Lazy(click.Group):
-    """Imports a command's module only when it is needed; `--help` needs none of them."""
+    """Imports a command's module only when needed; `--help` needs none of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS]  # `list` is the command, once that is imported
@@ -83,7 +83,7 @@ class _Lazy(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command; fails for an unknown one with the one that is probably meant."""
+        """The command; fails for an unknown one, and suggests the one that is probably meant."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -126,10 +126,10 @@ def cli(ctx: click.Context, version: bool, no_project: bool, as_json: bool) -> i
 def invoke(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; never raises for what a user can cause.
 
-    Commands find the time when they began, by `deadline.now`, as the context's `obj`.
+    Commands find their start time, by `deadline.now`, in the context's `obj`.
     """
     try:
-        # numpy warns of overflows; a network may have some, and its inf and NaN are compared.
+        # numpy warns about overflows; a network may have some, and its inf and NaN are compared.
         with warnings.catch_warnings(), naming_output():
             warnings.simplefilter("ignore", RuntimeWarning)
             warnings.simplefilter("always", CanneryWarning)
@@ -172,7 +172,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Tell a user what concerns users; anything else as Python does."""
+    """Show users warnings meant for them; anything else as Python does."""
     if issubclass(category, CanneryWarning):
         warn(str(message))
     else:
@@ -180,7 +180,7 @@ def _show_warning(
 
 
 def _os_error(error: OSError) -> int:
-    """Full disks and unreadable files are the user's to cure; any other OSError is a defect."""
+    """Users can fix full disks and unreadable files; any other OSError is a defect."""
     error = _about_the_target(_first_of(error))
     if error.errno not in (
         errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT,
@@ -196,7 +196,9 @@ def _os_error(error: OSError) -> int:
 
 
 def _first_of(error: OSError) -> OSError:
-    """Of those that copying a folder collects, as (source, target, text), the first; else it."""
+    """The first of the errors that copying a folder collects, as (source, target, text); else the
+    error itself.
+    """
     if not isinstance(error, shutil.Error):
         return error
     _, target, text = error.args[0][0]
@@ -207,14 +209,14 @@ def _first_of(error: OSError) -> OSError:
 
 
 def _about_the_target(error: OSError) -> OSError:
-    """Copies fail for want of space where they go, not at the file that is read."""
+    """Copies fail for lack of space at their target, not at the file that is read."""
     if error.filename2 and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return OSError(error.errno, error.strerror, error.filename2)
     return error
 
 
 def _os_cure(error: OSError) -> str:
-    """What to do about an error of the system."""
+    """Advice about a system error."""
     number = error.errno
     if number in (errno.ENOSPC, errno.EDQUOT):
         temporary = tempfile.gettempdir()

@@ -35,7 +35,7 @@ def generating_options(
 ) -> Callable[[F], F]:
     """Add every option of `SPECS`, and MODEL as `model` (or MODEL... as `models`).
 
-    `names` are those of the arguments where there is more than one model, each.
+    `names` are those of the arguments if there are several single models.
 
     The options arrive as keyword arguments by field name, as texts.
     """
@@ -88,12 +88,12 @@ FILE = _File(path_type=Path)
 
 
 class Seconds(click.FloatRange):
-    """A finite number of seconds, at least none."""
+    """A finite number of seconds, at least 0."""
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """The number; fails for what is none, or infinite."""
+        """The number; fails for other text and infinity."""
         seconds = float(super().convert(value, param, ctx))  # type: ignore[arg-type]
         if not math.isfinite(seconds):
             self.fail(f"{value} is not a finite number.", param, ctx)

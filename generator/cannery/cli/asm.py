@@ -39,9 +39,9 @@ from cannery.target.toolchain import find_toolchain
 def command(model: Path, layer: str | None, mca: str | None, as_json: bool, **raw: Any) -> None:
     """Show the hot loop of every step of MODEL, or of LAYER with its instructions.
 
-    LAYER is a step's name, an unambiguous part of it, or its number. Loads, spills (accesses to
-    the stack frame) and cycles are also given per multiply-accumulate of a vector. Which loop is
-    hot is a guess by its multiplies and its depth.
+    LAYER is a step's name, an unambiguous part of it, or its number. Loads, spills (accesses to the
+    stack frame) and cycles are also given per multiply-accumulate of a vector. Which loop is hot is
+    a guess from its multiplies and its depth.
     """
     options = replace(options_of(model, raw), split=1)  # the code is the same, in one file
     toolchain = find_toolchain(options)
@@ -84,9 +84,9 @@ def find_step(steps: Sequence[StepCode], layer: str) -> StepCode:
 
 
 def _cycles(piece: Piece, step: StepCode, estimator: Estimator | None) -> float | None:
-    """Cycles of one pass through a loop, or through the hot piece where that is none.
+    """Cycles of one pass through a loop, or through the hot piece if that is not a loop.
 
-    None, with a warning, where the estimator does not know an instruction.
+    None, with a warning, if the estimator does not know an instruction.
     """
     if estimator is None or not (piece.depth or piece is step.hot):
         return None
@@ -98,7 +98,7 @@ def _cycles(piece: Piece, step: StepCode, estimator: Estimator | None) -> float 
 
 
 def _ratios(mix: Mix, cycles: float | None) -> dict[str, float | None]:
-    """What one multiply-accumulate of a vector comes with."""
+    """What accompanies one multiply-accumulate of a vector."""
     found = {
         name: mix.per_multiply(getattr(mix, name))
         for name in ("instructions", "loads", "shuffles", "moves", "spills")

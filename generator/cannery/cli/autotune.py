@@ -1,4 +1,4 @@
-"""`cannery autotune`: variants of every layer are built and timed; the best become the record."""
+"""`cannery autotune`: builds and times variants of every layer; the best become the record."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def command(
 ) -> int:
     """Measure variants of every layer of MODEL, and write the best plan as its tuning record.
 
-    The record lies beside the model unless --tuning says otherwise. Exit code 1 if the network's
+    The record is next to the model unless --tuning says otherwise. Exit code 1 if the network's
     error exceeds --max-error, or --budget was too short to measure anything and there is no earlier
     record; no record is written then.
     """
@@ -100,7 +100,7 @@ def command(
 
 
 def _is_emulated(options: Options) -> bool:
-    """Whether only an emulator runs the programs; told, as nothing is chosen by its times."""
+    """Whether only an emulator runs the programs; says so, because its times decide nothing."""
     toolchain = find_toolchain(options)
     (runner,) = identify(toolchain, toolchain.runners()[:1])
     emulated = runner.origin is Origin.EMULATED

@@ -36,7 +36,7 @@ from cannery.target.toolchain import Toolchain, find_toolchain
 #: Runs at once for each thread, at most.
 MAX_SHARED = 256
 
-#: Seconds of timing the network where nobody says how long.
+#: Default seconds for timing the network.
 DEFAULT_SECONDS = 1.0
 
 
@@ -104,9 +104,9 @@ def command(
 ) -> None:
     """Time MODEL's generated code: the whole network, then every step within such runs.
 
-    Steps meet weights and values where the network leaves them, so their times add up to its own.
-    With --rate also at a fixed rate, with pauses between the calls, as once per frame: latencies
-    from when each call was due, and how many missed the deadline.
+    Steps find weights and values where the network leaves them, so their times add up to the
+    network's. With --rate, it also runs at a fixed rate, with pauses between calls, such as once
+    per frame: it shows latencies from when each call was due, and how many missed the deadline.
     """
     if counted is not None:
         show_counted(options_of(model, raw), counted, as_json=as_json)
@@ -155,7 +155,7 @@ def command(
 def _check_can_tell(
     toolchain: Toolchain, runner: Runner, pace: Pace | None, threads: int | None
 ) -> None:
-    """Raises OptionError where nothing could be measured of what is asked."""
+    """Raises OptionError if nothing of what was asked could be measured."""
     if pace and runner.origin is Origin.EMULATED:
         raise OptionError(
             f"an emulator runs programs for {toolchain.target.name}, whose times mean nothing",
@@ -183,12 +183,12 @@ class _Times:
 
     @property
     def peak(self) -> float:
-        """Of multiply-accumulates, 0 where it is not known."""
+        """Of multiply-accumulates, 0 if unknown."""
         return self.layers.peak
 
     @property
     def gflops(self) -> float | None:
-        """Of the whole network, where there is a peak to compare it with."""
+        """Of the whole network, if there is a peak for comparison."""
         known = self.latency.p50 and self.peak
         return 2e-3 * self.source.macs / self.latency.p50 if known else None
 
@@ -213,7 +213,7 @@ class _Times:
         }  # fmt: skip
 
     def trace(self) -> bytes:
-        """The runs that were traced, for Perfetto."""
+        """The traced runs, for Perfetto."""
         where = origin_text(self.runner.origin, self.runner.device)
         about = {
             "target": self.toolchain.target.name, "isa": self.source.isa.name, "times": where,
@@ -245,7 +245,7 @@ def _time_threads(
     program: NetworkProgram, runner: Runner, seconds: float, threads: int, latency: Latency,
     context: Context,
 ) -> ThreadTimes:  # fmt: skip
-    """One run, and about a millisecond's work of them for each thread."""
+    """One run, and about a millisecond of runs for each thread."""
     each = max(1, min(MAX_SHARED, round(1000 / max(latency.p50, 0.1))))
     return program.time_threads(runner, seconds, threads, threads * each, context)
 
@@ -264,7 +264,7 @@ def _print_threads(found: ThreadTimes, source: Source) -> None:
 
 
 def _compare_context(options: Options, target: Target, context: Context) -> None:
-    """Warn if the code is by a record that was made with other caches."""
+    """Warn if the code comes from a record that was made with other caches."""
     path, record = find_record(options, target)
     if record is not None and record.context != context.value:
         warn(

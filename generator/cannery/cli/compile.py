@@ -1,4 +1,4 @@
-"""`cannery compile`: a model becomes C files and a manifest."""
+"""`cannery compile`: turns a model into C files and a manifest."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def command(
 
 
 def _tell(options: Options, source: Source) -> None:
-    """What is worth knowing of the code: its instruction set, its integers."""
+    """Notes on the code: its instruction set, its integers."""
     if options.target == ANY and not options.isa and source.isa.name == "sse2":
         remark(
             f"{options.name} is limited to SSE2, as the compiler's flags allow no more; "
@@ -154,7 +154,7 @@ def _tell(options: Options, source: Source) -> None:
 
 
 def _float_layers(facts: Quantization) -> str:
-    """The layers that compute with floats, by the reason, and what comes of that."""
+    """The layers that compute with floats, by reason, and what follows from that."""
     from cannery.quantization.everywhere import describe
 
     differs = "; last bits may differ between processors there" if facts.differs else ""

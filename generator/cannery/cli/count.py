@@ -1,4 +1,4 @@
-"""`cannery count`: the instructions that a network takes, exactly."""
+"""`cannery count`: the exact number of instructions that a network takes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cannery.pipeline import compile_graph, import_graph
 from cannery.target.runner import is_qemu
 from cannery.target.toolchain import find_toolchain
 
-#: What is shown of a mix; --json has all of it.
+#: The columns shown of a mix; --json has all of it.
 _SHOWN = ("multiplies", "adds", "loads", "stores", "shuffles", "moves", "spills", "branches")
 
 
@@ -34,9 +34,9 @@ def command(model: Path, as_json: bool, **raw: Any) -> None:
     """Count the instructions of one run of MODEL's generated code, by step and by kind.
 
     The program runs under QEMU, on a processor without the instructions that the target lacks. The
-    counts are exact and the same every time, on a busy machine, too; they say nothing of caches and
-    pipelines. Loads and stores count vector registers: one for an operand in memory, two for a
-    pair; spills are those of them that go to the stack frame.
+    counts are exact and the same every time, even on a busy machine; they say nothing about caches
+    and pipelines. Loads and stores count vector registers: one for an operand in memory, two for a
+    pair; spills are those that go to the stack frame.
     """
     options = replace(options_of(model, raw), split=1)  # the code is the same, in one file
     toolchain = find_toolchain(options)
@@ -83,6 +83,6 @@ def _print(count: NetworkCount, macs: int) -> None:
 
 
 def _row(macs: int, instructions: int, mix: Mix) -> list[str]:
-    """Numbers as text; nothing is divided by no multiply-accumulates."""
+    """Numbers as text; nothing is divided by zero multiply-accumulates."""
     each = f"{instructions / macs:.3f}" if macs else ""
     return [f"{macs:,}", f"{instructions:,}", each, *(f"{getattr(mix, n):,}" for n in _SHOWN)]

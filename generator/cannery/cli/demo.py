@@ -32,7 +32,7 @@ from cannery.cli.tuning_report import as_dict, print_report
 from cannery.measure.build import find_ninja
 from cannery.target.compiler import find_compiler
 
-#: Pictures beside each other on 80 columns.
+#: Pictures side by side in 80 columns.
 _ABREAST = 4
 
 
@@ -50,11 +50,11 @@ _ABREAST = 4
 @budget_option()
 @json_option
 def command(folder: Path | None, budget: float | None, as_json: bool) -> int:
-    """Tune, build and run the example project, which tells footballs from other things.
+    """Tune, build and run the example project, which distinguishes footballs from other things.
 
     Exit code 1 if an image is classified wrongly.
     """
-    # Whatever is missing is told before anything is done.
+    # Report what is missing before doing anything.
     find_compiler("")
     cmake, ninja = find_cmake(), find_ninja()
     with _project(folder) as project:
@@ -77,7 +77,7 @@ def _project(folder: Path | None) -> Iterator[Path]:
 def _main_job(
     project: Path, budget: float | None, cmake: str, ninja: str, *, as_json: bool
 ) -> Outcome:
-    """Tune, build and run, and print what comes of it."""
+    """Tune, build and run, and print the results."""
     from cannery.tuning.outcome import Settings
     from cannery.tuning.tuner import tune
 
@@ -126,7 +126,7 @@ def _caption(found: Classified) -> list[str]:
 
 
 def gallery(folder: Path, outcome: Outcome, *, colour: bool) -> list[str]:
-    """The images over what they were classified as; lines of text, or of rich's markup."""
+    """The images above their classes; lines of text, or of rich's markup."""
     blocks = []
     for found in outcome.images:
         picture = read_pgm(folder / found.image).stretched()

@@ -18,7 +18,7 @@ from cannery.target.compiler import first_error
 
 _TIMEOUT = 900.0
 
-#: What the project's CMakeLists.txt gives to add_nn_model, for the command line.
+#: The options that the project's CMakeLists.txt gives to add_nn_model, for the command line.
 OPTIONS = ("--input-dtype", "image=uint8", "--scale", "0.003921568627")
 
 _IMAGE = re.compile(r"^(\S+\.pgm) +([0-9.]+) +([0-9.]+) +(\w+)( WRONG)?$", re.MULTILINE)
@@ -60,7 +60,7 @@ def find_cmake() -> str:
 def copy_project(folder: Path | None) -> Path:
     """Copy the example project into `folder` (None: a new temporary one); returns the folder.
 
-    Raises OptionError if the folder holds anything: nothing of the user's is overwritten.
+    Raises OptionError if the folder is not empty: nothing of the user's is overwritten.
     """
     if folder is None:
         folder = Path(tempfile.mkdtemp(prefix="cannery-demo-"))
@@ -80,7 +80,7 @@ def demo_options(model: Path) -> Options:
 def build_project(folder: Path, cmake: str, ninja: str) -> Path:
     """Configure and build the project for this machine; returns the program.
 
-    Raises ToolchainError with the first error; build/log.txt has all that was printed.
+    Raises ToolchainError with the first error; build/log.txt has the whole output.
     """
     tree = folder / "build"
     tree.mkdir()

@@ -22,7 +22,7 @@ from cannery.reporting.plotly_bundle import plotly_text
 from cannery.reporting.tried import tried_of_record
 from cannery.target.runner import origin_text
 
-#: Parts of a time within which B may be slower, where nobody says.
+#: The default fraction of a time by which B may be slower.
 _SLOWER = 3.0
 
 
@@ -95,8 +95,8 @@ def command(
 ) -> int:  # fmt: skip
     """Measure A and B, each a model or a tuning record, and say what differs.
 
-    They are timed in turn. Where the intervals of two times overlap, there is no difference. Exit
-    code 1 if B is slower, larger or less exact than A, or computes something else, by more than the
+    They are timed in turn. If the intervals of two times overlap, there is no difference. Exit code
+    1 if B is slower, larger or less exact than A, or computes something else, by more than the
     options allow. Under an emulator, --count compares instructions.
     """
     if output is not None:
@@ -134,7 +134,7 @@ def command(
 
 
 def _options(path: Path, model: Path | None, raw: dict[str, Any]) -> Options:
-    """Those of one side: of a model, or of the model that a record is of."""
+    """Those of one side: of a model, or of the model to which a record belongs."""
     if not path.name.endswith(SUFFIX):
         return options_of(path, raw)
     record = read_record(path)
@@ -146,7 +146,7 @@ def _options(path: Path, model: Path | None, raw: dict[str, Any]) -> Options:
 
 
 def _model_of(path: Path, name: str) -> Path:
-    """The model that a record names, beside it."""
+    """The model that a record names, next to it."""
     found = [p for p in sorted(path.parent.glob("*")) if p.stem == name and p.suffix in MODELS]
     if len(found) == 1:
         return found[0]

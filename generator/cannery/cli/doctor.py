@@ -33,7 +33,7 @@ _EMULATORS = {
 
 @dataclass(frozen=True)
 class Check:
-    """One line: `found` is empty if it is missing, `cure` then says what to do."""
+    """One line: `found` is empty if it is missing; `cure` then says what to do."""
 
     what: str
     found: str
@@ -86,7 +86,7 @@ def _version(distribution: str) -> str:
 
 
 def checks() -> list[Check]:
-    """Everything that is looked for."""
+    """Everything to look for."""
     return [
         Check("cannery", f"{__version__}, Python {platform.python_version()} ({sys.executable})"),
         Check("processor", host_cpu_name()),

@@ -11,7 +11,9 @@ from cannery.resources import runtime_include_dir
 
 
 def own_files() -> list[Path]:
-    """What of Cannery itself a result depends on: imported modules, all templates and C headers."""
+    """The parts of Cannery itself on which a result depends: imported modules, all templates and C
+    headers.
+    """
     root = Path(cannery.__file__).parent
     files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
     modules = (Path(file) for file in files if file)

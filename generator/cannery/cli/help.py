@@ -25,7 +25,7 @@ class Command(click.Command):
         self.params.append(brief)
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """What the command does; the summary has the first paragraph of it."""
+        """What the command does; the summary has its first paragraph."""
         text = inspect.cleandoc(self.help or "")
         if ctx.meta.get(_BRIEF):
             text = text.partition("\n\n")[0]
@@ -34,7 +34,7 @@ class Command(click.Command):
             formatter.write_text(text)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The command's own options, then those of each group: explained, or by name alone."""
+        """The command's own options, then those of each group: explained, or just by name."""
         records = {
             parameter.name: record
             for parameter in self.get_params(ctx)

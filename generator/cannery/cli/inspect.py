@@ -33,11 +33,11 @@ class LayerRow:
 
 @dataclass(frozen=True)
 class Summary:
-    """A model in numbers; `activation_bytes` is the least that its values need at one time.
+    """A model in numbers; `activation_bytes` is the least memory that its values need at one time.
 
-    `layout_operations` are the layers that only bring elements into another order.
-    `states` of the last inputs and outputs are what a network keeps from step to step; `notes` are
-    what else to know of its interface.
+    `layout_operations` are the layers that only reorder elements. The last `states` inputs and
+    outputs are what a network keeps from step to step; `notes` are further remarks on its
+    interface.
     """
 
     model: str
@@ -129,7 +129,7 @@ def _print(summary: Summary, options: Options) -> None:
 
 
 def _call(summary: Summary, options: Options) -> str:
-    """The call in C; a state takes the place of the tensors that it holds."""
+    """The call in C; a state replaces the tensors that it holds."""
     inputs, outputs = ([*map(make_identifier, t)] for t in (summary.inputs, summary.outputs))
     if summary.states:
         inputs, outputs = inputs[: -summary.states], outputs[: -summary.states]
@@ -149,9 +149,10 @@ def _call(summary: Summary, options: Options) -> str:
 @generating_options(several=True)
 @json_option
 def command(models: tuple[Path, ...], as_json: bool, **raw: Any) -> int:
-    """Show layers, shapes, multiply-accumulates, parameters and memory; several: a line each.
+    """Show layers, shapes, multiply-accumulates, parameters and memory; for several models, one
+    line each.
 
-    All layers that are not supported are listed at once. Exit code 2 if a model cannot be used.
+    It lists all unsupported layers at once. Exit code 2 if a model cannot be used.
     """
     found: list[tuple[Summary, Options]] = []
     code = 0

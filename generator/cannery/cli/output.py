@@ -1,4 +1,4 @@
-"""What the command line prints: results on stdout, notes on stderr, quiet off a terminal."""
+"""What the command line prints: results on stdout, notes on stderr, fewer without a terminal."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from cannery.errors import printable
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-#: The "file name" of errors of stdout.
+#: The "file name" in errors of stdout.
 STANDARD_OUTPUT = "standard output"
 
 
 class _Named:
-    """A stream whose errors say that they are of standard output: the system names no file."""
+    """A stream whose errors name standard output, because the system does not name a file."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -31,12 +31,12 @@ class _Named:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """As the stream does."""
+        """Like the stream's method."""
         with _naming():
             return self._stream.write(text)
 
     def flush(self) -> None:
-        """As the stream does."""
+        """Like the stream's method."""
         with _naming():
             self._stream.flush()
 
@@ -72,7 +72,7 @@ def print_error(message: str, code: int = 2) -> int:
     """Print `cannery: error: ...` as one line; returns the exit code."""
     line = " ".join(message.split())
     prefix = click.style("cannery: error:", fg="red") if _colour() else "cannery: error:"
-    with suppress(OSError):  # where even stderr takes nothing, the exit code says it
+    with suppress(OSError):  # if even stderr fails, the exit code says it
         click.echo(f"{prefix} {line}", err=True)
     return code
 
@@ -83,12 +83,12 @@ def warn(message: str) -> None:
 
 
 def remark(message: str) -> None:
-    """Print something worth knowing as one line on stderr, on a terminal or not."""
+    """Print a note as one line on stderr, on a terminal or not."""
     click.echo(f"cannery: note: {printable(message)}", err=True)
 
 
 def note(message: str) -> None:
-    """Tell on stderr what is going on; nothing off a terminal."""
+    """Report progress on stderr; silent if it is not a terminal."""
     if sys.stderr.isatty():
         click.echo(message, err=True)
 
@@ -110,7 +110,7 @@ def print_table(
 
 
 def json_option(function: F) -> F:
-    """Add `--json`, passed as `as_json`; before the command it counts, too."""
+    """Add `--json`, passed as `as_json`; it also works before the command."""
     decorate = click.option(
         "--json", "as_json", is_flag=True, callback=_or_of_parent, help="Print JSON."
     )

@@ -1,4 +1,4 @@
-"""Why a layer may do more than the peak of its processor: said below the tables that show it."""
+"""Why a layer may exceed the peak of its processor: explained below the tables that show it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from cannery.target.isa import Isa
 
 
 def why_above_peak(layers: Iterable[tuple[str, float | None]], isa: Isa) -> str:
-    """One sentence about the layers, (schedule, percent) each, above 100%; empty if there are none.
+    """One sentence about the layers above 100%, each (schedule, percent); empty if there are none.
 
-    Percents compare what the direct form multiplies with the multiply-adds of float32 that the
+    Percentages compare the direct form's multiplications with the float32 multiply-adds that the
     widest registers can do.
     """
     above = [schedule for schedule, percent in layers if percent is not None and percent > 100]

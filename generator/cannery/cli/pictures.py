@@ -31,7 +31,7 @@ class Picture:
         return list(zip(self.rows[::2], below, strict=False))
 
     def stretched(self) -> Picture:
-        """The same with all the contrast there is."""
+        """The same with full contrast."""
         darkest, brightest = min(map(min, self.rows)), max(map(max, self.rows))
         span = max(brightest - darkest, 1)
         return Picture(tuple(bytes((v - darkest) * 255 // span for v in row) for row in self.rows))
@@ -65,7 +65,7 @@ def read_pgm(path: Path) -> Picture:
 
 
 def side_by_side(blocks: Sequence[tuple[Sequence[str], int]], gap: int = 3) -> list[str]:
-    """Put blocks, each lines and the width they show with, beside each other.
+    """Put blocks, each with its lines and visible width, side by side.
 
     The width is given because markup takes no space; shorter lines are not padded by markup either.
     """

@@ -69,7 +69,7 @@ def command(
     """Build MODEL's generated code, measure it, and write a page about it.
 
     It shows the network as a picture; the time of each layer against its roofline; the candidates
-    that tuning tried; memory over time; sizes, errors and the machine. It says what of that is
+    that tuning tried; memory over time; sizes, errors and the machine. It says which figures are
     measured, exact or estimated.
     """
     options = options_of(model, raw)

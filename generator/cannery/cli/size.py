@@ -1,4 +1,4 @@
-"""`cannery size`: the memory that a network takes, before anything is flashed."""
+"""`cannery size`: how much memory a network takes, before you flash anything."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from cannery.target.toolchain import find_toolchain
 def command(model: Path, as_json: bool, **raw: Any) -> None:
     """Show how much flash, RAM and stack MODEL's generated code takes, by step.
 
-    The code is compiled for the target, not run. The stack is what a run needs at most, without
-    that of its caller. In a library, compilers may put several steps into one function; the row
-    "all else" is what the library has more than its steps, or, with a minus, less.
+    The code is compiled for the target, not run. The stack is the most that a run needs, without
+    its caller's. In a library, compilers may put several steps into one function; the row "all
+    else" is what the library has beyond its steps; a minus means less.
     """
     options = replace(options_of(model, raw), split=1)  # the code is the same, in one file
     toolchain = find_toolchain(options)

@@ -1,4 +1,4 @@
-"""Tables as lines of text: aligned, and no wider than a terminal, without names cut in two."""
+"""Tables as lines of text: aligned, no wider than a terminal, and without broken names."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import shutil
 import sys
 from collections.abc import Sequence
 
-#: What stands in a column of numbers, apart from nothing at all.
+#: The texts in a column of numbers, apart from empty ones.
 _NUMBER = re.compile(r"[-+]?[\d,]*\.?\d+(e[-+]?\d+)?%?|nan|[-+]?inf|\?")
 _GAP = "  "
 _INDENT = "    "
 
 
 def terminal_width() -> int | None:
-    """The columns of the terminal, or what COLUMNS says; None where there is neither."""
+    """The columns of the terminal, or the value of COLUMNS; None if there is neither."""
     if sys.stdout.isatty() or os.environ.get("COLUMNS"):
         return shutil.get_terminal_size().columns
     return None
@@ -26,9 +26,9 @@ def lay_out(
 ) -> list[list[str]]:
     """The lines of the header and of each row of a table; numbers to the right.
 
-    Where a line would be wider than `width`, the widest texts go to lines below the row, as many of
-    them as have to, and at last what follows the first text as well. The last column goes there
-    only in the rows that are too wide.
+    If a line would be wider than `width`, the widest texts go to lines below the row, as many as
+    necessary, and finally everything after the first text. The last column goes there only in rows
+    that are too wide.
     """
     cells = [list(header), *([_cell(value) for value in row] for row in rows)]
     widths = [max(len(row[k]) for row in cells) for k in range(len(header))]
@@ -93,7 +93,7 @@ def _needs(widths: Sequence[int], columns: Sequence[int]) -> int:
 
 
 def _folded(text: str, width: int | None) -> list[str]:
-    """A line below a row, cut after commas and between words where it is too long."""
+    """A line below a row, cut after commas and between words if it is too long."""
     if width is None or len(text) <= width:
         return [text]
     lines, line = [], ""

@@ -1,4 +1,4 @@
-"""`cannery targets`: what can be generated for, built and run."""
+"""`cannery targets`: what Cannery can generate for, build and run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cannery.target.toolchain import toolchain_for
 
 @dataclass(frozen=True)
 class Row:
-    """One target as this machine sees it; `compiler` and `runs` say what is missing."""
+    """One target on this machine; `compiler` and `runs` say what is missing."""
 
     name: str
     isa: str

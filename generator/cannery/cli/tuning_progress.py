@@ -1,4 +1,4 @@
-"""The live display of autotune: a bar, what goes on, and the contests decided last."""
+"""The live display of autotune: a bar, the current activity, and the latest results."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from cannery.tuning.search import Progress, Quiet
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-#: Contests that stay on the screen.
+#: How many contests stay on the screen.
 _SHOWN = 8
 
 
 @contextmanager
 def live_progress() -> Iterator[Progress]:
-    """A display on stderr while the block runs; nothing off a terminal."""
+    """A display on stderr while the block runs; nothing if it is not a terminal."""
     if not sys.stderr.isatty():
         yield Quiet()
         return
@@ -50,15 +50,15 @@ class _Display:
         self.lines: deque[str] = deque(maxlen=_SHOWN)
 
     def total(self, contests: int) -> None:
-        """So many contests have to be decided."""
+        """Called with the number of contests to decide."""
         self.bar.update(self.task, total=contests)
 
     def stage(self, text: str) -> None:
-        """What begins now."""
+        """Called with what begins now."""
         self.bar.update(self.task, description=text)
 
     def decided(self, contest: Contest, found: Mapping[str, Measurement]) -> None:
-        """A contest is over."""
+        """Called when a contest is over."""
         self.bar.advance(self.task)
         estimated = {label: m.estimated_us for label, m in found.items()}
         times = {label: estimated[label] or m.us for label, m in found.items()}

@@ -18,13 +18,13 @@ _WHY_SLOWER = (
     "is faster, or exact enough, with the chosen one."
 )
 
-#: Candidates of a layer in the table, and how many of one schedule.
+#: Candidates of a layer in the table, and how many from one schedule.
 _SHOWN = 4
 _PER_SCHEDULE = 2
 
 
 def percent_of_peak(macs: int, us: float | None, peak_gflops: float) -> float | None:
-    """Multiply-adds per time, in percent of the peak; None where that says nothing."""
+    """Multiply-adds per time, in percent of the peak; None if that is meaningless."""
     return 0.2 * macs / us / peak_gflops if us and macs and peak_gflops else None
 
 
@@ -84,7 +84,7 @@ def _candidate(outcome: Outcome, layer: LayerOutcome, tried: Tried) -> dict[str,
 
 
 def _by_time(outcome: Outcome, layer: LayerOutcome) -> list[Tried]:
-    """All that was measured, or estimated, the fastest first, then what was not."""
+    """Everything measured or estimated, fastest first, then the rest."""
     known = [t for t in layer.tried if t.measurement is not None]
     return sorted(known, key=lambda t: _decisive(outcome, t) or float("inf"))
 
@@ -127,7 +127,7 @@ def _percents(outcome: Outcome) -> list[tuple[str, float | None]]:
 
 
 def _rows(outcome: Outcome, layer: LayerOutcome) -> list[list[str]]:
-    """The best candidates, not all of one schedule, and the chosen one."""
+    """The best candidates, not all from one schedule, and the chosen one."""
     chosen = str(layer.chosen)
     counts: dict[str, int] = {}
     rows: list[list[str]] = []
@@ -161,7 +161,7 @@ def _excuse(layer: LayerOutcome, tried: Tried) -> str:
 
 
 def _is_slower_alone(layer: LayerOutcome) -> bool:
-    """Whether a sound candidate is faster than the chosen one."""
+    """Whether a correct candidate is faster than the chosen one."""
     us = layer.chosen.us
     sound = (t for t in layer.tried if t.usable and t.label != str(layer.chosen))
     return us is not None and any(t.us is not None and t.us < us for t in sound)

@@ -1,6 +1,6 @@
-"""Long functions in pieces: neighbouring blocks of straight-line code become functions.
+"""Splits long functions: neighbouring blocks of straight-line code become functions.
 
-Long functions are thousands of lines like these, a pair of braces for each input of a sum:
+Long functions are thousands of lines like these, one pair of braces per input of a sum:
 
     {
         const f32x1 w0 = f32x1_load(wk + 8);
@@ -8,9 +8,9 @@ Long functions are thousands of lines like these, a pair of braces for each inpu
         a0 = f32x1_fma(x0, w0, a0);
     }
 
-What such blocks read is handed over, and sums that they change pass through an array on the stack,
-which costs next to nothing beside hundreds of lines. What is not understood stays where it is. The
-code must be tidy.
+Values that such blocks read are passed as arguments, and sums that they change pass through an
+array on the stack, which costs next to nothing compared with hundreds of lines. Code that is not
+understood stays where it is. The code must be tidy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from cannery.ctext.functions import longest_function
 from cannery.ctext.tidy import tidy
 
-#: The part of the limit that neighbouring blocks must exceed to be cut out of a function.
+#: The fraction of the limit that neighbouring blocks must exceed to be cut out of a function.
 WORTH = 0.2
 
 _COMMENT = re.compile(r"/\*.*?\*/")
@@ -31,15 +31,15 @@ _WORD = re.compile(r"\b([A-Za-z_]\w*)\b(\()?")
 #: A variable: `const float *xp = ...`, `f32x8 a0 = ...`, `for (int t = ...`.
 _DECLARED = re.compile(r"^\s*(?:for \()?((?:const )?\w+ \*?)(\w+) = ")
 _PARAMETER = re.compile(r"((?:const )?\w+ \*?)(?:CANNERY_RESTRICT )?(\w+)[,)]")
-#: A variable, to be filled in, that gets another value.
+#: An assignment to a variable, whose name is filled in.
 _CHANGED = r"\b{0} *([-+*/|]?=(?!=)|\+\+|--)|(\+\+|--){0}\b"
 _VECTOR = re.compile(r"[fis]\d+x\d+ ")
-#: What may stand in blocks beside variables: types, and names that the preprocessor replaces.
+#: What blocks may contain besides variables: types, and names that the preprocessor replaces.
 _PLAIN = re.compile(r"const|float|int|u?int\d+_t|[fims]\d+x\d+|[A-Z][A-Z0-9_]*|[fF]|e\d*")
 
 
 def pull_apart(code: str, symbol: str, most: int) -> str:
-    """The same code in functions of at most `most` lines, as far as they can be cut like that.
+    """The same code in functions of at most `most` lines, as far as they can be split this way.
 
     `symbol` begins the names of its functions and constants; new ones are `<symbol>_part0` ...
     """
@@ -61,7 +61,7 @@ def pull_apart(code: str, symbol: str, most: int) -> str:
 
 
 def _runs(function: Sequence[str], least: int) -> Iterator[tuple[int, int]]:
-    """From and to which lines blocks follow each other with no more than remarks between them."""
+    """The ranges of lines in which blocks follow each other with only comments between them."""
     first = last = 0
     k = 0
     while k < len(function):
@@ -104,7 +104,7 @@ def _scope(function: Sequence[str], to: int) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Pieces:
-    """Blocks that are cut out: their lines, what they read, and the sums that they change."""
+    """Blocks that are cut out: their lines, the variables they read, and the sums they change."""
 
     symbol: str
     blocks: tuple[tuple[str, ...], ...]
@@ -113,7 +113,7 @@ class _Pieces:
 
     @staticmethod
     def of(function: Sequence[str], first: int, last: int, symbol: str) -> _Pieces | None:
-        """Those of some lines; None where these do more than that."""
+        """The blocks of some lines; None if these do more than that."""
         lines = function[first:last]
         text = _COMMENT.sub("", "\n".join(lines))
         scope = _scope(function, first)
@@ -168,7 +168,7 @@ class _Pieces:
         return found
 
     def calls(self, number: int, most: int) -> list[str]:
-        """What takes the place of the blocks."""
+        """The code that replaces the blocks."""
         arguments = ", ".join([*self.reads, *(["sums"] if self.sums else [])])
         kind = next(iter(self.sums.values()), "").strip()
         found = ["{", *([f"{kind} sums[{len(self.sums)}];"] if self.sums else [])]
@@ -179,7 +179,7 @@ class _Pieces:
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Each block with the remarks before it."""
+    """Each block with the comments before it."""
     begin = k = 0
     while k < len(lines):
         if lines[k].strip() == "{":

@@ -30,7 +30,7 @@ _C_TYPES = {
 
 @dataclass(frozen=True)
 class WeightBlob:
-    """The bytes of `<name>_weights.bin`, and where each array lies in them."""
+    """The bytes of `<name>_weights.bin`, and the place of each array in them."""
 
     symbol: str
     data: bytes
@@ -56,14 +56,14 @@ def format_array(constant: ConstArray) -> str:
 
 
 def as_bytes(array: NDArray[np.generic]) -> memoryview:
-    """The bytes of an array, in C order, without a copy where that is possible."""
+    """The bytes of an array, in C order, without a copy if possible."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def split_constants(name: str, kernels: Iterable[Kernel]) -> tuple[list[Kernel], WeightBlob]:
     """Move large arrays of a large model into a blob; equal arrays are stored once.
 
-    Once a model turns out to be large, the arrays of a kernel are let go before the next is made.
+    Once a model turns out to be large, a kernel's arrays are released before the next is made.
     """
     total = moved = 0
     kept: list[Kernel] = []
@@ -102,5 +102,5 @@ class _BlobWriter:
 
 
 def is_large(constant: ConstArray) -> bool:
-    """Whether an array of a large model belongs into the blob."""
+    """Whether an array of a large model belongs in the blob."""
     return constant.values.nbytes >= BLOB_ARRAY_BYTES

@@ -53,7 +53,7 @@ def c_comment(text: str) -> str:
 
 
 def offset(elements: int) -> str:
-    """` + 12`, ` - 3` or nothing: an offset behind a pointer."""
+    """` + 12`, ` - 3` or nothing: an offset added to a pointer."""
     if elements == 0:
         return ""
     return f" + {elements}" if elements > 0 else f" - {-elements}"
@@ -65,12 +65,12 @@ def input_name(index: int) -> str:
 
 
 def loop_head(variable: str, count: int) -> str:
-    """The head of a loop, nothing where it would run once: a block follows."""
+    """The head of a loop, or nothing if it would run once; a block follows."""
     return f"for (int {variable} = 0; {variable} < {count}; ++{variable}) " if count > 1 else ""
 
 
 def unit_loop(variable: str, count: int, first: int, *, cut: bool) -> str:
-    """The head of a loop over `count` units of a kernel, number `first` and on.
+    """The head of a loop over `count` units of a kernel, from number `first` on.
 
     `cut`: only those from first_unit to end_unit, parameters of the kernel. A block follows.
     """
@@ -83,7 +83,9 @@ def unit_loop(variable: str, count: int, first: int, *, cut: bool) -> str:
 
 
 def times(variable: str, count: int, stride: int) -> str:
-    """` + t * 12`: where iteration `variable` of a loop as above is; nothing if it runs once."""
+    """` + t * 12`: the place of iteration `variable` of a loop as above; nothing if it runs
+    once.
+    """
     return f" + {variable} * {stride}" if count > 1 else ""
 
 

@@ -1,4 +1,4 @@
-"""Functions in C text that is tidy: their braces begin lines, all others are indented."""
+"""Functions in tidy C text: their braces begin lines, all others are indented."""
 
 from __future__ import annotations
 

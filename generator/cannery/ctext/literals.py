@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 def c_float(value: float) -> str:
     """`value`, rounded to float32, as a C literal that reads back to the same bits.
 
-    The shortest decimal that round-trips, as C99 and C++11 share it: C++ has hexadecimal floats
-    only since C++17. What has no literal is a constant expression of literals, so that no
-    header is needed; it works in static initialisers, too. The sign of a NaN is lost.
+    It is the shortest decimal that round-trips in both C99 and C++11: C++ has hexadecimal floats
+    only since C++17. A value without a literal becomes a constant expression of literals, so that
+    no header is needed; it works in static initialisers too. The sign of a NaN is lost.
     """
     with np.errstate(over="ignore"):
         single = np.float32(value)

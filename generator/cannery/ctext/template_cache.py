@@ -1,8 +1,7 @@
-"""What Jinja makes of templates, kept beside the package as Python keeps bytecode of modules.
+"""Jinja's compiled templates, kept next to the package as Python keeps bytecode of modules.
 
-Parsing the templates of a small network takes a sixth of the time of `cannery compile`. Where
-Python writes no bytecode, or may not write there, they are parsed each time. A damaged file counts
-as none.
+Parsing the templates of a small network takes a sixth of the time of `cannery compile`. If Python
+writes no bytecode, or may not write there, they are parsed each time. A damaged file is ignored.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ _DIGEST_BYTES = 32
 class TemplateCache(jinja2.BytecodeCache):
     """A file for each template in `folder`.
 
-    `modules` are those whose functions templates call: what Jinja computes in advance depends on
-    them, and on Jinja's version.
+    `modules` are those whose functions templates call: Jinja's precomputed results depend on them,
+    and on Jinja's version.
     """
 
     def __init__(self, folder: Path, modules: Sequence[Path]) -> None:
@@ -34,13 +33,13 @@ class TemplateCache(jinja2.BytecodeCache):
             self._salt.update(module.read_bytes())
 
     def get_source_checksum(self, source: str) -> str:
-        """What has to be the same for the bytecode to be that of a template."""
+        """What must be equal for the bytecode to match a template."""
         digest = self._salt.copy()
         digest.update(source.encode())
         return digest.hexdigest()
 
     def load_bytecode(self, bucket: Bucket) -> None:
-        """Fills the bucket, if there is a whole file for it."""
+        """Fills the bucket, if there is a complete file for it."""
         try:
             stored = self._path(bucket).read_bytes()
         except OSError:
@@ -50,7 +49,7 @@ class TemplateCache(jinja2.BytecodeCache):
             bucket.bytecode_from_string(content)
 
     def dump_bytecode(self, bucket: Bucket) -> None:
-        """Writes the file, if that is possible."""
+        """Writes the file, if possible."""
         if sys.dont_write_bytecode:
             return
         content = bucket.bytecode_to_string()

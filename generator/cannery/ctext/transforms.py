@@ -2,9 +2,9 @@
 
 `linear` turns a matrix into assignments: sums that several rows share are computed once (greedy
 pair extraction as in R. Hartley, "Subexpression sharing in filters using canonic signed digit
-multipliers", 1996), terms of equal coefficient are added before they are multiplied. `order` puts
-the assignments of a whole block into an order that keeps few values alive, and each store right
-behind the value that it stores.
+multipliers", 1996), terms with equal coefficients are added before they are multiplied. `order`
+puts the assignments of a whole block into an order that keeps few values alive, with each store
+right after the value that it stores.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from itertools import combinations
 
 from cannery.ctext.words import Words
 
-#: Transforms that are remembered: those of one tile come again for each of its forms.
+#: How many transforms are cached: those of one tile recur for each of its forms.
 REMEMBERED = 4096
 
 #: A sum of named values, each with its coefficient.
@@ -43,8 +43,8 @@ def linear(
 ) -> tuple[Assign, ...]:
     """targets[i] = sum over k of matrix[i][k] * sources[k], for vectors of type `vec`.
 
-    Names of intermediate values begin with that of the first target. `fused` tells that a
-    multiply-add costs as much as an addition.
+    Names of intermediate values begin with that of the first target. `fused`: a multiply-add costs
+    as much as an addition.
     """
     return _linear(tuple(map(tuple, matrix)), tuple(sources), tuple(targets), vec, fused)
 
@@ -68,7 +68,7 @@ def _linear(
 
 
 def _share_pairs(rows: list[Sum], prefix: str) -> list[tuple[str, Sum]]:
-    """Replace pairs of terms that occur more than once (but for a factor) by new values."""
+    """Replace pairs of terms that occur more than once (up to a factor) by new values."""
     temporaries: list[tuple[str, Sum]] = []
     while True:
         counts: dict[tuple[str, str, Fraction], int] = {}
@@ -108,8 +108,8 @@ def _substitute(rows: list[Sum], temporaries: Sequence[tuple[str, Sum]], *, fuse
 def _groups(row: Sum) -> list[tuple[Fraction, list[tuple[str, int]]]]:
     """The terms by magnitude of their coefficient, with signs.
 
-    Within a group a positive term leads if there is one; likewise among the groups, where magnitude
-    1 goes first.
+    Within a group, a positive term comes first if there is one; likewise among the groups, where
+    magnitude 1 comes first.
     """
     groups: dict[Fraction, list[tuple[str, int]]] = {}
     for name, c in row.items():
@@ -132,7 +132,7 @@ def _cost(row: Sum, *, fused: bool) -> int:
 def _assigns(
     name: str, row: Sum, w: Words, products: dict[tuple[str, Fraction], str], *, fused: bool
 ) -> Iterator[Assign]:
-    """One value as a chain of instructions; `products` remembers those that exist."""
+    """One value as a chain of instructions; `products` holds those that exist."""
     chain = ""
     for number, (magnitude, terms) in enumerate(_groups(row)):
         last = number == len(_groups(row)) - 1
@@ -182,13 +182,13 @@ def order(assigns: Sequence[Assign], stores: Mapping[str, Sequence[str]], vec: s
     return lines
 
 
-#: What is computed from what.
+#: The operands of each value.
 _Uses = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 @lru_cache(REMEMBERED)
 def _sequence(uses: _Uses, targets: tuple[str, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The targets in the order of their stores, each with what is computed just before."""
+    """The targets in the order of their stores, each with the values computed just before."""
     block = _Block(dict(uses), targets)
     found = []
     left = list(targets)
@@ -200,7 +200,7 @@ def _sequence(uses: _Uses, targets: tuple[str, ...]) -> tuple[tuple[str, tuple[s
 
 
 class _Block:
-    """What of a block is done, and which values are alive."""
+    """What is done of a block, and which values are alive."""
 
     def __init__(self, operands: dict[str, tuple[str, ...]], targets: Sequence[str]) -> None:
         self.operands = operands
@@ -210,7 +210,7 @@ class _Block:
         self.largest_first: dict[str, tuple[str, ...]] = {}
 
     def _uses(self, targets: Sequence[str]) -> dict[str, int]:
-        """How often each value that is needed at all is read."""
+        """How often each needed value is read."""
         uses = dict.fromkeys(targets, 1)
         waiting = list(targets)
         seen = set(waiting)
@@ -223,7 +223,7 @@ class _Block:
         return uses
 
     def size(self, name: str) -> int:
-        """Values below a value, itself included (shared ones count each time)."""
+        """Values below a value, including itself (shared ones count each time)."""
         if name not in self.sizes:
             self.sizes[name] = 1 + sum(self.size(n) for n in self.operands[name])
         return self.sizes[name]
@@ -236,7 +236,7 @@ class _Block:
         return self.largest_first[name]
 
     def missing(self, name: str) -> list[str]:
-        """The values that a value still needs, in order, itself included."""
+        """The values that a value still needs, in order, including itself."""
         found: list[str] = []
         self._add_missing(name, set(self.done), found)
         return found
@@ -265,7 +265,7 @@ class _Block:
         return self._run(target, dict(self.uses))
 
     def take(self, target: str) -> list[str]:
-        """Do what a value needs."""
+        """Compute everything that a value needs."""
         steps = self.missing(target)
         self._run(target, self.uses)
         self.done.update(steps)

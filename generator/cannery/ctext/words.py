@@ -13,7 +13,7 @@ class Words:
     """`Words("f32x8").max(0.0, "x")` is "f32x8_max(f32x8_zero(), x)".
 
     Any attribute is a word of the vocabulary. A number becomes a vector that holds it in every
-    lane; where a word wants a plain float, pass its literal.
+    lane; if a word takes a plain float, pass its literal.
     """
 
     vec: str

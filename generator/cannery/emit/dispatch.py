@@ -23,14 +23,14 @@ from cannery.target.isa import Isa, cpu_features
 
 
 def part_name(model: str, isa: Isa) -> str:
-    """`ball_avx2`: what the symbols and files of one instruction set begin with."""
+    """`ball_avx2`: the prefix of one instruction set's symbols and files."""
     return f"{model}_{isa.name}"
 
 
 def dispatching_files(name: str, parts: Sequence[Source], command: str) -> dict[str, bytes]:
-    """The output folder of a library that chooses between `parts`, the richest first.
+    """The output folder of a library that chooses between `parts`, richest first.
 
-    Each part carries its own name (`part_name`).
+    Each part has its own name (`part_name`).
     """
     bytes_ = max(part.workspace.bytes for part in parts)
     plainest = parts[-1]
@@ -65,7 +65,9 @@ def dispatching_files(name: str, parts: Sequence[Source], command: str) -> dict[
 
 
 def _parallel(parts: Sequence[Source]) -> Parallel | None:
-    """What holds for all parts: the most memory and pieces, the fewest inputs for each thread."""
+    """The values that hold for all parts: the most memory and pieces, the fewest inputs per
+    thread.
+    """
     found = [part.parallel for part in parts if part.parallel]
     if not found:
         return None

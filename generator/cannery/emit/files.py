@@ -23,24 +23,24 @@ from cannery.ops.same_bits import differing_layers
 from cannery.resources import runtime_include_dir
 from cannery.target.compiler import private_flags
 
-#: What has to be compiled, behind the model's name.
+#: The suffixes of files to compile, after the model's name.
 SOURCES = (".c", "_static.c", "_weights.c", "_selftest.c")
 
-#: The same where OpenMP's threads are used; it alone needs the compiler's flag for OpenMP.
+#: The same for OpenMP's threads; only this file needs the compiler's flag for OpenMP.
 OPENMP_SOURCE = "_openmp.c"
 OPENMP_FLAG = "-fopenmp"
 
-#: What is copied where a network may use several cores.
+#: The headers that are copied if a network may use several cores.
 PARALLEL_HEADERS = ("parallel.h", "pthread_pool.h")
 
 #: What is copied where the library counts the time of its steps, or shows its values.
 TRACE_HEADERS = ("trace.h", "trace_clock.h", "trace_file.h")
 DUMP_HEADERS = ("dump.h", "dump_file.h")
 
-#: What is copied where a network may be one that reads sequences: decoding, for whom it serves.
+#: The headers that are copied if a network may read sequences: decoding, for those who need it.
 SEQUENCE_HEADERS = ("ctc.h",)
 
-#: What is copied beside a shared library, for programs that load it at run time.
+#: The headers that are copied next to a shared library, for programs that load it at run time.
 SHARED_HEADERS = ("library.h", "loader.h")
 RECURRENT = (Recurrent, QuantizedRecurrent)
 
@@ -77,14 +77,16 @@ def output_files(source: Source, command: str) -> dict[str, bytes]:
 
 
 def binary_files(source: Source) -> dict[str, bytes]:
-    """What is copied as it is: large weights, and the headers of the runtime that are included."""
+    """Files that are copied as they are: large weights, and the runtime headers that are
+    included.
+    """
     blob = {f"{source.name}_weights.bin": source.blob.data} if source.blob.data else {}
     read = {f"cannery/{name}": (runtime_folder() / name).read_bytes() for name in headers(source)}
     return blob | read
 
 
 def openmp_texts(source: Source) -> dict[str, str]:
-    """The file that makes a pool of OpenMP's threads, if it is asked for."""
+    """The file that makes a pool of OpenMP's threads, if requested."""
     if not (source.parallel and source.parallel.openmp):
         return {}
     return {f"{source.name}{OPENMP_SOURCE}": render("emit/openmp.c.j2", s=source)}
@@ -99,7 +101,7 @@ def compiled_nn_texts(source: Source) -> dict[str, str]:
 
 
 def model_texts(source: Source, command: str) -> dict[str, str]:
-    """What makes up the network itself: its header, its code, its large weights."""
+    """The files of the network itself: its header, its code, its large weights."""
     up = source.name.upper()
     return {
         f"{source.name}.h": render_header(source, part=True),
@@ -131,7 +133,9 @@ def headers(source: Source) -> list[str]:
 
 
 def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]:
-    """What `<name>.json` holds, for tools; `sources` are the suffixes of what to compile."""
+    """The content of `<name>.json`, for tools; `sources` are the suffixes of the files to
+    compile.
+    """
     return {
         "cannery": source.version,
         "model_hash": source.hash,
@@ -165,12 +169,14 @@ def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]
 
 
 def _is_copy(call: Call) -> bool:
-    """Whether a step does nothing but bring a value into another order or place."""
+    """Whether a step only moves a value into another order or place."""
     return all(isinstance(n.op, (Identity, Transpose)) for n in call.planned.step.nodes)
 
 
 def _chunk(source: Source, chunk: Chunk) -> dict[str, Any]:
-    """How `run_many` computes so many images at once; constants that exist already cost nothing."""
+    """How `run_many` computes this many images at once; constants that already exist cost
+    nothing.
+    """
     program = source.program
     return {
         "images": chunk.images,
@@ -189,7 +195,7 @@ def _chunk(source: Source, chunk: Chunk) -> dict[str, Any]:
 
 
 def _quantization(source: Source) -> dict[str, Any]:
-    """What became of the network if it was quantised; losses by C name of the output."""
+    """The result of quantisation, if any; losses by C name of the output."""
     facts = source.graph.quantization
     if facts is None:
         layers = source.graph.integer_layers
@@ -212,7 +218,7 @@ def _quantization(source: Source) -> dict[str, Any]:
 
 
 def _parallel(source: Source) -> dict[str, Any]:
-    """What several cores do, if they may; the memory of `threads` of them in bytes."""
+    """What several cores do, if allowed; the memory of `threads` threads in bytes."""
     parallel = source.parallel
     if parallel is None:
         return {}

@@ -1,4 +1,4 @@
-"""Statements that zero the cells around an image, where its memory is shared with others."""
+"""Statements that zero the cells around an image whose memory is shared."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def clear_lines(variable: str, buffer: Buffer) -> list[str]:
 
 
 def _clear_phase_split(variable: str, layout: Layout, images: int) -> list[str]:
-    """Behind the last row of every plane, and its last column where that is no pixel."""
+    """The row after the last one of every plane, and its last column if that is not a pixel."""
     h, w, c = layout.shape
     size, row, rows = layout.dtype.bytes, layout.row, -(-h // 4)
     count = f"p % 16 < {h % 4 * 4} ? {rows} : {rows - 1}" if h % 4 else str(rows)

@@ -36,12 +36,12 @@ class Tensor:
 
     @property
     def pixel_stride(self) -> str:
-        """The parameter that tells how far pixels of a view are apart."""
+        """The parameter for the distance between a view's pixels."""
         return f"{self.name}_pixel_stride"
 
     @property
     def row_stride(self) -> str:
-        """The parameter that tells how far rows of a view are apart."""
+        """The parameter for the distance between a view's rows."""
         return f"{self.name}_row_stride"
 
     @property
@@ -51,20 +51,20 @@ class Tensor:
 
     @property
     def dense_strides(self) -> tuple[int, ...]:
-        """What `strides` are for an image without gaps, in elements."""
+        """The `strides` of an image without gaps, in elements."""
         _, _, w, c = self.type.shape if self.view else (0, 0, 0, 0)
         return (c, w * c) if self.view else ()
 
     @property
     def dims(self) -> tuple[int, ...]:
-        """Dimensions as they lie in the caller's memory, the last varying fastest."""
+        """Dimensions in the caller's memory, the last varying fastest."""
         shape = self.type.shape
         if self.order == planar.ORDER:
             return (shape[0], shape[3], shape[1], shape[2])
         return shape
 
     def to_graph(self, array: RefArray) -> RefArray:
-        """What the graph sees of an array that lies as the interface says."""
+        """An array in the interface's order, in the order of the graph."""
         return np.moveaxis(array, 1, -1) if self.order == planar.ORDER else array
 
     def from_graph(self, array: RefArray) -> RefArray:
@@ -96,7 +96,7 @@ class Tensor:
         return self.scale.zero_point if self.scale else 0
 
 
-#: What generated functions call their other parameters and variables.
+#: The names of generated functions' other parameters and variables.
 _PARAMETERS = ("workspace", "state", "pool", "length", "lengths", "n", ITEM, LAST)
 
 
@@ -105,7 +105,7 @@ def interface(
 ) -> tuple[tuple[Tensor, ...], ...]:
     """(inputs, outputs) with unique C identifiers made from the tensor names.
 
-    Raises OptionError where `rename` names no tensor, or takes a name that is another's.
+    Raises OptionError if `rename` names an unknown tensor, or takes another one's name.
     """
     taken = {*_PARAMETERS}
 
@@ -132,7 +132,7 @@ def interface(
 
 
 def check_views(graph: Graph, views: Collection[str], io_order: str) -> None:
-    """Raise OptionError for views that are no inputs, no images, empty, or not channels last."""
+    """Raise OptionError for views that are not inputs, not images, empty, or not channels last."""
     for value in views:
         if value not in graph.inputs:
             raise OptionError(
@@ -157,7 +157,7 @@ def check_views(graph: Graph, views: Collection[str], io_order: str) -> None:
 
 
 def _own_name(graph: Graph, value: str) -> str:
-    """What an input or output is called in C, unless that is taken."""
+    """The C name of an input or output, unless it is taken."""
     for state in graph.states:
         if value == state.output != state.input and value.startswith(state.input):
             return f"{_own_name(graph, state.input)}_next"
@@ -166,7 +166,7 @@ def _own_name(graph: Graph, value: str) -> str:
 
 
 def _check_renames(graph: Graph, rename: Mapping[str, str]) -> None:
-    """Raise OptionError where a new name is taken; names that differ in case share a macro."""
+    """Raise OptionError if a new name is taken; names that differ only in case share a macro."""
     owners = dict.fromkeys(_PARAMETERS, "a parameter of the generated functions")
     for value in (*graph.inputs, *graph.outputs):
         if value not in rename:
@@ -181,17 +181,17 @@ def _check_renames(graph: Graph, rename: Mapping[str, str]) -> None:
         owners[name.lower()] = f"tensor {value!r}"
 
 
-#: The parameter that tells how many steps a sequence has.
+#: The parameter for the number of steps of a sequence.
 LENGTH = "length"
 
 
 def parameters(
     inputs: Sequence[Tensor], outputs: Sequence[Tensor], *, many: bool = False, length: bool = False
 ) -> list[tuple[str, str]]:
-    """The parameters of a generated function for its tensors: the type, and the name behind it.
+    """The parameters of a generated function for its tensors: each type, followed by the name.
 
-    `many`: each stands for n tensors, one after the other; a view for n pointers. `length`: behind
-    the inputs the steps of the sequences.
+    `many`: each is n tensors, one after the other; a view is n pointers. `length`: the steps of the
+    sequences follow the inputs.
     """
     found = []
     for tensor in inputs:
@@ -204,5 +204,5 @@ def parameters(
 
 
 def joined(found: Sequence[tuple[str, str]]) -> str:
-    """Parameters as C has them."""
+    """Parameters in C's form."""
     return ", ".join(type_ + name for type_, name in found)

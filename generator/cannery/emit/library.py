@@ -1,4 +1,4 @@
-"""The interface of a network, as its shared library states it and programs that load it expect it.
+"""The interface of a network, as its shared library declares it and loading programs expect it.
 
 Both are read from the text of the header, so they cannot differ from it.
 """
@@ -15,8 +15,8 @@ from cannery.ctext.environment import render
 if TYPE_CHECKING:
     from cannery.emit.source import Source
 
-#: What the processor must have where compilers define a macro, in the words of
-#: `__builtin_cpu_supports` and of Linux. The latter are those that `cannery/loader.h` asks for.
+#: What the processor must have if compilers define a macro, in the terms of
+#: `__builtin_cpu_supports` and of Linux. `cannery/loader.h` uses the latter.
 NEEDS = {
     "__SSE2__": "sse2", "__SSE3__": "sse3", "__SSSE3__": "ssse3", "__SSE4_1__": "sse4.1",
     "__SSE4_2__": "sse4.2", "__POPCNT__": "popcnt", "__AVX__": "avx", "__FMA__": "fma",
@@ -38,7 +38,7 @@ _FUNCTION = re.compile(r"^(?:[A-Z0-9_]+_API )?(\w+) (\w+)\((.*)\);$", re.MULTILI
 
 @dataclass(frozen=True)
 class Function:
-    """A function of the header; `member` is its name without that of the network."""
+    """A function of the header; `member` is its name without the network's."""
 
     result: str
     name: str
@@ -56,7 +56,7 @@ def public_functions(source: Source, header: str) -> tuple[Function, ...]:
 
 
 def interface_hash(header: str) -> str:
-    """Sixteen hex digits that change with whatever a program compiles in: sizes and functions."""
+    """Sixteen hex digits that change with everything a program compiles in: sizes and functions."""
     code = _COMMENT.sub("", header)
     enums = re.findall(r"^enum \{.*?\};", code, re.MULTILINE | re.DOTALL)
     told = [

@@ -1,8 +1,8 @@
 """Functions that run the network on several images at once, for `<name>_run_many`.
 
 A chunk of images runs phase by phase (`cannery.lowering.stack`): loops over the images with the
-code of the single network, in its memory, and between them stacked steps with code of their own.
-What passes from one phase to the next has memory for every image, behind the single network's.
+code of the single network, in its memory, and between them stacked steps with their own code.
+Values that pass from one phase to the next have memory for every image, after the single network's.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StackedStep:
-    """The code of a stacked step; `aliases` are constants (name, same as) that exist already."""
+    """The code of a stacked step; `aliases` are constants (name, same as) that already exist."""
 
     index: int
     symbol: str
@@ -44,7 +44,7 @@ class StackedStep:
 
 @dataclass(frozen=True)
 class Chunk:
-    """So many images at once: `steps` by their index in the program, offsets behind its memory."""
+    """This many images at once: `steps` by their index in the program, offsets after its memory."""
 
     images: int
     phases: tuple[StackPhase, ...]
@@ -55,7 +55,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Many:
-    """The chunks, the largest first; none: image by image. `spare` is memory that others need."""
+    """The chunks, largest first; none: image by image. `spare` is memory for other purposes."""
 
     chunks: tuple[Chunk, ...] = ()
     spare: int = 0
@@ -72,7 +72,7 @@ class Many:
 
     @property
     def bytes(self) -> int:
-        """Memory beside that of the single network."""
+        """Memory in addition to the single network's."""
         return max((chunk.bytes for chunk in self.chunks), default=0) + self.spare
 
     @property
@@ -82,13 +82,13 @@ class Many:
 
     @property
     def constant_bytes(self) -> int:
-        """Weights that are stored once more, as they are packed in another way."""
+        """Weights that are stored again, because they are packed differently."""
         return sum(int(c.values.nbytes) for kernel in self.kernels for c in kernel.constants)
 
 
 @dataclass
 class ManyMaker:
-    """Makes the kernels of stacked steps, after those of the single network were noted."""
+    """Makes the kernels of stacked steps, after those of the single network were recorded."""
 
     program: Program
     isa: Isa
@@ -98,7 +98,7 @@ class ManyMaker:
     steps: list[StackedStep] = field(default_factory=list)
 
     def noting(self, kernels: Iterable[Kernel]) -> Iterator[Kernel]:
-        """The same kernels; their constants are remembered."""
+        """The same kernels; remembers their constants."""
         for kernel in kernels:
             if self.stacks:
                 for constant in kernel.constants:
@@ -135,7 +135,7 @@ class ManyMaker:
         return StackedStep(index, symbol, choice, kernel, tuple(aliases))
 
     def finish(self, kernels: Sequence[Kernel]) -> Many:
-        """The chunks; `kernels` are those that were made, maybe with fewer constants."""
+        """The chunks; `kernels` are those that were made, perhaps with fewer constants."""
         made = iter(zip(self.steps, kernels, strict=True))
         chunks = []
         for stack in self.stacks:
@@ -156,7 +156,7 @@ def _digest(content: memoryview) -> bytes:
 def _place(
     program: Program, parts: Sequence[StackPhase], images: int
 ) -> tuple[dict[str, int], int]:
-    """Offsets and total size of what every image has memory of its own for."""
+    """Offsets and total size of the memory that every image has for itself."""
     blocks = [
         Allocation(root, images * buffer_bytes(program, root), first, last)
         for root, (first, last) in spread_roots(program, parts).items()
@@ -204,13 +204,13 @@ class _ChunkText:
         return set(program.roots(range(len(program.steps))))
 
     def _type(self, root: str) -> str:
-        """`const float *const`, without the space behind."""
+        """`const float *const`, without the trailing space."""
         buffer = self.source.program.buffers[root]
         const = "const " if buffer.storage in ("input", VIEW) else ""
         return f"{const}{buffer.layout.dtype.c_name} *const"
 
     def _all_images(self) -> list[str]:
-        """Pointers to what has memory for every image."""
+        """Pointers to the memory of each image."""
         stacked = set(self.source.program.roots(self.chunk.steps))
         lines = []
         base = self.source.many_bytes - self.source.many.bytes

@@ -1,8 +1,8 @@
 """`<name>_run_parallel` and `<name>_run_many_parallel`: the network on the threads of a pool.
 
 A step that is worth it (`cannery.lowering.cores`) is cut into pieces of equal size: bands of rows,
-units of its kernel, both, or images. Each piece has scratch memory of its own, that of piece 0 lies
-where `run_in` has it, those of the others behind the workspace. All else runs in the caller.
+units of its kernel, both, or images. Each piece has its own scratch memory: that of piece 0 is
+where `run_in` has it, the others' is after the workspace. Everything else runs in the caller.
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ from cannery.target.isa import Isa
 if TYPE_CHECKING:
     from cannery.emit.source import Source
 
-#: Pieces of that many parts are about even.
+#: Pieces of this many parts are about even.
 ENOUGH_PARTS = 16
 
 
 @dataclass(frozen=True)
 class Parallel:
-    """What of a network runs on several cores, and the scratch memory of each but the first.
+    """The parts of a network that run on several cores, and the scratch memory of each except the
+    first.
 
-    `samples` are the inputs that are worth a thread of their own.
+    `samples` is how many inputs are worth a thread.
     """
 
     steps: tuple[CutStep, ...]
@@ -71,7 +72,7 @@ def make_parallel(program: Program, isa: Isa, calls: Sequence[Call], cores: Core
 
 
 def _works(program: Program, isa: Isa, calls: Sequence[Call]) -> Iterator[Work]:
-    """What there is to be decided about each step."""
+    """The data for deciding about each step."""
     buffers = program.buffers
     writers: dict[str, int] = {}
     for index, call in enumerate(calls):
@@ -84,9 +85,9 @@ def _works(program: Program, isa: Isa, calls: Sequence[Call]) -> Iterator[Work]:
 
 
 def _axis(program: Program, call: Call) -> tuple[str, int]:
-    """The axis to cut a step along, and its parts; images of a batch are rows, too.
+    """The axis along which to cut a step, and its parts; images of a batch count as rows.
 
-    Each thread reads all weights of bands of rows, and all images of units: the smaller of both.
+    With bands of rows, each thread reads all weights; with units, all images. It takes the smaller.
     """
     kernel, planned = call.kernel, call.planned
     bands = -(-call.rows // kernel.band) if kernel.band else 1
@@ -107,7 +108,7 @@ def parallel_text(source: Source) -> str:
 
 @dataclass(frozen=True)
 class _Text:
-    """What the template asks."""
+    """The functions that the template calls."""
 
     source: Source
 
@@ -122,7 +123,7 @@ class _Text:
 
     @property
     def share(self) -> str:
-        """The arguments of `run_many` for a share of the inputs, behind their number."""
+        """The arguments of `run_many` for a share of the inputs, after their number."""
         found = []
         for number, tensor in enumerate((*self.source.inputs, *self.source.outputs)):
             if self.source.max_length and number == len(self.source.inputs):
@@ -141,7 +142,7 @@ class _Text:
         return f"{self.call(cut).symbol}_piece"
 
     def declarations(self, indices: Sequence[int], port: str) -> list[str]:
-        """Pointers to what steps touch; those of the caller are called `port` and their name."""
+        """Pointers to what steps touch; the caller's are called `port` and their name."""
         source, program = self.source, self.source.program
         variables, ports = root_variables(program), source.ports
         lines = []

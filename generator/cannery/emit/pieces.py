@@ -1,6 +1,6 @@
-"""The calls of a step's kernel that compute one piece of it, by the axis that it is cut along.
+"""The calls of a step's kernel that compute one piece of it, by the axis of the cut.
 
-A piece has the parts first <= part < last; so are the variables of the generated text called.
+A piece has the parts first <= part < last; the variables in the generated code have these names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cannery.lowering.cores import IMAGES, TILES, UNITS
 class CutStep:
     """A step (by its index) cut into up to `pieces` along an axis of `cannery.lowering.cores`.
 
-    There are `parts` in all, which pieces share.
+    The pieces share `parts` parts in all.
     """
 
     index: int
@@ -49,7 +49,7 @@ def _text(
 
 
 def _rows(call: Call, bands: int, first: str, last: str) -> tuple[str, str]:
-    """Rows of the bands from `first` to `last`, of an image with so many."""
+    """Rows of the bands from `first` to `last`, of an image with this many bands."""
     band = call.kernel.band
     if band == 1:
         return first, last
@@ -57,7 +57,7 @@ def _rows(call: Call, bands: int, first: str, last: str) -> tuple[str, str]:
 
 
 def _bands_of_images(call: Call, bands: int, scratch: str) -> list[str]:
-    """Images that a piece has some bands of, one after the other."""
+    """The images of which a piece has some bands, one after the other."""
     return [
         "for (int part = first; part < last;) {",
         f"const int n = part / {bands}, begin = part % {bands};",
@@ -69,7 +69,7 @@ def _bands_of_images(call: Call, bands: int, scratch: str) -> list[str]:
 
 
 def _tiles(call: Call, bands: int, scratch: str) -> list[str]:
-    """Units that a piece has some bands of; those that it has all bands of in one call."""
+    """The units of which a piece has some bands; those with all bands are one call."""
     rows = _rows(call, bands, "begin", "end")
     return [
         "for (int part = first; part < last;) {",

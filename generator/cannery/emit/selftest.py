@@ -1,4 +1,4 @@
-"""The self-test: one stored result for an input that C and Python generate alike."""
+"""The self-test: one stored result for an input that C and Python generate identically."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from cannery.schedule.schedule import ConstArray
 
 #: Networks that cost more than this keep the reference busy for seconds, or fill the memory.
 MAX_COST = 800_000_000
-#: Of a larger output only so many elements are stored.
+#: Of a larger output, only this many elements are stored.
 MAX_STORED = 4096
-#: The self-test accepts an error of so many times what the network may have.
+#: The self-test accepts this many times the error that the network may have.
 TOLERANCE = 3.0
-#: Digits of the largest stored number; fewer than float32 has, so that a last bit which depends on
-#: the machine's mathematical library hardly ever shows.
+#: Digits of the largest stored number; fewer than float32 has, so that last bits that depend on the
+#: machine's maths library hardly ever matter.
 DIGITS = 6
 #: Results below the smallest normal number are stored as they are.
 F32_TINY = float(np.finfo(np.float32).tiny)
@@ -42,7 +42,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Known:
-    """What the references say of an input, and the layers of which it tells nothing."""
+    """The references' results for an input, and the layers that it does not test."""
 
     stimulus: Stimulus
     results: Sequence[Stored]
@@ -63,7 +63,7 @@ def render_selftest(source: Source) -> str:
 
 
 def _tolerance(source: Source) -> float:
-    """With few digits, as it stands in the text."""
+    """With few digits, as in the text."""
     return float(f"{TOLERANCE * source.max_error:.6g}")
 
 

@@ -75,27 +75,27 @@ class Source:
 
     @property
     def next_states_at(self) -> int:
-        """Where in the workspace a step writes the next states."""
+        """Where a step writes the next states in the workspace."""
         return self.states.next_at(max(self.workspace.bytes, 64))
 
     @property
     def single_bytes(self) -> int:
-        """Memory that one run or one step works in."""
+        """Memory for one run or one step."""
         return self.states.workspace_bytes(max(self.workspace.bytes, 64))
 
     @property
     def many_bytes(self) -> int:
-        """Memory that `run_many` works in."""
+        """Memory for `run_many`."""
         return self.single_bytes + self.many.bytes
 
     @property
     def step_inputs(self) -> tuple[Tensor, ...]:
-        """The inputs but for the states."""
+        """The inputs without the states."""
         return self.inputs[: len(self.inputs) - len(self.states.slots)]
 
     @property
     def step_outputs(self) -> tuple[Tensor, ...]:
-        """The outputs but for the next states."""
+        """The outputs without the next states."""
         return self.outputs[: len(self.outputs) - len(self.states.slots)]
 
     @property
@@ -112,12 +112,12 @@ class Source:
 
     @property
     def parallel_base_bytes(self) -> int:
-        """Memory that `run_parallel` works in, without that of further threads."""
+        """Memory for `run_parallel`, without that of further threads."""
         return align(self.single_bytes)
 
     @property
     def thread_bytes(self) -> int:
-        """Memory of each thread of `run_parallel` but the first."""
+        """Memory of each thread of `run_parallel` except the first."""
         return self.parallel.thread_bytes if self.parallel else 0
 
     @property
@@ -136,7 +136,7 @@ class Source:
 
     @property
     def many_parameters(self) -> str:
-        """Those of `run_many` for its tensors: of a view there are n pointers."""
+        """Those of `run_many` for its tensors; a view is n pointers."""
         return joined(self.own_parameters(many=True))
 
     @property
@@ -151,19 +151,19 @@ class Source:
 
     @property
     def max_length(self) -> int:
-        """The steps that sequences have at most, where they may have fewer; else 0."""
+        """The most steps of sequences, if they may have fewer; else 0."""
         return self.graph.length.steps if self.graph.length else 0
 
     @property
     def time_axes(self) -> dict[str, int]:
-        """The axis of time of each input and output that has one, by its C name."""
+        """The time axis of each input and output that has one, by C name."""
         times = self.graph.length.times if self.graph.length else {}
         tensors = (*self.inputs, *self.outputs)
         return {t.name: t.axis(times[t.source]) for t in tensors if t.source in times}
 
     @property
     def ports(self) -> dict[str, Tensor]:
-        """The roots that lie in the caller's memory."""
+        """The roots in the caller's memory."""
         tensors = {t.source: t for t in self.inputs}
         outputs = {f"output{k}": t for k, t in enumerate(self.outputs)}
         found = {}
@@ -203,7 +203,7 @@ def model_hash(graph: Graph) -> str:
 
 
 def _kernel(schedule: Schedule, job: Job) -> Kernel:
-    """The kernel of a step; where there is nothing to compute it does nothing."""
+    """The kernel of a step; it does nothing if there is nothing to compute."""
     if not any(job.type(value).elements for value in job.step.outputs):
         return kernel_of_nothing(job)
     return schedule.kernel(job)
@@ -220,8 +220,8 @@ def make_source(
 ) -> Source:
     """Generate all kernels, in functions of `max_lines`, and lay out the workspace.
 
-    `stacks` are what `run_many` computes at once, the largest first. With `cores` the network may
-    run on several.
+    `stacks` are what `run_many` computes at once, largest first. With `cores`, the network may run
+    on several cores.
     """
     symbols = [step_symbol(name, k, p) for k, p in enumerate(program.steps)]
     jobs = (

@@ -1,8 +1,8 @@
 """The steps of a large network in several C files, which a build compiles at once.
 
 `<name>.c` keeps what calls the steps; `<name>_steps1.c` and so on have the steps, in their order.
-Build systems name all sources before the model is read, so there are as many files as were asked
-for, even if some have nothing to hold.
+Build systems name all sources before the model is read, so there are as many files as requested,
+even if some are empty.
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ class StepFile:
 
     @property
     def prototypes(self) -> list[str]:
-        """Those of the functions that `<name>.c` calls."""
+        """The prototypes of the functions that `<name>.c` calls."""
         parts: tuple[Call | StackedStep, ...] = (*self.calls, *self.stacked)
         heads = (_head(part.symbol).search(part.kernel.code) for part in parts)
         return [f"{head[1]};" for head in heads if head]
 
     def code(self, part: Call | StackedStep) -> str:
-        """The code of a step, whose function other files see."""
+        """The code of a step, with its function visible to other files."""
         return _head(part.symbol).sub(r"\1", part.kernel.code)
 
 
 def step_files(source: Source) -> tuple[StepFile, ...]:
-    """The files, with about as much code each; none where the steps are in `<name>.c`.
+    """The files, with about equal amounts of code; none if the steps are in `<name>.c`.
 
-    Stacked steps use constants of single ones, so where there are any, all is in the first file.
+    Stacked steps use constants of single ones, so if there are any, everything is in the first
+    file.
     """
     if source.split < 2:
         return ()
@@ -61,7 +62,7 @@ def step_files(source: Source) -> tuple[StepFile, ...]:
 
 
 def even_parts(sizes: Sequence[int], parts: int) -> list[int]:
-    """How many neighbours each part gets, so that the largest part is as small as it can be."""
+    """How many neighbours each part gets, so that the largest part is as small as possible."""
     low, high = max(sizes, default=0), sum(sizes)
     while low < high:
         middle = (low + high) // 2
@@ -71,7 +72,7 @@ def even_parts(sizes: Sequence[int], parts: int) -> list[int]:
 
 
 def _filled(sizes: Sequence[int], room: int) -> list[int]:
-    """The same with parts that take what they have room for."""
+    """The same with parts that take as much as fits."""
     counts, left = [0], room
     for size in sizes:
         if size > left:

@@ -1,4 +1,4 @@
-"""The state of a network that runs step by step: where each part lies in the caller's memory."""
+"""The state of a network that runs step by step: the place of each part in the caller's memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cannery.emit.interface import Tensor
 from cannery.ir.graph import Graph
 from cannery.schedule.schedule import ConstArray
 
-#: Bytes that the parts of a state, and the state, are aligned to: those of the widest elements.
+#: Alignment in bytes of a state and its parts: that of the widest elements.
 STATE_ALIGN = 8
 
 _NEXT_ALIGN = 64
@@ -32,19 +32,19 @@ class Slot:
 @dataclass(frozen=True)
 class States:
     """All of them, in the order of the last inputs. A step writes the next ones into the workspace,
-    behind the `before` bytes of the network's own, as outputs must not overlap inputs.
+    after the `before` bytes of the network, because outputs must not overlap inputs.
     """
 
     slots: tuple[Slot, ...] = ()
 
     @property
     def bytes(self) -> int:
-        """What the caller keeps from step to step; copying it saves a state."""
+        """Bytes that the caller keeps from step to step; copying them saves a state."""
         last = max(self.slots, key=lambda slot: slot.offset, default=None)
         return _up(last.offset + last.input.type.bytes, STATE_ALIGN) if last else 0
 
     def next_at(self, before: int) -> int:
-        """Offset of the next states in a workspace that the network uses `before` bytes of."""
+        """Offset of the next states in a workspace of which the network uses `before` bytes."""
         return _up(before, _NEXT_ALIGN)
 
     def workspace_bytes(self, before: int) -> int:
@@ -57,7 +57,7 @@ def _up(size: int, align: int) -> int:
 
 
 def make_states(graph: Graph, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> States:
-    """The states of a graph one behind the other."""
+    """The states of a graph, one after the other."""
     found, at = [], 0
     count = len(graph.states)
     pairs = zip(graph.states, inputs[len(inputs) - count :], outputs[len(outputs) - count :],

@@ -1,4 +1,4 @@
-"""The steps of a program as C: what they are called, what their schedules are asked for."""
+"""The steps of a program as C: their names, and the jobs of their schedules."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from cannery.target.isa import Isa
 class Call:
     """One step as the run function sees it.
 
-    `pointers` are the arguments for its inputs and outputs, `scratch` that for its scratch memory,
-    if any; `rows` the rows of an image that a band function computes.
+    `pointers` are the arguments for its inputs and outputs, `scratch` is the one for its scratch
+    memory, if any; `rows` the rows of an image that a band function computes.
     """
 
     planned: PlannedStep
@@ -30,13 +30,13 @@ class Call:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """What the function is called with to compute everything."""
+        """The arguments with which the function computes everything."""
         return self.bounded(self.scratch, ("0", str(self.rows)), ("0", str(self.kernel.units)))
 
     def bounded(
         self, scratch: str, rows: tuple[str, str], units: tuple[str, str]
     ) -> tuple[str, ...]:
-        """What the function is called with to compute some rows or units."""
+        """The arguments with which the function computes some rows or units."""
         found = [*self.pointers, *([scratch] if self.kernel.scratch_bytes else [])]
         found += [*(rows if self.kernel.band else ()), *(units if self.kernel.units else ())]
         found += ["length"] if self.kernel.stops else []
@@ -53,7 +53,7 @@ def make_job(
     program: Program, planned: PlannedStep, isa: Isa, symbol: str, *, cut: bool = False,
     ahead: int = 0,
 ) -> Job:  # fmt: skip
-    """What the schedule of a planned step is asked to generate; `cut`, `ahead` as in `Job`."""
+    """The job of a planned step's schedule; `cut` and `ahead` are as in `Job`."""
     buffers = program.buffers
     reads = [buffers[name] for name in planned.reads]
     writes = [buffers[name] for name in planned.writes]
@@ -103,7 +103,7 @@ def unused_roots(program: Program) -> set[str]:
 
 
 def call_text(call: Call, text: str = "") -> Sequence[str]:
-    """The statements that run a step, or `text` in place of its call, for each image."""
+    """The statements that run a step, or `text` instead of its call, for each image."""
     text = text or f"{call.symbol}({', '.join(call.arguments)});"
     if call.images > 1:
         return [f"for (int n = 0; n < {call.images}; ++n) {{", text, "}"]

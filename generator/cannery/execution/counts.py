@@ -31,7 +31,7 @@ class StepCount:
 
 @dataclass(frozen=True)
 class NetworkCount:
-    """The instructions of one run: of its steps, and of what is in none (`rest`)."""
+    """The instructions of one run: those of its steps, and those outside of steps (`rest`)."""
 
     steps: tuple[StepCount, ...]
     rest: int
@@ -51,12 +51,12 @@ def count_network(
 ) -> NetworkCount:
     """Build a network as a program, and count one run of it.
 
-    Every kernel stays a function of its own; in a library, compilers may put several into one,
-    which saves some calls. Raises ToolchainError.
+    Every kernel stays a separate function; in a library, compilers may merge several, which saves
+    some calls. Raises ToolchainError.
     """
     toolchain = replace(toolchain, cflags=(*toolchain.cflags, *apart_flags(toolchain)))
     if "-static" not in toolchain.ldflags and toolchain.target.triple != "arm-none-eabi":
-        # Addresses are then those of the file.
+        # This makes addresses those of the file.
         toolchain = replace(toolchain, ldflags=(*toolchain.ldflags, "-static", "-no-pie"))
     with (
         counting(runner) as counter,
@@ -85,7 +85,7 @@ def count_network(
 
 
 def _one_run(counter: Counting, program: NetworkProgram) -> Counter[Piece]:
-    """What one run more takes: neither the start of the program nor its end."""
+    """What one more run takes, without the start and end of the program."""
     option, least = ("--step", 0) if counter.steps else ("--repeat", 1)
     found = counter.pieces(program.executable, [option, str(least + 1)])
     found.subtract(counter.pieces(program.executable, [option, str(least)]))

@@ -1,4 +1,4 @@
-"""Every step of a network: its error, alone, and its time, within the runs of the network."""
+"""Every step of a network: its error on its own, and its time within runs of the network."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cannery.target.toolchain import Toolchain
 
 @dataclass(frozen=True)
 class LayerCheck:
-    """The error of a step on its reference inputs, and what else is wrong with it."""
+    """The error of a step on its reference inputs, and anything else wrong with it."""
 
     name: str
     schedule: str
@@ -32,7 +32,7 @@ class LayerCheck:
 
 @dataclass(frozen=True)
 class LayerTime:
-    """Microseconds of a step within a run (lower quartile), None where it computes nothing.
+    """Microseconds of a step within a run (lower quartile), None if it computes nothing.
 
     They lie between `low_us` and `high_us` (`intervals.CONFIDENCE`).
     """
@@ -55,7 +55,7 @@ def _candidates(source: Source, sample: Sample) -> list[Candidate | None]:
         zip(source.program.steps, all_data(source.graph, steps, sample), strict=True)
     ):
         choice = planned.choice
-        if isinstance(choice.schedule, MovementView):  # the harness knows no strides
+        if isinstance(choice.schedule, MovementView):  # the harness does not know strides
             choice = replace(choice, schedule=MovementStrided())
         trial = make_trial(
             source.graph, planned.step, choice.schedule, choice.params, source.isa, data
@@ -76,7 +76,7 @@ def _built(
 def check_layers(
     source: Source, toolchain: Toolchain, runner: Runner, sample: Sample
 ) -> tuple[LayerCheck, ...]:
-    """Check every step on what the references give it. Raises ToolchainError."""
+    """Check every step on inputs from the references. Raises ToolchainError."""
     candidates = _candidates(source, sample)
     with _built(source, toolchain, candidates) as built:
         verdicts = check(built, runner)
@@ -89,9 +89,9 @@ def check_layers(
 
 @dataclass(frozen=True)
 class TimedLayers:
-    """The time of every step within the network, and `runs` one by one, if they were wanted.
+    """The time of every step within the network, and `runs` one by one, if requested.
 
-    `peak` is that of the instruction set in GFLOP/s; an emulator has none: 0.
+    `peak` is the instruction set's in GFLOP/s; 0 for an emulator, which has none.
     """
 
     steps: tuple[LayerTime, ...]
@@ -103,7 +103,7 @@ def time_layers(
     source: Source, files: Mapping[str, bytes], toolchain: Toolchain, runner: Runner,
     samples: Sequence[Sample], seconds: float, context: Context, traced: int = 0,
 ) -> TimedLayers:  # fmt: skip
-    """Time every step, and trace so many runs. Raises ToolchainError."""
+    """Time every step, and trace this many runs. Raises ToolchainError."""
     with network_program(source, files, toolchain, samples, laps=True) as program, alone(runner):
         times = program.time_steps(runner, seconds, context)
         runs = program.trace(runner, traced, context) if traced else ()
@@ -125,7 +125,7 @@ def layer_times(source: Source, times: Sequence[Interval], peak: float) -> tuple
 
 
 def peak_gflops(source: Source, toolchain: Toolchain, runner: Runner) -> float:
-    """The peak of the instruction set in GFLOP/s; an emulator has none: 0."""
+    """The peak of the instruction set in GFLOP/s; 0 for an emulator, which has none."""
     if runner.origin is Origin.EMULATED:
         return 0.0
     with _built(source, toolchain, []) as built:

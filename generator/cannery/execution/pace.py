@@ -1,4 +1,4 @@
-"""A network that runs at a fixed rate, as once per frame: its latencies against a deadline."""
+"""A network that runs at a fixed rate, such as once per frame: its latencies against a deadline."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 from cannery.errors import OptionError
 from cannery.measure.measure import Context
 
-#: Calls of one measurement at most: each is printed.
+#: Most calls of one measurement, because each is printed.
 MAX_CALLS = 1_000_000
 
-#: Seconds of one measurement where nobody says how long.
+#: Default seconds of one measurement.
 DEFAULT_SECONDS = 5.0
 
 
@@ -83,7 +83,7 @@ class Spread:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """How values are spread; there must be at least one."""
+    """The distribution of values; there must be at least one."""
     ordered = sorted(values)
 
     def rank(per_mille: int) -> float:
@@ -94,10 +94,11 @@ def spread(values: Sequence[float]) -> Spread:
 
 @dataclass(frozen=True)
 class Paced:
-    """What came of a pace; `hz` is the rate that was reached.
+    """The result of a pace; `hz` is the rate that was reached.
 
-    `latency_us` is from the time when a call was due to its end, `run_us` the call alone. `misses`
-    includes the calls that were due, but never begun, as the earlier ones took too long: `unbegun`.
+    `latency_us` is from the time when a call was due to its end, `run_us` is the call alone.
+    `misses` includes the calls that were due but never started, because earlier ones took too long:
+    `unbegun`.
     """
 
     pace: Pace
@@ -120,8 +121,8 @@ class Paced:
 def judge_pace(pace: Pace, line: Mapping[str, Any]) -> Paced:
     """The statistics of what the driver printed."""
     latencies = [float(us) for us in line["latencies"]]
-    # Those that were never begun waited longer than all of the measurement takes. Where caches are
-    # emptied, that may have taken the time, and calls were put off for it.
+    # Calls that never started waited longer than the whole measurement takes. If caches are
+    # emptied, that may have taken the time, and calls were delayed for it.
     unbegun = pace.calls - len(latencies) if pace.context is Context.WARM else 0
     misses = sum(us > pace.deadline_us for us in latencies) + unbegun
     runs = spread([float(us) for us in line["runs"]])

@@ -32,15 +32,15 @@ Sample = Mapping[str, RefArray]
 _DRIVER = Path(__file__).with_name("driver.c")
 _EXECUTABLE = "driver"
 
-#: Seconds in which a program starts, for a copy over a slow line, or writing to flash. More is
-#: given by what a slow device, or an emulator on a busy machine, multiplies in a second.
+#: Seconds for starting a program, including a copy over a slow line or writing to flash. More time
+#: is added by what a slow device, or an emulator on a busy machine, multiplies in a second.
 _START_SECONDS = 120.0
 _SLOWEST = 4e6
-#: Runs of each sample that is checked, and at most those of one call that is timed.
+#: Runs of each checked sample, and most runs of one timed call.
 _CHECKS = 6
 _CALLS = 4
 
-#: What may go wrong besides, by what the driver reports.
+#: Other failures, by the driver's report.
 _REPETITIONS = {
     "repeats": "the network runs again",
     "pieces": "steps run in pieces",
@@ -61,8 +61,8 @@ class Latency:
 
 @dataclass(frozen=True)
 class TracedRun:
-    """One run as it went: microseconds since the first began, those of each step, and of a clock
-    read, which each step includes.
+    """One run: microseconds since the first one began, those of each step, and of reading the
+    clock, which each step includes.
     """
 
     start: float
@@ -73,7 +73,7 @@ class TracedRun:
 
 @dataclass(frozen=True)
 class Bandwidth:
-    """GB per second that one core reads, again and again, of so many bytes."""
+    """GB per second at which one core reads this many bytes again and again."""
 
     bytes: int
     gb_per_s: float
@@ -102,7 +102,7 @@ class NetworkProgram:
     def run(self, runner: Runner) -> list[dict[str, RefArray]]:
         """The outputs of every sample by name in the graph, float32 where they are float.
 
-        Raises ToolchainError if the program fails, or gives other bits when it runs again, in
+        Raises ToolchainError if the program fails, or gives different bits when it runs again, in
         pieces as on several threads, or all samples at once.
         """
         found: list[dict[str, RefArray]] = [{} for _ in range(self.samples)]
@@ -117,7 +117,7 @@ class NetworkProgram:
         return found
 
     def _patient(self, runner: Runner, runs: float, seconds: float = 0.0) -> Runner:
-        """The runner with time for so many runs of the network, and for measuring."""
+        """The runner with time for this many runs of the network, and for measuring."""
         working = runs * self.source.macs / _SLOWEST
         return runner.with_timeout(_START_SECONDS + 3.0 * seconds + working)
 
@@ -204,7 +204,7 @@ class NetworkProgram:
         return tuple(found)
 
     def bandwidths(self, runner: Runner) -> tuple[Bandwidth, ...]:
-        """How fast one core reads, by the size of what it reads; the smallest first.
+        """How fast one core reads, by the size of the memory; smallest first.
 
         Raises ToolchainError if the program fails.
         """
@@ -233,7 +233,7 @@ class NetworkProgram:
     def time_threads(
         self, runner: Runner, seconds: float, threads: int, inputs: int, context: Context
     ) -> ThreadTimes:
-        """One thread beside several, timed in turn. Raises ToolchainError if the program fails."""
+        """One thread against several, timed in turn. Raises ToolchainError if the program fails."""
         words = ["--threads", f"{seconds:g}", str(threads), str(inputs), *context.arguments]
         names = ("single", "threads", "many_single", "many_threads")
         patient = self._patient(runner, 2 * _CALLS * (1 + inputs), 2.0 * seconds)
@@ -249,7 +249,7 @@ class NetworkProgram:
         raise self._missing(runner, "no latencies were reported")
 
     def _numbers(self, runner: Runner, words: Sequence[str], names: Sequence[str]) -> list[float]:
-        """The numbers in the line of a program that has them all."""
+        """The numbers in the program's line that has them all."""
         lines = runner.run(self.executable, words)
         with runner.reading(self.executable):
             for line in lines:
@@ -288,7 +288,7 @@ def lap_symbol(source: Source) -> str:
 
 
 def _macros(source: Source, samples: int, *, threads: bool, laps: bool) -> str:
-    """What the driver is told at compile time."""
+    """What the driver needs to know at compile time."""
     values = {"MODEL": f"{source.name}_model", "SAMPLES": samples}
     if source.parallel:
         values["PARALLEL"] = f"{source.name}_parallel_model"
@@ -309,7 +309,7 @@ def network_program(
     """Build a program from the generated `files` in a folder that is removed afterwards.
 
     With `threads` it can time several of them, with `laps` each step: then the network is generated
-    to call `lap_symbol`. Raises ToolchainError with the compiler's words if it does not build.
+    to call `lap_symbol`. Raises ToolchainError with the compiler's message if it does not build.
     """
     if laps:
         text = render_model(source, "cannery bench", lap=lap_symbol(source))

@@ -1,4 +1,4 @@
-"""Inputs for a network from a file or from a seed, outputs to a file, and how far they are off."""
+"""Inputs for a network from a file or a seed, outputs to a file, and how far they are off."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from cannery.ir.tensor import DType, TensorType
 from cannery.measure.trial import random_inputs
 from cannery.npz import read_arrays
 
-#: How many samples judge a network when none are given.
+#: How many samples judge a network if none are given.
 SEEDED_SAMPLES = 16
-#: A relative change of an output that no bound of its error hides.
+#: A relative change of an output that no error bound hides.
 SHOWS = 3e-4
 
 
 def seeded_samples(graph: Graph, count: int = SEEDED_SAMPLES) -> list[Sample]:
-    """Samples that are the same on every machine, of two kinds in turn.
+    """Samples of two kinds in turn, the same on every machine.
 
-    The first are normal random floats and integers of the whole range, which may saturate every
-    output; the second are noise in which wrong weights show.
+    The first kind are normal random floats and integers of the whole range, which may saturate
+    every output; the second kind are noise that reveals wrong weights.
     """
     lively = neighbours(best_stimulus(graph, SHOWS).stimulus, count // 2)
     return [
@@ -36,7 +36,7 @@ def seeded_samples(graph: Graph, count: int = SEEDED_SAMPLES) -> list[Sample]:
     ]
 
 
-#: Samples as users give them: a .npz file, or its arrays by name.
+#: Samples from users: a .npz file, or its arrays by name.
 Samples = Path | Mapping[str, RefArray]
 
 
@@ -58,9 +58,10 @@ def read_samples(given: Samples, types: Mapping[str, TensorType]) -> list[dict[s
 
 
 def model_samples(graph: Graph, given: Samples, names: Sequence[str]) -> list[Sample]:
-    """Samples of `names`, inputs or outputs, as `read_samples` takes them, as the model has them.
+    """Samples of `names`, inputs or outputs, in the form that `read_samples` takes, as in the
+    model.
 
-    Raises OptionError as `read_samples`.
+    Raises OptionError like `read_samples`.
     """
     types = {name: model_type(graph, name) for name in names}
     return [from_model(graph, sample) for sample in read_samples(given, types)]
@@ -77,7 +78,7 @@ def _check_names(found: Mapping[str, object], known: Mapping[str, object], where
 
 def _split(array: RefArray, type_: TensorType, where: str) -> Sequence[RefArray]:
     if array.dtype == np.float16 and type_.dtype is DType.FLOAT32:
-        array = array.astype(np.float32)  # of a model whose inputs are such
+        array = array.astype(np.float32)  # of a model whose inputs have that type
     if array.dtype != type_.dtype.numpy:
         raise OptionError(
             f"element type {array.dtype}, {type_.dtype.value} is needed", where=where,
@@ -104,7 +105,7 @@ def join_samples(samples: Sequence[Mapping[str, RefArray]]) -> dict[str, RefArra
 
 
 def relative_error(found: RefArray, expected: RefArray) -> float:
-    """max|y - r| / max|r|; infinite where one is NaN or infinite and the other is not."""
+    """max|y - r| / max|r|; infinite if one is NaN or infinite where the other is not."""
     y, r = found.astype(np.float64), expected.astype(np.float64)
     finite = np.isfinite(r)
     if not np.array_equal(y[~finite], r[~finite], equal_nan=True):

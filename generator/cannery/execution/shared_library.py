@@ -19,7 +19,7 @@ _WEIGHTS = "_weights.c"
 
 @dataclass(frozen=True)
 class LibraryKind:
-    """What a system calls shared libraries, and the linker's words for one, given its name."""
+    """A system's names for shared libraries, and the linker's options for one, given its name."""
 
     suffix: str
     prefix: str
@@ -30,7 +30,7 @@ class LibraryKind:
         return f"{self.prefix}{network}{self.suffix}"
 
     def link_flags(self, network: str) -> list[str]:
-        """Those that make a library which is found by its name."""
+        """The options for a library that is found by its name."""
         return [flag.format(self.name(network)) for flag in self.flags]
 
 
@@ -40,7 +40,7 @@ _COFF = LibraryKind(".dll", "", ("-shared",))
 
 
 def library_kind(toolchain: Toolchain) -> LibraryKind:
-    """That of the system which a compiler is for."""
+    """The naming of a compiler's target system."""
     macros = toolchain.compiler.macros(toolchain.cflags)
     if "_WIN32" in macros or "__CYGWIN__" in macros:
         return _COFF
@@ -48,9 +48,9 @@ def library_kind(toolchain: Toolchain) -> LibraryKind:
 
 
 def exported_library(options: Options, files: Mapping[str, bytes]) -> tuple[str, bytes]:
-    """Name and content of the library of files that were generated with `shared`.
+    """Name and content of the library made from files generated with `shared`.
 
-    Raises ToolchainError where it cannot be built.
+    Raises ToolchainError if it cannot be built.
     """
     isas = [parse_isa(name) for name in options.isa] if len(options.isa) > 1 else []
     parts = {
@@ -73,13 +73,13 @@ def exported_library(options: Options, files: Mapping[str, bytes]) -> tuple[str,
 
 
 def _plainest(parts: Mapping[str, Toolchain], options: Options) -> Toolchain:
-    """What the code is compiled with that chooses between instruction sets."""
+    """The toolchain for the code that chooses between instruction sets."""
     last = resolve_targets(options)[-1]
     return parts[part_name(options.name, last.isa)]
 
 
 def _toolchain_of(unit: str, parts: Mapping[str, Toolchain], plain: Toolchain) -> Toolchain:
-    """That of the longest name of a part with which a file's name begins."""
+    """The toolchain of the part with the longest name that a file's name begins with."""
     found = [part for part in parts if unit.startswith((f"{part}.", f"{part}_"))]
     return parts[max(found, key=len)] if found else plain
 
@@ -94,7 +94,7 @@ def build_library(
 ) -> bytes:  # fmt: skip
     """The content of a library of the C files `units`, each compiled by its toolchain.
 
-    Raises ToolchainError with the compiler's words.
+    Raises ToolchainError with the compiler's message.
     """
     with temporary_folder() as folder:
         for path, data in files.items():
@@ -119,7 +119,7 @@ def build_library(
 
 
 def _own_flags(folder: Path, unit: str) -> list[str]:
-    """Of the file of large weights, where these are; of OpenMP's pool, that it is one."""
+    """For the file of large weights, their place; for OpenMP's pool, OpenMP's flag."""
     if unit.endswith(OPENMP_SOURCE):
         return [OPENMP_FLAG]
     if unit.endswith(_WEIGHTS):

@@ -1,4 +1,4 @@
-"""How much memory a network takes: code and constants, stack, by step and together."""
+"""How much memory a network takes: code, constants and stack, by step and in total."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from cannery.target.toolchain import Toolchain
 def code_bytes(
     source: Source, files: Mapping[str, bytes], toolchain: Toolchain
 ) -> tuple[int | None, ...]:
-    """Bytes of code by step, None where the object file does not say. Raises ToolchainError.
+    """Bytes of code by step, None if the object file does not say. Raises ToolchainError.
 
-    Every kernel stays a function of its own; in a library, compilers may put several into one.
+    Every kernel stays a separate function; in a library, compilers may merge several.
     """
     with temporary_folder() as folder:
         places = function_places(compile_apart(folder, source, files, toolchain))
@@ -34,9 +34,9 @@ def code_bytes(
 
 
 def constant_bytes(source: Source) -> tuple[int, ...]:
-    """Bytes of the constants of each step, also of those that large models keep in a file.
+    """Bytes of the constants of each step, including those that large models keep in a file.
 
-    What several steps have in common counts for each.
+    Constants that several steps share count for each.
     """
     lengths = _blob_lengths(source)
     found = []
@@ -48,7 +48,7 @@ def constant_bytes(source: Source) -> tuple[int, ...]:
     return tuple(found)
 
 
-#: Bytes below the stack that functions of x86-64 may use, and compilers do not count.
+#: Bytes below the stack that x86-64 functions may use without compilers counting them.
 RED_ZONE = 128
 
 
@@ -56,8 +56,7 @@ RED_ZONE = 128
 class StepSize:
     """Bytes of a step: its code and constants, and the stack of its functions.
 
-    `constants` are those that the compiler keeps as arrays; what several steps share counts for the
-    first.
+    `constants` are those that the compiler keeps as arrays; shared ones count for the first step.
     """
 
     name: str
@@ -71,7 +70,8 @@ class StepSize:
 class NetworkSize:
     """Bytes of a network as a library, without its self-test and static workspace.
 
-    `stack` is what `<name>_run_in` needs at most, `many_workspace` what `<name>_run_many` works in.
+    `stack` is the most that `<name>_run_in` needs, `many_workspace` the memory of
+    `<name>_run_many`.
     """
 
     sections: SectionSizes
@@ -84,7 +84,7 @@ class NetworkSize:
 
     @property
     def flash(self) -> int:
-        """What has to be stored: code, constants and initial values."""
+        """What must be stored: code, constants and initial values."""
         return self.sections.code + self.constants
 
     @property
@@ -94,19 +94,21 @@ class NetworkSize:
 
     @property
     def other_constants(self) -> int:
-        """Those of no step: descriptions of tensors, numbers in vectors, gaps between arrays."""
+        """Constants outside of steps: descriptions of tensors, numbers in vectors, gaps between
+        arrays.
+        """
         return self.constants - sum(step.constants for step in self.steps)
 
     @property
     def other_code(self) -> int | None:
-        """What the library has more than its steps apart; less than 0 where they have more."""
+        """What the library has beyond its separate steps; negative if they have more."""
         codes = [step.code for step in self.steps]
         known = [code for code in codes if code is not None]
         return self.sections.code - sum(known) if len(known) == len(codes) else None
 
 
 def network_size(source: Source, files: Mapping[str, bytes], toolchain: Toolchain) -> NetworkSize:
-    """What a compiler makes of a network. Raises ToolchainError."""
+    """The sizes of a network when compiled. Raises ToolchainError."""
     codes = code_bytes(source, files, toolchain)
     with temporary_folder() as folder:
         sections, arrays = _compiled(folder, source, files, toolchain)
@@ -133,7 +135,9 @@ def network_size(source: Source, files: Mapping[str, bytes], toolchain: Toolchai
 def _stack(
     source: Source, frames: Mapping[str, int], prefixes: list[str], stacks: list[int]
 ) -> int:
-    """The frames of the run, of one step with all its functions, and of all that steps call."""
+    """The stack frames of the run, of one step with all its functions, and of everything that steps
+    call.
+    """
     own = f"{source.name}_"
     entry = frames.get(f"{own}run_in", 0)
     helpers = sum(n for name, n in frames.items() if not name.startswith((own, *prefixes)))
@@ -156,16 +160,16 @@ def _kept_constants(source: Source, arrays: Mapping[str, int]) -> list[int]:
 
 
 def _blob_lengths(source: Source) -> dict[int, int]:
-    """Bytes of the large arrays, by place, with the gaps after them."""
+    """Bytes of the large arrays, by place, including the gaps after them."""
     places = sorted({place for _, _, place in source.blob.offsets})
     ends = [*places[1:], len(source.blob.data)]
-    return {place: end - place for place, end in zip(places, ends, strict=False)}  # maybe no place
+    return {place: end - place for place, end in zip(places, ends, strict=False)}  # or no places
 
 
 def _compiled(
     folder: Path, source: Source, files: Mapping[str, bytes], toolchain: Toolchain
 ) -> tuple[SectionSizes, dict[str, int]]:
-    """The sections and arrays of everything that a program which runs the network links."""
+    """The sections and arrays of everything that a program links to run the network."""
     unused = {f"{source.name}{end}" for end in ("_static.c", "_selftest.c", OPENMP_SOURCE)}
     _write(folder, files)
     weights = folder / f"{source.name}_weights.bin"
@@ -189,7 +193,7 @@ def _compiled(
 def _frames(
     folder: Path, source: Source, files: Mapping[str, bytes], toolchain: Toolchain
 ) -> dict[str, int]:
-    """The stack of each function, where every kernel is one of its own."""
+    """The stack of each function, with every kernel a separate function."""
     _write(folder, apart(source, files))
     main = folder / f"{source.name}.c"
     flags = [*toolchain.cflags, *apart_flags(toolchain), "-fstack-usage", "-w"]

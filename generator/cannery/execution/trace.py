@@ -1,4 +1,4 @@
-"""Runs of a network as a trace that Perfetto and chrome://tracing show.
+"""Runs of a network as a trace for Perfetto and chrome://tracing.
 
 The format is Google's "Trace Event Format": complete events (`X`) with microseconds.
 """
@@ -22,7 +22,7 @@ _THREAD = 1
 def trace_json(
     source: Source, runs: Sequence[TracedRun], machine: str, about: dict[str, str]
 ) -> dict[str, Any]:
-    """The trace of `runs` on `machine`; `about` is what else to know of it."""
+    """The trace of `runs` on `machine`; `about` is further information."""
     events = [_name("process_name", f"{source.name} on {machine}"), _name("thread_name", "runs")]
     arguments = [_arguments(source, call) for call in source.calls]
     for number, run in enumerate(runs):
@@ -39,7 +39,7 @@ def trace_json(
 
 
 def _arguments(source: Source, call: Call) -> dict[str, Any]:
-    """What a step's slice says when it is picked."""
+    """What a step's slice says when you select it."""
     planned, graph = call.planned, source.graph
     return {
         "symbol": call.symbol,

@@ -1,6 +1,6 @@
 """Builds harness programs through a generated ninja file.
 
-So all cores, ccache and distributed compilers work. A translation unit that fails is built again
+So all cores, ccache and distributed compilers work. A translation unit that fails is rebuilt
 candidate by candidate.
 """
 
@@ -26,20 +26,20 @@ from cannery.target.toolchain import Toolchain
 
 _TIMEOUT = 4 * 3600.0
 
-#: The part of the time that is left in which candidates are compiled; the rest is for linking them,
-#: and for what is built for.
+#: The share of the remaining time for compiling candidates; the rest is for linking and for using
+#: them.
 COMPILE_SHARE = 0.6
 
 EXECUTABLE = "harness"
 
-#: Translation units from which on the header of vectors is compiled in advance, by gcc: that takes
-#: as long as parsing it three times, which is most of the time of a unit with AVX2.
+#: From this many translation units on, gcc precompiles the vector header. That takes as long as
+#: parsing it three times, which is most of the time of a unit with AVX2.
 HEADER_UNITS = 8
 
 
 @dataclass(frozen=True)
 class Built:
-    """An executable, the candidates in it by number, and why others (by symbol) are not.
+    """An executable, the candidates in it by number, and why others (by symbol) are missing.
 
     There is no reason for those that there was no time to compile.
     """
@@ -61,9 +61,9 @@ def find_ninja() -> str:
 
 
 def write(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files (relative path -> content) under a folder, those that differ.
+    """Write those files (relative path -> content) under a folder that differ.
 
-    Raises OSError with the name of the file, of a full disk, too.
+    Raises OSError with the name of the file, also for a full disk.
     """
     for name, data in files.items():
         path = folder / name
@@ -83,7 +83,7 @@ def ninja_file(
 ) -> str:  # fmt: skip
     """Rules that compile `sources` and, with `executable`, link their objects.
 
-    `header` is compiled in advance, for sources that include it before all else.
+    `header` is precompiled, for sources that include it first.
     """
     link_flags = [*toolchain.cflags, *toolchain.ldflags, "-lm"]
     compile_flags = [*toolchain.cflags, *toolchain.warnings, "-I."]
@@ -129,9 +129,9 @@ def _words(words: Sequence[str]) -> str:
 
 
 def run_ninja(folder: Path, text: str, *, jobs: int = 0) -> dict[str, str]:
-    """Run a ninja file, going on after failures: the first error of each output that failed.
+    """Run a ninja file, continuing after failures; returns the first error of each failed output.
 
-    Raises ToolchainError where ninja itself fails, OutOfTimeError.
+    Raises ToolchainError if ninja itself fails, and OutOfTimeError.
     """
     write(folder, {"build.ninja": text.encode()})
     command = [find_ninja(), "-k", "0", *(["-j", str(jobs)] if jobs else [])]
@@ -160,7 +160,7 @@ def build_error(failures: Mapping[str, str], toolchain: Toolchain) -> ToolchainE
 
 
 def _failures(text: str) -> dict[str, str]:
-    """The program prints `FAILED: outputs`, the command, and what the command said."""
+    """The program prints `FAILED: outputs`, the command, and the command's output."""
     found: dict[str, str] = {}
     for block in re.split(r"^FAILED: ", text, flags=re.MULTILINE)[1:]:
         # Newer versions of ninja put the exit code before the outputs.
@@ -179,7 +179,7 @@ def build(
     *,
     jobs: int = 0,
 ) -> Built:
-    """Generate and build a harness program in `folder`, of what is compiled in time.
+    """Generate and build a harness program in `folder`, from what is compiled in time.
 
     Raises ToolchainError if the program cannot be linked, or none of the candidates compiles,
     OutOfTimeError.
@@ -230,7 +230,7 @@ def _compile(
 
 
 def _finished(folder: Path) -> set[str]:
-    """The outputs that ninja has made: it logs each when it is whole."""
+    """The outputs that ninja has made: it logs each when it is complete."""
     try:
         lines = (folder / ".ninja_log").read_text(errors="replace").splitlines()
     except OSError:

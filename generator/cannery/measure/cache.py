@@ -1,8 +1,8 @@
-"""All measurements ever made by a user, so that resuming and tuning again are quick.
+"""All measurements ever made by a user, so that resuming and retuning are quick.
 
 One JSON file per environment (compiler, flags, device, origin) in the user's cache folder, each
-under a lock and replaced as a whole. A damaged file counts as empty: it is a cache; so does one of
-times that were taken at another clock.
+under a lock and replaced as a whole. A damaged file counts as empty, because it is only a cache; so
+does one with times taken at another clock.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from cannery.user_files import unusual
 
 @dataclass(frozen=True)
 class Measurement:
-    """What is known of a candidate: error against the reference, fault if any, microseconds of one
-    call (None: not timed), bytes of machine code, and the same microseconds estimated without
+    """What is known about a candidate: error against the reference, fault if any, microseconds of
+    one call (None: not timed), bytes of machine code, and the microseconds estimated without
     running it (None: not estimated).
     """
 
@@ -42,7 +42,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Environment:
-    """What a time depends on beside the code; `device` is what it says itself, as `Device.key`."""
+    """What a time depends on besides the code; `device` is `Device.key`."""
 
     compiler: str
     flags: str
@@ -84,7 +84,7 @@ class MeasurementCache:
         return self.folder / f"{self.environment.key}.json"
 
     def load(self) -> None:
-        """Read what is there."""
+        """Read what is stored."""
         known, peak, mhz = self._read()
         self.known = {**known, **self.known}
         self.peak_gflops = self.peak_gflops or peak
@@ -95,7 +95,7 @@ class MeasurementCache:
         return self.known.get(key)
 
     def add(self, found: Mapping[str, Measurement]) -> None:
-        """Remember measurements, here and on the disk; a disk that refuses is no error."""
+        """Remember measurements, here and on disk; a disk error is ignored."""
         self.known.update(found)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ class MeasurementCache:
             return
 
     def _read(self) -> tuple[dict[str, Measurement], float, float]:
-        """Measurements, peak, and clock of the file; nothing where it is another clock."""
+        """Measurements, peak, and clock of the file; nothing if the clock differs."""
         if unusual(self.path):  # reading a pipe would never end
             return {}, 0.0, 0.0
         try:
@@ -133,7 +133,7 @@ _DAMAGE = (
 
 
 def _known(rows: object) -> dict[str, Measurement]:
-    """The measurements in a file; msgspec.ValidationError unless they are such."""
+    """The measurements in a file; msgspec.ValidationError if it holds anything else."""
     known = msgspec.convert(rows, dict[str, Measurement])
     return {key: m for key, m in known.items() if _is_time(m.us) and _is_time(m.estimated_us)}
 
@@ -143,5 +143,5 @@ def _is_time(us: float | None) -> bool:
 
 
 def environment_text() -> str:
-    """What belongs to every environment: measurements of other versions do not count."""
+    """Part of every environment: measurements of other versions do not count."""
     return f"cannery {__version__}"

@@ -1,4 +1,4 @@
-"""Functions, constants and sections in an ELF file: how much there is, and where it is.
+"""Functions, constants and sections in an ELF file: their sizes and places.
 
 Reads the symbol table (System V ABI, chapter 4) of little-endian files of 32 and 64 bits.
 """
@@ -39,7 +39,7 @@ _ALLOC, _EXEC, _WRITE = 2, 4, 1
 class SectionSizes:
     """Bytes of an object file that end up in memory: code, constants, data with values, zeros.
 
-    Tables for unwinding are none of them: firmware has no use for them.
+    Unwinding tables do not count: firmware has no use for them.
     """
 
     code: int = 0
@@ -55,7 +55,7 @@ class SectionSizes:
 
 
 def section_sizes(path: Path) -> SectionSizes | None:
-    """What the sections of a file take; None for what is no such file."""
+    """The sizes of a file's sections; None if it is not such a file."""
     data = path.read_bytes()
     kind = _class_of(data)
     if kind is None:
@@ -108,20 +108,20 @@ class FunctionPlace:
 
 
 def function_places(path: Path) -> dict[str, FunctionPlace]:
-    """Where every function is, by name; empty for what is no such file."""
+    """Where every function is, by name; empty if it is not such a file."""
     return _places(path, _FUNCTION)
 
 
 def array_sizes(path: Path) -> dict[str, int]:
-    """The bytes of every array and variable, by name; empty for what is no such file.
+    """The bytes of every array and variable, by name; empty if it is not such a file.
 
-    Those that the compiler made part of the code are not in the file.
+    Those that the compiler made part of the code are missing.
     """
     return {name: place.size for name, place in _places(path, _OBJECT).items()}
 
 
 def _places(path: Path, type_: int) -> dict[str, FunctionPlace]:
-    """The symbols of one type; empty for what is no such file."""
+    """The symbols of one type; empty if it is not such a file."""
     data = path.read_bytes()
     kind = _class_of(data)
     if kind is None:

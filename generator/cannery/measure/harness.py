@@ -2,7 +2,7 @@
 
 Candidates come in translation units of about twenty. Their data (inputs, expected outputs, large
 constants) is one binary file that the assembler includes, so compiling stays quick. Generating is
-apart from building (`build.py`): any build system can compile what `sources` returns.
+separate from building (`build.py`): any build system can compile what `sources` returns.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from cannery.measure.trial import BufferPlace, Trial
 from cannery.schedule.schedule import ConstArray, Kernel
 from cannery.target.isa import Isa
 
-#: Candidates of one translation unit, and the bytes of code after which it is full anyway.
+#: Candidates per translation unit, and the bytes of code after which it is full anyway.
 UNIT_CANDIDATES = 20
 UNIT_BYTES = 600_000
 
-#: Constants of this size lie in the data file when nothing else is said.
+#: Constants of at least this size are in the data file by default.
 STORED_BYTES = 16 * 1024
 
-#: A candidate with constants of this size is light until it is built.
+#: A candidate with constants of at least this size stays light until it is built.
 LIGHT_BYTES = 256 * 1024
 
 DATA_FILE = "harness_data.bin"
@@ -82,13 +82,13 @@ class Blob:
         return self.known[key]
 
     def bytes(self) -> bytes:
-        """All of it; never empty, as assemblers dislike empty files."""
+        """All bytes; never empty, because assemblers dislike empty files."""
         return b"".join(self.chunks) or bytes(ALIGNMENT)
 
 
 @cache
 def _headers_digest(folder: Path) -> bytes:
-    """Of the runtime headers, which are part of every kernel."""
+    """The digest of the runtime headers, which are part of every kernel."""
     digest = hashlib.sha256()
     for header in sorted(folder.glob("*.h")):
         digest.update(header.read_bytes() + b"\0")
@@ -99,7 +99,7 @@ def _headers_digest(folder: Path) -> bytes:
 class Candidate:
     """A trial with its code. `contest` numbers the trials that are timed against each other.
 
-    A light one has no constants, but the `digest` of the whole one, which `whole` makes anew.
+    A light one has the `digest` of the whole one instead of constants; `whole` restores them.
     """
 
     trial: Trial
@@ -124,7 +124,7 @@ class Candidate:
 
     @property
     def arguments(self) -> list[str]:
-        """The expressions that a call passes, but for the rows."""
+        """The expressions that a call passes, except the rows."""
         trial = self.trial
         places = [*(("const ", p) for p in trial.inputs), *(("", p) for p in trial.outputs)]
         found = []
@@ -134,7 +134,7 @@ class Candidate:
         return [*found, f"(float *)p[{len(places)}]"] if self.kernel.scratch_bytes else found
 
     def code_key(self) -> str:
-        """Digest of the code without comments, of the constants, by whatever name, and of how many
+        """Digest of the code without comments, of the constants, ignoring names, and of how many
         images a call computes.
         """
         if self.digest:
@@ -146,19 +146,19 @@ class Candidate:
             digest.update(np.ascontiguousarray(constant.values).tobytes())
         for place in (*self.trial.inputs, *self.trial.outputs):
             digest.update(f"{place.layout!r}{place.halo!r}".encode())
-        if self.images > 1:  # which the code does not show: it is called for each
+        if self.images > 1:  # not visible in the code, which is called for each
             digest.update(f"{self.images} images".encode())
         return digest.hexdigest()
 
     def light(self) -> Candidate:
-        """Without constants where these are large: those of all candidates may fill the memory."""
+        """Without constants if these are large: those of all candidates may fill the memory."""
         if sum(c.values.nbytes for c in self.kernel.constants) < LIGHT_BYTES:
             return self
         kernel = replace(self.kernel, constants=())
         return replace(self, kernel=kernel, digest=self.code_key())
 
     def whole(self, known: dict[bytes, ConstArray]) -> Candidate:
-        """With its constants; equal ones of several candidates are `known`, by their digests."""
+        """With its constants; equal ones of several candidates are in `known`, by digest."""
         if not self.digest:
             return self
         kernel = _kernel(self.trial, self.symbol)
@@ -187,7 +187,7 @@ def _kernel(trial: Trial, symbol: str) -> Kernel:
 
 @dataclass(frozen=True)
 class Sources:
-    """Generated files by name. `units` maps those with candidates to these; `main` is the rest.
+    """Generated files by name. `units` maps files to their candidates; `main` is the rest.
 
     The main file names every candidate: render it (`main_source`) for those that compile.
     """
@@ -201,7 +201,7 @@ class Harness:
     """All candidates of one program, for one instruction set.
 
     A translation unit has `unit` of them, or `unit_bytes` of code. `bands` also makes an entry that
-    runs in bands, for checks. Constants of `stored_bytes` and more lie in the data file.
+    runs in bands, for checks. Constants of at least `stored_bytes` are in the data file.
     """
 
     isa: Isa
@@ -212,7 +212,7 @@ class Harness:
     blob: Blob = field(default_factory=Blob)
 
     def sources(self, candidates: Sequence[Candidate]) -> Sources:
-        """Everything but the main file."""
+        """Everything except the main file."""
         units = {}
         files: dict[str, bytes] = {}
         for number, group in enumerate(split(candidates, self.unit, self.unit_bytes)):

@@ -1,7 +1,7 @@
-"""Asks what the runners of a toolchain reach, and what times of that are worth.
+"""Finds out which devices a toolchain's runners reach, and what times taken there are worth.
 
-A device is known by what its processor and kernel say, never by the command that reaches it: two
-projects may each have an `./on-robot`, and any script may hold an emulator.
+A device is identified by what its processor and kernel say, never by the command that reaches it:
+two projects may each have an `./on-robot`, and any script may hide an emulator.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from cannery.target.runner import Origin, Runner
 from cannery.target.targets import NATIVE, Target, fitting_target
 from cannery.target.toolchain import Toolchain
 
-#: What programs that measure include, and the argument by which they say what they run on.
+#: What measuring programs include, and the argument that makes them report their device.
 DEVICE_FILE = "device.h"
 ASK = "--device"
 
-#: Seconds in which a device has to answer: for a copy over a slow line, or writing to flash.
+#: Seconds in which a device must answer, including a copy over a slow line or writing to flash.
 ANSWER_SECONDS = 60.0
 
 _PROBE = "device.c"
@@ -31,14 +31,14 @@ _HEADERS = (DEVICE_FILE, "machine.h")
 
 
 def device_sources() -> dict[str, bytes]:
-    """The headers of programs that say what they run on, by name."""
+    """The headers of programs that report their device, by name."""
     return {name: Path(__file__).with_name(name).read_bytes() for name in _HEADERS}
 
 
 def identify(toolchain: Toolchain, runners: Sequence[Runner]) -> tuple[Runner, ...]:
     """The runners with the devices that they reach, and the origin of times taken there.
 
-    Raises ToolchainError where nothing runs, or does not say what it is.
+    Raises ToolchainError if nothing runs, or a device does not say what it is.
     """
     with temporary_folder() as folder:
         for name in (_PROBE, *_HEADERS):
@@ -49,9 +49,9 @@ def identify(toolchain: Toolchain, runners: Sequence[Runner]) -> tuple[Runner, .
 
 
 def ask(toolchain: Toolchain, runner: Runner, executable: Path) -> Runner:
-    """The runner with what `executable` says that it runs on.
+    """The runner with the device that `executable` reports.
 
-    Raises ToolchainError, also where a given runner has not answered when the time is over.
+    Raises ToolchainError, also if a given runner has not answered when the time is up.
     """
     check_time()
     began = now()
@@ -71,9 +71,9 @@ def ask(toolchain: Toolchain, runner: Runner, executable: Path) -> Runner:
 
 
 def origin_of(toolchain: Toolchain, runner: Runner, device: Device) -> Origin:
-    """What times of a device are worth to the target.
+    """What times of a device are worth for the target.
 
-    A target that is no processor in particular takes those of a given runner for its device's.
+    A target that is not a particular processor accepts a given runner's times as its own.
     """
     target = toolchain.target
     if device.emulated or runner.command == target.emulator != ():
@@ -84,10 +84,10 @@ def origin_of(toolchain: Toolchain, runner: Runner, device: Device) -> Origin:
 
 
 def check_devices(toolchain: Toolchain, runners: Sequence[Runner]) -> None:
-    """Raise ToolchainError where times of identified runners are not those that were asked for.
+    """Raise ToolchainError if the times of identified runners are not the requested ones.
 
-    A given runner has to reach the target's processor (unless `toolchain.stand_in`), and all of
-    them the same.
+    A given runner must reach the target's processor (unless `toolchain.stand_in`), and all of them
+    the same one.
     """
     for runner in runners:
         _check_processor(toolchain, runner)
@@ -130,7 +130,7 @@ def _check_alike(runners: Sequence[Runner]) -> None:
 
 
 def remark_of(runner: Runner) -> str:
-    """What is worth a note about the device of a given runner; empty if nothing."""
+    """The note about the device of a given runner; empty if there is none."""
     device = runner.device
     if device is None or not runner.given:
         return ""

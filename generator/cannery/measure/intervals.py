@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
 
-#: How likely an interval holds the median at least, if there are enough measurements.
+#: The least probability that an interval holds the median, if there are enough measurements.
 CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
 class Interval:
-    """The median of some measurements, and between which of them the true one lies."""
+    """The median of some measurements, and the measurements between which the true one lies."""
 
     low: float
     mid: float
     high: float
 
     def overlaps(self, other: Interval) -> bool:
-        """Whether both may be the same."""
+        """Whether both may be equal."""
         return self.low <= other.high and other.low <= self.high
 
     def __str__(self) -> str:
@@ -31,11 +31,11 @@ class Interval:
 
 
 def interval(values: Sequence[float]) -> Interval:
-    """The median's confidence interval, by order statistics: whatever the distribution is.
+    """The median's confidence interval, by order statistics, for any distribution.
 
     The true median is above the k-th smallest of n values unless less than k of them are below it:
-    binomial, p = 1/2. There must be at least one value; of less than six all are taken, which is
-    less sure than CONFIDENCE.
+    binomial, p = 1/2. There must be at least one value; with fewer than six, all are used, which is
+    less certain than CONFIDENCE.
     """
     ordered = sorted(values)
     count = len(ordered)
@@ -50,6 +50,6 @@ def interval(values: Sequence[float]) -> Interval:
 
 
 def around(value: float, parts: Sequence[float]) -> Interval:
-    """What was measured in all, within the interval of what its parts say, one after the other."""
+    """The total measurement, within the interval of its consecutive parts."""
     found = interval(parts)
     return Interval(min(found.low, value), value, max(found.high, value))

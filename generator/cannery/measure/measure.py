@@ -25,19 +25,21 @@ TIE = 0.015
 
 
 class Context(str, Enum):
-    """What a timed call finds: everything in the caches, or nothing, as other work came between."""
+    """What a timed call finds: everything in the caches, or nothing, because other work came
+    between.
+    """
 
     WARM = "warm"
     COLD = "cold"
 
     @property
     def arguments(self) -> list[str]:
-        """Arguments of the programs that measure; the last ones."""
+        """The last arguments of the measuring programs."""
         return ["--cold"] if self is Context.COLD else []
 
 
 def refuse_emulated(context: Context | None, runner: Runner) -> None:
-    """Raise OptionError where cold caches are wanted of an emulator, which has none."""
+    """Raise OptionError if cold caches are requested from an emulator, which has no caches."""
     if context is Context.COLD and runner.origin is Origin.EMULATED:
         raise OptionError(
             "an emulator has no caches", where="--context cold",
@@ -47,7 +49,7 @@ def refuse_emulated(context: Context | None, runner: Runner) -> None:
 
 @dataclass(frozen=True)
 class Check:
-    """max|y - r| / max|r| of a candidate, and what it did wrong beside that (or nothing)."""
+    """max|y - r| / max|r| of a candidate, and anything else it did wrong."""
 
     error: float
     fault: str = ""
@@ -66,8 +68,8 @@ class Timing:
 class Protocol:
     """How long to measure.
 
-    Rounds for all, rounds for the best, microseconds of one sample (a single call where caches are
-    cold), and about how many seconds one contest may take.
+    Rounds for all, rounds for the best, microseconds of one sample (a single call with cold
+    caches), and about how many seconds one contest may take.
     """
 
     first: int = 10
@@ -86,10 +88,10 @@ class Protocol:
 
 @contextmanager
 def alone(runner: Runner) -> Iterator[None]:
-    """Keep other tunings of this user off the device, by whatever runner, while the block runs.
+    """Keep other tunings of this user off the device, with any runner, while the block runs.
 
-    Where that is impossible, or takes too long, the block runs all the same: with a deadline, to
-    find that its time is over.
+    If that is impossible, or takes too long, the block runs anyway; with a deadline, it then finds
+    that its time is up.
     """
     known = runner.device.lock if runner.device else ""
     name = hashlib.sha256((known or runner.way).encode()).hexdigest()[:12]

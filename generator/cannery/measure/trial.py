@@ -1,7 +1,7 @@
-"""One candidate of one step, ready to be generated alone: its layouts, inputs and expected outputs.
+"""One candidate of one step, to be generated alone, with layouts, inputs and expected outputs.
 
-Used by the tuner (the plainest layouts) and by the kernel tests (also larger buffers around each
-value, in-place buffers).
+The tuner uses it with the plainest layouts, the kernel tests also with larger buffers around each
+value and in-place buffers.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from cannery.target.isa import Isa
 
 
 class Placing(Enum):
-    """Where the values of a trial lie.
+    """Where the values of a trial are placed.
 
-    PLAIN: buffers of their own with no more than what is asked for. WIDE: the middle channels of
-    larger images with wider halos. WINDOW: boxes inside larger images, as parts of a concatenation.
-    IN_PLACE: as PLAIN, and the output takes the memory of an input.
+    PLAIN: separate buffers with only what is required. WIDE: the middle channels of larger images
+    with wider halos. WINDOW: boxes inside larger images, like parts of a concatenation. IN_PLACE:
+    like PLAIN, but the output takes the memory of an input.
     """
 
     PLAIN = "plain"
@@ -39,7 +39,7 @@ class Placing(Enum):
 
 @dataclass(frozen=True)
 class Data:
-    """The inputs of a step and what its outputs should be, each of the value's own type."""
+    """The inputs of a step and its expected outputs, each in the value's own type."""
 
     inputs: tuple[RefArray, ...]
     outputs: tuple[RefArray, ...]
@@ -75,7 +75,7 @@ class Trial:
     in_place: int = -1
 
     def job(self, symbol: str) -> Job:
-        """What the schedule is asked to generate."""
+        """What the schedule must generate."""
         shared = frozenset({self.in_place} if self.in_place >= 0 else ())
         return Job(
             self.graph, self.step, self.isa, self.choice.params, symbol,
@@ -84,7 +84,7 @@ class Trial:
 
     @property
     def orders(self) -> tuple[str, ...]:
-        """The orders of inputs and outputs: only candidates that agree in them are rivals."""
+        """The orders of inputs and outputs: only candidates with equal ones are rivals."""
         return tuple(p.layout.order for p in (*self.inputs, *self.outputs))
 
     @property
@@ -104,7 +104,7 @@ def make_trial(
     placing: Placing = Placing.PLAIN,
     label: str = "",
 ) -> Trial | None:
-    """A trial with the layouts that the schedule asks for; None if it cannot be placed so."""
+    """A trial with the layouts that the schedule requires; None if it cannot be placed that way."""
     reads = schedule.reads(graph, step, params, isa)
     writes = schedule.writes(graph, step, params, isa)
     types = [graph.types[v] for v in (*step.inputs, *step.outputs)]
@@ -186,7 +186,7 @@ def random_inputs(graph: Graph, seed: int = 0) -> dict[str, RefArray]:
 
 
 def step_data(graph: Graph, step: Step, values: Mapping[str, RefArray]) -> Data:
-    """Inputs of a step, rounded to their types, and what the references make of exactly those.
+    """Inputs of a step, rounded to their types, and the references' results for exactly those.
 
     `values` holds every value of the graph, as `evaluate_all` returns them.
     """
@@ -208,7 +208,7 @@ def _rounded(graph: Graph, value: str, array: RefArray) -> RefArray:
 
 
 def all_data(graph: Graph, steps: Sequence[Step], inputs: Mapping[str, RefArray]) -> list[Data]:
-    """The data of every step: each is given what the references computed for its inputs."""
+    """The data of every step: each gets what the references computed for its inputs."""
     with np.errstate(all="ignore"):
         values = evaluate_all(graph, inputs)
     return [step_data(graph, step, values) for step in steps]

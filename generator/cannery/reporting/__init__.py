@@ -1,1 +1,1 @@
-"""What there is to know of a generated network, measured and told: pages, pictures, comparisons."""
+"""Everything known about a generated network: pages, pictures, comparisons."""

@@ -1,4 +1,4 @@
-"""Two networks beside each other: which layers belong together, what differs, and what is worse."""
+"""Two networks side by side: which layers belong together, what differs, and what is worse."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ def verdict(times: Both) -> str:
 
 
 def count_verdict(counts: tuple[int, int]) -> str:
-    """The same of instructions, which are exact."""
+    """The same for instructions, which are exact."""
     one, other = counts
     return "no difference" if one == other else ("more" if other > one else "fewer")
 
 
 def change(one: float, other: float) -> float | None:
-    """By what part the second is more than the first; None if that is nothing."""
+    """The fraction by which the second exceeds the first; None if the first is 0."""
     return other / one - 1 if one else None
 
 
 @dataclass(frozen=True)
 class Row:
-    """Layers of the first network that compute what those of the second do; one may have none.
+    """Layers of the first network that compute what those of the second do; either may be empty.
 
-    `counts` are instructions, None where they were not counted.
+    `counts` are instructions, None if not counted.
     """
 
     layers: tuple[tuple[Layer, ...], tuple[Layer, ...]]
@@ -56,7 +56,7 @@ class Row:
 
     @property
     def title(self) -> str:
-        """The layers' names, the first network's if it has some."""
+        """The layers' names, from the first network if it has any."""
         found = self.layers[0] or self.layers[1]
         return " + ".join(layer.name for layer in found)
 
@@ -68,7 +68,7 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """Faster, slower, no difference, or that there is nothing to compare with."""
+        """Faster, slower, no difference, or nothing to compare with."""
         if not all(self.layers):
             return "only in A" if self.layers[0] else "only in B"
         return count_verdict(self.counts) if self.counts else verdict(self.times)
@@ -76,9 +76,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Limits:
-    """What is worse: more time or memory, in parts of what it was, or other outputs.
+    """The limits for what counts as worse: more time or memory, as fractions, or other outputs.
 
-    Outputs may be any (None), or differ so much, relative to the largest.
+    Outputs may differ in any way (None), or by this much relative to the largest.
     """
 
     slower: float
@@ -88,9 +88,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What differs between A and B. `differences` are of the outputs, by name in A, on the same
-    inputs; None where the interfaces differ. `worse` says in what B is, one sentence each. `counts`
-    are instructions of one run, None where they were not counted.
+    """What differs between A and B. `differences` are those of the outputs, by name in A, on the
+    same inputs; None if the interfaces differ. `worse` says how B is worse, one sentence each.
+    `counts` are instructions of one run, None if not counted.
     """
 
     rows: tuple[Row, ...]
@@ -162,13 +162,13 @@ def _row(measured: tuple[Measured, Measured], pair: Pair) -> Row:
 
 
 def _both(counts: Sequence[int | None]) -> tuple[int, int] | None:
-    """Two counts where both are known."""
+    """Two counts if both are known."""
     one, other = counts
     return None if one is None or other is None else (one, other)
 
 
 def _time(measured: Measured, layers: Sequence[Layer]) -> Interval | None:
-    """What layers take together: by round, then the median."""
+    """The total time of layers: by round, then the median."""
     rounds = [measured.layers[layer.number] for layer in layers if measured.layers]
     timed = [times for times in rounds if times]
     return interval([sum(times) for times in zip(*timed, strict=True)]) if timed else None
@@ -180,7 +180,7 @@ def _bytes(measured: Measured, layers: Sequence[Layer]) -> int:
 
 
 def output_differences(one: Outputs, other: Outputs) -> dict[str, float] | None:
-    """max|b - a| / max|a| of each output; None where the outputs are not alike."""
+    """max|b - a| / max|a| of each output; None if the outputs do not match."""
     a, b = join_samples(one), join_samples(other)
     shapes = [[array.shape for array in arrays.values()] for arrays in (a, b)]
     if shapes[0] != shapes[1]:
@@ -193,7 +193,7 @@ def _worse(
     times: Both, counts: tuple[int, int] | None, sizes: Mapping[str, tuple[int, int]],
     error: tuple[float, float], differences: Mapping[str, float] | None, limits: Limits,
 ) -> tuple[str, ...]:  # fmt: skip
-    """In what B is worse than A by more than is allowed."""
+    """How B is worse than A by more than allowed."""
     found = []
     one, other = times
     if one and other and verdict(times) == "slower" and other.mid > one.mid * (1 + limits.slower):
@@ -218,8 +218,8 @@ def _worse(
 def match_layers(one: Sequence[Layer], other: Sequence[Layer]) -> list[Pair]:
     """The layers that belong together, in the order of the first network.
 
-    Those that compute the same nodes, by their names: what is one step here may be several there.
-    The rest by kind and shape, in order.
+    Layers that compute the same nodes, by name, belong together: one step here may be several
+    there. The rest is matched by kind and shape, in order.
     """
     groups = _by_nodes(one, other)
     pairs = [pair for pair in groups if all(pair)]
@@ -259,7 +259,7 @@ def _by_nodes(one: Sequence[Layer], other: Sequence[Layer]) -> list[Pair]:
 
 
 def _by_kind(one: Sequence[Layer], other: Sequence[Layer]) -> list[Pair]:
-    """Pairs of equal kind and shape: as many as can be in one order, then what is left likewise."""
+    """Pairs of equal kind and shape: as many as possible in one order, then the rest likewise."""
     pairs: list[Pair] = []
     left, right = list(one), list(other)
     while True:

@@ -1,4 +1,4 @@
-"""What generating a network says of it, before anything is built: layers, memory, sizes."""
+"""What generating a network reveals before anything is built: layers, memory, sizes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Layer:
 
     @property
     def moved_bytes(self) -> int:
-        """All that it reads and writes."""
+        """Everything that it reads and writes."""
         return self.weight_bytes + self.read_bytes + self.written_bytes
 
     @property
@@ -53,7 +53,8 @@ class Layer:
 class Block:
     """A piece of the workspace, and from which step to which it is in use, both included.
 
-    `pinned`: it is nobody else's, ever, as its border has to stay zero. `scratch`: a step's own.
+    `pinned`: it is never shared, because its border must stay zero. `scratch`: it belongs to one
+    step.
     """
 
     name: str
@@ -76,7 +77,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Facts:
-    """A network as it was generated."""
+    """A generated network."""
 
     name: str
     model_hash: str
@@ -114,7 +115,7 @@ class Facts:
 
 
 def network_facts(source: Source) -> Facts:
-    """What a network's source says."""
+    """The facts in a network's source."""
     return Facts(
         source.name, source.hash, source.target, source.isa.name, source.isa.bits, source.version,
         tuple(map(_port, source.inputs)), tuple(map(_port, source.outputs)),
@@ -151,9 +152,9 @@ def _layer(source: Source, number: int, call: Call, weights: int) -> Layer:
 
 
 def read_buffers(program: Program) -> tuple[tuple[str, ...], ...]:
-    """For each step, the buffers that it reads as they were written, each once.
+    """For each step, the buffers that it reads, as they were written, without repeats.
 
-    What lies in another's memory, or has parts that do, stands for those; a root that no step
+    A buffer in another's memory, or with parts that are, is resolved to those; a root that no step
     wrote is an input.
     """
     written: dict[str, dict[str, None]] = {}
@@ -194,7 +195,7 @@ def input_ports(program: Program) -> dict[str, int]:
 
 
 def _edges(source: Source) -> tuple[Edge, ...]:
-    """Who reads what whom wrote."""
+    """Which step reads which step's results."""
     program, ports = source.program, input_ports(source.program)
     makers = {name: k for k, planned in enumerate(program.steps) for name in planned.writes}
     found: dict[Edge, None] = {}
@@ -210,7 +211,7 @@ def _edges(source: Source) -> tuple[Edge, ...]:
 
 
 def _blocks(source: Source) -> tuple[Block, ...]:
-    """The pieces of the workspace, the lowest first."""
+    """The pieces of the workspace, lowest first."""
     program, workspace = source.program, source.workspace
     first, last = lifetimes(program)
     end = len(program.steps) - 1

@@ -1,6 +1,6 @@
-"""The charts of a report, as what plotly.js draws: data and layout in JSON.
+"""The charts of a report, in plotly.js's form: data and layout in JSON.
 
-Plotly takes some tags in its texts for markup, so that names are escaped for it, too.
+Plotly treats some tags in its texts as markup, so names are escaped for it too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Figure = dict[str, Any]
 
 _BLUE, _ORANGE, _GREEN, _GREY = "#3b6ea8", "#d9822b", "#4c956c", "#8a8f98"
 _FONT = {"family": "system-ui, sans-serif", "size": 12}
-#: Pixels of a bar, and what is around all of them.
+#: Pixels of a bar, and of the space around all of them.
 _BAR, _AROUND = 24, 110
 _LONGEST = 40
 
@@ -61,7 +61,7 @@ def _errors(times: Sequence[Interval]) -> dict[str, Any]:
 
 
 def time_figure(facts: Facts, measured: Measured) -> Figure | None:
-    """Time by layer, and the least that it could take; None where nothing was timed."""
+    """Time by layer, and the least that it could take; None if nothing was timed."""
     rows = [(layer, measured.layer_time(layer.number)) for layer in facts.layers]
     timed = [(layer, time) for layer, time in rows if time is not None]
     if not timed:
@@ -116,7 +116,7 @@ def roofline_figure(facts: Facts, measured: Measured) -> Figure | None:
 
 
 def _roof_lines(measured: Measured, ends: tuple[float, float]) -> list[dict[str, Any]]:
-    """The roofs of the smallest memory, of the largest, and of one between."""
+    """The roofs of the smallest memory, of the largest, and of one in between."""
     levels = measured.bandwidths
     shown = (levels[0], levels[len(levels) // 2], levels[-1])
     steps = [ends[0] * (ends[1] / ends[0]) ** (k / 40) for k in range(41)]
@@ -175,7 +175,7 @@ def tried_figure(facts: Facts, tried: TriedByLayer) -> Figure | None:
 
 
 def memory_figure(facts: Facts) -> Figure | None:
-    """What lies where in the workspace while the layers run; None if it is empty."""
+    """The contents of the workspace while the layers run; None if it is empty."""
     if not facts.blocks:
         return None
     kinds = (
@@ -249,7 +249,7 @@ def size_figure(facts: Facts, measured: Measured) -> Figure | None:
 
 
 def comparison_figure(rows: Sequence[Row], names: tuple[str, str]) -> Figure | None:
-    """The times of two networks, layer by layer; None where nothing was timed."""
+    """The times of two networks, layer by layer; None if nothing was timed."""
     shown = [row for row in rows if row.times[0] or row.times[1]]
     if not shown:
         return None

@@ -1,4 +1,4 @@
-"""Networks are built and measured, several side by side: whatever else the machine does meets all.
+"""Builds and measures networks side by side, so that other work on the machine affects all.
 
 Each round starts every program once, in turn and in alternating order; a figure of a network is the
 median of its rounds.
@@ -28,10 +28,10 @@ from cannery.reporting.facts import Facts, network_facts
 from cannery.target.runner import Origin, Runner
 from cannery.target.toolchain import Toolchain, find_toolchain
 
-#: Seconds of timing a network where nobody says how long.
+#: Default seconds for timing a network.
 DEFAULT_SECONDS = 2.0
 
-#: Rounds of measuring: the interval of a median of ten leaves out the extremes.
+#: Rounds of measuring: the interval of a median of ten excludes the extremes.
 ROUNDS = 10
 
 #: Samples by which a network's error is judged.
@@ -40,7 +40,7 @@ SAMPLES = 4
 
 @dataclass(frozen=True)
 class Subject:
-    """A network that is to be measured."""
+    """A network to be measured."""
 
     options: Options
     compiled: Compiled
@@ -54,18 +54,18 @@ class Subject:
 
     @property
     def facts(self) -> Facts:
-        """What generating it says."""
+        """The facts known after generating it."""
         return network_facts(self.source)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What building and running a network says of it.
+    """What building and running a network shows.
 
-    Times are microseconds by round, those of `layers` by layer first; none where only an emulator
-    runs programs, and none of a layer without code. `code_bytes` are by layer, None where the
-    object file does not say. `layer_checks` are by number of the layer, `instructions` what one run
-    executes by layer, and last outside of them; empty where that was not counted.
+    Times are microseconds by round, those of `layers` first by layer; there are none if only an
+    emulator runs programs, and none for a layer without code. `code_bytes` are by layer, None if
+    the object file does not say. `layer_checks` are by number of the layer; `instructions` are
+    those of one run by layer, and last those outside of layers; empty if not counted.
     """
 
     origin: str
@@ -101,9 +101,9 @@ class Measured:
 
 
 def make_subject(options: Options) -> Subject:
-    """Generate a network, and find out what builds and runs it. Raises CanneryError.
+    """Generate a network, and find the tools that build and run it. Raises CanneryError.
 
-    Whatever `options` say, its code is in one file, where each step's functions are found.
+    Whatever `options` say, its code is in one file, so that each step's functions are found.
     """
     options = replace(options, split=1)
     compiled = compile_model(options)
@@ -125,9 +125,9 @@ def measure_all(
 ) -> tuple[list[Measured], list[Sequence[Mapping[str, RefArray]]]]:  # fmt: skip
     """Measure networks side by side, each for about `seconds`, and the outputs of each.
 
-    Where the networks have the same inputs, they see the same numbers. Only if `thorough`, errors
-    of single layers, peak and bandwidths are measured, too. With `count`, instructions are counted,
-    exactly, and nothing is timed. Raises ToolchainError.
+    Networks with the same inputs see the same numbers. Errors of single layers, peak and bandwidths
+    are measured only if `thorough`. With `count`, instructions are counted, exactly, and nothing is
+    timed. Raises ToolchainError.
     """
     samples = _samples(subjects)
     with ExitStack() as stack:
@@ -152,7 +152,7 @@ def measure_all(
 
 
 def _samples(subjects: Sequence[Subject]) -> list[Sequence[Sample]]:
-    """Those of the first network for each whose inputs are the same, else its own."""
+    """The first network's samples for each network with the same inputs, else its own."""
     first = subjects[0].source
     own = seeded_samples(first.graph, SAMPLES)
     found: list[Sequence[Sample]] = []
@@ -221,7 +221,7 @@ def _measured(
 
 
 def _instructions(subject: Subject, sample: Sample) -> tuple[int, ...]:
-    """What one run executes under an emulator: by step, then outside of them."""
+    """What one run executes under an emulator: by step, then outside of steps."""
     toolchain = subject.toolchain
     files, emulator = subject.compiled.files, toolchain.emulator()
     found = count_network(subject.source, files, toolchain, emulator, sample)
@@ -231,7 +231,7 @@ def _instructions(subject: Subject, sample: Sample) -> tuple[int, ...]:
 def _by_number(
     source: Source, numbers: Sequence[int], checks: Sequence[LayerCheck]
 ) -> dict[int, LayerCheck]:
-    """The checks, which are in the order of the layers, of those that were checked."""
+    """The checks of the layers that were checked, in the order of the layers."""
     found: dict[int, LayerCheck] = {}
     left = list(checks)
     for number in numbers:

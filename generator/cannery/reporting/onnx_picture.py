@@ -1,8 +1,8 @@
 """The generated network as an ONNX file for viewers such as Netron: nothing can run it.
 
-Each step is a node of the domain `cannery`, called after its operators; what was chosen for it, and
-how it did, are its metadata. Values have the shapes that they have within the network, channels
-last, those of the interface as the caller has them.
+Each step is a node of the domain `cannery`, named after its operators; its choice and results are
+its metadata. Values have their shapes within the network, channels last; those of the interface
+have the caller's shapes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cannery.reporting.roofline import layer_roof
 #: The domain of the nodes.
 DOMAIN = "cannery"
 
-#: Of the format: the first in which nodes have metadata.
+#: The first version of the format in which nodes have metadata.
 _IR_VERSION = 10
 
 #: Joins the parts of an output that several steps write.
@@ -27,7 +27,7 @@ _JOIN = "Join"
 
 
 def onnx_picture(source: Source, facts: Facts, measured: Measured) -> bytes:
-    """The content of the file. Raises CanneryError where the package onnx is missing or too old."""
+    """The content of the file. Raises CanneryError if the onnx package is missing or too old."""
     onnx = require_onnx()
     helper, program = onnx.helper, source.program
     names = _value_names(source)
@@ -58,7 +58,9 @@ def onnx_picture(source: Source, facts: Facts, measured: Measured) -> bytes:
 
 
 def require_onnx() -> Any:
-    """The package onnx. Raises CanneryError where it is missing, or has no metadata of nodes."""
+    """The package onnx. Raises CanneryError if it is missing, or does not support metadata of
+    nodes.
+    """
     try:
         import onnx
         import onnx.helper
@@ -74,7 +76,7 @@ def require_onnx() -> Any:
 
 
 def _interface_names(source: Source) -> dict[str, str]:
-    """The buffers that are inputs, or a whole output, and what they are called in the model."""
+    """The buffers that are inputs, or a whole output, and their names in the model."""
     program = source.program
     names = {name: source.inputs[port].source for name, port in input_ports(program).items()}
     for port, parts in output_buffers(program).items():
@@ -84,7 +86,7 @@ def _interface_names(source: Source) -> dict[str, str]:
 
 
 def _value_names(source: Source) -> dict[str, str]:
-    """What each buffer is called: no other one has the name of an input or output."""
+    """The name of each buffer: no other one has the name of an input or output."""
     ends = _interface_names(source)
     taken = {t.source for t in (*source.inputs, *source.outputs)}
     return {
@@ -94,7 +96,7 @@ def _value_names(source: Source) -> dict[str, str]:
 
 
 def _port_name(source: Source, port: int) -> str:
-    """An output; if the network gives out an input as it is, that keeps its name."""
+    """An output; if the network returns an input unchanged, that keeps its name."""
     name = source.outputs[port].source
     return f"{name}/output" if name in {t.source for t in source.inputs} else name
 
@@ -110,7 +112,7 @@ def _node(
 
 
 def _metadata(facts: Facts, measured: Measured, layer: Layer) -> dict[str, str]:
-    """What is known of a step; without what is not."""
+    """Everything known about a step."""
     time, roof = measured.layer_time(layer.number), layer_roof(facts, measured, layer)
     check, code = measured.layer_checks.get(layer.number), measured.code_bytes[layer.number]
     found = {
@@ -127,7 +129,7 @@ def _metadata(facts: Facts, measured: Measured, layer: Layer) -> dict[str, str]:
 
 
 def _about(facts: Facts, measured: Measured) -> dict[str, str]:
-    """What is known of the network."""
+    """Everything known about the network."""
     cpu = str(measured.device.get("cpu", "")) if measured.times else ""
     found = {
         "target": f"{facts.target} ({facts.isa})", "compiler": measured.compiler, "cpu": cpu,

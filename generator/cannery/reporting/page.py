@@ -1,7 +1,7 @@
-"""The report: one HTML file with all that it needs, which asks no network for anything.
+"""The report: one self-contained HTML file, which loads nothing from the network.
 
-Names come from files that nobody trusts. They are escaped as HTML, as JSON within HTML, and as
-plotly's markup; beside that, the page has a policy by which browsers run its own two scripts only.
+Names come from untrusted files. They are escaped as HTML, as JSON within HTML, and as plotly's
+markup. In addition, the page has a policy that makes browsers run only its own two scripts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from cannery.reporting.roofline import Roof, layer_roof
 from cannery.reporting.sources import Told, told
 from cannery.reporting.tried import TriedByLayer
 
-#: What draws the charts when the page is read, and zooms into the networks.
+#: The script that draws the charts when the page opens, and zooms into the networks.
 _SCRIPT = """
 for (const place of document.querySelectorAll(".figure")) {
   const figure = JSON.parse(document.getElementById(place.dataset.figure).textContent);
@@ -58,7 +58,7 @@ for (const slider of document.querySelectorAll(".zoom input")) {
 
 @dataclass(frozen=True)
 class Side:
-    """One network of a report: its letter, a name for people, and all that is known of it."""
+    """One network of a report: its letter, a name for people, and everything known about it."""
 
     letter: str
     title: str
@@ -68,12 +68,12 @@ class Side:
 
     @property
     def picture(self) -> Markup:
-        """The network as SVG, whose words are escaped there."""
+        """The network as SVG, with its text escaped."""
         return Markup(network_picture(self.facts, self.measured, self.letter))
 
     @property
     def told(self) -> Sequence[Told]:
-        """What is measured, what is estimated."""
+        """Which figures are measured and which are estimated."""
         return told(self.facts, self.measured, self.tried)
 
     def roof(self, layer: Layer) -> Roof | None:
@@ -82,7 +82,7 @@ class Side:
 
     @property
     def figures(self) -> Mapping[str, Figure]:
-        """The charts that there are, by name."""
+        """The available charts, by name."""
         found = {
             "times": time_figure(self.facts, self.measured),
             "roofline": roofline_figure(self.facts, self.measured),
@@ -124,7 +124,7 @@ class Side:
 
 
 def render_page(sides: Sequence[Side], comparison: Comparison | None = None) -> str:
-    """The page of one network, or of two with what differs."""
+    """The page for one network, or for two with their differences."""
     figures: dict[str, Figure] = {
         f"{side.letter}-{name}": figure for side in sides for name, figure in side.figures.items()
     }
@@ -151,7 +151,7 @@ def _hash(script: str) -> str:
 
 
 def _data(figure: Figure) -> Markup:
-    """JSON that may stand within a script element: nothing in it ends that."""
+    """JSON for use within a script element: nothing in it ends the element."""
     text = json.dumps(figure, allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -177,7 +177,7 @@ def _percent(part: float | None) -> str:
 
 
 def _number(value: Any) -> str:
-    """Three digits, or more where that are whole numbers, or nothing."""
+    """Three digits, or more for whole numbers, or nothing."""
     if value is None:
         return ""
     return f"{value:,.0f}" if 1000 <= value < 1e12 else f"{value:.3g}"

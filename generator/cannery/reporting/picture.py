@@ -1,6 +1,6 @@
-"""The network as a picture: SVG text, each layer a box with what was chosen and how long it takes.
+"""The network as a picture: SVG text, each layer a box with its choice and its time.
 
-All words go through `escape`: names come from a file that nobody trusts.
+All text goes through `escape`: names come from an untrusted file.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def network_picture(facts: Facts, measured: Measured, side: str) -> str:
 
 
 def _nodes(facts: Facts) -> tuple[list[str], list[tuple[int, int]]]:
-    """What stands in each node, layers first, then inputs and outputs; and the links."""
+    """The text of each node, layers first, then inputs and outputs; and the links."""
     count, inputs = len(facts.layers), len(facts.inputs)
     nodes = [*(layer.title for layer in facts.layers), *facts.inputs, *facts.outputs]
     links = []
@@ -54,7 +54,7 @@ def _nodes(facts: Facts) -> tuple[list[str], list[tuple[int, int]]]:
 
 
 def _shares(facts: Facts, measured: Measured) -> list[float]:
-    """The part of the time that each layer takes; zero where nobody knows."""
+    """The fraction of the time that each layer takes; zero if unknown."""
     times = [measured.layer_time(layer.number) for layer in facts.layers]
     total = sum(t.mid for t in times if t) or 1.0
     return [t.mid / total if t else 0.0 for t in times]
@@ -66,7 +66,9 @@ def _corner(placed: Placed, node: int) -> tuple[int, int]:
 
 
 def _route(placed: Placed, link: tuple[int, int]) -> str:
-    """An edge: it leaves a box below, passes rows upright, and enters the next from above."""
+    """An edge: it leaves a box at the bottom, passes rows vertically, and enters the next from
+    above.
+    """
     points = placed.routes[link]
     middle = _MARGIN + _BOX_WIDTH / 2
     path = ""
@@ -97,7 +99,7 @@ def _layer_box(layer: Layer, measured: Measured, share: float) -> str:
 
 
 def _tip(layer: Layer, took: str) -> str:
-    """All that a box has no room for."""
+    """Everything for which a box has no room."""
     rows = [
         layer.title, f"computes {', '.join(layer.nodes)}", f"as {', '.join(layer.shapes)}",
         f"by {layer.schedule} ({layer.origin})",
@@ -123,7 +125,7 @@ def _box(lines: Sequence[tuple[str, str]], tip: str, colour: str, *, round_: boo
 
 
 def _short(words: str) -> str:
-    """The words, cut in the middle where they do not fit."""
+    """The words, cut in the middle if they do not fit."""
     if len(words) <= _CHARACTERS:
         return words
     half = (_CHARACTERS - 1) // 2
@@ -131,6 +133,6 @@ def _short(words: str) -> str:
 
 
 def _colour(share: float) -> str:
-    """From white to orange, by the part of the time."""
+    """From white to orange, by the fraction of the time."""
     heat = min(share, 0.5) * 2
     return f"rgb(255,{round(250 - 100 * heat)},{round(245 - 200 * heat)})"

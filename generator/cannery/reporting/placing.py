@@ -2,7 +2,7 @@
 
 Sugiyama, Tagawa, Toda, "Methods for visual understanding of hierarchical system structures", 1981:
 ranks by longest path, invisible nodes where edges pass a rank, order by barycentres, and then
-columns as near to the neighbours as the order allows.
+columns as close to the neighbours as the order allows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-#: Distance of two nodes of a row, and of an edge that passes it from what is beside it.
+#: Distance between two nodes of a row, and between a passing edge and its neighbours.
 NODE_WIDTH = 1.0
 EDGE_WIDTH = 0.25
 
@@ -59,7 +59,7 @@ def place(count: int, links: Sequence[Link]) -> Placed:
 
 
 def _ranks(count: int, links: Sequence[Link]) -> list[int]:
-    """The longest way to each node; those that nothing leads to are just above their first reader.
+    """The longest path to each node; nodes without predecessors are just above their first reader.
 
     Links may come in any order.
     """
@@ -85,7 +85,7 @@ def _ranks(count: int, links: Sequence[Link]) -> list[int]:
 def _rows(
     ranks: Sequence[int], links: Sequence[Link]
 ) -> tuple[list[list[int]], dict[Link, list[int]]]:
-    """The nodes of each rank, and of each link the nodes that it goes through."""
+    """The nodes of each rank, and the nodes through which each link goes."""
     rows: list[list[int]] = [[] for _ in range(max(ranks, default=-1) + 1)]
     for node, rank in enumerate(ranks):
         rows[rank].append(node)
@@ -119,9 +119,9 @@ def _wish(node: int, neighbours: Mapping[int, list[int]], column: Mapping[int, f
 def _settle(
     row: Sequence[int], neighbours: Mapping[int, list[int]], column: dict[int, float], count: int
 ) -> None:
-    """Bring a row as near to its neighbours as its order and the widths allow.
+    """Bring a row as close to its neighbours as its order and the widths allow.
 
-    Least squares: of the wishes less the space that is needed so far, the nearest ascending row.
+    Least squares: the ascending row closest to the wishes minus the space needed so far.
     """
     space, needed = 0.0, []
     for before, node in zip((None, *row), row, strict=False):
@@ -135,7 +135,7 @@ def _settle(
 
 
 def _ascending(wishes: Sequence[float], needed: Sequence[float]) -> list[float]:
-    """The ascending sequence nearest to `wishes` less `needed`: neighbours that conflict share."""
+    """The ascending sequence closest to `wishes` minus `needed`: conflicting neighbours share."""
     pools: list[tuple[float, int]] = []
     for wish, room in zip(wishes, needed, strict=True):
         total, size = wish - room, 1

@@ -21,7 +21,7 @@ class Told:
 
 
 def told(facts: Facts, measured: Measured, tried: TriedByLayer) -> tuple[Told, ...]:
-    """What is known of a network, and from where."""
+    """What is known about a network, and its sources."""
     return (
         _times(measured), _roofs(measured), _choices(facts), _tried(tried),
         Told(

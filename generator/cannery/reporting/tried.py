@@ -29,7 +29,7 @@ class Tried:
     fault: str = ""
 
 
-#: Candidates by number of the layer, the fastest first.
+#: Candidates by number of the layer, fastest first.
 TriedByLayer = Mapping[int, tuple[Tried, ...]]
 
 
@@ -52,7 +52,7 @@ class _Outcome(msgspec.Struct, frozen=True):
 
 
 def tried_of_record(options: Options, facts: Facts) -> TriedByLayer:
-    """What the tuning record of a network keeps. Raises RecordError if it is damaged."""
+    """The candidates in a network's tuning record. Raises RecordError if it is damaged."""
     found: dict[int, tuple[Tried, ...]] = {}
     by_nodes = {layer.nodes: layer for layer in facts.layers}
     for _, _, record in served_records(options):
@@ -79,7 +79,7 @@ def _of_entry(entry: Entry, used: str, estimated: bool) -> list[Tried]:
 
 
 def read_tried(path: Path, facts: Facts) -> TriedByLayer:
-    """What `cannery autotune --json` printed into a file. Raises OptionError for anything else."""
+    """The output of `cannery autotune --json` in a file. Raises OptionError for anything else."""
     cure = "name a file with what cannery autotune --json printed"
     try:
         outcome = msgspec.json.decode(read_file(path), type=_Outcome)
