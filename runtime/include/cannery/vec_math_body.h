@@ -254,23 +254,31 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(exp2_reduced)(CANNERY_FT y, CANNERY_FT *scal
     return CANNERY_F(mul)(r, p);
 }
 
+/* a*x + b for numbers a and b. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(linear)(CANNERY_FT x, float a, float b)
+{
+    return CANNERY_F(horner)(CANNERY_F(set1)(a), x, b);
+}
+
 /* erfc(a / sqrt(2)) / 2, 0 <= a <= 8: the probability of more than a. Its base-2 logarithm is a
- * polynomial, which is off by 1.9e-7 near 0 and further on only by rounding, 1e-7 of itself. */
+ * polynomial, which is off by 1.9e-7 near 0 and further on only by rounding, 1e-7 of itself. It is
+ * computed by Estrin's scheme: twelve steps of Horner's would be the longer part of the way. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(normal_tail)(CANNERY_FT a)
 {
-    CANNERY_FT y = CANNERY_F(horner)(CANNERY_F(set1)(8.89063101e-10f), a, -4.06459328e-8f);
-    CANNERY_FT em1, scale;
-    y = CANNERY_F(horner)(y, a, 8.07901074e-7f);
-    y = CANNERY_F(horner)(y, a, -9.0637368e-6f);
-    y = CANNERY_F(horner)(y, a, 6.09695562e-5f);
-    y = CANNERY_F(horner)(y, a, -2.15974782e-4f);
-    y = CANNERY_F(horner)(y, a, -1.48656633e-4f);
-    y = CANNERY_F(horner)(y, a, 7.14510772e-3f);
-    y = CANNERY_F(horner)(y, a, -5.25840707e-2f);
-    y = CANNERY_F(horner)(y, a, -0.459172398f);
-    y = CANNERY_F(horner)(y, a, -1.1511097f);
-    y = CANNERY_F(horner)(y, a, -1.0f);
-    em1 = CANNERY_F(exp2_reduced)(y, &scale);
+    const CANNERY_FT a2 = CANNERY_F(mul)(a, a);
+    const CANNERY_FT a4 = CANNERY_F(mul)(a2, a2);
+    const CANNERY_FT p0 = CANNERY_F(linear)(a, -1.1511097f, -1.0f);
+    const CANNERY_FT p2 = CANNERY_F(linear)(a, -5.25840707e-2f, -0.459172398f);
+    const CANNERY_FT p4 = CANNERY_F(linear)(a, -1.48656633e-4f, 7.14510772e-3f);
+    const CANNERY_FT p6 = CANNERY_F(linear)(a, 6.09695562e-5f, -2.15974782e-4f);
+    const CANNERY_FT p8 = CANNERY_F(linear)(a, 8.07901074e-7f, -9.0637368e-6f);
+    const CANNERY_FT p10 = CANNERY_F(linear)(a, 8.89063101e-10f, -4.06459328e-8f);
+    const CANNERY_FT q0 = CANNERY_F(fma)(p2, a2, p0);
+    const CANNERY_FT q4 = CANNERY_F(fma)(p6, a2, p4);
+    const CANNERY_FT q8 = CANNERY_F(fma)(p10, a2, p8);
+    const CANNERY_FT y = CANNERY_F(fma)(CANNERY_F(fma)(q8, a4, q4), a4, q0);
+    CANNERY_FT scale;
+    const CANNERY_FT em1 = CANNERY_F(exp2_reduced)(y, &scale);
     return CANNERY_F(fma)(scale, em1, scale);
 }
 

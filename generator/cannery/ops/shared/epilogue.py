@@ -75,6 +75,12 @@ class Epilogue:
     def needs_math(self) -> bool:
         return any(stage.op.needs_math for stage in self.stages)
 
+    @property
+    def long(self) -> bool:
+        """Whether it takes so many steps that a tile of sums is better finished in memory."""
+        functions = any(s.op.needs_math and not s.lookup for s in self.stages)
+        return functions and not self.tensors
+
     def apply(
         self,
         vec: Vec,
