@@ -9,6 +9,7 @@ import pytest
 from cannery.errors import CanneryError, ModelError, UnsupportedError
 from cannery.ir.registry import Elementwise, Op, all_ops
 from cannery.ir.tensor import DType, TensorType
+from cannery.ops.attention.op import Attention, HeadChannels
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.deform import DeformConv
@@ -84,6 +85,9 @@ X = t(1, 8, 10, 6)
 G: tuple[Elementwise, ...] = (Sigmoid(),)
 BOTH = (False, True)
 P, R = t(2, 5, 12), t(1, 3, 12)
+ATTENTION = Attention(2, 0.5, HeadChannels(1, 4, 4), HeadChannels(0, 4, 4), HeadChannels(0, 5, 5))
+QUERIES, KEYS, VALUES = t(2, 5, 9), t(2, 7, 8), t(2, 7, 10)
+
 SHAPES: list[tuple[Op, list[TensorType | None], TensorType]] = [
     (conv(), [X, t(3, 3, 6, 5), t(5)], t(1, 6, 8, 5)),
     (conv(), [X, t(3, 3, 6, 5), None], t(1, 6, 8, 5)),
@@ -133,6 +137,9 @@ SHAPES: list[tuple[Op, list[TensorType | None], TensorType]] = [
     (BatchNormalization(1, 0.0), [X, t(8), t(8), t(8), t(8)], X),
     (LayerNormalization((2, 3), 1e-5), [X, t(10, 6), None], X),
     (LayerNormalization((3,), 1e-5), [X], X),
+    (ATTENTION, [t(2, 5, 9), t(2, 7, 8), t(2, 7, 10)], t(2, 5, 10)),
+    (ATTENTION, [t(2, 5, 9), t(2, 7, 8), t(2, 7, 10), t(2, 1, 5, 7)], t(2, 5, 10)),
+    (ATTENTION, [t(2, 5, 9), t(2, 7, 8), t(2, 7, 10), t(7)], t(2, 5, 10)),
     (GroupNormalization(3, 3, 1e-5), [X, t(6), t(6)], X),
     (Resize("nearest", (16, 5)), [X], t(1, 16, 5, 6)),
     (Resize("linear", (4,), scales=(2.0,)), [t(1, 2, 3)], t(1, 4, 3)),
@@ -252,6 +259,22 @@ ERRORS: list[tuple[Op, list[TensorType | None], str]] = [
     (BatchNormalization(3, 1e-3), [X, t(6), t(6), t(5), t(6)], r"mean has shape \(5,\)"),
     (BatchNormalization(3, -1.0), [X, t(6), t(6), t(6), t(6)], "epsilon -1.0 must be"),
     (LayerNormalization((), 1e-5), [X], "at least one axis"),
+    (replace(ATTENTION, heads=0), [QUERIES, KEYS, VALUES], "heads 0 must be positive"),
+    (ATTENTION, [t(5, 9), KEYS, VALUES], r"needs rank 3, has shapes \[\(5, 9\)"),
+    (ATTENTION, [t(1, 5, 9), KEYS, VALUES], "batches differ"),
+    (ATTENTION, [QUERIES, KEYS, t(2, 6, 10)], "keys and values differ"),
+    (ATTENTION, [t(2, 5, 8), KEYS, VALUES], "is outside the channels"),
+    (
+        replace(ATTENTION, k=HeadChannels(0, 3, 3)),
+        [QUERIES, KEYS, VALUES],
+        "sizes of queries and keys differ",
+    ),
+    (
+        ATTENTION,
+        [QUERIES, KEYS, VALUES, t(2, 1, 5, 1)],
+        r"the mask has shape \(2, 1, 5, 1\), expected",
+    ),
+    (ATTENTION, [QUERIES, KEYS, VALUES, t(3, 1, 5, 7)], "do not broadcast"),
     (LayerNormalization((3,), 1e-5), [X, t(10, 6)], r"scale has shape \(10, 6\), expected \(6,\)"),
     (LayerNormalization((3,), float("nan")), [X], "epsilon nan must be"),
     (GroupNormalization(4, 3, 1e-5), [X], "groups 4 does not divide 6 channels"),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from cannery.ir.tensor import DType
+from cannery.ops.attention.op import Attention, HeadChannels
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
@@ -277,6 +278,23 @@ def test_layer_normalization(axes: Spatial, scaled: bool, biased: bool) -> None:
     same(checked(LayerNormalization(axes, 1e-5), x, scale, bias), expected, 1e-12)
     if axes == (2,) and scaled:
         same(expected, onnx_run("LayerNormalization", [x, scale], axis=-1, epsilon=1e-5))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention(masked: bool) -> None:
+    heads, size, values, step = 3, 4, 5, 14
+    x = numbers(2, 6, 1 + heads * step)
+    parts = [
+        np.stack([x[..., at + h * step :][..., :width] for h in range(heads)], axis=1)
+        for at, width in ((1, size), (1 + size, size), (1 + 2 * size, values))
+    ]
+    mask = numbers(2, 1, 6, 6) if masked else None
+    scores = 0.5 * np.einsum("nhtd,nhsd->nhts", *parts[:2]) + (0.0 if mask is None else mask)
+    shares = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
+    expected = np.einsum("nhts,nhsd->nthd", shares, parts[2]).reshape(2, 6, heads * values)
+    places = [HeadChannels(1, step, size), HeadChannels(1 + size, step, size)]
+    op = Attention(heads, 0.5, *places, HeadChannels(1 + 2 * size, step, values))
+    same(checked(op, x, x, x, mask), expected, 1e-12)
 
 
 @pytest.mark.parametrize("groups", [1, 2, 6])

@@ -120,7 +120,7 @@ def _may_fuse(graph: Graph, node: Node) -> bool:
     """Whether an epilogue may follow a node: not after a mere view of memory, plain scalar code, or
     a node that reads its results again.
     """
-    apart = ("Reshape", "Identity", "Concat", "Lstm", "Gru", "Rnn")
+    apart = ("Reshape", "Identity", "Concat", "Lstm", "Gru", "Rnn", "Attention")
     plain = isinstance(node.op, ScalarOp | QuantizedOp) or convolution_form(graph, node) is not None
     return node.op.kind not in apart and not plain
 

@@ -14,6 +14,7 @@ from cannery.passes.eliminate_common import eliminate_common
 from cannery.passes.fold_constants import fold_constants
 from cannery.passes.fold_scale_shift import fold_scale_shift
 from cannery.passes.fuse_activations import fuse_activations
+from cannery.passes.fuse_attention import fuse_attention
 from cannery.passes.fuse_layer_norm import fuse_layer_norm
 from cannery.passes.lift_1d import lift_1d
 from cannery.passes.lower_batch_norm import lower_batch_norm
@@ -44,6 +45,7 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("simplify_recurrent", simplify_recurrent),
     ("fuse_layer_norm", fuse_layer_norm),
     ("fuse_activations", fuse_activations),
+    ("fuse_attention", fuse_attention),
     ("transpose_into_matmul", transpose_into_matmul),
     ("pad_into_window", pad_into_window),
     ("slice_into_conv", slice_into_conv),
@@ -67,7 +69,14 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
 
 #: Passes that turn layers with an integer form into layers without one, or into views of floats.
 FLOATS_ONLY = frozenset(
-    {"fuse_activations", "fuse_layer_norm", "order_channels", "upsample_into_conv", "pad_channels"}
+    {
+        "fuse_activations",
+        "fuse_attention",
+        "fuse_layer_norm",
+        "order_channels",
+        "upsample_into_conv",
+        "pad_channels",
+    }
 )
 
 
