@@ -103,9 +103,9 @@ def _fuse(rewriter: Rewriter, node: Node) -> bool:
 
 def _along_last(rewriter: Rewriter, node: Node) -> bool:
     """Whether a node is a softmax along the last axis that only the product behind it reads."""
-    last = rewriter.types[node.output].rank - 1
-    own = rewriter.single_reader(node.output) is not None
-    return isinstance(node.op, Softmax) and node.op.axis == last and own
+    if not isinstance(node.op, Softmax):
+        return False
+    return node.op.axis == rewriter.types[node.output].rank - 1 and _read_once(rewriter, node)
 
 
 def _scores(rewriter: Rewriter, value: str) -> _Scores | None:
