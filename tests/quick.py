@@ -25,7 +25,8 @@ frontends/test_onnx_attributes frontends/test_onnx_classic frontends/test_onnx_d
 frontends/test_onnx_einsum
 frontends/test_onnx_functions frontends/test_onnx_halves frontends/test_onnx_layouts
 frontends/test_onnx_lists frontends/test_onnx_order frontends/test_onnx_pools
-frontends/test_onnx_reasons frontends/test_onnx_recurrent frontends/test_onnx_resize
+frontends/test_onnx_reasons frontends/test_onnx_recurrent frontends/test_onnx_refusals
+frontends/test_onnx_resize
 frontends/test_onnx_scales frontends/test_onnx_semantics frontends/test_peepholes
 lowering/test_chains lowering/test_cores lowering/test_memory_plan lowering/test_run_functions
 measure/test_intervals measure/test_trial
