@@ -10,7 +10,7 @@ import pytest
 from cannery.emit.files import output_files
 from cannery.emit.source import Source, render_model
 from cannery.errors import ToolchainError
-from cannery.execution.layers import time_layers
+from cannery.execution.layers import check_layers, time_layers
 from cannery.execution.program import NetworkProgram, network_program
 from cannery.execution.samples import seeded_samples
 from cannery.measure.measure import Context
@@ -95,3 +95,16 @@ def test_what_is_timed_by_steps_computes_the_same() -> None:
     assert [{k: v.tolist() for k, v in one.items()} for one in found] == [
         {k: v.tolist() for k, v in one.items()} for one in expected
     ]
+
+
+def test_each_step_is_checked_also_those_that_read_an_image_of_the_caller() -> None:
+    need_program("ninja")
+    toolchain = need_toolchain("generic")
+    (runner, *_) = toolchain.runners()
+    for views in (False, True):
+        source = make_net_source(run_passes(network()), isa("generic"), "net", views=views)
+        (sample, *_) = seeded_samples(source.graph)
+        found = check_layers(source, toolchain, runner, sample)
+        steps = [c.planned.step.name for c in source.calls if c.kernel.code.strip()]
+        assert [layer.name for layer in found] == steps
+        assert all(layer.fault == "" and layer.error < 1e-5 for layer in found)

@@ -265,3 +265,13 @@ def test_input_dtype_of_an_unknown_input_is_an_error(tmp_path: Path) -> None:
 def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         ImportOptions(**options)
+
+
+def test_numbers_are_as_large_as_float32_allows() -> None:
+    """And what becomes of 255 is."""
+    most, inputs = float(np.finfo(np.float32).max), {"x": DType.UINT8}
+    assert ImportOptions(offset=-most, input_dtypes=inputs).offset == -most
+    assert ImportOptions(scale=most / 256, offset=most / 257, input_dtypes=inputs)
+    for scale, offset in ((0.0, 1.0001 * most), (most / 254, 0.0), (most / 256, most / 255)):
+        with pytest.raises(OptionError, match="finite float32 number"):
+            ImportOptions(scale=scale, offset=offset, input_dtypes=inputs)

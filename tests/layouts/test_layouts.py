@@ -131,6 +131,17 @@ def test_another_order_keeps_what_kernels_rely_on(shape: tuple[int, int, int], o
     assert made
 
 
+@pytest.mark.parametrize("order", ["nhwc", "planar"])
+def test_a_pixel_with_room_around_it_stays_as_it_is(order: str) -> None:
+    """What reads it in the other order may read that room."""
+    make = nhwc.make if order == "nhwc" else planar.make
+    other = "planar" if order == "nhwc" else "nhwc"
+    assert reinterpret(make((1, 1, 6)), other)
+    assert reinterpret(make((1, 1, 6), slack=2), other) is None
+    assert reinterpret(make((1, 1, 6), Halo(1, 0, 0, 0)), other) is None
+    assert reinterpret(make((3, 1, 6)).part((1, 0, 0), (1, 1, 6)), other) is None
+
+
 def test_several_channels_and_pixels_are_not() -> None:
     assert reinterpret(nhwc.make((2, 3, 2)), "planar") is None
     assert reinterpret(nhwc.make((2, 3, 1)), "phase_split") is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import stat
+import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from cannery.choose.record import Record, read_record
 from cannery.cli import invoke
 from cannery.deadline import OutOfTimeError, now, until
 from cannery.errors import ToolchainError
+from cannery.measure import identify as identify_module
 from cannery.measure.identify import ask, check_devices, identify, origin_of, remark_of
 from cannery.measure.measure import Context, Protocol, alone
 from cannery.options import Options, make_options
@@ -119,6 +121,41 @@ def test_of_unlike_cores_it_is_the_one_that_measures(layout: str, tmp_path: Path
     assert (found.device.core, found.device.title) == (0, "Arm Cortex-A72")
     assert found.device.part == "0x41 part 0xd08 r0p4"
     assert found.device.translates
+
+
+def test_files_of_the_kernel_are_read_however_they_look(tmp_path: Path) -> None:
+    cpuinfo = tmp_path / "proc/cpuinfo"
+    cpuinfo.parent.mkdir()
+    cpuinfo.write_text(
+        "processor\t: 0\ncpu\t\t: A\ncpu family\t: 6\n\nprocessor\t: 1\ncpu\t: B\nempty\t:\n\n"
+        "processor : 2\nno colon\nshared: " + 200 * "y" + "\ncpu: C"
+    )
+    files = {"": "", "\n": "", "no end": "no end", " \t a b \r\nc\n": "a b", 300 * "z": 159 * "z"}
+    program = tmp_path / "program"
+    here = Path(__file__)
+    headers = Path(identify_module.__file__).parent
+    flags = ["-O1", "-w", "-ftrapv", f"-I{headers}", f'-DKERNEL_FILES="{tmp_path}"']
+    source = here.with_name("device_files.c")
+    subprocess.run([need_program("gcc"), *flags, source, "-o", program], check=True)
+
+    def said(name: str, *words: str) -> list[str]:
+        command = [program, tmp_path / name, *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split(
+            "\n"
+        )
+
+    for content, expected in files.items():
+        (tmp_path / "file").write_text(content)
+        assert said("file") == [expected, ""]
+    asked = {
+        ("0", "cpu"): "A", ("1", "cpu"): "B", ("2", "cpu"): "C", ("9", "cpu"): "C",
+        ("0", "cpu family"): "6", ("2", "cpu family"): "6", ("1", "empty"): "", ("0", "no"): "",
+        ("0", "colon"): "", ("0", "shared"): 158 * "y", ("0", "cp"): "", ("0", "none"): "",
+    }  # fmt: skip
+    words = [word for pair in asked for word in pair]
+    assert said("missing", *words) == ["", *asked.values(), ""]
+    cpuinfo.unlink()
+    assert said("missing", "0", "cpu") == ["", "", ""]
 
 
 # ---- Origins ----

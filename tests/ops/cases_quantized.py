@@ -99,7 +99,8 @@ def turned(activation: Activation, gain: float) -> Graph:
 #: Activations that keep, and that do not keep, results from falling below 0.
 SIGNS: dict[str, Activation] = {
     "relu": (Relu(),), "above": (Clip(0.0, 6.0),), "around": (Clip(-30.0, 6.0),),
-    "below": (Clip(-30.0, 0.0),), "not_last": (Relu(), Clip(-1.0, 4.0)), "none": (),
+    "below": (Clip(-30.0, 0.0),), "not_last": (Relu(), Clip(-1.0, 4.0)),
+    "last": (Relu(), Clip(-4.0, -1.0)), "none": (),
 }  # fmt: skip
 
 for _name, _activation in SIGNS.items():

@@ -20,6 +20,7 @@ from cannery.reporting import page
 from cannery.reporting.comparison import Limits, compare
 from cannery.reporting.facts import Facts
 from cannery.reporting.page import Side, render_page
+from cannery.reporting.picture import network_picture
 from cannery.reporting.plotly_bundle import plotly_text
 from reporting.examples import EVIL, facts, measured, tried
 
@@ -105,6 +106,24 @@ def test_charts_show_the_figures() -> None:
     tops = [b + y for data in memory for b, y in zip(data["base"], data["y"], strict=True)]
     assert sum(map(len, (data["y"] for data in memory))) == len(net.blocks)
     assert max(tops) <= net.workspace_bytes
+
+
+def test_every_edge_leads_from_box_to_box() -> None:
+    """Down from the middle of what is above to the middle of what is below, in one line."""
+    net = facts()
+    elements = Reader(network_picture(net, measured(net), "A")).elements
+    moved = [a["transform"] for _, a in elements if "transform" in a]
+    corners = {tuple(map(int, re.findall(r"\d+", str(each)))) for each in moved}
+    (box, *_) = (a for tag, a in elements if tag == "rect")
+    wide, high = int(box["width"] or 0), int(box["height"] or 0)
+    paths = [str(a["d"]) for _, a in elements if a.get("class") == "edge"]
+    assert len(paths) == len(net.edges) > 0
+    for path in paths:
+        assert re.fullmatch(r"M\S+ \S+ (C\S+ \S+ \S+ \S+ \S+ \S+ (L\S+ \S+ )?)*", f"{path} ")
+        numbers = [float(n) for n in re.findall(r"[-\d.]+", path)]
+        assert (numbers[0] - wide / 2, numbers[1] - high) in corners
+        assert (numbers[-2] - wide / 2, numbers[-1]) in corners
+        assert numbers[1] < numbers[-1]
 
 
 @pytest.mark.usefixtures("no_plotly")

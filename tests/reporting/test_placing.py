@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cannery.reporting.placing import EDGE_WIDTH, NODE_WIDTH, Link, place
+from cannery.reporting.placing import EDGE_WIDTH, NODE_WIDTH, Link, ascending, place
 
 
 @st.composite
@@ -50,3 +51,19 @@ def test_branches_are_symmetric_and_not_crossed() -> None:
 
 def test_what_only_a_later_layer_reads_stands_above_that() -> None:
     assert place(4, [(0, 1), (1, 2), (3, 2)]).points[3][1] == 1
+
+
+@given(st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 3)), max_size=9))
+def test_rows_are_as_near_to_their_neighbours_as_can_be(pairs: list[tuple[int, int]]) -> None:
+    """Of ascending sequences the nearest: a maximum of minima of means (Barlow et al., 1972)."""
+    wishes, needed = [float(w) for w, _ in pairs], [float(n) for _, n in pairs]
+    left = [w - n for w, n in zip(wishes, needed, strict=True)]
+
+    def mean(first: int, last: int) -> float:
+        return sum(left[first : last + 1]) / (last - first + 1)
+
+    expected = [
+        max(min(mean(a, b) for b in range(k, len(left))) for a in range(k + 1))
+        for k in range(len(left))
+    ]
+    assert ascending(wishes, needed) == pytest.approx(expected)

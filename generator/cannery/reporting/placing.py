@@ -130,11 +130,11 @@ def _settle(
             space += (EDGE_WIDTH, (EDGE_WIDTH + NODE_WIDTH) / 2, NODE_WIDTH)[wide]
         needed.append(space)
     wishes = [_wish(node, neighbours, column) for node in row]
-    for node, at, room in zip(row, _ascending(wishes, needed), needed, strict=True):
+    for node, at, room in zip(row, ascending(wishes, needed), needed, strict=True):
         column[node] = at + room
 
 
-def _ascending(wishes: Sequence[float], needed: Sequence[float]) -> list[float]:
+def ascending(wishes: Sequence[float], needed: Sequence[float]) -> list[float]:
     """The ascending sequence closest to `wishes` minus `needed`: conflicting neighbours share."""
     pools: list[tuple[float, int]] = []
     for wish, room in zip(wishes, needed, strict=True):
