@@ -17,6 +17,7 @@ import pytest
 import cannery
 from cannery import pipeline
 from cannery.api import kept
+from cannery.api.model import given_model
 from cannery.errors import CanneryWarning, ModelError, RecordError
 from needs import need_program
 from tiny_models import tiny_image, write_tiny_model
@@ -180,3 +181,29 @@ def test_an_edited_checkout_is_another_cannery() -> None:
         os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
         kept.own_stamp.cache_clear()
     assert kept.own_stamp() == first
+
+
+def test_a_key_is_of_all_that_code_depends_on(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever changes, no two keys are the same; what does not matter is in none."""
+
+    def key(model: Any = own, **options: Any) -> str:
+        return kept.key_of(given_model(model, {"isa": "generic", **options}, "load"))
+
+    keys = [key(), key(batch=2), key(name="ball"), key(rename={"x": "y"}), key(cflags="-O1")]
+    keys += [key(own.read_bytes()), key(cc="clang"), key(tuning=own.with_name("a.json"))]
+    elsewhere = own.with_name("elsewhere")
+    elsewhere.mkdir()
+    keys.append(key(write_tiny_model(elsewhere / own.name, seed=7)))
+    for name in ("own_stamp", "processor_stamp", "program_stamp", "file_digest"):
+        with monkeypatch.context() as patch:
+            patch.setattr(kept, name, lambda *_: "another")
+            keys.append(key())
+    with monkeypatch.context() as patch:
+        patch.setattr(kept, "__version__", "another")
+        keys.append(key())
+    write_tiny_model(own, seed=8)
+    keys.append(key())
+    assert len({*keys}) == len(keys)
+    write_tiny_model(own, seed=7)
+    monkeypatch.chdir(own.parent)
+    assert key() == key(own.name) == keys[0]

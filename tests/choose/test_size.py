@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -148,3 +148,17 @@ def test_nearly_the_cheapest_of_all(seed: int) -> None:
     most = max(max(o.cost for o in some) - min(o.cost for o in some) for some in options)
     assert min(possible) <= found.cost + 1e-6
     assert found.cost <= min(possible) + most
+
+    def priced(price: float) -> Plan:
+        dear = [
+            [replace(o, cost=o.cost + price * int(o.choice.params["bytes"])) for o in some]
+            for some in options
+        ]
+        return find(dear)
+
+    # What a price costs that is a little above the least one that keeps the bound.
+    prices = (1e-4 * 1.01**k for k in range(2000))
+    least_price = next(p for p in prices if bound.size(priced(p)) <= limit)
+    taken = dict(priced(1.03 * least_price).picks)
+    cost = sum(o.cost for k, some in enumerate(options) for o in some if o.choice is taken[k])
+    assert found.cost <= cost + 1e-6

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutations.change import Change, rows
+from mutations.change import Change, kernels, rows
 
 _Q = "generator/cannery/quantization"
 _T = "tests/quantization"
@@ -143,5 +143,12 @@ CHANGES: tuple[Change, ...] = (
         'node.op.reduction in ("add", "mul")',
         'node.op.reduction in ("add",)',
         ("tests/quantization/test_scales.py",),
+    ),
+    Change(
+        "the first activation says whether results are below 0",
+        "generator/cannery/ops/quantized/finish.py",
+        "last = self.op.activation[-1] if",
+        "last = self.op.activation[0] if",
+        (kernels("quantized.matmul_n", "generic"),),
     ),
 )

@@ -420,4 +420,9 @@ CHANGES: tuple[Change, ...] = (
         "threads >= 0 ? threads",
         ("tests/cmake/test_cores.py",),
     ),
+    _layout(
+        "a pixel with room around it is one without",
+        "if layout.channel != 1 or not layout.compact:",
+        "if layout.channel != 1:",
+    ),
 )

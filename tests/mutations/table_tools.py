@@ -55,6 +55,7 @@ _walk = rows(f"{_C}/analysis/walk.py", "tests/analysis/test_walk.py")
 _mca = rows(
     f"{_C}/analysis/mca.py", "tests/analysis/test_objects.py", "tests/analysis/test_walk.py"
 )
+_driver = rows(f"{_C}/execution/driver.c", "tests/execution/test_driver.py")
 _add = rows("cmake/AddNnModel.cmake", "tests/cmake/test_errors.py", "tests/cmake/test_building.py")
 _capture = rows("cmake/capture_compiler.py", "tests/cmake/test_building.py",
                 "tests/cmake/test_autotune.py")  # fmt: skip
@@ -218,5 +219,60 @@ CHANGES: tuple[Change, ...] = (
         "for other in (*inputs, *outputs[:k]):",
         "for other in outputs[:k]:",
         ("tests/api/test_calls.py",),
+    ),
+    Change(
+        "edges of pictures end where they begin",
+        f"{_C}/reporting/picture.py",
+        "        if k:\n",
+        "        if False:\n",
+        ("tests/reporting/test_page.py::test_every_edge_leads_from_box_to_box",),
+    ),
+    Change(
+        "places that conflict are joined, whether they conflict or not",
+        f"{_C}/reporting/placing.py",
+        "while pools and pools[-1][0] / pools[-1][1] >= total / size:",
+        "while pools:",
+        ("tests/reporting/test_placing.py",),
+    ),
+    Change(
+        "images of the caller are checked as they lie",
+        f"{_C}/execution/layers.py",
+        "choice = replace(choice, schedule=MovementStrided())",
+        "choice = replace(choice)",
+        ("tests/execution/test_layers.py",),
+    ),
+    _driver(
+        "outputs but the first are kept after the second run",
+        "        memcpy(first[k], outputs[k], model->outputs[k].bytes);\n    }\n"
+        "    model->run(workspace, inputs, outputs);\n",
+        "        model->run(workspace, inputs, outputs);\n"
+        "        memcpy(first[k], outputs[k], model->outputs[k].bytes);\n    }\n",
+    ),
+    _driver(
+        "of many runs each writes the first output",
+        "outputs[t] = (char *)many_outputs[t] + (size_t)i * model->outputs[t].bytes;",
+        "outputs[t] = (char *)many_outputs[t];",
+    ),
+    _driver(
+        "steps are not divided by the runs that they took",
+        "laps[k] / repeats - clock_read",
+        "laps[k] - clock_read",
+    ),
+    _driver(
+        "the time of a run is that of all repeats",
+        "times[count++] = 1e6 * (now - start) / repeats;",
+        "times[count++] = 1e6 * (now - start);",
+    ),
+    _driver(
+        "signals around what is counted: one is missing",
+        "repeat(atoi(argv[2]));\n        raise(SIGUSR1);",
+        "repeat(atoi(argv[2]));",
+    ),
+    Change(
+        "what a missing file of the kernel says is what was there",
+        f"{_C}/measure/device.h",
+        "    FILE *file = 0;\n    text[0] = 0;\n#if defined(__unix__)\n    file = fopen(path",
+        "    FILE *file = 0;\n    text[1] = 0;\n#if defined(__unix__)\n    file = fopen(path",
+        ("tests/measure/test_identify.py",),
     ),
 )

@@ -100,7 +100,7 @@ def turned(activation: Activation, gain: float) -> Graph:
 SIGNS: dict[str, Activation] = {
     "relu": (Relu(),), "above": (Clip(0.0, 6.0),), "around": (Clip(-30.0, 6.0),),
     "below": (Clip(-30.0, 0.0),), "not_last": (Relu(), Clip(-1.0, 4.0)),
-    "last": (Relu(), Clip(-4.0, -1.0)), "none": (),
+    "last": (Relu(), Clip(-9.0, -6.0)), "none": (),
 }  # fmt: skip
 
 for _name, _activation in SIGNS.items():
