@@ -354,7 +354,7 @@ def _beside(folder: Path, location: str, where: str) -> Path:
     """A file within the model's folder; neither names nor links lead out of it."""
     parts = location.replace("\\", "/").split("/")
     inside = location and not Path(location).is_absolute() and ".." not in parts
-    inside = inside and "\0" not in location and len(location) < 4096
+    inside = inside and "\0" not in location
     path = folder / location if inside else folder
     if not inside or ":" in parts[0] or folder.resolve() not in _resolved(path).parents:
         raise ModelError(
@@ -362,9 +362,17 @@ def _beside(folder: Path, location: str, where: str) -> Path:
             cure="put them beside the model",
         )  # fmt: skip
     check_file(path, error=ModelError, where=f"{where}, {location!r:.80}")
-    if not path.is_file():
+    if not _is_there(path):
         raise ModelError(f"the file with its data is missing: {location!r:.80}", where=where)
     return path
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is a file; none has a name that is too long."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def _resolved(path: Path) -> Path:

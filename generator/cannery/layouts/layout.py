@@ -69,15 +69,14 @@ class Layout:
     @property
     def dense(self) -> bool:
         """Whether the image is C's float[H][W][C], without any gap."""
-        h, w, c = self.shape
-        compact = self.channel == 1 and self.col == c and self.row == w * c
-        return self.order == "nhwc" and compact and not self.halo and self.elements == h * w * c
+        _, w, c = self.shape
+        together = self.channel == 1 and self.col == c and self.row == w * c
+        return self.order == "nhwc" and together and self.compact
 
     @property
     def compact(self) -> bool:
         """Whether there are only pixels: dense in its order."""
-        h, w, c = self.shape
-        return not self.halo and self.elements == h * w * c
+        return self.elements == prod(self.shape)  # a halo has elements, too
 
     def at(self, y: int, x: int, c: int) -> int:
         """Index of an element; y and x may be in the halo."""
