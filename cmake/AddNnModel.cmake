@@ -2,7 +2,7 @@
 #              [NAME <c identifier>] [TARGET <name> | ISA <isa>...] [TUNING <record or folder>]
 #              [AUTOTUNE] [CONTEXT cold|warm] [DEVICE <name>...] [LOCKED] [STAND_IN]
 #              [MAX_ERROR <e>] [MAX_LINES <n>] [MAX_SIZE <x>] [SPLIT <n>] [IO_LAYOUT model|nhwc|nchw] [IO_TYPE model|raw] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
-#              [SCALE <s>] [OFFSET <o>] [REVERSE_CHANNELS <tensor>...] [INPUT_VIEW <tensor>...] [MANY <n>] [PARALLEL] [OPENMP] [SHARED] [COMPILED_NN] [PEEPHOLES <npz>] [STREAMING] [BLOCK <n>] [LATENCY <n>] [VARIABLE_LENGTH]
+#              [SCALE <s>] [OFFSET <o>] [REVERSE_CHANNELS <tensor>...] [INPUT_VIEW <tensor>...] [MANY <n>] [PARALLEL] [OPENMP] [SHARED] [COMPILED_NN] [CLASS_NAMES <file>] [METADATA] [PEEPHOLES <npz>] [STREAMING] [BLOCK <n>] [LATENCY <n>] [VARIABLE_LENGTH]
 #              [QUANTIZE int16|int8] [CALIBRATION <npz>] [MAX_LOSS <e>] [SAME_EVERYWHERE] [STATE <input>=<output> ...]
 #              [RENAME <tensor>=<name> ...] [OUTPUTS <tensor>...] [TRACE_STEPS] [DUMP_VALUES]
 #              [FLAGS_FROM <target>...])
@@ -45,6 +45,9 @@
 #
 #   COMPILED_NN adds <name>_compiled_nn.h, by which programs that were written for CompiledNN use the
 #   network (<cannery/compiled_nn.h>).
+#
+#   CLASS_NAMES adds <name>_class_name: the names of the classes, one in each line of the file. METADATA adds
+#   <name>_metadata: what the model file says of itself.
 #
 #   TRACE_STEPS adds <name>_trace_read: how much time each step took (<cannery/trace.h>). DUMP_VALUES
 #   adds <name>_dump, which shows the values of each layer (<cannery/dump.h>).

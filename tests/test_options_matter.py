@@ -37,6 +37,10 @@ EFFECTS: list[tuple[str, Given, Given, str, str]] = [
     ("tiny", {}, {"parallel": True}, "tiny.h", "void tiny_run_parallel("),
     ("tiny", {}, {"openmp": True}, "tiny_openmp.c", "omp parallel"),
     ("tiny", {}, {"shared": True}, "tiny_loader.h", "tiny_library_open("),
+    ("tiny", {}, {"metadata": True}, "tiny.c", '{ "keras.version", "2.'),
+    ("tiny", SEVERAL, {"metadata": True}, "tiny.h", " * keras.version: 2."),
+    ("tiny", {}, {"class_names": "classes.txt"}, "tiny.h", "#define TINY_CLASSES 4"),
+    ("tiny", SEVERAL, {"class_names": "classes.txt"}, "tiny.c", '"d\\303\\266g",'),
     ("tiny", {}, {"compiled_nn": True}, "tiny_compiled_nn.h", "tiny_linked(&tiny_model)"),
     ("tiny", SEVERAL, {"compiled_nn": True}, "tiny_compiled_nn.h", "tiny_linked(&tiny_model)"),
     ("tiny", {}, {"trace_steps": True}, "tiny.h", "int32_t tiny_trace_read("),
@@ -79,6 +83,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     rng = np.random.default_rng(0)
     write_tiny_model(folder / "tiny.h5")
+    (folder / "classes.txt").write_text("cat\nd\u00f6g\ncow\n?\n", encoding="utf-8")
     write_tiny_dense(folder / "dense.h5")
     write_h5(folder / "steps.h5", stack(6))
     write_h5(folder / "open.h5", stack(None))
@@ -95,7 +100,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def files(folder: Path, model: str, given: Given) -> dict[str, str]:
     """What is written, by name."""
-    texts = {k: folder / str(v) if k == "calibration" else v for k, v in given.items()}
+    texts = {
+        k: folder / str(v) if k in ("calibration", "class_names") else v for k, v in given.items()
+    }
     options = make_options(folder / f"{model}.h5", {"isa": "generic", **texts})
     return {name: data.decode() for name, data in compile_model(options).files.items()}
 

@@ -57,17 +57,17 @@ class Options:
     the inputs that are regions of larger images, read by strides. `many` is the largest number of
     samples that `<name>_run_many` computes together. `parallel` adds functions that run on several
     cores, `openmp` these and a pool of OpenMP's threads. `shared` marks the functions that a shared
-    library exports, `compiled_nn` adds the interface of CompiledNN. `streaming` asks for the
-    network of the next `block` steps, whose outputs are `latency` steps late, `state` pairs inputs
-    with the outputs that they are in the next run. `rename` maps tensor names of the model to names
-    in C. `outputs` cuts the network there. `quantize` asks for integer layers, scaled by what
-    `calibration` shows, where no output loses more than `max_loss`. `same_everywhere` makes layers
-    an error about whose bits processors may disagree. `macros` is what the compiler prints for `-dM
-    -E` under the flags in use: the code keeps to what it proves. `trace_steps` makes the library
-    count the time of its steps, `dump_values` show the values of its runs. `cc` to `device` say how
-    to build and run what is measured, `stand_in` that this may be on another processor than the
-    target's. `tuned_by` is what messages advise to make a tuning record, `project` the file that
-    some of all this was read from.
+    library exports, `compiled_nn` adds the interface of CompiledNN, `class_names` and `metadata`
+    texts. `streaming` asks for the network of the next `block` steps, whose outputs are `latency`
+    steps late, `state` pairs inputs with the outputs that they are in the next run. `rename` maps
+    tensor names of the model to names in C. `outputs` cuts the network there. `quantize` asks for
+    integer layers, scaled by what `calibration` shows, where no output loses more than `max_loss`.
+    `same_everywhere` makes layers an error about whose bits processors may disagree. `macros` is
+    what the compiler prints for `-dM -E` under the flags in use: the code keeps to what it proves.
+    `trace_steps` makes the library count the time of its steps, `dump_values` show the values of
+    its runs. `cc` to `device` say how to build and run what is measured, `stand_in` that this may
+    be on another processor than the target's. `tuned_by` is what messages advise to make a tuning
+    record, `project` the file that some of all this was read from.
     """
 
     model: Path
@@ -112,6 +112,8 @@ class Options:
     runner: tuple[str, ...] = ()
     device: tuple[str, ...] = ()
     compiled_nn: bool = False
+    class_names: Path | None = None
+    metadata: bool = False
     trace_steps: bool = False
     dump_values: bool = False
     stand_in: bool = False
@@ -421,6 +423,9 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
         Spec("openmp", _FLAG, "Like PARALLEL, and add <name>_openmp, a pool of OpenMP threads."),
         Spec("shared", _FLAG, "Make a shared library, which exports the functions of the header."),
         Spec("compiled_nn", _FLAG, "Add <name>_compiled_nn.h, the interface of CompiledNN."),
+        Spec("class_names", _ONE, "Names of the classes, a line each: <name>_class_name.", Path,
+             "FILE", is_path=True, example="classes.txt"),
+        Spec("metadata", _FLAG, "Keep what the model's file says of itself: <name>_metadata."),
         Spec("streaming", _FLAG,
              "Run a network over time step by step; the caller keeps the state."),
         Spec("block", _ONE, "Steps of a call with STREAMING (default: 1).", _steps, "N",

@@ -11,6 +11,7 @@ from cannery.choose.defaults import Defaults
 from cannery.choose.lookup import recorded_choices, recorded_stacks
 from cannery.choose.plan import make_segments
 from cannery.choose.stacks import choose_stacks
+from cannery.class_names import read_class_names
 from cannery.emit.dispatch import dispatching_files, part_name
 from cannery.emit.files import output_files
 from cannery.emit.interface import check_views
@@ -166,11 +167,21 @@ def generate(
         source, max_error=graph.error_bound(options.max_error), split=options.split,
         shared=options.shared,
         trace=options.trace_steps, dump=options.dump_values, compiled_nn=options.compiled_nn,
+        class_names=_class_names(source, options), metadata=options.metadata,
+        part=len(options.isa) > 1,
     )  # fmt: skip
     if dump:
         dump("program", format_program(program))
         dump("workspace", format_workspace(program, source.workspace))
     return source
+
+
+def _class_names(source: Source, options: Options) -> tuple[str, ...]:
+    """The names of the classes, if they are given."""
+    if options.class_names is None:
+        return ()
+    sizes = [t.type.shape[-1] for t in source.outputs if t.type.shape]
+    return read_class_names(options.class_names, sizes)
 
 
 def compile_model(options: Options, dump: Dump | None = None) -> Compiled:
@@ -197,7 +208,8 @@ def compile_graph(graph: Graph, options: Options, dump: Dump | None = None) -> C
         if several
         else output_files(parts[0], command)
     )
-    return Compiled(files, (options.model, *graph.files, *records), parts[0])
+    named = [options.class_names] if options.class_names else []
+    return Compiled(files, (options.model, *graph.files, *records, *named), parts[0])
 
 
 def _targets(options: Options) -> tuple[Target, ...]:

@@ -125,7 +125,7 @@ def _compilers(options: Options) -> list[str]:
 
 def read_files(options: Options) -> list[Path]:
     """The files that options name; those that compiling reports come in addition."""
-    named = (options.peepholes, options.calibration, options.macros)
+    named = (options.peepholes, options.calibration, options.macros, options.class_names)
     return [path for path in named if path is not None]
 
 

@@ -60,6 +60,8 @@ class ModelOptions(TypedDict, total=False):
     runner: Texts
     device: Texts
     compiled_nn: bool
+    class_names: StrPath
+    metadata: bool
     trace_steps: bool
     dump_values: bool
     stand_in: bool

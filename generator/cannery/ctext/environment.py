@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -31,6 +32,7 @@ def environment() -> jinja2.Environment:
     )
     env.filters["c_float"] = c_float
     env.filters["c_string"] = c_string
+    env.filters["c_utf8"] = c_utf8
     env.filters["c_comment"] = c_comment
     env.globals["offset"] = offset
     env.globals["input_name"] = input_name
@@ -44,12 +46,24 @@ def environment() -> jinja2.Environment:
 def c_string(text: str) -> str:
     """Any text inside C quotes; what is not printable ASCII becomes a question mark."""
     plain = "".join(ch if " " <= ch <= "~" else "?" for ch in text)
-    return plain.replace("\\", "\\\\").replace('"', '\\"').replace("??", "?\\?")
+    return _no_trigraphs(plain.replace("\\", "\\\\").replace('"', '\\"'))
 
 
 def c_comment(text: str) -> str:
     """Any text inside a C comment or quotes within one."""
     return c_string(text).replace("*/", "* /").replace("/*", "/ *").replace("\\", "|")
+
+
+def c_utf8(text: str) -> str:
+    """Any text inside C quotes, in UTF-8: bytes that are not printable ASCII as octal escapes."""
+    plain = (chr(b) if 32 <= b <= 126 else f"\\{b:03o}" for b in text.encode("utf-8", "replace"))
+    escaped = ("\\" + c if c in '\\"' and len(c) == 1 else c for c in plain)
+    return _no_trigraphs("".join(escaped))
+
+
+def _no_trigraphs(text: str) -> str:
+    """C text in which no question mark follows another."""
+    return re.sub(r"\?(?=\?)", r"?\\", text)
 
 
 def offset(elements: int) -> str:

@@ -37,7 +37,7 @@ def dispatching_files(name: str, parts: Sequence[Source], command: str) -> dict[
     whole = replace(plainest, name=name, workspace=replace(plainest.workspace, bytes=bytes_))
     spare = max(part.many_bytes for part in parts) - whole.many_bytes
     whole = replace(whole, many=replace(whole.many, spare=whole.many.spare + spare))
-    whole = replace(whole, parallel=_parallel(parts))
+    whole = replace(whole, parallel=_parallel(parts), part=False)
     up = name.upper()
     choices = [(part, cpu_features(part.isa)) for part in parts]
     texts = {

@@ -160,6 +160,8 @@ def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]
         "workspace_lower_bound": source.workspace.lower_bound,
         **_parallel(source),
         **_quantization(source),
+        **({"metadata": dict(source.graph.metadata)} if source.graph.metadata else {}),
+        **({"class_names": list(source.class_names)} if source.class_names else {}),
         **({"notes": list(source.graph.notes)} if source.graph.notes else {}),
         "inputs": [_tensor(t) for t in source.inputs],
         "outputs": [_tensor(t) for t in source.outputs],

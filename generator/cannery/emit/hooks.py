@@ -55,6 +55,7 @@ class Hooks:
 
 
 def hooks_text(source: Source) -> str:
-    """The functions of `<name>.c` that hooks call, and those that users call for them."""
+    """The functions of `<name>.c` that hooks call, and those by which users learn something."""
     seen = seen_values(source) if source.dump else ()
-    return render("emit/hooks.c.j2", s=source, header=dump_header(source, seen))
+    text = render("emit/hooks.c.j2", s=source, header=dump_header(source, seen))
+    return text if source.part else text + render("emit/texts.c.j2", s=source)

@@ -33,7 +33,7 @@ _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _NUMBERS = re.compile(
     r"^#define \w+_(?:BYTES|ALIGN|LENGTH|LEN|RANK|DIMS|SCALE|POINT)\b.*$", re.MULTILINE
 )
-_FUNCTION = re.compile(r"^(?:[A-Z0-9_]+_API )?(\w+) (\w+)\((.*)\);$", re.MULTILINE)
+_FUNCTION = re.compile(r"^(?:[A-Z0-9_]+_API )?((?:const )?\w+ \*?)(\w+)\((.*)\);$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def public_functions(source: Source, header: str) -> tuple[Function, ...]:
     """The functions that a header declares."""
     code = _COMMENT.sub("", header)
     return tuple(
-        Function(result, name, name.removeprefix(f"{source.name}_"), parameters)
+        Function(result.strip(), name, name.removeprefix(f"{source.name}_"), parameters)
         for result, name, parameters in _FUNCTION.findall(code)
     )
 
@@ -62,7 +62,7 @@ def interface_hash(header: str) -> str:
     told = [
         *_NUMBERS.findall(code),
         *enums,
-        *(f"{f[0]} {f[1]}({f[2]})" for f in _FUNCTION.findall(code)),
+        *(f"{f[0].strip()} {f[1]}({f[2]})" for f in _FUNCTION.findall(code)),
     ]
     return hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
 

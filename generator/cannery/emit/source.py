@@ -48,7 +48,8 @@ class Source:
 
     `max_error` is the bound of max|y - ref| / max|ref| that the network was made for. With `dump`
     the library can show the values of a run, with `trace` it counts the time of its steps, with
-    `compiled_nn` it has CompiledNN's interface.
+    `compiled_nn` it has CompiledNN's interface. `metadata` and `class_names` are texts that it
+    returns. A `part` is one instruction set of several.
     """
 
     name: str
@@ -72,6 +73,9 @@ class Source:
     dump: bool = False
     trace: bool = False
     compiled_nn: bool = False
+    metadata: bool = False
+    class_names: tuple[str, ...] = ()
+    part: bool = False
 
     @property
     def next_states_at(self) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from cannery.frontends.keras_config import parse_json
 from cannery.frontends.keras_layers.base import KerasLayer, LayerPath
 from cannery.frontends.keras_model import ModelConfig, Target, read_model
 from cannery.frontends.keras_version import parse_version
+from cannery.frontends.metadata import keras_metadata
 from cannery.frontends.options import ImportOptions
 from cannery.frontends.unsupported import Problem
 from cannery.ir.graph import Array, Graph
@@ -51,8 +53,10 @@ def load(path: Path, options: ImportOptions) -> Graph:
             )
         version = file.text("", "keras_version") or file.text(_WEIGHTS, "keras_version")
         _check_backend(file)
-        model = read_model(parse_json(config, "model_config"), parse_version(version))
-        return build_graph(model, Hdf5Weights(file, model), options)
+        writer = parse_version(version)
+        model = read_model(parse_json(config, "model_config"), writer)
+        graph = build_graph(model, Hdf5Weights(file, model), options)
+    return replace(graph, metadata=keras_metadata(model.name, writer.text))
 
 
 def _check_backend(file: Hdf5Reader) -> None:

@@ -12,6 +12,7 @@ import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from cannery.errors import ModelError
@@ -30,6 +31,7 @@ from cannery.frontends.keras_model import (
     read_model,
 )
 from cannery.frontends.keras_version import parse_version
+from cannery.frontends.metadata import keras_metadata
 from cannery.frontends.options import ImportOptions
 from cannery.ir.graph import Array, Graph
 
@@ -62,7 +64,8 @@ def load(path: Path, options: ImportOptions) -> Graph:
         model = read_model(config, version)
         weights = io.BytesIO(_member(archive, _WEIGHTS, path))
     with open_hdf5(weights, f"{path}: {_WEIGHTS}") as file:
-        return build_graph(model, ArchiveWeights(file, model), options)
+        graph = build_graph(model, ArchiveWeights(file, model), options)
+    return replace(graph, metadata=keras_metadata(model.name, version.text))
 
 
 @contextmanager

@@ -207,7 +207,10 @@ class _Importer:
         marked += [n for n, (_, is_first) in zip(graph.outputs, ports, strict=True) if is_first]
         files = tuple(sorted(self._model.files))
         notes = half_notes(self._model, (*names, *self._outputs))
-        return replace(graph, channels_first=frozenset(marked), files=files, notes=notes)
+        return replace(
+            graph, channels_first=frozenset(marked), files=files, notes=notes,
+            metadata=self._model.metadata,
+        )  # fmt: skip
 
     def _compare(self, node: OnnxNode, declared: Sequence[OnnxInput | None]) -> None:
         """Record where outputs differ from the file's declarations; an error if no dimension is

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cannery.errors import CanneryError, ModelError, UnsupportedError
+from cannery.frontends.metadata import onnx_metadata
 from cannery.frontends.onnx_guard import check_message
 from cannery.ir.graph import Array
 from cannery.ir.tensor import MAX_ELEMENTS
@@ -134,6 +135,7 @@ class OnnxModel:
     functions: Mapping[tuple[str, str], OnnxFunction] = field(default_factory=dict)
     halves: Mapping[str, str] = field(default_factory=dict)
     declared: Mapping[str, OnnxInput] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
     def opset(self, domain: str) -> int:
         """The version of the operators of a domain; 0 if the model does not import it."""
@@ -203,6 +205,7 @@ class _Decoder:
             functions={(f.domain, f.name): self.function(f) for f in proto.functions},
             halves=_halves(graph),
             declared=self._declared((*graph.value_info, *graph.output)),
+            metadata=onnx_metadata(proto, opsets),
         )
 
     def function(self, proto: Any) -> OnnxFunction:

@@ -150,7 +150,7 @@ class Graph:
     results of float layers become integers of the model, a last bit may change one by a unit, and
     outputs may be off by `unit_error` of max|y|. `scales` are for inputs and outputs that are
     integers with a scale. `calls` is set if the network runs step by step. `notes`: what else users
-    of the interface should know, a line each.
+    of the interface should know, a line each. `metadata` is what the file says of itself.
     """
 
     name: str
@@ -169,11 +169,13 @@ class Graph:
     scales: Mapping[str, Scale] = field(default_factory=dict)
     calls: Calls | None = None
     notes: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", MappingProxyType(dict(self.types)))
         object.__setattr__(self, "constants", MappingProxyType(dict(self.constants)))
         object.__setattr__(self, "scales", MappingProxyType(dict(self.scales)))
+        object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
 
     def producer(self, value: str) -> Node | None:
         """The node that computes `value`; None for inputs and constants."""
