@@ -14,8 +14,9 @@ from cannery.emit.selftest import _rounded
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.ir.stimulus import Stimulus, best_stimulus
 from cannery.ir.tensor import DType
+from cannery.ops.elementwise.binary import Add
 from cannery.ops.matmul.op import MatMul
-from cannery.ops.movement.op import Transpose
+from cannery.ops.movement.op import Cast, Transpose
 from cannery.passes import run_passes
 from emit.c_programs import (
     Files,
@@ -76,6 +77,30 @@ def image(graph: Graph, stimulus: Stimulus | None = None) -> bytes:
 def test_input_is_the_same_in_c(tmp_path: Path, dtype: DType, language: str) -> None:
     written = run(build(tmp_path, files_and_main(dtype), language))
     assert written == b"0" + image(network(dtype=dtype))
+
+
+def several_inputs() -> Graph:
+    """The sum of products of three inputs, two of them alike."""
+    rng = np.random.default_rng(1)
+    b = GraphBuilder("net")
+    total = ""
+    for name, dtype in (("a", DType.FLOAT32), ("b", DType.FLOAT32), ("c", DType.UINT8)):
+        x = b.input(name, (1, 6), dtype)
+        if dtype is not DType.FLOAT32:
+            x = b.node(Cast(DType.FLOAT32), [x], name="cast")
+        weights = b.constant("w", rng.standard_normal((6, 4), np.float32))
+        y = b.node(MatMul(), [x, weights], name=f"product_{name}")
+        total = b.node(Add(), [total, y], name=f"sum_{name}") if total else y
+    b.output(total)
+    return b.build()
+
+
+def test_each_input_has_numbers_of_its_own(tmp_path: Path) -> None:
+    files: Files = {**net_files(several_inputs(), "net"), "main.c": RESULT}
+    assert run(build(tmp_path, files)) == b"0"
+    graph = run_passes(several_inputs())
+    a, b, _ = best_stimulus(graph, 3e-4).stimulus.inputs(graph).values()
+    assert not np.array_equal(a, b)
 
 
 def test_a_wrong_weight_is_found(tmp_path: Path) -> None:

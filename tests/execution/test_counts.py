@@ -11,17 +11,20 @@ import numpy as np
 import pytest
 
 from cannery.analysis.counting import Counting, Piece, by_instruction, counting
-from cannery.analysis.disassembly import Function, Instruction
+from cannery.analysis.disassembly import Function, Instruction, Machine, disassemble
 from cannery.cli import invoke
 from cannery.emit.files import output_files
 from cannery.errors import ToolchainError
+from cannery.execution import counts
 from cannery.execution.counts import NetworkCount, count_network
 from cannery.execution.samples import seeded_samples
 from cannery.ir.graph import Graph, GraphBuilder
+from cannery.measure.elf import function_places
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
 from cannery.passes import run_passes
 from cannery.resources import ball_example_dir
+from cannery.target.compiler import Compiler
 from cannery.target.runner import Origin, Runner
 from cannery.target.toolchain import Toolchain
 from emit.c_programs import network
@@ -141,3 +144,22 @@ def test_pieces_overlap_and_add_up() -> None:
     code = tuple(Instruction(at, "nop") for at in (0x10, 0x12, 0x16, 0x18))
     pieces = Counter({Piece(0x10, 4): 2, Piece(0x12, 2): 5, Piece(0x90, 3): 7})
     assert by_instruction(pieces, [Function("f", code)]) == {0x10: 2, 0x12: 7, 0x16: 7, 0x18: 2}
+
+
+def test_all_code_of_a_network_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the first byte of its first function to the last byte of the last, whichever that is."""
+    seen = []
+
+    def noting(path: Path, compiler: Compiler, addresses: range) -> tuple[Machine, list[Function]]:
+        machine, functions = disassemble(path, compiler, addresses)
+        seen.append((function_places(path), addresses, functions))
+        return machine, functions
+
+    monkeypatch.setattr(counts, "disassemble", noting)
+    count(product(), need_toolchain("generic"))
+    ((places, addresses, functions),) = seen
+    own = {name: place for name, place in places.items() if name.startswith("net_") and place.size}
+    assert len(own) > 2
+    assert addresses.start == min(place.address for place in own.values())
+    assert addresses.stop == max(place.address + place.size for place in own.values())
+    assert {*own} <= {function.name for function in functions}

@@ -309,4 +309,25 @@ CHANGES: tuple[Change, ...] = (
         "_LARGEST = (2 - 2**-23) + 2.0**127",
         (f"{_T}/test_import_options.py",),
     ),
+    Change(
+        "peepholes in the order of Keras",
+        f"{_F}/keras_layers/cells.py",
+        "np.concatenate([i, o, f])",
+        "np.concatenate([i, f, o])",
+        (f"{_T}/test_peepholes.py", f"{_T}/test_keras_recurrent.py"),
+    ),
+    Change(
+        "pixels outside count where they are excluded",
+        "generator/cannery/ops/resize/tables.py",
+        "within = np.where((at >= 0) & (at < axis.size), found, 0.0)",
+        "within = np.where((at >= 0) & (at <= axis.size), found, 0.0)",
+        (f"{_T}/test_onnx_resize.py",),
+    ),
+    Change(
+        "images in another order are normalised as they lie",
+        f"{_F}/onnx_ops/normalization.py",
+        "    if perm[0] != 0:  # statistics are those of one sample\n",
+        "    if False:\n",
+        (f"{_T}/test_onnx_layouts.py", f"{_T}/test_onnx_import.py"),
+    ),
 )

@@ -301,4 +301,32 @@ CHANGES: tuple[Change, ...] = (
         "PIXELS = (1, 2)",
         ("tests/ops/test_legal.py",),
     ),
+    Change(
+        "the last rows of a softmax of integers are whole",
+        f"{_OPS}/quantized/softmax.py",
+        "count = str(some) if rows % some == 0 else",
+        "count = str(some) if rows else",
+        (kernels("quantized.softmax", "generic"),),
+    ),
+    Change(
+        "the last group of numbers is read whole",
+        f"{_OPS}/quantized/groups.c.j2",
+        "{{ step(g, block, rows, row, left, k % g.size) -}}",
+        "{{ step(g, block, rows, row, left, g.size) -}}",
+        (kernels("quantized.*", "avx2"),),
+    ),
+    Change(
+        "softmax across another axis has no vectors",
+        f"{_OPS}/softmax/across.py",
+        "        if plan.lane.extent == 1:\n",
+        "        if True:\n",
+        ("tests/ops/test_ways.py",),
+    ),
+    Change(
+        "a circular cache begins before its memory",
+        f"{_OPS}/indexing/scatter.py",
+        "(int)((start % {size} + {size}) % {size});",
+        "(int)(start % {size});",
+        (kernels("scalar.nest", "generic"),),
+    ),
 )

@@ -280,4 +280,18 @@ CHANGES: tuple[Change, ...] = (
         "",
         ("tests/passes/test_passes.py", "tests/passes/test_random.py"),
     ),
+    Change(
+        "zeros on both sides of the channels change places",
+        f"{_PASSES}/pad_channels.py",
+        "zip(counts, (0, 2), strict=True)",
+        "zip(counts, (0, 1), strict=True)",
+        ("tests/passes/test_texts.py", "tests/passes/test_random.py"),
+    ),
+    Change(
+        "slices of strided convolutions shrink their padding",
+        f"{_PASSES}/slice_into_conv.py",
+        "plain = set(op.steps) | set(conv.strides) == {1} and",
+        "plain = set(op.steps) == {1} and",
+        ("tests/passes/test_texts.py", "tests/passes/test_random.py"),
+    ),
 )

@@ -415,4 +415,18 @@ CHANGES: tuple[Change, ...] = (
         "if device is None:",
         ("tests/measure/test_identify.py",),
     ),
+    Change(
+        "a cheaper plan within the bound of bytes is forgotten",
+        f"{_CHOOSE}/size.py",
+        "                best, high = found, middle",
+        "                high = middle",
+        ("tests/choose/test_size.py",),
+    ),
+    Change(
+        "one record that was measured speaks for all",
+        f"{_CHOOSE}/bounds.py",
+        "measured = served and all(record.error is not None",
+        "measured = served and any(record.error is not None",
+        ("tests/choose/test_bounds.py",),
+    ),
 )

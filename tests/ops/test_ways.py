@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -95,3 +96,31 @@ def test_reductions_read_vectors(axes: tuple[int, ...]) -> None:
     trial = make_trial(graph, step, way, way.candidates(graph, step, target)[0], target, data)
     assert trial
     assert "f32x8_load" in way.kernel(trial.job("y")).code
+
+
+#: Schedules whose vectors are no tunable, so that only a clock would see narrow ones.
+WIDE = {
+    "matmul.general", "movement.general", "movement.strided", "normalization.channels",
+    "normalization.nest", "quantize.stream", "quantized.quantize", "quantized.softmax",
+    "reduce.nest", "resize.direct_c", "softmax.across", "softmax.row",
+}  # fmt: skip
+
+
+def test_vectors_are_as_wide_as_the_processor_s() -> None:
+    """Of each schedule in some case at least."""
+    target, missing = isa("avx2"), set(WIDE)
+    for case in all_cases():
+        graph = case.make()
+        steps = cut(graph)
+        ways = [(k, way) for k, s in enumerate(steps) for way in legal(graph, s, target)]
+        wanted = [(k, way) for k, way in ways if way.id in missing]
+        if not wanted:
+            continue
+        with np.errstate(all="ignore"):
+            data = all_data(graph, steps, random_inputs(graph))
+        for k, way in wanted:
+            params = way.candidates(graph, steps[k], target)[0]
+            made = make_trial(graph, steps[k], way, params, target, data[k])
+            if made and re.search(r"\b[fi]32x8_", way.kernel(made.job("k")).code):
+                missing.discard(way.id)
+    assert not missing
