@@ -121,10 +121,13 @@ class Server:
 
 
 @contextmanager
-def ssh_device(folder: Path, name: str, *, wrapper: str = "", extra: str = "") -> Iterator[Server]:
+def ssh_device(
+    folder: Path, name: str, *, wrapper: str = "", extra: str = "", config: str = ""
+) -> Iterator[Server]:
     """A server of its own; files go into `folder`. Skips where there is none.
 
-    `wrapper` is shell that comes before each command there, `extra` is added to its table.
+    `wrapper` is shell that comes before each command there, `extra` is added to its table, `config`
+    to the configuration of its server.
     """
     sshd = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin") or missing("no sshd")
     need_program("ssh")
@@ -135,7 +138,7 @@ def ssh_device(folder: Path, name: str, *, wrapper: str = "", extra: str = "") -
     for key in ("host", "user"):
         words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(home / key)]
         subprocess.run(words, check=True)
-    config = f"{_CONFIG}HostKey {home}/host\nAuthorizedKeysFile {home}/user.pub\nPidFile none\n"
+    config += f"{_CONFIG}HostKey {home}/host\nAuthorizedKeysFile {home}/user.pub\nPidFile none\n"
     if wrapper:
         (script := home / "wrapper").write_text(
             f'#!/bin/sh\n{wrapper}\nexec sh -c "$SSH_ORIGINAL_COMMAND"\n'

@@ -66,8 +66,10 @@ def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Servers
         yield Servers(stack, monkeypatch)
 
 
-def start(servers: Servers, folder: Path, *, wrapper: str = "", extra: str = "") -> Server:
-    made = ssh_device(folder, "nao", wrapper=wrapper, extra=extra)
+def start(
+    servers: Servers, folder: Path, *, wrapper: str = "", extra: str = "", config: str = ""
+) -> Server:
+    made = ssh_device(folder, "nao", wrapper=wrapper, extra=extra, config=config)
     server = servers.stack.enter_context(made)
     write_devices(folder, servers.patch, server)
     return server
@@ -190,6 +192,15 @@ def test_a_device_that_is_gone_is_one_error(
     server.line.refuses = False
     runner.run(program)
     assert server.line.connections == 2
+
+
+def test_too_many_sessions_are_no_lost_connection(
+    servers: Servers, tmp_path: Path, program: Path
+) -> None:
+    server = start(servers, tmp_path, config="MaxSessions 1\n")
+    with pytest.raises(ToolchainError, match="--device nao: a session failed: "):
+        runner_of(reach(tmp_path)).run(program)
+    assert server.line.connections == 1
 
 
 def test_a_slow_line_takes_time_and_works(servers: Servers, tmp_path: Path, program: Path) -> None:

@@ -117,9 +117,18 @@ class Remote:
         finally:
             os.close(writing)
             os.close(reading)
-        if done.returncode == LOST:
-            raise LostError(_last_line(done.stderr))
+        self._check_connected(link, done)
         return done
+
+    def _check_connected(self, link: SshLink, done: subprocess.CompletedProcess[str]) -> None:
+        """Raise LostError where a session ended as the connection did, ToolchainError if alone."""
+        if done.returncode != LOST:
+            return
+        said = _last_line(done.stderr)
+        if link.is_lost:
+            raise LostError(said)
+        cure = "if its server allows few sessions at a time, end others, or name fewer cores"
+        raise ToolchainError(f"a session failed: {said}", where=self.where, cure=cure)
 
     def _send(self, link: SshLink, program: Path) -> str:
         """Put a program on the device, unless it is there; its name there."""
@@ -139,8 +148,7 @@ class Remote:
                 file.write(gzip.compress(content, _LEVEL) if packed else content)
                 file.seek(0)
                 done = run_to_end(link.command(script), timeout=SEND_SECONDS, stdin=file)
-            if done.returncode == LOST:
-                raise LostError(_last_line(done.stderr))
+            self._check_connected(link, done)
             for key in old:
                 del self._sent[key]
             if done.returncode:

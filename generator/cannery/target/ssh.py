@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import time
 import weakref
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,9 @@ _ALIVE = ("-oServerAliveInterval=5", "-oServerAliveCountMax=4")
 #: Seconds in which a device has to greet once ssh is started, and remove its folder at the end.
 _GREET_SECONDS = 30.0
 _LEAVE_SECONDS = 5.0
+
+#: Seconds after which a connection that is lost has ended, once a session failed.
+_NOTICE_SECONDS = 3.0
 
 #: Bytes that a device may send as its greeting.
 _MAX_GREETING = 2**16
@@ -101,7 +105,7 @@ class SshLink:
             folder = stack.enter_context(temporary_folder(None if short else Path("/tmp")))
             self._socket = folder / "s"
             self._said = folder / "said"
-            process = self._start()
+            self._process = process = self._start()
             stack.callback(_end, process)
             self.greeting = self._greet(process)
             self.close = weakref.finalize(self, stack.pop_all().close)
@@ -111,22 +115,31 @@ class SshLink:
 
         Its exit code is LOST where the connection is, or was never there.
         """
-        # Without a master it would connect by itself, by this.
-        mine = ["-oControlMaster=no", "-oProxyCommand=false"]
-        return self._ssh(mine, script)
+        # Without a master it would connect by itself: by this, whatever is configured.
+        return self._ssh(["-F/dev/null", "-oControlMaster=no", "-oProxyCommand=false"], script)
 
-    def _ssh(self, options: list[str], script: str) -> list[str]:
-        port = ["-p", str(self.place.port)] if self.place.port else []
-        return [
-            "ssh", *self.place.row.ssh, *_QUIET, *options, "-S", str(self._socket), *port,
-            self.place.login, f"sh -c {shlex.quote(script)}",
-        ]  # fmt: skip
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection has ended, or does at this moment."""
+        try:
+            self._process.wait(_NOTICE_SECONDS)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def _ssh(self, options: Sequence[str], script: str) -> list[str]:
+        # Of options that are given twice the first counts.
+        words = ["ssh", *_QUIET, "-S", str(self._socket), *options]
+        return [*words, self.place.login, f"sh -c {shlex.quote(script)}"]
 
     def _start(self) -> subprocess.Popen[bytes]:
         row = self.place.row
         folder = shlex.quote(row.folder) if row.folder else '"${TMPDIR:-/tmp}"'
-        options = ["-oControlMaster=yes", "-oControlPersist=no", *_ALIVE]
-        options.append(f"-oConnectTimeout={CONNECT_SECONDS}")
+        options = [
+            "-oControlMaster=yes", "-oControlPersist=no", *_ALIVE,
+            f"-oConnectTimeout={CONNECT_SECONDS}", *row.ssh,
+            *(["-p", str(self.place.port)] if self.place.port else []),
+        ]  # fmt: skip
         check_time()
         try:
             with self._said.open("wb") as said:

@@ -288,8 +288,13 @@ class Search:
 
         with ThreadPoolExecutor(len(self.bench.runners)) as pool:
             # Threads have their own contexts, and so their own deadlines.
-            for done in [pool.submit(copy_context().run, one, contest) for contest in batch]:
-                done.result()
+            try:
+                for done in [pool.submit(copy_context().run, one, contest) for contest in batch]:
+                    done.result()
+            except BaseException:
+                # The others would meet the same lost device, one after another.
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
     def _scales(
         self, built: Built, batch: Sequence[Contest], found: Mapping[str, Measurement]
