@@ -66,8 +66,9 @@ def test_addresses(text: str, login: str, port: int, folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["ssh:", "ssh:-oProxyCommand=sh", "ssh:a b", "ssh:nao@", "ssh:nao:0", "ssh:nao:99999",
-     "ssh:nao@-h", "ssh:nao:22:22", "ssh:nao\n", "http:nao", ":"],
+    ["ssh:", "ssh:-oProxyCommand=sh", "ssh:-G", "adb:", "adb:-s", "ssh:a b",
+     "ssh:nao@", "ssh:nao:0", "ssh:nao:99999", "ssh:nao@-h", "ssh:nao:22:22", "ssh:nao\n",
+     "http:nao", ":"],
 )  # fmt: skip
 def test_what_is_no_address(text: str, folder: Path) -> None:
     with pytest.raises(OptionError, match="is not an address"):
@@ -139,7 +140,7 @@ def test_only_the_users_own_file_says_what_is_run_here(line: str, folder: Path) 
     (folder / "devices.toml").write_text(f"[nao]\n{address}{line}\n[pi]\naddress = 'ssh:pi'\n")
     with pytest.raises(OptionError, match="is refused, as what it says is run here"):
         find_places(["nao"], model(folder))
-    find_places(["pi"], model(folder))
+    find_places(["pi", "adb:0A1B"], model(folder))
     (folder / "devices.toml").unlink()
     write_own(folder, f"[nao]\n{address}{line}\n")
     find_places(["nao"], model(folder))

@@ -29,6 +29,9 @@ else:
 DEVICES_FILE = "devices.toml"
 _MAX_BYTES = 2**20
 
+#: A serial number, or the address of a device on the network.
+_ADB = re.compile(r"adb:(?P<serial>[A-Za-z0-9][A-Za-z0-9._:-]*)")
+
 #: user@host:port; a host that began with a dash would be an option of ssh.
 _SSH = re.compile(
     r"ssh:(?P<login>(?:[\w.][\w.+-]*@)?(?:[\w.][\w.-]*|\[[0-9A-Fa-f:.]+(?:%\w+)?\]))"
@@ -61,13 +64,15 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Place:
     """A device by its `name` for people, and how it is reached: its row, and what its address says.
 
-    `login` is ssh's user and host; of a device that a `command` of its row reaches it is empty.
+    `login` is ssh's user and host, or adb's serial number (`is_android`); it is empty for a device
+    that a `command` of its row reaches.
     """
 
     name: str
     row: Row
     login: str = ""
     port: int = 0
+    is_android: bool = False
 
 
 def find_places(names: Sequence[str], model: Path) -> tuple[Place, ...]:
@@ -114,6 +119,8 @@ def _places(name: str, model: Path) -> Iterator[Place]:
 
 
 def _by_address(name: str, address: str, row: Row) -> Place:
+    if android := _ADB.fullmatch(address):
+        return Place(name, row, android["serial"], is_android=True)
     found = _SSH.fullmatch(address)
     port = int(found["port"] or 0) if found else 0
     if found is None or port >= 2**16 or (found["port"] and not port):

@@ -8,6 +8,7 @@ whether a test sees them.
 from __future__ import annotations
 
 from mutations import (
+    table_devices,
     table_frontends,
     table_kernels,
     table_passes,
@@ -26,4 +27,5 @@ CHANGES: tuple[Change, ...] = (
     *table_structure.CHANGES,
     *table_tune.CHANGES,
     *table_tools.CHANGES,
+    *table_devices.CHANGES,
 )

@@ -17,8 +17,9 @@ import pytest
 
 from cannery.devices import find_places
 from cannery.errors import CanneryWarning, ToolchainError
+from cannery.target import link
 from cannery.target import remote as remote_module
-from cannery.target import ssh
+from cannery.target.adb import Adb
 from cannery.target.reach import device_runners
 from cannery.target.remote import Remote
 from cannery.target.runner import Origin, Runner
@@ -153,9 +154,9 @@ def gone(part: str) -> bool:
 
 def runs(part: str) -> bool:
     """Whether a program of a folder runs now."""
-    for link in Path("/proc").glob("[0-9]*/exe"):
+    for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if part in str(link.readlink()):
+            if part in str((process / "exe").readlink()):
                 return True
     return False
 
@@ -332,11 +333,65 @@ def test_a_device_without_tools(servers: Servers, tmp_path: Path, program: Path)
 def test_a_flood_or_silence_instead_of_a_greeting(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ssh, "_GREET_SECONDS", 2.0)
+    monkeypatch.setattr(link, "_GREET_SECONDS", 2.0)
     start(servers, tmp_path, wrapper="head -c 1000000 /dev/zero; cat >/dev/null; exit 0")
     assert "connected, but what it says is not an answer" in problem(tmp_path)
     (tmp_path / "nao/wrapper").write_text("#!/bin/sh\ncat >/dev/null\n")
     assert "connected, but there is no answer" in problem(tmp_path)
+
+
+def test_a_flood_is_read_no_further_than_needed() -> None:
+    with subprocess.Popen(["yes"], stdout=subprocess.PIPE) as process:
+        found = link._read_until(process, b"\nready\n", 5.0)
+        process.kill()
+    assert 2**16 <= len(found) < 2**17
+
+
+def test_the_folder_goes_away_where_nobody_reads_the_greeting(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = ["sh", "-c", link._KEEP.format(folder=tmp_path)]
+    subprocess.run(
+        words, stdin=subprocess.DEVNULL, stdout=writing, stderr=subprocess.DEVNULL, check=False
+    )
+    os.close(writing)
+    assert list(tmp_path.iterdir()) == []
+
+
+ADB = """
+echo run >>{folder}/adb.log
+[ "$1 $2 $3 $4" = "-s 0A1B shell -T" ] || exit 1
+[ -e {folder}/unplugged ] && echo "adb: device '0A1B' not found" >&2 && exit 1
+[ -e {folder}/locked ] && echo "adb: device unauthorized." >&2 && exit 1
+exec sh -c "$5"
+"""
+
+
+def test_a_program_in_place_of_adb(
+    tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no device with Android here: this is how adb is called, and what becomes of it."""
+    monkeypatch.setattr(remote_module, "PAUSES", (0.1, 0.1))
+    monkeypatch.setattr(Adb, "folder", str(tmp_path))
+    path = fake(tmp_path, "adb", ADB.format(folder=tmp_path))
+    monkeypatch.setenv("PATH", f"{tmp_path}/fake", prepend=os.pathsep)
+    assert path.startswith(f"PATH={tmp_path}/fake:")
+    (place,) = find_places(["adb:0A1B"], tmp_path / "model.h5")
+    runner = runner_of(Remote(place))
+    assert runner.run(program, ["it's a b"])[0]["last"] == "it's a b"
+    with pytest.raises(ToolchainError, match="failed with exit code 254: no such layer"):
+        runner.run(program, ["fail"])
+    (tmp_path / "unplugged").touch()
+    with pytest.raises(ToolchainError, match="failed with exit code 1: adb: device '0A1B' not"):
+        runner.run(program)
+    del runner
+    assert not list(tmp_path.glob("cannery-*"))
+    with pytest.raises(ToolchainError, match="cannot connect: adb: device '0A1B' not found"):
+        Remote(place).greeting()
+    (tmp_path / "unplugged").unlink()
+    (tmp_path / "locked").touch()
+    with pytest.raises(ToolchainError, match="it does not trust this computer"):
+        Remote(place).greeting()
 
 
 # ---- Cores ----

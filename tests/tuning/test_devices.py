@@ -117,6 +117,7 @@ def test_a_line_that_breaks_now_and_then_and_is_slow(
     server.line.rate = 500_000.0
     outcome = tuned(tmp_path, "nao")
     assert outcome.served
+    assert any(note.startswith("--device nao: ") and "load" in note for note in outcome.notes)
     assert server.line.connections == 3
     assert server.left == []
 

@@ -121,6 +121,8 @@ def command(
     source = compiled.source
     toolchain = find_toolchain(options)
     runner = identify(toolchain, toolchain.runners()[:1])[0]
+    if runner.state:
+        remark(runner.state)
     _check_can_tell(toolchain, runner, pace, threads)
     samples = seeded_samples(source.graph)
     refuse_emulated(caches, runner)
@@ -159,7 +161,7 @@ def _check_can_tell(
     if pace and runner.origin is Origin.EMULATED:
         raise OptionError(
             f"an emulator runs programs for {toolchain.target.name}, whose times mean nothing",
-            where="--rate", cure="--runner measures on a device",
+            where="--rate", cure="--device measures on a device",
         )  # fmt: skip
     if threads and toolchain.target.triple.endswith("-none-eabi"):
         raise OptionError(

@@ -43,7 +43,7 @@ def refuse_emulated(context: Context | None, runner: Runner) -> None:
     if context is Context.COLD and runner.origin is Origin.EMULATED:
         raise OptionError(
             "an emulator has no caches", where="--context cold",
-            cure="--runner measures on a device",
+            cure="--device measures on a device",
         )  # fmt: skip
 
 

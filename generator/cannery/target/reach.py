@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from cannery.devices import Place
 from cannery.errors import ToolchainError
+from cannery.target.link import Greeting
 from cannery.target.remote import Remote
 from cannery.target.runner import Origin, Runner, find_runner, host_cpu_flags
-from cannery.target.ssh import Greeting
 from cannery.target.targets import NATIVE, Target
 
 #: What `uname -m` says where programs of a toolchain run.

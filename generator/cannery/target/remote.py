@@ -18,9 +18,11 @@ from typing import TypeVar
 from cannery.deadline import check_time, time_left
 from cannery.devices import Place
 from cannery.errors import CanneryWarning, ToolchainError
+from cannery.target.adb import Adb
 from cannery.target.device import printable
+from cannery.target.link import ConnectError, Greeting, Link
 from cannery.target.processes import run_to_end
-from cannery.target.ssh import LOST, ConnectError, Greeting, SshLink
+from cannery.target.ssh import Ssh
 from cannery.target.vitals import READ_VITALS, Vitals, read_vitals, throttled
 
 T = TypeVar("T")
@@ -62,7 +64,8 @@ class Remote:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.vitals = Vitals()
-        self._link: SshLink | None = None
+        self._way = Adb() if place.is_android else Ssh()
+        self._link: Link | None = None
         self._sent: dict[str, Path] = {}
         self._repeats = 0
         self._lock = threading.RLock()
@@ -85,7 +88,7 @@ class Remote:
         ToolchainError where the device cannot be reached any more, or is full.
         """
 
-        def once(link: SshLink) -> subprocess.CompletedProcess[str]:
+        def once(link: Link) -> subprocess.CompletedProcess[str]:
             name = self._send(link, program)
             return self._run(link, [f"./{name}", *args], core, timeout, limit)
 
@@ -103,7 +106,7 @@ class Remote:
         return done
 
     def _run(
-        self, link: SshLink, words: Sequence[str], core: int | None, timeout: float, limit: int
+        self, link: Link, words: Sequence[str], core: int | None, timeout: float, limit: int
     ) -> subprocess.CompletedProcess[str]:
         settings = [f"{key}={value}" for key, value in self.place.row.environment.items()]
         pinned = ["taskset", "-c", str(core)] if core is not None else []
@@ -120,17 +123,17 @@ class Remote:
         self._check_connected(link, done)
         return done
 
-    def _check_connected(self, link: SshLink, done: subprocess.CompletedProcess[str]) -> None:
+    def _check_connected(self, link: Link, done: subprocess.CompletedProcess[str]) -> None:
         """Raise LostError where a session ended as the connection did, ToolchainError if alone."""
-        if done.returncode != LOST:
-            return
         said = _last_line(done.stderr)
-        if link.is_lost:
+        if link.is_lost(done.returncode):
             raise LostError(said)
+        if done.returncode != 255:
+            return
         cure = "if its server allows few sessions at a time, end others, or name fewer cores"
         raise ToolchainError(f"a session failed: {said}", where=self.where, cure=cure)
 
-    def _send(self, link: SshLink, program: Path) -> str:
+    def _send(self, link: Link, program: Path) -> str:
         """Put a program on the device, unless it is there; its name there."""
         content = program.read_bytes()
         name = hashlib.sha256(content).hexdigest()[:20]
@@ -161,7 +164,7 @@ class Remote:
             self._sent[name] = program
         return name
 
-    def _with_link(self, work: Callable[[SshLink], T]) -> T:
+    def _with_link(self, work: Callable[[Link], T]) -> T:
         """Do something on the device, again where the connection was lost meanwhile."""
         lost = ""  # not the error itself: that would keep all that its frames have
         for pause in (0.0, *PAUSES):
@@ -187,13 +190,13 @@ class Remote:
             cure="what was measured is kept: once the device is back, the same command goes on",
         )  # fmt: skip
 
-    def _connected(self) -> SshLink:
+    def _connected(self) -> Link:
         with self._lock:
             if self._link is None:
-                self._link, self._sent = SshLink(self.place), {}
+                self._link, self._sent = Link(self.place, self._way), {}
             return self._link
 
-    def _drop(self, link: SshLink) -> None:
+    def _drop(self, link: Link) -> None:
         """Forget a connection that is lost, unless another thread did."""
         with self._lock:
             if self._link is link:

@@ -74,6 +74,12 @@ class Runner:
         return self.remote.where if self.remote else f"--runner {' '.join(self.command[:1])}"
 
     @property
+    def state(self) -> str:
+        """How a device is now: its clock, governor, load, temperature; empty if it does not say."""
+        told = self.remote.vitals.text if self.remote is not None else ""
+        return f"{self.name}: {told}" if told else ""
+
+    @property
     def way(self) -> str:
         """By what a device is reached, as text: for one that does not say what it is."""
         if self.remote is not None:

@@ -1,46 +1,21 @@
-"""One connection to a device by the system's ssh, and the folder there that lives as long as it.
-
-The master connection's own session keeps the folder: a shell makes it, says what machine it is on,
-and waits for the end of its input. However this process ends, that input ends with it, and the
-shell ends what still runs from the folder and removes it. Programs run in further sessions of the
-same connection.
-
-All that is sent is a single line for `sh -c`, without backslashes: any login shell passes it on.
-"""
+"""Devices that the system's ssh reaches, by one master connection."""
 
 from __future__ import annotations
 
-import selectors
 import shlex
-import subprocess
-import tempfile
-import time
-import weakref
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
 
-from cannery.atomic import temporary_folder
-from cannery.deadline import check_time, time_left
 from cannery.devices import Place
-from cannery.errors import ToolchainError
-from cannery.target.device import printable
 
-#: Seconds for a connection to be made, and until one without an answer counts as lost.
+#: Seconds for a connection to be made.
 CONNECT_SECONDS = 10
-_ALIVE = ("-oServerAliveInterval=5", "-oServerAliveCountMax=4")
 
-#: Seconds in which a device has to greet once ssh is started, and remove its folder at the end.
-_GREET_SECONDS = 30.0
-_LEAVE_SECONDS = 5.0
-
-#: Seconds after which a connection that is lost has ended, once a session failed.
-_NOTICE_SECONDS = 3.0
-
-#: Bytes that a device may send as its greeting.
-_MAX_GREETING = 2**16
+#: A master, which ends when its own session does, or where nobody answers for 20 seconds.
+_MASTER = (
+    "-oControlMaster=yes", "-oControlPersist=no", f"-oConnectTimeout={CONNECT_SECONDS}",
+    "-oServerAliveInterval=5", "-oServerAliveCountMax=4",
+)  # fmt: skip
 
 #: What users may have configured for their own sessions, and what nobody is there to answer.
 _QUIET = (
@@ -48,20 +23,8 @@ _QUIET = (
     "-oClearAllForwardings=yes", "-oForwardX11=no", "-oForwardAgent=no",
 )  # fmt: skip
 
-#: Paths of sockets are short, and ssh needs some of it.
-_MAX_SOCKET = 80
-
 #: The exit code of ssh itself.
-LOST = 255
-
-_KEEP = (
-    "umask 077; d=$(mktemp -d {folder}/cannery-XXXXXX) || exit 71; trap : HUP INT PIPE TERM; "
-    'echo "folder $d"; echo "machine $(uname -m)"; '
-    "for t in gzip taskset; do command -v $t >/dev/null 2>&1 && echo has $t; done; "
-    'grep -m1 -E "^(flags|Features)" /proc/cpuinfo; echo ready; cat >/dev/null; '
-    "for p in /proc/[0-9]*; do case $(readlink $p/exe 2>/dev/null) in "
-    '"$d"/*) kill -9 ${{p##*/}};; esac; done; rm -rf "$d"'
-)
+_FAILURE = 255
 
 #: What ssh says where it does not connect: the problem, and what to do about it.
 _PROBLEMS = (
@@ -72,147 +35,43 @@ _PROBLEMS = (
     ("Permission denied (", "the login was refused",
      "ssh-copy-id {login} sets up a key; one with a passphrase needs ssh-agent"),
     ("Too many authentication failures", "the login was refused",
-     "name the key: ssh = [\"-i\", \"FILE\", \"-oIdentitiesOnly=yes\"] in devices.toml"),
-    ("mktemp", "there is no folder for programs",
-     "free space there, or name another one: folder = in devices.toml"),
+     "name its key in ~/.ssh/config: IdentityFile, and IdentitiesOnly yes"),
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Greeting:
-    """What a device says first: its folder for programs, `uname -m`, the tools that it has, and
-    what /proc/cpuinfo lists as flags or Features (nothing where it has none).
-    """
+class Ssh:
+    """The way of addresses such as ssh:nao@10.0.0.5."""
 
-    folder: str
-    machine: str
-    tools: frozenset[str]
-    flags: frozenset[str]
+    folder = '"${TMPDIR:-/tmp}"'
+    package = "openssh-client"
 
+    def first(self, place: Place, socket: Path, script: str) -> list[str]:
+        """The command of the master connection."""
+        port = ["-p", str(place.port)] if place.port else []
+        return _ssh(place, socket, [*_MASTER, *place.row.ssh, *port], script)
 
-class ConnectError(ToolchainError):
-    """A device cannot be reached, or has no room."""
-
-
-class SshLink:
-    """An open connection. It ends with `close`, or when nobody has it any more."""
-
-    def __init__(self, place: Place) -> None:
-        """Connect. Raises ConnectError, OutOfTimeError."""
-        self.place = place
-        with ExitStack() as stack:
-            short = len(tempfile.gettempdir()) < _MAX_SOCKET
-            folder = stack.enter_context(temporary_folder(None if short else Path("/tmp")))
-            self._socket = folder / "s"
-            self._said = folder / "said"
-            self._process = process = self._start()
-            stack.callback(_end, process)
-            self.greeting = self._greet(process)
-            self.close = weakref.finalize(self, stack.pop_all().close)
-
-    def command(self, script: str) -> list[str]:
-        """The command that runs a line of shell on the device.
-
-        Its exit code is LOST where the connection is, or was never there.
-        """
+    def further(self, place: Place, socket: Path, script: str) -> list[str]:
+        """The command of a session within it."""
         # Without a master it would connect by itself: by this, whatever is configured.
-        return self._ssh(["-F/dev/null", "-oControlMaster=no", "-oProxyCommand=false"], script)
+        alone = ["-F/dev/null", "-oControlMaster=no", "-oProxyCommand=false"]
+        return _ssh(place, socket, alone, script)
 
-    @property
-    def is_lost(self) -> bool:
-        """Whether the connection has ended, or does at this moment."""
-        try:
-            self._process.wait(_NOTICE_SECONDS)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
+    def is_failure(self, code: int) -> bool:
+        """Whether the exit code is that of ssh itself."""
+        return code == _FAILURE
 
-    def _ssh(self, options: Sequence[str], script: str) -> list[str]:
-        # Of options that are given twice the first counts.
-        words = ["ssh", *_QUIET, "-S", str(self._socket), *options]
-        return [*words, self.place.login, f"sh -c {shlex.quote(script)}"]
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        row = self.place.row
-        folder = shlex.quote(row.folder) if row.folder else '"${TMPDIR:-/tmp}"'
-        options = [
-            "-oControlMaster=yes", "-oControlPersist=no", *_ALIVE,
-            f"-oConnectTimeout={CONNECT_SECONDS}", *row.ssh,
-            *(["-p", str(self.place.port)] if self.place.port else []),
-        ]  # fmt: skip
-        check_time()
-        try:
-            with self._said.open("wb") as said:
-                # A session of its own: Ctrl-C ends us, and we it.
-                return subprocess.Popen(
-                    self._ssh(options, _KEEP.format(folder=folder)),
-                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said,
-                    start_new_session=True,
-                )  # fmt: skip
-        except FileNotFoundError:
-            cure = "apt install openssh-client"
-            raise ConnectError("there is no program ssh", where=self._where, cure=cure) from None
-
-    def _greet(self, process: subprocess.Popen[bytes]) -> Greeting:
-        text = _read_until(process, b"\nready\n", min(_GREET_SECONDS, time_left()))
-        found = [line.partition(" ")[::2] for line in text.splitlines()]
-        folder = next((rest for word, rest in found if word == "folder"), "")
-        if not text.endswith("\nready\n") or not folder.startswith("/") or len(folder) > 500:
-            check_time()
-            if process.poll() is not None:
-                raise self._problem("cannot connect")
-            wrong = "what it says is not an answer" if text else "there is no answer"
-            raise self._problem(f"connected, but {wrong}")
-        machine = next((rest for word, rest in found if word == "machine"), "")
-        tools = frozenset(rest for word, rest in found if word == "has")
-        flags = next((line for line in text.splitlines() if line[:5] in ("flags", "Featu")), "")
-        return Greeting(folder, machine, tools, frozenset(flags.partition(":")[2].split()))
-
-    def _problem(self, what: str) -> ConnectError:
-        """What to say where there is no greeting: `what`, unless ssh says more."""
-        said = self._said.read_bytes()[-_MAX_GREETING:].decode(errors="replace")
-        lines = [line.strip() for line in said.splitlines() if line.strip()]
-        detail = f": {printable(lines[-1])}" if lines else ""
-        host, login = self.place.login.rpartition("@")[2], self.place.login
-        if self.place.port:
-            host, login = f"'[{host}]:{self.place.port}'", f"-p {self.place.port} {login}"
-        for words, known, cure in _PROBLEMS:
+    def problem(self, place: Place, said: str) -> tuple[str, str]:
+        """What ssh's messages mean, and what to do."""
+        login, host = place.login, place.login.rpartition("@")[2]
+        if place.port:
+            login, host = f"-p {place.port} {login}", f"'[{host}]:{place.port}'"
+        for words, what, cure in _PROBLEMS:
             if words in said:
-                detail = detail if words == "mktemp" else ""
-                cure = cure.format(host=host, login=login)
-                return ConnectError(known + detail, where=self._where, cure=cure)
-        cure = f"check the address, the cable and the device: ssh {login}"
-        return ConnectError(what + detail, where=self._where, cure=cure)
-
-    @property
-    def _where(self) -> str:
-        return f"--device {self.place.name}"
+                return what, cure.format(host=host, login=login)
+        return "", f"check the address, the cable and the device: ssh {login}"
 
 
-def _read_until(process: subprocess.Popen[bytes], end: bytes, seconds: float) -> str:
-    """What a program prints until it printed `end`; less where it ends before, or time does."""
-    stream = cast(IO[bytes], process.stdout)
-    found, limit = b"", time.monotonic() + seconds
-    with selectors.DefaultSelector() as selector:
-        selector.register(stream, selectors.EVENT_READ)
-        while not found.endswith(end) and len(found) < _MAX_GREETING:
-            if not selector.select(max(limit - time.monotonic(), 0)):
-                break
-            piece = stream.read1(4096)  # type: ignore[attr-defined]
-            if not piece:
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(1.0)
-                break
-            found += piece
-    return found.decode(errors="replace")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Let the device clean up, then end the connection."""
-    cast(IO[bytes], process.stdin).close()
-    try:
-        process.wait(_LEAVE_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    cast(IO[bytes], process.stdout).close()
+def _ssh(place: Place, socket: Path, options: Sequence[str], script: str) -> list[str]:
+    # Of options that are given twice the first counts.
+    words = ["ssh", *_QUIET, "-S", str(socket), *options, place.login]
+    return [*words, f"sh -c {shlex.quote(script)}"]

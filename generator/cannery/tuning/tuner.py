@@ -119,6 +119,7 @@ class Tuner:
         self.toolchain = find_toolchain(self.options)
         runners = self.identified(self.toolchain.runners())
         self.notes.extend(filter(None, map(remark_of, runners[:1])))
+        self.notes.extend(filter(None, dict.fromkeys(runner.state for runner in runners)))
         refuse_emulated(self.settings.context, runners[0])
         self.isa = self.toolchain.target.isa
         name = self.toolchain.target.name
