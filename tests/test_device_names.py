@@ -66,7 +66,7 @@ def test_addresses(text: str, login: str, port: int, folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["ssh:", "ssh:-oProxyCommand=sh", "ssh:-G", "adb:", "adb:-s", "ssh:a b",
+    ["ssh:", "ssh:-oProxyCommand=sh", "ssh:-G", "ssh:-G@nao", "adb:", "adb:-s", "ssh:a b",
      "ssh:nao@", "ssh:nao:0", "ssh:nao:99999", "ssh:nao@-h", "ssh:nao:22:22", "ssh:nao\n",
      "http:nao", ":"],
 )  # fmt: skip
