@@ -35,6 +35,7 @@ _stacks = rows(
 _many = rows(f"{_TUNE}/tune_many.py", f"{_T}/test_search.py")
 _measure = rows(f"{_MEASURE}/measure.py", f"{_T}/test_search.py")
 _trial = rows(f"{_MEASURE}/trial.py", "tests/measure/test_trial.py")
+_contest = rows(f"{_MEASURE}/harness.c.j2", "tests/measure/test_contest.py")
 _harness = rows(f"{_MEASURE}/harness.c.j2", "tests/measure/test_harness.py")
 
 CHANGES: tuple[Change, ...] = (
@@ -428,5 +429,22 @@ CHANGES: tuple[Change, ...] = (
         "measured = served and all(record.error is not None",
         "measured = served and any(record.error is not None",
         ("tests/choose/test_bounds.py",),
+    ),
+    _contest("slow candidates stay", "quantile(all + k, 0.25) <= 1.1 * best;", "1;"),
+    _contest(
+        "what has no rival is compared with all",
+        "if (candidates[all[j].index].rivals == candidates[all[k].index].rivals) {",
+        "{",
+    ),
+    _contest(
+        "memory of a contest is kept",
+        "        pool_free();\n        start = end;",
+        "        start = end;",
+    ),
+    _contest("samples of a contest are kept", "            free(all[k].samples);\n", ""),
+    _contest(
+        "the limit counts for the first rounds alone",
+        "fitting(settings.more, 2,",
+        "fitting(settings.more, settings.more,",
     ),
 )
