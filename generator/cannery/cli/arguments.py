@@ -6,13 +6,24 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from cannery.cli.output import note
-from cannery.options import SPECS, Kind, Options, Spec, make_options
+from cannery.options import (
+    IO_LAYOUTS,
+    IO_TYPES,
+    QUANTIZED,
+    SPECS,
+    Kind,
+    Options,
+    Spec,
+    make_options,
+)
 from cannery.project_file import merged_options, project_options
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -26,8 +37,34 @@ def _option(spec: Spec) -> Callable[[F], F]:
     many = spec.kind is Kind.MANY
     return click.option(
         spec.flag, spec.name, multiple=many, metavar=spec.metavar, help=spec.help, type=str,
-        hidden=spec.hidden,
+        hidden=spec.hidden, shell_complete=partial(_complete, spec),
     )  # fmt: skip
+
+
+def _complete(
+    spec: Spec, context: click.Context, parameter: click.Parameter, begun: str
+) -> list[str | CompletionItem]:
+    """The values that begin so, for shells; of paths those that the shell finds itself."""
+    if spec.is_path:
+        return [CompletionItem(begun, type="file")]
+    return [value for value in _values(spec) if value.startswith(begun)]
+
+
+def _values(spec: Spec) -> tuple[str, ...]:
+    """What an option may be, where that is a list."""
+    if spec.name == "target":
+        from cannery.target.targets import TARGETS
+
+        return tuple(TARGETS)
+    if spec.name == "isa":
+        from cannery.target.isa import ISAS
+
+        return tuple(ISAS)
+    return {
+        "quantize": tuple(dtype.value for dtype in QUANTIZED),
+        "io_layout": IO_LAYOUTS,
+        "io_type": IO_TYPES,
+    }.get(spec.name, ())
 
 
 def generating_options(
