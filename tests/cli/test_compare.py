@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -17,6 +18,7 @@ import pytest
 from cannery.cli import cli, invoke
 from cannery.emit.values import dump_header, seen_values
 from cannery.execution.dump import Shown
+from cannery.execution.program import network_program
 from cannery.execution.samples import seeded_samples
 from cannery.frontends import load_graph
 from cannery.ir.evaluate import evaluate_all
@@ -104,6 +106,26 @@ def test_the_first_deviation_is_named(tmp_path: Path, wrong: float) -> None:
     assert first["worst"]["expected"] < 100
     deviating = [row["value"] for row in found["values"] if row["deviates"]]
     assert deviating == ["pool_1", "conv_3"]
+
+
+def test_a_wrong_weight_is_found_in_the_layer_that_has_it() -> None:
+    need_program("ninja")
+    toolchain = need_toolchain("generic")
+    options = make_options(BALL, {"isa": "generic", "dump_values": True})
+    compiled = compile_model(options)
+    source, text = compiled.source, compiled.files["ball.c"].decode()
+    array = re.search(r"static const float ball_L02\w*\[[^{]*\{\s*(-?[0-9.e+-]+f)", text)
+    assert array
+    wrong = f"{text[: array.start(1)]}9.0f{text[array.end(1) :]}"
+    samples = seeded_samples(source.graph, 2)
+    files = {**compiled.files, "ball.c": wrong.encode()}
+    with network_program(source, files, toolchain, samples) as program:
+        runs = program.dump(toolchain.runners()[0])
+    shown = [Shown.of(value) for value in seen_values(source)]
+    judge = make_judge(load_graph(BALL), load_graph(BALL), source.graph, samples)
+    first = compare_values(judge, shown, runs, 1e-4).first
+    assert first is not None and (first.value, first.kind) == ("conv_2/relu", "Relu")
+    assert first.step == source.calls[2].symbol
 
 
 def test_it_is_told_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

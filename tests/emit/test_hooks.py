@@ -19,7 +19,9 @@ from cannery.ir.evaluate import evaluate_all
 from cannery.options import make_options
 from cannery.pipeline import Compiled, compile_model, import_graph
 from cannery.resources import ball_example_dir
-from emit.c_programs import LANGUAGES, compile_file, link, write_all
+from emit.c_programs import LANGUAGES, compile_file, link, run, write_all
+from needs import need_toolchain
+from tiny_models import write_tiny_dense
 
 COUNTED = """
 #include <stdio.h>
@@ -150,6 +152,70 @@ def test_a_clock_of_the_user_may_wrap(tmp_path: Path) -> None:
     assert found.runs == 7 and set(found.us) == {5.0}
 
 
+THREADS = """
+#include <pthread.h>
+#include <stdio.h>
+#include "dense.h"
+#include "cannery/pthread_pool.h"
+enum { RUNS = 50, N = 11 };
+static float images[N * DENSE_IMAGE_LEN], scores[3][N * DENSE_SCORES_LEN];
+enum { BYTES = DENSE_MANY_PARALLEL_WORKSPACE_BYTES(3) + 4096 };
+static unsigned char memory[3][BYTES] __attribute__((aligned(64)));
+
+static void *several(void *number)
+{
+    const int k = *(const int *)number;
+    for (int r = 0; r < RUNS; ++r) {
+        dense_run_in(memory[k], images, scores[k]);
+    }
+    return NULL;
+}
+
+int main(void)
+{
+    int numbers[3] = { 0, 1, 2 };
+    pthread_t threads[3];
+    cannery_pthread_pool pool;
+    cannery_pool three;
+    cannery_trace_step step[9];
+    dense_trace_reset();
+    for (int k = 0; k < 3; ++k) {
+        pthread_create(&threads[k], NULL, several, &numbers[k]);
+    }
+    for (int k = 0; k < 3; ++k) {
+        pthread_join(threads[k], NULL);
+    }
+    const int count = dense_trace_read(step, 9);
+    printf("%d %d ", count, (int)step[count - 1].calls);
+    dense_run_many(memory[0], N, images, scores[0]);
+    dense_trace_read(step, 9);
+    printf("%d ", (int)step[count - 1].calls);
+    if (cannery_pthread_pool_start(&pool, 3, &three)) {
+        return 1;
+    }
+    dense_trace_reset();
+    dense_run_parallel(memory[1], &three, images, scores[1]);
+    dense_run_many_parallel(memory[2], &three, N, images, scores[2]);
+    cannery_pthread_pool_stop(&pool);
+    dense_trace_read(step, 9);
+    printf("%d", (int)step[count - 1].calls);
+    return 0;
+}
+"""
+
+
+def test_runs_of_several_threads_are_all_counted(tmp_path: Path) -> None:
+    model = write_tiny_dense(tmp_path / "dense.h5")
+    given = {"isa": "sse2", "many": "8", "parallel": True, "trace_steps": True}
+    code = compile_model(make_options(model, given))
+    assert code.source.many.chunks and need_toolchain("sse2")
+    write_all(tmp_path, {**code.files, "main.c": THREADS})
+    units = [*(name for name in code.files if name.endswith(".c")), "main.c"]
+    objects = [compile_file(tmp_path, unit, "c11 gcc", ["-msse2", "-pthread"]) for unit in units]
+    steps = len(code.source.calls)
+    assert run(link(tmp_path, objects)).decode() == f"{steps} 150 {150 + 11} {1 + 11}"
+
+
 @pytest.mark.parametrize("given", FORMS[1:])
 def test_each_way_to_run_is_counted(given: dict[str, object]) -> None:
     code = compiled(trace_steps=True, **given)
@@ -200,11 +266,11 @@ def test_a_dump_holds_all_values_of_all_runs(tmp_path: Path, given: dict[str, ob
     assert (dump.hash, len(dump.runs)) == (code.source.hash, 2)
     names = {value.value for value in dump.values}
     assert {"image", "pool_1", "conv_3", "scores"} <= names
-    for number, run in enumerate(dump.runs):
+    for number, values in enumerate(dump.runs):
         image = np.float32(np.arange(256) % (7 + number)).reshape(1, 16, 16, 1)
         expected = evaluate_all(graph, {"image": image})
         for k, shown in enumerate(dump.values):
-            np.testing.assert_allclose(run[k], expected[shown.value], rtol=1e-3, atol=1e-4)
+            np.testing.assert_allclose(values[k], expected[shown.value], rtol=1e-3, atol=1e-4)
 
 
 def test_values_are_numbered_as_they_are_computed() -> None:

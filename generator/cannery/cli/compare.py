@@ -30,15 +30,16 @@ from cannery.reporting.frameworks import framework_values
 from cannery.reporting.layerwise import Compared, Row, compare_values, make_judge
 from cannery.target.toolchain import find_toolchain
 
-#: Samples where none are given.
+#: Samples where none are given, and bytes of all their values, which may make them fewer.
 SAMPLES = 4
+_MAX_BYTES = 2**26
 
 #: Values that are named for each reason why they are not stored.
 SHOWN = 3
 
 #: Options by which a network computes something else than a framework makes of the same inputs.
 _OTHER_NETWORKS = (
-    "input_dtype", "reverse_channels", "streaming", "variable_length", "state", "peepholes",
+    "input_dtype", "reverse_channels", "streaming", "variable_length", "peepholes",
 )  # fmt: skip
 
 
@@ -66,7 +67,8 @@ class _Runs:
     "--inputs",
     type=FILE,
     metavar="IN.npz",
-    help=f"One array per input, by its name in the model (default: {SAMPLES} random samples).",
+    help=f"One array per input, by its name in the model (default: {SAMPLES} random samples, or "
+    "fewer of large networks).",
 )
 @click.option(
     "--with",
@@ -137,7 +139,7 @@ def _from_program(options: Options, graph: Graph, inputs: Path | None) -> _Runs:
     toolchain = find_toolchain(options)
     (runner, *_) = toolchain.runners()
     samples: Sequence[Sample] = (
-        seeded_samples(graph, SAMPLES)
+        seeded_samples(graph, _sample_count(graph))
         if inputs is None
         else model_samples(graph, inputs, graph.inputs)
     )
@@ -146,6 +148,12 @@ def _from_program(options: Options, graph: Graph, inputs: Path | None) -> _Runs:
     with network_program(compiled.source, compiled.files, toolchain, samples) as program:
         runs = program.dump(runner)
     return _Runs(samples, [Shown.of(value) for value in seen_values(compiled.source)], runs)
+
+
+def _sample_count(graph: Graph) -> int:
+    """As many samples as do not take much memory."""
+    each = sum(graph.types[value].bytes for node in graph.nodes for value in node.outputs)
+    return max(1, min(SAMPLES, _MAX_BYTES // max(each, 1)))
 
 
 def _from_file(graph: Graph, path: Path, inputs: Path | None) -> _Runs:
