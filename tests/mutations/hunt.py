@@ -4,10 +4,10 @@
 
 As many mistakes from each folder, always the same ones for a seed. A mistake first meets the quick
 tests that reach its line; if they pass, in operators, the kernels whose code it alters and what is
-legal; then more tests that are known to reach it or its folder, and the check of types. What
-survives is printed as a diff: either it does not matter, or a test is missing. FOLDER of `--reach`
-keeps which tests reach which lines; if it is not there, it is made, by the quick tests (two
-minutes). Others are known, too, if they ran with `-p mutations.reach` and that FOLDER in
+legal; then more tests that are known to reach it or its folder, and the checks of names and types.
+What survives is printed as a diff: either it does not matter, or a test is missing. FOLDER of
+`--reach` keeps which tests reach which lines; if it is not there, it is made, by the quick tests
+(two minutes). Others are known, too, if they ran with `-p mutations.reach` and that FOLDER in
 CANNERY_REACH. Seconds to two minutes for each.
 """
 
@@ -118,6 +118,8 @@ class Hunter:
         if wide and self.run(tree, wide):
             yield "other tests"
         typed = mutant.file.startswith("generator/") and mutant.file.endswith(".py")
+        if typed and _fails(tree, "-m", "ruff", "check", "-q", "--select", "F", mutant.file):
+            yield "names"
         if typed and _fails(tree, "-m", "mypy", mutant.file):
             yield "types"
 

@@ -327,6 +327,6 @@ CHANGES: tuple[Change, ...] = (
         f"{_OPS}/indexing/scatter.py",
         "(int)((start % {size} + {size}) % {size});",
         "(int)(start % {size});",
-        (kernels("scalar.nest", "generic"),),
+        (kernels("scalar.nest", "neon32", "neon64"),),
     ),
 )
