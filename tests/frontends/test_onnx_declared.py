@@ -160,6 +160,14 @@ def test_another_contradiction_is_seen_though_the_batch_is_open(
             load(tmp_path, proto, ImportOptions(batch=batch))
 
 
+@pytest.mark.parametrize("shape", [["batch", 5], [8, 5], ["any", "of", "them"], None])
+def test_another_type_is_seen_though_the_batch_is_open(shape: Any, tmp_path: Path) -> None:
+    proto = _declare(_network("batch"), "y", shape, INT64)
+    for batch in (1, 4):
+        with pytest.raises(ModelError, match=r"node 'y' \(Gemm\)"):
+            load(tmp_path, proto, ImportOptions(batch=batch))
+
+
 def test_sizes_of_images_that_were_others(tmp_path: Path) -> None:
     options = ImportOptions(dims={"h": 12, "w": 20})
     proto = _declare(_network(1, "h", "w"), "c", [1, 4, 8, 8])
