@@ -2,7 +2,7 @@
 #              [NAME <c identifier>] [TARGET <name> | ISA <isa>...] [TUNING <record or folder>]
 #              [AUTOTUNE] [CONTEXT cold|warm] [DEVICE <name>...] [LOCKED] [STAND_IN]
 #              [MAX_ERROR <e>] [MAX_LINES <n>] [MAX_SIZE <x>] [SPLIT <n>] [IO_LAYOUT model|nhwc|nchw] [IO_TYPE model|raw] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
-#              [SCALE <s>] [OFFSET <o>] [REVERSE_CHANNELS <tensor>...] [INPUT_VIEW <tensor>...] [MANY <n>] [PARALLEL] [OPENMP] [SHARED] [COMPILED_NN] [CLASS_NAMES <file>] [METADATA] [PEEPHOLES <npz>] [STREAMING] [BLOCK <n>] [LATENCY <n>] [VARIABLE_LENGTH]
+#              [SCALE <s>] [OFFSET <o>] [REVERSE_CHANNELS <tensor>...] [INPUT_VIEW <tensor>...] [MANY <n>] [PARALLEL] [OPENMP] [SHARED] [WEIGHTS <file>] [COMPILED_NN] [CLASS_NAMES <file>] [METADATA] [PEEPHOLES <npz>] [STREAMING] [BLOCK <n>] [LATENCY <n>] [VARIABLE_LENGTH]
 #              [QUANTIZE int16|int8] [CALIBRATION <npz>] [MAX_LOSS <e>] [SAME_EVERYWHERE] [STATE <input>=<output> ...]
 #              [RENAME <tensor>=<name> ...] [OUTPUTS <tensor>...] [TRACE_STEPS] [DUMP_VALUES]
 #              [FLAGS_FROM <target>...])
@@ -52,9 +52,13 @@
 #   TRACE_STEPS adds <name>_trace_read: how much time each step took (<cannery/trace.h>). DUMP_VALUES
 #   adds <name>_dump, which shows the values of each layer (<cannery/dump.h>).
 #
-# install_nn_model(<target>... [EXPORT <export set>] [INCLUDES <folder>])
+#   WEIGHTS keeps the weights out of the code, in a file in the build tree (CANNERY_WEIGHTS, a property
+#   of <target>, is its path), which the program gives to <name>_weights_open or <name>_weights_set.
 #
-#   Installs libraries of add_nn_model and their headers, the latter into INCLUDES or include.
+# install_nn_model(<target>... [EXPORT <export set>] [INCLUDES <folder>] [WEIGHTS <folder>])
+#
+#   Installs libraries of add_nn_model and their headers, the latter into INCLUDES or include; into
+#   WEIGHTS, if it is given, the files of weights that are apart.
 #
 # CANNERY_PYTHON is the Python that runs Cannery; it is searched for and probed.
 
@@ -84,6 +88,7 @@ function(add_nn_model target)
   endif()
   _cannery_choose_split()
   _cannery_tell_of_project_file()
+  _cannery_place_weights()
   _cannery_generating_options(options)
   list(PREPEND options ${target_options} --name "${ARG_NAME}")
 
@@ -142,6 +147,9 @@ macro(_cannery_check_arguments)
   list(LENGTH ARG_ISA count)
   if(NOT problem AND ARG_AUTOTUNE AND count GREATER 1)
     set(problem "AUTOTUNE is for one instruction set; tune for each by cannery autotune --isa")
+  endif()
+  if(NOT problem AND DEFINED ARG_WEIGHTS AND count GREATER 1)
+    set(problem "WEIGHTS is for one instruction set, as the order of weights depends on it")
   endif()
   if(NOT problem AND DEFINED ARG_CONTEXT AND NOT ARG_CONTEXT MATCHES "^(cold|warm)$")
     set(problem "CONTEXT ${ARG_CONTEXT} is neither cold nor warm")
@@ -335,6 +343,22 @@ function(_cannery_tell_of_project_file)
   endif()
 endfunction()
 
+# Where WEIGHTS goes: into the build tree, by configuration where there are several. Sets `apart_unit`,
+# the source that opens such a file, after the network's name.
+macro(_cannery_place_weights)
+  set(apart_unit)
+  if(DEFINED ARG_WEIGHTS)
+    set(apart_unit _weights_file.c)
+    get_filename_component(ARG_WEIGHTS "${ARG_WEIGHTS}" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_BINARY_DIR}")
+    get_property(several GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
+    if(several)
+      get_filename_component(weights_name "${ARG_WEIGHTS}" NAME)
+      get_filename_component(ARG_WEIGHTS "${ARG_WEIGHTS}" DIRECTORY)
+      string(APPEND ARG_WEIGHTS "/$<CONFIG>/${weights_name}")
+    endif()
+  endif()
+endmacro()
+
 # The command line for every option that was given, except those that name or select.
 function(_cannery_generating_options out)
   set(result)
@@ -351,7 +375,7 @@ function(_cannery_generating_options out)
       continue()
     endif()
     foreach(value IN LISTS ARG_${keyword})
-      if(keyword IN_LIST _CANNERY_PATH_OPTIONS)
+      if(keyword IN_LIST _CANNERY_PATH_OPTIONS AND NOT keyword STREQUAL "WEIGHTS")
         get_filename_component(value "${value}" ABSOLUTE)
       endif()
       # One word, so that a value which begins with a dash stays a value.
@@ -449,7 +473,7 @@ function(_cannery_add_generation)
   # The first is the file by which Make judges whether to run the command: the generator, which may be
   # killed, writes it last.
   set(outputs)
-  foreach(suffix .h .hpp .c _static.c _weights.c _selftest.c .json ${openmp_unit})
+  foreach(suffix .h .hpp .c _static.c _weights.c _selftest.c .json ${openmp_unit} ${apart_unit})
     list(APPEND outputs "${folder}/${ARG_NAME}${suffix}")
   endforeach()
   _cannery_parts(parts)
@@ -458,6 +482,9 @@ function(_cannery_add_generation)
   endforeach()
   if(ARG_SHARED)
     list(APPEND outputs "${folder}/${ARG_NAME}_loader.h")
+  endif()
+  if(DEFINED ARG_WEIGHTS)
+    list(APPEND outputs "${ARG_WEIGHTS}")
   endif()
   _cannery_step_sources(step_sources "${folder}")
   list(APPEND outputs ${step_sources})
@@ -545,7 +572,7 @@ function(_cannery_step_sources out place)
 endfunction()
 
 function(_cannery_add_library)
-  set(units .c _static.c _weights.c _selftest.c ${openmp_unit})
+  set(units .c _static.c _weights.c _selftest.c ${openmp_unit} ${apart_unit})
   list(TRANSFORM units PREPEND "${folder}/${ARG_NAME}" OUTPUT_VARIABLE sources)
   _cannery_step_sources(step_sources "${folder}")
   list(APPEND sources ${step_sources})
@@ -587,6 +614,9 @@ function(_cannery_add_library)
     target_link_libraries(${target} PRIVATE OpenMP::OpenMP_${language})
   endif()
   set_target_properties(${target} PROPERTIES LINKER_LANGUAGE ${language} CANNERY_FOLDER "${folder}")
+  if(DEFINED ARG_WEIGHTS)
+    set_target_properties(${target} PROPERTIES CANNERY_WEIGHTS "${ARG_WEIGHTS}")
+  endif()
   if(ARG_SHARED)
     set_target_properties(${target} PROPERTIES
       ${language}_VISIBILITY_PRESET hidden
@@ -676,12 +706,12 @@ function(_cannery_add_tool_targets)
 endfunction()
 
 function(install_nn_model)
-  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "EXPORT;INCLUDES" "")
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "EXPORT;INCLUDES;WEIGHTS" "")
   if(NOT ARG_INCLUDES)
     set(ARG_INCLUDES include)
   endif()
   if(ARG_KEYWORDS_MISSING_VALUES OR NOT ARG_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "install_nn_model(<target>... [EXPORT <set>] [INCLUDES <folder>])")
+    message(FATAL_ERROR "install_nn_model(<target>... [EXPORT <set>] [INCLUDES <folder>] [WEIGHTS <folder>])")
   endif()
   foreach(target IN LISTS ARG_UNPARSED_ARGUMENTS)
     if(TARGET ${target})
@@ -697,6 +727,10 @@ function(install_nn_model)
     install(TARGETS ${target} ${export} INCLUDES DESTINATION "${ARG_INCLUDES}")
     install(DIRECTORY "${folder}/" DESTINATION "${ARG_INCLUDES}"
       FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+    get_target_property(weights ${target} CANNERY_WEIGHTS)
+    if(ARG_WEIGHTS AND weights)
+      install(FILES "${weights}" DESTINATION "${ARG_WEIGHTS}")
+    endif()
     unset(folder)
   endforeach()
 endfunction()

@@ -36,6 +36,7 @@ EFFECTS: list[tuple[str, Given, Given, str, str]] = [
     ("tiny", {}, {"input_view": "image"}, "tiny.h", "int32_t image_row_stride"),
     ("tiny", {}, {"parallel": True}, "tiny.h", "void tiny_run_parallel("),
     ("tiny", {}, {"openmp": True}, "tiny_openmp.c", "omp parallel"),
+    ("tiny", {}, {"weights": "tiny.weights"}, "tiny.h", "int tiny_weights_set("),
     ("tiny", {}, {"shared": True}, "tiny_loader.h", "tiny_library_open("),
     ("tiny", {}, {"metadata": True}, "tiny.c", '{ "keras.version", "2.'),
     ("tiny", SEVERAL, {"metadata": True}, "tiny.h", " * keras.version: 2."),
@@ -104,7 +105,8 @@ def files(folder: Path, model: str, given: Given) -> dict[str, str]:
         k: folder / str(v) if k in ("calibration", "class_names") else v for k, v in given.items()
     }
     options = make_options(folder / f"{model}.h5", {"isa": "generic", **texts})
-    return {name: data.decode() for name, data in compile_model(options).files.items()}
+    found = compile_model(options).files
+    return {name: data.decode(errors="replace") for name, data in found.items()}
 
 
 @pytest.mark.parametrize(("model", "others", "given", "file", "text"), EFFECTS)

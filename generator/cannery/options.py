@@ -57,7 +57,8 @@ class Options:
     the inputs that are regions of larger images, read by strides. `many` is the largest number of
     samples that `<name>_run_many` computes together. `parallel` adds functions that run on several
     cores, `openmp` these and a pool of OpenMP's threads. `shared` marks the functions that a shared
-    library exports, `compiled_nn` adds the interface of CompiledNN, `class_names` and `metadata`
+    library exports, `weights` is the file of all weights, where the code has none, `compiled_nn`
+    adds the interface of CompiledNN, `class_names` and `metadata`
     texts. `streaming` asks for the network of the next `block` steps, whose outputs are `latency`
     steps late, `state` pairs inputs with the outputs that they are in the next run. `rename` maps
     tensor names of the model to names in C. `outputs` cuts the network there. `quantize` asks for
@@ -94,6 +95,7 @@ class Options:
     openmp: bool = False
     peepholes: Path | None = None
     shared: bool = False
+    weights: Path | None = None
     streaming: bool = False
     block: int = 1
     latency: int | str = 0
@@ -426,6 +428,8 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
         Spec("class_names", _ONE, "Names of the classes, a line each: <name>_class_name.", Path,
              "FILE", is_path=True, example="classes.txt"),
         Spec("metadata", _FLAG, "Keep what the model's file says of itself: <name>_metadata."),
+        Spec("weights", _ONE, "Keep the weights in this file, which programs give at run time.",
+             Path, "FILE", is_path=True, example="ball.weights"),
         Spec("streaming", _FLAG,
              "Run a network over time step by step; the caller keeps the state."),
         Spec("block", _ONE, "Steps of a call with STREAMING (default: 1).", _steps, "N",
@@ -511,7 +515,22 @@ def make_options(model: Path, raw: Mapping[str, Any]) -> Options:
     _check_variable_length(options)
     _check_streaming(options, values)
     _check_quantize(options, values)
+    _check_weights(options)
     return options
+
+
+def _check_weights(options: Options) -> None:
+    """Raise OptionError for what does not go together with weights in a file."""
+    if options.weights and len(options.isa) > 1:
+        raise OptionError(
+            "the order of weights depends on the instruction set, and there are several",
+            where="--weights", cure="give one --isa",
+        )  # fmt: skip
+    if options.weights and options.quantize:
+        raise OptionError(
+            "scales of integers are part of the code, and change with the weights",
+            where="--weights", cure="leave out --quantize, or --weights",
+        )  # fmt: skip
 
 
 def _take_device(model: Path, values: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from cannery.emit.dispatch import dispatching_files, part_name
 from cannery.emit.files import output_files
 from cannery.emit.interface import check_views
 from cannery.emit.source import Source, make_source
+from cannery.errors import OptionError
 from cannery.frontends import ImportOptions, load_graph
 from cannery.frontends.lengths import to_variable_length, with_times
 from cannery.frontends.peepholes import add_peepholes
@@ -29,7 +30,8 @@ from cannery.lowering.cores import Cores
 from cannery.lowering.printer import format_program, format_steps, format_workspace
 from cannery.lowering.stack import Stack
 from cannery.ops.quantize.linear import DequantizeLinear
-from cannery.options import Options
+from cannery.options import SPECS, Group, Options
+from cannery.options_text import option_words
 from cannery.passes import run_passes
 from cannery.passes.fold_constants import fold_constants
 from cannery.passes.place_constants import place_constants
@@ -76,7 +78,9 @@ def import_graph(options: Options, dump: Dump | None = None) -> Graph:
     graph = with_scales(load_model(options))
     if dump:
         dump("import", format_graph(graph, weights=True))
-    graph = with_times(run_passes(graph, dump, integers=bool(options.quantize)))
+    vary = options.weights is not None
+    passed = run_passes(graph, dump, integers=bool(options.quantize), weights_vary=vary)
+    graph = with_times(passed)
     if options.quantize and options.calibration:
         from cannery.quantization.quantize import quantize
 
@@ -88,11 +92,24 @@ def import_graph(options: Options, dump: Dump | None = None) -> Graph:
         graph = raw_interface(graph)
         verify(graph, after="raw")
     graph = place_constants(graph)
+    if vary:
+        graph = _with_other_weights(graph)
     if options.same_everywhere:
         from cannery.quantization.everywhere import require_same_everywhere
 
         require_same_everywhere(graph)
     return graph
+
+
+def _with_other_weights(graph: Graph) -> Graph:
+    """The same for code that serves other weights, too. Raises OptionError for integers."""
+    if graph.integer_layers:
+        layer = graph.integer_layers[0]
+        raise OptionError(
+            f"layer {layer!r} computes with integers, whose scales are in the code",
+            where="--weights", cure="leave it out, or give the float model",
+        )  # fmt: skip
+    return replace(graph, weights_vary=True)
 
 
 def judge_graph(options: Options) -> Graph:
@@ -150,6 +167,18 @@ def choose(graph: Graph, target: Target, options: Options) -> Chosen:
     return Chosen(steps, best.choices, record, stacks)
 
 
+#: Options that `cannery weights` does not take from the manifest: files, tools, the processor.
+_NOT_KEPT = (
+    "target", "isa",
+    *(s.name for s in SPECS if s.is_path or s.group in (Group.TUNING, Group.TOOLS)),
+)  # fmt: skip
+
+
+def _regenerating(options: Options) -> tuple[str, ...]:
+    """Words of the command line that, with a target, make the same code of another model."""
+    return tuple(option_words(options, _NOT_KEPT))
+
+
 def generate(
     graph: Graph, isa: Isa, chosen: Chosen, options: Options, dump: Dump | None = None
 ) -> Source:
@@ -169,6 +198,7 @@ def generate(
         trace=options.trace_steps, dump=options.dump_values, compiled_nn=options.compiled_nn,
         class_names=_class_names(source, options), metadata=options.metadata,
         part=len(options.isa) > 1,
+        options=_regenerating(options) if graph.weights_vary else (),
     )  # fmt: skip
     if dump:
         dump("program", format_program(program))
@@ -201,7 +231,8 @@ def compile_graph(graph: Graph, options: Options, dump: Dump | None = None) -> C
         parts.append(replace(part, target=target.name))
         records += [chosen.record] if chosen.record else []
     isas = " ".join(f"--isa {plain_target(target.isa).name}" for target in targets)
-    command = f"cannery {__version__} compile {options.model.name} {isas}"
+    model = "" if graph.weights_vary else f" {options.model.name}"
+    command = f"cannery {__version__} compile{model} {isas}"
     several = len(parts) > 1
     files = (
         dispatching_files(options.name, parts, command)

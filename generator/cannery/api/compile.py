@@ -49,10 +49,10 @@ def compile(  # noqa: A001
         compiled = with_library(chosen, compile_model(chosen))
         # Bytes cannot have records, so nothing is said about those.
         notes = notes_of(chosen, compiled, untuned=given.data is None)
-    changed = write_files(files_in(place, chosen.name, compiled.files))
+    changed = write_files(files_in(place, chosen, compiled.files))
     return CompileResult(
         place, tuple(sorted(compiled.files)),
-        tuple(sorted(path.relative_to(place).as_posix() for path in changed)), tuple(notes),
+        tuple(sorted(within(place, path) for path in changed)), tuple(notes),
     )  # fmt: skip
 
 
@@ -66,10 +66,16 @@ def with_library(options: Options, compiled: Compiled) -> Compiled:
     return replace(compiled, files={name: content, **compiled.files})
 
 
-def files_in(folder: Path, name: str, files: Mapping[str, bytes]) -> dict[Path, bytes]:
+def files_in(folder: Path, options: Options, files: Mapping[str, bytes]) -> dict[Path, bytes]:
     """Generated files with their paths; the header comes last, because build tools judge by it."""
-    ordered = sorted(files, key=lambda path: path == f"{name}.h")
-    return {folder / path: files[path] for path in ordered}
+    ordered = sorted(files, key=lambda path: path == f"{options.name}.h")
+    elsewhere = {f"{options.name}.weights": options.weights} if options.weights else {}
+    return {elsewhere.get(path, folder / path): files[path] for path in ordered}
+
+
+def within(folder: Path, path: Path) -> str:
+    """The path of a file that was written, below the folder if it is there."""
+    return (path.relative_to(folder) if path.is_relative_to(folder) else path).as_posix()
 
 
 def notes_of(options: Options, compiled: Compiled, *, untuned: bool = True) -> list[str]:

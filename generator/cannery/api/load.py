@@ -53,6 +53,7 @@ def load(
             f"{threads!r:.20} is not a number from 1 to {MAX_THREADS}", where="threads"
         )
     given = given_model(model, {"target": NATIVE, **options}, "load")
+    given = replace(given, options=replace(given.options, weights=None))  # they are in the library
     if threads > 1 and not given.options.openmp:
         given = replace(given, options=replace(given.options, parallel=True))
     key = key_of(given)  # empty if there is no model: reading it says why

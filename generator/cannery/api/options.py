@@ -41,6 +41,7 @@ class ModelOptions(TypedDict, total=False):
     parallel: bool
     openmp: bool
     shared: bool
+    weights: StrPath
     peepholes: StrPath
     streaming: bool
     block: int

@@ -46,6 +46,7 @@ _BLAS_THREADS = "1"
 #: The commands in the order of `--help`; `cannery foo-bar` is `command` of `foo_bar.py`.
 COMMANDS = {
     "compile": "Turn a model into C files.",
+    "weights": "Write new weights for a library that was compiled with --weights.",
     "autotune": "Time variants of every layer and keep the best.",
     "run": "Run a model's generated code on arrays from a file.",
     "verify": "Compare a model's generated code with the reference.",

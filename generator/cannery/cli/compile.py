@@ -86,7 +86,7 @@ def command(
     **raw: Any,
 ) -> None:
     """Turn MODEL into C files in DIR. Only files that change are written."""
-    from cannery.api.compile import files_in, notes_of, with_library
+    from cannery.api.compile import files_in, notes_of, with_library, within
     from cannery.choose.lookup import untuned
     from cannery.emit.build_files import build_file
     from cannery.pipeline import compile_model
@@ -111,7 +111,7 @@ def command(
     compiled = replace(compiled, files={**compiled.files, **built})
     if not sources_only:
         compiled = with_library(options, compiled)
-    results = files_in(folder, options.name, compiled.files)
+    results = files_in(folder, options, compiled.files)
     others = {dump / path: data for path, data in stages.items()} if dump is not None else {}
     if depfile is not None:
         project = [options.project] if options.project else []
@@ -123,7 +123,7 @@ def command(
     for text in notes:
         remark(text)
     if as_json:
-        names = {path.relative_to(folder).as_posix() for path in changed}
+        names = {within(folder, path) for path in changed}
         print_json({
             "files": sorted(compiled.files), "changed": sorted(names),
             "tuned": not untuned(options), "notes": notes,

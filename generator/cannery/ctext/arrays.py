@@ -30,16 +30,24 @@ _C_TYPES = {
 
 @dataclass(frozen=True)
 class WeightBlob:
-    """The bytes of `<name>_weights.bin`, and the place of each array in them."""
+    """The bytes of `<name>_weights.bin`; of each array in them the name, type and offset."""
 
     symbol: str
     data: bytes
     offsets: tuple[tuple[str, str, int], ...]
 
+    def followed_by(self, arrays: Iterable[ConstArray]) -> WeightBlob:
+        """The same bytes and those of more arrays; the offsets are of these alone."""
+        writer = _BlobWriter()
+        writer.data.write(self.data)
+        for array in arrays:
+            writer.put(array)
+        return WeightBlob(self.symbol, writer.data.getvalue(), tuple(writer.offsets))
+
 
 def array_type(array: NDArray[np.generic]) -> str:
-    """The C type of an array's elements."""
-    return _C_TYPES[array.dtype.name]
+    """The C type of an array's elements; bools are bytes."""
+    return _C_TYPES["uint8" if array.dtype.kind == "b" else array.dtype.name]
 
 
 def format_array(constant: ConstArray) -> str:
@@ -85,6 +93,14 @@ class _BlobWriter:
         self.offsets: list[tuple[str, str, int]] = []
         self._known: dict[bytes, int] = {}
 
+    def put(self, constant: ConstArray) -> None:
+        """Add an array, aligned."""
+        place = self.data.tell()
+        content = as_bytes(constant.values)
+        self.data.write(content)
+        self.data.write(bytes(-len(content) % ALIGNMENT))
+        self.offsets.append((constant.name, array_type(constant.values), place))
+
     def take(self, kernel: Kernel) -> Kernel:
         """The kernel without its large arrays."""
         for constant in filter(is_large, kernel.constants):
@@ -99,6 +115,16 @@ class _BlobWriter:
         kept = tuple(c for c in kernel.constants if not is_large(c))
         moved = kernel.constant_bytes - sum(int(c.values.nbytes) for c in kept)
         return replace(kernel, constants=kept, moved_bytes=moved)
+
+
+def all_apart(name: str, kernels: Iterable[Kernel]) -> tuple[list[Kernel], WeightBlob]:
+    """Move all arrays into a blob. Where they lie depends on their sizes only, not on numbers."""
+    kept, blob = [], _BlobWriter()
+    for kernel in kernels:
+        for constant in kernel.constants:
+            blob.put(constant)
+        kept.append(replace(kernel, constants=(), moved_bytes=kernel.constant_bytes))
+    return kept, WeightBlob(f"{name}_weights", blob.data.getvalue(), tuple(blob.offsets))
 
 
 def is_large(constant: ConstArray) -> bool:

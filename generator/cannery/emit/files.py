@@ -12,10 +12,11 @@ from cannery.ctext.environment import render
 from cannery.emit.interface import Tensor
 from cannery.emit.library import loader_texts, render_header, render_static
 from cannery.emit.many import Chunk
-from cannery.emit.selftest import render_selftest
+from cannery.emit.selftest import apart_selftest, render_selftest
 from cannery.emit.source import Source, render_model
 from cannery.emit.split import step_sources, step_texts
 from cannery.emit.steps import Call
+from cannery.emit.weights import code_hash, weights_file, with_layout
 from cannery.ops.movement.op import Identity, Transpose
 from cannery.ops.quantized.recurrent import QuantizedRecurrent
 from cannery.ops.recurrent.base import Recurrent
@@ -25,6 +26,9 @@ from cannery.target.compiler import private_flags
 
 #: The suffixes of files to compile, after the model's name.
 SOURCES = (".c", "_static.c", "_weights.c", "_selftest.c")
+
+#: What opens a file of weights.
+WEIGHTS_SOURCE = "_weights_file.c"
 
 #: The same for OpenMP's threads; only this file needs the compiler's flag for OpenMP.
 OPENMP_SOURCE = "_openmp.c"
@@ -64,23 +68,37 @@ def runtime_folder() -> Path:
 def output_files(source: Source, command: str) -> dict[str, bytes]:
     """Everything that goes into the output folder: relative path -> content."""
     up = source.name.upper()
+    if source.apart:
+        source, selftest = apart_selftest(source)
+    else:
+        selftest = render_selftest(source)
     texts = {
         **model_texts(source, command),
         f"{source.name}.h": render_header(source, part=False),
         f"{source.name}.hpp": render("emit/header.hpp.j2", s=source, up=up),
         f"{source.name}_static.c": render_static(source),
-        f"{source.name}_selftest.c": render_selftest(source),
+        f"{source.name}_selftest.c": selftest,
         f"{source.name}.json": json.dumps(manifest(source), indent=2, sort_keys=True) + "\n",
     }
     texts |= openmp_texts(source) | loader_texts(source) | compiled_nn_texts(source)
-    return {path: text.encode() for path, text in texts.items()} | binary_files(source)
+    if source.apart:
+        texts[f"{source.name}{WEIGHTS_SOURCE}"] = render("emit/weights_file.c.j2", s=source)
+    files = {path: text.encode() for path, text in texts.items()} | binary_files(source)
+    return _with_weights(source, files) if source.apart else files
+
+
+def _with_weights(source: Source, files: dict[str, bytes]) -> dict[str, bytes]:
+    """The files with the hash of the code, and that of the weights."""
+    found, layout = with_layout(files)
+    return {**found, f"{source.name}.weights": weights_file(source, layout)}
 
 
 def binary_files(source: Source) -> dict[str, bytes]:
     """Files that are copied as they are: large weights, and the runtime headers that are
     included.
     """
-    blob = {f"{source.name}_weights.bin": source.blob.data} if source.blob.data else {}
+    large = source.blob.data and not source.apart
+    blob = {f"{source.name}_weights.bin": source.blob.data} if large else {}
     read = {f"cannery/{name}": (runtime_folder() / name).read_bytes() for name in headers(source)}
     return blob | read
 
@@ -129,6 +147,8 @@ def headers(source: Source) -> list[str]:
         found.add("scalar_math.h")
     if source.shared:
         found |= {*SHARED_HEADERS}
+    if source.apart:
+        found.add("weights.h")
     return sorted(found)
 
 
@@ -142,7 +162,10 @@ def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]
         "target": source.target,
         "isa": source.isa.name,
         "bits": source.isa.bits,
-        "sources": [*(f"{source.name}{suffix}" for suffix in sources), *step_sources(source)],
+        "sources": [
+            *(f"{source.name}{suffix}" for suffix in (*sources, *_more_sources(source))),
+            *step_sources(source),
+        ],
         "compile_flags": {
             kind: [*source.isa.flags, *private_flags(kind, source.isa)] for kind in ("gcc", "clang")
         },
@@ -158,6 +181,7 @@ def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]
         "many_workspace_bytes": source.many_bytes,
         "many_chunks": [_chunk(source, chunk) for chunk in source.many.chunks],
         "workspace_lower_bound": source.workspace.lower_bound,
+        **_weights(source),
         **_parallel(source),
         **_quantization(source),
         **({"metadata": dict(source.graph.metadata)} if source.graph.metadata else {}),
@@ -167,6 +191,23 @@ def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]
         "outputs": [_tensor(t) for t in source.outputs],
         "copies": [call.symbol for call in source.calls if _is_copy(call)],
         "steps": [_step(source, call) for call in source.calls],
+    }
+
+
+def _more_sources(source: Source) -> tuple[str, ...]:
+    return (WEIGHTS_SOURCE,) if source.apart else ()
+
+
+def _weights(source: Source) -> dict[str, Any]:
+    """What `cannery weights` needs to make other weights for the same code, and to compare."""
+    if not source.apart:
+        return {}
+    return {
+        "weights": {
+            "bytes": source.weights_bytes,
+            "options": list(source.options),
+            "code": {call.symbol: code_hash(call.kernel.code) for call in source.calls},
+        }
     }
 
 

@@ -97,10 +97,15 @@ class ManyMaker:
     known: dict[bytes, str] = field(default_factory=dict)
     steps: list[StackedStep] = field(default_factory=list)
 
+    @property
+    def aliases(self) -> bool:
+        """Whether arrays that are equal are stored once: not where other numbers may come."""
+        return bool(self.stacks) and not self.program.graph.weights_vary
+
     def noting(self, kernels: Iterable[Kernel]) -> Iterator[Kernel]:
         """The same kernels; remembers their constants."""
         for kernel in kernels:
-            if self.stacks:
+            if self.aliases:
                 for constant in kernel.constants:
                     self.known.setdefault(_digest(as_bytes(constant.values)), constant.name)
             yield kernel
@@ -126,7 +131,9 @@ class ManyMaker:
             raise AssertionError(f"{choice.schedule.id} cannot be stacked")
         kept, aliases = [], []
         for constant in kernel.constants:
-            first = self.known.setdefault(_digest(as_bytes(constant.values)), constant.name)
+            first = constant.name
+            if self.aliases:
+                first = self.known.setdefault(_digest(as_bytes(constant.values)), first)
             if first == constant.name:
                 kept.append(constant)
             else:

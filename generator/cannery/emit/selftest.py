@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, log10
 
 import numpy as np
@@ -33,11 +33,16 @@ F32_TINY = float(np.finfo(np.float32).tiny)
 
 @dataclass(frozen=True)
 class Stored:
-    """The C text of every `stride`-th element of an output, `count` in all."""
+    """Every `stride`-th element of an output, `count` in all."""
 
-    text: str
+    constant: ConstArray
     stride: int
     count: int
+
+    @property
+    def text(self) -> str:
+        """The C text of the array."""
+        return format_array(self.constant)
 
 
 @dataclass(frozen=True)
@@ -50,9 +55,38 @@ class Known:
     complete: bool
 
 
+#: What the self-test of a network reads whose weights are apart.
+WORDS, FLOATS = "test_words", "test_floats"
+
+
 def render_selftest(source: Source) -> str:
     """The text of `<name>_selftest.c`."""
-    known = _known(source) if reference_cost(source.graph) <= MAX_COST else None
+    return _render(source, _find_known(source))
+
+
+def apart_selftest(source: Source) -> tuple[Source, str]:
+    """The same of a network whose weights are apart, and the network with what it reads there.
+
+    Results, and the input that shows most of a network, depend on its weights.
+    """
+    known = _find_known(source)
+    stimulus = known.stimulus if known else Stimulus()
+    words = [stimulus.seed, int(stimulus.signed), stimulus.shift]
+    floats = [stimulus.gain, _tolerance(source)]
+    arrays = [
+        ConstArray(WORDS, np.array(words, np.uint32)),
+        ConstArray(FLOATS, np.array(floats, np.float32)),
+        *(stored.constant for stored in (known.results if known else ())),
+    ]
+    whole = replace(source, test=source.blob.followed_by(arrays))
+    return whole, _render(whole, known)
+
+
+def _find_known(source: Source) -> Known | None:
+    return _known(source) if reference_cost(source.graph) <= MAX_COST else None
+
+
+def _render(source: Source, known: Known | None) -> str:
     stimulus = known.stimulus if known else Stimulus()
     text = render(
         "emit/selftest.c.j2", s=source, known=known, stimulus=stimulus,
@@ -76,7 +110,7 @@ def _known(source: Source) -> Known:
         values = np.asarray(tensor.from_graph(results[tensor.source])).reshape(-1)
         stride = -(-values.size // MAX_STORED) | 1  # odd: reaches every channel
         kept = _rounded(values)[::stride].astype(tensor.type.dtype.numpy)
-        found.append(Stored(format_array(ConstArray(f"expected_{k}", kept)), stride, kept.size))
+        found.append(Stored(ConstArray(f"expected_{k}", kept), stride, kept.size))
     return Known(best.stimulus, found, best.blind(tolerance), best.complete)
 
 

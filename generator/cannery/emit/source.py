@@ -9,7 +9,8 @@ from itertools import chain
 
 from cannery import __version__
 from cannery.ctext.apart import pull_apart
-from cannery.ctext.arrays import WeightBlob, as_bytes, format_array, split_constants
+from cannery.ctext.arrays import WeightBlob, all_apart, as_bytes, format_array, split_constants
+from cannery.ctext.base_pointer import VARIABLE, with_base_pointer
 from cannery.ctext.environment import render
 from cannery.ctext.tidy import tidy
 from cannery.emit.halo import clear_lines
@@ -50,6 +51,8 @@ class Source:
     the library can show the values of a run, with `trace` it counts the time of its steps, with
     `compiled_nn` it has CompiledNN's interface. `metadata` and `class_names` are texts that it
     returns. A `part` is one instruction set of several.
+    `test`, of a network whose weights are apart, is all of them with what the self-test reads;
+    `options` are the words of the command line that make the same code again.
     """
 
     name: str
@@ -76,6 +79,23 @@ class Source:
     metadata: bool = False
     class_names: tuple[str, ...] = ()
     part: bool = False
+    test: WeightBlob | None = None
+    options: tuple[str, ...] = ()
+
+    @property
+    def apart(self) -> bool:
+        """Whether programs give the weights, and no constant is in the code."""
+        return self.graph.weights_vary
+
+    @property
+    def weights_variable(self) -> str:
+        """What begins the names of constants that are apart."""
+        return VARIABLE
+
+    @property
+    def weights_bytes(self) -> int:
+        """Those that the program gives, without their head."""
+        return len((self.test or self.blob).data)
 
     @property
     def next_states_at(self) -> int:
@@ -206,6 +226,16 @@ def model_hash(graph: Graph) -> str:
     return digest.hexdigest()[:16]
 
 
+#: Stands in generated text for the hash of all of it, where weights are apart.
+LAYOUT_HASH = "<layout-of-code>"
+
+
+def _reading(code: str, name: str, blob: WeightBlob) -> str:
+    """Code that reads the arrays of a blob through the pointer that the program sets."""
+    names = [array for array, _, _ in blob.offsets]
+    return with_base_pointer(code, names, f"CANNERY_WEIGHTS_AT({name}_weights_base)")
+
+
 def _kernel(schedule: Schedule, job: Job) -> Kernel:
     """The kernel of a step; it does nothing if there is nothing to compute."""
     if not any(job.type(value).elements for value in job.step.outputs):
@@ -234,7 +264,9 @@ def make_source(
     )
     made = (_kernel(p.choice.schedule, job) for p, job in zip(program.steps, jobs, strict=True))
     maker = ManyMaker(program, isa, name, stacks)
-    kernels, blob = split_constants(name, chain(maker.noting(made), maker.kernels()))
+    apart = program.graph.weights_vary
+    all_kernels = chain(maker.noting(made), maker.kernels())
+    kernels, blob = (all_apart if apart else split_constants)(name, all_kernels)
     kernels, stacked = kernels[: len(symbols)], kernels[len(symbols) :]
     workspace = plan_workspace(program, [k.scratch_bytes for k in kernels])
     views = [b.value for b in program.buffers.values() if b.storage == VIEW]
@@ -251,14 +283,19 @@ def make_source(
         written = program.buffers[planned.writes[0]]
         images = 1 if kernel.whole else image_dims(written.type)[0]
         code = pull_apart(tidy(kernel.code), symbol, max_lines)
-        kernel = replace(kernel, code=code)
+        kernel = replace(kernel, code=_reading(code, name, blob) if apart else code)
         rows = written.layout.shape[0]
         calls.append(Call(planned, symbol, kernel, pointers, scratch, rows, images, clears))
+    if apart:
+        stacked = [replace(k, code=_reading(k.code, name, blob)) for k in stacked]
+    states = make_states(program.graph, inputs, outputs)
+    if apart:
+        initial = blob.followed_by(s.constant for s in states.slots if s.constant)
+        blob = replace(initial, offsets=(*blob.offsets, *initial.offsets))
     return Source(
         name, program.graph, isa, program, workspace, tuple(calls), inputs, outputs,
-        model_hash(program.graph), blob, many=maker.finish(stacked),
-        parallel=make_parallel(program, isa, calls, cores) if cores else None,
-        states=make_states(program.graph, inputs, outputs),
+        LAYOUT_HASH if apart else model_hash(program.graph), blob, many=maker.finish(stacked),
+        parallel=make_parallel(program, isa, calls, cores) if cores else None, states=states,
     )  # fmt: skip
 
 

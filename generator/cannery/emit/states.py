@@ -27,6 +27,7 @@ class Slot:
     offset: int
     initial: str
     initial_text: str
+    constant: ConstArray | None = None
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,12 @@ def make_states(graph: Graph, inputs: Sequence[Tensor], outputs: Sequence[Tensor
     pairs = zip(graph.states, inputs[len(inputs) - count :], outputs[len(outputs) - count :],
                 strict=True)  # fmt: skip
     for k, (state, input_, output) in enumerate(pairs):
-        name, text = "", ""
+        name, text, constant = "", "", None
         if state.initial:
             name = f"initial_{k}"
             values = np.array(state.initial, input_.type.dtype.numpy)
-            text = format_array(ConstArray(name, values, f"{input_.name} after a reset"))
-        found.append(Slot(input_, output, at, name, text))
+            constant = ConstArray(name, values, f"{input_.name} after a reset")
+            text = "" if graph.weights_vary else format_array(constant)
+        found.append(Slot(input_, output, at, name, text, constant))
         at = _up(at + input_.type.bytes, STATE_ALIGN)
     return States(tuple(found))

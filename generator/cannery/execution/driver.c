@@ -22,7 +22,8 @@
  *
  * DRIVER_MODEL is the network, DRIVER_PARALLEL the same for several threads, if it has that (then
  * --run compares that too). With DRIVER_PTHREADS there are threads; with DRIVER_STEPS the network
- * calls DRIVER_LAP after each of that many steps. DRIVER_SAMPLES is the number of samples in
+ * calls DRIVER_LAP after each of that many steps. DRIVER_WEIGHTS sets
+ * the weights of a network that has none in its code. DRIVER_SAMPLES is the number of samples in
  * driver_data: one after the other, each with all inputs in the model's order.
  */
 #if defined(__linux__) && !defined(_GNU_SOURCE)
@@ -70,6 +71,28 @@ __asm__(
     "driver_data:\n"
     ".incbin \"driver_data.bin\"\n"
     ".previous\n");
+
+#ifdef DRIVER_WEIGHTS
+/* The weights of a network that has none in its code. */
+#ifdef __cplusplus
+extern "C" const unsigned char driver_weights[], driver_weights_end[];
+#else
+extern const unsigned char driver_weights[], driver_weights_end[];
+#endif
+__asm__(
+    ".section .rodata.driver_weights,\"a\"\n"
+    ".balign 64\n"
+    ".globl driver_weights\n"
+    "driver_weights:\n"
+    ".incbin \"driver_weights.bin\"\n"
+    ".globl driver_weights_end\n"
+    "driver_weights_end:\n"
+    ".previous\n");
+#ifdef __cplusplus
+extern "C"
+#endif
+int DRIVER_WEIGHTS(const void *data, size_t bytes);
+#endif
 
 enum { MAX_TIMES = 20000 };
 
@@ -646,6 +669,12 @@ int main(int argc, char **argv)
     if (asked) {
         return 0;
     }
+#ifdef DRIVER_WEIGHTS
+    if (DRIVER_WEIGHTS(driver_weights, (size_t)(driver_weights_end - driver_weights)) != 0) {
+        fprintf(stderr, "the weights do not fit\n");
+        return 1;
+    }
+#endif
     prepare();
     cold = argc > 2 && strcmp(argv[argc - 1], "--cold") == 0;
 #ifdef DRIVER_PTHREADS

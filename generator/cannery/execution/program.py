@@ -290,6 +290,8 @@ def lap_symbol(source: Source) -> str:
 def _macros(source: Source, samples: int, *, threads: bool, laps: bool) -> str:
     """What the driver needs to know at compile time."""
     values = {"MODEL": f"{source.name}_model", "SAMPLES": samples}
+    if source.apart:
+        values["WEIGHTS"] = f"{source.name}_weights_set"
     if source.parallel:
         values["PARALLEL"] = f"{source.name}_parallel_model"
     if threads:
@@ -321,6 +323,8 @@ def network_program(
             + _DRIVER.read_bytes()
         )
         write(folder, {"driver.c": driver, **device_sources()})
+        if source.apart:
+            write(folder, {"driver_weights.bin": files[f"{source.name}.weights"]})
         if threads:
             toolchain = replace(toolchain, ldflags=(*toolchain.ldflags, "-pthread"))
         pool = f"{source.name}{OPENMP_SOURCE}"  # needs a flag, and is not used here

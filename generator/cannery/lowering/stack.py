@@ -57,7 +57,10 @@ def stacked_graph(graph: Graph, step: Step, images: int) -> Graph:
         else:
             types[value] = replace(type_, shape=(images * type_.shape[0], *type_.shape[1:]))
     name = f"{step.name} x {images}"
-    return Graph(name, step.nodes, step.inputs, step.outputs, types, constants)
+    vary = graph.weights_vary
+    return Graph(
+        name, step.nodes, step.inputs, step.outputs, types, constants, weights_vary=vary
+    )  # fmt: skip
 
 
 def fits(graph: Graph, step: Step, images: int) -> bool:

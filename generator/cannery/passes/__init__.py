@@ -80,15 +80,20 @@ FLOATS_ONLY = frozenset(
 )
 
 
+#: Those that look at the numbers of weights: what they do does not hold for other ones.
+FIXED_WEIGHTS_ONLY = frozenset({"prune_channels"})
+
+
 def run_passes(
-    graph: Graph, dump: Callable[[str, str], None] | None = None, *, integers: bool = False
-) -> Graph:
+    graph: Graph, dump: Callable[[str, str], None] | None = None, *, integers: bool = False,
+    weights_vary: bool = False,
+) -> Graph:  # fmt: skip
     """Runs all passes in order; `dump` gets the name and text of every graph on the way.
 
-    `integers`: the graph will be quantised.
+    `integers`: the graph will be quantised. `weights_vary`: the result has to serve other weights.
     """
     for name, run in PASSES:
-        if integers and name in FLOATS_ONLY:
+        if (integers and name in FLOATS_ONLY) or (weights_vary and name in FIXED_WEIGHTS_ONLY):
             continue
         before, graph = graph, run(graph)
         if graph is not before:

@@ -54,7 +54,7 @@ TERM_BYTES = 7.0
 class Term:
     """One multiply-accumulate of a tile: vector `vec` of pixel group or pixel `pixel`.
 
-    `weight` is a C literal, or the place in the weight array.
+    `weight` is a C literal, the place of a vector in the weight array, or (`[7]`) that of a number.
     """
 
     vec: int
@@ -118,7 +118,7 @@ class ConvUnrolled(Schedule):
     def _candidates(self, graph: Graph, step: Step, isa: Isa) -> list[Params]:
         shape = sizes(graph, step)
         shared = min(isa.widest, shape.oc // shape.group)  # outputs that one vector can serve
-        weights = graph.constants[shape.weight]
+        weights = _counted(graph, shape)
         used = np.count_nonzero(weights)
         most = MAX_PARTS if 2 * used <= weights.size else 1
         if used > most * MAX_UNROLLED * shared:
@@ -130,7 +130,7 @@ class ConvUnrolled(Schedule):
         for lanes in [w for w in widths(shape.ow, isa) if 1 < w <= shape.ow]:
             tiles = {min(mr, shape.ow // lanes) for mr in (1, 2, 3)}
             found += [Tunables(planar.ORDER, lanes, mr) for mr in sorted(tiles)]
-        full = _expanded(graph, shape)
+        full = _pattern(graph, shape)
         masks = {_kind(p): _mask(full, _vectors(shape, p, isa), p) for p in found}
         return [as_params(p) for p in found if _in_parts(masks[_kind(p)], p.mr, most)]
 
@@ -143,7 +143,7 @@ class ConvUnrolled(Schedule):
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         p, shape = typed(Tunables, params), sizes(graph, step)
-        full = _expanded(graph, shape)
+        full = _pattern(graph, shape)
         blocks = [_mask(full, vecs, p) for vecs in _groups(shape, p, isa)]
         cycles = 6.0 + sum(_block_cycles(shape, p, used, isa) for used in blocks)
         mr = p.mr
@@ -225,9 +225,19 @@ def _width(p: Tunables) -> int:
     return mr if p.order == nhwc.ORDER else mr * p.lanes
 
 
-def _expanded(graph: Graph, shape: ConvShape) -> NDArray[np.float32]:
-    """Weights [kh][kw][ic][oc] over all input channels: zero outside the group."""
+def _counted(graph: Graph, shape: ConvShape) -> NDArray[np.float32]:
+    """The weights as far as the code depends on them: where others may come, none is zero."""
     w = np.asarray(graph.constants[shape.weight], dtype=np.float32)
+    return np.ones_like(w) if graph.weights_vary else w
+
+
+def _pattern(graph: Graph, shape: ConvShape) -> NDArray[np.float32]:
+    """The same over all input channels."""
+    return _expanded(_counted(graph, shape), shape)
+
+
+def _expanded(w: NDArray[np.float32], shape: ConvShape) -> NDArray[np.float32]:
+    """Weights [kh][kw][ic][oc] over all input channels: zero outside the group."""
     if shape.group == 1:
         return w
     full = np.zeros((shape.kh, shape.kw, shape.ic, shape.oc), np.float32)
@@ -304,8 +314,9 @@ def _parts(counts: Sequence[int]) -> list[tuple[int, int]]:
 
 def _blocks(graph: Graph, shape: ConvShape, p: Tunables, isa: Isa) -> list[ChannelBlock]:
     """The multiply-accumulates of a tile, in the order in which they are made."""
-    full = _expanded(graph, shape)
+    full = _pattern(graph, shape)
     across = p.order == nhwc.ORDER
+    vary = graph.weights_vary
     blocks: list[ChannelBlock] = []
     packed = 0
     for vecs in _groups(shape, p, isa):
@@ -322,6 +333,9 @@ def _blocks(graph: Graph, shape: ConvShape, p: Tunables, isa: Isa) -> list[Chann
                     if v.lanes > 1 and (across or _splats(isa)):
                         found.append(Term(n, packed))
                         packed += v.lanes
+                    elif vary:
+                        found.append(Term(n, f"[{packed}]"))
+                        packed += 1
                     else:
                         found.append(Term(n, c_float(float(full[kh, kw, ic, v.start]))))
                 terms.append(tuple(found))
@@ -399,7 +413,8 @@ def _row_loads(shape: ConvShape, p: Tunables, columns: NDArray[np.bool_]) -> tup
 def _weight(symbol: str, v: Vec, weight: str | int) -> str:
     """A vector of weights."""
     if isinstance(weight, str):
-        return f"{v.t}_set1({weight})"
+        array = f"{symbol}_w" if weight.startswith("[") else ""
+        return f"{v.t}_set1({array}{weight})"
     word = "load_aligned" if v.lanes == 4 else "load"
     return f"{v.t}_{word}({symbol}_w{offset(weight)})"
 
@@ -410,6 +425,8 @@ def _bias(job: Job, shape: ConvShape, v: Vec, *, across: bool) -> str:
         return f"{v.t}_zero()"
     if across and v.lanes > 1:
         return f"{v.t}_load({job.symbol}_b{offset(v.start)})"
+    if job.graph.weights_vary:
+        return f"{v.t}_set1({job.symbol}_b[{v.start}])"
     return f"{v.t}_set1({c_float(float(job.constant(shape.bias)[v.start]))})"
 
 
@@ -418,26 +435,30 @@ def _constants(
 ) -> tuple[ConstArray, ...]:
     """Vectors of weights in the order of use, and biases, unless they are literals."""
     across = p.order == nhwc.ORDER
-    if not (across or _splats(job.isa)) or p.lanes == 1:
+    vary = job.graph.weights_vary
+    if not vary and (not (across or _splats(job.isa)) or p.lanes == 1):
         return ()
-    full = _expanded(job.graph, shape)
+    full = _expanded(np.asarray(job.graph.constants[shape.weight], np.float32), shape)
     parts: list[NDArray[np.float32]] = []
     for block in blocks:
         for row in block.rows:
             for kw, terms in zip(row.columns, row.terms, strict=True):
                 taken = full[row.kh, kw, row.ic]
-                vectors = [block.vecs[t.vec] for t in terms]
-                parts += [
-                    _padded(taken, v) if across else np.full(v.lanes, taken[v.start], np.float32)
-                    for v in vectors
-                ]
+                parts += [_stored(taken, block.vecs[t.vec], t, across=across) for t in terms]
     arrays = []
     if parts:  # else all weights are zero
-        comment = "vectors of weights that are not zero"
+        comment = "weights, in the order of use" if vary else "vectors of weights that are not zero"
         arrays.append(ConstArray(f"{job.symbol}_w", np.concatenate(parts), comment))
-    if shape.bias and across:
+    if shape.bias and (across or vary):
         arrays.append(padded_bias(job, shape))
     return tuple(arrays)
+
+
+def _stored(taken: NDArray[np.float32], v: Vec, term: Term, *, across: bool) -> NDArray[np.float32]:
+    """A term's weight as it lies in memory."""
+    if isinstance(term.weight, str):
+        return taken[v.start : v.start + 1]
+    return _padded(taken, v) if across else np.full(v.lanes, taken[v.start], np.float32)
 
 
 def _padded(weights: NDArray[np.float32], v: Vec) -> NDArray[np.float32]:

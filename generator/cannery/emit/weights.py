@@ -1,0 +1,69 @@
+"""Weights that lie apart from the code: their file, and the hash of the code that reads them.
+
+The hash is of all the text that is generated, so a file serves exactly the code that it was made
+with, byte for byte. That is how a network which was trained again gets along without relinking: the
+same text comes out, and another file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from cannery.emit.source import LAYOUT_HASH, Source, model_hash
+
+#: The head as `cannery/weights.h` describes it.
+HEAD_BYTES = 128
+_MAGIC = b"CNWEIGHT"
+_ORDER = 0x01020304
+_VERSION = 1
+
+
+def with_layout(files: Mapping[str, bytes]) -> tuple[dict[str, bytes], str]:
+    """Generated files with the hash of their code in its place, and the hash."""
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        if path.endswith((".c", ".h", ".hpp")):
+            digest.update(f"{path}\n{len(files[path])}\n".encode() + files[path])
+    layout = digest.hexdigest()[:16]
+    place = LAYOUT_HASH.encode()
+    return {path: data.replace(place, layout.encode()) for path, data in files.items()}, layout
+
+
+def code_hash(code: str) -> str:
+    """Eight hex digits of a step's code."""
+    return hashlib.sha256(code.encode()).hexdigest()[:8]
+
+
+def why_other_code(expected: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    """In what code differs, by two manifests: the first layer, or that it is no layer."""
+    here, there = found["steps"], expected["steps"]
+    if len(here) != len(there):
+        return f"the library has {len(there)} steps, the model {len(here)}"
+    for step, other in zip(here, there, strict=True):
+        layer = f"layer {step['nodes'][0]!r}"
+        if step["schedule"] != other["schedule"]:
+            return (
+                f"{layer} is computed by {step['schedule']}, in the library by {other['schedule']}"
+            )
+        if any(step[key] != other[key] for key in ("reads", "writes", "macs", "constant_bytes")):
+            return f"{layer} has another shape than in the library"
+        codes = (each["weights"]["code"].get(step["symbol"]) for each in (found, expected))
+        if len({*codes}) > 1:
+            return f"{layer} has numbers in its code that are others in the library"
+    if expected["cannery"] != found["cannery"]:
+        return f"the library was made by Cannery {expected['cannery']}"
+    return "its interface or its memory differs"
+
+
+def weights_file(source: Source, layout: str) -> bytes:
+    """The file for the code with this hash."""
+    assert source.test is not None
+    data = source.test.data
+    names = layout.encode() + model_hash(source.graph).encode()
+    rest = struct.pack("<IQ", 0, len(data)) + names
+    rest = rest.ljust(HEAD_BYTES - 20, b"\0") + data
+    return _MAGIC + struct.pack("<III", _ORDER, _VERSION, zlib.crc32(rest)) + rest
