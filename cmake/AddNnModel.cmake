@@ -375,7 +375,7 @@ function(_cannery_generating_options out)
       continue()
     endif()
     foreach(value IN LISTS ARG_${keyword})
-      if(keyword IN_LIST _CANNERY_PATH_OPTIONS AND NOT keyword STREQUAL "WEIGHTS")
+      if(keyword IN_LIST _CANNERY_PATH_OPTIONS)
         get_filename_component(value "${value}" ABSOLUTE)
       endif()
       # One word, so that a value which begins with a dash stays a value.

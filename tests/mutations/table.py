@@ -11,6 +11,7 @@ from mutations import (
     table_devices,
     table_frontends,
     table_kernels,
+    table_libraries,
     table_passes,
     table_quantization,
     table_structure,
@@ -28,4 +29,5 @@ CHANGES: tuple[Change, ...] = (
     *table_tune.CHANGES,
     *table_tools.CHANGES,
     *table_devices.CHANGES,
+    *table_libraries.CHANGES,
 )

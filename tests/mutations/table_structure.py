@@ -237,9 +237,9 @@ CHANGES: tuple[Change, ...] = (
     ),
     _many(
         "constants of other values are shared",
-        "first = self.known.setdefault(_digest(as_bytes(constant.values)), constant.name)\n"
+        "first = self.known.setdefault(_digest(as_bytes(constant.values)), first)\n"
         "            if first == constant.name:",
-        "first = self.known.setdefault(_digest(as_bytes(constant.values)[:4]), constant.name)\n"
+        "first = self.known.setdefault(_digest(as_bytes(constant.values)[:4]), first)\n"
         "            if first == constant.name:",
     ),
     _many(
@@ -296,14 +296,14 @@ CHANGES: tuple[Change, ...] = (
     ),
     _selftest(
         "the self-test accepts NaN",
-        "if (!(f32x1_abs(y[i * stride] - expected[i]) <= {{ tolerance | c_float }} * largest)) {",
-        "if (f32x1_abs(y[i * stride] - expected[i]) > {{ tolerance | c_float }} * largest) {",
+        "if (!(f32x1_abs(y[i * stride] - expected[i]) <= {{ limit }} * largest)) {",
+        "if (f32x1_abs(y[i * stride] - expected[i]) > {{ limit }} * largest) {",
     ),
     _selftest("the last output alone is judged", "    wrong |= differs(", "    wrong = differs("),
     _selftest(
         "NaN passes the selftest",
-        "!(f32x1_abs(y[i * stride] - expected[i]) <= {{ tolerance | c_float }} * largest)",
-        "f32x1_abs(y[i * stride] - expected[i]) > {{ tolerance | c_float }} * largest",
+        "!(f32x1_abs(y[i * stride] - expected[i]) <= {{ limit }} * largest)",
+        "f32x1_abs(y[i * stride] - expected[i]) > {{ limit }} * largest",
     ),
     _stored("every element is stored", "stride = -(-values.size // MAX_STORED) | 1", "stride = 1"),
     _interface(

@@ -95,11 +95,14 @@ class _BlobWriter:
 
     def put(self, constant: ConstArray) -> None:
         """Add an array, aligned."""
+        place = self._write(as_bytes(constant.values))
+        self.offsets.append((constant.name, array_type(constant.values), place))
+
+    def _write(self, content: memoryview) -> int:
         place = self.data.tell()
-        content = as_bytes(constant.values)
         self.data.write(content)
         self.data.write(bytes(-len(content) % ALIGNMENT))
-        self.offsets.append((constant.name, array_type(constant.values), place))
+        return place
 
     def take(self, kernel: Kernel) -> Kernel:
         """The kernel without its large arrays."""
@@ -107,9 +110,7 @@ class _BlobWriter:
             content = as_bytes(constant.values)
             digest = hashlib.sha256(content).digest()
             if digest not in self._known:
-                self._known[digest] = self.data.tell()
-                self.data.write(content)
-                self.data.write(bytes(-len(content) % ALIGNMENT))
+                self._known[digest] = self._write(content)
             place = self._known[digest]
             self.offsets.append((constant.name, array_type(constant.values), place))
         kept = tuple(c for c in kernel.constants if not is_large(c))
