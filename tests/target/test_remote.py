@@ -334,6 +334,7 @@ def test_a_flood_or_silence_instead_of_a_greeting(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link, "_GREET_SECONDS", 2.0)
+    monkeypatch.setattr(link, "_LEAVE_SECONDS", 0.2)
     start(servers, tmp_path, wrapper="head -c 1000000 /dev/zero; cat >/dev/null; exit 0")
     assert "connected, but what it says is not an answer" in problem(tmp_path)
     (tmp_path / "nao/wrapper").write_text("#!/bin/sh\ncat >/dev/null\n")
