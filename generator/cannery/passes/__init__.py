@@ -13,7 +13,7 @@ from cannery.passes.conv_to_matmul import conv_to_matmul
 from cannery.passes.eliminate_common import eliminate_common
 from cannery.passes.fold_constants import fold_constants
 from cannery.passes.fold_scale_shift import fold_scale_shift
-from cannery.passes.fuse_activations import fuse_activations
+from cannery.passes.fuse_activations import fuse_activations, fuse_erf
 from cannery.passes.fuse_attention import fuse_attention
 from cannery.passes.fuse_layer_norm import fuse_layer_norm
 from cannery.passes.lift_1d import lift_1d
@@ -44,6 +44,7 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("simplify_movement", simplify_movement),
     ("simplify_recurrent", simplify_recurrent),
     ("fuse_layer_norm", fuse_layer_norm),
+    ("fuse_erf", fuse_erf),
     ("fuse_activations", fuse_activations),
     ("fuse_attention", fuse_attention),
     ("transpose_into_matmul", transpose_into_matmul),
@@ -69,14 +70,7 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
 
 #: Passes that turn layers with an integer form into layers without one, or into views of floats.
 FLOATS_ONLY = frozenset(
-    {
-        "fuse_activations",
-        "fuse_attention",
-        "fuse_layer_norm",
-        "order_channels",
-        "upsample_into_conv",
-        "pad_channels",
-    }
+    {"fuse_activations", "fuse_layer_norm", "order_channels", "upsample_into_conv", "pad_channels"}
 )
 
 

@@ -103,6 +103,18 @@ def fuse_activations(graph: Graph) -> Graph:
     return rewriter.finish()
 
 
+def fuse_erf(graph: Graph) -> Graph:
+    """The same of activations that erf is part of alone.
+
+    erf has no integer form, so quantising loses none with them; it would with tanh or a sigmoid.
+    """
+    if graph.integer_layers:
+        return graph
+    rewriter = Rewriter(graph)
+    rewriter.sweep(_name_erf)
+    return rewriter.finish()
+
+
 def _multiply(rewriter: Rewriter, node: Node) -> bool:
     """A small whole power becomes products."""
     if not isinstance(node.op, Pow) or not _fits(rewriter, node):
@@ -121,6 +133,14 @@ def _name(rewriter: Rewriter, node: Node) -> bool:
         if known:
             region.become(rewriter, known)
             return True
+    return False
+
+
+def _name_erf(rewriter: Rewriter, node: Node) -> bool:
+    """The same where one of them is erf."""
+    for region in _regions(rewriter, node):
+        if any(isinstance(each.op, Erf) for each in region.nodes):
+            return _name(rewriter, node)
     return False
 
 
