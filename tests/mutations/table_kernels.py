@@ -13,6 +13,7 @@ _REFERENCE = ("tests/ops/test_reference.py", "tests/ops/test_infer.py")
 
 _softmax = rows(f"{_OPS}/softmax/row.c.j2", kernels("softmax.row", "generic", "avx2"))
 _across = rows(f"{_OPS}/softmax/across.c.j2", kernels("softmax.across", "generic", "avx2"))
+_attention = rows(f"{_OPS}/attention/rows.c.j2", kernels("attention.rows", "generic", "avx2"))
 _direct_oc = rows(f"{_OPS}/conv/direct_oc.c.j2", kernels("conv.direct_oc", "generic", "avx2"))
 _gemm = rows(f"{_OPS}/conv/gemm.c.j2", kernels("conv.gemm", "generic", "avx2"))
 _pool_c = rows(f"{_OPS}/shared/pool_c.c.j2",
@@ -65,6 +66,26 @@ CHANGES: tuple[Change, ...] = (
         "long softmax writes a whole vector beyond its row",
         "        {{ v.store('yr + ' ~ v.start, 'e') }}",
         "        {{ t }}_store(yr + {{ v.start }}, e);",
+    ),
+    _attention(
+        "attention.rows subtracts no maximum",
+        "_load(sr + ' ~ at ~ '), top)')",
+        "_load(sr + ' ~ at ~ '), ' ~ vector ~ '_zero())')",
+    ),
+    _attention(
+        "attention.rows packs the keys of the first head alone",
+        "if (head != packed) {",
+        "if (packed < 0) {",
+    ),
+    _attention(
+        "attention.rows divides all tiles of a group by the sums of the first",
+        "_load1(inverse + t * {{ kind.mr }}{{ offset(m) }})",
+        "_load1(inverse{{ offset(m) }})",
+    ),
+    _attention(
+        "attention.rows reads the mask of the first query of each group",
+        "const float *mr = mask + m * {{ mask.strides[2] }};",
+        "const float *mr = mask;",
     ),
     _direct_oc(
         "conv.direct_oc takes the stride for the dilation",

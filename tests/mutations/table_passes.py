@@ -13,6 +13,7 @@ _prune = rows(f"{_PASSES}/prune_channels.py", _TEST, _RANDOM)
 _by_channel = rows(f"{_PASSES}/by_channel.py", _TEST, _RANDOM)
 _order = rows(f"{_PASSES}/order_channels.py", "tests/passes/test_order_channels.py",
               "tests/passes/test_texts.py")  # fmt: skip
+_attention = rows(f"{_PASSES}/fuse_attention.py", "tests/passes/test_texts.py")
 _layer_norm = rows(f"{_PASSES}/fuse_layer_norm.py", "tests/passes/test_texts.py")
 _whole_first = rows(f"{_PASSES}/whole_first.py", "tests/passes/test_texts.py")
 _traces = rows(f"{_PASSES}/channel_traces.py", "tests/passes/test_order_channels.py",
@@ -66,6 +67,26 @@ CHANGES: tuple[Change, ...] = (
     _by_channel(
         "depthwise convolutions with multipliers are narrowed",
         "return bool(rewriter.constants[node.inputs[1]].shape[-1] == channels)",
+        "return True",
+    ),
+    _attention(
+        "attention: a mask is broadcast along keys",
+        "if len(mask) > 4 or mask[-1:] != scores[-1:]:",
+        "if len(mask) > 4:",
+    ),
+    _attention(
+        "attention: keys are not scaled",
+        "scores.scale * q.scale * k.scale",
+        "scores.scale * q.scale",
+    ),
+    _attention(
+        "attention: rows need not follow each other",
+        "channels.end(heads) > width or elements != samples * rows * width",
+        "channels.end(heads) > width",
+    ),
+    _attention(
+        "attention: scores may be read elsewhere",
+        "return rewriter.single_reader(node.output) is not None",
         "return True",
     ),
     _layer_norm(

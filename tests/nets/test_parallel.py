@@ -26,13 +26,14 @@ MAIN = Path(__file__).with_name("parallel_main.c")
 
 #: Schedules whose kernels can be cut into units.
 WITH_UNITS = {
-    "conv.gemm", "conv.winograd_oc", "matmul.dense_k", "matmul.dense_n", "matmul.general",
-    "recurrent.gates", "quantized.matmul_n", "quantized.gates",
+    "attention.rows", "conv.gemm", "conv.winograd_oc", "matmul.dense_k", "matmul.dense_n",
+    "matmul.general", "recurrent.gates", "quantized.matmul_n", "quantized.gates",
 }  # fmt: skip
 
 #: Cases that bring each of them, with rows, columns, samples and directions to cut.
 CASES = (
-    "matmul_dense_batch", "matmul_dense_wide", "conv_3x3_wide", "conv_deep_1x1",
+    "attention_batch", "attention_masked", "matmul_dense_batch", "matmul_dense_wide",
+    "conv_3x3_wide", "conv_deep_1x1",
     "recurrent_lstm_both", "recurrent_lstm_lengths", "quantized_matmul_rows_int16",
     "quantized_lstm_both_int8",
 )  # fmt: skip

@@ -41,6 +41,9 @@ SIZES = {
     "mask_of_keys": _Size(2, 5, 19, 3, 4, 4, "keys"),
 }
 
+#: Scores whose exponentials no float holds.
+FAR = _Size(1, 9, 14, 2, 8, 6, scale=150.0)
+
 
 def _mask(net: Net, s: _Size) -> list[str]:
     """The fourth input."""
@@ -81,3 +84,5 @@ def attention_graph(s: _Size, *, joint: bool) -> Graph:
 for _name, _sizes in SIZES.items():
     _joint = _sizes.queries == _sizes.keys
     add_case(f"attention_{_name}", partial(attention_graph, _sizes, joint=_joint))
+
+add_case("attention_far", partial(attention_graph, FAR, joint=False), tolerance=3e-4)
