@@ -1,7 +1,7 @@
 # Static on purpose: it does not look at the pointer size, because Cannery is a Python program that
 # serves any target. A minor version is compatible with older ones of the same major version.
 
-set(PACKAGE_VERSION "0.1.0")
+set(PACKAGE_VERSION "0.2.0")
 
 if(PACKAGE_FIND_VERSION_RANGE)
   set(_cannery_low "${PACKAGE_FIND_VERSION_MIN}")

@@ -24,7 +24,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import count, product
@@ -129,7 +129,7 @@ class Share:
         names = fnmatch.filter([*(f"random_{k}" for k in seeds), *models()], self.cases)
         for number, name in enumerate(names):
             if self._mine(number):
-                source = make_net_source(graph_of(name), isa, "net")
+                source = replace(make_net_source(graph_of(name), isa, "net"), version="any")
                 for path, content in output_files(source, "same bytes").items():
                     text = content.decode(errors="replace")
                     yield f"network {self.target} {name}/{path}", f"{digest(content)}\n{text}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -44,6 +45,9 @@ def test_cmake_states_the_same_version() -> None:
     )
     assert f"VERSION {__version__} " in (ROOT / "CMakeLists.txt").read_text()
     assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"\n## [{__version__}] - " in (ROOT / "CHANGELOG.md").read_text()
+    page = (ROOT / "docs/how-to/install.md").read_text()
+    assert set(re.findall(r"cannery-([\d.]+)-py3", page)) == {__version__}
 
 
 def test_package_indexes_would_take_it(wheel: Path) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from cannery.api.verify import VerifyResult, verify
     from cannery.errors import CanneryError, CanneryWarning
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: Where each name is; imported on first use, because most commands need none.
 _PLACES = {

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cannery import __version__
 from cmake_project import Project
 from tiny_models import write_tiny_model
 
@@ -104,7 +105,7 @@ def test_versions(project: Project) -> None:
     project.lists("find_package(Cannery 0.1 CONFIG REQUIRED)\n", languages="NONE", find=False)
     project.configure()
     project.lists("find_package(Cannery 99 CONFIG REQUIRED)\n", languages="NONE", find=False)
-    assert "version: 0.1.0" in _told(project.configure(ok=False))
+    assert f"version: {__version__}" in _told(project.configure(ok=False))
 
 
 @pytest.mark.parametrize(
