@@ -256,7 +256,7 @@ function(_cannery_choose_target out_flags out_options)
         endif()
         if(served)
           message(FATAL_ERROR "add_nn_model(${target}): unknown instruction set '${isa}'; "
-            "name a processor by TARGET: ${served}")
+            "name a processor with TARGET: ${served}")
         endif()
         list(JOIN _CANNERY_ISAS ", " known)
         _cannery_meant(meant "${isa}" ${_CANNERY_ISAS})

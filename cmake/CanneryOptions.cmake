@@ -40,7 +40,7 @@ set(_CANNERY_FLAGS_avx512vnni-32 "-mavx2;-mfma;-mavx512f;-mavx512vl;-mavx512bw;-
 
 # Processors and boards that have no target of their own, and what serves them.
 set(_CANNERY_BOARDS "nao;ras[pb]|raps|rpi|pi-?[345];(arm-?)?cortex-?a9$;(arm-?)?cortex-?a53$;(arm-?)?cortex-?a72$;(arm-?)?cortex-?a76$;(arm-?)?cortex-?a78$;jetson|orin|booster;rk3588|orange-?pi-?5|rock-?5;(aarch64|arm64|armv8)(-?a)?$;(x86|amd64|x64)([-_]64)?$;stm32[fh]7|cortex-?m7;spacemit|banana-?pi-?f3;(risc-?v|rv)-?64|risc-?v$|sifive|visionfive;esp|rp2|stm32|nrf|avr|arduino|teensy|xtensa|risc|rv(32|64)|cortex-?m|mips|power|wasm")
-set(_CANNERY_BOARD_CURES "silvermont for a NAO V6, atom32 for a V5;aarch64-a53 for a Raspberry Pi 3, aarch64-a72 for a 4, aarch64-a76 for a 5;armv7-a9;aarch64-a53;aarch64-a72;aarch64-a76;aarch64-a78;aarch64-a78;aarch64-a76;neon64, which every Arm v8-A runs;sse2, which every PC runs, or native for this one;cortex-m7;riscv64v256;riscv64, or riscv64v128 or riscv64v256 if it has the V extension, by its registers' bits;generic, plain C for every processor, with its compiler by --cc or CMake's toolchain file")
+set(_CANNERY_BOARD_CURES "silvermont for a NAO V6, atom32 for a V5;aarch64-a53 for a Raspberry Pi 3, aarch64-a72 for a 4, aarch64-a76 for a 5;armv7-a9;aarch64-a53;aarch64-a72;aarch64-a76;aarch64-a78;aarch64-a78;aarch64-a76;neon64, which every Arm v8-A runs;sse2, which every PC runs, or native for this one;cortex-m7;riscv64v256;riscv64, or riscv64v128 or riscv64v256 if it has the V extension, by the width of its registers;generic, plain C for every processor, with its compiler by --cc or CMake's toolchain file")
 
 # How generated code is compiled in every configuration.
 set(_CANNERY_PRIVATE_FLAGS_all "-O2;-fno-fast-math;-ffp-contract=off")

@@ -138,7 +138,7 @@ def test_damaged_files(text: str, what: str, folder: Path) -> None:
 def test_only_the_users_own_file_says_what_is_run_here(line: str, folder: Path) -> None:
     address = "" if line.startswith("command") else 'address = "ssh:nao"\n'
     (folder / "devices.toml").write_text(f"[nao]\n{address}{line}\n[pi]\naddress = 'ssh:pi'\n")
-    with pytest.raises(OptionError, match="is refused, as what it says is run here"):
+    with pytest.raises(OptionError, match="is refused, because its text would run on this machine"):
         find_places(["nao"], model(folder))
     find_places(["pi", "adb:0A1B"], model(folder))
     (folder / "devices.toml").unlink()
@@ -152,7 +152,7 @@ def test_a_device_names_the_target_unless_another_option_does(folder: Path) -> N
     given = {"device": "nao1", "target": "sse42"}
     assert make_options(model(folder), given).target == "sse42"
     assert make_options(model(folder), {"device": "nao1", "isa": "avx2"}).target == "native"
-    with pytest.raises(OptionError, match="--device does not go together with it"):
+    with pytest.raises(OptionError, match="--device cannot be combined with it"):
         make_options(model(folder), {"device": "nao1", "runner": "./on-nao"})
     with pytest.raises(OptionError, match="--device: the name is empty"):
         make_options(model(folder), {"device": ""})

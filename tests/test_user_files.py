@@ -147,8 +147,8 @@ def header(shape: tuple[int, ...], kind: str = "<f4") -> bytes:
 @pytest.mark.parametrize(
     ("name", "data", "what"),
     [
-        ("x.npy", header((2**40,)) + bytes(16), "not the bytes of its shape"),
-        ("x.npy", header((2,)), "not the bytes of its shape"),
+        ("x.npy", header((2**40,)) + bytes(16), "does not have the bytes of its shape"),
+        ("x.npy", header((2,)), "does not have the bytes of its shape"),
         ("x.npy", header((2,), "|O") + bytes(16), "Python objects"),
         ("x.npy", b"\x93NUMPY\x03\x00" + header((1,))[8:] + bytes(4), "version"),
         ("readme.txt", b"hello", "magic"),

@@ -95,7 +95,7 @@ def devices_target(names: Sequence[str], model: Path) -> str:
         told = ", ".join(
             f"{name} is {target or 'of no target'}" for target, name in targets.items()
         )
-        cure = "those that share a tuning are alike; for others run one command each"
+        cure = "devices that share a tuning must be of one kind; for others, run one command each"
         raise OptionError(told, where="--device", cure=cure)
     return next(iter(targets), "")
 
@@ -149,8 +149,8 @@ def _check_harmless(row: Row, path: Path, own: Path | None) -> None:
         if getattr(row, key) and path != own:
             where = own or "the user's configuration folder"
             raise OptionError(
-                f"{key} is refused, as what it says is run here", where=str(path),
-                cure=f"it counts in {where}; options of ssh also in ~/.ssh/config",
+                f"{key} is refused, because its text would run on this machine", where=str(path),
+                cure=f"put it into {where}; options of ssh also in ~/.ssh/config",
             )  # fmt: skip
 
 

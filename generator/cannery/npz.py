@@ -36,14 +36,14 @@ def read_arrays(path: Path) -> dict[str, RefArray]:
         if head == npy.MAGIC_PREFIX:
             raise OptionError("one array without a name", where=where, cure=_CURE)
         if not zipfile.is_zipfile(path):
-            raise OptionError("not a sound .npz file", where=where, cure=_CURE)
+            raise OptionError("not a valid .npz file", where=where, cure=_CURE)
         _check_sizes(path)
         with np.load(path, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
     except OSError as error:
         raise OptionError(error.strerror or "cannot be read", where=where, cure=_CURE) from None
     except _DAMAGES as error:
-        what = f"not a sound .npz file: {error}"
+        what = f"not a valid .npz file: {error}"
         raise OptionError(what, where=where, cure=_CURE) from None
 
 
@@ -61,7 +61,7 @@ def read_array_or_arrays(path: Path) -> dict[str, RefArray]:
     except OSError as error:
         raise OptionError(error.strerror or "cannot be read", where=where, cure=cure) from None
     except _DAMAGES as error:
-        raise OptionError(f"not a sound .npy file: {error}", where=where, cure=cure) from None
+        raise OptionError(f"not a valid .npy file: {error}", where=where, cure=cure) from None
 
 
 def _check_sizes(path: Path) -> None:
@@ -85,4 +85,4 @@ def _check_array(member: IO[bytes], name: str, size: int) -> None:
     if dtype.hasobject:
         raise ValueError(f"{name!r} holds Python objects")
     if member.tell() + prod(shape) * dtype.itemsize != size:
-        raise ValueError(f"{name!r} has not the bytes of its shape {shape}")
+        raise ValueError(f"{name!r} does not have the bytes of its shape {shape}")

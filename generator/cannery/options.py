@@ -220,7 +220,7 @@ def _chunk(text: str) -> int:
     if _count(text) > MAX_MANY:
         raise OptionError(
             f"{text} samples together are more than {MAX_MANY}",
-            cure="8 or 16 give all there is to gain; <name>_run_many takes any number in chunks",
+            cure="8 or 16 gain all there is; <name>_run_many takes any number in chunks",
         )
     return int(text)
 
@@ -308,7 +308,7 @@ def _quantize(text: str) -> DType:
 def _isas(texts: Sequence[str]) -> tuple[str, ...]:
     names = tuple(name for text in texts for name in text.split(","))
     if not all(names):
-        raise OptionError("the name is empty", cure="cannery list names those that there are")
+        raise OptionError("the name is empty", cure="cannery list names them")
     return names
 
 
@@ -421,7 +421,7 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
              example="dense_3=scores"),
         Spec("many", _ONE, "Samples that <name>_run_many computes at once (default: 1).",
              _chunk, "N", example="8"),
-        Spec("parallel", _FLAG, "Add <name>_run_parallel, which runs on a thread pool of yours."),
+        Spec("parallel", _FLAG, "Add <name>_run_parallel, which runs on your own thread pool."),
         Spec("openmp", _FLAG, "Like PARALLEL, and add <name>_openmp, a pool of OpenMP threads."),
         Spec("shared", _FLAG, "Make a shared library, which exports the functions of the header."),
         Spec("compiled_nn", _FLAG, "Add <name>_compiled_nn.h, the interface of CompiledNN."),
@@ -435,13 +435,14 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
         Spec("block", _ONE, "Steps of a call with STREAMING (default: 1).", _steps, "N",
              example="64"),
         Spec("latency", _ONE,
-             "Steps that outputs may be late with STREAMING, or auto: as few as the network needs.",
+             "Steps by which outputs may be late with STREAMING, or auto: as few as the network "
+             "needs.",
              _latency, "N", example="auto"),
         Spec("variable_length", _FLAG,
              "Accept sequences up to the model's number of steps."),
     ),
     Group.TUNING: (
-        Spec("tuning", _ONE, "Tuning record, or a folder of them (default: beside the model).",
+        Spec("tuning", _ONE, "Tuning record, or a folder of them (default: next to the model).",
              Path, "PATH", is_path=True, example="tuning/"),
         Spec("locked", _FLAG, "Fail if the tuning record does not cover every layer."),
         Spec("stand_in", _FLAG, "Accept times of a machine that is not the target's processor."),
@@ -453,7 +454,7 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
              example="-O2"),
         Spec("ldflags", _MANY, "Flags for the linker.", _words, "FLAGS", cmake=False,
              example="-static"),
-        Spec("runner", _MANY, "Command that runs a program of the target: `CMD program args...`.",
+        Spec("runner", _MANY, "Command that runs a program for the target: `CMD program args...`.",
              _commands, "CMD", cmake=False, example="./on-nao"),
         Spec("device", _MANY,
              "Device to run programs on: ssh:user@host[:port], or a name from devices.toml.",
@@ -539,7 +540,7 @@ def _take_device(model: Path, values: dict[str, Any]) -> None:
         return
     if "runner" in values:
         raise OptionError(
-            "--device does not go together with it", where="--runner", cure="leave out one of them"
+            "--device cannot be combined with it", where="--runner", cure="leave out one of them"
         )
     target = devices_target(values["device"], model)
     if target and not {"target", "isa", "macros"} & set(values):
@@ -579,6 +580,6 @@ def _check_variable_length(options: Options) -> None:
     chosen = [flag for flag, on in others.items() if on]
     if options.variable_length and chosen:
         raise OptionError(
-            f"{chosen[0]} does not go together with it", where="--variable-length",
+            f"{chosen[0]} cannot be combined with it", where="--variable-length",
             cure="leave out one of them",
         )  # fmt: skip

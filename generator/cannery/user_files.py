@@ -52,7 +52,7 @@ def check_file(
     except (OSError, ValueError):
         return
     if limit is not None and size > limit:
-        raise error(f"{size} bytes are too many, {limit} are read at most", where=where, cure=cure)
+        raise error(f"{size} bytes are too many, at most {limit} are read", where=where, cure=cure)
 
 
 def read_file(

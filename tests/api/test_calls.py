@@ -161,7 +161,7 @@ def test_memory_that_does_not_fit(net: Net) -> None:
         (image[:, :4], "shape .*with gaps|out= is float32 of shape"),
         (np.zeros((1, 8, 8, 8), np.float32)[..., ::2], "with gaps"),
         (frozen, "read-only"),
-        (image.tolist(), "list, whose memory cannot be written"),
+        (image.tolist(), "list, whose memory is read-only"),
     ):
         with pytest.raises(OptionError, match=message):
             net(tiny_image(), out=wrong)
@@ -195,7 +195,7 @@ def test_arrays_of_other_libraries(net: Net) -> None:
         assert np.array_equal(net(each), expected)
     with pytest.raises(OptionError, match=r"shape \(64,\)"):
         net(given[-1])
-    with pytest.raises(OptionError, match="Elsewhere is no array: can't convert cuda"):
+    with pytest.raises(OptionError, match="Elsewhere is not an array: can't convert cuda"):
         net(Elsewhere(image))
     out = np.empty_like(expected)
     for memory in (Foreign(out), memoryview(out)):

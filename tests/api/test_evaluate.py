@@ -84,7 +84,7 @@ def test_the_command(
     assert invoke([*words, "--calibration", str(calibration)]) == 0
     text = capsys.readouterr().out
     assert [line.split()[0] for line in text.splitlines()[1:4]] == ["float", "int16", "int8"]
-    assert "88 samples" in text and "8 samples that calibrate were left out" in text
+    assert "88 samples" in text and "8 samples used for calibration were left out" in text
     assert invoke([*words, "--precision", "float", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["samples"] == 96 and [p["name"] for p in found["precisions"]] == ["float"]

@@ -60,7 +60,7 @@ def test_a_renamed_model_goes_on_working(tmp_path: Path) -> None:
 
 def test_a_record_of_no_use_is_an_error(tmp_path: Path) -> None:
     graph = network()
-    with pytest.raises(RecordError, match=f"other.json: {FOREIGN}: none of its layers is there"):
+    with pytest.raises(RecordError, match=f"other.json: {FOREIGN}: it has none of the layers"):
         choices_by(useless(graph), graph, tmp_path)
     own = msgspec.structs.replace(useless(graph), model="toy")
     with pytest.warns(CanneryWarning, match="'conv_0': it has no entry; 2 more steps have no"):

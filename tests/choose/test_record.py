@@ -226,7 +226,7 @@ def test_the_same_nodes_win_over_the_order() -> None:
 
 UNUSABLE: dict[str, tuple[dict[str, Any], str]] = {
     "gone": ({"schedule": "conv.gone"}, "this Cannery has no schedule conv.gone"),
-    "version": ({"version": 77}, "has become version"),
+    "version": ({"version": 77}, "is now version"),
     "params": ({"params": {"nonsense": 1}}, "is not a candidate of this Cannery"),
     "other op": (
         {"schedule": "concat.view", "version": 1, "params": {}},

@@ -34,7 +34,7 @@ def test_pgm_is_read_row_by_row(tmp_path: Path) -> None:
 @pytest.mark.parametrize("data", [b"", b"P2\n1 1\n255\n0", b"P5\n2 2\n255\n123", b"P5\n0 0\n255\n"])
 def test_what_is_no_pgm(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a.pgm").write_bytes(data)
-    with pytest.raises(CanneryError, match=r"a\.pgm: no binary PGM image"):
+    with pytest.raises(CanneryError, match=r"a\.pgm: not a binary PGM image"):
         read_pgm(tmp_path / "a.pgm")
 
 

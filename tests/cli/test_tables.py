@@ -106,7 +106,7 @@ def test_more_than_the_peak_is_explained() -> None:
     for schedule, isa, word in (
         ("conv.winograd_oc{group=2}", avx2, "Winograd"),
         ("quantized.conv_n{}", avx2, "bytes"),
-        ("conv.direct_oc{}", generic, "vectors of plain C"),
+        ("conv.direct_oc{}", generic, "may vectorise plain C"),
         ("conv.direct_oc{}", avx2, "the clock"),
     ):
         told = why_above_peak([(schedule, 130.0), ("conv.winograd_oc{}", 50.0)], isa)

@@ -44,8 +44,8 @@ def _told(text: str) -> str:
         ("ball MODEL ball.h5 ISA sse9", "unknown instruction set 'sse9'"),
         ("ball MODEL ball.h5 TARGET ESP32-S3", "'ESP32-S3'; take generic, plain C"),
         ("ball MODEL ball.h5 TARGET cortex-a53", "'cortex-a53'; take aarch64-a53;"),
-        ("ball MODEL ball.h5 ISA esp32", "'esp32'; name a processor by TARGET: generic"),
-        ("ball MODEL ball.h5 ISA atom32", "'atom32'; name a processor by TARGET: atom32"),
+        ("ball MODEL ball.h5 ISA esp32", "'esp32'; name a processor with TARGET: generic"),
+        ("ball MODEL ball.h5 ISA atom32", "'atom32'; name a processor with TARGET: atom32"),
         ("ball MODEL ball.h5 ISA sse2 sse9", "unknown instruction set 'sse9'"),
         ("ball MODEL ball.h5 TARGET atom32 ISA sse2", "give TARGET or ISA, not both"),
         ("ball MODEL ball.h5 AUTOTUNE ISA sse2 avx2", "AUTOTUNE is for one instruction set"),
@@ -156,7 +156,7 @@ def test_a_record_that_is_not_there(project: Project, generator: str) -> None:
     }  # fmt: skip
     project.write("records/mine.json", json.dumps(other))
     text = _told(project.build(ok=False))
-    assert "this is the record of cnn_old, not of ball: none of its layers is there" in text
+    assert "this is the record of cnn_old, not of ball: it has none of the layers" in text
     project.write("records/mine.json", "damaged")
     assert "mine.json: damaged" in _told(project.build(ok=False))
 

@@ -292,7 +292,7 @@ def test_dumps_that_end_too_early_are_errors(tmp_path: Path, dump_bytes: bytes) 
     body = dump_bytes.index(b"\n\n") + 2
     for end in (0, 5, 40, body - 1, body, body + 3, body + 30, len(dump_bytes) - 1):
         path.write_bytes(dump_bytes[:end])
-        with pytest.raises(OptionError, match="not a sound dump"):
+        with pytest.raises(OptionError, match="not a valid dump"):
             read_dump(path)
 
 
@@ -311,5 +311,5 @@ def test_damaged_dumps_are_errors(
     assert change[0] in dump_bytes
     path = tmp_path / "run.dump"
     path.write_bytes(dump_bytes.replace(*change))
-    with pytest.raises(OptionError, match="not a sound dump"):
+    with pytest.raises(OptionError, match="not a valid dump"):
         read_dump(path)

@@ -182,7 +182,7 @@ def test_what_needs_to_know_the_end_is_refused(tmp_path: Path, name: str) -> Non
 
 @pytest.mark.parametrize("other", [{"streaming": True}, {"many": "4"}, {"state": ("a=b",)}])
 def test_options_that_do_not_go_together(tmp_path: Path, other: dict[str, Any]) -> None:
-    with pytest.raises(OptionError, match=r"--variable-length: .* does not go together"):
+    with pytest.raises(OptionError, match=r"--variable-length: .* cannot be combined"):
         make_options(tmp_path / "net.h5", {"variable_length": True, **other})
 
 

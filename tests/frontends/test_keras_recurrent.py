@@ -352,7 +352,7 @@ def cell_of(class_name: str) -> Mapping[str, Any]:
 @pytest.mark.parametrize(
     ("spec", "error", "message"),
     [
-        (layer("LSTM", activation="softmax"), UnsupportedError, "'softmax' inside of a cell"),
+        (layer("LSTM", activation="softmax"), UnsupportedError, "'softmax' inside a cell"),
         (layer("GRU", stateful=True), UnsupportedError, "it is stateful"),
         (layer("LSTM", time_major=True), UnsupportedError, "time_major=True is unknown"),
         (LayerSpec("RNN", "r", (), {"cell": cell_of("MyCell")}), UnsupportedError, "'MyCell'"),

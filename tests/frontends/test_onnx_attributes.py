@@ -116,5 +116,5 @@ def test_known_inputs_are_of_the_kind_that_is_read(
 
 
 def test_inputs_that_are_computed_are_not_known() -> None:
-    with pytest.raises(UnsupportedError, match="sizes are computed when the network runs"):
+    with pytest.raises(UnsupportedError, match="sizes are computed at run time"):
         scope({}, Computed("x", (0,), (2,), DType.INT64)).known_integers(0, "sizes")

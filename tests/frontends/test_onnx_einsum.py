@@ -67,7 +67,7 @@ def test_integers(tmp_path: Path) -> None:
         ("i1", "term 'i1' does not fit"),
         ("ij->k", "an output that does not fit"),
         ("ij->ii", "an output that does not fit"),
-        ("ii->i", "stands for 2 and for 3 elements"),
+        ("ii->i", "has 2 and 3 elements"),
     ],
 )
 def test_equations_that_do_not_fit(tmp_path: Path, equation: str, message: str) -> None:

@@ -114,7 +114,7 @@ def test_known_branches_are_taken(tmp_path: Path, condition: bool) -> None:
 
 
 def test_other_branches_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="condition is computed when the network runs"):
+    with pytest.raises(UnsupportedError, match="condition is computed at run time"):
         load(tmp_path, branches(None))
 
 

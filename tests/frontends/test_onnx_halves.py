@@ -73,8 +73,8 @@ def test_results(make: Any, tmp_path: Path) -> None:
 def test_the_interface_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path / "net.onnx", _network())
     why = (
-        "'x' (float16), 'y' (float16), 'r' (float16): float32 here, as is all that the model "
-        "computes with such floats"
+        "'x' (float16), 'y' (float16), 'r' (float16): float32 here, and so is everything that "
+        "the model computes with such floats"
     )
     compiled = compile_model(make_options(path, {"isa": "generic"}))
     header = compiled.files["net.h"].decode()
@@ -98,7 +98,7 @@ def test_samples_may_be_what_the_model_has(tmp_path: Path) -> None:
 
 def test_layers_in_the_middle_are_said(tmp_path: Path) -> None:
     (text,) = load(tmp_path, _mixed()).notes
-    assert text == "what the model computes with float16 or bfloat16 is computed with float32"
+    assert text == "the model's float16 and bfloat16 computations use float32"
 
 
 def test_layers_without_a_cast_to_them_are_said(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_layers_without_a_cast_to_them_are_said(tmp_path: Path) -> None:
         node("CastLike", ["b", "x"], ["y"]),
     ]  # fmt: skip
     graph = load(tmp_path, model(nodes, {"x": [2, 5]}, weights={"v": half(5, 5)}))
-    assert len(graph.notes) == 1 and graph.notes[0].startswith("what the model computes with")
+    assert len(graph.notes) == 1 and graph.notes[0].startswith("the model's float16")
 
 
 @pytest.mark.parametrize("dtype", [FLOAT16, BFLOAT16])

@@ -207,7 +207,7 @@ def test_compiled_networks_compute_what_onnx_does(tmp_path: Path) -> None:
         (
             model([node("RNN", ["x", "w", "r"], ["y"])], {"x": [T, N, F], "w": [1, H, F]},
                   weights={"r": floats(1, H, H)}),
-            UnsupportedError, "weights are computed when the network runs",
+            UnsupportedError, "weights are computed at run time",
         ),
     ],
 )  # fmt: skip

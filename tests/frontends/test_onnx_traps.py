@@ -116,7 +116,7 @@ TRAPS: dict[str, tuple[list[Any], dict[str, Any], dict[str, Any], str]] = {
     ),
     "padding": (
         [node("MaxPool", ["x"], ["y"], kernel_shape=[1, 3], pads=[2**31 - 1, 0, 0, 2])], IMAGE, {},
-        "wholly in the padding|too large",
+        "entirely in the padding|too large",
     ),
     "padded": (
         [node("AveragePool", ["x"], ["y"], kernel_shape=[1, 1], strides=[2**27, 1],

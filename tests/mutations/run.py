@@ -107,7 +107,7 @@ def _run(tree: Path, command: Sequence[str]) -> tuple[int, str]:
             check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return -1, f"no end after {LIMIT:.0f} s"
+        return -1, f"it did not end within {LIMIT:.0f} s"
     lines = [line for line in done.stdout.splitlines() if line.strip()]
     return done.returncode, "\n".join(lines[-6:]) or done.stderr[-2000:]
 

@@ -169,7 +169,7 @@ def test_scales_of_an_axis_that_are_the_same(tmp_path: Path) -> None:
     ("scale", "zero", "why"),
     [
         ("sc", "zc", "there are 4, for parts of the tensor"),
-        ("given", "z", "it is computed when the network runs"),
+        ("given", "z", "it is computed at run time"),
     ],
 )
 def test_scales_that_are_no_single_number(scale: str, zero: str, why: str, tmp_path: Path) -> None:

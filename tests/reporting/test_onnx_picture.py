@@ -68,7 +68,9 @@ def test_a_package_that_is_too_old_or_missing(monkeypatch: pytest.MonkeyPatch) -
             fields_by_name = ()
 
     monkeypatch.setattr(onnx, "NodeProto", Old)
-    with pytest.raises(CanneryError, match=r"no metadata of nodes \(pip install 'onnx>=1.16'\)"):
+    with pytest.raises(
+        CanneryError, match=r"does not support metadata of nodes \(pip install 'onnx>=1.16'\)"
+    ):
         onnx_picture(net, facts, measured(facts))
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(CanneryError, match="pip install"):

@@ -131,7 +131,7 @@ def test_an_emulator_has_no_times() -> None:
     found = Reader(render_page([side("A", facts(), timed=False)]))
     places = [a["data-figure"] for _, a in found.elements if "data-figure" in a]
     assert places == ["figure-A-memory", "figure-A-sizes"]
-    assert "whose times say nothing" in found.text
+    assert "its times mean nothing" in found.text
 
 
 @pytest.mark.usefixtures("no_plotly")

@@ -52,7 +52,7 @@ def test_a_runner_that_prints_for_ever(tmp_path: Path) -> None:
     runner = Runner((str(script(tmp_path / "robot", "yes")),), Origin.DEVICE, limit=2**20)
     with pytest.raises(ToolchainError) as caught:
         runner.run(tmp_path / "program")
-    assert "printed more than 1 MiB, and was ended" in str(caught.value)
+    assert "printed more than 1 MiB, and was stopped" in str(caught.value)
     assert "check the runner" in str(caught.value)
     assert runner.printing(2**20).limit == 2**21
 
@@ -72,7 +72,7 @@ def test_nobody_waits_a_quarter_of_an_hour_for_a_small_network(
     robot = script(tmp_path / "robot", f"sleep {LONG}")
     assert invoke([command, str(model), "--isa", "generic", "--runner", str(robot)]) == 2
     said = capsys.readouterr().err
-    assert "no end after 1 s" in said
+    assert "it did not end within 1 s" in said
     assert "check the runner" in said
 
 

@@ -138,7 +138,7 @@ def test_what_takes_too_long_is_ended_there(
     start(servers, tmp_path)
     runner = runner_of(reach(tmp_path))
     runner.run(program)
-    with pytest.raises(ToolchainError, match="no end after 1 s"):
+    with pytest.raises(ToolchainError, match="it did not end within 1 s"):
         runner.with_timeout(1.0).run(program, ["sleep"])
     assert gone(f"{tmp_path}/nao/room")
 
@@ -186,10 +186,10 @@ def test_a_device_that_is_gone_is_one_error(
     server.line.cut()
     with pytest.raises(ToolchainError) as caught:
         runner.run(program)
-    assert "--device nao: the connection was lost, and 3 attempts to go on failed" in str(
+    assert "--device nao: the connection was lost, and 3 attempts to continue failed" in str(
         caught.value
     )
-    assert "the same command goes on" in caught.value.cure
+    assert "the same command continues" in caught.value.cure
     server.line.refuses = False
     runner.run(program)
     assert server.line.connections == 2
@@ -279,7 +279,7 @@ def test_missing_instructions_are_told(servers: Servers, tmp_path: Path) -> None
     wrapper = fake(tmp_path, "grep", 'echo "flags : sse2 fma"')
     fake(tmp_path, "uname", "echo x86_64")
     start(servers, tmp_path, wrapper=wrapper)
-    assert "its processor has no avx2, so programs for avx2 do not run there" in problem(
+    assert "its processor does not have avx2, so programs for avx2 do not run there" in problem(
         tmp_path, "avx2"
     )
     device_runners(find_target("sse2"), find_places(["nao"], tmp_path / "model.h5"))
@@ -292,7 +292,7 @@ def test_refusals_are_one_line_each(servers: Servers, tmp_path: Path) -> None:
     (home / "known").write_text("")
     assert "its host key is not known (connect once by hand" in problem(tmp_path)
     (home / "known").write_text(f"{' '.join(known.split()[:2])} {other_key(tmp_path)}\n")
-    assert "its host key is not the one that is known" in problem(tmp_path)
+    assert "its host key is not the known one" in problem(tmp_path)
     (home / "known").write_text(known)
     (home / "user").write_text((tmp_path / "key").read_text())
     assert "the login was refused (ssh-copy-id" in problem(tmp_path)
@@ -336,7 +336,7 @@ def test_a_flood_or_silence_instead_of_a_greeting(
     monkeypatch.setattr(link, "_GREET_SECONDS", 2.0)
     monkeypatch.setattr(link, "_LEAVE_SECONDS", 0.2)
     start(servers, tmp_path, wrapper="head -c 1000000 /dev/zero; cat >/dev/null; exit 0")
-    assert "connected, but what it says is not an answer" in problem(tmp_path)
+    assert "connected, but its output is not an answer" in problem(tmp_path)
     (tmp_path / "nao/wrapper").write_text("#!/bin/sh\ncat >/dev/null\n")
     assert "connected, but there is no answer" in problem(tmp_path)
 

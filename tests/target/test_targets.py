@@ -119,7 +119,7 @@ def test_what_an_unknown_target_may_mean(name: str, meant: str) -> None:
 
 @pytest.mark.parametrize("name", ["esp32", "atom32", "native", "NAO"])
 def test_processors_are_no_instruction_sets(name: str) -> None:
-    with pytest.raises(OptionError, match=f"{name}' .name a processor by --target: "):
+    with pytest.raises(OptionError, match=f"{name}' .name a processor with --target: "):
         parse_isa(name)
 
 
@@ -226,7 +226,7 @@ def _python_runner(tmp_path: Path, code: str) -> tuple[Runner, Path]:
         ("import sys; sys.exit(139)", r"crashed \(SIGSEGV\)"),
         ("import sys; sys.exit('\\x1b[2Jgone')", r"exit code 1: \?\[2Jgone"),
         ("print('{\"us\": 1')", "damaged output line"),
-        ("import time; time.sleep(60)", "no end after"),
+        ("import time; time.sleep(60)", "it did not end within"),
     ],
 )
 def test_failures_of_programs(tmp_path: Path, code: str, what: str) -> None:

@@ -175,7 +175,7 @@ def test_compilers_that_are_too_slow(
     assert len(built) == 1, "no other program is begun"
     assert clock.time < 2 * LONG
     assert (outcome.measured, outcome.untried, outcome.error) == (0, ("scores",), None)
-    assert "within 60 s nothing was tried of scores" in outcome.notes
+    assert "within 60 s nothing was tried for scores" in outcome.notes
     told = "nothing was measured, so no record is written; give --budget 120 or more"
     assert told in outcome.notes
     assert not outcome.path.exists()

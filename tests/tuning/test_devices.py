@@ -106,7 +106,7 @@ def test_what_was_measured_outlives_a_lost_connection(
     write_devices(tmp_path, monkeypatch, server)
     with pytest.raises(ToolchainError, match="the connection was lost") as caught:
         tuned(tmp_path, "nao", _Breaks(server))
-    assert "the same command goes on" in caught.value.cure
+    assert "the same command continues" in caught.value.cure
     assert not list(tmp_path.glob("*.tuning.json"))
     server.line.refuses = False
     kept = known(tmp_path)

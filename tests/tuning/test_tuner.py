@@ -150,7 +150,7 @@ def test_no_time_at_all(model: Path) -> None:
     outcome = tune(options_for(model, "sse2"), Settings(budget=0.0))
     assert outcome.measured == 0
     assert outcome.untried == ("scores",)
-    assert "within 0 s nothing was tried of scores" in outcome.notes
+    assert "within 0 s nothing was tried for scores" in outcome.notes
     told = "nothing was measured, so no record is written; give --budget 30 or more"
     assert told in outcome.notes
     assert (outcome.idle, outcome.changed, outcome.path.exists()) == (True, False, False)
@@ -171,7 +171,7 @@ def test_little_time_tries_the_most_promising(
     (step,) = [s for s in found["steps"] if s["macs"]]
     assert 2 <= len(step["candidates"]) <= 5
     assert step["chosen"] in [c["schedule"] for c in step["candidates"]]
-    assert any("within 60 s only a part was tried of scores" in n for n in found["notes"])
+    assert any("within 60 s only a part was tried for scores" in n for n in found["notes"])
 
 
 def test_an_emulator_checks_and_decides_nothing(model: Path) -> None:
@@ -250,12 +250,12 @@ def test_better_measurements_are_kept(model: Path) -> None:
     device = the_record(again).device
     assert device is not None
     assert device.part == "the robot", "kept lines are those of the device that they came from"
-    (note,) = (note for note in again.notes if "of better origin" in note)
+    (note,) = (note for note in again.notes if "a better origin" in note)
     assert note.endswith("host")
     old = json.loads(text)
     del old["device"]
     first.path.write_text(json.dumps(old))
-    (note,) = (note for note in tuned(model).notes if "of better origin" in note)
+    (note,) = (note for note in tuned(model).notes if "a better origin" in note)
     assert note.endswith("host; the record names no device: delete it if that was an emulator")
     assert the_record(again).device is None
 

@@ -82,7 +82,7 @@ def counting(runner: Runner) -> Iterator[Counting]:
         if not runner.command:
             if platform.machine() not in _STEPPED:
                 raise ToolchainError(
-                    "instructions are counted one by one on x86 only", where="this machine",
+                    "instructions are counted one by one only on x86", where="this machine",
                     cure="name a target that has an emulator",
                 )  # fmt: skip
             stepper = folder / "stepper"

@@ -131,7 +131,7 @@ def machine_of(path: Path) -> Machine:
     machine = _ELF_MACHINES.get(struct.unpack_from("<H", head, 18)[0]) if known else None
     if machine is None:
         raise ToolchainError(
-            "the compiler makes object files that are not understood", where=path.name,
+            "the compiler's object files are not understood", where=path.name,
             cure="give a compiler that makes ELF files for x86, Arm or 64-bit RISC-V as --cc",
         )  # fmt: skip
     return machine

@@ -130,7 +130,7 @@ def step_functions(source: Source, call: Call, functions: Sequence[Function]) ->
         raise ToolchainError(
             f"no function {call.symbol} in the object file",
             where=f"step {call.planned.step.name!r}",
-            cure="leave out --cflags that join functions, such as -flto",
+            cure="leave out --cflags that merge functions, such as -flto",
         )
     return own
 

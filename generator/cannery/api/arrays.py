@@ -62,8 +62,8 @@ def to_array(given: Any, argument: Argument) -> Array:
         return np.asarray(given)
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
         raise OptionError(
-            f"{type(given).__name__} is no array: {error}", where=f"input {argument.source!r}",
-            cure="give a numpy array, or one that lies in the memory of the processor",
+            f"{type(given).__name__} is not an array: {error}", where=f"input {argument.source!r}",
+            cure="give a numpy array, or one in the processor's memory",
         ) from None  # fmt: skip
 
 
@@ -109,7 +109,7 @@ def _shared(given: Any) -> Array | None:
 
 def _describe(given: Any, array: Array | None) -> str:
     if array is None:
-        return f"{type(given).__name__}, whose memory cannot be written"
+        return f"{type(given).__name__}, whose memory is read-only"
     dense = "" if array.flags.c_contiguous else ", with gaps"
     written = "" if array.flags.writeable else ", read-only"
     return f"{array.dtype} of shape {array.shape}{dense}{written}"

@@ -185,7 +185,7 @@ def _check(options: Options, precisions: Sequence[str]) -> None:
     }  # fmt: skip
     for flag in (flag for flag, on in others.items() if on):
         raise OptionError(
-            "samples are evaluated one by one, as the model has them", where=flag,
+            "samples are evaluated one by one, as in the model", where=flag,
             cure="leave it out",
         )  # fmt: skip
 
@@ -221,7 +221,7 @@ def _evaluated(
     if reason:
         raise OptionError(
             f"its code cannot run here: {reason}", where=f"target {toolchain.target.name}",
-            cure="accuracy is that of other targets, but for the last bits: leave --target out",
+            cure="accuracy equals other targets' except for the last bits: leave --target out",
         )  # fmt: skip
     compiled = compile_model(options)
     source = compiled.source

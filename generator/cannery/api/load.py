@@ -108,5 +108,5 @@ def _check_runs_here(toolchain: Toolchain) -> None:
     if reason:
         raise ToolchainError(
             f"cannot be loaded: {reason}", where=f"target {toolchain.target.name}",
-            cure="take another target, or run it by cannery run",
+            cure="take another target, or use cannery run",
         )  # fmt: skip

@@ -150,7 +150,9 @@ class Net:
             and state.flags.writeable
         )  # fmt: skip
         if not fits or not net.state_bytes:
-            raise OptionError("this is not a state", where=self.name, cure="make it by new_state()")
+            raise OptionError(
+                "this is not a state", where=self.name, cure="make one with new_state()"
+            )
         if not named:
             found = self._direct_step(arrays, out, pointer(state))
             if found is not None:

@@ -44,9 +44,9 @@ def store(folder: str, name: str, make: Callable[[], bytes]) -> Path:
             _write(library, make())
         except OSError as error:
             raise ToolchainError(
-                f"no library can be written: {error.strerror}",
+                f"cannot write a library: {error.strerror}",
                 where=error.filename or f"network {name!r}",
-                cure="make room, or let TMPDIR name a folder that can be written",
+                cure="make room, or set TMPDIR to a writable folder",
             ) from None
     return library
 
@@ -98,7 +98,7 @@ def library_bytes(library: Path) -> bytes:
     """The machine code of a network, for `restored`. Raises ToolchainError if it is gone."""
     if not is_whole(library):
         raise ToolchainError(
-            "the library is not in the cache any more, or damaged", where=str(library),
+            "the library is no longer in the cache, or is damaged", where=str(library),
             cure="load the network again",
         )  # fmt: skip
     return library.read_bytes()

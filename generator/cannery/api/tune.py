@@ -87,7 +87,7 @@ def _check_record(given: GivenModel) -> None:
     """Raise OptionError if there is no place for the record: bytes have no folder."""
     if given.data is not None and given.options.tuning is None:
         raise OptionError(
-            "a model that is no file has no place for its record", where="tune",
+            "a model that is not a file has no place for its record", where="tune",
             cure="name one with tuning=",
         )  # fmt: skip
 

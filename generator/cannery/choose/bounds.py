@@ -35,13 +35,13 @@ def bound_notes(
     if bound < FLOAT32_ROUNDING:
         notes.append(
             f"--max-error {bound:g} is less than the rounding of the outputs to float32, "
-            f"{FLOAT32_ROUNDING:.2g}, which no choice of kernels changes; {check}"
+            f"{FLOAT32_ROUNDING:.2g}, which no choice of kernels can change; {check}"
         )
         return notes
     measured = served and all(record.error is not None for _, _, record in served)
     error = rounding_error(graph, bound) if graph is not None and not measured else None
     if error is not None and error > bound:
-        size = f"an error of about {error:.2g}" if error < 1 else "outputs that mean nothing"
+        size = f"an error of about {error:.2g}" if error < 1 else "meaningless outputs"
         notes.append(
             f"float32 rounding alone is estimated to make {size} of this network, more than "
             f"--max-error {bound:g}, whichever kernels are chosen; {check}, a larger --max-error "

@@ -101,7 +101,7 @@ def _miss(path: Path, options: Options, target: Target) -> None:
     place = options.tuning
     if place is not None and not place.is_dir():
         if place.suffix != ".json":
-            what = "there is no such folder, nor a tuning record of that name"
+            what = "there is no folder or tuning record of that name"
             cure = f"make the folder, then {cure}"
         raise RecordError(what, where=str(place), cure=cure)
     if options.locked or place is not None:

@@ -34,8 +34,8 @@ def check_used(
         and path == options.tuning
         and not any(match(record, graph, segments).values())
     ):
-        cure = f"--tuning has to name the record of {options.model.stem}, or leave it out"
-        raise RecordError(f"{other}: none of its layers is there", where=str(path), cure=cure)
+        cure = f"--tuning must name the record of {options.model.stem}, or leave it out"
+        raise RecordError(f"{other}: it has none of the layers", where=str(path), cure=cure)
 
 
 def check_replaced(

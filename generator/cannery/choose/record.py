@@ -322,7 +322,7 @@ def resolve(
     if known is None:
         return f"this Cannery has no schedule {schedule}"
     if known.version != version:
-        return f"{schedule} has become version {known.version}, the record has {version}"
+        return f"{schedule} is now version {known.version}, the record has {version}"
     reason = known.why_not(graph, step, isa)
     if reason:
         return f"{schedule} cannot compute it: {reason}"

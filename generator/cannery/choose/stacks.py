@@ -96,13 +96,13 @@ def record_stacks(
     for entry in record.many.steps:
         fits = [o for o, text in signatures.items() if text == entry.signature and o not in found]
         if not fits:
-            return f"{entry.nodes[0]!r} is not such a step any more"
+            return f"{entry.nodes[0]!r} is no longer such a step"
         # Layers are often renamed when a model is retrained.
         output = min(fits, key=lambda o: [n.name for n in singles[o][0].nodes] != entry.nodes)
         ways = stacked_choices(graph, *singles[output], many, isa)
         way = next((way for way in ways if _is(way, entry)), None)
         if way is None:
-            return f"{entry.nodes[0]!r} cannot be computed so for many any more"
+            return f"{entry.nodes[0]!r} can no longer be computed that way for many"
         found[output] = replace(way, origin="record", us=entry.us)
     return Known(found, record.many.chunks)
 

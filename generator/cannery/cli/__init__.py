@@ -50,7 +50,7 @@ COMMANDS = {
     "autotune": "Time variants of every layer and keep the best.",
     "run": "Run a model's generated code on arrays from a file.",
     "verify": "Compare a model's generated code with the reference.",
-    "evaluate": "Say how right a model is with floats and with integers.",
+    "evaluate": "Show how accurate a model is with floats and with integers.",
     "compare": "Compare every layer's values with the reference or a framework.",
     "bench": "Time a model's generated code.",
     "report": "Write a page about a model's generated code.",
@@ -162,7 +162,7 @@ def _unknown_option(error: click.NoSuchOption) -> str:
 
 def _meant(near: str) -> str:
     """What follows an unknown word of the command line."""
-    return f"(did you mean {near!r}?)" if near else "(cannery --help lists what there is)"
+    return f"(did you mean {near!r}?)" if near else "(cannery --help lists them)"
 
 
 def _show_warning(
@@ -191,7 +191,7 @@ def _os_error(error: OSError) -> int:
         raise error
     if error.filename == STANDARD_OUTPUT:
         what = f"{STANDARD_OUTPUT} cannot be written: {error.strerror}"
-        return print_error(f"{what} (make room where it goes, or send it elsewhere)")
+        return print_error(f"{what} (make room, or send it elsewhere)")
     place = f"{error.filename}: " if error.filename else ""
     return print_error(f"{place}{error.strerror} ({_os_cure(error)})")
 

@@ -33,7 +33,8 @@ from cannery.target.toolchain import find_toolchain
 @click.option(
     "--mca",
     metavar="CPU",
-    help="Estimate cycles by llvm-mca for a processor: atom, silvermont, cortex-a9, cortex-a53 ...",
+    help="Estimate cycles with llvm-mca for a processor: atom, silvermont, cortex-a9, cortex-a53 "
+    "...",
 )
 @json_option
 def command(model: Path, layer: str | None, mca: str | None, as_json: bool, **raw: Any) -> None:
@@ -154,7 +155,7 @@ def _print_step(step: StepCode, estimator: Estimator | None) -> None:
         click.echo("computes nothing")
         return
     hot = step.hot
-    what = f"loop at depth {hot.depth}" if hot.depth else "in no loop"
+    what = f"loop at depth {hot.depth}" if hot.depth else "outside loops"
     click.echo(f"\n{hot.function}, {what}:\n")
     for instruction in hot.instructions:
         click.echo(f"{instruction.address:8x}  {instruction.text}")

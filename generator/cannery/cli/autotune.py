@@ -31,7 +31,9 @@ from cannery.target.toolchain import find_toolchain
 )
 @generating_options()
 @budget_option()
-@click.option("--exhaustive", is_flag=True, help="Measure every candidate, not the likely ones.")
+@click.option(
+    "--exhaustive", is_flag=True, help="Measure every candidate, not just the likely ones."
+)
 @click.option(
     "--context",
     type=click.Choice([c.value for c in Context]),
@@ -42,7 +44,7 @@ from cannery.target.toolchain import find_toolchain
     "--if-needed",
     is_flag=True,
     hidden=True,
-    help="Do nothing if the record serves every layer, or if only an emulator runs programs.",
+    help="Do nothing if the record covers every layer, or if only an emulator runs programs.",
 )
 @click.option(
     "--depfile",
@@ -51,7 +53,7 @@ from cannery.target.toolchain import find_toolchain
     hidden=True,
     help="Write what FILE without .d depends on, as a Make rule.",
 )
-@click.option("--all-layers", is_flag=True, help="Show layers without arithmetic, too.")
+@click.option("--all-layers", is_flag=True, help="Also show layers without arithmetic.")
 @json_option
 def command(
     model: Path,

@@ -54,9 +54,9 @@ DEFAULT_SECONDS = 1.0
 @click.option(
     "--seconds",
     type=Seconds(min=0.01),
-    help="How long the whole network is timed (default: 1; 5 at a fixed rate).",
+    help="How long to time the whole network (default: 1; 5 at a fixed rate).",
 )
-@click.option("--rate", type=float, metavar="HZ", help="Also run it so often per second.")
+@click.option("--rate", type=float, metavar="HZ", help="Also run it this often per second.")
 @click.option(
     "--deadline",
     type=float,
@@ -67,14 +67,15 @@ DEFAULT_SECONDS = 1.0
     "--threads",
     type=click.IntRange(2, 32),
     metavar="N",
-    help="Also time it on so many threads, which wait actively between the steps.",
+    help="Also time it on this many threads, which wait actively between steps.",
 )
 @click.option(
     "--context",
     type=click.Choice([c.value for c in Context]),
     default=Context.WARM.value,
     show_default=True,
-    help="Whether each timed call finds its data in the caches, or cold ones, as once per frame.",
+    help="Whether each timed call finds its data in the caches, or cold caches, as when called "
+    "once per frame.",
 )
 @click.option(
     "--trace",
@@ -291,11 +292,11 @@ def _print_paced(paced: Paced) -> None:
         for what, found in (("from due time", paced.latency_us), ("the call", paced.run_us))
     ]
     slower = paced.hz < 0.99 * paced.pace.hz and paced.calls > 1
-    why = ", as emptying the caches takes time" if paced.pace.context is Context.COLD else ""
+    why = ", because emptying the caches takes time" if paced.pace.context is Context.COLD else ""
     reached = f" ({paced.hz:.3g} reached{why})" if slower else ""
     click.echo(f"\n{paced.pace.hz:g} times per second{reached}, {paced.calls:,} calls:\n")
     print_table(["us", "p50", "p99", "p99.9", "maximum"], rows)
-    unbegun = f", {paced.unbegun:,} of which were never begun" if paced.unbegun else ""
+    unbegun = f", {paced.unbegun:,} of which never started" if paced.unbegun else ""
     click.echo(f"\n{paced.misses:,} misses of the deadline, {paced.pace.deadline_us:g} us{unbegun}")
 
 

@@ -130,7 +130,7 @@ def _check_framework(options: Options, beside: str) -> None:
         flag = "--" + given[0].replace("_", "-")
         raise OptionError(
             f"{beside} does not know {flag}", where=f"--with {beside}",
-            cure="leave it out, or take --with reference",
+            cure="leave it out, or use --with reference",
         )  # fmt: skip
 
 
@@ -162,7 +162,7 @@ def _from_file(graph: Graph, path: Path, inputs: Path | None) -> _Runs:
     if dump.hash != model_hash(graph):
         raise OptionError(
             f"of another network: {dump.hash}, {model_hash(graph)} is compared", where=str(path),
-            cure="name the model, and the options, that the library was made from",
+            cure="name the model and the options from which the library was made",
         )  # fmt: skip
     if inputs is not None:
         samples = model_samples(graph, inputs, graph.inputs)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     type=FILE,
     required=True,
     metavar="DIR",
-    help="Folder for the files; made if it is not there.",
+    help="Folder for the files; created if it does not exist.",
 )
 @click.option(
     "--depfile",
@@ -65,13 +65,13 @@ if TYPE_CHECKING:
     "--autotuned",
     is_flag=True,
     hidden=True,
-    help="A build that tunes has told already why there is no record.",
+    help="For builds that tune, which have already said why there is no record.",
 )
 @click.option(
     "--sources-only",
     is_flag=True,
     hidden=True,
-    help="A build that makes the shared library itself.",
+    help="For builds that make the shared library themselves.",
 )
 @json_option
 def command(
@@ -136,7 +136,7 @@ def _tell(options: Options, source: Source) -> None:
     """Notes on the code: its instruction set, its integers."""
     if options.target == ANY and not options.isa and source.isa.name == "sse2":
         remark(
-            f"{options.name} is limited to SSE2, as the compiler's flags allow no more; "
+            f"{options.name} is limited to SSE2, because the compiler's flags allow nothing more; "
             "-march=native, a toolchain file or TARGET make it faster"
         )
     facts = source.graph.quantization

@@ -104,7 +104,7 @@ def _run(command: Sequence[str], log: Path) -> None:
     except OSError as error:
         raise ToolchainError(f"cannot start: {error.strerror}", where=command[0]) from None
     except subprocess.TimeoutExpired:
-        raise ToolchainError(f"no end after {_TIMEOUT:.0f} s", where=command[0]) from None
+        raise ToolchainError(f"it did not end within {_TIMEOUT:.0f} s", where=command[0]) from None
     with log.open("a") as stream:
         stream.write(done.stdout)
     if done.returncode != 0:

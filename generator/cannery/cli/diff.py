@@ -40,21 +40,22 @@ _SLOWER = 3.0
     "--model",
     type=FILE,
     metavar="MODEL",
-    help="Model of the records A or B (default: a file beside them with their name).",
+    help="Model of the records A or B (default: a file next to them with their name).",
 )
 @click.option(
     "--seconds",
     type=Seconds(min=0.01),
     default=DEFAULT_SECONDS,
     show_default=True,
-    help="How long each is timed.",
+    help="How long to time each.",
 )
 @click.option(
     "--context",
     type=click.Choice([c.value for c in Context]),
     default=Context.WARM.value,
     show_default=True,
-    help="Whether each timed call finds its data in the caches, or cold ones, as once per frame.",
+    help="Whether each timed call finds its data in the caches, or cold caches, as when called "
+    "once per frame.",
 )
 @click.option(
     "--count",
@@ -67,7 +68,7 @@ _SLOWER = 3.0
     metavar="PERCENT",
     default=_SLOWER,
     show_default=True,
-    help="How much more time, or how many more instructions.",
+    help="How much more time, or how many more instructions, B may take.",
 )
 @click.option(
     "--max-larger",
@@ -75,7 +76,7 @@ _SLOWER = 3.0
     metavar="PERCENT",
     default=0.0,
     show_default=True,
-    help="How much more weights, code and workspace.",
+    help="How much more weights, code and workspace B may have.",
 )
 @click.option(
     "--max-difference",
@@ -152,7 +153,7 @@ def _model_of(path: Path, name: str) -> Path:
         return found[0]
     what = f"{len(found)} files" if found else "no model"
     raise OptionError(
-        f"there is {what} called {name} beside it", where=str(path), cure="name it with --model"
+        f"there is {what} called {name} next to it", where=str(path), cure="name it with --model"
     )
 
 

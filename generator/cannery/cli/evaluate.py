@@ -46,13 +46,13 @@ from cannery.options import Options
     "precisions",
     type=click.Choice(PRECISIONS),
     multiple=True,
-    help="Give several times for several (default: all).",
+    help="May be repeated (default: all).",
 )
 @click.option(
     "--max-drop",
     type=click.FloatRange(min=0.0),
     metavar="POINTS",
-    help="Exit code 1 if integers put the label first that much more rarely, in percent points.",
+    help="Exit code 1 if accuracy with integers drops by more than this, in percentage points.",
 )
 @json_option
 def command(
@@ -118,7 +118,7 @@ def _print(found: EvaluateResult) -> None:
             )
     told = f"{found.samples} samples, calibrated with: {found.calibration}"
     if found.left_out and not found.calibration.endswith("not evaluated"):
-        told += f"; {found.left_out} samples that calibrate were left out"
+        told += f"; {found.left_out} samples used for calibration were left out"
     click.echo(told)
     if found.reference_samples:
         click.echo(

@@ -123,7 +123,7 @@ def _print(summary: Summary, options: Options) -> None:
     for text in summary.notes:
         click.echo(f"\nNote: {text}.")
     if options.project:
-        click.echo(f"\nOptions of {options.project} count (cannery --no-project leaves them out).")
+        click.echo(f"\nOptions from {options.project} apply (cannery --no-project ignores them).")
     click.echo(f"\nCMake:  add_nn_model({' '.join(words)})")
     click.echo(f'C:      #include "{options.name}.h"\n        {_call(summary, options)}')
 

@@ -22,8 +22,6 @@ def why_above_peak(layers: Iterable[tuple[str, float | None]], isa: Isa) -> str:
     if any(schedule.startswith("quantized.") for schedule in above):
         reasons.append("the peak is that of float32, and bytes are multiplied faster")
     if isa.widest == 1:
-        reasons.append(
-            "the peak is that of single floats, and compilers may make vectors of plain C"
-        )
-    told = "; ".join(reasons) or "the clock rises and falls, or products with zeros are left out"
+        reasons.append("the peak is for single floats, and compilers may vectorise plain C")
+    told = "; ".join(reasons) or "the clock varies, or products with zeros are skipped"
     return f"Above 100% of the peak: {told}."

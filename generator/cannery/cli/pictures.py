@@ -60,7 +60,7 @@ def read_pgm(path: Path) -> Picture:
     width, height = (int(header[1]), int(header[2])) if header else (0, 0)
     pixels = data[header.end() :] if header else b""
     if not width * height or len(pixels) != width * height:
-        raise CanneryError("no binary PGM image of bytes", where=str(path))
+        raise CanneryError("not a binary PGM image of bytes", where=str(path))
     return Picture(tuple(pixels[y * width : (y + 1) * width] for y in range(height)))
 
 

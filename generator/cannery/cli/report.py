@@ -33,13 +33,13 @@ from cannery.reporting.measuring import DEFAULT_SECONDS
     type=FILE,
     required=True,
     metavar="FILE.html",
-    help="Where the report goes: one self-contained file.",
+    help="Where to write the report: one self-contained file.",
 )
 @click.option(
     "--candidates",
     type=FILE,
     metavar="FILE",
-    help="What `cannery autotune --json` printed: all candidates (default: the record's).",
+    help="Output of `cannery autotune --json`: all candidates (default: the record's).",
 )
 @click.option(
     "--onnx",
@@ -52,14 +52,15 @@ from cannery.reporting.measuring import DEFAULT_SECONDS
     type=Seconds(min=0.01),
     default=DEFAULT_SECONDS,
     show_default=True,
-    help="How long the network is timed.",
+    help="How long to time the network.",
 )
 @click.option(
     "--context",
     type=click.Choice([c.value for c in Context]),
     default=Context.WARM.value,
     show_default=True,
-    help="Whether each timed call finds its data in the caches, or cold ones, as once per frame.",
+    help="Whether each timed call finds its data in the caches, or cold caches, as when called "
+    "once per frame.",
 )
 @json_option
 def command(

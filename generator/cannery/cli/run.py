@@ -31,7 +31,7 @@ from cannery.target.toolchain import find_toolchain
     type=FILE,
     required=True,
     metavar="IN.npz",
-    help="One array per input, by its name in the model; a longer first axis: samples.",
+    help="One array per input, by its name in the model; a longer first axis counts samples.",
 )
 @click.option(
     "-o",
@@ -39,7 +39,7 @@ from cannery.target.toolchain import find_toolchain
     type=FILE,
     required=True,
     metavar="OUT.npz",
-    help="Where the outputs go, by name, in the model's order.",
+    help="Where to write the outputs, by name, in the model's order.",
 )
 @json_option
 def command(model: Path, inputs: Path, output: Path, as_json: bool, **raw: Any) -> None:

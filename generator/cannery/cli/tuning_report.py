@@ -186,7 +186,7 @@ def _totals(outcome: Outcome) -> list[str]:
         lines.append(f"{where}: {found.by}, and the cost model")
         lines.append(
             f"about {found.after_us:.3g} us by that, {found.before_us:.3g} us without tuning; "
-            "the times of an emulator decide nothing"
+            "an emulator's times decide nothing"
         )
     elif outcome.origin is Origin.EMULATED:
         lines.append(f"{where}: times under an emulator are ignored; the cost model chose")

@@ -35,7 +35,7 @@ from cannery.cli.output import json_option, note, print_json, print_table
     metavar="OUT.npz",
     help="With --inputs: expected outputs by name (default: computed in float64).",
 )
-@click.option("--layers", is_flag=True, help="Also check every step alone.")
+@click.option("--layers", is_flag=True, help="Also check every step on its own.")
 @json_option
 def command(
     model: Path, inputs: Path | None, against: Path | None, layers: bool, as_json: bool, **raw: Any

@@ -174,7 +174,8 @@ def _check_renames(graph: Graph, rename: Mapping[str, str]) -> None:
     for value, name in rename.items():
         if name.lower() in owners:
             raise OptionError(
-                f"{value!r} cannot be called {name!r}, as {owners[name.lower()]} is called so",
+                f"{value!r} cannot be called {name!r}, because {owners[name.lower()]} has that "
+                f"name",
                 where="--rename",
                 cure="take another name, or rename both",
             )

@@ -54,7 +54,7 @@ def read_counted(path: Path, source: Source) -> Counted:
     if found.hash != source.hash or [step.function for step in found.steps] != functions:
         raise OptionError(
             "counted by other code", where=where,
-            cure="name the model, options and record that the library was made from",
+            cure="name the model, options and record from which the library was made",
         )  # fmt: skip
     runs = max((step.calls for step in found.steps), default=0)
     ticks = sum(step.ticks for step in found.steps)

@@ -115,7 +115,7 @@ def read_dump(path: Path) -> Dump:
         what = error.strerror or "cannot be read"
         raise OptionError(what, where=str(path), cure=_CURE) from None
     except (ValueError, TypeError, msgspec.MsgspecError) as error:
-        raise OptionError(f"not a sound dump: {error}", where=str(path), cure=_CURE) from None
+        raise OptionError(f"not a valid dump: {error}", where=str(path), cure=_CURE) from None
     return Dump(about.model, about.hash, about.isa, values, tuple(runs))
 
 

@@ -182,8 +182,8 @@ def _compiled(
         found = section_sizes(object_file)
         if found is None:
             raise ToolchainError(
-                "what the compiler writes is no ELF file", where=toolchain.compiler.version,
-                cure="sizes are known of ELF files alone",
+                "the compiler does not write ELF files", where=toolchain.compiler.version,
+                cure="sizes are known only for ELF files",
             )  # fmt: skip
         total += found
         arrays.update(array_sizes(object_file))

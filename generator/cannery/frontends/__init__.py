@@ -62,7 +62,7 @@ def load_graph(path: Path, options: ImportOptions | None = None) -> Graph:
     if foreign is not None:
         raise foreign.error(path)
     known = ", ".join(formats())
-    raise ModelError("not a model file", where=str(path), cure=f"readable are: {known}")
+    raise ModelError("not a model file", where=str(path), cure=f"Cannery reads: {known}")
 
 
 def formats() -> tuple[str, ...]:

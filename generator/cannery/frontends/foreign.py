@@ -18,7 +18,7 @@ from cannery.frontends.archive_errors import ZIP_ERRORS
 _TORCH_TO_ONNX = 'torch.onnx.export(model, example, "m.onnx", dynamo=True)'
 _TF_TO_ONNX = "pip install tf2onnx tensorflow-cpu, then python -m tf2onnx.convert"
 _UNPACK = "unpack it, and name the model in it"
-_SOURCE = "export what it was made of as ONNX"
+_SOURCE = "export the original model as ONNX"
 
 
 class Foreign(NamedTuple):
@@ -38,7 +38,7 @@ _CHECKPOINT = Foreign(
 )
 _TORCHSCRIPT = Foreign(
     "a TorchScript archive (torch.jit.save)",
-    f"in Python, with the model that it was made of: {_TORCH_TO_ONNX}; where there is only the "
+    f"in Python, with the original model: {_TORCH_TO_ONNX}; where there is only the "
     "archive, torch.jit.load it and export that with dynamo=False",
 )
 _EXPORTED = Foreign(
@@ -47,7 +47,7 @@ _EXPORTED = Foreign(
 )
 _AOT_INDUCTOR = Foreign(
     "machine code that PyTorch's AOTInductor made (.pt2), without the network",
-    f"in Python, with the model that it was made of: {_TORCH_TO_ONNX}",
+    f"in Python, with the original model: {_TORCH_TO_ONNX}",
 )
 _PACKAGED = Foreign(
     "a torch.package archive: code and pickled Python, which is never executed",
@@ -70,7 +70,7 @@ _PICKLE = Foreign(
     "scikit-learn: skl2onnx.to_onnx(model, X) in Python makes ONNX; PyTorch: " + _TORCH_TO_ONNX,
 )
 _JOBLIB = Foreign("a compressed file, such as joblib writes, which is never executed", _PICKLE.cure)
-_ARRAYS = Foreign("arrays of NumPy, not a network", "name the model that they belong to")
+_ARRAYS = Foreign("arrays of NumPy, not a network", "name the model to which they belong")
 _PACKED = Foreign("a compressed file", _UNPACK)
 
 #: Offset in a file, the bytes there, their meaning.
@@ -79,7 +79,8 @@ _MAGIC: Sequence[tuple[int, bytes, Foreign]] = (
         "a TensorFlow Lite file",
         f"make an ONNX file of it: {_TF_TO_ONNX} --tflite IN.tflite --output OUT.onnx",
     )),
-    (4, b"ORTM", Foreign("an ONNX Runtime file (.ort)", "name the .onnx that it was made of")),
+    (4, b"ORTM", Foreign("an ONNX Runtime file (.ort)", "name the .onnx file from which it was "
+    "made")),
     (4, b"ET", Foreign("an ExecuTorch program (.pte)", f"in Python: {_TORCH_TO_ONNX}")),
     (0, b"GGUF", Foreign(
         "weights of a language model (GGUF), without its network", "export the model as ONNX"
@@ -105,7 +106,7 @@ _TEXTS: Sequence[tuple[bytes, Foreign]] = (
         "a Git LFS pointer, not the model", "run git lfs pull"
     )),
     (rb"(?i)^(<!doctype html|<html)", Foreign(
-        "a web page, not the model", "download the file itself, such as by its raw link"
+        "a web page, not the model", "download the file itself, for example by its raw link"
     )),
     (rb"^<\?xml[^>]*>\s*<net\b|^<net\b", _OPENVINO),
     (rb"^\{.*\"(modelTopology|weightsManifest)\"", Foreign(
@@ -142,7 +143,7 @@ def identify(path: Path, head: bytes) -> Foreign | None:
         cure = "load them into the model, and export that as ONNX"
         return Foreign("weights without a network (safetensors)", cure)
     if path.suffix == ".data" and path.with_suffix("").is_file():
-        cure = f"name {path.with_suffix('').name}, which is beside it"
+        cure = f"name {path.with_suffix('').name}, which is next to it"
         return Foreign("weights that belong to an ONNX file", cure)
     return _of_protobuf(head)
 

@@ -172,7 +172,7 @@ def _as_float32(dataset: Any) -> Array:
     with np.errstate(over="ignore"):
         narrow: Array = values.astype(np.float32, copy=False)
     if values.dtype.itemsize > narrow.dtype.itemsize and np.isinf(narrow).any():
-        raise ModelError("holds numbers beyond float32")
+        raise ModelError("holds numbers too large for float32")
     return narrow
 
 

@@ -138,7 +138,7 @@ def _tensor_ref_3(value: object) -> TensorRef | None:
     return replace(ref, shape=tuple(shape))
 
 
-_CALL_CURE = "call the layer with tensors only, or use a layer in place of the operation"
+_CALL_CURE = "call the layer with tensors only, or use a layer instead of the operation"
 _KWARG_CURES = {
     "training": "build the network without training=True",
     "mask": "remove the Masking or Embedding layer that makes the mask",

@@ -234,7 +234,7 @@ class _EntryReader:
         looks_bare = self._version.is_3 and not {"trainable", "dtype"} & set(self.values)
         if names_operation or looks_bare:
             raise UnsupportedError(
-                "an operation, not a layer", cure="use a layer in its place, as Add for x + y"
+                "an operation, not a layer", cure="use a layer instead, such as Add for x + y"
             )
 
     def calls(self, target: Target) -> tuple[tuple[Structure, ...], UnsupportedError | None]:
@@ -378,6 +378,6 @@ def _check_refs(model: ModelConfig) -> None:
         check(ref, f"model {model.name!r}")
     for ref in flatten(model.inputs):
         if not isinstance(entries[ref.layer].target, InputSpec | Problem):
-            raise ModelError("is an input, but no InputLayer", where=f"layer {ref.layer!r}")
+            raise ModelError("is an input, but not an InputLayer", where=f"layer {ref.layer!r}")
     if not flatten(model.outputs):
         raise ModelError("has no outputs", where=f"model {model.name!r}")

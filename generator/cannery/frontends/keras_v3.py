@@ -93,7 +93,7 @@ def _member(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
     if info.file_size > limit or (info.file_size > _TRUSTED_BYTES and expands):
         raise ModelError(
             f"claims to hold {info.file_size} bytes", where=where,
-            cure="the archive is damaged or no model: save the model again as .keras",
+            cure="the archive is damaged or not a model: save the model again as .keras",
         )  # fmt: skip
     try:
         return archive.read(info)

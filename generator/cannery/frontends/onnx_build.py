@@ -127,7 +127,7 @@ def _check_opset(model: OnnxModel) -> None:
     for version in (model.opset(""), *(f.version for f in model.functions.values())):
         same = version < first and all(is_unchanged(n, version, first) for n in model.nodes)
         if version and version not in OPSETS and not same:
-            cure = "export it again, or convert it by onnx.version_converter"
+            cure = "export it again, or convert it with onnx.version_converter"
             what = f"its operators have version {version}; {first} to {newest} are supported"
             raise UnsupportedError(what, cure=cure)
 

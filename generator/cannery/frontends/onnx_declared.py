@@ -39,7 +39,7 @@ class Parting:
             f"computes {self.declared.name!r} as {_text(self.dtype, self.shape)}, but the file "
             f"declares {_text(self.declared.dtype, self.declared.dims)}",
             where=self.where,
-            cure="export the model again, or correct what it declares (value_info, outputs)",
+            cure="export the model again, or correct its declarations (value_info, outputs)",
         )
 
     def is_fixed(self, other: tuple[int, ...]) -> bool:

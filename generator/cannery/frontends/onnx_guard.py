@@ -53,7 +53,7 @@ def check_message(data: bytes, descriptor: Any) -> None:
             if parts > MAX_PARTS or numbers > MAX_NUMBERS or packed > MAX_PACKED:
                 raise _too_large((parts, numbers, packed), before, view[slice(*node)])
             if len(stack) > MAX_DEPTH:
-                raise ModelError(f"{_TOO_MUCH}: more than {MAX_DEPTH} messages within messages")
+                raise ModelError(f"{_TOO_MUCH}: more than {MAX_DEPTH} nested messages")
             tag, at = _varint(view, at, end)
             wire = tag & 7
             if wire == _VARINT:

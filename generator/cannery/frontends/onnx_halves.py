@@ -19,9 +19,12 @@ def half_notes(model: OnnxModel, ports: Collection[str]) -> tuple[str, ...]:
     named = [f"{name!r} ({model.halves[name]})" for name in ports if name in model.halves]
     if named:
         listed = ", ".join(dict.fromkeys(named))
-        return (f"{listed}: float32 here, as is all that the model computes with such floats",)
+        return (
+            f"{listed}: float32 here, and so is everything that the model computes with such "
+            "floats",
+        )
     if any(_computes(node, model.halves) for node in model.nodes):
-        return ("what the model computes with float16 or bfloat16 is computed with float32",)
+        return ("the model's float16 and bfloat16 computations use float32",)
     return ()
 
 

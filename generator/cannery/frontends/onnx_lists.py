@@ -80,7 +80,7 @@ def _map(host: Host, lists: Lists, node: OnnxNode, place: NodePlace) -> None:
 def _items(lists: Lists, node: OnnxNode) -> tuple[str, ...]:
     name = node.inputs[0] if node.inputs else ""
     if name not in lists:
-        raise UnsupportedError(f"{name!r} is not a list of tensors that is made in the model")
+        raise UnsupportedError(f"{name!r} is not a list of tensors made in the model")
     return lists[name]
 
 
@@ -91,7 +91,7 @@ def _index(host: Host, node: OnnxNode, index: int, count: int, place: NodePlace)
     name = node.inputs[index] if len(node.inputs) > index else ""
     value = host.value(name, place.where)
     if isinstance(value, Computed):
-        raise UnsupportedError("its place is computed when the network runs")
+        raise UnsupportedError("its place is computed at run time")
     at = count - 1 if value is None else int(value.array.reshape(-1)[0]) if value.array.size else -1
     at += count - (node.kind == "SequenceInsert") if at < 0 else 0
     if not 0 <= at < count:
@@ -125,7 +125,7 @@ def _split(host: Host, node: OnnxNode, place: NodePlace) -> tuple[str, ...]:
 def _sizes(host: Host, node: OnnxNode, total: int, place: NodePlace) -> tuple[int, ...]:
     value = host.value(node.inputs[1] if len(node.inputs) > 1 else "", place.where)
     if isinstance(value, Computed):
-        raise UnsupportedError("its sizes are computed when the network runs")
+        raise UnsupportedError("its sizes are computed at run time")
     if value is not None and value.array.ndim:
         return tuple(int(v) for v in value.array.reshape(-1))
     each = 1 if value is None else int(value.array)

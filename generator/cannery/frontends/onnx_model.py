@@ -309,7 +309,7 @@ class _Decoder:
             array = np.asarray(self._onnx.numpy_helper.to_array(tensor))
             array = widened(array.reshape(dims))
         except Exception:  # whatever to_array raises for wrong sizes
-            raise ModelError("its data do not have its type and shape", where=where) from None
+            raise ModelError("its data do not match its type and shape", where=where) from None
         return array
 
     def _is_known(self, data_type: int) -> bool:
@@ -334,7 +334,7 @@ class _Decoder:
         except ValueError:
             raise ModelError("the place of its data is malformed", where=where) from None
         if offset < 0 or length != size:
-            raise ModelError(f"needs {size} bytes, its place has {length}", where=where)
+            raise ModelError(f"needs {size} bytes, there are only {length}", where=where)
         try:
             with path.open("rb") as file:
                 file.seek(offset)
@@ -342,7 +342,7 @@ class _Decoder:
         except (OSError, OverflowError, ValueError) as error:
             raise ModelError(f"{path.name}: {error!s:.80}", where=where) from None
         if len(data) != size:
-            raise ModelError(f"{path.name} is shorter than it says", where=where)
+            raise ModelError(f"{path.name} is shorter than declared", where=where)
         full = self._onnx.TensorProto()
         full.dims.extend(tensor.dims)
         full.data_type, full.raw_data = tensor.data_type, data
@@ -362,7 +362,7 @@ def _beside(folder: Path, location: str, where: str) -> Path:
     if not inside or ":" in parts[0] or folder.resolve() not in _resolved(path).parents:
         raise ModelError(
             f"its data are outside of the model's folder: {location!r:.80}", where=where,
-            cure="put them beside the model",
+            cure="put them next to the model",
         )  # fmt: skip
     check_file(path, error=ModelError, where=f"{where}, {location!r:.80}")
     if not _is_there(path):

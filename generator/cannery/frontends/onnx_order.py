@@ -14,7 +14,7 @@ from cannery.frontends.onnx_model import OnnxNode, Subgraph
 #: Most nodes of a cycle that a message names.
 _NAMED = 4
 
-_CURE = "export the model again; what feeds results back is a Loop in ONNX"
+_CURE = "export the model again; feedback is a Loop in ONNX"
 
 
 def ordered(nodes: Sequence[OnnxNode]) -> Sequence[OnnxNode]:

@@ -79,7 +79,7 @@ class ImportOptions:
             if DType.UINT8 not in self.input_dtypes.values():
                 raise OptionError(
                     "there is no input to apply it to", where=f"--{label}",
-                    cure="make an input uint8, too: --input-dtype",
+                    cure="also make an input uint8: --input-dtype",
                 )  # fmt: skip
 
 

@@ -60,7 +60,7 @@ def _weights(node: Node, op: Lstm, array: RefArray, where: str) -> Array:
     shape = (3, op.cells) if op.directions == 1 else (op.directions, 3, op.cells)
     if array.shape != shape or array.dtype.kind != "f":
         raise OptionError(
-            f"{array.dtype}{list(array.shape)} is given, floats {list(shape)} are needed",
+            f"{array.dtype}{list(array.shape)} is given, but floats {list(shape)} are needed",
             where=where, cure="of the input, forget and output gate, forward before backward",
         )  # fmt: skip
     gates = array.reshape(op.directions, 3, op.cells)[:, _GATES].astype(np.float32)

@@ -49,7 +49,7 @@ class Values(dict[str, RefArray]):
             results = self._results(node)
         except MemoryError:
             raise CanneryError(
-                "out of memory: to try a network all its values are kept, 8 bytes a number",
+                "out of memory: trying a network keeps all its values, 8 bytes per number",
                 where=node.name,
                 cure="free some memory, or take a network with smaller values",
             ) from None

@@ -62,7 +62,7 @@ def ask(toolchain: Toolchain, runner: Runner, executable: Path) -> Runner:
         if not toolchain.given:
             raise
         raise ToolchainError(
-            f"no answer within {now() - began:.1f} s, and the time is over",
+            f"no answer within {now() - began:.1f} s, and the time is up",
             where=runner.where(executable), cure=runner.cure,
         ) from None  # fmt: skip
     device = read_device(lines, where=runner.where(executable), cure=runner.cure)
@@ -115,7 +115,8 @@ def _check_processor(toolchain: Toolchain, runner: Runner) -> None:
 def _way_out(device: Device, target: Target) -> str:
     fitting = fitting_target(device, target.isa)
     another = f"--target {fitting.name} is for that processor; " if fitting else ""
-    return f"{another}--stand-in, in CMake STAND_IN, takes its times as those of another one: host"
+    stand_in = "--stand-in, in CMake STAND_IN, accepts its times as those of another one: host"
+    return f"{another}{stand_in}"
 
 
 def _check_alike(runners: Sequence[Runner]) -> None:
@@ -125,7 +126,8 @@ def _check_alike(runners: Sequence[Runner]) -> None:
             raise ToolchainError(
                 f"one reaches {first.title} ({first.part}), another {other.title} ({other.part})",
                 where=runners[0].name.partition(" ")[0],
-                cure="several share the work if they are alike; tune others by a command each",
+                cure="several devices share the work only if they are of one kind; tune others "
+                "with one command each",
             )  # fmt: skip
 
 

@@ -191,5 +191,5 @@ def require_no_empty_window(
             require(
                 first < k and o * s + first * d - begin < size,
                 op,
-                f"window {o} on spatial axis {axis} lies wholly in the padding {pads}",
+                f"window {o} on spatial axis {axis} lies entirely in the padding {pads}",
             )

@@ -93,7 +93,7 @@ def observe(graph: Graph, file: Path) -> Observed:
         if name in spreads and not np.isfinite(spreads[name].largest):
             raise OptionError(
                 f"output {name!r} is not finite on these samples", where=where,
-                cure="take inputs as the network was trained on",
+                cure="use inputs like those in training",
             )  # fmt: skip
     _tell_silent(graph, spreads, where)
     return Observed(samples, outputs, spreads)
@@ -116,11 +116,11 @@ def _check_variety(samples: Sequence[Mapping[str, RefArray]], states: Set[str], 
     if same and len(same) == len(samples[0].keys() - states) and not any(same.values()):
         raise OptionError(
             f"all samples are 0 (of {', '.join(map(repr, sorted(same)))}), which gives no ranges",
-            where=where, cure="take typical inputs",
+            where=where, cure="use typical inputs",
         )  # fmt: skip
     for name in sorted(same):
         text = f"{where}: {name!r} is {same[name]:g} in all samples, so its range is not known"
-        warnings.warn(f"{text} (take typical inputs)", CanneryWarning, stacklevel=3)
+        warnings.warn(f"{text} (use typical inputs)", CanneryWarning, stacklevel=3)
 
 
 def _tell_silent(graph: Graph, spreads: Mapping[str, Spread], where: str) -> None:
@@ -138,7 +138,7 @@ def _tell_silent(graph: Graph, spreads: Mapping[str, Spread], where: str) -> Non
         more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
         names = ", ".join(map(repr, found[:_NAMED])) + more
         text = f"{where}: results of {names} are 0 in all samples, so their ranges are not known"
-        warnings.warn(f"{text} (take typical inputs)", CanneryWarning, stacklevel=3)
+        warnings.warn(f"{text} (use typical inputs)", CanneryWarning, stacklevel=3)
 
 
 def _types(graph: Graph, file: Path) -> dict[str, TensorType]:

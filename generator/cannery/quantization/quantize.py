@@ -34,7 +34,7 @@ def quantize(
     if not rewritten.layers:
         raise OptionError(
             "no layer of the network has an integer form", where="--quantize",
-            cure="leave it out; dense layers, convolutions and recurrent layers have one",
+            cure="leave it out; dense layers, convolutions and recurrent layers have integer forms",
         )  # fmt: skip
     with np.errstate(all="ignore"):
         found = [evaluate(made, sample) for sample in seen.samples]
@@ -45,7 +45,7 @@ def quantize(
             raise OptionError(
                 f"output {name!r} loses {loss:.3g} by {dtype.value}, more than --max-loss "
                 f"{max_loss:g}", where="--quantize",
-                cure=f"allow more, or take {better}samples like those of the network's training",
+                cure=f"allow more, or take {better}samples like those in training",
             )  # fmt: skip
     facts = Quantization(
         dtype, len(seen.samples), tuple(losses.items()), rewritten.layers,

@@ -160,7 +160,7 @@ def _said(graph: Graph, scale: str, zero: str) -> _Said:
     if single is not None:
         return single
     if any(name not in graph.constants for name in (scale, zero)):
-        return "it is computed when the network runs"
+        return "it is computed at run time"
     count = max(graph.types[name].elements for name in (scale, zero))
     return f"there are {count}, for parts of the tensor"
 

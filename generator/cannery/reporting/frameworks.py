@@ -37,7 +37,7 @@ def framework_values(
     """
     if importlib.util.find_spec(name) is None:
         raise OptionError(
-            f"the package {name} is not installed", where=f"--with {name}",
+            f"the {name} package is not installed", where=f"--with {name}",
             cure=f"pip install {name}",
         )  # fmt: skip
     with path.open("rb") as file:

@@ -70,7 +70,8 @@ def require_onnx() -> Any:
         ) from None
     if "metadata_props" not in onnx.NodeProto.DESCRIPTOR.fields_by_name:
         raise CanneryError(
-            f"onnx {onnx.__version__} has no metadata of nodes", cure="pip install 'onnx>=1.16'"
+            f"onnx {onnx.__version__} does not support metadata of nodes",
+            cure="pip install 'onnx>=1.16'",
         )
     return onnx
 

@@ -11,7 +11,7 @@ def plotly_text() -> str:
         from plotly.offline import get_plotlyjs
     except ImportError:
         raise ToolchainError(
-            "plotly is not installed, whose plotly.js draws the charts of reports",
+            "the charts of reports need plotly.js from the plotly package, which is not installed",
             cure="pip install 'cannery[report]', or pip install plotly",
         ) from None
     return str(get_plotlyjs())

@@ -29,26 +29,26 @@ def told(facts: Facts, measured: Measured, tried: TriedByLayer) -> tuple[Told, .
             f"of {SAMPLES} samples against the references in float64; those of layers alone, on "
             "what the references give them, of one sample",
         ),
-        Told("workspace, what lies where", "exact", "the plan that the code was written by"),
-        Told("weights", "exact", "bytes of the constants, as they are packed"),
+        Told("workspace, what lies where", "exact", "from the plan behind the code"),
+        Told("weights", "exact", "bytes of the constants, as packed"),
         _code(measured),
     )  # fmt: skip
 
 
 def _times(measured: Measured) -> Told:
     if measured.instructions:
-        return Told("instructions", "exact", "counted under an emulator, of one run")
+        return Told("instructions", "exact", "counted under an emulator, for one run")
     if not measured.times:
-        why = "only an emulator runs the programs, whose times say nothing"
+        why = "only an emulator runs the programs, and its times mean nothing"
         return Told("times", "unknown", why)
-    where = {Origin.DEVICE.value: "on the processor it is for"}.get(
+    where = {Origin.DEVICE.value: "on the intended processor"}.get(
         measured.origin, "on another processor that runs the same code"
     )
     return Told(
         "times", "measured",
         f"{where}, caches {measured.context}: medians of {ROUNDS} rounds, each a program that is "
         f"started anew and tells the lower quartile of its runs; the true median lies in the "
-        f"interval with {CONFIDENCE:.0%}. Those of layers are taken within runs of the network.",
+        f"interval with {CONFIDENCE:.0%}. Times of layers are taken within runs of the network.",
     )  # fmt: skip
 
 
@@ -59,7 +59,7 @@ def _roofs(measured: Measured) -> Told:
         "roofline", "estimated",
         f"from measured figures: {measured.peak_gflops:.3g} GFLOP/s, and the bytes per second that "
         "one core reads of memory of each size. It is for the direct form. Winograd's algorithm "
-        "multiplies less, and caches keep some of what does not fit: both may be faster.",
+        "multiplies less, and caches keep some data that does not fit, so both may be faster.",
     )  # fmt: skip
 
 
@@ -78,7 +78,7 @@ def _tried(tried: TriedByLayer) -> Told:
     if not every:
         return Told("candidates", "unknown", "there is no tuning record, nor --candidates")
     how = "estimated" if any(one.estimated for one in every) else "measured"
-    return Told("candidates", how, "when the network was tuned, each layer alone")
+    return Told("candidates", how, "when the network was tuned, each layer on its own")
 
 
 def _code(measured: Measured) -> Told:

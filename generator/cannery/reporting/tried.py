@@ -80,7 +80,7 @@ def _of_entry(entry: Entry, used: str, estimated: bool) -> list[Tried]:
 
 def read_tried(path: Path, facts: Facts) -> TriedByLayer:
     """The output of `cannery autotune --json` in a file. Raises OptionError for anything else."""
-    cure = "name a file with what cannery autotune --json printed"
+    cure = "name a file with the output of cannery autotune --json"
     try:
         outcome = msgspec.json.decode(read_file(path), type=_Outcome)
     except OSError as error:
@@ -93,7 +93,7 @@ def read_tried(path: Path, facts: Facts) -> TriedByLayer:
         for layer in facts.layers if layer.name in steps
     }  # fmt: skip
     if facts.layers and not found:
-        what = f"it is of another network than {facts.name}: none of its layers is there"
+        what = f"it is of another network than {facts.name}: it has none of the layers"
         raise OptionError(what, where=str(path), cure=cure)
     return found
 

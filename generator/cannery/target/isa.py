@@ -158,7 +158,7 @@ def check_isas(isas: Sequence[Isa]) -> tuple[Isa, ...]:
     foreign = [isa.name for isa in isas if isa.family not in ("x86", "any")]
     if foreign:
         raise OptionError(
-            f"a choice at run time is possible between x86 instruction sets only, not with "
+            f"a choice at run time is possible only between x86 instruction sets, not with "
             f"{', '.join(foreign)}",
             where="--isa",
             cure="give one instruction set",

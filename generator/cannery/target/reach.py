@@ -46,7 +46,7 @@ def _runners(target: Target, place: Place) -> Iterator[Runner]:
     if cores != (None,) and "taskset" not in greeting.tools:
         raise ToolchainError(
             "there is no program taskset, which keeps programs on a core", where=remote.where,
-            cure="leave out cores: each program stays on one core of its own choice",
+            cure="leave out cores: then each program chooses its own core",
         )  # fmt: skip
     for core in cores:
         yield Runner((), Origin.DEVICE, remote=remote, core=core)
@@ -66,4 +66,4 @@ def _why_not_there(target: Target, greeting: Greeting) -> str:
     missing = [] if renamed or not flags else sorted(needed - flags)
     if not missing:
         return ""
-    return f"its processor has no {', '.join(missing[:5])}{' ...' if missing[5:] else ''}"
+    return f"its processor does not have {', '.join(missing[:5])}{' ...' if missing[5:] else ''}"

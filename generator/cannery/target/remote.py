@@ -184,10 +184,10 @@ class Remote:
                 self._drop(link)
                 lost = str(error)
         raise ToolchainError(
-            f"the connection was lost, and {len(PAUSES)} attempts to go on failed "
+            f"the connection was lost, and {len(PAUSES)} attempts to continue failed "
             f"({lost})",
             where=self.where,
-            cure="what was measured is kept: once the device is back, the same command goes on",
+            cure="what was measured is kept: once the device is back, the same command continues",
         )  # fmt: skip
 
     def _connected(self) -> Link:

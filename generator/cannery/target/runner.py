@@ -90,9 +90,9 @@ class Runner:
     def cure(self) -> str:
         """Advice if a program fails, or does not print what it should."""
         if self.remote is not None:
-            return "check the device: a program has to run there, and be let finish"
+            return "check the device: a program must be able to run there and to finish"
         if self.command:
-            return "check the runner: CMD program args... has to run it, and pass on what it prints"
+            return "check the runner: CMD program args... must run it, and pass on its output"
         return "run cannery doctor; if all is well there, please report this"
 
     def with_timeout(self, seconds: float) -> Runner:
@@ -124,9 +124,10 @@ class Runner:
             now = read_device(lines, where=where, cure=self.cure)
             if now.processor != self.device.processor:
                 raise ToolchainError(
-                    f"this ran on {now.title} ({now.part}), what was before on {self.device.title} "
+                    f"this ran on {now.title} ({now.part}), earlier programs on "
+                    f"{self.device.title} "
                     f"({self.device.part})",
-                    where=where, cure="a runner has to reach the same processor every time",
+                    where=where, cure="a runner must reach the same processor every time",
                 )  # fmt: skip
         return lines
 
@@ -154,10 +155,10 @@ class Runner:
             what = f"cannot start: {error.strerror}"
             raise ToolchainError(what, where=where, cure=cure) from None
         except subprocess.TimeoutExpired:
-            what = f"no end after {self.timeout:.0f} s"
+            what = f"it did not end within {self.timeout:.0f} s"
             raise ToolchainError(what, where=where, cure=cure) from None
         except OutputLimitError:
-            what = f"it printed more than {self.limit >> 20} MiB, and was ended"
+            what = f"it printed more than {self.limit >> 20} MiB, and was stopped"
             raise ToolchainError(what, where=where, cure=cure) from None
         if done.returncode != 0:
             raise ToolchainError(_failure(done), where=where, cure=cure)
@@ -268,9 +269,9 @@ def why_not_here(target: Target) -> str:
         return f"this machine is {machine}"
     missing = [flag for flag in target.cpu_flags if flag not in host_cpu_flags()]
     if missing:
-        return f"this processor has no {', '.join(missing)}"
+        return f"this processor does not have {', '.join(missing)}"
     if target.triple == "i686-linux-gnu" and not host_runs_i386():
-        return "this kernel starts no 32-bit programs"
+        return "this kernel does not start 32-bit programs"
     return ""
 
 

@@ -28,7 +28,7 @@ _FAILURE = 255
 
 #: What ssh says where it does not connect: the problem, and what to do about it.
 _PROBLEMS = (
-    ("IDENTIFICATION HAS CHANGED", "its host key is not the one that is known",
+    ("IDENTIFICATION HAS CHANGED", "its host key is not the known one",
      "if that was to be expected: ssh-keygen -R {host}, then ssh {login} once by hand"),
     ("Host key verification failed", "its host key is not known",
      "connect once by hand, and compare the key: ssh {login}"),

@@ -184,7 +184,8 @@ BOARDS = (
     (r"stm32[fh]7|cortex-?m7", "cortex-m7"),
     (r"spacemit|banana-?pi-?f3", "riscv64v256"),
     (r"(risc-?v|rv)-?64|risc-?v$|sifive|visionfive",
-     "riscv64, or riscv64v128 or riscv64v256 if it has the V extension, by its registers' bits"),
+     "riscv64, or riscv64v128 or riscv64v256 if it has the V extension, by the width of its "
+     "registers"),
     (r"esp|rp2|stm32|nrf|avr|arduino|teensy|xtensa|risc|rv(32|64)|cortex-?m|mips|power|wasm",
      "generic, plain C for every processor, with its compiler by --cc or CMake's toolchain file"),
 )  # fmt: skip
@@ -235,7 +236,7 @@ def parse_isa(text: str) -> Isa:
     if text not in names:
         what = f"unknown instruction set {text!r}"
         target = text if text in target_names() else _served_by(text)
-        cure = f"name a processor by --target: {target}" if target else one_of(text, names)
+        cure = f"name a processor with --target: {target}" if target else one_of(text, names)
         raise OptionError(what, where="--isa", cure=cure)
     return TARGETS[text].isa
 

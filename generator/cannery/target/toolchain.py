@@ -56,7 +56,7 @@ def resolve_target(options: Options) -> Target:
     """
     if len(options.isa) > 1:
         raise OptionError(
-            "one instruction set at a time is all that can be run or tuned",
+            "only one instruction set at a time can be run or tuned",
             where="--isa",
             cure="give one of them",
         )

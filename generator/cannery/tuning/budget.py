@@ -69,7 +69,7 @@ class Budget:
             if names:
                 more = len(names) - SHOWN_NAMES
                 listed = ", ".join(names[:SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
-                lines.append(f"within {self.seconds:g} s {how} was tried of {listed}")
+                lines.append(f"within {self.seconds:g} s {how} was tried for {listed}")
         if self.missed:
             lines.append(
                 f"within {self.seconds:g} s there was no time for {', '.join(self.missed)}"

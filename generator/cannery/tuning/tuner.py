@@ -58,7 +58,7 @@ UNJUDGED = (
     "comparing the whole network with the reference (so only exact kernels were chosen; their "
     "rounding may still exceed --max-error)"
 )
-UNTIMED = "comparing whole networks by their times"
+UNTIMED = "comparing the times of whole networks"
 MORE = "comparing more than two whole networks"
 
 #: Multiply-accumulates that the references may take for the samples that judge a network.
@@ -314,7 +314,8 @@ class Tuner:
             unnamed = "; the record names no device: delete it if that was an emulator"
             whose = "" if self.old is None or self.old.device else unnamed
             self.notes.append(
-                f"{len(kept)} steps keep their choices, of better origin than {origin}{whose}"
+                f"{len(kept)} steps keep their choices, which have a better origin than "
+                f"{origin}{whose}"
             )
         return kept
 

@@ -102,7 +102,7 @@ def softmax(config: LayerConfig) -> LayerPlan:
         x = scope.to_float(scope.single(inputs))
         resolved = sorted({scope.axis(x, a) for a in axes})
         if not resolved:
-            raise ModelError("softmax along no axis")
+            raise ModelError("softmax over no axis")
         if len(resolved) == 1:
             return scope.node(Softmax(resolved[0]), [x])
         return _softmax_over(scope, x, resolved)

@@ -277,5 +277,5 @@ def _unsupported(class_name: str) -> UnsupportedError:
     if class_name == "Lambda":
         what = "it holds Python code, which is never executed"
     elif class_name in ("TFOpLambda", "TensorFlowOpLayer", "SlicingOpLambda"):
-        cure = "use a layer in place of the operation, as Add for x + y"
+        cure = "use a layer instead of the operation, such as Add for x + y"
     return UnsupportedError(what, cure=cure)

@@ -199,7 +199,7 @@ def chain_of(activation: Activation | None, key: str) -> tuple[Elementwise, ...]
     if activation is None:
         return ()
     cure = "use another activation in the recurrent layer"
-    refused = UnsupportedError(f"{key} {activation.label!r} inside of a cell", cure=cure)
+    refused = UnsupportedError(f"{key} {activation.label!r} inside a cell", cure=cure)
     if activation.child is not None and activation.child.has_weights:
         raise refused
     builder = GraphBuilder("activation")

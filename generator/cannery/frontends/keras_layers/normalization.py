@@ -41,7 +41,7 @@ def batch_normalization(config: LayerConfig) -> LayerPlan:
         x = scope.to_float(scope.single(inputs))
         resolved = sorted({scope.axis(x, a) for a in axes})
         if not resolved:
-            raise ModelError("batch normalization along no axis")
+            raise ModelError("batch normalization over no axis")
         if len(resolved) > 1:
             shape = tuple(d if i in resolved else 1 for i, d in enumerate(scope.shape(x)))
             return _Statistics(scope, shape, scale, center).along_several(x, epsilon)

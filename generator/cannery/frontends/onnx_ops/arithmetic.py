@@ -39,7 +39,7 @@ def target_shape(scope: Scope, shape: tuple[int, ...]) -> tuple[int, ...]:
     dims = []
     for axis, d in enumerate(target):
         if d == 0 and keep and axis >= len(shape):
-            raise ModelError(f"shape {target} keeps a dimension that {shape} has not")
+            raise ModelError(f"shape {target} keeps a dimension that {shape} does not have")
         dims.append(shape[axis] if d == 0 and keep else d)
     known = prod(d for d in dims if d != -1)
     if dims.count(-1) > 1 or min(dims, default=0) < -1 or (-1 in dims and not known):

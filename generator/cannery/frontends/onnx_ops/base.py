@@ -182,7 +182,7 @@ class Scope:
         value = self.optional(index)
         if isinstance(value, Computed):
             raise UnsupportedError(
-                f"{what} are computed when the network runs",
+                f"{what} are computed at run time",
                 cure="export the model with fixed shapes",
             )
         return None if value is None else value.array
@@ -425,8 +425,8 @@ def find_operator(node: OnnxNode) -> Build:
         others = f" other than {known}" if known else ""
         raise UnsupportedError(
             f"operators of the domain {domain!r}{others} are not supported",
-            cure="export the network without them, or end it before them: --outputs",
+            cure="export the network without them, or end it before them with --outputs",
         )
     raise UnsupportedError(
-        "this operator is not supported", cure="`cannery list` names those that are"
+        "this operator is not supported", cure="`cannery list` names those that are supported"
     )

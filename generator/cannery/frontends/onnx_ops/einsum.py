@@ -45,7 +45,7 @@ def parse(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
     open_axes = [r - len(t) + 3 for t, r in zip(terms, ranks, strict=True) if _ELLIPSIS in t]
     spare = max(open_axes, default=0)
     if spare > 9:
-        raise ModelError(f"equation {equation!r:.80} stands for too many axes")
+        raise ModelError(f"equation {equation!r:.80} has too many axes")
     wide = "987654321"[9 - spare :] if spare > 0 else ""
     found = []
     for term, rank in zip(terms, ranks, strict=True):
@@ -124,7 +124,7 @@ class _Sums:
         name = self._node(Transpose((*rest, first, second)), term.name)
         *outer, n, m = self._scope.type(name).shape
         if n != m:
-            raise ModelError(f"label {label!r} stands for {n} and for {m} elements")
+            raise ModelError(f"label {label!r} has {n} and {m} elements")
         flat = self._reshaped(name, (*outer, n * n))
         starts, steps = (0,) * (len(outer) + 1), (*(1,) * len(outer), n + 1)
         part = self._node(Slice(starts, (*outer, n * n), steps), flat)
@@ -150,9 +150,7 @@ class _Sums:
         sizes_a, sizes_b = self._sizes(a), self._sizes(b)
         for c in batch:
             if sizes_a[c] != sizes_b[c] and 1 not in (sizes_a[c], sizes_b[c]):
-                raise ModelError(
-                    f"label {c!r} stands for {sizes_a[c]} and for {sizes_b[c]} elements"
-                )
+                raise ModelError(f"label {c!r} has {sizes_a[c]} and {sizes_b[c]} elements")
         lead = [[s[c] for c in batch] for s in (sizes_a, sizes_b)]
         m, n = (prod(s[c] for c in part) for s, part in ((sizes_a, rows), (sizes_b, columns)))
         k = prod(sizes_a[c] for c in summed)

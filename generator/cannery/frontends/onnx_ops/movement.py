@@ -310,7 +310,7 @@ def _wrapped(scope: Scope, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
         if not begin + end:
             continue
         if not d:
-            raise ModelError(f"axis {axis} of shape {x.shape} holds nothing to be repeated")
+            raise ModelError(f"axis {axis} of shape {x.shape} has nothing to repeat")
         check_size((begin + d + end,), MAX_CONSTANT)
         places = Constant(np.arange(-begin, d + end) % d, f"{scope.name}/places{axis}")
         names = [scope.plain(x), scope.plain(places)]

@@ -166,7 +166,7 @@ def lp_pool(scope: Scope) -> Value:
 def _powers(scope: Scope, x: Value, order: int) -> Value:
     """|x|^order; ModelError unless order is positive."""
     if order < 1:
-        raise ModelError(f"p is {order}, it must be positive")
+        raise ModelError(f"p is {order}, but must be positive")
     if order == 2:
         return apply(scope, Square(), x, "squares")
     size = apply(scope, Abs(), x, "magnitudes")

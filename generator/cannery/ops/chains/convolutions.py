@@ -36,6 +36,6 @@ class ChainsConvolutions(RowChain):
             return "not two convolutions of all channels"
         between = graph.types[step.parts[0].output]
         if between.bytes < LARGE_BYTES * between.shape[0]:
-            return "what is between them stays in the caches"
+            return "the values between them stay in the caches"
         busy = step.macs(graph) > MOST_MACS * between.elements
-        return "arithmetic hides what is saved" if busy else ""
+        return "arithmetic hides the savings" if busy else ""

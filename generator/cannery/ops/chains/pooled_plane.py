@@ -71,7 +71,7 @@ def _why_not_side_by_side(graph: Graph, step: Step) -> str:
         return "does not end with a pooling"
     for axis in (pool.rows, pool.cols):
         if (axis.stride, axis.dilation, axis.pad) != (axis.taps, 1, 0):
-            return "windows do not lie side by side"
+            return "windows are not adjacent"
         if axis.taps * axis.out > axis.size:
-            return "a window reaches over the border"
+            return "a window crosses the border"
     return ""

@@ -80,7 +80,7 @@ class ConvDirectPeeled(Schedule):
         if not shape.halo or min(shape.top, shape.left) < 0:
             return "not padded"
         if not all(_window_rows(shape, oh) for oh in range(shape.oh)):
-            return "windows that lie in the padding alone"
+            return "windows entirely in the padding"
         if shape.ow > MAX_WIDTH:
             return f"rows longer than {MAX_WIDTH}"
         return epilogues.why_not(step)

@@ -48,7 +48,7 @@ class Composite(Unary):
             fits = isinstance(member.op, Unary | Binary) and len(member.reads) == arity(member.op)
             require(fits, self, f"member {k} is not elementwise, or reads too much or too little")
             there = all(-len(self.numbers) <= r <= k for r in member.reads)
-            require(there, self, f"member {k} reads what is not there")
+            require(there, self, f"member {k} reads a missing value")
 
     def value(self, x: Numeric) -> Numeric:
         """Term by member."""

@@ -87,7 +87,7 @@ def dense_weights(graph: Graph, step: Step) -> str:
     if p is None:
         return "not a matrix product"
     if p.b not in graph.constants or p.a in graph.constants:
-        return "the second operand alone must be constant"
+        return "only the second operand must be constant"
     if p.bias and p.bias not in graph.constants:
         return "the bias is not constant"
     return "a matrix for each image" if any(d != 1 for d in graph.types[p.b].shape[:-2]) else ""

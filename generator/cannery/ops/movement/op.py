@@ -106,7 +106,7 @@ class Pad(Op):
             return
         bounds = (0, 1) if dtype is DType.BOOL else _integer_bounds(dtype)
         exact = float(self.value).is_integer() and bounds[0] <= self.value <= bounds[1]
-        require(exact, self, f"value {self.value} is no {dtype.value}")
+        require(exact, self, f"value {self.value} is not a valid {dtype.value}")
 
     def _check_source(self, shape: tuple[int, ...]) -> None:
         for d, pair in zip(shape, self.pads, strict=True):

@@ -115,7 +115,7 @@ class QuantizedGates(Schedule):
             return "not a quantised recurrent layer"
         p, r, scale, _, _, others = _inputs(step)
         constant = all(v in graph.constants for v in (r, scale, others) if v)
-        return "" if constant and p not in graph.constants else "weights alone must be constant"
+        return "" if constant and p not in graph.constants else "only weights must be constant"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         op = _op(step)

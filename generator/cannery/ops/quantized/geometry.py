@@ -29,7 +29,7 @@ def why_not_product(graph: Graph, step: Step) -> str:
 def _why_varying(graph: Graph, step: Step) -> str:
     x, *rest = step.anchor.inputs
     constant = x not in graph.constants and all(r in graph.constants for r in rest if r)
-    return "" if constant else "the input alone may vary"
+    return "" if constant else "only the input may vary"
 
 
 def sizes(graph: Graph, step: Step) -> ConvShape:

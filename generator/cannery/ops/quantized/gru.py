@@ -49,7 +49,7 @@ class QuantizedGru(QuantizedRecurrent):
         """Types of the returned values."""
         biased = len(inputs) > 5 and inputs[5] is not None
         fits = self.linear_before_reset or not biased
-        require(fits, self, "a bias of its own has a meaning with linear_before_reset alone")
+        require(fits, self, "a separate bias is meaningful only with linear_before_reset")
         return super().infer(*inputs)
 
     def step(

@@ -77,7 +77,7 @@ class QuantizeStream(FixedSchedule):
             return "not a quantisation"
         x, factor = step.anchor.inputs
         fits = factor in graph.constants and x not in graph.constants
-        return "" if fits else "its factor alone must be constant"
+        return "" if fits else "only its factor must be constant"
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         return Estimate(stream_cycles(isa, graph.types[step.output].elements, 1.0, 1.0, 8.0))

@@ -78,7 +78,7 @@ class Gru(Recurrent):
     def check_others(self, others: Sequence[TensorType | None]) -> None:
         """The recurrent bias."""
         fits = others[0] is None or self.linear_before_reset
-        require(fits, self, "a bias of its own has a meaning with linear_before_reset alone")
+        require(fits, self, "a separate bias is meaningful only with linear_before_reset")
         require_shape(self, "recurrent bias", others[0], (self.directions, self.cells))
 
     def step(

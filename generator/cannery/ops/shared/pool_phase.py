@@ -86,7 +86,7 @@ def why_not_halves(shape: pool.PoolShape) -> str:
         if (axis.taps, axis.stride, axis.dilation, axis.pad) != (2, 2, 1, 0):
             return "not 2x2 with stride 2"
         if 2 * axis.out > axis.size:
-            return "a window reaches over the border"
+            return "a window crosses the border"
     return ""
 
 
