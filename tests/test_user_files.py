@@ -172,5 +172,5 @@ def test_arrays_that_expand_to_more_than_any_memory(tmp_path: Path) -> None:
     lie = data.replace(struct.pack("<I", 4128), struct.pack("<I", 2**32 - 2))
     assert lie != data
     path.write_bytes(lie)
-    with pytest.raises(OptionError, match="not a sound"):
+    with pytest.raises(OptionError, match="not a valid"):
         read_arrays(path)

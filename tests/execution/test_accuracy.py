@@ -133,7 +133,7 @@ def test_files(tmp_path: Path) -> None:
     whole = (tmp_path / "x.npy").read_bytes()
     for data in (whole[:-1], whole + b"x", whole[:20], b"", b"text"):
         (tmp_path / "bad.npy").write_bytes(data)
-        with pytest.raises(OptionError, match="not a sound"):
+        with pytest.raises(OptionError, match="not a valid"):
             read_array_or_arrays(tmp_path / "bad.npy")
     with pytest.raises(OptionError, match="No such file"):
         read_array_or_arrays(tmp_path / "none.npy")

@@ -214,5 +214,5 @@ def test_what_is_no_elf_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     need_toolchain("generic")
     made, toolchain, _ = compiled("generic")
     monkeypatch.setattr(sizes, "section_sizes", lambda path: None)
-    with pytest.raises(ToolchainError, match="no ELF file"):
+    with pytest.raises(ToolchainError, match="does not write ELF files"):
         network_size(made.source, made.files, toolchain)

@@ -284,7 +284,7 @@ def test_references_to_nothing(tmp_path: Path) -> None:
     for inputs, outputs, message in (
         (["x"], [("d", 3, 0)], "call 3 of 'd'"),
         (["x"], ["nobody"], "'nobody', which is missing"),
-        (["d"], ["d"], "no InputLayer"),
+        (["d"], ["d"], "not an InputLayer"),
         (["x"], [("d", 0, 5)], "reads output 5"),
         (["x", "x"], ["d"], "same input twice"),
     ):

@@ -249,7 +249,7 @@ ERRORS: list[tuple[Op, list[TensorType | None], str]] = [
     (Rnn(12, (G,), returns=("cell",)), [P, t(1, 12, 12)], "cannot return cell"),
     (Rnn(0, (G,)), [t(2, 5, 0), t(1, 0, 0)], "cells 0 must be positive"),
     (Lstm(3, (G,) * 3), [P, R, None, None, t(1, 6)], r"peepholes has shape \(1, 6\)"),
-    (Gru(4, (G,) * 2), [P, t(1, 4, 12), None, t(1, 4)], "bias of its own .* linear_before_reset"),
+    (Gru(4, (G,) * 2), [P, t(1, 4, 12), None, t(1, 4)], "separate bias .* linear_before_reset"),
     (Softmax(4), [X], r"axis 4 is outside 0\.\.3"),
     (Softmax(-1), [X], r"axis -1 is outside 0\.\.3"),
     (Softmax(0), [t(0, 3)], "axis 0 is empty"),

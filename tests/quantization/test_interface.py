@@ -109,7 +109,7 @@ def test_bad_samples(tmp_path: Path, name: str) -> None:
 def test_a_file_of_another_kind_is_no_pickle(tmp_path: Path) -> None:
     file, calibration = write(tmp_path, layers())
     calibration.write_text("columns: 1, 2, 3")
-    with pytest.raises(OptionError, match="not a sound") as caught:
+    with pytest.raises(OptionError, match="not a valid") as caught:
         import_graph(make_options(file, integers(calibration)))
     assert "pickle" not in str(caught.value)
 
