@@ -171,7 +171,7 @@ def test_commands_read_it_and_say_so(project: Path, capsys: pytest.CaptureFixtur
     assert (out / "pass.h").exists()
     capsys.readouterr()
     assert invoke(["inspect", str(model)]) == 0
-    assert f"Options from {path} count" in capsys.readouterr().out
+    assert f"Options from {path} apply" in capsys.readouterr().out
     assert invoke(["inspect", str(model), "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert found["project"] == str(path) and found["inputs"]["image"].startswith("float32[3x")

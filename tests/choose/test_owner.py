@@ -97,7 +97,10 @@ def test_what_fits_in_part_is_used_and_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("other.json", "there is no tuning record"), ("records", "there is no folder or tuning record")],
+    [
+        ("other.json", "there is no tuning record"),
+        ("records", "there is no folder or tuning record"),
+    ],
 )
 def test_what_is_not_there_is_an_error(tmp_path: Path, name: str, message: str) -> None:
     graph = network()

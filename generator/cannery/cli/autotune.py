@@ -37,8 +37,8 @@ from cannery.target.toolchain import find_toolchain
 @click.option(
     "--context",
     type=click.Choice([c.value for c in Context]),
-    help="Whether each timed call finds its data in the caches, or cold ones, as once per frame "
-    "(default: as in the record that there is, else warm).",
+    help="Time calls with warm caches, or with cold ones, as when called once per frame "
+    "(default: as in the existing record, else warm).",
 )
 @click.option(
     "--if-needed",

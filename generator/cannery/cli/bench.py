@@ -74,8 +74,7 @@ DEFAULT_SECONDS = 1.0
     type=click.Choice([c.value for c in Context]),
     default=Context.WARM.value,
     show_default=True,
-    help="Whether each timed call finds its data in the caches, or cold caches, as when called "
-    "once per frame.",
+    help="Time calls with warm caches, or with cold ones, as when called once per frame.",
 )
 @click.option(
     "--trace",

@@ -59,8 +59,7 @@ from cannery.reporting.measuring import DEFAULT_SECONDS
     type=click.Choice([c.value for c in Context]),
     default=Context.WARM.value,
     show_default=True,
-    help="Whether each timed call finds its data in the caches, or cold caches, as when called "
-    "once per frame.",
+    help="Time calls with warm caches, or with cold ones, as when called once per frame.",
 )
 @json_option
 def command(
