@@ -75,7 +75,7 @@ SHAPES = [
     bad("Pad", "has no pads", (2, 5)),
     bad("Pad", "negative pads in mode 'edge'", (2, 5), [0, -1, 0, 0], mode="edge"),
     bad("Pad", "leave nothing of shape", (2, 5), [0, -3, 0, -3]),
-    bad("Pad", "nothing to be repeated", (2, 0), [0, 1, 0, 0], mode="wrap", opset=19),
+    bad("Pad", "nothing to repeat", (2, 0), [0, 1, 0, 0], mode="wrap", opset=19),
     bad("DepthToSpace", "expected 4 dimensions", (4, 2, 2), blocksize=2),
     bad("DepthToSpace", "blocksize 2 does not fit", (1, 6, 2, 2), blocksize=2),
     bad("SpaceToDepth", "blocksize 2 does not fit", (1, 4, 3, 2), blocksize=2),

@@ -87,7 +87,7 @@ DEFAULT_SECONDS = 1.0
     "counted",
     type=FILE,
     metavar="FILE",
-    help="Show the times that a library with --trace-steps counted; run nothing.",
+    help="Show times that a --trace-steps library counted.",
 )
 @json_option
 def command(
