@@ -30,6 +30,7 @@ from cannery.layouts import Halo
 from cannery.ops.conv.geometry import ConvShape, padded_bias, sizes, why_not_dense
 from cannery.ops.conv.pairs import pair_panel, paired, worth_pairing
 from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared import gemm
 from cannery.ops.shared.fetch import Fetch
 from cannery.ops.shared.function import describe, residual_pointer, signature
 from cannery.ops.shared.gemm import VectorBlock
@@ -126,7 +127,7 @@ class ConvDirectOc(Schedule):
     """See the module docstring."""
 
     id = "conv.direct_oc"
-    version = 3
+    version = 4
     movable = True
     fetches = True
 
@@ -219,6 +220,7 @@ class ConvDirectOc(Schedule):
             "fetch": Fetch.of(job, weights, cells, _passes(shape, p)),
             "ep": ep,
             "held": held_weights(job.isa),
+            "in_turns": pixels_in_turns(job.isa, p.broadcast),
             "paired": lambda v: pairing and paired(v, job.isa),
             "pairs": lambda block: [v for v in block.vecs if paired(v, job.isa)],
             "unpaired": lambda block: [v for v in block.vecs if not paired(v, job.isa)],
@@ -365,6 +367,21 @@ def held_weights(isa: Isa) -> Callable[[VectorBlock, Sequence[int]], bool]:
         return worth and len(pixels) > 1 and needed <= isa.registers
 
     return held
+
+
+def pixels_in_turns(isa: Isa, broadcast: str) -> Callable[[VectorBlock, Sequence[int]], bool]:
+    """Whether the pixels of a tile take turns with each vector of weights, one after the other.
+
+    Without FMA, products take the place of a factor: compilers load weights again for each pixel,
+    unless they are kept from it. With more than two pixels there are too many inputs at a time.
+    """
+    inputs = 4 if broadcast == "rotate" else 2
+
+    def in_turns(block: VectorBlock, pixels: Sequence[int]) -> bool:
+        fits = 2 * len(block.vecs) + inputs + 1 <= isa.registers
+        return gemm.reloads(isa) and broadcast in ("rotate", "set1") and len(pixels) == 2 and fits
+
+    return in_turns
 
 
 def joined_residual(job: Job) -> Callable[[int], Callable[[int], str]]:

@@ -27,6 +27,7 @@ from cannery.ops.conv.direct_oc import (
     joined_residual,
     pack_weights,
     pixel_runs,
+    pixels_in_turns,
     register_tiles,
     vector_widths,
 )  # fmt: skip
@@ -72,6 +73,7 @@ class ConvDirectPeeled(Schedule):
     """See the module docstring."""
 
     id = "conv.direct_peeled"
+    version = 2
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if reason := why_not_dense(graph, step):
@@ -140,6 +142,7 @@ class ConvDirectPeeled(Schedule):
             "ops/conv/direct_peeled.c.j2",
             s=shape,
             held=held_weights(job.isa),
+            in_turns=pixels_in_turns(job.isa, p.broadcast),
             p=p,
             x=job.inputs[0],
             y=job.output,
