@@ -69,10 +69,11 @@ static void tiny_L01_conv_direct_oc(const float *CANNERY_RESTRICT x, float *CANN
                         const float *xk = xp + (kh * 5 + kw * 1);
                         CANNERY_OPAQUE_PTR(xk); /* the next tap loads again what it shares with this one */
                         {
-                            const f32x4 w0 = f32x4_load_aligned(wk);
                             const f32x4 x0_f32x4 = f32x4_load1(xk);
-                            a0_0 = f32x4_fma(x0_f32x4, w0, a0_0);
                             const f32x4 x1_f32x4 = f32x4_load1(xk + 1);
+                            f32x4 w0 = f32x4_load_aligned(wk);
+                            CANNERY_OPAQUE_VEC(w0);
+                            a0_0 = f32x4_fma(x0_f32x4, w0, a0_0);
                             a1_0 = f32x4_fma(x1_f32x4, w0, a1_0);
                         }
                         wk += 4;
