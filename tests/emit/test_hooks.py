@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cannery.choose.lookup import autotune_command
 from cannery.cli import invoke
 from cannery.emit.hooks import Hooks
 from cannery.emit.values import seen_values
@@ -19,6 +20,7 @@ from cannery.ir.evaluate import evaluate_all
 from cannery.options import make_options
 from cannery.pipeline import Compiled, compile_model, import_graph
 from cannery.resources import ball_example_dir
+from cannery.target.targets import TARGETS
 from emit.c_programs import LANGUAGES, compile_file, link, run, write_all
 from needs import need_toolchain
 from tiny_models import write_tiny_dense
@@ -271,6 +273,13 @@ def test_a_dump_holds_all_values_of_all_runs(tmp_path: Path, given: dict[str, ob
         expected = evaluate_all(graph, {"image": image})
         for k, shown in enumerate(dump.values):
             np.testing.assert_allclose(values[k], expected[shown.value], rtol=1e-3, atol=1e-4)
+
+
+def test_a_library_that_tells_more_is_tuned_as_one_that_does_not() -> None:
+    model, target = ball_example_dir() / "ball.h5", TARGETS["generic"]
+    told = {"trace_steps": True, "dump_values": True, "metadata": True, "compiled_nn": True}
+    plain, more = (make_options(model, {"isa": "generic", **given}) for given in ({}, told))
+    assert autotune_command(more, target) == autotune_command(plain, target)
 
 
 def test_values_are_numbered_as_they_are_computed() -> None:
