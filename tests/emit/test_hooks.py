@@ -145,6 +145,21 @@ def test_steps_are_counted(
     assert all(0 < us < 1e6 for us in found.us)
 
 
+def test_of_several_instruction_sets_the_one_that_ran_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    need_toolchain("sse2")
+    code = compiled(trace_steps=True, isa=["generic", "sse2"])
+    path = tmp_path / "trace.json"
+    printed = output_of(program(tmp_path, code, COUNTED % ("", "1000000000u")), path)
+    words = ["bench", str(ball_example_dir() / "ball.h5"), "--from", str(path)]
+    assert invoke([*words, "--isa", "generic", "--isa", "sse2"]) == 0
+    (ran,) = re.findall(r"^conv_1 ball_(\w+)_L00", printed)
+    assert f"by the library ({ran})" in capsys.readouterr().out
+    assert invoke([*words, "--isa", "generic"]) == 2
+    assert "counted by other code" in capsys.readouterr().err
+
+
 def test_a_clock_of_the_user_may_wrap(tmp_path: Path) -> None:
     code = compiled(trace_steps=True)
     flags = ("-DCANNERY_TRACE_CLOCK=my_clock",)

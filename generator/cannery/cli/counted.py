@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from cannery.cli.output import print_json, print_table
-from cannery.execution.counted import read_counted
+from cannery.emit.dispatch import part_name
+from cannery.emit.source import Source
+from cannery.execution.counted import Counted, OtherCodeError, read_counted
 from cannery.options import Options
 from cannery.pipeline import compile_model
+from cannery.target.targets import parse_isa
 
 
 def show_counted(options: Options, path: Path, *, as_json: bool) -> None:
     """Print the mean times in a file. Raises OptionError if it is of other code."""
-    source = compile_model(options).source
-    found = read_counted(path, source)
+    source, found = _counted(options, path)
     together = sum(found.us)
     steps: list[dict[str, Any]] = [
         {
@@ -34,4 +37,22 @@ def show_counted(options: Options, path: Path, *, as_json: bool) -> None:
         for s in steps
     ]
     print_table(["step", "schedule", "MACs", "us", "% of all"], rows)
-    click.echo(f"\n{found.runs:,} runs counted by the library, steps together {together:.2f} us")
+    click.echo(
+        f"\n{found.runs:,} runs counted by the library ({source.isa.name}), "
+        f"steps together {together:.2f} us"
+    )
+
+
+def _counted(options: Options, path: Path) -> tuple[Source, Counted]:
+    """What was counted, and the code; of several instruction sets, the one that ran."""
+    if len(options.isa) < 2:
+        source = compile_model(options).source
+        return source, read_counted(path, source)
+    for given in options.isa:
+        name = part_name(options.name, parse_isa(given))
+        source = compile_model(replace(options, name=name, isa=(given,))).source
+        try:
+            return source, read_counted(path, source)
+        except OtherCodeError as error:
+            last = error
+    raise last

@@ -28,6 +28,10 @@ class _File(msgspec.Struct):
     steps: list[_Step]
 
 
+class OtherCodeError(OptionError):
+    """The file is of other code."""
+
+
 @dataclass(frozen=True)
 class Counted:
     """Microseconds of each step in one run, and how many runs were counted (the most of a step)."""
@@ -52,7 +56,7 @@ def read_counted(path: Path, source: Source) -> Counted:
     if found.cannery_trace != _FORMAT or found.ticks_per_second <= 0:
         raise OptionError("not a trace of steps that is known", where=where, cure=_CURE)
     if found.hash != source.hash or [step.function for step in found.steps] != functions:
-        raise OptionError(
+        raise OtherCodeError(
             "counted by other code", where=where,
             cure="name the model, options and record from which the library was made",
         )  # fmt: skip
