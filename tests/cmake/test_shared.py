@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cmake_project import MAIN_C, MAIN_CPP, Project
+from cmake_project import MAIN_C, MAIN_CPP, Project, everywhere, need_tools
 from emit.test_interface import symbols
 from tiny_models import write_tiny_model
 
@@ -87,6 +87,32 @@ def test_an_installed_library_is_found_and_runs(project: Project) -> None:
     user.configure(f"-DCMAKE_PREFIX_PATH={prefix}")
     user.build()
     assert user.test().count("right") >= 2
+
+
+#: Of a library that has no weights of its own.
+APART = LOADING.replace(
+    "    puts(net.selftest",
+    "    if (net.weights_open(argv[1], error, sizeof(error)) != 0) {\n"
+    "        puts(error);\n        return 1;\n    }\n    puts(net.selftest",
+)
+
+
+@everywhere
+def test_everywhere(project: Project, toolchain: str, target: str) -> None:
+    if toolchain == "arm-none-eabi":
+        pytest.skip("there are no shared libraries")
+    need_tools(target)
+    project.write("loading.c", APART)
+    lists = PROJECT.format(more="WEIGHTS ball.weights").split("add_executable(robot")[0]
+    project.lists(
+        f"{lists}add_executable(loading loading.c)\n"
+        "target_link_libraries(loading PRIVATE ball_loader)\n"
+        "get_target_property(weights ball CANNERY_WEIGHTS)\n"
+        "add_test(NAME loading COMMAND loading ${weights} $<TARGET_FILE:ball>)\n"
+    )
+    project.configure(toolchain=toolchain)
+    project.build()
+    assert "right" in project.test()
 
 
 def test_boards_have_none(project: Project) -> None:

@@ -22,7 +22,7 @@ CHANGES = (
     _loader("any version is taken", "about->version != CANNERY_LIBRARY_VERSION", "0"),
     _loader("instructions are not asked for", "    if (lacking) {", "    if (0 && lacking) {"),
     _header("nothing is exported", '__attribute__((visibility("default")))\n', "\n"),
-    _weights("no content is checked", "== words[2] ? CANNERY", "|| 1 ? CANNERY"),
+    _weights("no content is checked", "== sizes[0] ? CANNERY", "|| 1 ? CANNERY"),
     _weights("files may be longer", "|| bytes - CANNERY_WEIGHTS_HEAD != expected", ""),
     _weights("the head is read before there is one", "bytes < CANNERY_WEIGHTS_HEAD || ", ""),
     _file("the new file is closed", "give_back(opened, opened_bytes);\n    }\n    opened = data",

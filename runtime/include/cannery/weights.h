@@ -14,9 +14,8 @@
  *    0  "CNWEIGHT"
  *    8  uint32 0x01020304
  *   12  uint32 version of this head
- *   16  uint32 CRC-32 of all that follows, to the end of the file
- *   20  uint32 0
- *   24  uint64 bytes of the numbers
+ *   16  uint64 sum of all that follows, to the end of the file (cannery_weights_sum)
+ *   24  uint64 bytes of the numbers, a multiple of 64
  *   32  16 characters, the hash of the code that reads them
  *   48  16 characters, the hash of the model that they are from, and zeros to the end of the head */
 #define CANNERY_WEIGHTS_HEAD 128u
@@ -64,21 +63,21 @@ static inline const char *cannery_weights_reason(int code)
     }
 }
 
-/* CRC-32 as in zip files, four bits at a time. */
-static inline uint32_t cannery_weights_crc(const unsigned char *data, size_t bytes)
+/* The sum of all words of 8 bytes, each mixed with its place as by splitmix64: no two values of a word
+ * are mixed alike, so one word that changed always shows. */
+static inline uint64_t cannery_weights_sum(const unsigned char *data, size_t bytes)
 {
-    static const uint32_t table[16] = {
-        0x00000000u, 0x1db71064u, 0x3b6e20c8u, 0x26d930acu, 0x76dc4190u, 0x6b6b51f4u, 0x4db26158u,
-        0x5005713cu, 0xedb88320u, 0xf00f9344u, 0xd6d6a3e8u, 0xcb61b38cu, 0x9b64c2b0u, 0x86d3d2d4u,
-        0xa00ae278u, 0xbdbdf21cu
-    };
-    uint32_t crc = 0xffffffffu;
-    for (size_t k = 0; k < bytes; ++k) {
-        crc ^= data[k];
-        crc = crc >> 4 ^ table[crc & 15u];
-        crc = crc >> 4 ^ table[crc & 15u];
+    uint64_t sum = 0, place = 0;
+    for (size_t k = 0; k + 8u <= bytes; k += 8u) {
+        uint64_t z;
+        memcpy(&z, data + k, sizeof(z));
+        place += 0x9e3779b97f4a7c15u;
+        z += place;
+        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+        z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+        sum += z ^ z >> 31;
     }
-    return ~crc;
+    return sum;
 }
 
 /* Whether memory holds weights of `expected` bytes for the code with this hash. Reads `bytes` of it
@@ -86,8 +85,8 @@ static inline uint32_t cannery_weights_crc(const unsigned char *data, size_t byt
 static inline int cannery_weights_check(const void *data, size_t bytes, uint64_t expected, const char *hash)
 {
     const unsigned char *head;
-    uint32_t words[4]; /* from byte 8 on: order, version, CRC, 0 */
-    uint64_t content;
+    uint32_t words[2]; /* order, version */
+    uint64_t sizes[2]; /* sum, bytes */
     size_t address;
     if (!data) {
         return CANNERY_WEIGHTS_MISSING;
@@ -101,7 +100,7 @@ static inline int cannery_weights_check(const void *data, size_t bytes, uint64_t
         return CANNERY_WEIGHTS_FOREIGN;
     }
     memcpy(words, head + 8, sizeof(words));
-    memcpy(&content, head + 24, sizeof(content));
+    memcpy(sizes, head + 16, sizeof(sizes));
     if (words[0] != CANNERY_WEIGHTS_ORDER) {
         return words[0] == 0x04030201u ? CANNERY_WEIGHTS_ENDIAN : CANNERY_WEIGHTS_FOREIGN;
     }
@@ -111,10 +110,10 @@ static inline int cannery_weights_check(const void *data, size_t bytes, uint64_t
     if (memcmp(head + 32, hash, 16) != 0) {
         return CANNERY_WEIGHTS_NETWORK;
     }
-    if (content != expected || bytes - CANNERY_WEIGHTS_HEAD != expected) {
+    if (sizes[1] != expected || bytes - CANNERY_WEIGHTS_HEAD != expected) {
         return CANNERY_WEIGHTS_SIZE;
     }
-    return cannery_weights_crc(head + 20, bytes - 20) == words[2] ? CANNERY_WEIGHTS_OK
+    return cannery_weights_sum(head + 24, bytes - 24u) == sizes[0] ? CANNERY_WEIGHTS_OK
                                                                    : CANNERY_WEIGHTS_DAMAGED;
 }
 
