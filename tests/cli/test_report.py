@@ -134,6 +134,22 @@ def test_diff_under_an_emulator_counts(
     assert found["output_differences"]["scores"] > 1e-3
 
 
+def test_diff_of_records_of_different_targets_says_so(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    need_runner(need_toolchain("avx2"))
+    one, _ = write_records(model, tmp_path)
+    content = json.loads(one.read_text())
+    other = tmp_path / f"{model.stem}.sse2.tuning.json"
+    other.write_text(json.dumps({**content, "target": "sse2", "isa": "sse2", "steps": []}))
+    words = (one, other, "--model", model, "--max-larger", "1e9")
+    text = diff(*words, code=0, capsys=capsys)
+    told = next(line for line in text.splitlines() if line.startswith("of different targets: "))
+    assert "A for avx2 (avx2)" in told and "B for sse2 (sse2)" in told
+    again = diff(one, one, "--model", model, code=0, capsys=capsys)
+    assert "different targets" not in again
+
+
 def write_records(model: Path, folder: Path) -> tuple[Path, Path]:
     """Two records of a model of one layer, by another schedule each."""
     options = make_options(model, {"isa": ("avx2",)})

@@ -127,7 +127,8 @@ def command(
         ]
         write_files({output: render_page(sides, found).encode("utf-8", "replace")})
     if as_json:
-        print_json({"a": str(a), "b": str(b), **found.as_dict()})
+        targets = [subject.toolchain.target.name for subject in subjects]
+        print_json({"a": str(a), "b": str(b), "targets": targets, **found.as_dict()})
     else:
         _print(found, subjects)
     return int(bool(found.worse))
@@ -189,7 +190,10 @@ def _print(found: Comparison, subjects: list[Subject]) -> None:
     errors = ", ".join(f"{name} {value:.2g}" for name, value in (found.differences or {}).items())
     click.echo(f"error of A {found.errors[0]:.2g}, of B {found.errors[1]:.2g}")
     told = f"outputs differ by: {errors}" if errors else "the outputs have different shapes"
-    click.echo(f"{told}; {_where(subjects[0])}")
+    places = list(dict.fromkeys(map(_where, subjects)))
+    click.echo(f"{told}; {places[0]}" if len(places) == 1 else told)
+    if len(places) > 1:
+        click.echo(f"of different targets: A for {places[0]}; B for {places[1]}")
     for sentence in found.worse:
         click.echo(f"worse: {sentence}")
 
