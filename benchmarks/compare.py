@@ -1,10 +1,10 @@
-"""Cannery beside the runtimes from the Python package index, on this machine.
+"""Compares Cannery with runtimes from the Python package index, on this machine.
 
     python benchmarks/compare.py [NET|MODEL...] [-o DIR] [--layers]
 
 NET is one of benchmarks/networks.py (default: the four small ones), MODEL a model file. All run
-interleaved, see benchmarks/README.md. Writes compare.md, compare.json and compare.svg in DIR.
-With --layers every kind of layer is a network of its own.
+interleaved, see benchmarks/README.md. Writes compare.md, compare.json and compare.svg in DIR. With
+--layers, every kind of layer becomes a separate network.
 """
 
 from __future__ import annotations

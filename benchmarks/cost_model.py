@@ -5,7 +5,7 @@
     python benchmarks/cost_model.py MODEL... --from FILE... --fit NAME --title TEXT
 
 All candidates of each kind of step (or the N that autotune would try first) are timed in one
-program, interleaved. A layer's line tells the rank correlation (Spearman) of estimates and times
+program, interleaved. A layer's line shows the rank correlation (Spearman) of estimates and times
 and how many times longer the model's choice takes than the fastest candidate; `--rows` lists
 candidates, the fastest first, with both figures. A candidate is timed alone, whatever its layouts.
 `--mca` adds the same for the estimates by llvm-mca that autotune uses for processors that are not

@@ -48,7 +48,7 @@ def policy_64() -> Model:
 
 
 def policy_400() -> Model:
-    """A policy as of DDPG, whose widths are no powers of two: 24, 400, 300, 4; 131 kMAC."""
+    """A policy as of DDPG, whose widths are not powers of two: 24, 400, 300, 4; 131 kMAC."""
     b = _vector(23, 24)
     _dense_layers(b, 24, (400, 300, 4), "relu")
     return b.model("policy_400")

@@ -18,7 +18,7 @@ F32 = NDArray[np.float32]
 
 @dataclass
 class Builder:
-    """Appends layers, each behind the last one unless told otherwise; knows the channels."""
+    """Appends layers, each after the last one by default; knows the channels."""
 
     seed: int
     layers: list[LayerSpec] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Builder:
         return self.add(image("image", h, w, c), c)
 
     def add(self, spec: LayerSpec, channels: int) -> str:
-        """Append a layer with so many output channels; returns its name."""
+        """Append a layer with this many output channels; returns its name."""
         self.layers.append(spec)
         self.channels[spec.name] = channels
         return spec.name
@@ -50,7 +50,7 @@ class Builder:
         self, class_name: str, channels: int, name: str, *sources: str,
         weights: dict[str, F32] | None = None, **config: object,
     ) -> str:  # fmt: skip
-        """A layer with so many output channels, behind `sources` or the last one."""
+        """A layer with this many output channels, after `sources` or the last one."""
         inputs = list(sources or (self.last,))
         return self.add(LayerSpec(class_name, name, [inputs], config, weights or {}), channels)
 
@@ -65,7 +65,7 @@ class Builder:
         self, name: str, filters: int, kernel: tuple[int, int] = (3, 3), stride: int = 1,
         padding: str = "same", activation: str = "linear", bias: bool = True,
     ) -> str:  # fmt: skip
-        """Conv2D behind the last layer."""
+        """Conv2D after the last layer."""
         taken = self.channels[self.last]
         fan_in = kernel[0] * kernel[1] * taken
         weights = {"kernel": self.normal(*kernel, taken, filters, scale=(2 / fan_in) ** 0.5)}

@@ -4,7 +4,7 @@
 
 Times both in one program, in turn, and prints microseconds and their ratio; outputs are compared
 bit by bit first. Without models: the ball classifier of the examples, a patch classifier whose
-dense layers have most of the weights, and a network of dense layers only. Tuning records beside a
+dense layers have most of the weights, and a network of dense layers only. Tuning records next to a
 model are used.
 """
 

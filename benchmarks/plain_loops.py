@@ -40,7 +40,7 @@ PLAIN = PlainLoops()
 #: What a ratio may miss: where code and buffers lie moves the same kernel that far, see above.
 PLACEMENT = 0.05
 
-#: Errors of more than this are told; some nets end in large sums.
+#: Larger errors are reported; some nets end in large sums.
 SUSPICIOUS = 1e-3
 
 

@@ -5,7 +5,8 @@
 With one row each weight is used once, so a network cannot be faster than reading its weights from
 the cache or memory where they lie. Both are timed in one program, in turn: the network, and loops
 that add up the same bytes with loads of 16, 32 and 64 bytes where there are such; the best counts.
-Without models: a walking policy, 48 - 512 - 256 - 128 - 12. Tuning records beside a model are used.
+Without models: a walking policy, 48 - 512 - 256 - 128 - 12. Tuning records next to a model are
+used.
 """
 
 from __future__ import annotations

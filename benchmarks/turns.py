@@ -35,7 +35,7 @@ def make_form(options: Options, stack: ExitStack) -> Form:
 
 
 def in_turn(forms: Sequence[Form], rounds: int, seconds: float) -> list[list[float]]:
-    """Microseconds of each form: samples of so many seconds, in alternating order."""
+    """Microseconds of each form: samples of this many seconds, in alternating order."""
     found: list[list[float]] = [[] for _ in forms]
     with alone(forms[0].runner):
         for number in range(rounds):

@@ -1,9 +1,9 @@
-"""Instructions of each word of a vector header, beside the same word by vec_base.h alone.
+"""Instructions of each word of a vector header, next to the same word from vec_base.h alone.
 
 python benchmarks/words.py TARGET [--cc COMMAND] [--all]
 
-A header of a register family should only have words of its own that the base does worse. Each
-word becomes a function, with vectors in memory; `n` is 3. Listed are those that differ, or all.
+A header of a register family should define only words that the base does worse. Each word becomes a
+function, with vectors in memory; `n` is 3. Listed are those that differ, or all.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _VECTOR = re.compile(r"^(f32|i32|m32|p16|q8)x(4|8|16)$")
 
 
 def base_only(isa: Isa) -> str:
-    """A header of all widths that has no word of its own."""
+    """A header of all widths that defines no words."""
     widths = "".join(
         f"#define CANNERY_HAS_F32X{lanes} 1\nCANNERY_VECTOR_TYPES({lanes})\n"
         f'#define CANNERY_LANES {lanes}\n#include "cannery/vec_base.h"\n#undef CANNERY_LANES\n'
@@ -44,7 +44,7 @@ def base_only(isa: Isa) -> str:
 
 
 def words(header: str, toolchain: Toolchain, folder: Path) -> dict[str, str]:
-    """A function of its own for each word of a header, by name."""
+    """A separate function for each word of a header, by name."""
     source = folder / "header.c"
     source.write_text(header)
     includes = f"-I{runtime_include_dir()}"

@@ -14,7 +14,7 @@ from quick import is_quick
 # Where pytest has several workers, it says how wide their terminal is, which they do not have.
 os.environ.pop("COLUMNS", None)
 
-# A busy machine is no fault of the code.
+# A busy machine is not the code's fault.
 settings.register_profile("cannery", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("unshrunk", settings.get_profile("cannery"), phases=[Phase.generate])
 settings.load_profile("cannery")

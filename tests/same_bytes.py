@@ -5,10 +5,10 @@
 NEW is this checkout if it is not given. Of every case, on every instruction set, it compares the
 kernels that `test_kernels.py` tries (with `--all` every candidate in every placing), which
 candidates there are, and what the cost model thinks of them; then all files of the networks of
-tests/nets and of the models that lie beside a checkout. Each checkout brings its own cases and
-networks: what one alone has, as models where the other stands elsewhere, `is new` or `is gone`.
-`--keep` writes both texts of whatever differs into a folder, for `diff -r`. Exit code 0: the same
-bytes; 1: not; 2: a checkout does not work.
+tests/nets and of the models next to a checkout. Each checkout brings its own cases and networks:
+what one alone has, as models where the other stands elsewhere, `is new` or `is gone`. `--keep`
+writes both texts of whatever differs into a folder, for `diff -r`. Exit code 0: the same bytes; 1:
+not; 2: a checkout does not work.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Share:
     everything: bool = False
 
     def arguments(self) -> list[str]:
-        """What its process is told."""
+        """The arguments for its process."""
         return ["--share", json.dumps(vars(self))]
 
     def texts(self) -> Iterator[tuple[str, str]]:

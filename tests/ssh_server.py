@@ -18,7 +18,7 @@ import pytest
 
 from needs import missing, need_program
 
-#: What the server is told besides its port and files.
+#: The server's options besides its port and files.
 _CONFIG = """\
 ListenAddress 127.0.0.1
 StrictModes no
@@ -32,7 +32,7 @@ MaxStartups 100
 
 @dataclass
 class Line:
-    """A TCP forwarder that counts what goes to the device, is slow, and breaks when it is told.
+    """A TCP forwarder that counts what goes to the device, is slow, and breaks on command.
 
     `cuts` are the bytes after which each further connection is cut; `rate` is in bytes per second.
     """
@@ -124,7 +124,7 @@ class Server:
 def ssh_device(
     folder: Path, name: str, *, wrapper: str = "", extra: str = "", config: str = ""
 ) -> Iterator[Server]:
-    """A server of its own; files go into `folder`. Skips where there is none.
+    """A separate server; files go into `folder`. Skips where there is none.
 
     `wrapper` is shell that comes before each command there, `extra` is added to its table, `config`
     to the configuration of its server.

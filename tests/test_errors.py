@@ -1,4 +1,4 @@
-"""What users are told: one line, whatever a file calls its things."""
+"""What users see: one line, whatever names a file has."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def deep_moves(n: int) -> list[Any]:
 
 
 def maxima(n: int) -> Any:
-    """Bytes that are made behind a chain, and may be made before it."""
+    """Bytes that are made after a chain, and may be made before it."""
     nodes = [
         node("Sigmoid", ["x"], ["f0"]),
         *deep_moves(n),

@@ -1,10 +1,10 @@
-"""A rival in a process of its own, driven line by line.
+"""A rival in a separate process, driven line by line.
 
     python child.py RIVAL FILE THREADS INPUTS.npz OUTPUTS.npz [INSTRUCTIONS.so]
 
 It loads the network, runs it once, writes the outputs, and prints a line of JSON: the names of the
 `outputs`, a `remark`, and with the library of `instructions.c` what that counted. Then each line
-`COUNT` on its input is answered by the seconds that so many calls took, after a few that were not
+`COUNT` on its input is answered by the seconds that this many calls took, after a few that were not
 counted.
 """
 

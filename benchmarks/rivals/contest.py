@@ -1,4 +1,4 @@
-"""One network: Cannery and the rivals, each in a process of its own, timed in turn.
+"""One network: Cannery and the rivals, each in a separate process, timed in turn.
 
 Every round asks all contestants for one sample, in alternating order; a contestant's time is the
 lower quartile of its samples.
@@ -240,7 +240,7 @@ class _Arena:
         return _Entrant(served, self.noops.get(name, threads), result)
 
     def _outputs(self, served: Served, made: Prepared, folder: Path) -> dict[str, RefArray]:
-        """By their names in the graph; by their order where a rival has names of its own."""
+        """By their names in the graph; by their order if a rival uses its own names."""
         with np.load(folder / "outputs.npz") as file:
             arrays = [file[key] for key in file.files]
         if len(arrays) != len(made.outputs):

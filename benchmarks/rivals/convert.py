@@ -44,8 +44,8 @@ class Prepared:
 def prepare(graph: Graph, model: Path, form: str, order: str, folder: Path) -> Prepared:
     """Write the file in `form` ("onnx", "tflite", "torch", "ncnn", "mnn") for images in `order`.
 
-    With order "model", `model` is an ONNX file that is taken as it is, but for dimensions that it
-    leaves open. Raises CanneryError.
+    With order "model", `model` is an ONNX file that is taken as it is, except for dimensions that
+    it leaves open. Raises CanneryError.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if form == "tflite":

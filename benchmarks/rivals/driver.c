@@ -4,7 +4,7 @@
  *
  * INPUTS holds all inputs as they lie in memory, one after the other; one call writes OUTPUTS the
  * same way. Then a line of JSON, and each line `COUNT` on the input is answered by the seconds that
- * so many calls took, after a few that were not counted. DRIVER_MODEL is the network,
+ * this many calls took, after a few that were not counted. DRIVER_MODEL is the network,
  * DRIVER_PARALLEL the same for several threads.
  */
 #include <stdio.h>

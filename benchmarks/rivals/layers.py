@@ -1,4 +1,4 @@
-"""The layers of a network as networks of their own, one of each kind."""
+"""The layers of a network as separate networks, one of each kind."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def write_layers(model: Path, folder: Path) -> Iterator[Layer]:
 
 
 def layer_graph(graph: Graph, step: Step) -> Graph:
-    """The nodes of one step, behind inputs of its own."""
+    """The nodes of one step, with its own inputs."""
     read = {value for node in step.nodes for value in node.inputs if value}
     made = {value for node in step.nodes for value in node.outputs}
     return Graph(

@@ -23,10 +23,10 @@ LIMITS = ("sse", "avx2")
 #: The variable that names the limit.
 LIMIT = "CPUID_LIMIT"
 
-#: Samples of AVX code that say nothing: copying has some of its own in a few libraries.
+#: Samples of AVX code that mean nothing: in a few libraries, copying has some.
 _TOLERATED = 0.05
 
-#: What the C library is told not to use; its own code is not redirected.
+#: What the C library must not use; its own code is not redirected.
 _HWCAPS = {
     "sse": "-AVX,-AVX2,-FMA,-AVX512F,-AVX512VL,-AVX512BW,-AVX512DQ,-AVX512CD,-AVX512ER,-BMI2",
     "avx2": "-AVX512F,-AVX512VL,-AVX512BW,-AVX512DQ,-AVX512CD,-AVX512ER",

@@ -27,8 +27,8 @@ _DRIVER = Path(__file__).with_name("driver.c")
 class Ours:
     """A built program, what it was generated from, and the bytes of the network's objects.
 
-    It runs on `threads`. `tuned` tells whether a tuning record took part. `seconds` is what it took
-    to generate, and then to compile.
+    It runs on `threads`. `tuned`: a tuning record took part. `seconds` is what it took to generate,
+    and then to compile.
     """
 
     executable: Path

@@ -15,7 +15,7 @@ from rivals.runtimes import LiteRt, Mnn, Ncnn, OnnxRuntime, OpenVino, PyTorch, R
 class Rival:
     """A runtime: its name for people, its package, its file format and its image orders.
 
-    `compiles`: it makes code for a processor that it is told, so that limits need no more.
+    `compiles`: it makes code for a given processor, so that limits need no more.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""A picture of contests: for every network, the times of all as bars, beside Cannery's best."""
+"""A picture of contests: for every network, the times of all as bars, next to Cannery's best."""
 
 from __future__ import annotations
 

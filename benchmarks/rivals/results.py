@@ -94,13 +94,13 @@ def peaks(contest: Contest) -> dict[str, float]:
 
 
 def best_rival(contest: Contest, threads: int = 1) -> Result | None:
-    """The fastest rival on so many threads whose outputs are right, without its calls' time."""
+    """The fastest rival on this many threads whose outputs are right, without its calls' time."""
     found = [r for r in contest.results if not r.is_ours and r.is_right and r.threads == threads]
     return min(found, key=lambda r: r.net_us, default=None)
 
 
 def best_ours(contest: Contest, threads: int = 1) -> Result | None:
-    """The fastest of Cannery's on so many threads, where several took part."""
+    """The fastest of Cannery's on this many threads, if several took part."""
     found = [r for r in contest.results if r.is_ours and r.threads == threads]
     return min(found, key=lambda r: r.net_us, default=None)
 

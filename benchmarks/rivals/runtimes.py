@@ -1,4 +1,4 @@
-"""Runtimes from the Python package index, each behind the same few calls.
+"""Runtimes from the Python package index, each with the same few calls.
 
 A runtime holds one network. Its inputs are set once, so that `call` is inference alone: no rival
 pays for copies that its users could avoid. All compute in float32.
@@ -33,7 +33,9 @@ class Runtime(ABC):
 
     @abstractmethod
     def outputs(self) -> dict[str, F32]:
-        """The outputs of the last call by name; their order is the file's, or names tell."""
+        """The outputs of the last call by name; their order is the file's, or names identify
+        them.
+        """
 
     def remark(self) -> str:
         """What has to be known of how it runs; empty: nothing."""
@@ -86,7 +88,7 @@ class OnnxRuntime(Runtime):
 
 
 class LiteRt(Runtime):
-    """LiteRT with its XNNPACK delegate, which it takes by itself."""
+    """LiteRT with its XNNPACK delegate, which it uses on its own."""
 
     def __init__(self, file: Path, threads: int) -> None:
         super().__init__(file, threads)

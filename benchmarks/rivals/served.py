@@ -1,4 +1,4 @@
-"""A contestant: a process that calls its network as often as it is told and answers the time."""
+"""A contestant: a process that calls its network as often as requested and reports the time."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def rival_environment() -> dict[str, str]:
 
 @contextmanager
 def few_processors(count: int) -> Iterator[None]:
-    """What is started meanwhile sees so many processors (0: all), and makes as many threads.
+    """Programs started meanwhile see this many processors (0: all), and make as many threads.
 
     A process that is pinned later would have threads that wait for work in each other's way.
     """

@@ -18,7 +18,7 @@ from cannery.ops.recurrent.op import Lstm
 from cannery.ops.softmax.op import Softmax
 from rivals.exchange import as_float, constant, is_projection, lstm_layer, unsupported
 
-#: Computes a value from its inputs that are no constants.
+#: Computes a value from its inputs that are not constant.
 _Function = Callable[..., Any]
 
 

@@ -190,7 +190,7 @@ def clutter(rng: Rng) -> Image:
     return image
 
 
-#: What is no ball, by name.
+#: What is not a ball, by name.
 NEGATIVES: dict[str, Callable[[Rng], Image]] = {
     draw.__name__: draw for draw in (grass, line, crossing, penalty_mark, foot, goal, clutter)
 }

@@ -1,9 +1,9 @@
 """A bidirectional LSTM with peepholes for PyTorch, which has none, and the file it becomes.
 
 Both directions are computed side by side: a step is one product of matrices for both. Only the
-recurrent part is a function of its own, with its gradient written out; what does not depend on
-the step before (the product of the columns and the input weights, the gradients of weights) is
-left to PyTorch in one piece for all steps.
+recurrent part is a separate function, with its gradient written out; what does not depend on the
+step before (the product of the columns and the input weights, the gradients of weights) is left to
+PyTorch in one piece for all steps.
 
 Shapes: T steps, B lines, D = 2 directions, H cells; gates lie in the order input, forget, cell,
 output, peepholes without that of the cell; ONNX has another order.

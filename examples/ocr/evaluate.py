@@ -59,7 +59,7 @@ FORMS = (
 
 @dataclass(frozen=True)
 class Rate:
-    """Lines per second, and joules per line, which are negative where nobody tells."""
+    """Lines per second, and joules per line, which are negative if unknown."""
 
     lines: float
     joules: float

@@ -5,9 +5,9 @@ r"""The fonts that lines are printed in; all come with Debian.
         fonts-linuxlibertine fonts-lmodern fonts-oldstandard fonts-stix fonts-texgyre-math \
         fonts-vollkorn
 
-Fraktur is taken from fonts for mathematics, which have it as an alphabet of its own, in two
-weights. What that alphabet lacks (ſ, ß, digits, punctuation) are the font's ordinary characters;
-umlauts are put together as printers did, with two dots or a small e.
+Fraktur is taken from fonts for mathematics, which have it as a separate alphabet, in two weights.
+What that alphabet lacks (ſ, ß, digits, punctuation) are the font's ordinary characters; umlauts are
+put together as printers did, with two dots or a small e.
 """
 
 from __future__ import annotations

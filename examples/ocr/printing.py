@@ -165,7 +165,7 @@ def printed_line(
 
 
 def cropped(image: Bytes, margin: int = 6) -> Bytes:
-    """The image without empty columns at its end but for a margin: lines differ in length."""
+    """The image without empty columns at its end except for a margin: lines differ in length."""
     ink = np.nonzero((image < 0.6 * np.median(image)).sum(axis=0) > 1)[0]
     return image[:, : min(image.shape[1], int(ink[-1]) + 1 + margin)] if len(ink) else image
 

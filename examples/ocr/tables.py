@@ -18,7 +18,7 @@ from cannery.pipeline import choose, import_graph
 from cannery.schedule.schedule import MATH
 from cannery.target.toolchain import resolve_target
 
-#: Tables of so many pieces.
+#: Tables with this many pieces.
 FORM = "lut1024"
 
 

@@ -25,7 +25,7 @@ _CODAS = (
 _PREFIXES = "ge be ver er an auf un zer".split()
 _ENDINGS = "e en er es et ung heit lich keit los end te ten".split()
 
-#: One word in so many belongs to the test set.
+#: One word in this many belongs to the test set.
 _TEST_SHARE = 5
 
 

@@ -45,7 +45,7 @@ def columns_of(images: Sequence[Bytes]) -> Tensor:
 
 
 def targets_of(texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-    """All texts as symbols, one behind the other, and their lengths."""
+    """All texts as symbols, one after the other, and their lengths."""
     symbols = [1 + ALPHABET.index(letter) for text in texts for letter in text]
     return torch.tensor(symbols), torch.tensor([len(text) for text in texts])
 

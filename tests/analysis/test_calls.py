@@ -87,7 +87,7 @@ def test_what_compilers_make_of_nested_loops(target: str, tmp_path: Path) -> Non
     need_runner(toolchain, strict=True)
     source = tmp_path / "f.c"
     source.write_text(NESTED)
-    # Without the first flag, gcc does not use NEON for vectors that are no intrinsics.
+    # Without the first flag, gcc does not use NEON for vectors that are not intrinsics.
     flags = ("-funsafe-math-optimizations", "-fno-associative-math", "-static", "-no-pie")
     toolchain.compiler.link([source], tmp_path / "f", [*toolchain.cflags, *flags])
     try:

@@ -172,7 +172,7 @@ def test_outer_loops_are_without_the_inner_ones() -> None:
     assert [i.address for i in outer.instructions] == [0xC, 0xE, 0x40, 0x44, 0x48]
     assert not outer.innermost
     assert outside.mix.instructions == 5
-    # Saving a register is no spill.
+    # Saving a register is not a spill.
     assert outside.mix.spills == 0
 
 

@@ -45,7 +45,7 @@ def products(count: int) -> str:
 def compiled(folder: Path, toolchain: Toolchain, text: str) -> Path:
     source = folder / "f.c"
     source.write_text(text)
-    # Without this, gcc does not use NEON for vectors that are no intrinsics.
+    # Without this, gcc does not use NEON for vectors that are not intrinsics.
     flags = [*toolchain.cflags, "-funsafe-math-optimizations", "-fno-unroll-loops"]
     toolchain.compiler.compile(source, folder / "f.o", [*flags, *object_flags(toolchain)])
     return folder / "f.o"

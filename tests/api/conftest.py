@@ -1,4 +1,4 @@
-"""A small network for all tests of the Python interface, and a cache of their own."""
+"""A small network for all tests of the Python interface, and their own cache."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ FAST = Protocol(first=2, more=2, sample_us=20.0, limit=0.01)
 
 @pytest.fixture
 def own(tmp_path: Path, model: Path) -> Path:
-    """A model in a folder of its own."""
+    """A model in its own folder."""
     need_program("ninja")
     return write_tiny_model(tmp_path / "own.h5", seed=7)
 
@@ -145,7 +145,7 @@ def test_errors_of_bytes_name_no_file(data: bytes, tmp_path: Path) -> None:
 
 
 def test_importing_cannery_imports_nothing_else() -> None:
-    """No numpy, and no other module of its own."""
+    """It imports no numpy, and no other module of Cannery."""
     program = (
         "import sys; before = set(sys.modules); import cannery; "
         "print(*sorted(set(sys.modules) - before))"

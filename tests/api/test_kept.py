@@ -40,7 +40,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def own(tmp_path: Path, model: Path) -> Path:
-    """A model in a folder of its own."""
+    """A model in its own folder."""
     return write_tiny_model(tmp_path / "own.h5", seed=7)
 
 
@@ -145,7 +145,7 @@ def test_what_is_damaged_is_made_again(
 
 
 def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
-    """A pipe would never end; what is absurdly large takes too long. The frontends refuse both."""
+    """A pipe would never end, and huge files take too long. The frontends reject both."""
     pipe, large = tmp_path / "pipe.h5", tmp_path / "large.h5"
     os.mkfifo(pipe)
     with pytest.raises(ModelError, match="a pipe"):

@@ -108,7 +108,7 @@ def test_second_load_builds_nothing(model: Path, monkeypatch: pytest.MonkeyPatch
 def test_what_is_built_otherwise_is_built_anew(
     model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Flags and other code are no library that is there."""
+    """Other flags or other code need a new library."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     built: list[str] = []
 

@@ -1,4 +1,4 @@
-"""`cannery.from_torch`: with PyTorch where it is installed, and what is said where it is not."""
+"""`cannery.from_torch`: with PyTorch if it is installed, and the error if it is not."""
 
 from __future__ import annotations
 

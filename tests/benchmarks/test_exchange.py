@@ -1,4 +1,4 @@
-"""The files that rivals read: what is written must compute what the model computes."""
+"""The files for rivals must compute what the model computes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words of a header beside those of the base alone: what the base makes as well, and what not."""
+"""Compares a header's words with the base's: which the base makes equally well."""
 
 from __future__ import annotations
 

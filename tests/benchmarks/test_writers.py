@@ -1,4 +1,4 @@
-"""Files for rivals, operator by operator: what is written computes what the references do.
+"""Files for rivals, operator by operator: they compute what the references compute.
 
 ONNX files are read by Cannery, those of TensorFlow Lite by LiteRT, where that is installed.
 """

@@ -1,4 +1,4 @@
-"""Bounds that a network can hardly keep are told when it is compiled, and change no byte."""
+"""Compiling warns about bounds that a network can hardly keep, and changes no byte."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ ONE = (1, 1)
 
 @dataclass(frozen=True)
 class Setting:
-    """A convolution with an activation, and what is asked of it."""
+    """A convolution with an activation, and the options for it."""
 
     pads: int = 1
     slope: float = 0.1

@@ -1,4 +1,4 @@
-"""The record of another model is told, an error where it is of no use, and never overwritten."""
+"""Another model's record is reported, an error if it is useless, and never overwritten."""
 
 from __future__ import annotations
 

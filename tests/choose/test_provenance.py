@@ -1,4 +1,4 @@
-"""Records made elsewhere: what differs and matters is told, and changes no byte."""
+"""Records made elsewhere: relevant differences are reported, and change no byte."""
 
 from __future__ import annotations
 

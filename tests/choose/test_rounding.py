@@ -1,4 +1,4 @@
-"""What float32 makes of a network is told before anything is built, and only where it matters."""
+"""The effect of float32 is reported before anything is built, and only if it matters."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_a_bound_that_nothing_keeps() -> None:
 
 @dataclass(frozen=True)
 class _Sized(FixedSchedule):
-    """A schedule of nothing, with constants of so many bytes."""
+    """A schedule of nothing, with constants of this many bytes."""
 
     id = "test.sized"
 
@@ -118,7 +118,7 @@ class _Sized(FixedSchedule):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_nearly_the_cheapest_of_all(seed: int) -> None:
-    """Never more than one step is dearer than in the best of all combinations."""
+    """At most one step is more expensive than in the best combination."""
     rng = np.random.default_rng(seed)
     graph, isa = narrowing_net(), find_target("avx2").isa
     segments = [s for s in make_segments(graph) if not s.step.parts]

@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 def cannery(
     *arguments: str, python: Path | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a process of its own: a forked one, or of a Python."""
+    """Run the command line in a separate process: forked, or a new Python."""
     return subprocess.run(
         [python or warm_python(), "-m", "cannery", *arguments],
         env={**os.environ, "PYTHONPATH": str(ROOT / "generator"), **environment},
@@ -208,7 +208,7 @@ def test_where_nothing_can_be_written_is_told_with_a_cure(
         assert told.endswith("or name another place)\n")
     monkeypatch.setattr(
         "cannery.tuning.tuner.tune", None
-    )  # It is told before anything is measured.
+    )  # The error comes before anything is measured.
     assert invoke(["autotune", model, "--tuning", "/proc"]) == 2
     told = capsys.readouterr().err
     assert told.startswith("cannery: error: /proc: the tuning record cannot be written there")

@@ -1,4 +1,4 @@
-"""`cannery compare`: every layer beside what it should be, from a program or a library's dump."""
+"""`cannery compare`: every layer against its expected value, from a program or a library's dump."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_all_layers_are_right(
 
 
 def write_dump(path: Path, change: dict[str, float]) -> None:
-    """A dump of two runs of the example, right but for the first element of some values."""
+    """A dump of two runs of the example, right except for the first element of some values."""
     source = compile_model(make_options(BALL, {"isa": "generic", "dump_values": True})).source
     seen = seen_values(source)
     lines = "".join(f"{line}\n" for line in dump_header(source, seen))

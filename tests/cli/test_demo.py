@@ -37,7 +37,7 @@ def tools() -> tuple[str, str]:
 
 
 def demo(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command with a measurement cache of its own."""
+    """Run the command with its own measurement cache."""
     environment = {
         **os.environ, "PYTHONPATH": str(ROOT / "generator"), "XDG_CACHE_HOME": str(tmp_path / "c"),
     }  # fmt: skip

@@ -50,7 +50,7 @@ def words(command: str, model: Path) -> list[str]:
 
 
 def told(capsys: pytest.CaptureFixture[str], arguments: list[str], model: Path) -> str:
-    """The one line of a run that has to end with exit code 2 and to leave nothing behind."""
+    """The one line of a run that must end with exit code 2 and leave no files."""
     assert invoke(arguments) == 2
     printed = capsys.readouterr()
     assert printed.out == ""

@@ -182,5 +182,5 @@ def test_diff_of_records(model: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     (layer,) = (layer for layer in found["layers"] if layer["a"] == ["scores"])
     names = [schedule.split("{")[0] for schedule in layer["schedules"]]
     assert names == [one.parent.name, other.parent.name]
-    # One model: its outputs have to be the same, but for rounding.
+    # One model: its outputs must be equal, except for rounding.
     assert found["output_differences"]["scores"] < 1e-5 and found["worse"] == []

@@ -1,4 +1,4 @@
-"""Mistakes in CMakeLists.txt and in the environment are told while configuring, or at the build."""
+"""Mistakes in CMakeLists.txt and in the environment are reported when configuring or building."""
 
 from __future__ import annotations
 

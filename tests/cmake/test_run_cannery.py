@@ -74,7 +74,7 @@ def test_a_package_runs_no_other_one(tmp_path: Path) -> None:
 
 
 def test_missing_packages_are_named(tmp_path: Path) -> None:
-    """With the command that installs them; what is there is not."""
+    """With the command that installs them; installed packages are not listed."""
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['h5py'] = None\n")
     probed = run({**os.environ, "PYTHONPATH": str(tmp_path)}, SCRIPT, "--probe")
     assert probed.returncode != 0

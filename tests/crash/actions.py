@@ -1,4 +1,4 @@
-"""What is killed beside commands: functions of texts, called by `killer.py`."""
+"""What is killed besides commands: functions of texts, called by `killer.py`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Runs commands that end by SIGKILL just before their nth change of a file.
 
-    python killer.py FOLDER          commands come as JSON lines on stdin, each is told a result
+    python killer.py FOLDER          commands come as JSON lines on stdin; each gets a result
     python killer.py FOLDER N WORDS  one command, which also ends what called it: its whole group
 
 A process is forked for each, so that Cannery is imported once. What changes a file is seen by the

@@ -1,4 +1,4 @@
-"""Full disks: one line, exit code 2, nothing lost; a cache that cannot be written is no error."""
+"""Full disks: one line, exit code 2, nothing lost; an unwritable cache is not an error."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_files_of_all_sizes_are_named(size: int, tmp_path: Path) -> None:
 
 @contextmanager
 def mounted(folder: Path, size: int) -> Iterator[Path]:
-    """A disk of its own of so many bytes."""
+    """A separate disk of this many bytes."""
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)]
     if os.geteuid() or subprocess.run(command, capture_output=True, check=False).returncode:
@@ -81,13 +81,13 @@ def mounted(folder: Path, size: int) -> Iterator[Path]:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small disk of its own."""
+    """A small separate disk."""
     with mounted(tmp_path / "disk", DISK) as folder:
         yield folder
 
 
 def fill(disk: Path, left: int = 0) -> Path:
-    """A file that leaves so many bytes of a disk."""
+    """A file that leaves this many bytes of a disk."""
     path = disk / "filled"
     with path.open("wb", buffering=0) as file:
         try:
@@ -142,7 +142,7 @@ def test_temporary_files(tmp_path: Path, disk: Path) -> None:
 
 @pytest.mark.parametrize("left", [4096, 16384, 28672])
 def test_temporary_files_of_a_tuning(left: int, tmp_path: Path, disk: Path) -> None:
-    """Whichever file does not fit: what is named lies there, not where it was copied from."""
+    """Whichever file does not fit, the error names the target, not the source of the copy."""
     need_program("ninja")
     need_toolchain("generic")
     source = model(tmp_path / "net.h5", 3)
@@ -177,7 +177,7 @@ def test_a_full_disk_beside_the_model(tmp_path: Path, disk: Path) -> None:
 
 
 def test_a_build_by_cmake(tmp_path: Path) -> None:
-    """It fails with the reason, and the next one, with room, makes everything anew."""
+    """It fails with the reason, and the next one, with room, makes everything again."""
     need_program("ninja")
     need_toolchain("generic")
     with mounted(tmp_path / "disk", BUILD_DISK) as disk:

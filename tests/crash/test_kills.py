@@ -231,14 +231,14 @@ def generate(project: Project, killed_before: int = 0) -> None:
 
 
 def check_killed_build(project: Project, number: int, units: int) -> bool:
-    """The build after one that was killed makes all anew; whether files were mixed."""
+    """The build after a killed one makes everything again; returns whether files were mixed."""
     folder = project.tree / "cannery" / "ball"
     old = visible(contents(folder))
     time.sleep(0.01)
     model(project.folder / "ball.h5", units)
     generate(project, number)
     build = ["cmake", "--build", str(project.tree)]
-    # Ninja itself survives: its commands have groups of their own.
+    # Ninja itself survives: its commands have their own process groups.
     subprocess.run(build, start_new_session=True, capture_output=True, check=False)
     half = visible(contents(folder))
     generate(project)

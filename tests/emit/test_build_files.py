@@ -1,4 +1,4 @@
-"""A Makefile or meson.build beside the C: it builds and installs a library that programs find."""
+"""A Makefile or meson.build next to the C builds and installs a library that programs find."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def compiled(folder: Path, kind: str, *options: str) -> Path:
 
 
 def check_installed(prefix: Path) -> None:
-    """A program that pkg-config tells where the library is gets the stored result."""
+    """A program that finds the library through pkg-config gets the stored result."""
     need_program("pkg-config")
     (found,) = prefix.glob("**/ball.pc")
     path = {"PKG_CONFIG_PATH": str(found.parent)}

@@ -70,7 +70,7 @@ def test_clear_lines(shape: tuple[int, int, int], tmp_path: Path) -> None:
             assert all(image[k] == 7 for k in pixels), layout
 
 
-#: One side alone, unequal sides, none below: where the next image begins right behind the last row.
+#: One side alone, unequal sides, none below: where the next image begins right after the last row.
 HALOS = [Halo(*sides) for sides in itertools.product((0, 1), (0, 1), (0, 2), (0, 1, 2))]
 
 

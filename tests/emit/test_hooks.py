@@ -117,7 +117,7 @@ def program(
 
 
 def output_of(program: Path, path: Path) -> str:
-    """What the program prints, which is told a file to write."""
+    """What the program prints; its argument is a file to write."""
     done = subprocess.run([program, path], capture_output=True, check=True, text=True)
     return done.stdout
 

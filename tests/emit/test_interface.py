@@ -202,7 +202,7 @@ def test_a_file_without_large_weights_says_why_it_is_there() -> None:
 
 
 def test_what_is_not_called_is_not_linked(tmp_path: Path) -> None:
-    """The static workspace and the stored result lie in objects of their own."""
+    """The static workspace and the stored result are in separate objects."""
     write_all(tmp_path, net_files(network(), "net"))
     names = ("net.c", "net_static.c", "net_weights.c", "net_selftest.c")
     objects = [compile_file(tmp_path, source, "c99 gcc") for source in names]

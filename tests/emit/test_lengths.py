@@ -1,4 +1,4 @@
-"""Sequences of any length up to a maximum: as networks of that length, and what is refused."""
+"""Sequences of any length up to a maximum: as networks of that length, and what is rejected."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_as_a_network_of_that_length(
     tmp_path: Path, nets: dict[Any, Net], make: Any, steps: int
 ) -> None:
     net = nets[make]
-    net(sequence(MAX, seed=9))  # what is behind the end must not matter
+    net(sequence(MAX, seed=9))  # steps after the end must not matter
     x = sequence(steps)
     graph = load_model(make_options(write_h5(tmp_path / "fixed.h5", make(steps)), {}))
     (expected,) = evaluate(graph, {"x": x}).values()
@@ -115,7 +115,7 @@ def test_several_sequences_of_a_length(nets: dict[Any, Net], make: Any, steps: i
 
 @pytest.mark.parametrize("make", [reader, last])
 def test_the_end_changes_no_bit(nets: dict[Any, Net], make: Any) -> None:
-    """Neither what lies behind it, nor garbage there."""
+    """Neither steps after it, nor garbage there, have an effect."""
     net = nets[make]
     wild = np.full((1, MAX, F), np.nan, np.float32)
     for steps in (3, 8):

@@ -154,7 +154,7 @@ def test_a_chunk_without_stacked_steps_is_none() -> None:
 
 
 def test_weights_of_the_same_packing_are_stored_once() -> None:
-    """The smaller chunk has the same choices, and so no weights of its own."""
+    """The smaller chunk has the same choices, and so needs no extra weights."""
     graph = two_heads()
     source = stacked_source(graph, "generic", (4,))
     (first,) = source.many.chunks

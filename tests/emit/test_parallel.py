@@ -103,7 +103,7 @@ int main(void)
 
 
 def test_a_library_of_several_instruction_sets(tmp_path: Path) -> None:
-    """Each network has pieces of its own; memory is enough for all of them."""
+    """Each network has its own pieces; the memory suffices for all of them."""
     graph = run_passes(two_heads())
     parts = []
     for name in ("sse2", "generic"):

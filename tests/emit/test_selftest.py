@@ -30,7 +30,7 @@ from emit.c_programs import (
 )
 from emit.mutants import NETWORKS, mutants
 
-#: Runs the self-test, tells its result, and writes the input that it generated.
+#: Runs the self-test, reports its result, and writes the input that it generated.
 MAIN = """
 #include "net_selftest.h"
 #include <stdio.h>
@@ -44,7 +44,7 @@ int main(void)
 """
 
 
-#: Only tells the result.
+#: Only reports the result.
 RESULT = """
 #include "net.h"
 #include "cannery/vec_scalar.h"
@@ -126,7 +126,7 @@ def two_outputs(first: float, second: float) -> Graph:
 
 @pytest.mark.parametrize("wrong", [1.05, 0.0, np.nan, np.inf])
 def test_a_wrong_output_is_found_whichever_it_is(wrong: float, tmp_path: Path) -> None:
-    """Also if the others are right, and if it is no number."""
+    """Also if the others are right, and if it is NaN."""
     right = net_files(two_outputs(1.0, 1.0), "net")
     for k, factors in enumerate(((1.0, 1.0), (wrong, 1.0), (1.0, wrong))):
         with np.errstate(all="ignore"):

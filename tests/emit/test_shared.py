@@ -77,7 +77,7 @@ def loader(folder: Path, files: Files, language: str = "c99 gcc", main: str = MA
 
 
 def say(program: Path, path: Path | str, *before: str) -> str:
-    """What a program says of a file; it ends well whatever that is, by itself."""
+    """What a program says about a file; it ends normally, whatever the file is."""
     done = subprocess.run(
         [*before, str(program), str(path)], capture_output=True, text=True, check=True
     )

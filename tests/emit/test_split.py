@@ -40,7 +40,7 @@ int main(void)
 
 
 def split_source(count: int) -> Source:
-    """A network of three steps in so many files."""
+    """A network of three steps in this many files."""
     source = make_net_source(run_passes(network()), isa("generic"), "net")
     return replace(source, split=count)
 

@@ -1,4 +1,4 @@
-"""Networks that run step by step: as whole sequences, states of the caller, what is refused."""
+"""Networks that run step by step: as whole sequences, the caller's states, what is rejected."""
 
 from __future__ import annotations
 

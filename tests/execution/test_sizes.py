@@ -1,4 +1,4 @@
-"""Flash, RAM and stack of a network: beside what binutils and a run of it say."""
+"""Flash, RAM and stack of a network, compared with binutils and a run."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_the_arrays_of_a_step_are_those_of_nm() -> None:
 
 
 def test_large_weights_count_once(tmp_path: Path) -> None:
-    """They are in a file of their own; two layers have the same here."""
+    """They are in a separate file; two layers share them here."""
     need_toolchain("generic")
     rng = np.random.default_rng(2)
     weight = (rng.normal(size=(1024, 1024)) / 32).astype(np.float32)

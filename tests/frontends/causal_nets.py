@@ -1,4 +1,6 @@
-"""Random networks along time, and what they compute call by call beside the whole sequence."""
+"""Random networks along time, and what they compute call by call, compared with the whole
+sequence.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,7 @@ class Maker:
         return length, channels
 
     def pads(self, span: int) -> tuple[int, int]:
-        """Of a window: all before it, or also behind it, or none at all."""
+        """Pads of a window: all before it, or also after it, or none at all."""
         if not self.ahead or self.random.random() < 0.6:
             more = 0 if self.ends else self.random.choice((0, 0, 0, 2))
             return span - 1 + more, 0
@@ -166,7 +168,7 @@ class Maker:
         return self.b.node(op, [found, self.b.weight(taps, channels, 3)])
 
     def cut(self, value: str) -> str:
-        """Padded on both sides; what is too much at the end is cut off."""
+        """Padded on both sides; the excess at the end is cut off."""
         length, channels = self.size(value)
         op = Conv((1,), ((2, 2),), (1,))
         found = self.b.node(op, [value, self.b.weight(3, channels, 2)])

@@ -194,7 +194,7 @@ def _by_name() -> Any:
 
 
 def _own_class() -> Any:
-    """A functional model of a class of its own."""
+    """A functional model of its own class."""
 
     class Classifier(keras.Model):  # type: ignore[misc]
         pass
@@ -223,7 +223,7 @@ def _wrapped() -> Any:
 
 
 def _augmented() -> Any:
-    """Augmentation in a network, by itself and as a pipeline; weights that training normalises."""
+    """Augmentation in a network, alone and as a pipeline; weights that training normalises."""
     if not hasattr(L, "SpectralNormalization"):
         pytest.skip("this Keras has no SpectralNormalization")
     x = keras.Input((8, 8, 3))

@@ -68,7 +68,7 @@ def layer(class_name: str, name: str, *inputs: Any, **config: Any) -> LayerSpec:
 
 
 def image(name: str, *shape: int | None, **config: Any) -> LayerSpec:
-    """An InputLayer of float32, of this shape behind the open batch."""
+    """An InputLayer of float32, of this shape after the open batch."""
     values = {"shape": [None, *shape], "dtype": "float32", **config}
     return LayerSpec("InputLayer", name, (), values)
 

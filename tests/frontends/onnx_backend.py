@@ -81,7 +81,7 @@ class Imported:
     inputs: Mapping[str, RefArray]
 
     def judge(self, outputs: Mapping[str, RefArray]) -> Outcome:
-        """Outputs of the graph beside those of the case."""
+        """Compares outputs of the graph with those of the case."""
         name, operator = self.case.name, operator_of(self.case)
         results = to_model(self.graph, outputs)
         for found, expected in zip(results.values(), self.case.data_sets[0][1], strict=True):

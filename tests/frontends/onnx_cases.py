@@ -54,7 +54,7 @@ def operator_of(case: Any) -> str:
 
 
 def _all_nodes(graph: Any) -> Iterator[Any]:
-    """The nodes of a graph, each behind those of its branches and bodies."""
+    """The nodes of a graph, each after those of its branches and bodies."""
     for node in graph.node:
         for body in _bodies(node):
             yield from _all_nodes(body)

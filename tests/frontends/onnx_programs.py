@@ -153,7 +153,7 @@ def _results(source: Source, data: bytes) -> Iterator[NDArray[np.generic]]:
 
 
 def fingerprint(case: Program) -> str:
-    """Equal for cases that are the same but for names."""
+    """Equal for cases that differ only in names."""
     graph, seen = case.graph, hashlib.sha256()
     numbers: dict[str, int] = {}
 
@@ -179,7 +179,7 @@ def fingerprint(case: Program) -> str:
 def run_programs(
     cases: Sequence[Program], toolchain: Toolchain, runner: Runner, level: str = ""
 ) -> Iterator[Result]:
-    """Results of all cases, in order; those that are the same but for names run once.
+    """Results of all cases, in order; those that differ only in names run once.
 
     `level` is the optimisation level of the compiler instead of Cannery's, such as "-O0".
     """
@@ -213,7 +213,7 @@ def _run(
 def _built(
     made: Sequence[tuple[Program, Source]], toolchain: Toolchain, runner: Runner, level: str
 ) -> list[Result]:
-    """Results of generated networks; where a program fails, its halves tell which one it was."""
+    """Results of generated networks; if a program fails, its halves show which one it was."""
     if not made:
         return []
     with tempfile.TemporaryDirectory() as temporary:

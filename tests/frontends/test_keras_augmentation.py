@@ -26,7 +26,7 @@ from frontends.keras_files import LayerSpec, Model, chain, image, write_h5, writ
 
 NAMES = sorted(name for name in layer_names() if _LAYERS[name] is augmentation)
 
-#: What the files of Keras hold beside what all layers have.
+#: What Keras files contain in addition to what all layers have.
 CONFIG = {
     "data_format": "channels_last", "factor": [-0.3, 0.3], "value_range": [0, 255], "seed": 7,
     "fill_mode": "reflect", "mode": "horizontal", "height_factor": 0.2, "bins": 256,

@@ -1,4 +1,4 @@
-"""Files that are no models, unsupported layers, malformed configurations: one clear error each."""
+"""Files that are not models, unsupported layers, malformed configurations: one clear error each."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def single(folder: Path, spec: LayerSpec, *shape: int, version: str = "2.15.0") 
     return write_h5(folder / "m.h5", chain(image("x", *shape), spec), version)
 
 
-# Files that are no models
+# Files that are not models
 
 
 def test_missing_file(tmp_path: Path) -> None:

@@ -336,8 +336,8 @@ def test_a_cycle_is_an_error(tmp_path: Path) -> None:
 
 
 def test_what_is_trainable_is_stored_first() -> None:
-    """Each kind in the order in which Keras made it: weights are told apart by that alone where
-    names are the same.
+    """Each kind in the order in which Keras made it: only that distinguishes weights with equal
+    names.
     """
     made = [
         keras_hdf5._Variable(("net", name), "kernel", trainable)

@@ -1,4 +1,4 @@
-"""Shapes and element types that a file declares are compared with what is computed."""
+"""Shapes and element types that a file declares are compared with the computed ones."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_sizes_of_images_that_were_others(tmp_path: Path) -> None:
 
 
 def test_sizes_that_nothing_else_fits(tmp_path: Path) -> None:
-    """Where the network is not of any size, what was declared cannot be judged."""
+    """If the network allows no other sizes, declarations cannot be judged."""
     nodes = [node("Reshape", ["x", "s"], ["a"]), node("MatMul", ["a", "w"], ["y"])]
     weights = {"s": np.array([1, -1]), "w": floats(6, 2)}
     proto = _declare(model(nodes, {"x": ["n", 6]}, weights=weights), "y", [3, 2])

@@ -29,7 +29,8 @@ MOST = 6
 #: Models that are compared, at least; each is read twice.
 LEAST = 1000
 
-#: What is no default: the largest float is no bound, and these activations are for two directions.
+#: What is not a default: the largest float is not a bound, and these activations are for two
+#: directions.
 _NOT_MEANT = {("Clip", "min"), ("Clip", "max"), ("RNN", "activations")}
 
 #: Numbers of a graph's text, of which models store fewer digits than schemas state.

@@ -1,4 +1,4 @@
-"""Einsum: equations beside numpy.einsum."""
+"""Einsum: equations compared with numpy.einsum."""
 
 from __future__ import annotations
 

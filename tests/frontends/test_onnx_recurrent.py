@@ -1,4 +1,4 @@
-"""Import of recurrent layers from ONNX: attributes, axes, states, and what is refused.
+"""Import of recurrent layers from ONNX: attributes, axes, states, and what is rejected.
 
 ONNX's own interpreter knows no attributes but direction and layout; `by_hand` does.
 """
@@ -40,7 +40,7 @@ def weights_of(kind: str, d: int = 1) -> dict[str, Any]:
 
 
 def net(kind: str, d: int = 1, more: Any = (), extra: Any = None, **attributes: Any) -> Any:
-    """One layer that returns its sequence; `more` names inputs behind the bias."""
+    """One layer that returns its sequence; `more` names inputs after the bias."""
     layer = node(kind, ["x", "w", "r", "b", *more], ["y"], hidden_size=H, **attributes)
     return model([layer], {"x": [T, N, F]}, weights={**weights_of(kind, d), **(extra or {})})
 
@@ -120,7 +120,7 @@ FUNCTIONS = {"LSTM": 3, "GRU": 2, "RNN": 1}
 
 
 def one_direction(kind: str, d: int, **attributes: Any) -> Any:
-    """One of the directions of `net` by itself."""
+    """One of the directions of `net` on its own."""
     parts = {name: value[d : d + 1] for name, value in weights_of(kind, 2).items()}
     direction = ("forward", "reverse")[d]
     return net(kind, extra=parts, direction=direction, **attributes)
@@ -219,7 +219,7 @@ def test_faults_are_one_clear_error(
 
 
 def test_a_leading_dimension_that_is_time_is_not_taken_as_the_batch(tmp_path: Path) -> None:
-    """As lines of print without a batch, or with one behind time."""
+    """As lines of print without a batch, or with one after time."""
     second = np.array([1], np.int64)
     layer = node("LSTM", ["lines", "w", "r", "b"], ["y"], hidden_size=H)
     weights = {**weights_of("LSTM"), "second": second}
@@ -256,7 +256,7 @@ def test_time_behind_the_batch_is_called_so(layout: int, tmp_path: Path) -> None
 
 
 def test_columns_of_an_image_that_become_time_are_called_so(tmp_path: Path) -> None:
-    """Behind windows that need more than a few; the rows are no time."""
+    """After windows that need more than a few steps; the rows are not time."""
     weights = {**weights_of("LSTM"), "k": floats(F, 1, 5, 4)}
     nodes = [
         node("Conv", ["x", "k"], ["maps"], strides=[5, 4]), node("Relu", ["maps"], ["a"]),

@@ -1,4 +1,4 @@
-"""Fourier transforms in all their settings, beside numpy's."""
+"""Fourier transforms in all their settings, compared with numpy's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Peepholes beside a Keras model: against steps written by hand, and files that do not fit."""
+"""Peepholes for a Keras model: against steps written by hand, and files that do not fit."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def by_hand(w: Any, at: str, x: Array, peepholes: Array) -> Array:
 
 
 def write(folder: Path, layer: LayerSpec, **arrays: Array) -> tuple[Path, Path]:
-    """The model of one layer, and the file beside it."""
+    """The model of one layer, and the file next to it."""
     model: Model = chain(image("x", T, F), layer)
     np.savez(folder / "peepholes.npz", **arrays)
     return write_h5(folder / "net.h5", model), folder / "peepholes.npz"

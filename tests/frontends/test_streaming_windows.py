@@ -62,7 +62,7 @@ def node(op: object) -> Build:
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_random_networks(block: int) -> None:
-    """Those that look ahead, too; what is refused says which block would do."""
+    """Also those that look ahead; errors say which block would do."""
     outcomes: Counter[str] = Counter()
     for seed in SEEDS:
         ahead = seed % 2 == 1

@@ -1,5 +1,5 @@
-"""TensorFlow Lite files by the way that README.md tells: tf2onnx makes ONNX of them, Cannery reads
-that, and the outputs are those of LiteRT. Skipped without tf2onnx, TensorFlow and LiteRT.
+"""TensorFlow Lite files as the documentation says: tf2onnx makes ONNX of them, Cannery reads that,
+and the outputs are LiteRT's. Skipped without tf2onnx, TensorFlow and LiteRT.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """What may run step by step, or end early, computes what the whole sequence does; all else is
-refused. By the references alone: every operator with a rule, in many settings.
+rejected. By the references alone: every operator with a rule, in many settings.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _windows() -> Iterator[tuple[str, Make]]:
 
 
 def _images(conv: Conv, last: bool) -> Make:
-    """Each step as an image of its own; or as a channel."""
+    """Each step as a separate image, or as a channel."""
 
     def make(b: Net, x: str, z: str, t: int) -> str:
         if last:
@@ -163,7 +163,7 @@ WAYS: dict[str, Make] = {
 
 
 def network(make: Make, steps: int) -> Graph:
-    """What is tried beside a recurrent layer, which tells what the steps are."""
+    """What is tried next to a recurrent layer, which shows what the steps are."""
     b = Net()
     x = b.input("x", (2, steps, FEATURES))
     z = b.input("z", (1, steps, 5, 2))

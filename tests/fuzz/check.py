@@ -44,7 +44,7 @@ OVERFLOW = 1e36
 #: Sums of products of factors whose magnitudes multiply to less never overflow, in any order.
 PRODUCTS = 1e34
 
-#: What adds terms in an order of its own, but counts no multiply-accumulates.
+#: Operators that add terms in their own order, but count no multiply-accumulates.
 ADDING = frozenset(
     "AveragePool CumSum Det GridSample GroupNormalization Interpolate LayerNormalization "
     "LogSoftmax ReduceL1 ReduceL2 ReduceLogSumExp ReduceMean ReduceSum ReduceSumSquare Resize "
@@ -189,7 +189,7 @@ def _compare(
 
     How sensitive a network is shows in what the references compute with every result rounded to
     float32, of inputs that are a little different, and where sums err by a part of the largest: a
-    minimum may pick what is nearly 0 beside that.
+    minimum may pick a value that is nearly 0 compared with that.
     """
     with np.errstate(all="ignore"):
         exact = evaluate(judge, sample)

@@ -212,7 +212,7 @@ BLOCKS: tuple[Callable[[Maker], None], ...] = (
 
 
 def random_network(random: Random) -> Model:
-    """Two to eight layers behind an input."""
+    """Two to eight layers after an input."""
     m = Maker(random)
     rank = random.choice([1, 2, 2, 3, 3, 3])
     shape = tuple(random.randint(1, 9) for _ in range(rank))

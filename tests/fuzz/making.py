@@ -16,7 +16,7 @@ from fuzz.settings import calibration, fitting_options, random_options
 
 onnx = pytest.importorskip("onnx")
 
-#: Models that broke something once, which may lie beside the checkout.
+#: Models that once broke something, which may be next to the checkout.
 TRIALS = Path(__file__).resolve().parents[3] / "shared" / "trials"
 
 
@@ -98,7 +98,7 @@ def _keras(random: Random) -> Case:
 
 
 def _record(random: Random) -> Case:
-    """A network with a record of its own, changed."""
+    """A network with its own record, changed."""
     data = onnx_networks.random_network(random).SerializeToString()
     options = {k: v for k, v in random_options(random).items() if k in ("isa", "many", "io_layout")}
     case = Case("net.onnx", {"net.onnx": data}, {**options, "isa": options["isa"][:1]}, "record")

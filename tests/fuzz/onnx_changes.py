@@ -413,7 +413,7 @@ def changed(random: Random, model: Any) -> tuple[bytes, list[str]]:
         try:
             change(random, model)
             made.append(change.__name__)
-        except Exception:  # onnx has errors of its own for models that were changed before
+        except Exception:  # onnx raises its own errors for models that were changed before
             continue
     if made and random.random() < 0.85:
         _forget_shapes(model)

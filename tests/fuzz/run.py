@@ -81,7 +81,7 @@ def _limit_time() -> None:
 
 
 def _kept(folder: Path, seed: int) -> Path:
-    """Where the case of a finding waits, beside the folder of the current one."""
+    """Where the case of a finding waits, next to the folder of the current one."""
     return folder.with_name(f"{folder.name}-{seed}")
 
 
@@ -111,7 +111,7 @@ class Campaign:
             )  # fmt: skip
 
     def take(self, line: str, work_folder: Path) -> int:
-        """Count what a worker tells of a case; returns its seed."""
+        """Count what a worker reports about a case; returns its seed."""
         told = json.loads(line)
         self.counts[told["stage"]] += 1
         self.counts[f"{told.get('kind', '?')} {told['stage']}"] += 1
@@ -180,7 +180,7 @@ def campaign(minutes: float, jobs: int, seed: int, run: Campaign) -> int:
 def _listen(
     run: Campaign, workers: dict[Path, tuple[subprocess.Popen[str], int]], end: float
 ) -> None:
-    """Read what one worker after the other tells, until one is done or has died."""
+    """Read what the workers report, until one is done or has died."""
     import selectors
 
     with selectors.DefaultSelector() as selector:

@@ -33,7 +33,7 @@ from needs import need_program, need_toolchain
 #: Cases of each kind.
 SHORT = {"onnx": 130, "node": 30, "keras": 70, "record": 30}
 
-#: Every so many are also given to the command, or run.
+#: Every this many cases, one also goes to the command, or runs.
 COMMANDS, RUNS = 10, 12
 
 

@@ -35,7 +35,7 @@ Labels = NDArray[np.int64]
 #: What a byte holds that belongs to no element.
 ZERO, GARBAGE = 0, -1
 
-#: A label is value, sample, element and byte, in so many bits (the last three).
+#: A label is value, sample, element and byte, in this many bits (the last three).
 _SAMPLE, _ELEMENT, _BYTE = 8, 32, 4
 
 #: Bytes between regions of the caller's memory, where nothing may be read or written.
@@ -271,7 +271,7 @@ class Machine:
     def _overwrite_around(
         self, buffer: Buffer, want: Want, images: int, places: Mapping[str, int]
     ) -> None:
-        """Zeros in the halo stay zeros; what is not part of the halo comes to harm."""
+        """Zeros in the halo stay zeros; cells outside the halo become garbage."""
         layout = buffer.layout
         halo = want.halo
         if want.shared_pitch:

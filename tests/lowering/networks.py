@@ -1,7 +1,7 @@
 """Random networks that are hard on memory, and random ways to compute them.
 
 Few shapes, so that values can be added, joined and overwritten in every combination; what is read
-twice, in two concatenations, through reshapes, or given out beside being read, is frequent.
+twice, in two concatenations, through reshapes, or returned as well as read, is frequent.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _move(m: _Network) -> str:
 
 
 def _channels(m: _Network) -> str:
-    """Some channels, beside each other, of an image that has several."""
+    """Some neighbouring channels of an image that has several."""
     x = m.one_of(m.values)
     n, h, w, c = m.shape(x)
     start = m.integer(0, c - 1)

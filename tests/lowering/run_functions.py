@@ -182,7 +182,7 @@ class Runner:
 
 
 def _machine(source: Source, samples: int) -> tuple[Machine, dict[str, int]]:
-    """A machine with memory for `run_many`, and the tensors of so many samples side by side."""
+    """A machine with memory for `run_many`, and the tensors of this many samples side by side."""
     program, room = source.program, source.many_bytes
     ports = place_ports(program, room, samples)
     end = max(at + samples * buffer_bytes(program, r) for r, at in ports.items())
@@ -195,8 +195,8 @@ def _machine(source: Source, samples: int) -> tuple[Machine, dict[str, int]]:
 def check_run_functions(source: Source) -> None:
     """Run `run_in`, then every chunk of `run_many`, then `run_in` in one workspace.
 
-    What a chunk has for every image, behind the single network's memory, is garbage at its begin.
-    Raises FaultError for what is wrong.
+    A chunk's memory for every image, after the single network's, is garbage at the start. Raises
+    FaultError for what is wrong.
     """
     text = render_model(source, "test")
     most = max(source.many.largest, 1)

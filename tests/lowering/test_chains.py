@@ -1,4 +1,4 @@
-"""Chains stand for steps of a cut, beside each other: nothing but their results is read outside."""
+"""Chains replace neighbouring steps of a cut: only their results are read outside."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check_chains(graph: Graph) -> list[int]:
 
 
 def joining_network(seed: int) -> Graph:
-    """Convolutions of what is joined and upsampled; now and then that is read elsewhere, too."""
+    """Convolutions of concatenated and upsampled values, which sometimes have other readers."""
     rng = np.random.default_rng(seed)
     b = GraphBuilder("joining")
     values = [

@@ -51,7 +51,7 @@ from quantization.networks import decoder, residual, separable, sequences, unet,
 
 ORDERS = (nhwc.ORDER, planar.ORDER, MODEL_ORDER)
 
-#: How much memory halos may have of their own: all of them, a few, none.
+#: How much separate memory halos may have: all of them, a few, none.
 PINNED = (lifetimes.PINNED_BYTES, 2000, 0)
 
 SMALL = {"ball", "multihead"}

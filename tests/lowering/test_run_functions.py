@@ -28,7 +28,7 @@ from nets.random_graphs import random_graph
 
 @pytest.fixture(params=[lifetimes.PINNED_BYTES, 0], ids=["halos kept", "halos shared"])
 def pinned(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How much memory halos may have of their own."""
+    """How much separate memory halos may have."""
     monkeypatch.setattr(lifetimes, "PINNED_BYTES", request.param)
 
 

@@ -1,4 +1,4 @@
-"""Activations behind a layer are in its step, however a file spells them."""
+"""Activations after a layer are in its step, however a file spells them."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_without_time_there_are_a_few_of_each(built: Built) -> None:
 
 
 def test_some_of_the_time_is_for_the_best(built: Built) -> None:
-    """Half of what is left of it; a round of the second contest takes 60 us."""
+    """Half of what remains of it; a round of the second contest takes 60 us."""
     limit = 2 * 60.2e-6 * 4
     assert samples(built, replace(PROTOCOL, limit=limit))[1] == [4 + 4]
 

@@ -47,7 +47,7 @@ for (int i = y0; i < y1; ++i) {
 
 @dataclass(frozen=True)
 class Copy(Schedule):
-    """Copies an image; `body` is what it does beside that, `value` is put behind each element."""
+    """Copies an image; `body` is what it also does, `value` is put after each element."""
 
     id = "test.copy"
 

@@ -24,7 +24,7 @@ def toolchain(request: pytest.FixtureRequest) -> Toolchain:
 
 
 def built(toolchain: Toolchain, folder: Path, units: int, broken: str = "") -> Built:
-    """A program with a candidate in each unit, and one that is no C if told so."""
+    """A program with a candidate in each unit, and one that is not C if requested."""
     isa = toolchain.target.isa
     copies = [Copy(value="* (float)FLAG")] * (units - bool(broken))
     bodies = [*copies, *([Copy(broken)] if broken else [])]

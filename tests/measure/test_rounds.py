@@ -1,7 +1,7 @@
 """Which calls a contest consists of, and what it says of their times.
 
-By a clock of its own: each look at it takes a microsecond, and calls take as long as their kernel
-says. So every number is known in advance.
+With its own clock: each reading takes a microsecond, and calls take as long as their kernel says.
+So every number is known in advance.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def edits(file: str, text: str) -> list[Edit]:
 
 
 def sample(number: int, seed: int, under: Sequence[str] = ("",), root: Path = ROOT) -> list[Mutant]:
-    """As many mistakes from each folder, as far as there are so many; always the same ones."""
+    """The same number of mistakes from each folder, if it has that many; always the same ones."""
     chance = random.Random(seed)
     folders: dict[str, list[Mutant]] = {}
     for file in code_files(root):

@@ -38,7 +38,7 @@ MAY_NEED = {"memcpy", "memset", "_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail"}
 #: 64-bit integers on 32-bit x86.
 OWN = ("net_", "__aeabi_", "__divdi3", "__moddi3", "__udivdi3", "__umoddi3")
 
-#: Networks of a robot soccer team, which may lie beside the checkout.
+#: Networks of a robot soccer team, which may be next to the checkout.
 MODELS = Path(__file__).resolve().parents[3] / "shared" / "models"
 
 

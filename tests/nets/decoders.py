@@ -52,7 +52,7 @@ def _halved(m: Maker, x: str) -> str:
 
 
 def _doubled(m: Maker, x: str) -> str:
-    """Repeated pixels, with something pixel by pixel behind it now and then."""
+    """Repeated pixels, sometimes followed by something pixelwise."""
     _, h, w, c = m.shape(x)
     y = m.node(Resize("nearest", (2 * h, 2 * w)), x)
     kind = m.integer(0, 3)

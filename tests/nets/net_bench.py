@@ -34,7 +34,7 @@ MAIN = Path(__file__).with_name("net_main.c")
 #: What networks may do by default, in relation to their largest output.
 MAX_ERROR = 1e-4
 
-#: How many inputs are computed at once, beside single ones.
+#: How many inputs are computed at once, in addition to single ones.
 STACKED = (3, 2)
 
 

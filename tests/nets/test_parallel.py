@@ -140,7 +140,9 @@ def test_kernels_in_pieces(target: str, tmp_path: Path) -> None:
 def run_kernels(
     toolchain: Toolchain, cases: Sequence[str], schedules: Collection[str], folder: Path, most: int
 ) -> set[str]:
-    """Kernels in pieces, the last one first, beside whole ones; the schedules that were cut."""
+    """Compares kernels in pieces, last piece first, with whole ones; returns the schedules that
+    were cut.
+    """
     sources = kernel_sources(toolchain.target.isa, cases, schedules, most)
     judge(build_sources(folder, sources, toolchain), need_runner(toolchain), len(sources))
     return {name for source in sources for name in cut_schedules(source)}

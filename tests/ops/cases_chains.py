@@ -207,7 +207,7 @@ for _name, _inverted in INVERTED.items():
 
 @dataclass(frozen=True)
 class Pair:
-    """Input shape, (outputs, kernel, strides, pads) of two convolutions, words behind each."""
+    """Input shape, (outputs, kernel, strides, pads) of two convolutions, words after each."""
 
     shape: tuple[int, int, int, int]
     first: tuple[int, tuple[int, int], tuple[int, int], Pads]

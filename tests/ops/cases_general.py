@@ -25,7 +25,7 @@ MOVES: dict[str, Op] = {
 
 
 def move_graph(op: Op, dtype: DType, *, tail: bool) -> Graph:
-    """One movement, and a ReLU behind it."""
+    """One movement, and a ReLU after it."""
     net = Net()
     y = net.node(op, [net.input("x", SHAPE, dtype)])
     return net.graph(net.node(Relu(), [y]) if tail else y)

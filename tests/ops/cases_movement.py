@@ -66,7 +66,7 @@ def add_relu() -> Graph:
 
 
 def _gated(channels: int) -> Graph:
-    """Each channel times a number of its own that is computed; then a residual is added."""
+    """Each channel times its own computed number; then a residual is added."""
     net = Net()
     shape = (1, 3, 5, channels)
     x, gate, r = net.input("x", shape), net.input("s", (1, 1, 1, channels)), net.input("r", shape)

@@ -141,7 +141,7 @@ def _border_points(size: int) -> NDArray[np.float32]:
 
 
 # A sample at each pair of places: regions without extent have the one sample where they start, or
-# half an element behind it, as the older ones are one element large at least. All is exact.
+# half an element after it, as the older ones are at least one element large. All is exact.
 _ys, _xs = (a.reshape(-1) for a in np.meshgrid(_border_points(5), _border_points(6), indexing="ij"))
 for _half in (False, True):
     _starts = np.stack([_xs, _ys, _xs, _ys], 1) + np.float32(0.5 if _half else -0.5)

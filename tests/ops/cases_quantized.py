@@ -1,4 +1,4 @@
-"""Layers in integers: every instruction set has to find every bit that the references tell."""
+"""Integer layers: every instruction set must give every bit of the references."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ for _name, (_shape, _n, _attributes) in PRODUCTS.items():
 
 
 def turned(activation: Activation, gain: float) -> Graph:
-    """A dense layer with a factor behind its activation, which may turn its sign."""
+    """A dense layer with a factor after its activation, which may flip its sign."""
     net, n = Net(7), 19
     x, w = net.input("x", (4, 12), INT16), weights(net, INT16, 12, n)
     inputs = [x, net.constant("w", w), net.constant("scale", net.rng.uniform(0.2, 2.0, n) * 1e-8)]
@@ -342,7 +342,7 @@ for _name, (_dtype, _shape, _oc, _attributes) in EXTREMES.items():
 def depthwise(
     of_x: DType, shape: tuple[int, ...], kernel: tuple[int, int], **attributes: Any
 ) -> Graph:
-    """Each channel by itself, to bytes, floats or sums."""
+    """Each channel on its own, to bytes, floats or sums."""
     net = Net(7)
     x = net.input("x", shape, of_x)
     n = shape[-1]

@@ -1,4 +1,4 @@
-"""Integers beside products: softmax, tables, sums, pools, pads and their ends in floats."""
+"""Integers besides products: softmax, tables, sums, pools, pads and their ends in floats."""
 
 from __future__ import annotations
 

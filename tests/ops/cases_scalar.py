@@ -37,7 +37,7 @@ Given = tuple[tuple[int, ...], DType] | NDArray[np.generic]
 
 
 def plain_graph(op: Op, given: Sequence[Given], then: Op | None = None) -> Graph:
-    """One node on inputs and constants, and perhaps another one behind it."""
+    """One node on inputs and constants, and perhaps another one after it."""
     net = Net()
     names = [
         net.constant("c", g) if isinstance(g, np.ndarray) else net.input(f"x{k}", *g)

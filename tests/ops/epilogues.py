@@ -7,7 +7,7 @@ from ops.cases import Net
 
 
 def add_tail(net: Net, y: str, words: str) -> str:
-    """`y` behind the named nodes: add (a residual input), scale (per channel), an activation."""
+    """`y` after the named nodes: add (a residual input), scale (per channel), an activation."""
     for word in words.split():
         shape = net.types[y].shape
         if word == "add":

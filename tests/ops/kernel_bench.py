@@ -95,7 +95,7 @@ class Traits:
     """What a case has that ways to compute it may get wrong: each way meets each trait.
 
     `words` are whether there are strides, pads, dilations, groups, lengths ... and what the
-    epilogue reads. `channels` are those of the output: vectors may end behind the last one. `bare`:
+    epilogue reads. `channels` are those of the output: vectors may end after the last one. `bare`:
     nothing is around the inputs that could be read instead of what lies beyond them.
     """
 
@@ -114,7 +114,7 @@ class Traits:
         return found
 
 
-#: What is told apart of a case where only parameters count.
+#: What distinguishes cases if only parameters count.
 NO_TRAITS = Traits()
 
 
@@ -130,7 +130,7 @@ class Chooser:
     def pick(
         self, schedule: Schedule, found: Sequence[Params], least: int, traits: Traits = NO_TRAITS
     ) -> list[tuple[Params, Placing]]:
-        """Some of the candidates, each with a placing: at least so many, even if none is new."""
+        """Some of the candidates, each with a placing: at least this many, even if none is new."""
         pool = [(params, placing) for placing in Placing for params in found]
         if self.everything:
             return pool

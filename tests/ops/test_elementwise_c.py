@@ -68,7 +68,7 @@ F32 = NDArray[np.float32]
 class Case(NamedTuple):
     """`op` in `form` is within `ulps` of the float32 result, or `absolute`, or `relative`.
 
-    0 ulps, without the others, is the reference rounded to float32, bit by bit but for the sign
+    0 ulps, without the others, is the reference rounded to float32, bit by bit except for the sign
     of zero.
     """
 

@@ -1,4 +1,4 @@
-"""Types and errors of every operator: what comes out, and what is refused, in which words."""
+"""Types and errors of every operator: results, and what is rejected with which message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A schedule that gets lost makes nothing wrong, but slow: what is legal stays so.
+"""A lost schedule makes nothing wrong, only slow: what is legal stays legal.
 
 `legal.txt` lists for every step of the cases which schedules are legal, and on how many instruction
 sets, `tunables.txt` for every schedule the values of its tunables among the candidates for these

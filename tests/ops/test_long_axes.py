@@ -57,7 +57,7 @@ def test_cuts(count: int, target: Isa, widest: int, partial: bool) -> None:
 
 @given(COUNTS, ISAS, WIDEST, st.integers(1, 6), st.integers(1, 5))
 def test_blocks(count: int, target: Isa, widest: int, nr: int, k: int) -> None:
-    """Groups of vectors one behind the other, with their columns and weights."""
+    """Groups of vectors, one after the other, with their columns and weights."""
     vectors = split_lanes(count, target, widest)
     expected, weight = [], 0
     for size, groups, first in balanced(len(vectors), nr):

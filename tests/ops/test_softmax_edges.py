@@ -1,7 +1,7 @@
 """Softmax and reductions at infinities, NaN and far-off numbers, as the references.
 
-Softmax of two classes has code of its own. All else is computed along lanes and across them, of few
-numbers and of many.
+Softmax of two classes has its own code. Everything else is computed along lanes and across them, of
+few numbers and of many.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def test_edges_along_lanes_and_across(isa_name: str) -> None:
 
 
 def test_integer_softmax_of_an_infinity_is_not_a_number() -> None:
-    """Nothing may be made an integer of it; rows beside it are not touched."""
+    """It must not become an integer; neighbouring rows are not affected."""
     x = np.array([[np.inf, 1.0], [np.nan, 1.0], [2.0, 2.0], [-np.inf, 0.0]])
     (y,) = QuantizedSoftmax().reference(x)
     assert np.isnan(y[:2]).all()

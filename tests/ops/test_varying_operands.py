@@ -1,4 +1,4 @@
-"""Schedules that need constants say so: where an input is in their place, what is legal works."""
+"""Schedules that need constants say so: with an input instead, everything legal works."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cannery.schedule.schedule import legal
 from cannery.target.targets import find_target
 from ops.cases import all_cases
 
-#: Nodes of the largest case that is tried: what comes later in one is a case of its own, too.
+#: Nodes of the largest case that is tried: later parts of larger ones are separate cases too.
 NODES = 3
 
 

@@ -86,7 +86,7 @@ def test_chains_compute_as_many_rows_as_their_first_part_makes_of_one() -> None:
 
 @pytest.mark.parametrize("axes", [(3,), (2, 3), (1, 2), (1, 2, 3)])
 def test_reductions_read_vectors(axes: tuple[int, ...]) -> None:
-    """Of what is kept, or of what is reduced where that lies side by side."""
+    """Of the kept axes, or of the reduced ones if these are contiguous."""
     b = GraphBuilder("reduce")
     b.output(b.node(ReduceMean(axes, True), [b.input("x", (1, 4, 5, 32))], name="y"))
     graph, target = b.build(), isa("avx2")
@@ -98,7 +98,7 @@ def test_reductions_read_vectors(axes: tuple[int, ...]) -> None:
     assert "f32x8_load" in way.kernel(trial.job("y")).code
 
 
-#: Schedules whose vectors are no tunable, so that only a clock would see narrow ones.
+#: Schedules whose vectors are not a tunable, so that only a clock would see narrow ones.
 WIDE = {
     "matmul.general", "movement.general", "movement.strided", "normalization.channels",
     "normalization.nest", "quantize.stream", "quantized.quantize", "quantized.softmax",

@@ -337,7 +337,7 @@ def test_what_would_grow_is_left_to_the_network(size: int, folded: bool) -> None
 @pytest.mark.parametrize("own", [0, 1])
 @pytest.mark.parametrize("counts", [False, True])
 def test_padding_joins_averages_that_count_it(own: int, counts: bool) -> None:
-    """Or that have no padding of their own, which they would not count."""
+    """Or that have their own padding, which they would not count."""
     net = Net(1, 5, 6, 2).then(Pad(((0, 0), (1, 0), (0, 1), (0, 0))))
     net.then(AveragePool((2, 2), (1, 1), ((own, own), (own, 0)), (1, 1), counts))
     found = kinds(simplified(net.graph()))

@@ -19,7 +19,7 @@ from passes.networks import BLOCKS, pattern_network
 #: Networks of each kind.
 COUNT, FEWER = 24, 8
 
-#: Folding rounds constants, of which the rest may be small; what is wrong is wrong by far more.
+#: Folding rounds constants, and differences of them may be small; real mistakes are far larger.
 TOLERANCE = 3e-3
 
 

@@ -108,7 +108,7 @@ def camera() -> Model:
 
 
 def separable() -> Model:
-    """A depthwise convolution, 1x1 behind it, a maximum, a dense layer."""
+    """A depthwise convolution, 1x1 after it, a maximum, a dense layer."""
     rng = np.random.default_rng(6)
 
     def conv(kind: str, name: str, w: tuple[int, ...], outputs: int, **config: Any) -> LayerSpec:
@@ -128,7 +128,7 @@ def separable() -> Model:
 
 
 def normalised() -> Model:
-    """Normalisation behind ReLU and before padding, which no weights can take in."""
+    """Normalisation after ReLU and before padding, which no weights can take in."""
     rng = np.random.default_rng(8)
     values = {"depthwise_kernel": rng.standard_normal((3, 3, 6, 1)).astype(np.float32) / 3}
     shared = {"kernel_size": [3, 3], "padding": "same", "use_bias": False}
@@ -159,7 +159,7 @@ def decoder() -> Model:
 
 
 def conv(name: str, source: str, inputs: int, filters: int, **config: Any) -> LayerSpec:
-    """3x3 with ReLU, behind a layer by name."""
+    """3x3 with ReLU, after a layer given by name."""
     rng = np.random.default_rng(filters)
     values = {"kernel": rng.standard_normal((3, 3, inputs, filters)).astype(np.float32) / 5,
               "bias": rng.standard_normal(filters).astype(np.float32) / 5}  # fmt: skip
@@ -182,7 +182,7 @@ def residual() -> Model:
 
 
 def unet() -> Model:
-    """A skip, and an upsampled image beside it."""
+    """A skip, and an upsampled image next to it."""
     layers = [
         image("x", 9, 8, 3), conv("one", "x", 3, 5), conv("two", "one", 5, 6, strides=[1, 2]),
         layer("UpSampling2D", "up", "two", size=[1, 2], interpolation="nearest"),

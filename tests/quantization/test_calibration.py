@@ -1,4 +1,4 @@
-"""Samples that tell nothing: errors and warnings, and never a scale that is 0 or infinite."""
+"""Samples that say nothing: errors and warnings, and never a scale that is 0 or infinite."""
 
 from __future__ import annotations
 

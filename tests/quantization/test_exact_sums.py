@@ -71,7 +71,7 @@ def test_integers_are_as_fine_as_means_of_them_are_exact(columns: int) -> None:
 def test_windows_of_bytes_are_added_exactly(
     kernel: tuple[int, int], exact: bool, dtype: DType
 ) -> None:
-    """Of a channel by itself, in float32; words are added as integers."""
+    """Of a single channel, in float32; words are added as integers."""
     b = GraphBuilder("net")
     x, w = b.input("x", (1, *kernel, 2)), b.constant("w", np.ones((*kernel, 1, 2), np.float32))
     alone = Conv((1, 1), ((0, 0), (0, 0)), (1, 1), 2)

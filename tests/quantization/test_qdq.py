@@ -111,7 +111,7 @@ def test_all_layers_are_integers(tmp_path: Path, dtype: str) -> None:
 
 
 def separable(dtype: str = "uint8") -> Any:
-    """A depthwise convolution whose padding is not 0, one that is strided, 1x1 behind them."""
+    """A depthwise convolution whose padding is not 0, one that is strided, 1x1 after them."""
     scale = RNG.uniform(0.5, 1.5, 6).astype(np.float32) / 300
     low = np.iinfo(dtype).min
     nodes, weights = joined(

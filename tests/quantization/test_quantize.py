@@ -61,7 +61,7 @@ def test_values_between_integer_layers_are_never_floats(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
 def test_depthwise_convolutions_are_integers(tmp_path: Path, dtype: str) -> None:
-    """Also behind upsampling, which is part of them where they compute with floats."""
+    """Also after upsampling, which is part of them if they compute with floats."""
     for make, count in ((separable, 3), (decoder, 4)):
         found = kinds(import_graph(make_options(*written(tmp_path, make(), dtype))))
         assert found.count("QuantizedConv") == count
@@ -88,7 +88,7 @@ def test_branches_meet_as_integers(tmp_path: Path, dtype: str) -> None:
 
 @pytest.mark.parametrize("make", [residual, unet])
 def test_values_that_are_never_negative_have_no_signs_to_move(tmp_path: Path, make: Any) -> None:
-    """Behind ReLU, and sums, means and upsampling of what is: all products but the first."""
+    """After ReLU, and sums, means and upsampling of such values: all products except the first."""
     file, calibration = write(tmp_path, make())
     compiled = compile_model(make_options(file, integers(calibration, "int8", isa=("avx2",))))
     graph = compiled.source.graph

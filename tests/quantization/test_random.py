@@ -26,7 +26,7 @@ from cannery.ops.softmax.op import Softmax
 from cannery.passes import run_passes
 from cannery.quantization.quantize import quantize
 
-#: What is lost at most, of the largest output; what is computed wrong is off by far more.
+#: The largest loss, relative to the largest output; wrong results are off by far more.
 LOSS = 0.01
 SAMPLES = 4
 

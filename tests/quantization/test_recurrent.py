@@ -20,7 +20,7 @@ from quantization.networks import integers, kinds
 T, N, F, H = 6, 2, 3, 9
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
-#: Kind, direction, constant inputs behind the bias, attributes.
+#: Kind, direction, constant inputs after the bias, attributes.
 LAYERS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
     "reset": ("GRU", "bidirectional", {}, {}),
     "reset_hard": ("GRU", "reverse", {}, {"clip": 0.9, "activations": ["HardSigmoid", "Tanh"]}),

@@ -1,4 +1,4 @@
-"""A network that was measured, as far as tests of what is told of it need one."""
+"""A measured network, as far as tests of reports need one."""
 
 from __future__ import annotations
 

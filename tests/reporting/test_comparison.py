@@ -93,7 +93,7 @@ def test_slower() -> None:
 
 
 def counted(*instructions: int) -> Measured:
-    """The network without times: so many instructions by layer, and outside of them."""
+    """The network without times: instructions by layer, and outside of them."""
     return replace(measured(NET, timed=False), instructions=instructions)
 
 

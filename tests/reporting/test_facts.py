@@ -1,4 +1,4 @@
-"""What is told of a network is what was generated."""
+"""Reports on a network match what was generated."""
 
 from __future__ import annotations
 

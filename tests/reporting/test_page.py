@@ -151,7 +151,7 @@ def test_names_become_nothing_but_text(two: bool) -> None:
     plain, evil = facts(), facts(evil=True)
     pages = [both(net, net) if two else render_page([side("A", net)]) for net in (plain, evil)]
     good, bad = map(Reader, pages)
-    # The same elements, but for the notes; none has an attribute that runs something.
+    # The same elements, except for the notes; none has an attribute that runs something.
     kinds = [[tag for tag, _ in found.elements if tag not in ("p", "br")] for found in (good, bad)]
     assert kinds[0] == kinds[1]
     assert not [name for _, a in bad.elements for name in a if name.startswith("on")]

@@ -1,4 +1,4 @@
-"""Decoding of CTC's best path (ctc.h) against a definition of its own, on random scores."""
+"""Decoding of CTC's best path (ctc.h) against a separate definition, on random scores."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def best_symbols(scores: NDArray[np.float32], blank: int) -> list[int]:
 
 
 def single_steps(best: list[int], blank: int) -> list[int]:
-    """What each step adds: a new symbol that is no blank, else -1."""
+    """What each step adds: a new symbol that is not blank, else -1."""
     return [
         symbol if first and symbol != blank else -1
         for symbol, run in groupby(best)

@@ -61,7 +61,7 @@ BASE_BUILDS = [
 
 @pytest.mark.parametrize("build", BASE_BUILDS, ids=str)
 def test_words_of_the_base_alone(build: Build, tmp_path: Path) -> None:
-    """What a new family of registers has before it has any word of its own."""
+    """What a new register family has before it defines any words."""
     _check(build, tmp_path, "vec_base_only.h")
 
 
@@ -78,7 +78,7 @@ HEADERS = {
 @pytest.mark.parametrize("language", STANDARDS)
 @pytest.mark.parametrize("target", HEADERS)
 def test_headers_are_silent_alone(target: str, language: str, tmp_path: Path) -> None:
-    """Unused, each header warns of nothing, also with vec_math.h behind it."""
+    """Unused, no header causes warnings, also when followed by vec_math.h."""
     tools = toolchain(Build(target))
     for header in HEADERS[target]:
         source = tmp_path / f"{header}.c"

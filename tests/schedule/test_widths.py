@@ -43,7 +43,7 @@ def graphs() -> dict[str, Graph]:
 
 
 def with_macs(lanes: int, macs: float) -> Isa:
-    """AVX-512 on a processor that does so many multiply-accumulates of one width per cycle."""
+    """AVX-512 on a processor that does this many multiply-accumulates of one width per cycle."""
     core = AVX512.core
     vectors = {**core.vectors, lanes: replace(core.rates(lanes), macs=macs)}
     return AVX512.meant_for(replace(core, vectors=vectors))
@@ -88,7 +88,7 @@ def test_slow_multiplications_cost_those_who_use_them(
 
 
 def test_tiles_of_several_vectors_spill_where_registers_are_few() -> None:
-    """Of straight-line code: 8 registers hold the sums, but not the pixels beside them."""
+    """Of straight-line code: 8 registers hold the sums, but not the pixels as well."""
     graph = one_layer(Conv((1, 1), ((2, 2), (2, 2)), (1, 1)), (1, 28, 28, 1), (5, 5, 1, 6))
     (step,) = cut(graph)
 

@@ -22,7 +22,7 @@ REAL = {
     "Silvermont": SILVERMONT,
     "Cortex-A72": CORTEX_A72,
     "Cortex-M7": CORTEX_M7,
-    # The slowest floats that there are: in units that are no pipelines.
+    # The slowest floats known: in units that are not pipelined.
     "Cortex-A8": CORTEX_A72 | {"model": 0xC08, "add": 1.0, "multiply": 10.0, "convert": 9.0},
     "two additions in a cycle": CORTEX_M7 | {"add": 0.5},
     "no unit for floats": CORTEX_A72 | {"multiply": 0, "convert": 0, "call": 6.0},

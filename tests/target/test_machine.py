@@ -1,4 +1,4 @@
-"""Tables of processors: all there are can be read, and bad ones are told clearly."""
+"""Tables of processors: all can be read, and bad ones give clear errors."""
 
 from __future__ import annotations
 

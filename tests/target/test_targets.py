@@ -1,4 +1,4 @@
-"""Targets, compilers and runners: tables agree, and failures are told clearly."""
+"""Targets, compilers and runners: tables agree, and failures give clear errors."""
 
 from __future__ import annotations
 

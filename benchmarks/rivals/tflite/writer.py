@@ -114,7 +114,7 @@ class TfliteFile:
         return len(self.tensors) - 1
 
     def add(self, code: int, inputs: Sequence[int], output: str | int, options: Any = None) -> int:
-        """Append an operator; the options' class tells their type. Returns its output."""
+        """Append an operator; the options' class determines their type. Returns its output."""
         operator = schema.OperatorT()
         if code not in self.codes:
             self.codes.append(code)
@@ -159,7 +159,7 @@ class TfliteFile:
         return self.made(getattr(CODE, kind), [a, b], shape, options)
 
     def activation(self, node: Node) -> tuple[int, str]:
-        """The activation behind a node that it can take in, and the value that it then gives."""
+        """The activation after a node that it can take in, and the value that it then gives."""
         readers = self.graph.consumers(node.output)
         if len(readers) != 1 or node.output in self.graph.outputs:
             return FUSED.NONE, node.output
