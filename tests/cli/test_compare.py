@@ -158,6 +158,17 @@ def test_errors(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("change", [(b'"pool_1"', b'"pool_9"'), (b'"conv_3"', b'"conv_2"')])
+def test_dumps_of_other_values(
+    change: tuple[bytes, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.dump"
+    write_dump(path, {})
+    path.write_bytes(path.read_bytes().replace(*change))
+    assert invoke(["compare", str(BALL), "--dump", str(path)]) == 2
+    assert f"{change[1].decode().strip(chr(34))!r} is not such a value" in capsys.readouterr().err
+
+
 def test_what_passes_rearranged_is_compared_with_what_is_compiled() -> None:
     graph = import_graph(make_options(BALL, {}))
     samples = seeded_samples(graph, 1)

@@ -17,7 +17,7 @@ from cannery.cli.output import json_option, note, print_json, print_table
 from cannery.emit.source import model_hash
 from cannery.emit.values import seen_values
 from cannery.errors import OptionError
-from cannery.execution.dump import Shown, read_dump
+from cannery.execution.dump import DUMP_CURE, Shown, read_dump
 from cannery.execution.program import Sample, network_program
 from cannery.execution.samples import join_samples, model_samples, seeded_samples
 from cannery.ir.graph import Graph
@@ -164,6 +164,11 @@ def _from_file(graph: Graph, path: Path, inputs: Path | None) -> _Runs:
             f"of another network: {dump.hash}, {model_hash(graph)} is compared", where=str(path),
             cure="name the model and the options from which the library was made",
         )  # fmt: skip
+    odd = [v.value for v in dump.values if graph.types.get(v.value) != v.type]
+    if odd:
+        raise OptionError(
+            f"not a sound dump: {odd[0]!r} is not such a value", where=str(path), cure=DUMP_CURE
+        )
     if inputs is not None:
         samples = model_samples(graph, inputs, graph.inputs)
     else:

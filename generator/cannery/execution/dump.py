@@ -19,7 +19,7 @@ from cannery.user_files import check_file, read_file
 _MAGIC = b"CANNERY-DUMP 1\n"
 _HEAD_BYTES = 12
 _MAX_BYTES = 2**32
-_CURE = "write it with cannery/dump_file.h, and close the file after the last run"
+DUMP_CURE = "write it with cannery/dump_file.h, and close the file after the last run"
 
 
 class _Layout(msgspec.Struct):
@@ -102,7 +102,7 @@ class Dump:
 
 def read_dump(path: Path) -> Dump:
     """The dump in a file. Raises OptionError if it is missing, damaged or incomplete."""
-    check_file(path, _MAX_BYTES, cure=_CURE)
+    check_file(path, _MAX_BYTES, cure=DUMP_CURE)
     try:
         data = read_file(path, _MAX_BYTES)
         head, _, body = data.partition(b"\n\n")
@@ -113,9 +113,9 @@ def read_dump(path: Path) -> Dump:
         runs = list(_runs(memoryview(body), values))
     except OSError as error:
         what = error.strerror or "cannot be read"
-        raise OptionError(what, where=str(path), cure=_CURE) from None
+        raise OptionError(what, where=str(path), cure=DUMP_CURE) from None
     except (ValueError, TypeError, msgspec.MsgspecError) as error:
-        raise OptionError(f"not a valid dump: {error}", where=str(path), cure=_CURE) from None
+        raise OptionError(f"not a valid dump: {error}", where=str(path), cure=DUMP_CURE) from None
     return Dump(about.model, about.hash, about.isa, values, tuple(runs))
 
 
