@@ -50,6 +50,13 @@ def test_what_fits_is_one_line_each() -> None:
     assert lines_of(120)[2].split() == ["0", NAMES[0], "12,345", "100,000"]
 
 
+def test_short_texts_stay_with_the_numbers_where_names_are_long() -> None:
+    rows = [[NAMES[1] * 2, SCHEDULE, 12345, "0.44 to 0.45", "281"]]
+    table = lay_out(["step", "schedule", "MACs", "interval", "% of peak"], rows, 80)
+    assert table[1][:2] == [NAMES[1] * 2, "    12,345  0.44 to 0.45        281"]
+    assert "".join(table[1][2:]).replace(" ", "") == SCHEDULE
+
+
 def test_numbers_are_to_the_right_also_where_some_are_missing() -> None:
     table = lay_out(["a", "n"], [["x", "1.5"], ["y", ""], ["z", "1,000%"], ["w", "-3e-07"]], None)
     assert [line for (line,) in table] == ["a       n", "x     1.5", "y", "z  1,000%", "w  -3e-07"]

@@ -72,9 +72,10 @@ def _groups(widths: Sequence[int], right: Sequence[bool], width: int | None) -> 
         first = [k for k in columns if k not in below]
         if width is None or _needs(widths, first) <= width:
             return [first, *_packed(widths, below, width)]
-    cut = columns.index(texts[0]) + 1 if texts else len(columns)
-    rest = [k for k in columns[cut:] if k not in wide]
-    return [columns[:cut], *_packed(widths, [*rest, *sorted(wide)], width)]
+    cut = columns.index(texts[0]) + 1 if texts else 0
+    half = (width or 0) // 2
+    rest = sorted(columns[cut:], key=lambda k: k in texts and widths[k] > half)
+    return [*([columns[:cut]] if cut else []), *_packed(widths, rest, width)]
 
 
 def _packed(widths: Sequence[int], columns: Sequence[int], width: int | None) -> list[list[int]]:
