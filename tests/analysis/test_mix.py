@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from cannery.analysis.disassembly import Machine, parse_disassembly
-from cannery.analysis.kernels import function_pieces, hotness
+from cannery.analysis.disassembly import Function, Machine, parse_disassembly
+from cannery.analysis.kernels import function_pieces, hotness, step_functions
 from cannery.analysis.mix import Mix, Piece
+from cannery.errors import ToolchainError
+from cannery.passes import run_passes
+from cannery.target.isa import isa
+from emit.c_programs import network
+from nets.net_bench import make_net_source
 
 #: An outer loop that pushes a pointer forward, and in it: two FMAs, one with an operand in memory,
 #: a broadcast of memory and one of a register, a spill and its reload through the frame pointer.
@@ -392,3 +397,18 @@ def test_kinds(machine: Machine) -> None:
             if found != [kind]:
                 wrong.append((line, kind, found))
     assert not wrong
+
+
+def test_a_kernel_without_a_function_of_its_own_is_an_error() -> None:
+    """The compiler may have joined functions; a step without code has none."""
+    source = make_net_source(run_passes(network()), isa("generic"), "net")
+    computing = [call for call in source.calls if call.kernel.code.strip()]
+    functions = [Function(call.symbol, ()) for call in computing]
+    assert computing
+    for call in source.calls:
+        if call in computing:
+            assert [f.name for f in step_functions(source, call, functions)] == [call.symbol]
+            with pytest.raises(ToolchainError, match=f"no function {call.symbol} in the object"):
+                step_functions(source, call, [])
+        else:
+            assert step_functions(source, call, functions) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -36,6 +37,7 @@ from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Slice, Transpose
 from cannery.ops.normalization.op import BatchNormalization, GroupNormalization, LayerNormalization
+from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear, Requantize
 from cannery.ops.quantized.arithmetic import QuantizedOp
 from cannery.ops.quantized.lstm import QuantizedLstm
 from cannery.ops.quantized.matmul import QuantizedMatMul
@@ -55,8 +57,10 @@ from cannery.ops.reduce.op import (
 from cannery.ops.resize.op import Resize
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.softmax.op import LogSoftmax, Softmax
+from cannery.ops.window import MAX_STEP, MAX_TAPS
 
 INT64, UINT8, BOOL = DType.INT64, DType.UINT8, DType.BOOL
+INT8, INT32 = DType.INT8, DType.INT32
 
 
 def t(*shape: int, dtype: DType = DType.FLOAT32) -> TensorType:
@@ -305,6 +309,19 @@ ERRORS: list[tuple[Op, list[TensorType | None], str]] = [
     (Pad(((1, 1),), 256.0), [t(4, dtype=UINT8)], "value 256.0 is not a valid uint8"),
     (Pad(((1, 1),), 0.5), [t(4, dtype=UINT8)], "value 0.5 is not a valid uint8"),
     (Pad(((1, 1),), float("inf")), [t(4, dtype=UINT8)], "value inf is not a valid uint8"),
+    (QuantizeLinear(), [X, t(dtype=INT32), t(dtype=UINT8)], "float32 by a scale of int32"),
+    (QuantizeLinear(), [t(4, dtype=UINT8), t(), t(dtype=UINT8)], "uint8 by a scale of float32"),
+    (QuantizeLinear(), [X, t(), t(dtype=INT32)], "to int32"),
+    (
+        DequantizeLinear(),
+        [t(4, dtype=UINT8), t(), t(dtype=INT8)],
+        "uint8 with a zero point of int8",
+    ),
+    (DequantizeLinear(), [X, t(), t()], "float32 with a zero point of float32"),
+    (DequantizeLinear(), [t(4, dtype=INT8), t(dtype=INT32), t(dtype=INT8)], "a scale of int32"),
+    (Requantize(), [X, t(), t(), t(), t(dtype=INT8)], "sums int32"),
+    (Requantize(), [t(4, dtype=INT32), t(), t(dtype=INT32), t(), t(dtype=INT8)], "sums int32"),
+    (Requantize(), [t(4, dtype=INT32), t(), t(), t(), t(dtype=INT32)], "to int32"),
     (Slice((0,), (10,), (1,)), [t(9)], "0:10:1 is outside an axis of 9"),
     (Slice((-1,), (9,), (1,)), [t(9)], "is outside an axis of 9"),
     (Slice((9,), (0,), (-1,)), [t(9)], "is outside an axis of 9"),
@@ -419,3 +436,22 @@ def test_windows_and_products_are_of_floats(dtype: DType) -> None:
         assert op.infer(*floats)
         with pytest.raises(CanneryError, match="float32"):
             op.infer(*inputs)
+
+
+@pytest.mark.parametrize(
+    ("field", "size"),
+    [
+        ("kernel", MAX_TAPS + 1), ("strides", MAX_STEP + 1), ("dilations", MAX_STEP + 1),
+        ("pads", MAX_STEP + 1),
+    ],
+)  # fmt: skip
+def test_windows_beyond_all_measure(field: str, size: int) -> None:
+    """Along one axis, or at one side of it."""
+    usual = MaxPool((1, 1), (1, 1), ((0, 0), (0, 0)), (1, 1))
+    values: list[Any] = [(1, size), (size, 1)]
+    if field == "pads":
+        values = [((0, size), (0, 0)), ((0, 0), (size, 0))]
+    for value in values:
+        op = replace(usual, **{field: value})
+        with pytest.raises(ModelError, match="are too large"):
+            op.infer(X)

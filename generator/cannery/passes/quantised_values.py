@@ -262,7 +262,8 @@ def _mean(rewriter: Rewriter, node: Node) -> bool:
     facts, source = quantised_to(rewriter, node), rewriter.producer(node.inputs[0])
     mean = mean_of(rewriter.types, source) if source else None
     x = stored(rewriter, source.inputs[0]) if source and mean else None
-    if not facts or not source or not mean or not x:
+    assert facts
+    if not source or not mean or not x:
         return False
     if prod(mean.pool.kernel) * largest_of(x.dtype) > EXACT_SUM:
         return False
