@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,7 @@ from cannery.target.reach import device_runners
 from cannery.target.remote import Remote
 from cannery.target.runner import Origin, Runner
 from cannery.target.targets import find_target
+from devices import CORTEX_A72, device
 from needs import need_toolchain
 from ssh_server import Server, ssh_device, write_devices
 
@@ -426,6 +427,11 @@ def test_a_measurement_is_repeated_once_where_the_device_was_slowed_down(
     runner = runner_of(remote)
     runner.run(program)
     assert "50 degrees" in remote.vitals.text
+    for core, governor in ((0, "powersave"), (CORTEX_A72["core"], "performance")):
+        (folder := tmp_path / f"sys/devices/system/cpu/cpu{core}/cpufreq").mkdir(parents=True)
+        (folder / "scaling_governor").write_text(f"{governor}\n")
+    replace(runner, device=device(CORTEX_A72)).run_text(program)
+    assert "governor performance" in remote.vitals.text, "it is the core that measures"
     heater = tmp_path / "heater"
     heater.write_text(
         f"#!/bin/sh\necho run >>{tmp_path}/runs\necho 90000 >{zone}/temp\necho '{{}}'\n"

@@ -80,17 +80,20 @@ class Remote:
         return self._with_link(lambda link: link.greeting)
 
     def run(
-        self, program: Path, args: Sequence[str], core: int | None, *, timeout: float, limit: int
-    ) -> subprocess.CompletedProcess[str]:
+        self, program: Path, args: Sequence[str], core: int | None, *, timeout: float, limit: int,
+        watched: int = 0,
+    ) -> subprocess.CompletedProcess[str]:  # fmt: skip
         """Run a program on a core (None: any) as `run_to_end` does, and raise what that raises.
 
-        Where the device was slowed down meanwhile the program runs again, once. Raises
-        ToolchainError where the device cannot be reached any more, or is full.
+        `watched` is the core whose clock counts, where it may choose. Where the device was slowed
+        down meanwhile the program runs again, once. Raises ToolchainError where the device cannot
+        be reached any more, or is full.
         """
 
         def once(link: Link) -> subprocess.CompletedProcess[str]:
             name = self._send(link, program)
-            return self._run(link, [f"./{name}", *args], core, timeout, limit)
+            words = [f"./{name}", *args]
+            return self._run(link, words, core, watched, timeout=timeout, limit=limit)
 
         done = self._with_link(once)
         before, after = read_vitals(done.stdout)
@@ -106,12 +109,13 @@ class Remote:
         return done
 
     def _run(
-        self, link: Link, words: Sequence[str], core: int | None, timeout: float, limit: int
-    ) -> subprocess.CompletedProcess[str]:
+        self, link: Link, words: Sequence[str], core: int | None, watched: int, *,
+        timeout: float, limit: int,
+    ) -> subprocess.CompletedProcess[str]:  # fmt: skip
         settings = [f"{key}={value}" for key, value in self.place.row.environment.items()]
         pinned = ["taskset", "-c", str(core)] if core is not None else []
         line = shlex.join([*(["env", *settings] if settings else []), *pinned, *words])
-        vitals = READ_VITALS.format(core=core or 0)
+        vitals = READ_VITALS.format(core=watched if core is None else core)
         folder = shlex.quote(link.greeting.folder)
         script = _RUN.format(folder=folder, words=line, vitals=vitals)
         reading, writing = os.pipe()

@@ -168,7 +168,10 @@ class Runner:
         if self.remote is None:
             command = self.command_line(executable, args)
             return run_to_end(command, timeout=self.timeout, limit=self.limit)
-        return self.remote.run(executable, args, self.core, timeout=self.timeout, limit=self.limit)
+        watched = max(self.device.core, 0) if self.device else 0
+        return self.remote.run(
+            executable, args, self.core, timeout=self.timeout, limit=self.limit, watched=watched
+        )
 
 
 def number(line: Mapping[str, Any], key: str) -> float:
