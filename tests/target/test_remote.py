@@ -89,7 +89,9 @@ def runner_of(remote: Remote) -> Runner:
 def test_programs_run_there_and_nothing_is_left(
     servers: Servers, tmp_path: Path, program: Path
 ) -> None:
-    server = start(servers, tmp_path, extra='environment = { WORD = "it\'s $HOME" }')
+    banner = "echo Welcome to the folder of NAO; echo Do not tickle >&2"
+    extra = 'environment = { WORD = "it\'s $HOME" }'
+    server = start(servers, tmp_path, wrapper=banner, extra=extra)
     remote = reach(tmp_path)
     runner = runner_of(remote)
     (line,) = runner.run(program, ["a b", 'it\'s "$HOME" *'][:1])

@@ -168,4 +168,7 @@ def test_other_commands_run_there(
     assert np.load(tmp_path / "out.npz")["scores"].shape == (1, 4)
     assert invoke(["bench", model, "--seconds", "0.05", "--device", "nao"]) == 0
     assert server.line.connections == 3
+    off = '[off]\naddress = "ssh:nobody@127.0.0.1:1"\n[both]\ndevices = ["nao", "off"]\n'
+    write_devices(tmp_path, monkeypatch, server, extra=off)
+    assert cannery.verify(model, device="both").passed, "only the first is connected to"
     assert server.left == []

@@ -90,7 +90,7 @@ def verify_network(
             cure="name them with --inputs",
         )  # fmt: skip
     toolchain = find_toolchain(options)
-    (runner, *_) = toolchain.runners()
+    runner = toolchain.runner()
     graph = import_graph(options)
     samples, given = _samples(graph, inputs, against)
     compiled = compile_graph(graph, options)

@@ -104,7 +104,7 @@ def command(
 def _is_emulated(options: Options) -> bool:
     """Whether only an emulator runs the programs; says so, because its times decide nothing."""
     toolchain = find_toolchain(options)
-    (runner,) = identify(toolchain, toolchain.runners()[:1])
+    (runner,) = identify(toolchain, [toolchain.runner()])
     emulated = runner.origin is Origin.EMULATED
     if emulated:
         remark(

@@ -120,7 +120,7 @@ def command(
     compiled = compile_model(options)
     source = compiled.source
     toolchain = find_toolchain(options)
-    runner = identify(toolchain, toolchain.runners()[:1])[0]
+    runner = identify(toolchain, [toolchain.runner()])[0]
     if runner.state:
         remark(runner.state)
     _check_can_tell(toolchain, runner, pace, threads)

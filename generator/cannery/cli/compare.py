@@ -137,7 +137,7 @@ def _check_framework(options: Options, beside: str) -> None:
 def _from_program(options: Options, graph: Graph, inputs: Path | None) -> _Runs:
     """The values of a program that is built and run on the inputs."""
     toolchain = find_toolchain(options)
-    (runner, *_) = toolchain.runners()
+    runner = toolchain.runner()
     samples: Sequence[Sample] = (
         seeded_samples(graph, _sample_count(graph))
         if inputs is None

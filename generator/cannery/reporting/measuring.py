@@ -108,7 +108,7 @@ def make_subject(options: Options) -> Subject:
     options = replace(options, split=1)
     compiled = compile_model(options)
     toolchain = find_toolchain(options)
-    return Subject(options, compiled, toolchain, identify(toolchain, toolchain.runners()[:1])[0])
+    return Subject(options, compiled, toolchain, identify(toolchain, [toolchain.runner()])[0])
 
 
 @dataclass(frozen=True)

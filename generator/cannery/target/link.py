@@ -9,6 +9,7 @@ All that is sent is a single line for `sh -c`, without backslashes: any login sh
 
 from __future__ import annotations
 
+import os
 import selectors
 import shlex
 import subprocess
@@ -174,7 +175,7 @@ def _read_until(process: subprocess.Popen[bytes], end: bytes, seconds: float) ->
         while not found.endswith(end) and len(found) < _MAX_GREETING:
             if not selector.select(max(limit - time.monotonic(), 0)):
                 break
-            piece = stream.read1(4096)  # type: ignore[attr-defined]
+            piece = os.read(stream.fileno(), 4096)
             if not piece:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(1.0)

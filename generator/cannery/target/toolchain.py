@@ -149,6 +149,11 @@ class Toolchain:
             return (find_runner(self.target),)
         return tuple(find_runner(self.target, command) for command in self.runner_commands)
 
+    def runner(self) -> Runner:
+        """The first of these; no other device is connected to."""
+        alone = replace(self, runner_commands=self.runner_commands[:1], devices=self.devices[:1])
+        return alone.runners()[0]
+
     def emulator(self) -> Runner:
         """The emulator of the target, even if this machine can run its programs itself.
 
