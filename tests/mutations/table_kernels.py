@@ -69,8 +69,8 @@ CHANGES: tuple[Change, ...] = (
     ),
     _attention(
         "attention.rows subtracts no maximum",
-        "_load(sr + ' ~ at ~ '), top)')",
-        "_load(sr + ' ~ at ~ '), ' ~ vector ~ '_zero())')",
+        "_set1({{ vector }}_hmax(m0))",
+        "_set1(0.0f * {{ vector }}_hmax(m0))",
     ),
     _attention(
         "attention.rows packs the keys of the first head alone",

@@ -84,21 +84,37 @@ def _fuse(rewriter: Rewriter, node: Node) -> bool:
     lead = types[softmax.output].shape[:-2]
     if len(lead) not in (1, 2) or types[node.output].shape[:-2] != lead:
         return False
-    shape = (1, *lead)[-2:]
+    in_rows, as_samples = (prod(lead[:-1]), lead[-1]), (prod(lead), 1)
+    return any(_become(rewriter, node, scores, shape) for shape in (in_rows, as_samples))
+
+
+def _become(rewriter: Rewriter, node: Node, scores: _Scores, shape: tuple[int, int]) -> bool:
+    """Whether `node` was replaced by an attention of so many samples and heads.
+
+    Heads that do not lie in the same rows are samples.
+    """
+    assert isinstance(node.op, MatMul)
     q = _operand(rewriter, scores.inputs[0], shape, turned=scores.op.transpose_a)
     k = _operand(rewriter, scores.inputs[1], shape, turned=not scores.op.transpose_b)
     v = _operand(rewriter, node.inputs[1], shape, turned=node.op.transpose_b)
     last = _heads_last(rewriter, node, shape)
     if q is None or k is None or v is None or v.scale != 1.0 or last is None:
         return False
-    if q.rows < LEAST_QUERIES:
+    mask = "" if _is_zero(rewriter, scores.mask) else scores.mask
+    if mask and not _fits(rewriter.types[mask].shape, (*shape, q.rows, k.rows)):
         return False
-    if scores.mask and not _fits(types[scores.mask].shape, (*shape, q.rows, k.rows)):
+    if q.rows < LEAST_QUERIES:
         return False
     scale = scores.scale * q.scale * k.scale
     op = Attention(shape[1], scale, q.channels, k.channels, v.channels)
-    _replace(rewriter, node, last, op, (q, k, v), scores.mask)
+    _replace(rewriter, node, last, op, (q, k, v), mask)
     return True
+
+
+def _is_zero(rewriter: Rewriter, mask: str) -> bool:
+    """Whether a mask changes nothing."""
+    array = rewriter.constants.get(mask)
+    return array is not None and not array.any()
 
 
 def _along_last(rewriter: Rewriter, node: Node) -> bool:
@@ -165,7 +181,9 @@ def _operand(
     The value has the axes samples, heads, rows and channels; the last two swapped, if `turned`.
     """
     type_ = rewriter.types[value]
-    if (1, *type_.shape[:-2])[-2:] != lead or type_.dtype is not DType.FLOAT32:
+    own = (1, *type_.shape[:-2])[-2:]
+    whole = lead == (prod(own), 1)
+    if (own != lead and not whole) or type_.dtype is not DType.FLOAT32:
         return None
     shape = (*lead, *type_.shape[-2:])
     place: _Place | None = _Place(value, dense_strides(shape))

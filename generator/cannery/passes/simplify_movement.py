@@ -5,12 +5,13 @@ from __future__ import annotations
 from cannery.ir.graph import Graph, Node
 from cannery.ir.rewrite import Rewriter
 from cannery.ops.concat.op import Concat
+from cannery.ops.logic.compare import Where
 from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Slice, Transpose
 
 
 def simplify_movement(graph: Graph) -> Graph:
-    """Until nothing changes: no-ops are removed; two reshapes, transposes or slices in a row become
-    one, and so do all slices of a value in a concatenation.
+    """Until nothing changes: no-ops and known choices are removed; two reshapes, transposes or
+    slices in a row become one, and so do all slices of a value in a concatenation.
     """
     rewriter = Rewriter(graph)
     while rewriter.sweep(_simplify):
@@ -23,6 +24,8 @@ def _simplify(rewriter: Rewriter, node: Node) -> bool:
     if _is_noop(rewriter, node) and rewriter.can_bypass(node, node.inputs[0]):
         rewriter.bypass(node, node.inputs[0])
         return True
+    if isinstance(node.op, Where):
+        return _choose(rewriter, node)
     if isinstance(node.op, Concat):
         return _join_slices(rewriter, node, node.op.axis)
     source = rewriter.producer(node.inputs[0]) if node.inputs else None
@@ -38,6 +41,19 @@ def _simplify(rewriter: Rewriter, node: Node) -> bool:
     if isinstance(node.op, Slice) and isinstance(source.op, Slice):
         return _merge_slices(rewriter, node, source)
     return False
+
+
+def _choose(rewriter: Rewriter, node: Node) -> bool:
+    """A choice whose condition is constant, and the same everywhere."""
+    condition = rewriter.constants.get(node.inputs[0])
+    if condition is None or not condition.size or condition.any() != condition.all():
+        return False
+    taken = node.inputs[1 if condition.all() else 2]
+    same = rewriter.types[taken] == rewriter.types[node.output]
+    if not same or taken in rewriter.constants or not rewriter.can_bypass(node, taken):
+        return False
+    rewriter.bypass(node, taken)
+    return True
 
 
 def _join_slices(rewriter: Rewriter, node: Node, axis: int) -> bool:
