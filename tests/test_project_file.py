@@ -13,7 +13,7 @@ from cannery.cli import invoke
 from cannery.errors import OptionError
 from cannery.ir.tensor import DType
 from cannery.options import SPECS, make_options
-from cannery.project_file import merged_options, project_options
+from cannery.project_file import WRITTEN, merged_options, project_options
 from tiny_models import write_tiny_model
 
 WHOLE = """
@@ -121,6 +121,7 @@ def test_a_pyproject_of_others_is_passed_over(project: Path) -> None:
         ('[model."a.h5"]\nmax_error = 1\nmax-error = 2\n', ":3: ", ["given twice"]),
         ('[model."a.h5"]\nbatch = 1\n[model."b.h5"]\nbatch = 0\n', ":4: ", ["batch: '0'"]),
         ('[defaults]\ntuning = "../x"\n', ":2: ", ["not within"]),
+        ('[model."a.h5"]\nweights = "/tmp/x"\n', ":2: ", ["not within", "give --weights"]),
     ],
 )  # fmt: skip
 def test_errors_name_file_and_line(project: Path, text: str, where: str, words: list[str]) -> None:
@@ -138,6 +139,12 @@ def test_nothing_that_starts_programs_is_read(project: Path, spec: object) -> No
     key = getattr(spec, "name", "")
     with pytest.raises(OptionError, match="not read from files"):
         said(project, f'[defaults]\n{key} = "touch /tmp/x"\n')
+
+
+def test_it_is_known_which_paths_are_written_to() -> None:
+    """Whoever adds an option with a path decides: what is written stays in the project."""
+    read = {"peepholes", "calibration", "class_names"}
+    assert {spec.name for spec in SPECS if spec.is_path} == read | set(WRITTEN)
 
 
 def test_a_link_does_not_lead_records_outside(project: Path) -> None:

@@ -26,6 +26,9 @@ NAME, SHARED_NAME = "cannery.toml", "pyproject.toml"
 _TABLE = "tool.cannery"
 _DEFAULTS, _MODEL = "defaults", "model"
 
+#: Options whose paths are written to, not only read.
+WRITTEN = ("tuning", "weights")
+
 #: The options that may stand in a file, as the command line calls them.
 _KNOWN = {spec.flag.removeprefix("--"): spec for spec in SPECS if spec.cmake}
 _REFUSED = {spec.flag.removeprefix("--") for spec in SPECS if not spec.cmake}
@@ -189,12 +192,12 @@ class _File:
         return value
 
     def _check_place(self, spec: Spec, path: Path) -> None:
-        """Raise OptionError where tuning would write outside of the project."""
+        """Raise OptionError where a command would write outside of the project."""
         folder = self.path.parent
-        if spec.name == "tuning" and not path.resolve().is_relative_to(folder.resolve()):
+        if spec.name in WRITTEN and not path.resolve().is_relative_to(folder.resolve()):
             raise OptionError(
-                f"records are written there, and {path} is not within {folder}",
-                cure="name a place in the project, or give --tuning on the command line",
+                f"commands write there, and {path} is not within {folder}",
+                cure=f"name a place in the project, or give {spec.flag} on the command line",
             )  # fmt: skip
 
     def _title(self, section: str) -> str:
