@@ -336,10 +336,10 @@ def test_a_device_without_tools(servers: Servers, tmp_path: Path, program: Path)
 def test_a_flood_or_silence_instead_of_a_greeting(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link, "_GREET_SECONDS", 2.0)
     monkeypatch.setattr(link, "_LEAVE_SECONDS", 0.2)
     start(servers, tmp_path, wrapper="head -c 1000000 /dev/zero; cat >/dev/null; exit 0")
     assert "connected, but its output is not an answer" in problem(tmp_path)
+    monkeypatch.setattr(link, "_GREET_SECONDS", 2.0)
     (tmp_path / "nao/wrapper").write_text("#!/bin/sh\ncat >/dev/null\n")
     assert "connected, but there is no answer" in problem(tmp_path)
 

@@ -141,7 +141,7 @@ class Link:
             check_time()
             if process.poll() is not None:
                 raise self._problem("cannot connect")
-            wrong = "what it says is not an answer" if text else "there is no answer"
+            wrong = "its output is not an answer" if text else "there is no answer"
             raise self._problem(f"connected, but {wrong}")
         machine = next((rest for word, rest in found if word == "machine"), "")
         tools = frozenset(rest for word, rest in found if word == "has")
