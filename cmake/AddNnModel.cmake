@@ -17,7 +17,7 @@
 #
 #   AUTOTUNE makes the tuning record as part of the build, before the sources, if there is none that
 #   serves every layer: as <target>_autotune does, with the compiler, the flags and the emulator of
-#   the build. Nothing is tuned while the record serves; delete it to tune anew. Where only an
+#   the build. Nothing is tuned while the record serves; delete it to tune again. Where only an
 #   emulator runs programs, also by a script, no record is made, as times of an emulator choose
 #   nothing: the cost model chooses. With LOCKED, it does not: the record is made if need be, then has to serve every
 #   layer, so a build that cannot measure needs a record from elsewhere. CONTEXT says what calls find
@@ -27,12 +27,12 @@
 #   instead: ssh:nao@10.0.0.5, or a name from devices.toml (cannery autotune --device).
 #
 #   INPUT_VIEW names image inputs that are regions of larger images: <name>_run gets their strides.
-#   MANY tells how many inputs <name>_run_many computes together at most. STREAMING makes networks
+#   MANY sets how many inputs <name>_run_many computes together at most. STREAMING makes networks
 #   over time run step by step, BLOCK steps in a call, with outputs that may be LATENCY steps late
 #   (auto: as few as the network needs); STATE names inputs and outputs that are the state: <name>_step.
 #   VARIABLE_LENGTH: sequences have up to as many steps as the model, <name>_run gets their length.
 #
-#   SPLIT spreads the code over so many C files, which are compiled at once; a library of a model file
+#   SPLIT spreads the code over this many C files, which are compiled at once; a library of a model file
 #   of 4 MB or more has 4, others 1, unless it is given.
 #
 #   PARALLEL adds <name>_run_parallel and <name>_run_many_parallel, which use the threads of a pool

@@ -122,7 +122,7 @@ def _print(found: EvaluateResult) -> None:
     click.echo(told)
     if found.reference_samples:
         click.echo(
-            f"float: error {found.error:.2g} beside the references, on {found.reference_samples} "
+            f"float: error {found.error:.2g} against the references, on {found.reference_samples} "
             f"samples; {found.target}"
         )
 

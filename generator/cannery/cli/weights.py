@@ -20,7 +20,7 @@ from cannery.pipeline import compile_model
 from cannery.target.targets import ANY, NATIVE
 from cannery.user_files import read_file
 
-_CURE = "name the JSON file that `cannery compile --weights` wrote beside the C files"
+_CURE = "name the JSON file that `cannery compile --weights` wrote next to the C files"
 
 
 @click.command(
@@ -56,7 +56,7 @@ def command(model: Path, manifest: Path, output: Path, as_json: bool, **raw: Any
         raise OptionError(
             f"{model} does not fit: {why_other_code(expected, found)}",
             where=f"--for {manifest}",
-            cure="compile it anew, or give the options and the tuning record of the library",
+            cure="compile it again, or give the options and the tuning record of the library",
         )
     data = files[f"{options.name}.weights"]
     changed = write_files({output: data})

@@ -1,4 +1,4 @@
-"""What a library does beside its steps, if it was asked to: count their time, show their values."""
+"""What a library does besides its steps, if asked to: count their time, show their values."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Hooks:
         return lines
 
     def after(self, step: int, runs: int = 1) -> list[str]:
-        """After a step of so many runs."""
+        """After a step of this many runs."""
         lines = [f"{self._lap}({step});"] if self._lap else []
         if self._source.trace:
             lines.append(f"{LAST} = {self._source.name}_count({step}, {runs}u, {LAST});")

@@ -145,7 +145,7 @@ def judge_all(
 def in_chunks(
     run: Callable[[Sequence[RefArray]], Sequence[RefArray]], arrays: Sequence[RefArray], size: int
 ) -> list[RefArray]:
-    """What a network gives for all samples, computed so many at a time."""
+    """What a network gives for all samples, computed this many at a time."""
     count = len(arrays[0])
     parts = [run([a[k : k + size] for a in arrays]) for k in range(0, count, size)]
     return [np.concatenate(each) for each in zip(*parts, strict=True)]

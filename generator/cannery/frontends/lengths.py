@@ -63,7 +63,7 @@ def guesses(
 
 
 def steps_as_axes(steps: int) -> Callable[[tuple[int, ...]], list[int]]:
-    """The axes of `steps` elements; one step is no axis."""
+    """The axes of `steps` elements; a single step is not an axis."""
     return lambda shape: [a for a, d in enumerate(shape) if d == steps and steps > 1]
 
 

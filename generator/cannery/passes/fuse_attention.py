@@ -118,7 +118,7 @@ def _is_zero(rewriter: Rewriter, mask: str) -> bool:
 
 
 def _along_last(rewriter: Rewriter, node: Node) -> bool:
-    """Whether a node is a softmax along the last axis that only the product behind it reads."""
+    """Whether a node is a softmax along the last axis that only the product after it reads."""
     if not isinstance(node.op, Softmax):
         return False
     return node.op.axis == rewriter.types[node.output].rank - 1 and _read_once(rewriter, node)

@@ -29,7 +29,7 @@ def told(facts: Facts, measured: Measured, tried: TriedByLayer) -> tuple[Told, .
             f"of {SAMPLES} samples against the references in float64; those of layers alone, on "
             "what the references give them, of one sample",
         ),
-        Told("workspace, what lies where", "exact", "from the plan behind the code"),
+        Told("workspace, what lies where", "exact", "from the plan of the code"),
         Told("weights", "exact", "bytes of the constants, as packed"),
         _code(measured),
     )  # fmt: skip
@@ -47,7 +47,7 @@ def _times(measured: Measured) -> Told:
     return Told(
         "times", "measured",
         f"{where}, caches {measured.context}: medians of {ROUNDS} rounds, each a program that is "
-        f"started anew and tells the lower quartile of its runs; the true median lies in the "
+        f"started again and reports the lower quartile of its runs; the true median lies in the "
         f"interval with {CONFIDENCE:.0%}. Times of layers are taken within runs of the network.",
     )  # fmt: skip
 

@@ -362,7 +362,7 @@ private:
         return true;
     }
 
-    /* The dimensions but for the batch. */
+    /* The dimensions except the batch. */
     static std::vector<unsigned int> dimensions(const cannery_tensor &tensor)
     {
         const std::int32_t first = tensor.rank > 1 && tensor.dims[0] == 1 ? 1 : 0;

@@ -16,7 +16,7 @@ extern "C" {
 /* Called with the memory of value number `value`; -1 (and no bytes) begins a run. */
 typedef void cannery_dump(void *context, int32_t value, const void *memory, size_t bytes);
 
-/* Texts, 0 behind the last one. */
+/* Texts, 0 after the last one. */
 typedef const char *const *cannery_dump_lines;
 
 #ifdef __cplusplus

@@ -133,7 +133,7 @@ class Builder:
         return (node, float(zero.reshape(-1)[0])) if fill == 0 else None
 
     def _window(self, value: str, stream: Stream, reach: int, fill: float) -> str:
-        """The state, and the value behind it; the next state is the end of both."""
+        """The state, and the value after it; the next state is the end of both."""
         axis = stream.time
         assert axis is not None
         shape, dtype = self.types[value].shape, self.types[value].dtype

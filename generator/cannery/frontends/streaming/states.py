@@ -10,9 +10,9 @@ from cannery.ir.graph import Graph, State
 
 
 def declare_states(graph: Graph, pairs: Mapping[str, str]) -> Graph:
-    """The network with those inputs and outputs as its state; they move behind the others.
+    """The network with those inputs and outputs as its state; they move after the others.
 
-    Raises OptionError for names that are no input and output, and for types that differ.
+    Raises OptionError for names that are not an input and an output, and for types that differ.
     """
     found = []
     for input_, output in pairs.items():

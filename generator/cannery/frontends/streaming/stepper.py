@@ -276,7 +276,7 @@ class _Stepper:
 
 
 def _where(error: CanneryError, node: Node) -> str:
-    """The layer; beside the option, where that is to blame."""
+    """The layer, with the option if that is to blame."""
     layer = f"layer {node.name!r} ({node.op.kind})"
     if error.where and error.where.startswith("--"):
         return f"{error.where}, {layer}"

@@ -60,5 +60,5 @@ class Window:
         return self.delay(source) * self.stride + self.before - source
 
     def length(self, results: int) -> int:
-        """How many elements so many windows read, the first to the last."""
+        """How many elements this many windows read, from the first to the last."""
         return (results - 1) * self.stride + self.span

@@ -93,7 +93,7 @@ def rounded(floats: int) -> int:
 @schedule
 @dataclass(frozen=True)
 class AttentionRows(Schedule):
-    """See the module's text."""
+    """See the module docstring."""
 
     id = "attention.rows"
 

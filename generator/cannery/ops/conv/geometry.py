@@ -111,7 +111,7 @@ def why_not_dense(graph: Graph, step: Step) -> str:
 
 
 def why_not_3x3(graph: Graph, step: Step) -> str:
-    """Like `why_not_dense`, but for 3x3 windows with stride 1, as in Winograd's F(m x m, 3 x 3)."""
+    """Like `why_not_dense`, for 3x3 windows with stride 1, as in Winograd's F(m x m, 3 x 3)."""
     if reason := why_not_dense(graph, step):
         return reason
     s = sizes(graph, step)

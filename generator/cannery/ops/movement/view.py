@@ -25,7 +25,7 @@ COMMON_STRIDES = (2, 3, 4)
 
 @dataclass(frozen=True)
 class MovementView(Schedule):
-    """See the module docstring. The kernel has two more parameters, behind the input."""
+    """See the module docstring. The kernel has two more parameters, after the input."""
 
     id = "movement.view"
 
