@@ -117,6 +117,7 @@ def test_a_pyproject_of_others_is_passed_over(project: Path) -> None:
         ('[defaults]\nname = "x"\n', ":2: ", ['move it to [model."ball.h5"]']),
         ("model = 3\n", ":1: ", ["is not a section"]),
         ('[model]\n"ball.h5" = 3\n', ":2: ", ["is not a section"]),
+        ('[defaults]\nbatch = 1\n[model]\n"ball.h5" = 3\n', ":4: ", ["is not a section"]),
         ('[model]\n"ball.h5" = { quantize = "int7" }\n', ":2: ", ["did you mean 'int8'?"]),
         ('[model."a.h5"]\nmax_error = 1\nmax-error = 2\n', ":3: ", ["given twice"]),
         ('[model."a.h5"]\nbatch = 1\n[model."b.h5"]\nbatch = 0\n', ":4: ", ["batch: '0'"]),

@@ -27,7 +27,7 @@ from cannery.lowering.lower import cut
 from cannery.ops.concat.op import Concat
 from cannery.ops.concat.view import ConcatView
 from cannery.ops.conv.op import Conv
-from cannery.ops.elementwise import Add, Relu, Tanh
+from cannery.ops.elementwise import Add, Relu, Sigmoid, Tanh
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Reshape, Slice
 from cannery.ops.movement.part import MovementPart
@@ -211,6 +211,29 @@ def test_neighbours_of_a_part_are_no_halo(axis: int) -> None:
     b.output(conv_3x3(b, whole, "of_whole"))
     for schedule in ("conv.gemm", "conv.unrolled", "conv.direct_ic", "conv.direct_px"):
         check_everywhere(b.build(), ConcatView.id, schedule)
+
+
+@pytest.mark.parametrize("read", ["inner", "part", "whole"])
+def test_windows_over_a_part_of_a_concatenation_read_it_where_it_is(read: str) -> None:
+    """Also over a part of a part: the whole has a halo for them, so nothing is copied."""
+    b, image = builder()
+    inner = b.node(Relu(), [image], name="inner")
+    part = b.node(Concat(3), [inner, b.node(Tanh(), [image], name="tanh")], name="part")
+    whole = b.node(Concat(3), [part, b.node(Sigmoid(), [image], name="other")], name="whole")
+    b.output(conv_3x3(b, {"inner": inner, "part": part, "whole": whole}[read], "y"))
+    b.output(b.node(Softmax(3), [whole], name="z"))
+    graph, target = b.build(), isa("avx2")
+    steps, choices = cut(graph), []
+    for step in steps:
+        ways = {way.id: way for way in legal(graph, step, target)}
+        names = (ConcatView.id, "conv.direct_oc", "softmax.row", "movement.strided")
+        way = ways[next(name for name in names if name in ways)]
+        found = way.candidates(graph, step, target)
+        params = next(p for p in found if p.get("order", nhwc.ORDER) == nhwc.ORDER)
+        choices.append(Choice(way, params))
+    program = assign(graph, steps, choices, target)
+    kinds = [planned.step.kind for planned in program.steps]
+    assert sorted(kinds) == ["Conv", "Relu", "Sigmoid", "Softmax", "Tanh"]
 
 
 def channels(b: GraphBuilder, x: str, start: int, end: int) -> str:

@@ -455,4 +455,9 @@ CHANGES: tuple[Change, ...] = (
         "_MANY_WORKSPACE_BYTES {{ s.single_bytes }}u",
         ("tests/emit/test_many.py",),
     ),
+    _assign(
+        "the whole has no halo for those who read a part of it",
+        "            found += self.children.get(value, ())\n",
+        "            pass\n",
+    ),
 )

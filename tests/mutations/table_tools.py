@@ -331,4 +331,11 @@ CHANGES: tuple[Change, ...] = (
         "    if False:\n",
         ("tests/analysis/test_mix.py",),
     ),
+    Change(
+        "errors of sections name the first line",
+        f"{_C}/project_file.py",
+        "last = re.escape(key or title.rpartition(",
+        "last = re.escape(key and title.rpartition(",
+        ("tests/test_project_file.py",),
+    ),
 )
