@@ -190,8 +190,9 @@ def generate(
     program = assign(graph, chosen.steps, chosen.choices, isa, order, options.input_view)
     cores = Cores(options.openmp) if options.parallel or options.openmp else None
     source = make_source(
-        program, isa, options.name, options.rename, chosen.stacks, cores, options.max_lines
-    )
+        program, isa, options.name, options.rename, chosen.stacks, cores, options.max_lines,
+        rings=len(options.isa) < 2,
+    )  # fmt: skip
     source = replace(
         source, max_error=graph.error_bound(options.max_error), split=options.split,
         shared=options.shared,

@@ -392,4 +392,54 @@ def test_parts_of_a_state_are_aligned_and_apart(sizes: tuple[int, int]) -> None:
         assert slot.offset % STATE_ALIGN == 0
         assert slot.offset >= ends
         ends = slot.offset + slot.input.type.bytes
+    first, second = states.slots
+    assert second.next >= first.next + first.input.type.bytes
+    assert states.workspace_bytes(100) - states.next_at(100) >= second.next + second.bytes
     assert states.bytes >= ends and states.bytes % STATE_ALIGN == 0
+
+
+def causal(steps: int) -> Model:
+    """Dilated convolutions, an LSTM after them, a dense layer for each step."""
+    rng = np.random.default_rng(9)
+
+    def conv(name: str, channels: int, dilation: int) -> LayerSpec:
+        values = {"kernel": rng.standard_normal((3, channels, F)).astype(np.float32),
+                  "bias": rng.standard_normal(F).astype(np.float32)}  # fmt: skip
+        config = {"filters": F, "kernel_size": 3, "padding": "causal", "dilation_rate": dilation,
+                  "activation": "tanh"}  # fmt: skip
+        return LayerSpec("Conv1D", name, (), config, values)
+
+    return chain(image("x", steps, F), conv("a", F, 1), conv("b", F, 4), lstm(), dense())
+
+
+LONG = 48
+
+
+@pytest.mark.parametrize(
+    ("block", "isa"), [(1, "sse2"), (3, "sse2"), (16, "generic"), (1, "generic")]
+)
+def test_convolutions_keep_their_past(tmp_path: Path, block: int, isa: str) -> None:
+    """States can be copied, and used in turn."""
+    need_program("gcc")
+    file = write_h5(tmp_path / "net.h5", causal(LONG))
+    whole = cannery.load(file, isa="sse2")
+    net = cannery.load(file, streaming=True, block=block, isa=isa)
+    x, other = sequence(5, LONG), sequence(6, LONG)
+    expected, second = whole(x).copy(), whole(other)
+    states = [net.new_state(), net.new_state()]
+    found: list[list[Array]] = [[], []]
+    for t in range(0, LONG, block):
+        for k, each in enumerate((x, other)):
+            found[k].append(net.step(states[k], each[:, t : t + block]))
+        if t == LONG // 2:
+            states = [state.copy() for state in states]
+    assert np.abs(np.concatenate(found[0], axis=1) - expected).max() <= TOLERANCE
+    assert np.abs(np.concatenate(found[1], axis=1) - second).max() <= TOLERANCE
+
+
+def test_pasts_stay_in_place_where_there_is_one_instruction_set(tmp_path: Path) -> None:
+    """Others may have other layouts, and one state serves all of them."""
+    file = write_h5(tmp_path / "net.h5", causal(LONG))
+    for isa, name in ((("sse2",), "net.c"), (("sse2", "avx2"), "net_sse2.c")):
+        files = compile_model(make_options(file, {"streaming": True, "isa": isa})).files
+        assert (b"in a ring" in files[name]) == (len(isa) == 1)

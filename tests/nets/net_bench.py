@@ -42,7 +42,8 @@ STACKED = (3, 2)
 class Net:
     """A graph as it was imported, its inputs, and the outputs that it should give (by name).
 
-    `prefer`: schedules whose ids begin so are taken wherever they are legal.
+    `prefer`: schedules whose ids begin so are taken wherever they are legal. `begins`: the inputs
+    that are states are those after a reset, from which steps are tried, too.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Net:
     inputs: Mapping[str, RefArray]
     expected: Mapping[str, RefArray]
     prefer: str = ""
+    begins: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,17 @@ def reference_net(name: str, graph: Graph, seed: int = 0, prefer: str = "") -> N
     rng = np.random.default_rng(seed)
     inputs = {v: rng.standard_normal(graph.types[v].shape).astype(np.float32) for v in graph.inputs}
     return Net(name, graph, inputs, evaluate(graph, inputs), prefer)
+
+
+def beginning_net(name: str, graph: Graph, seed: int = 0) -> Net:
+    """The same for a network that runs step by step, with its state as it is after a reset."""
+    net = reference_net(name, graph, seed)
+    inputs = dict(net.inputs)
+    for state in graph.states:
+        type_ = graph.types[state.input]
+        first = np.array(state.initial) if state.initial else np.zeros(type_.elements)
+        inputs[state.input] = first.astype(type_.dtype.numpy).reshape(type_.shape)
+    return Net(name, graph, inputs, evaluate(graph, inputs), begins=True)
 
 
 def make_net_source(
@@ -154,7 +167,8 @@ def program_files(nets: Sequence[Net], isa: Isa, io_order: str) -> dict[str, byt
         kept = [f"{{{at}, {size}}}" for at, size in kept_ranges(source)]
         ranges.append(f"static const range kept{number}[] = {{{', '.join([*kept, '{0, 0}'])}}};")
         at = len(blob)
-        row = f"{{&{name}_model, {name}_selftest, kept{number}, {at}, {at + len(stored)}}}"
+        ends = f"{at}, {at + len(stored)}, {int(net.begins)}"
+        row = f"{{&{name}_model, {name}_selftest, kept{number}, {ends}}}"
         table.append(row)
         blob += stored + expected
     files["net_data.bin"] = blob

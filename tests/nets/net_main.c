@@ -4,6 +4,8 @@
  * between, and with unaligned inputs and outputs; both runs have to give the same bits.
  * Then several inputs run at once, each with its elements moved on, and have to give the bits that
  * they give alone.
+ * A network that runs step by step, whose inputs say how its state begins, takes STEPS steps from a
+ * reset, and has to give the bits of runs that take their state from the run before.
  * With NET_EXACT all memory is exactly as large as it must be, for a sanitizer to watch;
  * NET_MISSING bytes less are a trial whether it does.
  */
@@ -23,6 +25,7 @@ typedef struct net {
     int (*selftest)(void *workspace);
     const range *kept; /* parts of the workspace that keep their bytes, ended by bytes == 0 */
     size_t input, output; /* offsets of the stored tensors */
+    int begins; /* whether the last inputs are the state after a reset */
 } net;
 
 extern const unsigned char net_data[];
@@ -130,6 +133,48 @@ static int differs_at_once(const net *n, unsigned char *workspace, const void *c
     return differs;
 }
 
+/* Whether steps differ from runs that pass the state on; the other inputs change from step to step. */
+static int differs_by_steps(const net *n, unsigned char *workspace, const void *const *inputs)
+{
+    enum { STEPS = 40 };
+    const cannery_model *const m = n->model;
+    const int taken = m->input_count - m->state_count, made = m->output_count - m->state_count;
+    const void *given[MAX_TENSORS];
+    void *outputs[MAX_TENSORS], *stepped[MAX_TENSORS];
+    unsigned char *moved[MAX_TENSORS];
+    unsigned char *const state = take_workspace(m->state_bytes);
+    int differs = 0;
+    for (int k = 0; k < m->input_count; ++k) {
+        moved[k] = take(m->inputs[k].bytes) + GUARD + SHIFT;
+        memcpy(moved[k], inputs[k], m->inputs[k].bytes);
+        given[k] = moved[k];
+    }
+    for (int k = 0; k < m->output_count; ++k) {
+        outputs[k] = take(m->outputs[k].bytes) + GUARD + SHIFT;
+        stepped[k] = take(m->outputs[k].bytes) + GUARD + SHIFT;
+    }
+    m->reset(state);
+    for (size_t step = 0; step < STEPS; ++step) {
+        for (int k = 0; k < taken; ++k) {
+            const size_t bytes = m->inputs[k].bytes, at = bytes ? 4 * (7 * step % (bytes / 4)) : 0;
+            memcpy(moved[k], (const char *)inputs[k] + at, bytes - at);
+            memcpy(moved[k] + bytes - at, inputs[k], at);
+        }
+        poison(workspace, m->workspace_bytes, n->kept);
+        m->run(workspace, given, outputs);
+        poison(workspace, m->workspace_bytes, n->kept);
+        m->step(workspace, state, given, stepped);
+        for (int k = 0; k < made; ++k) {
+            differs |= memcmp(outputs[k], stepped[k], m->outputs[k].bytes) != 0;
+        }
+        for (int k = 0; k < m->state_count; ++k) {
+            memcpy(moved[taken + k], outputs[made + k], m->outputs[made + k].bytes);
+        }
+    }
+    free(state);
+    return differs;
+}
+
 static void run(const net *n, int number)
 {
     const cannery_model *const m = n->model;
@@ -175,6 +220,9 @@ static void run(const net *n, int number)
     }
     if (differs_at_once(n, workspace, inputs)) {
         fault = "a run of many differs";
+    }
+    if (n->begins && m->state_count > 0 && differs_by_steps(n, workspace, inputs)) {
+        fault = "steps differ from runs";
     }
     memset(workspace, 0, m->workspace_bytes);
     if (n->selftest(workspace) != 0) {

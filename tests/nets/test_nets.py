@@ -18,7 +18,15 @@ from cannery.measure.build import with_flags
 from frontends.causal_nets import Maker
 from needs import need_program, need_runner, need_toolchain
 from nets.decoders import decoder_graph
-from nets.net_bench import MAX_ERROR, Net, build_nets, failures, reference_net, run_nets
+from nets.net_bench import (
+    MAX_ERROR,
+    Net,
+    beginning_net,
+    build_nets,
+    failures,
+    reference_net,
+    run_nets,
+)
 from nets.random_graphs import random_graph
 from nets.shuffles import shuffle_graph
 from ops.kernel_bench import QUICKLY, TARGETS
@@ -82,12 +90,13 @@ def test_real_nets(target: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_calls_of_networks_over_time(target: str, tmp_path: Path) -> None:
-    """With random states; `test_streaming_windows.py` sees to it that calls are the sequence."""
+    """With random states, or from a reset; `test_streaming_windows.py` compares with sequences."""
     nets = []
     for seed in CALLS[TARGETS.index(target) % 3 :: 3]:
         whole = Maker(seed, ahead=seed % 2 == 1, rates=seed % 4 > 1).graph()
         calls = to_streaming(whole, (12, 1)[seed % 4 == 0], AUTO)
-        nets.append(reference_net(f"calls {seed}", calls, seed))
+        make = beginning_net if seed % 2 else reference_net
+        nets.append(make(f"calls {seed}", calls, seed))
     run(nets, target, tmp_path)
 
 

@@ -34,6 +34,7 @@ from cannery.layouts import image_dims
 from cannery.lowering.cores import Cores
 from cannery.lowering.lifetimes import Workspace, plan_workspace
 from cannery.lowering.memory_plan import align
+from cannery.lowering.rings import find_rings
 from cannery.lowering.stack import Stack
 from cannery.ops.shared.function import kernel_of_nothing
 from cannery.options import MAX_LINES
@@ -251,11 +252,13 @@ def make_source(
     stacks: Sequence[Stack] = (),
     cores: Cores | None = None,
     max_lines: int = MAX_LINES,
+    *,
+    rings: bool = True,
 ) -> Source:
     """Generate all kernels, in functions of `max_lines`, and lay out the workspace.
 
     `stacks` are what `run_many` computes at once, largest first. With `cores`, the network may run
-    on several cores.
+    on several cores. `rings`: whether states may be kept in place.
     """
     symbols = [step_symbol(name, k, p) for k, p in enumerate(program.steps)]
     jobs = (
@@ -288,7 +291,7 @@ def make_source(
         calls.append(Call(planned, symbol, kernel, pointers, scratch, rows, images, clears))
     if apart:
         stacked = [replace(k, code=_reading(k.code, name, blob)) for k in stacked]
-    states = make_states(program.graph, inputs, outputs)
+    states = make_states(program.graph, inputs, outputs, find_rings(program) if rings else ())
     if apart:
         initial = blob.followed_by(s.constant for s in states.slots if s.constant)
         blob = replace(initial, offsets=(*blob.offsets, *initial.offsets))
@@ -331,6 +334,7 @@ def render_model(source: Source, command: str, *, lap: str = "") -> str:
         "emit/model.c.j2", s=source, roots=roots, command=command, variables=variables, lap=lap,
         hooks=Hooks(source, lap), hook_functions=hooks_text(source),
         used_inputs=used, format_array=format_array, call_text=call_text, clear_lines=clear_lines,
+        no_states=States(), numbers={call.symbol: k for k, call in enumerate(source.calls)},
         files=step_files(source), calls=source.calls, stacked=source.many.steps,
         code=lambda step: step.kernel.code,
         chunks=[chunk_lines(source, chunk) for chunk in source.many.chunks],

@@ -10,17 +10,25 @@ import numpy as np
 from cannery.ctext.arrays import format_array
 from cannery.emit.interface import Tensor
 from cannery.ir.graph import Graph
+from cannery.lowering.rings import Ring
 from cannery.schedule.schedule import ConstArray
 
 #: Alignment in bytes of a state and its parts: that of the widest elements.
 STATE_ALIGN = 8
+
+#: Where rings begin in a state: if that is aligned as well, their rows cross no lines of caches.
+RING_ALIGN = 64
 
 _NEXT_ALIGN = 64
 
 
 @dataclass(frozen=True)
 class Slot:
-    """An input that the next step takes from an output, and its place; `initial`: a C array."""
+    """An input that the next step takes from an output, and its place; `initial`: a C array.
+
+    `next` is where in the workspace a step writes the next one; a `ring` has none. Its position,
+    the elements that its window has moved, lies at `at`.
+    """
 
     input: Tensor
     output: Tensor
@@ -28,6 +36,27 @@ class Slot:
     initial: str
     initial_text: str
     constant: ConstArray | None = None
+    next: int = 0
+    ring: Ring | None = None
+    at: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Memory within the state."""
+        return self.ring.bytes if self.ring else self.input.type.bytes
+
+    @property
+    def window_at(self) -> int:
+        """Where the window of a ring that has not moved begins."""
+        assert self.ring is not None
+        return self.offset + self.ring.first * self.ring.pitch_bytes
+
+    @property
+    def begins(self) -> int:
+        """Where the initial values lie."""
+        if self.ring is None:
+            return self.offset
+        return self.window_at + self.ring.layout.origin * self.input.type.dtype.bytes
 
 
 @dataclass(frozen=True)
@@ -39,10 +68,33 @@ class States:
     slots: tuple[Slot, ...] = ()
 
     @property
+    def rings(self) -> tuple[Slot, ...]:
+        """Those that are kept in place."""
+        return tuple(slot for slot in self.slots if slot.ring)
+
+    @property
+    def plain(self) -> tuple[Slot, ...]:
+        """Those that each step replaces."""
+        return tuple(slot for slot in self.slots if not slot.ring)
+
+    @property
     def bytes(self) -> int:
         """Bytes that the caller keeps from step to step; copying them saves a state."""
-        last = max(self.slots, key=lambda slot: slot.offset, default=None)
-        return _up(last.offset + last.input.type.bytes, STATE_ALIGN) if last else 0
+        return _up(max((s.offset + s.bytes for s in self.slots), default=0), STATE_ALIGN)
+
+    @property
+    def kept(self) -> frozenset[str]:
+        """The values that a step with rings neither reads nor returns."""
+        return frozenset().union(*(slot.ring.values for slot in self.slots if slot.ring))
+
+    def window(self, root: str) -> Slot | None:
+        """The ring whose window is this root buffer."""
+        return next((s for s in self.rings if s.ring and s.ring.window == root), None)
+
+    @property
+    def spared(self) -> frozenset[int]:
+        """The steps of the network that a step with rings does without."""
+        return frozenset().union(*(slot.ring.spared for slot in self.slots if slot.ring))
 
     def next_at(self, before: int) -> int:
         """Offset of the next states in a workspace of which the network uses `before` bytes."""
@@ -50,16 +102,23 @@ class States:
 
     def workspace_bytes(self, before: int) -> int:
         """Size of such a workspace."""
-        return self.next_at(before) + _up(self.bytes, _NEXT_ALIGN) if self.slots else before
+        if not self.slots:
+            return before
+        return self.next_at(before) + _up(sum(_up(s.bytes, 8) for s in self.plain), _NEXT_ALIGN)
 
 
 def _up(size: int, align: int) -> int:
     return -(-size // align) * align
 
 
-def make_states(graph: Graph, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> States:
-    """The states of a graph, one after the other."""
-    found, at = [], 0
+def make_states(
+    graph: Graph, inputs: Sequence[Tensor], outputs: Sequence[Tensor], rings: Sequence[Ring] = ()
+) -> States:
+    """The states of a graph one after the other; before them the positions of rings that move."""
+    by_state = {ring.state: ring for ring in rings}
+    moving = [ring for ring in rings if ring.moves]
+    positions = {ring.state: 4 * k for k, ring in enumerate(moving)}
+    found, at, next_ = [], _up(4 * len(moving), STATE_ALIGN), 0
     count = len(graph.states)
     pairs = zip(graph.states, inputs[len(inputs) - count :], outputs[len(outputs) - count :],
                 strict=True)  # fmt: skip
@@ -70,6 +129,10 @@ def make_states(graph: Graph, inputs: Sequence[Tensor], outputs: Sequence[Tensor
             values = np.array(state.initial, input_.type.dtype.numpy)
             constant = ConstArray(name, values, f"{input_.name} after a reset")
             text = "" if graph.weights_vary else format_array(constant)
-        found.append(Slot(input_, output, at, name, text, constant))
-        at = _up(at + input_.type.bytes, STATE_ALIGN)
+        ring = by_state.get(k)
+        at = _up(at, RING_ALIGN if ring else STATE_ALIGN)
+        slot = Slot(input_, output, at, name, text, constant, next_, ring, positions.get(k, 0))
+        found.append(slot)
+        at += slot.bytes
+        next_ += 0 if ring else _up(slot.bytes, STATE_ALIGN)
     return States(tuple(found))

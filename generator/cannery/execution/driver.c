@@ -22,8 +22,9 @@
  *
  * DRIVER_MODEL is the network, DRIVER_PARALLEL the same for several threads, if it has that (then
  * --run compares that too). With DRIVER_PTHREADS there are threads; with DRIVER_STEPS the network
- * calls DRIVER_LAP after each of that many steps. DRIVER_WEIGHTS sets
- * the weights of a network that has none in its code. DRIVER_SAMPLES is the number of samples in
+ * calls DRIVER_LAP after each of that many steps. DRIVER_WEIGHTS sets the weights of a network that
+ * has none in its code. With DRIVER_STEPPED what is timed are steps of a network that keeps its past
+ * in place, from a reset on. DRIVER_SAMPLES is the number of samples in
  * driver_data: one after the other, each with all inputs in the model's order.
  */
 #if defined(__linux__) && !defined(_GNU_SOURCE)
@@ -111,6 +112,22 @@ static void *get(size_t bytes)
         exit(3);
     }
     return memory;
+}
+
+/* What users call again and again. */
+static void run_once(void)
+{
+#ifdef DRIVER_STEPPED
+    static void *state;
+    if (!state) {
+        state = get(model->state_bytes + 64);
+        state = (char *)state + (64 - (size_t)state % 64) % 64;
+        model->reset(state);
+    }
+    model->step(workspace, state, inputs, outputs);
+#else
+    model->run(workspace, inputs, outputs);
+#endif
 }
 
 static void prepare(void)
@@ -298,7 +315,7 @@ static void time_runs(double limit)
         }
         const double start = seconds();
         for (int k = 0; k < repeats; ++k) {
-            model->run(workspace, inputs, outputs);
+            run_once();
         }
         now = seconds();
         if (!cold && now - start < 50e-6 && repeats < 1 << 20) {
@@ -356,7 +373,7 @@ static void time_steps(double limit)
     int count = 0, repeats = 1, sample = 0;
     double now = begin;
     choose(0);
-    model->run(workspace, inputs, outputs);
+    run_once();
     while (count < 1 || (count < GROUPS && now - begin < limit)) {
         choose(sample);
         sample = (sample + 1) % DRIVER_SAMPLES;
@@ -367,7 +384,7 @@ static void time_steps(double limit)
         const double start = seconds();
         for (int k = 0; k < repeats; ++k) {
             last_lap = seconds();
-            model->run(workspace, inputs, outputs);
+            run_once();
         }
         now = seconds();
         if (!cold && now - start < 1e-3 && repeats < 1 << 20) {
@@ -401,7 +418,7 @@ static void trace_runs(int count)
     double *const taken = (double *)get(sizeof(double) * (size_t)count * DRIVER_STEPS);
     const double clock_read = lap_seconds();
     choose(0);
-    model->run(workspace, inputs, outputs);
+    run_once();
     const double begin = seconds();
     for (int n = 0; n < count; ++n) {
         choose(n % DRIVER_SAMPLES);
@@ -410,7 +427,7 @@ static void trace_runs(int count)
             empty_caches();
         }
         ends[2 * n] = last_lap = seconds();
-        model->run(workspace, inputs, outputs);
+        run_once();
         ends[2 * n + 1] = seconds();
         memcpy(taken + (size_t)n * DRIVER_STEPS, laps, sizeof laps);
     }
@@ -567,7 +584,7 @@ static void keep_pace(double hz, int due)
     int count = 0;
     wake_exactly();
     choose(0);
-    model->run(workspace, inputs, outputs);
+    run_once();
     if (cold) {
         empty_caches();
     }
@@ -578,7 +595,7 @@ static void keep_pace(double hz, int due)
         choose(count % DRIVER_SAMPLES);
         sleep_until(at);
         const double start = seconds();
-        model->run(workspace, inputs, outputs);
+        run_once();
         const double end = seconds();
         last = start;
         latencies[count] = end - at;
@@ -654,7 +671,7 @@ static void repeat(int count)
 {
     choose(0);
     for (int k = 0; k < count; ++k) {
-        model->run(workspace, inputs, outputs);
+        run_once();
     }
 }
 

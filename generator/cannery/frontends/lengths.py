@@ -44,7 +44,7 @@ def first_that_works(
             return attempt(times)
         except UnsupportedError as error:
             first_error = first_error or error
-    first_error = first_error or UnsupportedError("no axis of its inputs can be time")
+    first_error = first_error or UnsupportedError("no axis of its inputs can be time", where="time")
     first_error.cure = first_error.cure or cure
     raise first_error
 

@@ -59,7 +59,7 @@ def _run(graph: Graph, times: dict[str, Time], block: int, latency: int | str) -
     if not any(isinstance(node.op, Recurrent) for node in graph.nodes) and not any(
         time is not None for time in times.values()
     ):
-        raise UnsupportedError("no axis of its inputs is time")
+        raise UnsupportedError("no axis of its inputs is time", where="--streaming")
     first = _Stepper(graph, times, block, {})
     first.run(latency)
     return _Stepper(graph, times, block, first.builder.asked).run(latency)

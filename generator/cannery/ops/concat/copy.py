@@ -13,6 +13,7 @@ from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.layouts import Want
 from cannery.ops.concat.op import Concat
+from cannery.ops.concat.view import stays_in_place
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import (
@@ -46,6 +47,8 @@ class ConcatCopy(FixedSchedule):
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         plain = step.alone and isinstance(step.anchor.op, Concat)
+        if plain and stays_in_place(graph, step):
+            return "the past stays where it is"
         return "" if plain else "not a mere concatenation"
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:

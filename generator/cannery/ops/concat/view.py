@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from cannery.ir.graph import Graph
 from cannery.layouts import Want, nhwc, planar
 from cannery.ops.concat.op import Concat
+from cannery.ops.concat.past import is_past_window
 from cannery.ops.movement.op import Reshape
 from cannery.schedule.cost import stream_cycles
 from cannery.schedule.params import as_params, typed
@@ -51,6 +52,13 @@ def copied_parts(graph: Graph, step: Step) -> list[str]:
     return found
 
 
+def stays_in_place(graph: Graph, step: Step) -> bool:
+    """Whether a concatenation is a past and new rows, the rows of an image or its pixels."""
+    if any(value in graph.constants for value in step.anchor.inputs):
+        return False
+    return concat_axis(graph, step) in (0, 1) and is_past_window(graph, step.anchor)
+
+
 @dataclass(frozen=True)
 class Tunables:
     """The order of the parts and the whole."""
@@ -73,7 +81,10 @@ class ConcatView(Schedule):
         return "" if concat_axis(graph, step) >= 0 else "the axis is not one of an image"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        return [as_params(Tunables(order)) for order in (nhwc.ORDER, planar.ORDER)]
+        orders: tuple[str, ...] = (nhwc.ORDER, planar.ORDER)
+        if stays_in_place(graph, step):
+            orders = orders[:1]  # of its layouts that in which rows lie one after the other
+        return [as_params(Tunables(order)) for order in orders]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         return tuple(Want(typed(Tunables, params).order) for _ in step.inputs)
