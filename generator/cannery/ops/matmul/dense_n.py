@@ -54,7 +54,7 @@ class MatMulDenseN(Schedule):
     """See the module docstring."""
 
     id = "matmul.dense_n"
-    version = 3
+    version = 4
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         return epilogues.why_not(step) or products.dense_weights(graph, step)

@@ -49,6 +49,7 @@ def make_gemm(p: Product, t: Tunables, isa: Isa, a_row: int, a_k: int, b_k: int 
         AHEAD if far and t.mr == 1 else 0, streams,
         cut(k // t.unroll, t.unroll // t.split, isa),
         once=b_k > 0 and gemm.reloads(isa),
+        turns=t.broadcast == "rotate" and gemm.reloads(isa) and isa.registers > 8,
     )  # fmt: skip
 
 

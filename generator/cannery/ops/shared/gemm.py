@@ -89,7 +89,8 @@ class Gemm:
     Hasselbring, "A JIT Compiler for Neural Network Inference", 2019, eq. 3) or lane (NEON).
     `ahead`: how many bytes after each load of packed B are prefetched (0: none). `streams`: see
     `pack_blocks`. `aside`: after how many passes sums are put aside, see `sums` (0: never). `once`
-    keeps compilers from loading a vector of B again for each row, see `reloads`.
+    keeps compilers from loading a vector of B again for each row, see `reloads`; so does `turns`,
+    where a tile has two rows of rotated inputs.
     """
 
     k: int
@@ -103,6 +104,7 @@ class Gemm:
     streams: int = 1
     aside: int = 0
     once: bool = False
+    turns: bool = False
 
     def sums(self, block: VectorBlock, rows: int) -> Aside:
         """The accumulators of a tile."""
