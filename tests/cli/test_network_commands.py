@@ -298,7 +298,7 @@ def test_a_plain_array_a_folder_and_nothing_are_no_samples(tmp_path: Path) -> No
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04 not really", b"junk"])
 def test_damaged_sample_files(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "x.npz").write_bytes(data)
-    with pytest.raises(OptionError, match=r"x\.npz: not a sound"):
+    with pytest.raises(OptionError, match=r"x\.npz: not a valid"):
         read_samples(tmp_path / "x.npz", {"x": TensorType((1, 2))})
 
 
