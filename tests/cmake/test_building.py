@@ -71,15 +71,16 @@ def test_a_record_that_appears_or_changes_is_read(project: Project) -> None:
     record.unlink()
 
 
-def test_only_cxx_inside_a_function_with_strict_warnings(project: Project) -> None:
+@pytest.mark.parametrize("config", ["", "Release"])
+def test_only_cxx_inside_a_function_with_strict_warnings(project: Project, config: str) -> None:
     project.lists(
         'add_compile_options(-Wall -Wextra -Wpedantic -Wold-style-cast -Wpadded -Werror)\n'
         "function(robot)" + BALL.format(suffix="cpp") + "endfunction()\nrobot()\n",
         languages="CXX",
     )  # fmt: skip
-    project.configure()
-    project.build()
-    assert "right" in project.test()
+    project.configure(generator="Ninja Multi-Config" if config else "Ninja")
+    project.build(*(["--config", config] if config else []))
+    assert "right" in project.test(*(["-C", config] if config else []))
 
 
 def test_debug_builds_are_optimised(project: Project) -> None:

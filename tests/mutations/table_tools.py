@@ -338,4 +338,11 @@ CHANGES: tuple[Change, ...] = (
         "last = re.escape(key and title.rpartition(",
         ("tests/test_project_file.py",),
     ),
+    Change(
+        "sources of other configurations have no language",
+        "cmake/AddNnModel.cmake",
+        '    list(TRANSFORM units PREPEND "${place}/${ARG_NAME}" OUTPUT_VARIABLE sources)\n',
+        "",
+        ("tests/cmake/test_building.py::test_only_cxx_inside_a_function_with_strict_warnings",),
+    ),
 )
