@@ -18,6 +18,9 @@ from cannery.schedule.caches import FAR_BYTES
 from cannery.schedule.schedule import Job
 from cannery.target.isa import Isa
 
+#: Fewest steps of k with which two rows take turns.
+MIN_TURNS = 32
+
 
 @dataclass(frozen=True)
 class Tunables:
@@ -49,8 +52,17 @@ def make_gemm(p: Product, t: Tunables, isa: Isa, a_row: int, a_k: int, b_k: int 
         AHEAD if far and t.mr == 1 else 0, streams,
         cut(k // t.unroll, t.unroll // t.split, isa),
         once=b_k > 0 and gemm.reloads(isa),
-        turns=t.broadcast == "rotate" and gemm.reloads(isa) and isa.registers > 8,
+        turns=_in_turns(k, t, isa),
     )  # fmt: skip
+
+
+def _in_turns(k: int, t: Tunables, isa: Isa) -> bool:
+    """Whether two rows take turns with each vector of B.
+
+    Not with k below MIN_TURNS or a rest of k: there gcc's code is slower by up to a half.
+    """
+    long = k >= MIN_TURNS and k % 4 == 0
+    return t.broadcast == "rotate" and long and gemm.reloads(isa) and isa.registers > 8
 
 
 def render_lanes_n(
