@@ -46,8 +46,9 @@ class Maker:
         self.rates = rates
 
     def graph(self) -> Graph:
-        """A chain of layers with branches, whose ends are outputs."""
-        value = self.b.input("x", (1, STEPS, 3))
+        """A chain of layers with branches, whose ends are outputs; the first one looks back."""
+        x = self.b.input("x", (1, STEPS, 3))
+        value = self.b.node(Conv((1,), ((1, 0),), (1,)), [x, self.b.weight(2, 3, 3)])
         for _ in range(self.random.randint(2, 6)):
             value = self.random.choice(self.layers())(value)
             if self.random.random() < 0.2:

@@ -127,9 +127,9 @@ def test_pads_of_readers_differ() -> None:
 
 
 def test_no_state_without_a_past() -> None:
-    calls = to_streaming(network(chain(conv(0, 0, taps=1), node(Tanh()))), 4)
-    assert not calls.states
-    assert calls.types["x"].shape == (1, 4, 3)
+    """So there would be no functions for a step."""
+    with pytest.raises(UnsupportedError, match="none of its layers looks back"):
+        to_streaming(network(chain(conv(0, 0, taps=1), node(Tanh()))), 4)
 
 
 def test_rates() -> None:
@@ -168,7 +168,8 @@ def test_what_takes_all_steps_slides(build: Build) -> None:
     """After any call it is what the whole network makes of the last four steps."""
     graph = network(build, 4)
     x = np.random.default_rng(1).standard_normal((1, 8, 3))
-    for block in (1, 2):
+    sees_less = graph.types[graph.outputs[0]].shape == (1, 2, 3)
+    for block in (1,) if sees_less else (1, 2):
         found = call_by_call(to_streaming(graph, block), x, block)[0]
         for end in range(4, 9, block):
             whole = evaluate(graph, {"x": x[:, end - 4 : end]})[graph.outputs[0]]

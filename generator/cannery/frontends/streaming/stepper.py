@@ -62,7 +62,13 @@ def _run(graph: Graph, times: dict[str, Time], block: int, latency: int | str) -
         raise UnsupportedError("no axis of its inputs is time", where="--streaming")
     first = _Stepper(graph, times, block, {})
     first.run(latency)
-    return _Stepper(graph, times, block, first.builder.asked).run(latency)
+    found = _Stepper(graph, times, block, first.builder.asked).run(latency)
+    if not found.states:
+        raise UnsupportedError(
+            "none of its layers looks back: there is no state", where="--streaming",
+            cure="leave it out; --dim gives the steps of a call",
+        )  # fmt: skip
+    return found
 
 
 @dataclass
