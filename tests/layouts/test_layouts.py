@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -73,6 +75,9 @@ def test_dense_means_no_gap_at_all() -> None:
     assert not nhwc.make((3, 4, 5), Halo(1, 0, 0, 0)).dense
     assert not planar.make((3, 4, 5)).dense
     assert not nhwc.make((3, 4, 5), pitch=6).dense
+    # The halo of a line buffer takes no room of its own.
+    assert not replace(nhwc.make((3, 4, 5)), halo=Halo(bottom=1)).dense
+    assert not replace(planar.make((3, 4, 5)), halo=Halo(bottom=1)).compact
 
 
 def test_want_is_met_by_more_than_was_asked_for() -> None:

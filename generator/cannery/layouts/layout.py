@@ -76,7 +76,8 @@ class Layout:
     @property
     def compact(self) -> bool:
         """Whether there are only pixels: dense in its order."""
-        return self.elements == prod(self.shape)  # a halo has elements, too
+        # The halo of a chain's line buffer has no elements of its own.
+        return not self.halo and self.elements == prod(self.shape)
 
     def at(self, y: int, x: int, c: int) -> int:
         """Index of an element; y and x may be in the halo."""
