@@ -232,7 +232,11 @@ def _steps(text: str) -> int:
 def _latency(text: str) -> int | str:
     if text == "auto":
         return text
-    return int(text) if text == "0" else _count(text, MAX_LATENCY)
+    try:
+        return int(text) if text == "0" else _count(text, MAX_LATENCY)
+    except OptionError as error:
+        error.what += ", nor auto"
+        raise
 
 
 def _files(text: str) -> int:

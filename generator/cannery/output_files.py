@@ -62,8 +62,9 @@ def check_output_file(path: Path, option: str) -> None:
 
 def check_output_folder(path: Path, option: str) -> None:
     """Raise OptionError if something that is not a folder is in the way."""
-    if path.exists() and not path.is_dir():
-        raise OptionError(f"{path} is not a folder", where=option, cure="name another one")
+    for place in (path, *path.parents):
+        if place.exists() and not place.is_dir():
+            raise OptionError(f"{place} is not a folder", where=option, cure="name another one")
 
 
 def _holds(path: Path, data: bytes) -> bool:

@@ -53,6 +53,10 @@ def test_compiles_bytes(own: Path, tmp_path: Path) -> None:
 def test_a_folder_that_is_a_file(own: Path) -> None:
     with pytest.raises(OptionError, match=r"own\.h5 is not a folder"):
         cannery.compile(own, own, target="generic")
+    with pytest.raises(OptionError, match=r"own\.h5 is not a folder"):
+        cannery.compile(own, own / "deeper", target="generic")
+    with pytest.raises(OptionError, match=r"cannot write: .*name another one"):
+        cannery.compile(own, "/proc/none", target="generic")
 
 
 def test_verifies(own: Path) -> None:

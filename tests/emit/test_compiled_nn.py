@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from cannery.ir.evaluate import evaluate
+from cannery.names import make_identifier
 from cannery.options import make_options
 from cannery.pipeline import compile_model, import_graph
 from cannery.resources import ball_example_dir
@@ -140,3 +142,16 @@ def test_networks_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     both = {**wide, **files(BALL, input_dtype="image=uint8")}
     built = program(tmp_path, both, REFUSED, "c++17 g++")
     assert run(built) == b""
+
+
+def test_files_have_the_names_of_their_networks(tmp_path: Path) -> None:
+    """Folders, suffixes and what no identifier has."""
+    need_program("g++")
+    stems = ("ball", "ball (1)", "my-net 2", "a.b.c", "2nd", "__x__", "--", "net_", "B_1-")
+    paths = [f"Config/Nets 2/{stem}.h5" for stem in stems] + [r"C:\nets\ball-3_.onnx"]
+    lines = "\n".join(
+        f"    std::puts(cannery::model_name({json.dumps(path)}).c_str());" for path in paths
+    )
+    main = f'#include "ball_compiled_nn.h"\n#include <cstdio>\nint main()\n{{\n{lines}\n}}\n'
+    found = run(program(tmp_path, files(BALL), main, "c++11 g++")).decode().splitlines()
+    assert found == [make_identifier(stem) for stem in (*stems, "ball-3_")]

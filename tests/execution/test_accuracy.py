@@ -67,6 +67,15 @@ def test_classes_of_every_place(axis: int) -> None:
     assert (found.labels, found.top1) == (40, 39 / 40)
 
 
+@pytest.mark.parametrize(
+    "row", [[1.0, 0.5, 0.0], [1.0, 1.0, 0.0], [0.5, 0.5, 0.0], [1.0, -1.0, 0.0]]
+)
+def test_rows_that_are_no_classes_are_values(row: list[float]) -> None:
+    labels = np.array([[1.0, 0.0, 0.0], row])
+    found = judge("y", np.array([[0.9, 0.1, 0.0], [0.2, 0.7, 0.1]]), labels, "labels").score
+    assert found.top1 is None
+
+
 def test_values() -> None:
     outputs = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
     found = judge("y", outputs, np.array([[1.0, 2.0], [3.0, 8.0]]), "labels")

@@ -74,6 +74,19 @@ def test_what_branches_read_comes_before_them(tmp_path: Path) -> None:
     assert [n.op.kind for n in graph.nodes] == ["Relu", "Exp", "Neg"]
 
 
+def test_what_branches_return_comes_before_them(tmp_path: Path) -> None:
+    """Without a node of theirs: the value of the graph around them itself."""
+    value = onnx.helper.make_empty_tensor_value_info("a")
+    branch = onnx.helper.make_graph([], "t", [], [value])
+    nodes = [
+        node("If", ["yes"], ["b"], then_branch=branch,
+             else_branch=_branch("e", ["Abs", "Neg"], "z")),
+        node("Exp", ["b"], ["y"]), node("Relu", ["x"], ["a"]),
+    ]  # fmt: skip
+    graph = load(tmp_path, model(nodes, {"x": [3, 4]}, weights={"yes": np.array(True)}))
+    assert [n.op.kind for n in graph.nodes] == ["Relu", "Exp"]
+
+
 def test_a_name_within_a_branch_is_another_value(tmp_path: Path) -> None:
     nodes = [
         node("Relu", ["x"], ["a"]),

@@ -20,7 +20,7 @@ from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Add, Tanh
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
-from cannery.ops.movement.op import Pad, Reshape, Slice
+from cannery.ops.movement.op import Pad, Reshape, Slice, Transpose
 from cannery.ops.ordering.cumulative import CumSum
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.reduce.op import ReduceMean
@@ -191,6 +191,20 @@ def test_what_needs_the_whole_sequence(build: Build, message: str) -> None:
     with pytest.raises(UnsupportedError, match=message) as caught:
         to_streaming(network(chain(conv(2, 0), build)))
     assert caught.value.where.startswith("layer ")
+
+
+def test_the_layer_that_is_to_blame_is_named() -> None:
+    """Where channels could be time as well, but for the first layer."""
+    b = Net()
+    x = b.node(Transpose((0, 2, 1)), [b.input("x", (1, 3, STEPS))])
+    y = b.node(Softmax(1), [conv(2, 0)(b, x)], name="mixes")
+    with pytest.raises(UnsupportedError, match="layer 'mixes'"):
+        to_streaming(b.graph(y))
+
+
+def test_a_note_says_which_axis_is_time() -> None:
+    notes = to_streaming(network(conv(2, 0))).notes
+    assert notes == (f"Time is the axis of {STEPS} steps of 'x'.",)
 
 
 def test_the_past_of_integers_is_bytes() -> None:

@@ -393,6 +393,24 @@ def test_depthwise_convolutions_take_in_upsamplings(
     assert kinds(simplified(graph)) == expected
 
 
+@pytest.mark.parametrize(
+    ("strides", "pads"),
+    [((2, 2), ((0, 0), (0, 0))), ((1, 2), ((0, 0), (0, 0))), ((1, 1), ((0, 0), (1, 1)))],
+)
+def test_pointwise_convolutions_with_strides_or_pads_stay_behind_upsamplings(
+    strides: tuple[int, int], pads: Pads
+) -> None:
+    """They read some of the repeated pixels, or zeros between them."""
+    net = upsampling(Net(1, 4, 5, 3), 8, 10)
+    op = Conv(strides, pads, (1, 1))
+    graph = net.then(op, net.weight(1, 1, 3, 2), net.weight(2)).graph()
+    after = simplified(graph)
+    x = np.random.default_rng(1).standard_normal((1, 4, 5, 3))
+    (name,) = graph.inputs
+    right, found = (evaluate(g, {name: x})[g.outputs[0]] for g in (graph, after))
+    np.testing.assert_allclose(found, right, atol=1e-6)
+
+
 def test_convolutions_are_cut_where_an_upsampling_is_joined() -> None:
     net = Net(1, 4, 5, 3)
     skip = net.builder.input("skip", (1, 8, 10, 2))

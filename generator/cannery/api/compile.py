@@ -13,6 +13,7 @@ from cannery.choose.bounds import bound_notes
 from cannery.choose.lookup import untuned_note
 from cannery.choose.provenance import provenance_notes
 from cannery.options import Options
+from cannery.errors import OptionError
 from cannery.output_files import check_output_folder, write_files
 from cannery.pipeline import Compiled, compile_model
 
@@ -49,7 +50,12 @@ def compile(  # noqa: A001
         compiled = with_library(chosen, compile_model(chosen))
         # Bytes cannot have records, so nothing is said about those.
         notes = notes_of(chosen, compiled, untuned=given.data is None)
-    changed = write_files(files_in(place, chosen, compiled.files))
+    try:
+        changed = write_files(files_in(place, chosen, compiled.files))
+    except OSError as error:
+        raise OptionError(
+            f"cannot write: {error.strerror}", where=f"folder {place}", cure="name another one"
+        ) from None
     return CompileResult(
         place, tuple(sorted(compiled.files)),
         tuple(sorted(within(place, path) for path in changed)), tuple(notes),

@@ -31,22 +31,32 @@ def recurrent_steps(graph: Graph, option: str) -> int | None:
     return next(iter(found), None)
 
 
+class StuckError(UnsupportedError):
+    """A layer that does not work with some times of the inputs, after `done` that do."""
+
+    def __init__(self, error: UnsupportedError, where: str, done: int) -> None:
+        super().__init__(error.what, where=where, cure=error.cure)
+        self.done = done
+
+
 def first_that_works(
     guesses: Iterable[dict[str, Time]], attempt: Callable[[dict[str, Time]], _T], cure: str
 ) -> _T:
     """`attempt` with the times of the inputs, the likeliest first.
 
-    Raises the first attempt's UnsupportedError, with `cure`.
+    Raises the UnsupportedError of the attempt that came furthest, the first of them, with `cure`.
     """
-    first_error: CanneryError | None = None
+    nearest: CanneryError = UnsupportedError("no axis of its inputs can be time", where="time")
+    most = -1
     for times in guesses:
         try:
             return attempt(times)
         except UnsupportedError as error:
-            first_error = first_error or error
-    first_error = first_error or UnsupportedError("no axis of its inputs can be time", where="time")
-    first_error.cure = first_error.cure or cure
-    raise first_error
+            done = error.done if isinstance(error, StuckError) else 0
+            if done > most:
+                nearest, most = error, done
+    nearest.cure = nearest.cure or cure
+    raise nearest
 
 
 def guesses(

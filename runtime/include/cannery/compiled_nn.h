@@ -57,7 +57,10 @@ inline std::string model_name(const std::string &file)
     while (!name.empty() && name[name.size() - 1] == '_') {
         name.erase(name.size() - 1);
     }
-    return !name.empty() && name[0] >= '0' && name[0] <= '9' ? "net_" + name : name;
+    if (name.empty()) {
+        return "net";
+    }
+    return name[0] >= '0' && name[0] <= '9' ? "net_" + name : name;
 }
 
 } // namespace cannery

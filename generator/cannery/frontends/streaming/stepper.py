@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import lcm
@@ -10,7 +10,7 @@ from math import lcm
 import numpy as np
 
 from cannery.errors import CanneryError, OptionError, UnsupportedError
-from cannery.frontends.lengths import first_that_works, guesses
+from cannery.frontends.lengths import StuckError, first_that_works, guesses
 from cannery.frontends.streaming.past import Builder, Key
 from cannery.frontends.streaming.stream import Stream
 from cannery.frontends.streaming.windows import along_time
@@ -98,9 +98,11 @@ class _Stepper:
             b.types[value] = shrunk(graph.types[value], time, self.block)
             if time is not None:
                 self.streams[value] = Stream(time, self.block)
-        for node in graph.nodes:
+        for done, node in enumerate(graph.nodes):
             try:
                 self._node(node)
+            except UnsupportedError as error:
+                raise StuckError(error, _where(error, node), done) from None
             except CanneryError as error:
                 error.where = _where(error, node)
                 raise
@@ -116,7 +118,16 @@ class _Stepper:
             constants={**graph.constants, **b.constants},
             states=(*graph.states, *b.states),
             calls=Calls(self.block, late),
+            notes=(*graph.notes, *self._notes()),
         )
+
+    def _notes(self) -> Iterator[str]:
+        """Which axes are time, where no recurrent layer says so."""
+        if not any(isinstance(node.op, Recurrent) for node in self.graph.nodes):
+            for value, time in self.times.items():
+                if time is not None:
+                    steps = self.graph.types[value].shape[time]
+                    yield f"Time is the axis of {steps} steps of {value!r}."
 
     def _node(self, node: Node) -> None:
         b = self.builder
