@@ -12,8 +12,8 @@ from cannery.api.model import given_model
 from cannery.choose.bounds import bound_notes
 from cannery.choose.lookup import untuned_note
 from cannery.choose.provenance import provenance_notes
-from cannery.options import Options
 from cannery.errors import OptionError
+from cannery.options import Options
 from cannery.output_files import check_output_folder, write_files
 from cannery.pipeline import Compiled, compile_model
 
