@@ -172,7 +172,7 @@ def test_diff_of_records(model: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     need_runner(need_toolchain("avx2"))
     one, other = write_records(model, tmp_path)
     assert invoke(["diff", str(one), str(other)]) == 2
-    assert "there is no model called tiny beside it" in capsys.readouterr().err
+    assert "there is no model called tiny next to it" in capsys.readouterr().err
     assert invoke(["diff", str(tmp_path / "no.tuning.json"), str(model)]) == 2
     assert "there is no such file" in capsys.readouterr().err
     assert invoke(["diff", str(model), str(model), "--model", str(model)]) == 2

@@ -172,7 +172,7 @@ def test_attributes_that_could_be_misread(
         ("hole.bin", [4], {"offset": 2**70}, "hole.bin"),
         ("circle", [4], {}, "outside of the model's folder"),
         ("a\0b", [4], {}, "outside of the model's folder"),
-        ("a" * 5000, [4], {}, "outside of the model's folder"),
+        ("a" * 5000, [4], {}, "is missing: "),
         ("pipe", [4], {}, "a pipe"),
         (".", [4], {}, "outside of the model's folder"),
     ],

@@ -209,7 +209,7 @@ def test_entries_that_fit_no_more(model: Path, key: str, value: object) -> None:
     record = json.loads(path.read_text())
     record["many"]["steps"][0][key] = value
     path.write_text(json.dumps(record))
-    with pytest.warns(CanneryWarning, match="any more"):
+    with pytest.warns(CanneryWarning, match="no longer"):
         compile_model(options_for(model, many="2"))
 
 
