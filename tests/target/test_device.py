@@ -246,7 +246,9 @@ def test_every_program_of_a_runner_has_to_say_the_same(tmp_path: Path) -> None:
 
     later = EPYC | {"add": 0, "multiply": 0, "convert": 0, "call": 0, "mhz": 0, "process": "x"}
     assert run({"device": later}, {"us": 1})[-1] == {"us": 1}
-    with pytest.raises(ToolchainError, match=r"ran on Arm Cortex-A72 .* earlier programs on AMD EPYC"):
+    with pytest.raises(
+        ToolchainError, match=r"ran on Arm Cortex-A72 .* earlier programs on AMD EPYC"
+    ):
         run({"device": CORTEX_A72}, {"us": 1})
     with pytest.raises(ToolchainError, match="did not report what it runs on"):
         run({"us": 1})
