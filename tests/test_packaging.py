@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -82,3 +83,23 @@ def test_its_data_is_found_where_it_is_unpacked(wheel: Path, tmp_path: Path) -> 
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert Path(done.stdout.strip()) == tmp_path / "cannery" / "cmake"
+
+
+#: Files of the checkout that are not text.
+BINARY = {".h5", ".hdf5", ".npz", ".pgm", ".onnx", ".keras", ".png"}
+
+
+def test_the_checkout_holds_sources_alone() -> None:
+    """No program that an example or a test left behind, and no folder of whoever ran it."""
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        pytest.skip("no checkout")
+    done = subprocess.run([git, "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    names = [Path(name) for name in done.stdout.decode().split("\0") if name]
+    assert len(names) > 500
+    for name in names:
+        if name.suffix not in BINARY and (ROOT / name).is_file():
+            text = (ROOT / name).read_bytes()
+            assert b"\0" not in text, f"{name} is not text"
+            assert str(ROOT).encode() not in text, f"{name} names this folder"
+        assert not name.name.startswith(("conanbuild", "conanrun", "deactivate_")), name

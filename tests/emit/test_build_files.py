@@ -168,5 +168,13 @@ def test_conan_builds_and_tests_the_package(tmp_path: Path) -> None:
         pytest.skip("conan is not installed")
     home = {"CONAN_HOME": str(tmp_path / "home")}
     run(need, "profile", "detect", cwd=tmp_path, **home)
-    run(need, "create", PACKAGING / "conan", "-nr", cwd=tmp_path, **home)  # runs its test, too
+    recipe = tmp_path / "packaging" / "conan"
+    shutil.copytree(PACKAGING / "conan", recipe)
+    shutil.copytree(PACKAGING.parent / "ball", tmp_path / "ball")
+    run(need, "create", recipe, "-nr", cwd=tmp_path, **home)  # runs its test, too
+    beside = {path.name for path in (recipe / "test_package").iterdir()} - {
+        "conanfile.py",
+        "main.c",
+    }
+    assert all(name.startswith("build") for name in beside), beside
     assert [*(tmp_path / "home").glob("p/**/lib/libball.a")]

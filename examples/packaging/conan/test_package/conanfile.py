@@ -5,10 +5,14 @@ from pathlib import Path
 from conan import ConanFile
 from conan.tools.build import can_run
 from conan.tools.gnu import PkgConfigDeps
+from conan.tools.layout import basic_layout
 
 
 class BallNetTest(ConanFile):
     settings = "os", "arch", "compiler", "build_type"
+
+    def layout(self):
+        basic_layout(self)  # what is built stays out of the sources
 
     def requirements(self):
         self.requires(self.tested_reference_str)

@@ -1,1 +1,0 @@
-. "/work/wt-lib2/examples/packaging/conan/test_package/deactivate_conanbuildenv-release-x86_64.sh"
