@@ -98,13 +98,20 @@ def _of_last(b: Builder, node: Node, source: Stream) -> Stream:
     return Stream(FINAL, source.count, source.delay)
 
 
-def _conv(b: Builder, node: Node, source: Stream) -> Stream | None:
+def _sliding(rule: Callable[[Builder, Node, Stream, int], Stream]) -> Rule:
+    """A rule for operators whose windows slide over images, one of whose axes, `k`, is time."""
+
+    def slide(b: Builder, node: Node, source: Stream) -> Stream | None:
+        k = _spatial(node, source)
+        if k is None:
+            return None
+        return _of_last(b, node, source) if _ends(b, node, source) else rule(b, node, source, k)
+
+    return slide
+
+
+def _conv(b: Builder, node: Node, source: Stream, k: int) -> Stream:
     op: Any = node.op
-    k = _spatial(node, source)
-    if k is None:
-        return None
-    if _ends(b, node, source):
-        return _of_last(b, node, source)
     taps = b.types[node.inputs[1]].shape[k]
     window = Window(taps, op.strides[k], op.dilations[k], op.pads[k][0])
     found, result = _windowed(b, node.inputs[0], source, window, 0.0)
@@ -112,13 +119,8 @@ def _conv(b: Builder, node: Node, source: Stream) -> Stream | None:
     return result
 
 
-def _pool(b: Builder, node: Node, source: Stream) -> Stream | None:
+def _pool(b: Builder, node: Node, source: Stream, k: int) -> Stream:
     op: Any = node.op
-    k = _spatial(node, source)
-    if k is None:
-        return None
-    if _ends(b, node, source):
-        return _of_last(b, node, source)
     window = Window(op.kernel[k], op.strides[k], op.dilations[k], op.pads[k][0])
     fill = -np.inf if isinstance(op, MaxPool) else 0.0
     found, result = _windowed(b, node.inputs[0], source, window, fill)
@@ -309,9 +311,9 @@ def _cumulative(b: Builder, node: Node, source: Stream) -> Stream | None:
 
 #: By class, some of them abstract.
 _RULES: Mapping[type, Rule] = {
-    Conv: _conv,
+    Conv: _sliding(_conv),
     ConvTranspose: _conv_transpose,
-    WindowOp: _pool,
+    WindowOp: _sliding(_pool),
     Resize: _resize,
     Pad: _pad,
     Slice: _slice,
