@@ -15,7 +15,7 @@ ROOT = Path(cannery.__file__).parent
 #: Packages and single modules of cannery, from the ground up; ARCHITECTURE.md says what they are.
 ORDER = """
 errors atomic deadline resources names user_files class_names output_files options_given devices
-ir npz layouts options options_text project_file target options_cmake
+ir npz layouts option_values options options_text project_file target options_cmake
 schedule ctext ops
 frontends lowering emit
 analysis measure choose execution

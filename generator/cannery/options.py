@@ -6,37 +6,22 @@ a test compares. `Options` is what the pipeline receives: parsed, checked, immut
 
 from __future__ import annotations
 
-import math
-import shlex
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from cannery import option_values as parse
 from cannery.devices import devices_target
-from cannery.errors import OptionError, one_of
-from cannery.ir.tensor import MAX_ELEMENTS, DType
-from cannery.names import check_model_name, check_tensor_name, make_identifier
+from cannery.errors import OptionError
+from cannery.ir.tensor import DType
+from cannery.names import check_model_name, make_identifier
 from cannery.options_given import flag_of, text_of, texts_of
-from cannery.user_files import read_file
 
-#: Orders of image tensors at the interface; `model` is the order of the model file.
-IO_LAYOUTS = ("model", "nhwc", "nchw")
-#: Element types at the interface; `model` as the model has them, `raw` those of the computation.
-IO_TYPES = ("model", "raw")
-#: Most samples that are computed together: more gains nothing.
-MAX_MANY = 256
-_INPUT_DTYPES = (DType.FLOAT32, DType.UINT8)
-#: Most C files of steps: more than a machine has cores is useless.
-MAX_FILES = 64
-#: Most steps of a call, and most steps by which outputs are late: far beyond what is useful.
-MAX_BLOCK, MAX_LATENCY = 2**16, 2**20
 #: Lines of a function that people and compilers can handle.
 MAX_LINES = 3000
-#: Types to which layers may be quantised.
-QUANTIZED = (DType.INT16, DType.INT8)
 
 
 @dataclass(frozen=True)
@@ -186,192 +171,19 @@ class Spec:
         return (self.keyword or self.name).upper()
 
 
-def _number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise OptionError(f"{text!r} is not a finite number", cure="such as 0.5 or 1e-3")
-    return value
-
-
-def _by_channel(text: str) -> float | tuple[float, ...]:
-    """One number, or several by commas."""
-    numbers = tuple(map(_number, text.split(",")))
-    return numbers if len(numbers) > 1 else numbers[0]
-
-
-def _positive(text: str) -> float:
-    value = _number(text)
-    if value <= 0:
-        raise OptionError(f"{text!r} must be greater than 0", cure="such as 1e-3")
-    return value
-
-
-def _count(text: str, most: int = MAX_ELEMENTS) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= most):
-        end = "2^31-1" if most == MAX_ELEMENTS else most
-        raise OptionError(f"{text!r} is not a whole number from 1 to {end}")
-    return int(text)
-
-
-def _chunk(text: str) -> int:
-    if _count(text) > MAX_MANY:
-        raise OptionError(
-            f"{text} samples together are more than {MAX_MANY}",
-            cure="8 or 16 gain all there is; <name>_run_many takes any number in chunks",
-        )
-    return int(text)
-
-
-def _steps(text: str) -> int:
-    return _count(text, MAX_BLOCK)
-
-
-def _latency(text: str) -> int | str:
-    if text == "auto":
-        return text
-    try:
-        return int(text) if text == "0" else _count(text, MAX_LATENCY)
-    except OptionError as error:
-        error.what += ", nor auto"
-        raise
-
-
-def _files(text: str) -> int:
-    return _count(text, MAX_FILES)
-
-
-def _distinct(texts: Sequence[str]) -> tuple[str, ...]:
-    if len(set(texts)) != len(texts):
-        raise OptionError("a tensor is named twice")
-    return tuple(texts)
-
-
-def _pairs(texts: Sequence[str]) -> dict[str, str]:
-    result: dict[str, str] = {}
-    for text in texts:
-        key, equals, value = text.rpartition("=")
-        if not (key and equals and value):
-            raise OptionError(f"{text!r} is not of the form name=value")
-        if key in result:
-            raise OptionError(f"{key!r} is given twice")
-        result[key] = value
-    return result
-
-
-def _dims(texts: Sequence[str]) -> dict[str, int]:
-    return {name: _count(value) for name, value in _pairs(texts).items()}
-
-
-def _dtypes(texts: Sequence[str]) -> dict[str, DType]:
-    known = {d.value: d for d in _INPUT_DTYPES}
-    pairs = _pairs(texts)
-    for value in pairs.values():
-        if value not in known:
-            raise OptionError(f"unknown element type {value!r}", cure=one_of(value, known))
-    return {name: known[value] for name, value in pairs.items()}
-
-
-def _renames(texts: Sequence[str]) -> dict[str, str]:
-    pairs = _pairs(texts)
-    for name in pairs.values():
-        check_tensor_name(name)
-    if len(set(pairs.values())) != len(pairs):
-        raise OptionError("two tensors get the same name")
-    return pairs
-
-
-def _states(texts: Sequence[str]) -> dict[str, str]:
-    pairs = _pairs(texts)
-    if len(set(pairs.values())) != len(pairs):
-        raise OptionError("two inputs are the same output")
-    return pairs
-
-
-def _io_layout(text: str) -> str:
-    if text not in IO_LAYOUTS:
-        raise OptionError(f"unknown layout {text!r}", cure=one_of(text, IO_LAYOUTS))
-    return text
-
-
-def _io_type(text: str) -> str:
-    if text not in IO_TYPES:
-        raise OptionError(f"unknown type {text!r}", cure=one_of(text, IO_TYPES))
-    return text
-
-
-def _quantize(text: str) -> DType:
-    known = {d.value: d for d in QUANTIZED}
-    if text not in known:
-        raise OptionError(f"unknown integer type {text!r}", cure=one_of(text, known))
-    return known[text]
-
-
-def _isas(texts: Sequence[str]) -> tuple[str, ...]:
-    names = tuple(name for text in texts for name in text.split(","))
-    if not all(names):
-        raise OptionError("the name is empty", cure="cannery list names them")
-    return names
-
-
-def _command(text: str) -> str:
-    if not any(_words([text])[:1]):
-        raise OptionError("the command is empty", cure="name a program")
-    return text
-
-
-def _command_or_file(text: str) -> str:
-    if not text.startswith("@"):
-        return _command(text)
-    try:
-        return _command(read_file(Path(text[1:])).decode().strip())
-    except OSError as error:
-        raise OptionError(f"{text[1:]}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise OptionError(
-            f"{text[1:]}: not text", cure="name a file that holds a command"
-        ) from None
-
-
-def _commands(texts: Sequence[str]) -> tuple[str, ...]:
-    """Several commands; passing the words of a single one is an easy mistake."""
-    for text in texts:
-        if text.startswith("-"):
-            raise OptionError(
-                f"{text!r} is not a command",
-                cure="each item is a whole command: 'qemu-x86_64 -cpu max'",
-            )
-    return tuple(map(_command, texts))
-
-
-def _devices(texts: Sequence[str]) -> tuple[str, ...]:
-    if not all(texts):
-        raise OptionError("the name is empty", cure="such as ssh:nao@10.0.0.5")
-    return tuple(texts)
-
-
-def _words(texts: Sequence[str]) -> tuple[str, ...]:
-    try:
-        return tuple(word for text in texts for word in shlex.split(text))
-    except ValueError as error:
-        raise OptionError(f"{error} in {' '.join(texts)!r}") from None
-
-
 _ONE, _MANY, _FLAG = Kind.ONE, Kind.MANY, Kind.FLAG
 
 _GROUPED: dict[Group, tuple[Spec, ...]] = {
     Group.MODEL: (
         Spec("name", _ONE, "Prefix of all C symbols (default: from the file's name).",
              check_model_name, "ID", example="ball_net"),
-        Spec("batch", _ONE, "Samples per run (default: 1).", _count, "N", example="4"),
+        Spec("batch", _ONE, "Samples per run (default: 1).", parse.count, "N", example="4"),
         Spec("dims", _MANY, "Size of a dimension that the model leaves open.",
-             _dims, "NAME=N", keyword="dim", example="T=100"),
+             parse.dims, "NAME=N", keyword="dim", example="T=100"),
         Spec("outputs", _MANY, "Tensors to return instead of the model's outputs.", tuple, "TENSOR",
              example="dense_3"),
         Spec("state", _MANY, "Input that carries an output of the previous run: part of the state.",
-             _states, "IN=OUT", example="h_in=h_out"),
+             parse.states, "IN=OUT", example="h_in=h_out"),
         Spec("peepholes", _ONE, "Peepholes of LSTM layers: a .npz file, one array per layer.",
              Path, "FILE", is_path=True, example="peepholes.npz"),
     ),
@@ -380,51 +192,51 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
              "Processor to generate for; `cannery targets` lists them.", str, "NAME",
              example="atom32"),
         Spec("isa", _MANY, "Instruction set; give several, and the library picks at run time.",
-             _isas, "NAME", example="avx2"),
+             parse.isas, "NAME", example="avx2"),
         Spec("max_lines", _ONE,
              f"Split generated functions longer than this (default: {MAX_LINES}).",
-             _count, "N", example="1000"),
+             parse.count, "N", example="1000"),
         Spec("max_size", _ONE, "Bound of untuned networks' constants, in multiples of the weights.",
-             _positive, "X", example="1.5"),
+             parse.positive, "X", example="1.5"),
         Spec("split", _ONE, "Spread the code over this many C files, built at once (default: 1).",
-             _files, "N", example="4"),
+             parse.files, "N", example="4"),
     ),
     Group.NUMBERS: (
         Spec("max_error", _ONE,
              "Largest allowed max|y - ref| / max|ref| per output (default: 1e-4).",
-             _positive, "E", example="1e-3"),
+             parse.positive, "E", example="1e-3"),
         Spec("quantize", _ONE, "Compute with integers where layers can: int16 or int8.",
-             _quantize, "TYPE", example="int16"),
+             parse.quantize, "TYPE", example="int16"),
         Spec("calibration", _ONE, "Typical inputs: a .npz file, one array per input.",
              Path, "FILE", is_path=True, example="samples.npz"),
         Spec("max_loss", _ONE,
              "Largest loss that --quantize may cause in an output (default: 0.1).",
-             _positive, "E", example="0.005"),
+             parse.positive, "E", example="0.005"),
         Spec("same_everywhere", _FLAG,
              "Fail unless every processor computes the same bits."),
     ),
     Group.INTERFACE: (
         Spec("io_layout", _ONE, "Order of image tensors at the interface: model, nhwc or nchw.",
-             _io_layout, "ORDER", example="nhwc"),
+             parse.io_layout, "ORDER", example="nhwc"),
         Spec("io_type", _ONE,
              "Type at the interface: model, or raw (a quantised network's integers).",
-             _io_type, "TYPE", example="raw"),
+             parse.io_type, "TYPE", example="raw"),
         Spec("input_dtype", _MANY, "Element type of an input: uint8 or float32.",
-             _dtypes, "TENSOR=TYPE", example="image=uint8"),
+             parse.dtypes, "TENSOR=TYPE", example="image=uint8"),
         Spec("scale", _ONE,
              "A uint8 input means scale * value + offset (default: 1); S,S,S by channel.",
-             _by_channel, "S", example="0.0039"),
-        Spec("offset", _ONE, "See --scale (default: 0).", _by_channel, "O", example="-1"),
+             parse.by_channel, "S", example="0.0039"),
+        Spec("offset", _ONE, "See --scale (default: 0).", parse.by_channel, "O", example="-1"),
         Spec("reverse_channels", _MANY,
              "Image inputs in reversed channel order: BGR for a network trained on RGB.",
-             _distinct, "TENSOR", example="image"),
+             parse.distinct, "TENSOR", example="image"),
         Spec("input_view", _MANY,
              "Image inputs that are regions of a larger image, read through strides.",
-             _distinct, "TENSOR", example="image"),
-        Spec("rename", _MANY, "Name of a tensor in C.", _renames, "TENSOR=NAME",
+             parse.distinct, "TENSOR", example="image"),
+        Spec("rename", _MANY, "Name of a tensor in C.", parse.renames, "TENSOR=NAME",
              example="dense_3=scores"),
         Spec("many", _ONE, "Samples that <name>_run_many computes at once (default: 1).",
-             _chunk, "N", example="8"),
+             parse.chunk, "N", example="8"),
         Spec("parallel", _FLAG, "Add <name>_run_parallel, which runs on your own thread pool."),
         Spec("openmp", _FLAG, "Like PARALLEL, and add <name>_openmp, a pool of OpenMP threads."),
         Spec("shared", _FLAG, "Make a shared library, which exports the functions of the header."),
@@ -436,12 +248,12 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
              Path, "FILE", is_path=True, example="ball.weights"),
         Spec("streaming", _FLAG,
              "Run a network over time step by step; the caller keeps the state."),
-        Spec("block", _ONE, "Steps of a call with STREAMING (default: 1).", _steps, "N",
+        Spec("block", _ONE, "Steps of a call with STREAMING (default: 1).", parse.steps, "N",
              example="64"),
         Spec("latency", _ONE,
              "Steps by which outputs may be late with STREAMING, or auto: as few as the network "
              "needs.",
-             _latency, "N", example="auto"),
+             parse.latency, "N", example="auto"),
         Spec("variable_length", _FLAG,
              "Accept sequences up to the model's number of steps."),
     ),
@@ -453,16 +265,16 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
     ),
     Group.TOOLS: (
         Spec("cc", _ONE, "Compiler, with flags if needed; @FILE reads the command from a file.",
-             _command_or_file, "COMMAND", cmake=False, example="clang"),
-        Spec("cflags", _MANY, "Flags for the compiler.", _words, "FLAGS", cmake=False,
+             parse.command_or_file, "COMMAND", cmake=False, example="clang"),
+        Spec("cflags", _MANY, "Flags for the compiler.", parse.words, "FLAGS", cmake=False,
              example="-O2"),
-        Spec("ldflags", _MANY, "Flags for the linker.", _words, "FLAGS", cmake=False,
+        Spec("ldflags", _MANY, "Flags for the linker.", parse.words, "FLAGS", cmake=False,
              example="-static"),
         Spec("runner", _MANY, "Command that runs a program for the target: `CMD program args...`.",
-             _commands, "CMD", cmake=False, example="./on-nao"),
+             parse.commands, "CMD", cmake=False, example="./on-nao"),
         Spec("device", _MANY,
              "Device to run programs on: ssh:user@host[:port], or a name from devices.toml.",
-             _devices, "NAME", cmake=False, example="ssh:nao@10.0.0.5"),
+             parse.devices, "NAME", cmake=False, example="ssh:nao@10.0.0.5"),
         Spec("macros", _ONE,
              "The compiler's macros (`cc -dM -E`): use the instruction sets they prove.",
              Path, "FILE", cmake=False, example="macros.txt", hidden=True),
@@ -488,7 +300,7 @@ def _parse(spec: Spec, raw: Any) -> Any:
             return flag_of(raw)
         if spec.kind is Kind.MANY:
             return spec.parse(texts_of(raw, pairs="=" in spec.metavar))
-        if spec.parse is _by_channel and not isinstance(raw, str):
+        if spec.parse is parse.by_channel and not isinstance(raw, str):
             return spec.parse(",".join(texts_of(raw)))
         return spec.parse(text_of(raw))
     except OptionError as error:

@@ -27,7 +27,8 @@ from cannery.measure.cache import Measurement
 from cannery.measure.measure import Protocol
 from cannery.ops.elementwise.binary import Add
 from cannery.ops.matmul.op import MatMul
-from cannery.options import MAX_MANY, Options, make_options
+from cannery.option_values import MAX_MANY
+from cannery.options import Options, make_options
 from cannery.pipeline import compile_model
 from cannery.schedule.program import Choice
 from cannery.schedule.schedule import all_schedules

@@ -29,7 +29,8 @@ from cannery.execution.sizes import constant_bytes
 from cannery.ir.orders import model_type, to_model
 from cannery.ir.registry import RefArray
 from cannery.ir.tensor import DType, TensorType
-from cannery.options import QUANTIZED, Options
+from cannery.option_values import QUANTIZED
+from cannery.options import Options
 from cannery.pipeline import compile_model, import_graph, judge_graph
 from cannery.target.runner import why_not_here
 from cannery.target.targets import NATIVE

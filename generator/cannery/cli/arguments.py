@@ -14,10 +14,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from cannery.cli.output import note
+from cannery.option_values import IO_LAYOUTS, IO_TYPES, QUANTIZED
 from cannery.options import (
-    IO_LAYOUTS,
-    IO_TYPES,
-    QUANTIZED,
     SPECS,
     Kind,
     Options,

@@ -1,0 +1,200 @@
+"""Values of options, read from text. All raise OptionError for what is malformed."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from cannery.errors import OptionError, one_of
+from cannery.ir.tensor import MAX_ELEMENTS, DType
+from cannery.names import check_tensor_name
+from cannery.user_files import read_file
+
+#: Orders of image tensors at the interface; `model` is the order of the model file.
+IO_LAYOUTS = ("model", "nhwc", "nchw")
+#: Element types at the interface; `model` as the model has them, `raw` those of the computation.
+IO_TYPES = ("model", "raw")
+#: Most samples that are computed together: more gains nothing.
+MAX_MANY = 256
+_INPUT_DTYPES = (DType.FLOAT32, DType.UINT8)
+#: Most C files of steps: more than a machine has cores is useless.
+MAX_FILES = 64
+#: Most steps of a call, and most steps by which outputs are late: far beyond what is useful.
+MAX_BLOCK, MAX_LATENCY = 2**16, 2**20
+#: Types to which layers may be quantised.
+QUANTIZED = (DType.INT16, DType.INT8)
+
+
+def number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise OptionError(f"{text!r} is not a finite number", cure="such as 0.5 or 1e-3")
+    return value
+
+
+def by_channel(text: str) -> float | tuple[float, ...]:
+    """One number, or several by commas."""
+    numbers = tuple(map(number, text.split(",")))
+    return numbers if len(numbers) > 1 else numbers[0]
+
+
+def positive(text: str) -> float:
+    value = number(text)
+    if value <= 0:
+        raise OptionError(f"{text!r} must be greater than 0", cure="such as 1e-3")
+    return value
+
+
+def count(text: str, most: int = MAX_ELEMENTS) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= most):
+        end = "2^31-1" if most == MAX_ELEMENTS else most
+        raise OptionError(f"{text!r} is not a whole number from 1 to {end}")
+    return int(text)
+
+
+def chunk(text: str) -> int:
+    if count(text) > MAX_MANY:
+        raise OptionError(
+            f"{text} samples together are more than {MAX_MANY}",
+            cure="8 or 16 gain all there is; <name>_run_many takes any number in chunks",
+        )
+    return int(text)
+
+
+def steps(text: str) -> int:
+    return count(text, MAX_BLOCK)
+
+
+def latency(text: str) -> int | str:
+    if text == "auto":
+        return text
+    try:
+        return int(text) if text == "0" else count(text, MAX_LATENCY)
+    except OptionError as error:
+        error.what += ", nor auto"
+        raise
+
+
+def files(text: str) -> int:
+    return count(text, MAX_FILES)
+
+
+def distinct(texts: Sequence[str]) -> tuple[str, ...]:
+    if len(set(texts)) != len(texts):
+        raise OptionError("a tensor is named twice")
+    return tuple(texts)
+
+
+def pairs(texts: Sequence[str]) -> dict[str, str]:
+    result: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.rpartition("=")
+        if not (key and equals and value):
+            raise OptionError(f"{text!r} is not of the form name=value")
+        if key in result:
+            raise OptionError(f"{key!r} is given twice")
+        result[key] = value
+    return result
+
+
+def dims(texts: Sequence[str]) -> dict[str, int]:
+    return {name: count(value) for name, value in pairs(texts).items()}
+
+
+def dtypes(texts: Sequence[str]) -> dict[str, DType]:
+    known = {d.value: d for d in _INPUT_DTYPES}
+    given = pairs(texts)
+    for value in given.values():
+        if value not in known:
+            raise OptionError(f"unknown element type {value!r}", cure=one_of(value, known))
+    return {name: known[value] for name, value in given.items()}
+
+
+def renames(texts: Sequence[str]) -> dict[str, str]:
+    given = pairs(texts)
+    for name in given.values():
+        check_tensor_name(name)
+    if len(set(given.values())) != len(given):
+        raise OptionError("two tensors get the same name")
+    return given
+
+
+def states(texts: Sequence[str]) -> dict[str, str]:
+    given = pairs(texts)
+    if len(set(given.values())) != len(given):
+        raise OptionError("two inputs are the same output")
+    return given
+
+
+def io_layout(text: str) -> str:
+    if text not in IO_LAYOUTS:
+        raise OptionError(f"unknown layout {text!r}", cure=one_of(text, IO_LAYOUTS))
+    return text
+
+
+def io_type(text: str) -> str:
+    if text not in IO_TYPES:
+        raise OptionError(f"unknown type {text!r}", cure=one_of(text, IO_TYPES))
+    return text
+
+
+def quantize(text: str) -> DType:
+    known = {d.value: d for d in QUANTIZED}
+    if text not in known:
+        raise OptionError(f"unknown integer type {text!r}", cure=one_of(text, known))
+    return known[text]
+
+
+def isas(texts: Sequence[str]) -> tuple[str, ...]:
+    names = tuple(name for text in texts for name in text.split(","))
+    if not all(names):
+        raise OptionError("the name is empty", cure="cannery list names them")
+    return names
+
+
+def command(text: str) -> str:
+    if not any(words([text])[:1]):
+        raise OptionError("the command is empty", cure="name a program")
+    return text
+
+
+def command_or_file(text: str) -> str:
+    if not text.startswith("@"):
+        return command(text)
+    try:
+        return command(read_file(Path(text[1:])).decode().strip())
+    except OSError as error:
+        raise OptionError(f"{text[1:]}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise OptionError(
+            f"{text[1:]}: not text", cure="name a file that holds a command"
+        ) from None
+
+
+def commands(texts: Sequence[str]) -> tuple[str, ...]:
+    """Several commands; passing the words of a single one is an easy mistake."""
+    for text in texts:
+        if text.startswith("-"):
+            raise OptionError(
+                f"{text!r} is not a command",
+                cure="each item is a whole command: 'qemu-x86_64 -cpu max'",
+            )
+    return tuple(map(command, texts))
+
+
+def devices(texts: Sequence[str]) -> tuple[str, ...]:
+    if not all(texts):
+        raise OptionError("the name is empty", cure="such as ssh:nao@10.0.0.5")
+    return tuple(texts)
+
+
+def words(texts: Sequence[str]) -> tuple[str, ...]:
+    try:
+        return tuple(word for text in texts for word in shlex.split(text))
+    except ValueError as error:
+        raise OptionError(f"{error} in {' '.join(texts)!r}") from None
