@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Any
 
 from cannery import option_values as parse
-from cannery.devices import devices_target
 from cannery.errors import OptionError
 from cannery.ir.tensor import DType
 from cannery.names import check_model_name, make_identifier
@@ -358,6 +357,8 @@ def _take_device(model: Path, values: dict[str, Any]) -> None:
         raise OptionError(
             "--device cannot be combined with it", where="--runner", cure="leave out one of them"
         )
+    from cannery.devices import devices_target  # `cannery.load` does without
+
     target = devices_target(values["device"], model)
     if target and not {"target", "isa", "macros"} & set(values):
         values["target"] = target

@@ -19,14 +19,16 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cannery.atomic import temporary_folder
 from cannery.errors import ToolchainError
 from cannery.target.device import Device, printable, read_device
 from cannery.target.processes import OutputLimitError, run_to_end
-from cannery.target.remote import Remote
 from cannery.target.targets import NATIVE, Target
+
+if TYPE_CHECKING:
+    from cannery.target.remote import Remote
 
 
 class Origin(str, Enum):
