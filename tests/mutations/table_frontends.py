@@ -24,79 +24,10 @@ _arithmetic = rows(f"{_F}/onnx_ops/arithmetic.py", *_ONNX)
 _ofold = rows(f"{_F}/onnx_fold.py", *_ONNX)
 _orecurrent = rows(f"{_F}/onnx_ops/recurrent.py", f"{_T}/test_onnx_recurrent.py")
 _guard = rows(f"{_F}/onnx_guard.py", f"{_T}/test_onnx_traps.py")
-_streaming = rows(f"{_F}/streaming/stepper.py", "tests/emit/test_streaming.py")
-_declared = rows(f"{_F}/streaming/states.py", "tests/emit/test_streaming.py")
-_STREAMS = "tests/frontends/test_streaming_windows.py"
-_stepper = rows(f"{_F}/streaming/stepper.py", _STREAMS)
-_past = rows(f"{_F}/streaming/past.py", _STREAMS)
-_windows = rows(f"{_F}/streaming/windows.py", _STREAMS)
-_stream = rows(f"{_F}/streaming/stream.py", _STREAMS)
 _lengths = rows(f"{_F}/lengths.py", "tests/emit/test_lengths.py")
 _control = rows(f"{_F}/onnx_control.py", *_ONNX)
 
 CHANGES: tuple[Change, ...] = (
-    _stream(
-        "outputs come a step earlier than their inputs",
-        "return max(0, -((self.stride + self.before - self.span - source) // self.stride))",
-        "return max(0, -((self.stride + self.before - self.span - source + 1) // self.stride))",
-    ),
-    _stream(
-        "windows look back without their padding",
-        "return self.delay(source) * self.stride + self.before - source",
-        "return self.delay(source) * self.stride + max(self.before - source, 0)",
-    ),
-    _past(
-        "the past begins without the model's padding",
-        "before = np.array([stream.lead[t] if t >= 0 else fill for t in times], dtype.numpy)",
-        "before = np.array([fill for t in times], dtype.numpy)",
-    ),
-    _past(
-        "what is before the first element is used",
-        "if stream.delay <= 0:\n            return value\n        assert stream.time is not None\n"
-        "        rank",
-        "if stream.delay <= 9:\n            return value\n        assert stream.time is not None\n"
-        "        rank",
-    ),
-    _past(
-        "readers with different pads share a past",
-        "key = (value, fill)\n        most",
-        "key = (value, 0.0)\n        most",
-    ),
-    _past(
-        "zero is the integer 0 in the past of bytes",
-        "return (node, float(zero.reshape(-1)[0])) if fill == 0 else None",
-        "return (node, 0.0) if fill == 0 else None",
-    ),
-    _windows(
-        "means at the start count padding",
-        "if isinstance(op, MaxPool) or op.count_include_pad or op.pads[k][0] == 0:",
-        "if isinstance(op, MaxPool) or op.count_include_pad or op.pads[k][0] >= 0:",
-    ),
-    _windows(
-        "transposed convolutions forget their past",
-        "reach = (span - 1) // s",
-        "reach = (span - 1) // s - 1",
-    ),
-    _windows(
-        "running sums begin anew in each call",
-        "last = b.cut(node.output, source.time, source.count - 1, source.count)",
-        "last = b.cut(own, source.time, source.count - 1, source.count)",
-    ),
-    _stepper(
-        "branches with different delays are not aligned",
-        "if stream and self._late(stream) != late:",
-        "if stream and self._late(stream) > late:",
-    ),
-    _stepper(
-        "recurrent layers begin before the sequence does",
-        "if stream and stream.delay > 0:",
-        "if stream and stream.delay > 9:",
-    ),
-    _stepper(
-        "padding is not carried through activations",
-        "(found,) = op.reference(np.asarray(lead, np.float64))",
-        "(found,) = (np.asarray(lead, np.float64),)",
-    ),
     _shape(
         "Flatten forgets that channels were first",
         "x = scope.channels_last(x, first and scope.rank(x) > 2)",
@@ -183,16 +114,6 @@ CHANGES: tuple[Change, ...] = (
         " + ((rest != 0) & ((a < 0) != (b < 0))).astype(a.dtype)",
         "",
         "tests/frontends/test_onnx_import.py",
-    ),
-    _streaming(
-        "states begin with zeros",
-        "return np.asarray(self.graph.constants[value]).reshape(shape) if value else None",
-        "return None",
-    ),
-    _declared(
-        "states of other sizes are accepted",
-        "if graph.types[input_] != graph.types[output]:",
-        "if graph.types[input_].rank != graph.types[output].rank:",
     ),
     _lengths(
         "final values have an axis of time", 'time if what == "sequence" else FINAL\n', "time\n"

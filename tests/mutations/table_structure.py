@@ -42,11 +42,6 @@ _parallel = rows(
     "tests/nets/test_parallel.py",
 )
 _pieces = rows(f"{_C}/emit/pieces.py", "tests/emit/test_pieces.py", "tests/nets/test_parallel.py")
-_states = rows(f"{_C}/emit/states.py", "tests/emit/test_streaming.py")
-_rings = rows(f"{_C}/lowering/rings.py", "tests/lowering/test_rings.py",
-              "tests/emit/test_streaming.py")  # fmt: skip
-_past = rows(f"{_C}/ops/concat/past.py", "tests/lowering/test_rings.py")
-_step = rows(f"{_C}/emit/step.c.j2", "tests/emit/test_streaming.py")
 _arrays = rows(f"{_C}/ctext/arrays.py", "tests/ctext/test_arrays.py")
 _literals = rows(f"{_C}/ctext/literals.py", "tests/emit/test_literals.py")
 _selftest = rows(f"{_C}/emit/selftest.c.j2", "tests/emit/test_selftest.py")
@@ -267,72 +262,6 @@ CHANGES: tuple[Change, ...] = (
         "? {last} * {band} : {last} * {band})",
     ),
     _pieces("bands of images begin anew", "part += end - begin;", "part += end;"),
-    _states(
-        "states overlap",
-        "at += slot.bytes",
-        "at = slot.bytes",
-    ),
-    _states("next states lie in the workspace", "return _up(before, _NEXT_ALIGN)\n", "return 0\n"),
-    _states(
-        "parts of a state are not aligned",
-        "at = _up(at, RING_ALIGN if ring else STATE_ALIGN)",
-        "at = at + 0",
-    ),
-    _states(
-        "next states overlap",
-        "next_ += 0 if ring else _up(slot.bytes, STATE_ALIGN)",
-        "next_ = _up(slot.bytes, STATE_ALIGN)",
-    ),
-    _states(
-        "rings begin with the rows before their first window",
-        "return self.offset + self.ring.first * self.ring.pitch_bytes",
-        "return self.offset",
-    ),
-    _states(
-        "all rings have one position",
-        "positions = {ring.state: 4 * k for k, ring in enumerate(moving)}",
-        "positions = {ring.state: 0 for ring in moving}",
-    ),
-    _step(
-        "new rows of a ring are not copied to where its window returns to",
-        "{{ ring.count * ring.pitch_bytes }}u);\n    at[",
-        "0u);\n    at[",
-    ),
-    _rings(
-        "rings are a call too short",
-        "last = self.first + max(0, self.back - self.count)",
-        "last = self.first + max(0, self.back - 2 * self.count)",
-    ),
-    _rings(
-        "rings turn around too early",
-        "return -(-self.reach // self.count) * self.count if self.moves else 0",
-        "return self.reach // self.count * self.count if self.moves else 0",
-    ),
-    _rings(
-        "a copy that also writes new rows is spared",
-        "if not (reads | writes) <= past.before:",
-        "if not reads <= past.before:",
-    ),
-    _rings(
-        "windows whose memory is taken over are rings",
-        "if written.root == past.value and k not in spared and written.layout.origin < new:",
-        "if written.root == '' and k not in spared and written.layout.origin < new:",
-    ),
-    _past(
-        "windows that move by other numbers of rows are rings",
-        "ends = op.ends[axis] == shape[axis]",
-        "ends = True",
-    ),
-    _past(
-        "states that are read besides are rings",
-        "if len(readers) != 1 or past in graph.outputs:",
-        "if not readers or past in graph.outputs:",
-    ),
-    _step(
-        "the first part of a state is copied alone",
-        "{{ slot.output.name }}, {{ slot.input.type.bytes }}u);",
-        "{{ slot.output.name }}, 4u);",
-    ),
     _arrays("equal arrays are stored twice", "if digest not in self._known:", "if True:"),
     _arrays(
         "arrays in the blob are not aligned",

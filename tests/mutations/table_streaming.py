@@ -1,0 +1,162 @@
+"""Changes of networks that run step by step, from the sequence to the state in C."""
+
+from __future__ import annotations
+
+from mutations.change import Change, rows
+
+_C = "generator/cannery"
+_F = f"{_C}/frontends"
+_STREAMS = "tests/frontends/test_streaming_windows.py"
+
+_stepper = rows(f"{_F}/streaming/stepper.py", _STREAMS)
+_past = rows(f"{_F}/streaming/past.py", _STREAMS)
+_windows = rows(f"{_F}/streaming/windows.py", _STREAMS)
+_stream = rows(f"{_F}/streaming/stream.py", _STREAMS)
+_streaming = rows(f"{_F}/streaming/stepper.py", "tests/emit/test_streaming.py")
+_declared = rows(f"{_F}/streaming/states.py", "tests/emit/test_streaming.py")
+_rings = rows(f"{_C}/lowering/rings.py", "tests/lowering/test_rings.py",
+              "tests/emit/test_streaming.py")  # fmt: skip
+_window = rows(f"{_C}/ops/concat/past.py", "tests/lowering/test_rings.py")
+_step = rows(f"{_C}/emit/step.c.j2", "tests/emit/test_streaming.py")
+_states = rows(f"{_C}/emit/states.py", "tests/emit/test_streaming.py")
+
+CHANGES: tuple[Change, ...] = (
+    _stream(
+        "outputs come a step earlier than their inputs",
+        "return max(0, -((self.stride + self.before - self.span - source) // self.stride))",
+        "return max(0, -((self.stride + self.before - self.span - source + 1) // self.stride))",
+    ),
+    _stream(
+        "windows look back without their padding",
+        "return self.delay(source) * self.stride + self.before - source",
+        "return self.delay(source) * self.stride + max(self.before - source, 0)",
+    ),
+    _past(
+        "the past begins without the model's padding",
+        "before = np.array([stream.lead[t] if t >= 0 else fill for t in times], dtype.numpy)",
+        "before = np.array([fill for t in times], dtype.numpy)",
+    ),
+    _past(
+        "what is before the first element is used",
+        "if stream.delay <= 0:\n            return value\n        assert stream.time is not None\n"
+        "        rank",
+        "if stream.delay <= 9:\n            return value\n        assert stream.time is not None\n"
+        "        rank",
+    ),
+    _past(
+        "readers with different pads share a past",
+        "key = (value, fill)\n        most",
+        "key = (value, 0.0)\n        most",
+    ),
+    _past(
+        "zero is the integer 0 in the past of bytes",
+        "return (node, float(zero.reshape(-1)[0])) if fill == 0 else None",
+        "return (node, 0.0) if fill == 0 else None",
+    ),
+    _windows(
+        "means at the start count padding",
+        "if isinstance(op, MaxPool) or op.count_include_pad or op.pads[k][0] == 0:",
+        "if isinstance(op, MaxPool) or op.count_include_pad or op.pads[k][0] >= 0:",
+    ),
+    _windows(
+        "transposed convolutions forget their past",
+        "reach = (span - 1) // s",
+        "reach = (span - 1) // s - 1",
+    ),
+    _windows(
+        "running sums begin anew in each call",
+        "last = b.cut(node.output, source.time, source.count - 1, source.count)",
+        "last = b.cut(own, source.time, source.count - 1, source.count)",
+    ),
+    _stepper(
+        "branches with different delays are not aligned",
+        "if stream and self._late(stream) != late:",
+        "if stream and self._late(stream) > late:",
+    ),
+    _stepper(
+        "recurrent layers begin before the sequence does",
+        "if stream and stream.delay > 0:",
+        "if stream and stream.delay > 9:",
+    ),
+    _stepper(
+        "padding is not carried through activations",
+        "(found,) = op.reference(np.asarray(lead, np.float64))",
+        "(found,) = (np.asarray(lead, np.float64),)",
+    ),
+    _streaming(
+        "states begin with zeros",
+        "return np.asarray(self.graph.constants[value]).reshape(shape) if value else None",
+        "return None",
+    ),
+    _declared(
+        "states of other sizes are accepted",
+        "if graph.types[input_] != graph.types[output]:",
+        "if graph.types[input_].rank != graph.types[output].rank:",
+    ),
+    _states(
+        "states overlap",
+        "at += slot.bytes",
+        "at = slot.bytes",
+    ),
+    _states("next states lie in the workspace", "return _up(before, _NEXT_ALIGN)\n", "return 0\n"),
+    _states(
+        "parts of a state are not aligned",
+        "at = _up(at, RING_ALIGN if ring else STATE_ALIGN)",
+        "at = at + 0",
+    ),
+    _states(
+        "next states overlap",
+        "next_ += 0 if ring else _up(slot.bytes, STATE_ALIGN)",
+        "next_ = _up(slot.bytes, STATE_ALIGN)",
+    ),
+    _states(
+        "rings begin with the rows before their first window",
+        "return self.offset + self.ring.first * self.ring.pitch_bytes",
+        "return self.offset",
+    ),
+    _states(
+        "all rings have one position",
+        "positions = {ring.state: 4 * k for k, ring in enumerate(moving)}",
+        "positions = {ring.state: 0 for ring in moving}",
+    ),
+    _step(
+        "new rows of a ring are not copied to where its window returns to",
+        "{{ ring.count * ring.pitch_bytes }}u);\n    at[",
+        "0u);\n    at[",
+    ),
+    _rings(
+        "rings are a call too short",
+        "last = self.first + max(0, self.back - self.count)",
+        "last = self.first + max(0, self.back - 2 * self.count)",
+    ),
+    _rings(
+        "rings turn around too early",
+        "return -(-self.reach // self.count) * self.count if self.moves else 0",
+        "return self.reach // self.count * self.count if self.moves else 0",
+    ),
+    _rings(
+        "a copy that also writes new rows is spared",
+        "if not (reads | writes) <= past.before:",
+        "if not reads <= past.before:",
+    ),
+    _rings(
+        "windows whose memory is taken over are rings",
+        "if written.root == past.value and k not in spared and written.layout.origin < new:",
+        "if written.root == '' and k not in spared and written.layout.origin < new:",
+    ),
+    _window(
+        "windows that move by other numbers of rows are rings",
+        "ends = op.ends[axis] == shape[axis]",
+        "ends = True",
+    ),
+    _window(
+        "states that are read besides are rings",
+        "if len(readers) != 1 or past in graph.outputs:",
+        "if not readers or past in graph.outputs:",
+    ),
+    _step(
+        "the first part of a state is copied alone",
+        "{{ slot.output.name }}, {{ slot.input.type.bytes }}u);",
+        "{{ slot.output.name }}, 4u);",
+    ),
+)
