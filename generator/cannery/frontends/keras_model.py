@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, Union
 
 from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.json_values import mapping, sequence, text
 from cannery.frontends.keras_calls import (
     Structure,
     TensorRef,
@@ -20,7 +21,7 @@ from cannery.frontends.keras_calls import (
     parse_structure,
     scan_refs,
 )
-from cannery.frontends.keras_config import LayerConfig, mapping, policy_name, sequence, text
+from cannery.frontends.keras_config import LayerConfig, policy_name
 from cannery.frontends.keras_layers.base import KerasLayer, LayerPlan, read_layer
 from cannery.frontends.keras_layers.recurrent import samples_as_steps, steps_as_samples
 from cannery.frontends.keras_version import KerasVersion

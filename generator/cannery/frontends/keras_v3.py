@@ -19,8 +19,9 @@ from cannery.errors import ModelError
 from cannery.frontends.archive_errors import ZIP_ERRORS
 from cannery.frontends.foreign import identify_archive
 from cannery.frontends.hdf5_reader import Hdf5Reader, open_hdf5
+from cannery.frontends.json_values import mapping
 from cannery.frontends.keras_build import build_graph
-from cannery.frontends.keras_config import mapping, parse_json
+from cannery.frontends.keras_config import parse_json
 from cannery.frontends.keras_layers.base import KerasLayer, LayerPath
 from cannery.frontends.keras_model import (
     HELD,

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cannery.errors import ModelError, UnsupportedError
-from cannery.frontends.keras_config import LayerConfig, mapping, text
+from cannery.frontends.json_values import mapping, text
+from cannery.frontends.keras_config import LayerConfig
 from cannery.ir.graph import Array, GraphBuilder
 from cannery.ir.registry import Op
 from cannery.ir.tensor import DType

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
-from cannery.frontends.keras_config import LayerConfig, mapping, text
+from cannery.frontends.json_values import mapping, text
+from cannery.frontends.keras_config import LayerConfig
 from cannery.frontends.keras_layers.base import KerasLayer, LayerPlan, Scope
 from cannery.frontends.keras_layers.functions import chain_of, read_activation, read_function
 from cannery.ir.numeric import F64, f64

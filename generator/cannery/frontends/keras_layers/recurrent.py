@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
-from cannery.frontends.keras_config import LayerConfig, mapping, text
+from cannery.frontends.json_values import mapping, text
+from cannery.frontends.keras_config import LayerConfig
 from cannery.frontends.keras_layers.base import KerasLayer, LayerPlan, Scope, held_layer, layer
 from cannery.frontends.keras_layers.cells import (
     Cell,
