@@ -11,7 +11,7 @@ must itself run on any Python 3.
 import os
 import sys
 
-NEEDED = ("click", "filelock", "h5py", "jinja2", "msgspec", "numpy", "platformdirs", "rich")
+NEEDED = ("click", "filelock", "h5py", "jinja2", "msgspec", "numpy", "rich")
 
 OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 

@@ -8,17 +8,16 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import platformdirs
 from msgspec import Meta
 
 from cannery.errors import OptionError, one_of
 from cannery.user_files import read_file
+from cannery.user_folders import user_config
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -156,9 +155,8 @@ def _check_harmless(row: Row, path: Path, own: Path | None) -> None:
 
 def _files(model: Path) -> Iterator[tuple[Path, Path | None]]:
     """The files that count, the most particular first, each with the user's own."""
-    own = None
-    with suppress(RuntimeError):  # a user without a home
-        own = platformdirs.user_config_path("cannery", appauthor=False) / DEVICES_FILE
+    folder = user_config()
+    own = Path(folder, DEVICES_FILE) if folder else None
     seen = set()
     for start in (model.absolute().parent, Path.cwd()):
         nearest = (folder / DEVICES_FILE for folder in (start, *start.parents))

@@ -7,7 +7,6 @@ The command line prints it as one line and exits with code 2.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 
 def closest(word: str, known: Iterable[str]) -> str:
@@ -15,6 +14,8 @@ def closest(word: str, known: Iterable[str]) -> str:
 
     It may be the only one that contains the misspelt word.
     """
+    from difflib import get_close_matches  # most processes misspell nothing
+
     plain = {_plain(name): name for name in known}
     found = get_close_matches(_plain(word), plain, n=1, cutoff=0.7)
     if not found and len(word) > 2:

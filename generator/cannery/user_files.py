@@ -6,10 +6,14 @@ no space on disk.
 
 from __future__ import annotations
 
+import os
 import stat
-from pathlib import Path
 
 from cannery.errors import CanneryError, OptionError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _KINDS = {
     stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device",
@@ -21,10 +25,10 @@ _KINDS = {
 MAX_TEXT = 2**28
 
 
-def unusual(path: Path) -> str:
+def unusual(path: str | os.PathLike[str]) -> str:
     """What is at a path, for example "a pipe"; empty for a plain file and for nothing."""
     try:
-        mode = path.stat().st_mode
+        mode = os.stat(path).st_mode
     except (OSError, ValueError):
         return ""
     return "" if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "not a file")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -16,9 +17,9 @@ import pytest
 
 import cannery
 from cannery import pipeline
-from cannery.api import kept
-from cannery.api.model import given_model
+from cannery.api import kept, stamps
 from cannery.errors import CanneryWarning, ModelError, RecordError
+from cannery.options import SPECS
 from needs import need_program
 from tiny_models import tiny_image, write_tiny_model
 
@@ -44,14 +45,31 @@ def own(tmp_path: Path, model: Path) -> Path:
     return write_tiny_model(tmp_path / "own.h5", seed=7)
 
 
+#: The modules that a process needs to load a network which was made before.
+NEEDED = set(
+    """
+api api.arrays api.direct api.inputs api.interface api.kept api.load api.net api.stamps api.threads
+errors options_given user_files user_folders
+""".split()
+)
+#: What would take as long as everything else.
+HEAVY = set(
+    """
+dataclasses difflib filelock h5py jinja2 logging msgspec pathlib shutil subprocess tempfile
+""".split()
+)
+
+
 def test_a_second_process_makes_no_code(own: Path, made: list[str]) -> None:
-    """Nor does it import what would."""
+    """Nor does it import what would: imports are nearly all of the time that it takes."""
     expected = cannery.load(own, isa="generic")(np.ones((1, 8, 8, 1), np.float32))
     program = f"""
-        import sys, cannery, numpy as np
+        import sys, numpy as np
+        image, there = np.ones((1, 8, 8, 1), np.float32), set(sys.modules)
+        import cannery
         net = cannery.load({str(own)!r}, isa="generic")
-        print(net(np.ones((1, 8, 8, 1), np.float32)).tobytes().hex())
-        print(*sorted(m for m in sys.modules if m.startswith(("cannery.", "jinja2", "h5py"))))
+        print(net(image).tobytes().hex())
+        print(*sys.modules.keys() - there)
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True,
@@ -60,10 +78,9 @@ def test_a_second_process_makes_no_code(own: Path, made: list[str]) -> None:
     value, modules = done.stdout.splitlines()
     assert value == expected.tobytes().hex()
     imported = set(modules.split())
-    assert "cannery.api.kept" in imported
-    heavy = {"cannery.pipeline", "cannery.emit", "cannery.ops", "cannery.frontends"}
-    heavy |= {"cannery.devices", "cannery.target.remote"}
-    assert not imported & {*heavy, "jinja2", "h5py"}
+    own_modules = {name for name in imported if name.startswith("cannery.")}
+    assert {name.removeprefix("cannery.") for name in own_modules} == NEEDED
+    assert not imported & HEAVY
 
 
 def test_what_changes_is_made_anew(own: Path, made: list[str], tmp_path: Path) -> None:
@@ -120,7 +137,7 @@ def test_warnings_come_again(own: Path, made: list[str], tmp_path: Path) -> None
 
 def garble(entry: Path) -> None:
     data = entry.read_bytes()
-    entry.write_bytes(data.replace(b'"workspace_bytes":', b'"workspace_bytes":1'))
+    entry.write_bytes(data.replace(b"float32", b"float16"))
 
 
 def replace_by_pipe(entry: Path) -> None:
@@ -153,9 +170,9 @@ def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
         cannery.load(pipe)
     with large.open("wb") as file:
         file.truncate(2**40)
-    assert kept.file_digest(large) is None
+    assert stamps.file_digest(str(large)) is None
     large.write_bytes(b"x" * 2**20 + b"y")
-    assert kept.file_digest(large) == hashlib.sha256(b"x" * 2**20 + b"y").hexdigest()
+    assert stamps.file_digest(str(large)) == hashlib.sha256(b"x" * 2**20 + b"y").hexdigest()
 
 
 def test_bytes_are_a_model(own: Path, made: list[str]) -> None:
@@ -170,28 +187,29 @@ def test_bytes_are_a_model(own: Path, made: list[str]) -> None:
 
 def test_an_edited_checkout_is_another_cannery() -> None:
     """Its stamp has every file of the package and of the runtime."""
-    kept.own_stamp.cache_clear()
-    first = kept.own_stamp()
-    file = Path(kept.__file__)
+    stamps.own_stamp.cache_clear()
+    first = stamps.own_stamp()
+    file = Path(stamps.__file__)
     status = file.stat()
     try:
         os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns + 1_000_000))
-        kept.own_stamp.cache_clear()
-        assert kept.own_stamp() != first
+        stamps.own_stamp.cache_clear()
+        assert stamps.own_stamp() != first
     finally:
         os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-        kept.own_stamp.cache_clear()
-    assert kept.own_stamp() == first
+        stamps.own_stamp.cache_clear()
+    assert stamps.own_stamp() == first
 
 
 def test_a_key_is_of_all_that_code_depends_on(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever changes, no two keys are the same; what does not matter is in none."""
 
     def key(model: Any = own, **options: Any) -> str:
-        return kept.key_of(given_model(model, {"isa": "generic", **options}, "load"))
+        return kept.key_of(model, {"isa": "generic", **options})
 
     keys = [key(), key(batch=2), key(name="ball"), key(rename={"x": "y"}), key(cflags="-O1")]
     keys += [key(own.read_bytes()), key(cc="clang"), key(tuning=own.with_name("a.json"))]
+    keys += [key(shared=True), key(shared="True"), key(name=["ball"]), key(rename=["x=y"])]
     elsewhere = own.with_name("elsewhere")
     elsewhere.mkdir()
     keys.append(key(write_tiny_model(elsewhere / own.name, seed=7)))
@@ -202,9 +220,50 @@ def test_a_key_is_of_all_that_code_depends_on(own: Path, monkeypatch: pytest.Mon
     with monkeypatch.context() as patch:
         patch.setattr(kept, "__version__", "another")
         keys.append(key())
+    with monkeypatch.context() as patch:
+        patch.setenv("CC", "clang")
+        keys.append(key())
     write_tiny_model(own, seed=8)
     keys.append(key())
     assert len({*keys}) == len(keys)
     write_tiny_model(own, seed=7)
     monkeypatch.chdir(own.parent)
-    assert key() == key(own.name) == keys[0]
+    assert key() == key(own.name) == key(str(own)) == keys[0]
+    assert key(batch=None) != key(batch=1)
+    assert key(tuning="a.json") == key(tuning=own.with_name("a.json"))
+
+
+def test_what_only_parsing_can_say_has_no_key(own: Path, tmp_path: Path) -> None:
+    """Commands and devices in files, values that can be read once, and what is an error."""
+    for options in (
+        {"cc": "@command"}, {"device": "nao"}, {"isa": iter(["generic"])}, {"batch": object()},
+    ):  # fmt: skip
+        assert kept.key_of(own, options) == ""
+    for model in (tmp_path / "none.h5", 7, None):
+        assert kept.key_of(model, {}) == ""
+
+
+def test_options_that_name_files_are_known() -> None:
+    """The key has their whole path, as text; `parse` makes paths of them."""
+    assert set(kept.PATHS) == {spec.name for spec in SPECS if spec.parse is Path}
+
+
+def test_programs_are_found_as_the_shell_finds_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first that can be run: neither folders nor texts of its name."""
+    folders = [tmp_path / name for name in ("none", "folder", "text", "right", "late")]
+    for folder in folders[1:]:
+        folder.mkdir()
+        program = folder / "my-cc"
+        if folder.name == "folder":
+            program.mkdir()
+            continue
+        program.write_text(folder.name)
+        program.chmod(0o644 if folder.name == "text" else 0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join(map(str, folders)))
+    found = shutil.which("my-cc")
+    assert found == str(tmp_path / "right" / "my-cc")
+    assert stamps.program_stamp("my-cc").startswith(f"my-cc: {found} 5 ")
+    assert stamps.program_stamp(str(tmp_path / "late" / "my-cc")).count(str(tmp_path)) == 2
+    assert stamps.program_stamp("my-other-cc") == "my-other-cc: none"

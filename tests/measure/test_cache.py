@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from cannery.atomic import replace_file
-from cannery.measure.cache import Environment, Measurement, MeasurementCache, user_cache
+from cannery.measure.cache import Environment, Measurement, MeasurementCache
+from cannery.user_folders import user_cache
 
 HERE = Environment("gcc 12", "-O2", "a device", "device")
 
@@ -126,11 +127,8 @@ def test_replace_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """As one in a container whom the system does not know."""
-
-    def homeless(*arguments: object, **named: object) -> Path:
-        raise RuntimeError("could not determine the home directory")
-
-    monkeypatch.setattr("platformdirs.user_cache_path", homeless)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
     made = MeasurementCache(HERE)
     made.load()
     made.add({"k": Measurement(1e-7, "", 1.0)})
@@ -138,4 +136,4 @@ def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> 
     again.load()
     assert again.known == {}
     with pytest.raises(OSError):
-        user_cache().mkdir(parents=True)
+        Path(user_cache()).mkdir(parents=True)

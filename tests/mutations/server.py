@@ -20,7 +20,7 @@ import pytest
 #: What takes long to read, and is the same whatever the mistake.
 READ = """
 _pytest.assertion.rewrite _pytest.terminal click filelock h5py hypothesis.extra.numpy
-hypothesis.strategies jinja2 msgspec numpy onnx platformdirs rich.console
+hypothesis.strategies jinja2 msgspec numpy onnx rich.console
 """.split()
 
 #: What a run may take of a processor, and of memory; a mistake may well have no end.

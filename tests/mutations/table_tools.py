@@ -208,9 +208,9 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change(
         "cannery.load does not see a tuning record that was not there",
-        f"{_C}/api/load.py",
-        "(record_places(options) if recorded else [])",
-        "[]",
+        f"{_C}/api/make.py",
+        "files += record_places(read)",
+        "files += []",
         ("tests/api/test_kept.py",),
     ),
     Change(

@@ -8,14 +8,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cannery.api.interface import Argument
 from cannery.errors import OptionError
 
-#: An array that goes in or comes out.
-Array = NDArray[np.generic]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
+    #: An array that goes in or comes out.
+    Array = NDArray[np.generic]
+else:
+    Array = np.ndarray
 
 #: Where numpy keeps the address of an array's first element: after the header of every object.
 #: numpy's C interface promises that.

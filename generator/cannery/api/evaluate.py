@@ -227,7 +227,7 @@ def _evaluated(
     compiled = compile_model(options)
     source = compiled.source
     interface = interface_of(source, 1, platform_name(), needed_flags(toolchain))
-    net = Net(make_library(options, toolchain, compiled.files), interface)
+    net = Net(str(make_library(options, toolchain, compiled.files)), interface)
     arrays = [samples.inputs[port.name] for port in net.inputs]
 
     def run(chosen: Sequence[RefArray]) -> Sequence[RefArray]:

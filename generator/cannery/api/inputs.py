@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,28 +12,27 @@ from cannery.api.interface import Argument, Interface
 from cannery.errors import OptionError, one_of
 
 
-@dataclass(frozen=True)
-class Inputs:
+class Inputs(NamedTuple):
     """Dense arrays in the order of the code's parameters.
 
-    They hold `count` samples, one after the other (None: one, as in the model), along the first
+    They hold so many `samples`, one after the other (None: one, as in the model), along the first
     axis, which has `batch` in the model, or (batch 0) along a separate axis. `steps` is the length
     of the sequences, if it may vary.
     """
 
     arrays: list[Array]
-    count: int | None = None
+    samples: int | None = None
     batch: int = 0
     steps: int | None = None
 
     def result_dims(self, argument: Argument) -> tuple[int, ...]:
         """The shape of an output for these inputs, with room for all steps."""
         dims = argument.dims
-        if self.count is None:
+        if self.samples is None:
             return dims
         if self.batch and dims[:1] == (self.batch,):
-            return (self.count * self.batch, *dims[1:])
-        return (self.count, *dims)
+            return (self.samples * self.batch, *dims[1:])
+        return (self.samples, *dims)
 
 
 def read_inputs(

@@ -1,20 +1,22 @@
-"""What Python must know about a generated network to call it; it is kept next to the library."""
+"""What Python must know about a generated network to call it; it is kept next to the library.
+
+These are named tuples because dataclasses take longer to define than a network to load.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cannery.emit.interface import Tensor
     from cannery.emit.source import Source
 
 
-@dataclass(frozen=True)
-class Port:
+class Port(NamedTuple):
     """An input or output: its name in the model, its shape in memory, and its element type.
 
     If integers represent other numbers, these are scale * (q - zero_point); else scale is 0.
@@ -30,8 +32,7 @@ class Port:
         return f"{self.name} {self.dtype.name}[{'x'.join(map(str, self.shape))}]"
 
 
-@dataclass(frozen=True)
-class Argument:
+class Argument(NamedTuple):
     """A tensor of the generated functions: `identifier` is its name in C, `source` in the model.
 
     `strides` are the arguments that follow the pointer of a dense view; `time` is the axis along
@@ -47,7 +48,7 @@ class Argument:
     scale: float = 0.0
     zero_point: int = 0
 
-    @cached_property
+    @property
     def dtype(self) -> np.dtype[np.generic]:
         """The element type."""
         return np.dtype(self.element)
@@ -58,8 +59,7 @@ class Argument:
         return Port(self.source, self.dims, self.dtype, self.scale, self.zero_point)
 
 
-@dataclass(frozen=True)
-class ThreadMemory:
+class ThreadMemory(NamedTuple):
     """Bytes of memory for the functions for several threads: `base` and `further` for one input,
     `many` for each thread that shares several inputs. `steps` of one input are cut.
     """
@@ -70,8 +70,7 @@ class ThreadMemory:
     steps: int
 
 
-@dataclass(frozen=True)
-class Interface:
+class Interface(NamedTuple):
     """A network as in its library; the last `states` inputs and outputs belong to the state.
 
     `batch` is the size of the first axis of the inputs if that counts samples, else 0. `needs` are
@@ -99,6 +98,22 @@ class Interface:
     def step_outputs(self) -> tuple[Argument, ...]:
         """The outputs without those of the state."""
         return self.outputs[: len(self.outputs) - self.states]
+
+
+def interface_from(stored: Sequence[Any]) -> Interface:
+    """The interface that JSON made lists of. Raises TypeError for anything else."""
+    found = Interface._make(stored)
+    return found._replace(
+        inputs=tuple(map(_argument_from, found.inputs)),
+        outputs=tuple(map(_argument_from, found.outputs)),
+        needs=tuple(found.needs),
+        threads=found.threads and ThreadMemory._make(found.threads),
+    )
+
+
+def _argument_from(stored: Sequence[Any]) -> Argument:
+    found = Argument._make(stored)
+    return found._replace(dims=tuple(found.dims), strides=tuple(found.strides))
 
 
 def interface_of(source: Source, batch: int, machine: str, needs: tuple[str, ...]) -> Interface:

@@ -1,46 +1,38 @@
-"""Finds what `load` made before, without generating any code.
+"""Finds what `load` made before, without generating any code, or reading what options mean.
 
 An entry says which library a model became, and everything this depends on: the content of the model
-and of other files (also that a tuning record did *not* exist), options, compiler, processor, and
-Cannery's own files. It also keeps the warnings.
+and of other files (also that a tuning record did *not* exist), options as they were given,
+compiler, processor, and Cannery's own files. It also keeps the warnings.
+
+Most processes that load a network need no more than this module, so it imports little.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
-from functools import cache
-from pathlib import Path
+from typing import NamedTuple
 
-import msgspec
+import numpy as np
 
 from cannery import __version__
-from cannery.api.interface import Interface
-from cannery.api.model import GivenModel
-from cannery.api.store import is_whole, kept_library
-from cannery.atomic import replace_files
-from cannery.measure.cache import user_cache
-from cannery.options import Options
-from cannery.resources import runtime_include_dir
+from cannery.api.interface import Interface, interface_from
+from cannery.api.stamps import file_digest, own_stamp, processor_stamp, program_stamp
+from cannery.errors import OptionError
+from cannery.options_given import text_of, texts_of
 from cannery.user_files import unusual
+from cannery.user_folders import user_cache
 
-#: Bytes of the largest file that is examined, and of the pieces in which it is read.
-_MAX_FILE = 2**33
-_PIECE = 2**20
-
-#: Bytes of /proc/cpuinfo that describe the first processor, and what in them varies.
-_CPUINFO = 16384
-_VARYING = (b"cpu MHz", b"BogoMIPS", b"bogomips")
+#: Options that name files: what they mean depends on the folder.
+PATHS = ("tuning", "weights", "peepholes", "calibration", "macros", "class_names")
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A library that was made: the folder of `store`; digests of the files that were read, None if
-    there was none; the stamps of programs; warnings.
+class Entry(NamedTuple):
+    """A library that was made: its folder below that of all; digests of the files that were read,
+    None if there was none; the stamps of programs; warnings.
     """
 
     folder: str
@@ -50,7 +42,7 @@ class Entry:
     warnings: tuple[str, ...] = ()
 
     @property
-    def library(self) -> Path:
+    def library(self) -> str:
         """Where it is."""
         return kept_library(self.folder, self.interface.name)
 
@@ -58,137 +50,117 @@ class Entry:
         """Whether everything is unchanged."""
         return (
             all(program_stamp(name) == stamp for name, stamp in self.programs.items())
-            and all(file_digest(Path(path)) == digest for path, digest in self.files.items())
+            and all(file_digest(path) == digest for path, digest in self.files.items())
             and is_whole(self.library)
         )
 
 
+def kept_library(folder: str, name: str) -> str:
+    """Where a library is kept, in its own folder."""
+    return os.path.join(user_cache(), "libraries", folder, f"{name}.so")
+
+
+def digest_file(library: str) -> str:
+    """The file next to a library that holds its SHA-256."""
+    return library.removesuffix(".so") + ".sha256"
+
+
+def is_whole(library: str) -> bool:
+    """Whether there is a library, identical to what was built."""
+    digest = file_digest(library)
+    return digest is not None and _read(digest_file(library)) == digest.encode()
+
+
+def _read(path: str) -> bytes:
+    """What is in a file; nothing if it cannot be read."""
+    with suppress(OSError):
+        if not unusual(path):  # reading a pipe would never end
+            with open(path, "rb") as file:
+                return file.read()
+    return b""
+
+
 def find_entry(key: str) -> Entry | None:
     """The entry for a key, if it is still valid."""
-    path = _path(key)
-    if unusual(path):  # reading a pipe would never end
+    digest, _, data = _read(_path(key)).partition(b"\n")
+    if digest != hashlib.sha256(data).hexdigest().encode():
         return None
-    with suppress(OSError, ValueError, msgspec.MsgspecError):
-        digest, _, data = path.read_bytes().partition(b"\n")
-        if digest == hashlib.sha256(data).hexdigest().encode():
-            entry = msgspec.json.decode(data, type=Entry)
-            return entry if entry.holds() else None
+    with suppress(OSError, ValueError, TypeError):
+        found = Entry._make(json.loads(data))
+        entry = found._replace(interface=interface_from(found.interface))
+        return entry if entry.holds() else None
     return None
 
 
 def keep_entry(key: str, entry: Entry) -> None:
     """Keep it; disk errors are ignored."""
-    data = msgspec.json.encode(entry)
-    digest = hashlib.sha256(data).hexdigest().encode()
+    from pathlib import Path
+
+    from cannery.atomic import replace_files
+
+    data = json.dumps(entry).encode()
+    digest = hashlib.sha256(data).hexdigest()
     with suppress(OSError):
-        _path(key).parent.mkdir(parents=True, exist_ok=True)
-        replace_files({_path(key): digest + b"\n" + data})
+        path = Path(_path(key))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_files({path: digest.encode() + b"\n" + data})
 
 
-def _path(key: str) -> Path:
-    return user_cache() / "loaded" / f"{key}.json"
+def _path(key: str) -> str:
+    return os.path.join(user_cache(), "loaded", f"{key}.json")
 
 
-def key_of(model: GivenModel) -> str:
-    """The key of a result, before anything except the model is read; empty if impossible."""
-    if model.data is None:
-        where, digest = str(model.options.model.absolute()), file_digest(model.options.model)
-    else:
-        where, digest = "", hashlib.sha256(model.data).hexdigest()
-    if digest is None:
+def key_of(model: object, options: Mapping[str, object]) -> str:
+    """The key of a result, before anything except the model is read; empty if there is none.
+
+    Options that mean the same in other words have another key. There is none where only files that
+    parsing reads say what options mean.
+    """
+    try:
+        words = [_option(name, options[name]) for name in sorted(options)]
+        compiler = text_of(options.get("cc", os.environ.get("CC", "")))
+        where, digest = _model(model)
+    except (OptionError, OSError, BufferError):  # parsing says what is wrong
+        return ""
+    if digest is None or compiler.startswith("@") or "device" in options:
         return ""
     parts = [
-        __version__, own_stamp(), processor_stamp(), where, digest, *_option_texts(model.options),
-        *(program_stamp(name) for name in _compilers(model.options)),
+        __version__, own_stamp(), processor_stamp(), where, digest, *words,
+        *(program_stamp(name) for name in (*compiler.split()[:1], "cc", "gcc", "clang")),
     ]  # fmt: skip
     return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:32]
 
 
-def _option_texts(options: Options) -> list[str]:
-    """All options except the model, with paths relative to here."""
-    found = []
-    for field in fields(options):
-        value = getattr(options, field.name)
-        if isinstance(value, Path):
-            value = value.absolute()
-        elif isinstance(value, Mapping):
-            value = dict(value)
-        found += [f"{field.name}={value}"] if field.name != "model" else []
-    return found
+def _model(model: object) -> tuple[str, str | None]:
+    """Where a model is, and its digest; None if there is none."""
+    if isinstance(model, bytes | bytearray | memoryview):
+        return "", hashlib.sha256(model).hexdigest()
+    if isinstance(model, str | os.PathLike):
+        path = _absolute(os.fsdecode(model))
+        return path, file_digest(path)
+    return "", None
 
 
-def _compilers(options: Options) -> list[str]:
-    """Programs that may be the compiler of this machine."""
-    words = (options.cc or os.environ.get("CC") or "").split()
-    return [*words[:1], "cc", "gcc", "clang"]
-
-
-def read_files(options: Options) -> list[Path]:
-    """The files that options name; those that compiling reports come in addition."""
-    named = (options.peepholes, options.calibration, options.macros, options.class_names)
-    return [path for path in named if path is not None]
-
-
-def digests(paths: Iterable[Path]) -> dict[str, str | None]:
-    """The digest of each file."""
-    return {str(path.absolute()): file_digest(path) for path in paths}
-
-
-def file_digest(path: Path) -> str | None:
-    """The digest of a file's content, None if it cannot be read."""
-    if unusual(path):  # reading a pipe would never end
-        return None
-    digest = hashlib.sha256()
-    try:
-        if path.stat().st_size > _MAX_FILE:
-            return None
-        with path.open("rb") as file:
-            while piece := file.read(_PIECE):
-                digest.update(piece)
-    except OSError:
-        return None
-    return digest.hexdigest()
-
-
-def program_stamp(name: str) -> str:
-    """A stamp that changes if a program is replaced, or another one of its name is found first."""
-    found = shutil.which(name)
-    if found is None:
-        return f"{name}: none"
-    path = Path(found).resolve()
-    try:
-        status = path.stat()
-    except OSError:
-        return f"{name}: none"
-    return f"{name}: {path} {status.st_size} {status.st_mtime_ns}"
-
-
-@cache
-def own_stamp() -> str:
-    """A stamp that changes with any file of Cannery: an edited checkout keeps its version."""
-    roots = (Path(__file__).parents[1], runtime_include_dir())
-    lines = sorted(line for root in roots for line in _stamps(str(root)))
-    return hashlib.sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()
-
-
-def _stamps(folder: str) -> Iterator[str]:
-    """A line for each file in a folder and below, without Python's own compiled files."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if not entry.is_dir():
-                status = entry.stat()
-                yield f"{entry.path} {status.st_size} {status.st_mtime_ns}"
-            elif entry.name != "__pycache__":
-                yield from _stamps(entry.path)
-
-
-@cache
-def processor_stamp() -> str:
-    """What compilers see of this machine's processor."""
-    try:
-        with Path("/proc/cpuinfo").open("rb") as file:
-            first = file.read(_CPUINFO).split(b"\n\n")[0]
-    except OSError:
+def _option(name: str, value: object) -> str:
+    """An option as text: no two values that mean different things have the same."""
+    if isinstance(value, bool | np.bool_):
+        return f"{name} is {value}"
+    if value is None:
         return ""
-    lines = [line for line in first.splitlines() if not line.startswith(_VARYING)]
-    return hashlib.sha256(b"\n".join(lines)).hexdigest()
+    try:
+        text = text_of(value)
+        return f"{name}={_absolute(text) if name in PATHS else text}"
+    except OptionError:
+        if not isinstance(value, Collection):  # reading an iterator would empty it
+            raise
+        return f"{name} {type(value).__name__}={texts_of(value, pairs=True)}"
+
+
+def _absolute(path: str) -> str:
+    return os.path.join(os.getcwd(), path)
+
+
+def digests(paths: Iterable[str | os.PathLike[str]]) -> dict[str, str | None]:
+    """The digest of each file."""
+    places = [_absolute(os.fspath(path)) for path in paths]
+    return {place: file_digest(place) for place in places}

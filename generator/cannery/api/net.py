@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,11 +30,11 @@ class Net:
     read on machines whose processor has the same instructions.
     """
 
-    def __init__(self, library: Path, interface: Interface, threads: int = 1) -> None:
+    def __init__(self, library: str, interface: Interface, threads: int = 1) -> None:
         self._library, self._interface = library, interface
         self._names = tuple(argument.source for argument in interface.inputs)
         self._local = threading.local()
-        functions = ctypes.CDLL(str(library))
+        functions = ctypes.CDLL(library)
         self._run = _function(functions, f"{interface.name}_run_in")
         self._run_many = _function(functions, f"{interface.name}_run_many")
         self._threads: Threads | None = None
@@ -111,10 +110,10 @@ class Net:
         net = self._interface
         inputs = read_inputs(net, net.inputs, arrays, named)
         results = self._results(net.outputs, inputs, out)
-        if inputs.count is None:
+        if inputs.samples is None:
             self._run_one(inputs, results)
         else:
-            self._run_several(inputs, results, inputs.count)
+            self._run_several(inputs, results, inputs.samples)
         return self._returned(net.outputs, inputs, results, out)
 
     def _in_order(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> Any:

@@ -17,17 +17,11 @@ from pathlib import Path
 from filelock import FileLock
 
 from cannery.api.interface import Interface
+from cannery.api.kept import digest_file, is_whole, kept_library
 from cannery.api.net import Net
 from cannery.atomic import replace_files, temporary_folder
 from cannery.errors import ToolchainError
-from cannery.measure.cache import user_cache
 from cannery.target.runner import host_cpu_flags
-from cannery.user_files import unusual
-
-
-def kept_library(folder: str, name: str) -> Path:
-    """Where a library is kept, in its own folder."""
-    return user_cache() / "libraries" / folder / f"{name}.so"
 
 
 def store(folder: str, name: str, make: Callable[[], bytes]) -> Path:
@@ -35,7 +29,7 @@ def store(folder: str, name: str, make: Callable[[], bytes]) -> Path:
     anywhere.
     """
     try:
-        library = kept_library(folder, name)
+        library = Path(kept_library(folder, name))
         _make_once(library, make)
     except OSError:
         # A cache that is not writable does not count.
@@ -52,33 +46,17 @@ def store(folder: str, name: str, make: Callable[[], bytes]) -> Path:
 
 
 def _make_once(library: Path, make: Callable[[], bytes]) -> None:
-    if is_whole(library):
+    if is_whole(str(library)):
         return
     library.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(str(library.parent / "lock")):
-        if not is_whole(library):
+        if not is_whole(str(library)):
             _write(library, make())
 
 
 def _write(library: Path, data: bytes) -> None:
     digest = hashlib.sha256(data).hexdigest().encode()
-    replace_files({library: data, _digest_file(library): digest})
-
-
-def _digest_file(library: Path) -> Path:
-    """The file next to a library that holds its SHA-256."""
-    return library.with_suffix(".sha256")
-
-
-def is_whole(library: Path) -> bool:
-    """Whether there is a library, identical to what was built."""
-    if any(map(unusual, (library, _digest_file(library)))):  # reading a pipe would never end
-        return False
-    try:
-        found = hashlib.sha256(library.read_bytes()).hexdigest()
-        return found.encode() == _digest_file(library).read_bytes()
-    except OSError:
-        return False
+    replace_files({library: data, Path(digest_file(str(library))): digest})
 
 
 def _temporary_folder() -> Path:
@@ -94,14 +72,14 @@ def platform_name() -> str:
     return f"{platform.system()} {platform.machine()} {bits} bit"
 
 
-def library_bytes(library: Path) -> bytes:
+def library_bytes(library: str) -> bytes:
     """The machine code of a network, for `restored`. Raises ToolchainError if it is gone."""
     if not is_whole(library):
         raise ToolchainError(
-            "the library is no longer in the cache, or is damaged", where=str(library),
+            "the library is no longer in the cache, or is damaged", where=library,
             cure="load the network again",
         )  # fmt: skip
-    return library.read_bytes()
+    return Path(library).read_bytes()
 
 
 def restored(data: bytes, interface: Interface, threads: int) -> Net:
@@ -114,4 +92,4 @@ def restored(data: bytes, interface: Interface, threads: int) -> Net:
             where=f"network {interface.name!r}", cure="load the model here",
         )  # fmt: skip
     folder = hashlib.sha256(data).hexdigest()[:24]
-    return Net(store(folder, interface.name, lambda: data), interface, threads)
+    return Net(str(store(folder, interface.name, lambda: data)), interface, threads)

@@ -10,20 +10,19 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import platformdirs
 from filelock import FileLock
 
 from cannery import __version__
 from cannery.atomic import replace_file
 from cannery.target.device import same_clock
 from cannery.user_files import unusual
+from cannery.user_folders import user_cache
 
 
 @dataclass(frozen=True)
@@ -55,17 +54,6 @@ class Environment:
         return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:16]
 
 
-def user_cache() -> Path:
-    """The folder of everything that Cannery may forget; one that cannot be where there is no home.
-
-    That is so for a user whom the system does not know, without HOME, as in many containers.
-    """
-    try:
-        return platformdirs.user_cache_path("cannery", appauthor=False)
-    except RuntimeError:
-        return Path(os.devnull) / "cannery"
-
-
 @dataclass
 class MeasurementCache:
     """Measurements of one environment by the candidates' `code_key`.
@@ -74,7 +62,7 @@ class MeasurementCache:
     """
 
     environment: Environment
-    folder: Path = field(default_factory=lambda: user_cache() / "measurements")
+    folder: Path = field(default_factory=lambda: Path(user_cache(), "measurements"))
     known: dict[str, Measurement] = field(default_factory=dict)
     peak_gflops: float = 0.0
     mhz: float = 0.0

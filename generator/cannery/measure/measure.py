@@ -7,15 +7,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from cannery.deadline import time_left
 from cannery.errors import OptionError, ToolchainError
 from cannery.measure.build import Built
-from cannery.measure.cache import user_cache
 from cannery.target.device import printable
 from cannery.target.runner import Origin, Runner, number, position
+from cannery.user_folders import user_cache
 
 #: Seconds to wait for other tunings on the same device.
 _PATIENCE = 600.0
@@ -97,7 +98,7 @@ def alone(runner: Runner) -> Iterator[None]:
     name = hashlib.sha256((known or runner.way).encode()).hexdigest()[:12]
     with ExitStack() as stack:
         with suppress(OSError, Timeout):
-            folder = user_cache() / "locks"
+            folder = Path(user_cache(), "locks")
             folder.mkdir(parents=True, exist_ok=True)
             stack.enter_context(
                 FileLock(str(folder / name), timeout=min(_PATIENCE, max(time_left(), 0)))
