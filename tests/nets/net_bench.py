@@ -158,9 +158,7 @@ def program_files(nets: Sequence[Net], isa: Isa, io_order: str) -> dict[str, byt
             views=io_order == nhwc.ORDER,
             prefer=net.prefer,
         )
-        for path, content in output_files(source, f"test {net.name}").items():
-            if not path.endswith((".json", ".hpp")):
-                files[path] = content
+        files |= files_to_compile(source, f"test {net.name}")
         stored, expected = _data(net, source)
         externs.append(f"extern const cannery_model {name}_model;")
         externs.append(f"int {name}_selftest(void *workspace);")
@@ -171,24 +169,40 @@ def program_files(nets: Sequence[Net], isa: Isa, io_order: str) -> dict[str, byt
         row = f"{{&{name}_model, {name}_selftest, kept{number}, {ends}}}"
         table.append(row)
         blob += stored + expected
+    files["net_table.c"] = table_file(MAIN, "net", [*externs, *ranges], table)
     files["net_data.bin"] = blob
-    head = MAIN.read_text().split("extern const unsigned char net_data")[0].split("*/", 1)[1]
-    files["net_table.c"] = "\n".join(
+    return files
+
+
+def files_to_compile(source: Source, command: str) -> dict[str, bytes]:
+    """What a program with a network needs of its output folder."""
+    found = output_files(source, command).items()
+    return {path: data for path, data in found if not path.endswith((".json", ".hpp"))}
+
+
+def table_file(main: Path, kind: str, before: Sequence[str], rows: Sequence[str]) -> bytes:
+    """The rows that a program's main file declares as `<kind>s`, and its data, `net_data.bin`."""
+    head = main.read_text().split("extern const unsigned char net_data")[0].split("*/", 1)[1]
+    return "\n".join(
         [
-            head, *externs, *ranges, "extern const net nets[];", "extern const int net_count;",
-            f"const net nets[] = {{{', '.join(table)}}};", f"const int net_count = {len(nets)};",
+            head, *before, f"extern const {kind} {kind}s[];", f"extern const int {kind}_count;",
+            f"const {kind} {kind}s[] = {{{', '.join(rows)}}};",
+            f"const int {kind}_count = {len(rows)};",
             '__asm__(".section .rodata\\n.globl net_data\\nnet_data:\\n"',
             '        ".incbin \\"net_data.bin\\"\\n.previous\\n");', "",
         ]
     ).encode()  # fmt: skip
-    return files
 
 
 def build_nets(
     folder: Path, nets: Sequence[Net], toolchain: Toolchain, io_order: str = nhwc.ORDER
 ) -> Path:
     """The program; raises AssertionError with the compiler's words if it does not build."""
-    files = program_files(nets, toolchain.target.isa, io_order)
+    return build_files(folder, program_files(nets, toolchain.target.isa, io_order), toolchain)
+
+
+def build_files(folder: Path, files: Mapping[str, bytes], toolchain: Toolchain) -> Path:
+    """A program of files; raises AssertionError with the compiler's words if it does not build."""
     folder.mkdir(parents=True, exist_ok=True)
     write(folder, files)
     sources = [path for path in files if path.endswith(".c")]
@@ -197,11 +211,11 @@ def build_nets(
     return folder / "nets"
 
 
-def run_nets(executable: Path, nets: Sequence[Net], runner: Runner) -> list[Verdict]:
+def run_nets(executable: Path, names: Sequence[str], runner: Runner) -> list[Verdict]:
     """One verdict per network, in order."""
     lines = runner.run(executable)
-    found = [Verdict(nets[x["net"]].name, float(x["error"]), str(x["fault"])) for x in lines]
-    assert [v.name for v in found] == [net.name for net in nets]
+    found = [Verdict(names[x["net"]], float(x["error"]), str(x["fault"])) for x in lines]
+    assert [v.name for v in found] == [*names]
     return found
 
 

@@ -50,7 +50,8 @@ def run(
     if not optimized and target not in OPTIMIZED:
         toolchain = with_flags(toolchain, QUICKLY)
     executable = build_nets(folder, nets, toolchain, io_order)
-    wrong = failures(run_nets(executable, nets, need_runner(toolchain)), MAX_ERROR)
+    names = [net.name for net in nets]
+    wrong = failures(run_nets(executable, names, need_runner(toolchain)), MAX_ERROR)
     assert not wrong, "\n".join(wrong)
 
 

@@ -59,7 +59,7 @@ def watch(nets: Sequence[Net], toolchain: Toolchain, folder: Path) -> None:
         pytest.skip(str(error))
     if runner.origin is Origin.EMULATED:
         pytest.skip("emulated")
-    wrong = failures(run_nets(executable, nets, runner), MAX_ERROR)
+    wrong = failures(run_nets(executable, [net.name for net in nets], runner), MAX_ERROR)
     assert not wrong, "\n".join(wrong)
 
 
