@@ -80,6 +80,7 @@ STRICT_USER = """
 #endif
 #include "cannery/ctc.h"
 #include "cannery/pthread_pool.h"
+#include "cannery/subnormals.h"
 unsigned char *memory(int threads, size_t *size);
 unsigned char *memory(int threads, size_t *size)
 {

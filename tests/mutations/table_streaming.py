@@ -18,6 +18,8 @@ _rings = rows(f"{_C}/lowering/rings.py", "tests/lowering/test_rings.py",
               "tests/emit/test_streaming.py")  # fmt: skip
 _window = rows(f"{_C}/ops/concat/past.py", "tests/lowering/test_rings.py")
 _step = rows(f"{_C}/emit/step.c.j2", "tests/emit/test_streaming.py")
+_subnormals = rows("runtime/include/cannery/subnormals.h", "tests/runtime/test_subnormals.py",
+                   "tests/emit/test_real_time.py")  # fmt: skip
 _states = rows(f"{_C}/emit/states.py", "tests/emit/test_streaming.py")
 
 CHANGES: tuple[Change, ...] = (
@@ -123,6 +125,16 @@ CHANGES: tuple[Change, ...] = (
         "new rows of a ring are not copied to where its window returns to",
         "{{ ring.count * ring.pitch_bytes }}u);\n    at[",
         "0u);\n    at[",
+    ),
+    _subnormals(
+        "operands that are subnormal are not taken for zero",
+        "#define CANNERY_FLUSH_BITS 0x8040u",
+        "#define CANNERY_FLUSH_BITS 0x8000u",
+    ),
+    _subnormals(
+        "the mode before is not told",
+        "mode = _mm_getcsr();",
+        "mode = _mm_getcsr() | CANNERY_FLUSH_BITS;",
     ),
     _rings(
         "rings are a call too short",

@@ -44,6 +44,9 @@ DUMP_HEADERS = ("dump.h", "dump_file.h")
 #: The headers that are copied if a network may read sequences: decoding, for those who need it.
 SEQUENCE_HEADERS = ("ctc.h",)
 
+#: The headers that are copied next to a network with a state, which may decay to nearly zero.
+STATE_HEADERS = ("subnormals.h",)
+
 #: The headers that are copied next to a shared library, for programs that load it at run time.
 SHARED_HEADERS = ("library.h", "loader.h")
 RECURRENT = (Recurrent, QuantizedRecurrent)
@@ -141,6 +144,8 @@ def headers(source: Source) -> list[str]:
     found |= {*(TRACE_HEADERS if source.trace else ()), *(DUMP_HEADERS if source.dump else ())}
     if any(isinstance(node.op, RECURRENT) for node in source.graph.nodes):
         found |= {*SEQUENCE_HEADERS}
+    if source.states.slots:
+        found |= {*STATE_HEADERS}
     if source.compiled_nn:
         found.add("compiled_nn.h")
     if source.scalar_math:

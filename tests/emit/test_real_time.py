@@ -1,0 +1,113 @@
+"""What programs with a deadline rely on: no memory is taken, no lock, no system call is made."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cannery.options import make_options
+from cannery.output_files import write_files
+from cannery.pipeline import compile_model
+from emit.test_streaming import LONG, F, H, causal, dense, stack
+from frontends.keras_files import LayerSpec, Model, chain, image, write_h5
+from frontends.test_keras_recurrent import weights
+from needs import need_program
+from nets.compilation import MAY_NEED, needed
+
+#: Programs around a network called `net`.
+CALLS = Path(__file__).with_name("real_time.c")
+SILENCE = Path(__file__).with_name("silence.c")
+
+#: Killed by SIGSYS; and where the system does not let programs give up system calls.
+KILLED, REFUSED = -31, 77
+
+#: Where a library looks at the processor at its first call.
+CHOOSES = {"__cpu_model", "__cpu_indicator_init"}
+
+ON_LINUX = pytest.mark.skipif(
+    sys.platform != "linux", reason="programs give up system calls as on Linux"
+)
+
+FLAGS = {"sse2": ("-msse2",), "avx2": ("-mavx2", "-mfma"), "generic": ()}
+
+#: Networks, and whether they run step by step.
+NETWORKS: dict[str, tuple[Model, bool]] = {
+    "convolutions": (causal(LONG), True),
+    "recurrent": (stack(None), True),
+    "sequence": (stack(LONG), False),
+    "dense": (chain(image("x", H), dense()), False),
+}
+
+
+def write_network(folder: Path, model: Model, isa: Sequence[str], *, streaming: bool) -> list[Path]:
+    """The generated files of a network called `net`, and the objects of its code."""
+    given = {"streaming": streaming, "isa": tuple(isa), "name": "net"}
+    files = compile_model(make_options(write_h5(folder / "model.h5", model), given)).files
+    write_files({folder / name: data for name, data in files.items()})
+    found = []
+    for name in sorted(n for n in files if re.fullmatch(r"net(_[a-z0-9]+)?(_weights)?\.c", n)):
+        flags = FLAGS[next((i for i in isa if i in name), isa[0])]
+        command = [need_program("gcc"), "-std=c99", "-O1", *flags, "-I.", "-c", name]
+        subprocess.run(command, cwd=folder, check=True)
+        found.append((folder / name).with_suffix(".o"))
+    return found
+
+
+def run(folder: Path, main: Path, objects: Sequence[Path], *flags: str) -> tuple[int, str]:
+    """The exit code of a program around the network, and what it prints."""
+    program = folder / "program"
+    command = [need_program("gcc"), "-O1", "-I.", *flags, main, *objects, "-o", program, "-lm"]
+    subprocess.run(command, cwd=folder, check=True)
+    done = subprocess.run([program], check=False, capture_output=True, text=True)
+    if done.returncode == REFUSED:
+        pytest.skip("system calls cannot be given up here")
+    return done.returncode, done.stdout
+
+
+@ON_LINUX
+@pytest.mark.parametrize("isa", [("generic",), ("sse2", "avx2")], ids=["one", "several"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_no_heap_no_lock_no_system_call(tmp_path: Path, name: str, isa: Sequence[str]) -> None:
+    """From the first call on, which also decides for an instruction set.
+
+    The code asks for no function that could take memory or a lock, on any way through it.
+    """
+    model, streaming = NETWORKS[name]
+    objects = write_network(tmp_path, model, isa, streaming=streaming)
+    assert needed(objects) <= MAY_NEED | CHOOSES
+    assert run(tmp_path, CALLS, objects) == (0, "")
+
+
+@ON_LINUX
+@pytest.mark.parametrize("kind", [1, 2])
+def test_a_system_call_would_be_seen(tmp_path: Path, kind: int) -> None:
+    """One that is made directly, and one by which malloc takes memory."""
+    model, streaming = NETWORKS["recurrent"]
+    objects = write_network(tmp_path, model, ("generic",), streaming=streaming)
+    assert run(tmp_path, CALLS, objects, f"-DBREAK={kind}")[0] == KILLED
+
+
+def forgetting() -> Model:
+    """An LSTM that returns to zero after its input did: the only bias is that of forgetting."""
+    values = {k: 0.3 * v for k, v in weights("LSTM").items()}
+    bias = np.repeat(np.array([0, 1, 0, 0], np.float32), H)
+    config = {"units": H, "return_sequences": True}
+    return chain(
+        image("x", None, F), LayerSpec("LSTM", "scores", (), config, {**values, "cell/bias": bias})
+    )
+
+
+@pytest.mark.parametrize("isa", [("generic",), ("sse2",), ("avx2",)], ids=str)
+def test_silence_after_noise(tmp_path: Path, isa: Sequence[str]) -> None:
+    """States that decay remain at subnormal numbers, unless these are flushed."""
+    objects = write_network(tmp_path, forgetting(), isa, streaming=True)
+    code, printed = run(tmp_path, SILENCE, objects, *FLAGS[isa[0]])
+    as_it_is, flushed = map(int, printed.split())
+    assert (code, flushed) == (0, 0)
+    assert as_it_is > 0
