@@ -3,7 +3,7 @@
  * All bytes of input k of sample s are 16 * s + k, those of output k become 100 + 16 * s + k. A run
  * takes RUN_NS and 1 us more for each sample before it, n at once MANY_NS each, in pieces
  * PARALLEL_NS; reading the clock takes CLOCK_NS. WRONG names what of `repeats`, `many` and `pieces`
- * gives other results than a run alone. At the end a line says how often all was called.
+ * gives other results than a run alone; with `later` each run takes longer than the one before. At the end a line says how often all was called.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -111,7 +111,7 @@ static void run(void *workspace, const void *const *inputs, void *const *outputs
     give(outputs, 0, sample, is_wrong("repeats") && calls[sample] % 2);
     ++calls[sample];
     between += signals == 1;
-    now += 1000 * sample;
+    now += 1000 * sample + (is_wrong("later") ? calls[sample] / 10 : 0);
     for (int step = 0; step < STEPS; ++step) {
         now += RUN_NS / 6 * (step + 1);
         fake_lap(step);

@@ -105,6 +105,21 @@ def test_times_of_a_run(drive: Drive, cold: bool) -> None:
     assert counts["many_calls"] == counts["parallel_calls"] == 0
 
 
+def test_a_long_measurement_is_of_all_its_time(drive: Drive) -> None:
+    """More times than there is room for: some are dropped, from everywhere, not those at an end."""
+    short, _ = drive("--time", "0.4")
+    long, counts = drive("--time", "4.4", wrong="later")
+    assert short["samples"] < 20_000
+    assert sum(counts["calls"]) > 1.2 * 8 * 20_000
+    assert 10_000 <= long["samples"] <= 20_000
+    assert len(long["blocks"]) == 10
+    first, *_, last = long["blocks"]
+    assert first < 1.2 * RUN < 1.5 * RUN < last
+    steps, counts = drive("--steps", "2")
+    assert 250 <= steps["samples"] <= 500
+    assert sum(counts["calls"]) > 1.5 * 128 * 500
+
+
 @pytest.mark.parametrize("cold", [False, True])
 def test_times_of_steps(drive: Drive, cold: bool) -> None:
     line, _ = drive("--steps", *(["1e-4", "--cold"] if cold else ["0.2"]))

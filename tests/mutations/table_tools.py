@@ -260,8 +260,13 @@ CHANGES: tuple[Change, ...] = (
     ),
     _driver(
         "the time of a run is that of all repeats",
-        "times[count++] = 1e6 * (now - start) / repeats;",
-        "times[count++] = 1e6 * (now - start);",
+        "const double time = 1e6 * (now - start) / repeats;",
+        "const double time = 1e6 * (now - start);",
+    ),
+    _driver(
+        "of a long measurement only the end is kept",
+        "column(s, k)[i] = column(s, k)[2 * i];",
+        "column(s, k)[i] = column(s, k)[i + s->count];",
     ),
     _driver(
         "signals around what is counted: one is missing",

@@ -54,7 +54,7 @@ DEFAULT_SECONDS = 1.0
 @click.option(
     "--seconds",
     type=Seconds(min=0.01),
-    help="How long to time the whole network at most (default: 1; 5 at a fixed rate).",
+    help="How long to time the whole network, then its steps (default: 1; 5 at a fixed rate).",
 )
 @click.option("--rate", type=float, metavar="HZ", help="Also run it this often per second.")
 @click.option(

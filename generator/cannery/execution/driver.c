@@ -300,14 +300,54 @@ static void print_blocks(double *times, int count, int quarters)
     }
 }
 
+/* Times of what is measured again and again, `columns` of them each time. Where there is no room for more, every
+ * second is dropped, and from then on every second of those to come: the rest is of all the time that it took. */
+typedef struct series {
+    double *times;
+    int columns, room, count;
+    long seen, every;
+} series;
+
+static series make_series(int columns, int room)
+{
+    series s = { NULL, columns, room, 0, 0, 1 };
+    s.times = (double *)get(sizeof(double) * (size_t)columns * (size_t)room);
+    return s;
+}
+
+static double *column(const series *s, int k)
+{
+    return s->times + (size_t)k * (size_t)s->room;
+}
+
+static void add_times(series *s, const double *found)
+{
+    if (s->seen++ % s->every != 0) {
+        return;
+    }
+    if (s->count == s->room) {
+        s->count /= 2;
+        s->every *= 2;
+        for (int k = 0; k < s->columns; ++k) {
+            for (int i = 0; i < s->count; ++i) {
+                column(s, k)[i] = column(s, k)[2 * i];
+            }
+        }
+    }
+    for (int k = 0; k < s->columns; ++k) {
+        column(s, k)[s->count] = found[k];
+    }
+    ++s->count;
+}
+
 /* Samples of about 50 us each, the stored inputs in turn. */
 static void time_runs(double limit)
 {
-    static double times[MAX_TIMES];
-    int count = 0, repeats = 1, sample = 0;
+    series s = make_series(1, MAX_TIMES);
+    int repeats = 1, sample = 0;
     const double begin = seconds();
     double now = begin;
-    while (count < 1 || (count < MAX_TIMES && now - begin < limit)) {
+    while (s.count < 1 || now - begin < limit) {
         choose(sample);
         sample = (sample + 1) % DRIVER_SAMPLES;
         if (cold) {
@@ -322,19 +362,24 @@ static void time_runs(double limit)
             repeats *= 2; /* too short to measure: not counted */
             continue;
         }
-        times[count++] = 1e6 * (now - start) / repeats;
+        const double time = 1e6 * (now - start) / repeats;
+        add_times(&s, &time);
     }
+    double *const times = s.times;
+    const int count = s.count;
     printf("{\"blocks\": [");
     print_blocks(times, count, 2);
     qsort(times, (size_t)count, sizeof *times, by_size);
     printf("], \"p25\": %.4f, \"p50\": %.4f, \"p99\": %.4f, \"samples\": %d, \"cold\": %d}\n",
            times[count / 4], times[count / 2], times[count - 1 - count / 100], count, cold);
+    free(times);
 }
 
-static double lower_quartile(double *times, int count)
+static double lower_quartile(const series *s, int k)
 {
-    qsort(times, (size_t)count, sizeof *times, by_size);
-    return times[count / 4];
+    double *const times = column(s, k);
+    qsort(times, (size_t)s->count, sizeof *times, by_size);
+    return times[s->count / 4];
 }
 
 #ifdef DRIVER_STEPS
@@ -368,13 +413,13 @@ static double lap_seconds(void)
 static void time_steps(double limit)
 {
     enum { GROUPS = 500 };
-    double *const times = (double *)get(sizeof(double) * GROUPS * DRIVER_STEPS);
+    series s = make_series(DRIVER_STEPS, GROUPS);
     const double clock_read = lap_seconds(), begin = seconds();
-    int count = 0, repeats = 1, sample = 0;
+    int repeats = 1, sample = 0;
     double now = begin;
     choose(0);
     run_once();
-    while (count < 1 || (count < GROUPS && now - begin < limit)) {
+    while (s.count < 1 || now - begin < limit) {
         choose(sample);
         sample = (sample + 1) % DRIVER_SAMPLES;
         memset(laps, 0, sizeof laps);
@@ -393,22 +438,22 @@ static void time_steps(double limit)
         }
         for (int k = 0; k < DRIVER_STEPS; ++k) {
             const double each = laps[k] / repeats - clock_read;
-            times[k * GROUPS + count] = each > 0 ? 1e6 * each : 0;
+            laps[k] = each > 0 ? 1e6 * each : 0;
         }
-        ++count;
+        add_times(&s, laps);
     }
     printf("{\"blocks\": [");
     for (int k = 0; k < DRIVER_STEPS; ++k) {
         printf("%s[", k ? ", " : "");
-        print_blocks(times + k * GROUPS, count, 1);
+        print_blocks(column(&s, k), s.count, 1);
         printf("]");
     }
     printf("], \"steps\": [");
     for (int k = 0; k < DRIVER_STEPS; ++k) {
-        printf("%s%.4f", k ? ", " : "", lower_quartile(times + k * GROUPS, count));
+        printf("%s%.4f", k ? ", " : "", lower_quartile(&s, k));
     }
-    printf("], \"samples\": %d}\n", count);
-    free(times);
+    printf("], \"samples\": %d}\n", s.count);
+    free(s.times);
 }
 
 /* Each run with its steps, as it went; nothing is printed until all are over. */
@@ -447,15 +492,15 @@ static void trace_runs(int count)
 /* Both in turn, so that other work on the machine affects both equally. */
 static void time_many(double limit, int n)
 {
-    static double times[2][MAX_TIMES];
-    int count = 0, repeats = 1;
+    series s = make_series(2, MAX_TIMES);
+    int repeats = 1;
     const double begin = seconds();
     double now = begin;
     prepare_many(n);
-    while (count < 1 || (count < MAX_TIMES && now - begin < limit)) {
+    while (s.count < 1 || now - begin < limit) {
         double spent[2];
         for (int k = 0; k < 2; ++k) {
-            const int many = (count + k) % 2;
+            const int many = (int)(s.seen + k) % 2;
             if (cold) {
                 empty_caches();
             }
@@ -481,11 +526,14 @@ static void time_many(double limit, int n)
             repeats *= 2;
             continue;
         }
-        times[0][count] = 1e6 * spent[0] / repeats;
-        times[1][count++] = 1e6 * spent[1] / repeats;
+        for (int k = 0; k < 2; ++k) {
+            spent[k] = 1e6 * spent[k] / repeats;
+        }
+        add_times(&s, spent);
     }
-    printf("{\"single\": %.4f, \"many\": %.4f, \"samples\": %d}\n", lower_quartile(times[0], count),
-           lower_quartile(times[1], count), count);
+    printf("{\"single\": %.4f, \"many\": %.4f, \"samples\": %d}\n", lower_quartile(&s, 0), lower_quartile(&s, 1),
+           s.count);
+    free(s.times);
 }
 
 #ifdef DRIVER_PTHREADS
@@ -506,15 +554,16 @@ static void run_column(int k, const cannery_pool *pool, int n)
 /* All in turn, so that other work on the machine affects all equally. */
 static void time_threads(double limit, int n, const cannery_pool *pool)
 {
-    static double times[4][MAX_TIMES];
-    int count = 0, repeats[4] = { 1, 1, 1, 1 };
+    series s = make_series(4, MAX_TIMES);
+    double found[4];
+    int repeats[4] = { 1, 1, 1, 1 };
     const double begin = seconds();
     prepare_many(n);
     choose(0);
-    while (count < 1 || (count < MAX_TIMES && seconds() - begin < limit)) {
+    while (s.count < 1 || seconds() - begin < limit) {
         int counts = 1;
         for (int i = 0; i < 4; ++i) {
-            const int k = count % 2 ? 3 - i : i;
+            const int k = s.seen % 2 ? 3 - i : i;
             if (cold) {
                 empty_caches();
             } else {
@@ -526,18 +575,20 @@ static void time_threads(double limit, int n, const cannery_pool *pool)
                 run_column(k, pool, n);
             }
             const double spent = seconds() - start;
-            times[k][count] = 1e6 * spent / repeats[k];
+            found[k] = 1e6 * spent / repeats[k];
             if (!cold && spent < 50e-6 && repeats[k] < 1 << 20) {
                 repeats[k] *= 2;
                 counts = 0; /* too short to measure: not counted */
             }
         }
-        count += counts;
+        if (counts) {
+            add_times(&s, found);
+        }
     }
-    printf("{\"single\": %.4f, \"threads\": %.4f, ", lower_quartile(times[0], count),
-           lower_quartile(times[1], count));
-    printf("\"many_single\": %.4f, \"many_threads\": %.4f, \"samples\": %d}\n",
-           lower_quartile(times[2], count), lower_quartile(times[3], count), count);
+    printf("{\"single\": %.4f, \"threads\": %.4f, ", lower_quartile(&s, 0), lower_quartile(&s, 1));
+    printf("\"many_single\": %.4f, \"many_threads\": %.4f, \"samples\": %d}\n", lower_quartile(&s, 2),
+           lower_quartile(&s, 3), s.count);
+    free(s.times);
 }
 
 static int start_threads(double limit, int32_t count, int n)
