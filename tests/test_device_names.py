@@ -116,7 +116,11 @@ def test_a_row_is_what_it_says(folder: Path) -> None:
     ("text", "what"),
     [
         ("[nao", "devices.toml: "),
-        ('[nao]\nadress = "ssh:nao"', "adress"),
+        ('[nao]\nadress = "ssh:nao"', "devices.toml:2: nao: unknown key 'adress' (did you mean"),
+        ('[pi]\ncore = 1\n[nao]\naddress = "ssh:nao"\ncore = 1', ":2: pi: unknown key 'core' ("),
+        ('[nao]\nwhere = "x"', "keys: address, command, devices, target, cores, environment"),
+        ('pi.address = "ssh:pi"\nnao.core = 2', ":2: nao: unknown key 'core'"),
+        ('[nao]\naddress = "core = 1"\n# core = 1\n"core" = 2', ":4: nao: unknown key 'core'"),
         ('[nao]\naddress = "nao"', "is not an address"),
         ('[nao]\ncores = ["a"]\naddress = "ssh:nao"', "cores"),
         ('[nao]\naddress = "ssh:nao"\nenvironment = { "A B" = "c" }', "environment"),

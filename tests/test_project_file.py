@@ -121,6 +121,8 @@ def test_a_pyproject_of_others_is_passed_over(project: Path) -> None:
         ('[model]\n"ball.h5" = { quantize = "int7" }\n', ":2: ", ["did you mean 'int8'?"]),
         ('[model."a.h5"]\nmax_error = 1\nmax-error = 2\n', ":3: ", ["given twice"]),
         ('[model."a.h5"]\nbatch = 1\n[model."b.h5"]\nbatch = 0\n', ":4: ", ["batch: '0'"]),
+        ('[defaults]\nisa = ["sse2", "avx9"]\n', ":2: ", ["isa: unknown instruction set 'avx9'"]),
+        ('[defaults]\ntarget = "nao9"\n', ":2: ", ["target: unknown target 'nao9'"]),
         ('[defaults]\ntuning = "../x"\n', ":2: ", ["not within"]),
         ('[model."a.h5"]\nweights = "/tmp/x"\n', ":2: ", ["not within", "give --weights"]),
     ],

@@ -170,7 +170,9 @@ def _files(model: Path) -> Iterator[tuple[Path, Path | None]]:
 
 def _read(path: Path) -> dict[str, Row]:
     try:
-        content = tomllib.loads(read_file(path, _MAX_BYTES).decode())
+        text = read_file(path, _MAX_BYTES).decode()
+        content = tomllib.loads(text)
+        _check_keys(content, path, text)
         return msgspec.convert(content, dict[str, Row])
     except OSError as error:
         raise OptionError(f"{error.strerror}", where=str(path)) from None
@@ -179,6 +181,32 @@ def _read(path: Path) -> dict[str, Row]:
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as error:
         cure = 'a table for each device: [nao], address = "ssh:nao@10.0.0.5"'
         raise OptionError(str(error), where=str(path), cure=cure) from None
+
+
+def _check_keys(content: Mapping[str, object], path: Path, text: str) -> None:
+    """Raise OptionError for a key that no table has, with its line."""
+    known = Row.__struct_fields__
+    for name, table in content.items():
+        for key in table if isinstance(table, dict) else ():
+            if key not in known:
+                line = _line_of(text, name, key)
+                raise OptionError(
+                    f"{name}: unknown key {key!r}", where=f"{path}:{line}" if line else str(path),
+                    cure=one_of(key, known, "keys"),
+                )  # fmt: skip
+
+
+def _line_of(text: str, table: str, key: str) -> int:
+    """The line where a key of a table stands; 0 if unknown."""
+    section, name, near = "", re.escape(table), 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[\s*[\"']?(.*?)[\"']?\s*\]", line):
+            section = header[1]
+        if section == table and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[.=]", line):
+            return number
+        if not near and re.match(rf"\s*[\"']?{name}[\"']?\s*[.=].*\b{re.escape(key)}\b", line):
+            near = number  # nao.core = 1, or nao = { core = 1 }
+    return near
 
 
 def _error(what: str, name: str, cure: str) -> OptionError:

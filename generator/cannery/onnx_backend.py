@@ -41,7 +41,7 @@ class CanneryRep(BackendRep):
             arrays = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
             names = self._names if len(arrays) == len(self._names) else self._given
             inputs = dict(zip(names, arrays, strict=True))
-        found = self.net(*(inputs[port.name] for port in self.net.inputs))
+        found = self.net(*(inputs[port.name] for port in (*self.net.inputs, *self.net.states)))
         outputs = found if isinstance(found, tuple) else (found,)
         return tuple(map(_as_declared, outputs, self._dtypes))
 

@@ -18,7 +18,9 @@ from typing import Any
 import msgspec
 
 from cannery.errors import OptionError, one_of
+from cannery.option_values import isas
 from cannery.options import SPECS, Kind, Spec, check_option
+from cannery.options_given import texts_of
 from cannery.user_files import read_file
 
 NAME, SHARED_NAME = "cannery.toml", "pyproject.toml"
@@ -187,6 +189,8 @@ class _File:
                 value = str(self.path.parent / value)
                 self._check_place(spec, Path(value))
             check_option(spec, value)
+            if spec.name in ("isa", "target"):
+                _check_processor(spec, value)
         except OptionError as error:
             raise self._error(f"{key}: {error.what}", error.cure, title, key) from None
         return value
@@ -206,6 +210,17 @@ class _File:
     def _error(self, what: str, cure: str, title: str, key: str) -> OptionError:
         line = _line_of(self.text, self._title(title), key)
         return OptionError(what, where=f"{self.path}:{line}" if line else str(self.path), cure=cure)
+
+
+def _check_processor(spec: Spec, value: object) -> None:
+    """Raise OptionError for a target or an instruction set that nobody knows."""
+    from cannery.target.targets import ANY, NATIVE, find_target, parse_isa
+
+    if spec.name == "isa":
+        for name in isas(texts_of(value)):
+            parse_isa(name)
+    elif value not in (NATIVE, ANY):
+        find_target(str(value))
 
 
 def _line_of(text: str, title: str, key: str) -> int:

@@ -131,6 +131,8 @@ def test_doctor_names_the_formats_that_can_be_read() -> None:
         (["compile", "{dir}/junk.h5", "-o", "{dir}/out", "--batch", "0"], "--batch: '0' is not"),
         (["compile", "{dir}/junk.h5", "-o", "{dir}/out", "--bach", "1"], "No such option"),
         (["inspect", "{dir}/junk.h5"], "not a model file"),
+        (["inspect", "{dir}/junk.h5", "--isa", "avx9"], "unknown instruction set 'avx9'"),
+        (["inspect", "{dir}/junk.h5", "--target", "nao9"], "unknown target 'nao9'"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(

@@ -10,6 +10,7 @@ import pytest
 
 import cannery
 from cannery.cli import invoke
+from frontends.keras_files import LayerSpec, chain, image, write_h5
 from needs import need_program
 from tiny_models import write_tiny_dense, write_tiny_model
 
@@ -69,6 +70,34 @@ def test_models_that_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[st
     same = tmp_path / "ball.h5"
     told = error_of(capsys, "weights", same, *wanted, "--isa", "avx2")
     assert "does not fit: " in told
+
+
+@pytest.mark.parametrize("isa", ["avx2", "sse2", "generic"])
+def test_the_layer_that_differs_is_named_not_one_that_makes_room_for_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], isa: str
+) -> None:
+    """A wider window makes the layer before it write a wider border."""
+
+    def convs(size: int) -> Path:
+        rng = np.random.default_rng(size)
+        layers = [
+            LayerSpec(
+                "Conv2D", name, (), {"filters": 4, "kernel_size": [taps, taps], "padding": "same"},
+                {"kernel": rng.standard_normal((taps, taps, depth, 4)).astype(np.float32),
+                 "bias": np.zeros(4, np.float32)},
+            )
+            for name, taps, depth in (("first", 3, 1), ("second", size, 4), ("third", 3, 4))
+        ]  # fmt: skip
+        path = tmp_path / f"net_{size}.h5"
+        write_h5(path, chain(image("image", 24, 24, 1), *layers))
+        return path
+
+    out = tmp_path / "out"
+    words = ["-o", str(out), "--isa", isa, "--name", "net", "--weights", str(tmp_path / "w")]
+    assert invoke(["compile", str(convs(3)), *words]) == 0
+    wanted = ("--for", out / "net.json", "-o", tmp_path / "new.weights")
+    told = error_of(capsys, "weights", convs(5), *wanted)
+    assert "does not fit: layer 'second' has another shape than in the library" in told
 
 
 def test_a_number_in_the_code_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

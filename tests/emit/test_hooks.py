@@ -312,12 +312,22 @@ def dump_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def test_dumps_that_end_too_early_are_errors(tmp_path: Path, dump_bytes: bytes) -> None:
+    """They say where: within a value, before it, or between two of them."""
     path = tmp_path / "run.dump"
     body = dump_bytes.index(b"\n\n") + 2
-    for end in (0, 5, 40, body - 1, body, body + 3, body + 30, len(dump_bytes) - 1):
+    first = body + 24 + 1024  # the start of a run, and the image with its head
+    for end, words in (
+        *((end, "no values of a run") for end in (0, 5, 40, body - 1, body)),
+        (body + 3, "it ends within the head of a value"),
+        (body + 30, "it ends within 'image'"),
+        (first, "it ends within a run, after 1 of "),
+        (first + 5, "it ends within the head of a value"),
+        (len(dump_bytes) - 1, "it ends within 'scores'"),
+    ):
         path.write_bytes(dump_bytes[:end])
-        with pytest.raises(OptionError, match="not a valid dump"):
+        with pytest.raises(OptionError, match="not a valid dump") as caught:
             read_dump(path)
+        assert words in str(caught.value) and "copy all of it" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -137,6 +137,16 @@ def test_many_states_side_by_side_and_saved_by_copying(stepper: Net) -> None:
         assert np.array_equal(again, y[:, T // 2 :])
 
 
+def test_a_call_without_the_state_names_step(stepper: Net) -> None:
+    """Who keeps the state as tensors has to pass them."""
+    assert len(stepper.outputs) == 1
+    x = np.ones(stepper.inputs[0].shape, np.float32)
+    with pytest.raises(OptionError, match=r"is missing \(step\(state, \.\.\.\) keeps it"):
+        stepper(x)
+    with pytest.raises(OptionError, match=r"input 'x' is missing$"):
+        stepper()
+
+
 def test_a_step_into_memory_that_is_there(stepper: Net) -> None:
     """Also where inputs are not exactly what the code reads."""
     x = np.ones(stepper.inputs[0].shape, np.float32)
@@ -154,9 +164,10 @@ def test_a_step_into_memory_that_is_there(stepper: Net) -> None:
 def test_state_as_tensors_is_the_same_step(stepper: Net) -> None:
     """The functions without `step` take and return the states."""
     x = sequence(5, 1)
-    assert [p.name for p in stepper.inputs] == ["x", "one/h", "one/c", "two/h"]
+    assert [p.name for p in stepper.inputs] == ["x"]
+    assert [p.name for p in stepper.states] == ["one/h", "one/c", "two/h"]
     state = stepper.new_state()
-    first, *after = stepper(x, *(np.zeros(p.shape, np.float32) for p in stepper.inputs[1:]))
+    first, *after = stepper(x, *(np.zeros(p.shape, np.float32) for p in stepper.states))
     assert np.array_equal(stepper.step(state, x), first)
     kept = np.concatenate([a.ravel() for a in after])
     assert np.array_equal(state.view(np.float32)[: kept.size], kept)

@@ -412,6 +412,21 @@ def test_a_runner_for_each_core(servers: Servers, tmp_path: Path, program: Path)
     assert runners[0].run(program, ["x"])[0]["last"] == "x"
 
 
+def test_a_core_that_is_not_there_is_an_error(servers: Servers, tmp_path: Path) -> None:
+    start(servers, tmp_path, extra=f"cores = [{min(os.sched_getaffinity(0))}, 9999]")
+    target = need_toolchain("native").target
+    with pytest.raises(ToolchainError, match=r"there is no core 9999 for programs, only [\d,-]+ "):
+        device_runners(target, find_places(["nao"], tmp_path / "model.h5"))
+
+
+@pytest.mark.parametrize(
+    ("told", "there", "missing"), [("0-3,6", [0, 3, 6], [4, 5, 7]), ("2", [2], [0]), ("", [9], [])]
+)
+def test_cores_as_the_kernel_lists_them(told: str, there: list[int], missing: list[int]) -> None:
+    greeting = link.Greeting("/tmp/x", "x86_64", frozenset(), frozenset(), told)
+    assert all(map(greeting.has_core, there)) and not any(map(greeting.has_core, missing))
+
+
 # ---- Slowed down ----
 
 

@@ -228,7 +228,7 @@ def _evaluated(
     source = compiled.source
     interface = interface_of(source, 1, platform_name(), needed_flags(toolchain))
     net = Net(str(make_library(options, toolchain, compiled.files)), interface)
-    arrays = [samples.inputs[port.name] for port in net.inputs]
+    arrays = [samples.inputs[argument.source] for argument in interface.inputs]
 
     def run(chosen: Sequence[RefArray]) -> Sequence[RefArray]:
         found = net(*chosen)
@@ -236,7 +236,7 @@ def _evaluated(
         return [np.asarray(y).reshape(len(chosen[0]), -1, *y.shape[1:])[:, 0] for y in outputs]
 
     outputs = dict(
-        zip([port.name for port in net.outputs], in_chunks(run, arrays, _CHUNK), strict=True)
+        zip([y.source for y in interface.outputs], in_chunks(run, arrays, _CHUNK), strict=True)
     )
     judged = judge_all(outputs, samples.labels, "--labels")
     lost, gained = _changed(floats, judged)

@@ -78,7 +78,9 @@ def _sorted(
         found[sources[name]] = array
     missing = [i.source for i in inputs if i.source not in found]
     if missing:
-        raise OptionError(f"input {missing[0]!r} is missing", where=net.name)
+        kept = missing[0] in [i.source for i in net.inputs[len(net.step_inputs) :]]
+        cure = "step(state, ...) keeps it, with state = new_state()" if kept else ""
+        raise OptionError(f"input {missing[0]!r} is missing", where=net.name, cure=cure)
     return [found[i.source] for i in inputs]
 
 

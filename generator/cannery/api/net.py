@@ -62,13 +62,19 @@ class Net:
 
     @property
     def inputs(self) -> tuple[Port, ...]:
-        """The inputs in the model's order."""
-        return tuple(argument.port for argument in self._interface.inputs)
+        """The inputs in the model's order, without those of the state that `step` keeps."""
+        return tuple(argument.port for argument in self._interface.step_inputs)
+
+    @property
+    def states(self) -> tuple[Port, ...]:
+        """The inputs of the state: after the others in a call that passes everything itself."""
+        inputs, own = self._interface.inputs, self._interface.step_inputs
+        return tuple(argument.port for argument in inputs[len(own) :])
 
     @property
     def outputs(self) -> tuple[Port, ...]:
-        """The outputs in the model's order."""
-        return tuple(argument.port for argument in self._interface.outputs)
+        """The outputs in the model's order, without those of the state."""
+        return tuple(argument.port for argument in self._interface.step_outputs)
 
     @property
     def threads(self) -> int:

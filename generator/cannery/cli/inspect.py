@@ -18,6 +18,7 @@ from cannery.names import make_identifier
 from cannery.ops.movement.op import Transpose
 from cannery.options import Options
 from cannery.pipeline import import_graph
+from cannery.target.toolchain import check_processor
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,7 @@ def command(models: tuple[Path, ...], as_json: bool, **raw: Any) -> int:
     for model in models:
         try:
             options = options_of(model, raw)
+            check_processor(options)
             found.append((summarise(import_graph(options), str(model)), options))
         except CanneryError as error:
             code = print_error(str(error))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,24 +42,50 @@ def code_hash(code: str) -> str:
 
 
 def why_other_code(expected: Mapping[str, Any], found: Mapping[str, Any]) -> str:
-    """In what code differs, by two manifests: the first layer, or that it is no layer."""
+    """In what code differs, by two manifests: the first layer, or that it is no layer.
+
+    A layer whose work differs comes first: how those before it write depends on it.
+    """
     here, there = found["steps"], expected["steps"]
+    for step, other in zip(_working(here), _working(there), strict=False):
+        if step["macs"] != other["macs"]:
+            same = _operator(step) == _operator(other)
+            return _other_shape(step) if same else _other_schedule(step, other)
     if len(here) != len(there):
         return f"the library has {len(there)} steps, the model {len(here)}"
     for step, other in zip(here, there, strict=True):
-        layer = f"layer {step['nodes'][0]!r}"
         if step["schedule"] != other["schedule"]:
-            return (
-                f"{layer} is computed by {step['schedule']}, in the library by {other['schedule']}"
-            )
-        if any(step[key] != other[key] for key in ("reads", "writes", "macs", "constant_bytes")):
-            return f"{layer} has another shape than in the library"
+            return _other_schedule(step, other)
+        if any(step[key] != other[key] for key in ("reads", "writes", "constant_bytes")):
+            return _other_shape(step)
         codes = (each["weights"]["code"].get(step["symbol"]) for each in (found, expected))
         if len({*codes}) > 1:
-            return f"{layer} has numbers in its code that are others in the library"
+            return f"{_layer(step)} has numbers in its code that are others in the library"
     if expected["cannery"] != found["cannery"]:
         return f"the library was made by Cannery {expected['cannery']}"
     return "its interface or its memory differs"
+
+
+def _working(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [step for step in steps if step["macs"]]
+
+
+def _layer(step: Mapping[str, Any]) -> str:
+    return f"layer {step['nodes'][0]!r}"
+
+
+def _operator(step: Mapping[str, Any]) -> str:
+    return str(step["schedule"].partition(".")[0])
+
+
+def _other_shape(step: Mapping[str, Any]) -> str:
+    return f"{_layer(step)} has another shape than in the library"
+
+
+def _other_schedule(step: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    return (
+        f"{_layer(step)} is computed by {step['schedule']}, in the library by {other['schedule']}"
+    )
 
 
 def weights_file(source: Source, layout: str) -> bytes:

@@ -19,7 +19,9 @@ from cannery.user_files import check_file, read_file
 _MAGIC = b"CANNERY-DUMP 1\n"
 _HEAD_BYTES = 12
 _MAX_BYTES = 2**32
-DUMP_CURE = "write it with cannery/dump_file.h, and close the file after the last run"
+DUMP_CURE = (
+    "write it with cannery/dump_file.h, close the file after the last run, and copy all of it"
+)
 
 
 class _Layout(msgspec.Struct):
@@ -129,6 +131,8 @@ def _runs(body: memoryview, values: Sequence[Shown]) -> Iterator[dict[int, RefAr
     run: dict[int, RefArray] | None = None
     while at < len(body):
         head = bytes(body[at : at + _HEAD_BYTES])
+        if len(head) < _HEAD_BYTES:
+            raise ValueError("it ends within the head of a value")
         number = int.from_bytes(head[:4], "little", signed=True)
         size = int.from_bytes(head[4:], "little")
         at += _HEAD_BYTES
@@ -139,6 +143,8 @@ def _runs(body: memoryview, values: Sequence[Shown]) -> Iterator[dict[int, RefAr
         elif run is None or not 0 <= number < len(values) or size != values[number].size:
             raise ValueError("a value that the network does not have")
         else:
+            if at + size > len(body):
+                raise ValueError(f"it ends within {values[number].value!r}")
             run[number] = values[number].array(bytes(body[at : at + size]))
         at += size
     if run is not None:
@@ -147,5 +153,5 @@ def _runs(body: memoryview, values: Sequence[Shown]) -> Iterator[dict[int, RefAr
 
 def _complete(run: dict[int, RefArray], values: Sequence[Shown]) -> dict[int, RefArray]:
     if len(run) != len(values):
-        raise ValueError(f"a run has {len(run)} values of {len(values)}")
+        raise ValueError(f"it ends within a run, after {len(run)} of {len(values)} values")
     return run

@@ -44,7 +44,8 @@ _KEEP = (
     "umask 077; d=$(mktemp -d {folder}/cannery-XXXXXX) || exit 71; trap : HUP INT PIPE TERM; "
     'echo "folder $d"; echo "machine $(uname -m)"; '
     "for t in gzip taskset; do command -v $t >/dev/null 2>&1 && echo has $t; done; "
-    'grep -m1 -E "^(flags|Features)" /proc/cpuinfo; echo ready; cat >/dev/null; '
+    'grep -m1 -E "^(flags|Features)" /proc/cpuinfo; '
+    "grep -m1 Cpus_allowed_list: /proc/self/status; echo ready; cat >/dev/null; "
     "for p in /proc/[0-9]*; do case $(readlink $p/exe 2>/dev/null) in "
     '"$d"/*) kill -9 ${{p##*/}};; esac; done; rm -rf "$d"'
 )
@@ -74,14 +75,22 @@ class Way(Protocol):
 
 @dataclass(frozen=True)
 class Greeting:
-    """What a device says first: its folder for programs, `uname -m`, the tools that it has, and
-    what /proc/cpuinfo lists as flags or Features (nothing where it has none).
+    """What a device says first: its folder for programs, `uname -m`, the tools that it has, what
+    /proc/cpuinfo lists as flags or Features (nothing where it has none), and the cores that
+    programs may use, as the kernel writes them: `0-3,6` (empty: unknown).
     """
 
     folder: str
     machine: str
     tools: frozenset[str]
     flags: frozenset[str]
+    cores: str = ""
+
+    def has_core(self, core: int) -> bool:
+        """Whether programs may use a core; unknown ones may do."""
+        spans = [part.partition("-") for part in self.cores.split(",")]
+        known = [(int(first), int(last or first)) for first, _, last in spans if first.isdigit()]
+        return not known or any(first <= core <= last for first, last in known)
 
 
 class ConnectError(ToolchainError):
@@ -146,7 +155,11 @@ class Link:
         machine = next((rest for word, rest in found if word == "machine"), "")
         tools = frozenset(rest for word, rest in found if word == "has")
         flags = next((line for line in text.splitlines() if line[:5] in ("flags", "Featu")), "")
-        return Greeting(folder, machine, tools, frozenset(flags.partition(":")[2].split()))
+        cores = next((line for line in text.splitlines() if line[:5] == "Cpus_"), "")
+        return Greeting(
+            folder, machine, tools, frozenset(flags.partition(":")[2].split()),
+            cores.partition(":")[2].strip(),
+        )  # fmt: skip
 
     def _problem(self, what: str) -> ConnectError:
         """What to say where there is no greeting: `what`, unless messages say more."""

@@ -49,6 +49,11 @@ def _runners(target: Target, place: Place) -> Iterator[Runner]:
             cure="leave out cores: then each program chooses its own core",
         )  # fmt: skip
     for core in cores:
+        if core is not None and not greeting.has_core(core):
+            raise ToolchainError(
+                f"there is no core {core} for programs, only {greeting.cores}", where=remote.where,
+                cure="change cores in devices.toml",
+            )  # fmt: skip
         yield Runner((), Origin.DEVICE, remote=remote, core=core)
 
 

@@ -47,6 +47,14 @@ def _compiler(options: Options, triple: str, clang: int = 0) -> Compiler:
     return find_clang(triple, clang) if clang else find_compiler(triple)
 
 
+def check_processor(options: Options) -> None:
+    """Raise OptionError for unknown names of a target and of instruction sets."""
+    for name in options.isa:
+        parse_isa(name)
+    if options.target not in (NATIVE, ANY):
+        find_target(options.target)
+
+
 def resolve_target(options: Options) -> Target:
     """The target to generate for. Only `native` without an ISA and a listing must ask a compiler.
 
