@@ -14,7 +14,10 @@ from cannery.cli import COMMANDS, cli
 from cannery.errors import OptionError
 from cannery.frontends.keras_layers.base import layer_names
 from cannery.frontends.keras_layers.functions import function_names
+from cannery.frontends.nam_activations import activation_names
+from cannery.frontends.nam_file import ARCHITECTURES
 from cannery.frontends.onnx_ops.base import operator_names
+from cannery.frontends.rtneural_layers import LAYERS
 from cannery.options import SPECS, make_options
 from cannery.pipeline import compile_model
 from cannery.resources import toolchains_dir
@@ -59,6 +62,16 @@ def test_the_list_of_activation_functions() -> None:
     found = re.search(r"^Activation functions: ([^.]*)\.", MODELS, re.MULTILINE)
     assert found
     assert tuple(re.findall(r"\w+", found[1])) == function_names()
+
+
+def test_the_lists_of_audio() -> None:
+    audio = MODELS[MODELS.index("## Audio") : MODELS.index("## TensorFlow Lite")]
+    (activations,) = re.findall(r"^Activations: ([^.]*)\.", audio, re.MULTILINE)
+    assert {*re.findall(r"\w+", activations), "LeakyHardTanh"} == set(activation_names())
+    (layers,) = re.findall(r"from Keras\): ([^;]*);", audio)
+    assert set(re.findall(r"[\w-]+", layers)) == set(LAYERS)
+    named = ", ".join(re.findall(r"^\| ([A-Z][\w, ]+) \|", audio, re.MULTILINE))
+    assert sorted(named.split(", ")) == sorted(ARCHITECTURES)
 
 
 def _declarations(text: str) -> str:

@@ -2,7 +2,7 @@
 
 A comment before a block says how it is meant: `not run: WHY`, `fails` (exit code 2), `compile:
 MODEL OPTIONS` (C that includes the header of that network), `file: NAME`, `project: FILES` (a
-CMakeLists.txt). The blocks of a page share a folder, in which there is `ball.h5`.
+CMakeLists.txt). The blocks of a page share a folder, in which there are `ball.h5` and `amp.nam`.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ def test_code_on_a_page(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     folder = tmp_path / "project"
     folder.mkdir()
     shutil.copy(ROOT / "examples" / "ball" / "ball.h5", folder)
+    shutil.copy(ROOT / "tests" / "frontends" / "nam" / "wavenet.nam", folder / "amp.nam")
     monkeypatch.chdir(folder)
     for block in _in_order(blocks(path)):
         _run(block, tmp_path)

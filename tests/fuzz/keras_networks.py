@@ -22,7 +22,7 @@ _FUNCTIONS = (
 ).split()
 
 #: What a value of a configuration becomes: near or far.
-_VALUES: tuple[Any, ...] = (
+VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, 2, 3, -1, 7, 2**31, 10**30, 0.5, -1.5, 1e38, 1e400, float("nan"), "",
     "same", "valid", "causal", "relu", "channels_first", "float16", "ä\n\"", "x" * 500, [], {},
     [1, 1], [2, 2], [0, 0], [1], [None], {"class_name": "ReLU"}, [[1, 1], [0, 2]], "__proto__",
@@ -231,16 +231,16 @@ def random_network(random: Random) -> Model:
     return Model("net", m.layers, ["x"], list(dict.fromkeys(outputs)))
 
 
-def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The paths of everything in a configuration."""
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, inner in items:
         yield (*path, key)
         if isinstance(inner, dict | list):
-            yield from _places(inner, (*path, key))
+            yield from places(inner, (*path, key))
 
 
-def _holder(config: Any, path: tuple[Any, ...]) -> Any:
+def holder_of(config: Any, path: tuple[Any, ...]) -> Any:
     for key in path[:-1]:
         config = config[key]
     return config
@@ -248,10 +248,10 @@ def _holder(config: Any, path: tuple[Any, ...]) -> Any:
 
 def change_config(random: Random, config: dict[str, Any]) -> str:
     """Another value, key, or nothing at a random place, mostly among the settings of a layer."""
-    places = list(_places(config))
-    inner = [p for p in places if len(p) == 5 and p[3] == "config"]
-    path = random.choice(inner if inner and random.random() < 0.85 else places)
-    holder, key = _holder(config, path), path[-1]
+    known = list(places(config))
+    inner = [p for p in known if len(p) == 5 and p[3] == "config"]
+    path = random.choice(inner if inner and random.random() < 0.85 else known)
+    holder, key = holder_of(config, path), path[-1]
     kind, old = random.randrange(8), holder[key]
     if kind == 7:
         del holder[key]
@@ -264,7 +264,7 @@ def change_config(random: Random, config: dict[str, Any]) -> str:
     elif kind < 5 and isinstance(old, bool):
         holder[key] = not old
     else:
-        holder[key] = random.choice(_VALUES)
+        holder[key] = random.choice(VALUES)
     return f"config {'.'.join(map(str, path))}"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fuzz import keras_networks, onnx_changes, onnx_networks, records
+from fuzz import audio_files, keras_networks, onnx_changes, onnx_networks, records
 from fuzz.cases import Case
 from fuzz.settings import calibration, fitting_options, random_options
 
@@ -21,8 +21,8 @@ TRIALS = Path(__file__).resolve().parents[3] / "shared" / "trials"
 
 
 def make_case(random: Random, kind: str = "") -> Case:
-    """A case of a kind: onnx, node, keras or record; by default any."""
-    kind = kind or random.choices(list(KINDS), weights=[10, 3, 7, 3])[0]
+    """A case of a kind: onnx, node, keras, audio or record; by default any."""
+    kind = kind or random.choices(list(KINDS), weights=[10, 3, 7, 3, 3])[0]
     return KINDS[kind](random)
 
 
@@ -112,4 +112,15 @@ def _record(random: Random) -> Case:
     )  # fmt: skip
 
 
-KINDS = {"onnx": _onnx, "node": _node, "keras": _keras, "record": _record}
+def _audio(random: Random) -> Case:
+    """A network over samples, most often step by step."""
+    data, made = audio_files.changed(random)
+    options = random_options(random)
+    if random.random() < 0.7:
+        options |= {"streaming": True, "block": random.choice(["1", "2", "8"])}
+    elif random.random() < 0.9:
+        options["dims"] = (f"input.1={random.choice([1, 2, 17])}",)
+    return Case("net.nam", {"net.nam": data}, options, f"audio: {', '.join(made)}")
+
+
+KINDS = {"onnx": _onnx, "node": _node, "keras": _keras, "record": _record, "audio": _audio}

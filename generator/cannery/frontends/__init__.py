@@ -28,6 +28,8 @@ _HEAD_BYTES = 4096
 _READERS = (
     "cannery.frontends.keras_hdf5",
     "cannery.frontends.keras_v3",
+    "cannery.frontends.rtneural_file",
+    "cannery.frontends.nam_file",
     "cannery.frontends.onnx_file",
 )
 

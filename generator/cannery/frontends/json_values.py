@@ -117,7 +117,7 @@ class Fields:
     def inner(self, key: str) -> Fields:
         """A JSON object in this one."""
         found = self._get(key, None, lambda v: v if isinstance(v, dict) else None, "an object")
-        return Fields(found, f"{self.where}, {key}")
+        return Fields(found, f"{self.where}, {key}".removeprefix(", "))
 
     def unread(self) -> Iterator[tuple[str, object]]:
         """The fields that are set, and that no getter asked for."""

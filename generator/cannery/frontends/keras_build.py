@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedError, one_of
+from cannery.errors import CanneryError, ModelError, UnsupportedError
 from cannery.frontends.interface import check_input_names, declare_input, finish
 from cannery.frontends.keras_inline import (
     Application,
@@ -17,7 +17,7 @@ from cannery.frontends.keras_inline import (
 )
 from cannery.frontends.keras_layers.base import KerasLayer, LayerPath, Scope, WeightStore
 from cannery.frontends.keras_model import AS_ONNX, InputSpec, ModelConfig
-from cannery.frontends.open_dimensions import OpenDimensionError, with_time
+from cannery.frontends.open_dimensions import OpenDimensionError, check_dims, with_time
 from cannery.frontends.options import ImportOptions
 from cannery.frontends.unsupported import Problem, UnsupportedLayersError
 from cannery.ir.graph import Graph, GraphBuilder
@@ -100,11 +100,7 @@ class _Importer:
             if application.name in inputs and isinstance(application.target, InputSpec):
                 dims = enumerate((application.target.shape or ())[1:], start=1)
                 open_dims += [f"{application.name}.{axis}" for axis, d in dims if d is None]
-        for name in self._options.dims:
-            if name not in open_dims:
-                cure = one_of(name, open_dims, "open")
-                what = f"no open dimension is called {name!r}"
-                raise OptionError(what, where="--dim", cure=cure)
+        check_dims(self._options, open_dims)
 
     def _apply(self, application: Application) -> Sequence[str]:
         layer = application.target

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cannery.errors import CanneryError, OptionError, UnsupportedError, one_of
+from cannery.errors import CanneryError, OptionError, UnsupportedError
 from cannery.frontends.onnx_model import OnnxInput
-from cannery.frontends.open_dimensions import TRIED, Build, OpenDimensionError, walked
+from cannery.frontends.open_dimensions import TRIED, Build, OpenDimensionError, check_dims, walked
 from cannery.frontends.options import ImportOptions
 
 
@@ -23,11 +23,7 @@ class Sizes:
             if not isinstance(d, int)
         })  # fmt: skip
         self._batches = {i.dims[0] for i in inputs if i.dims and isinstance(i.dims[0], str)}
-        for name in options.dims:
-            if name not in self._open:
-                cure = one_of(name, self._open, "open")
-                what = f"no open dimension is called {name!r}"
-                raise OptionError(what, where="--dim", cure=cure)
+        check_dims(options, self._open)
 
     def _key(self, given: OnnxInput, axis: int) -> str:
         """The name of a dimension on the command line."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from cannery.errors import CanneryError, UnsupportedError
+from cannery.errors import CanneryError, OptionError, UnsupportedError, one_of
 from cannery.frontends.options import ImportOptions
 from cannery.ir.graph import Graph
 from cannery.ops.recurrent.base import Recurrent
@@ -39,6 +39,14 @@ class OpenDimensionError(UnsupportedError):
         keys = dict.fromkeys(key for _, key in self.left)
         cure = "fix it to n by " + " ".join(f"--dim {key}=n" for key in keys)
         super().__init__("; ".join(told), where=where, cure=cure)
+
+
+def check_dims(options: ImportOptions, known: Sequence[str]) -> None:
+    """Raises OptionError if an option sizes a dimension that is not one of the open ones."""
+    for name in options.dims:
+        if name not in known:
+            cure = one_of(name, known, "open")
+            raise OptionError(f"no open dimension is called {name!r}", where="--dim", cure=cure)
 
 
 def with_time(
