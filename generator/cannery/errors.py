@@ -6,7 +6,9 @@ The command line prints it as one line and exits with code 2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+import warnings
+from collections.abc import Iterable, Mapping
 
 
 def closest(word: str, known: Iterable[str]) -> str:
@@ -82,3 +84,15 @@ class RecordError(CanneryError):
 
 class CanneryWarning(UserWarning):
     """Something that a user should know, though the result is sound."""
+
+
+def warn(text: str) -> None:
+    """Warn the program that called Cannery, at its own line."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and _is_own(frame.f_globals):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, CanneryWarning, stacklevel=level)
+
+
+def _is_own(names: Mapping[str, object]) -> bool:
+    return str(names.get("__name__")).partition(".")[0] == "cannery"

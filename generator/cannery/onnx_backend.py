@@ -69,6 +69,9 @@ class CanneryBackend(Backend):
         """A model compiled for this machine. Raises CanneryError, also for another device."""
         if not cls.supports_device(device):
             raise OptionError(f"there is no device {device!r}", where="prepare", cure="take CPU")
+        if not isinstance(model, onnx.ModelProto):
+            what = f"{type(model).__name__} is not a model of the onnx package"
+            raise OptionError(what, where="prepare", cure="give onnx.load(FILE)")
         return CanneryRep(load(model.SerializeToString(), **kwargs), model)
 
     @classmethod

@@ -28,6 +28,17 @@ def option_words(options: Options, leave_out: Collection[str] = ()) -> list[str]
     return words
 
 
+def cmake_words(options: Options, leave_out: Collection[str] = ()) -> list[str]:
+    """Words of `add_nn_model` for every option that is not at its default; see `option_words`."""
+    words: list[str] = []
+    for spec in SPECS:
+        value = getattr(options, spec.name)
+        if not spec.cmake or spec.name in leave_out or value == _DEFAULTS.get(spec.name):
+            continue
+        words += [spec.cmake_keyword, *([] if value is True else _texts(spec, value))]
+    return words
+
+
 def _default(item: dataclasses.Field[Any]) -> object:
     if item.default_factory is not dataclasses.MISSING:
         return item.default_factory()
@@ -37,15 +48,17 @@ def _default(item: dataclasses.Field[Any]) -> object:
 _DEFAULTS = {item.name: _default(item) for item in dataclasses.fields(Options)}
 
 
-def _valued(spec: Spec, value: object) -> list[str]:
+def _texts(spec: Spec, value: object) -> list[str]:
     if spec.name in _WORDS and isinstance(value, tuple):
-        texts = [shlex.join(value)]
-    elif isinstance(value, Mapping):
-        texts = [f"{key}={_text(item)}" for key, item in value.items()]
-    else:
-        texts = [_text(item) for item in (value if isinstance(value, tuple) else (value,))]
+        return [shlex.join(value)]
+    if isinstance(value, Mapping):
+        return [f"{key}={_text(item)}" for key, item in value.items()]
+    return [_text(item) for item in (value if isinstance(value, tuple) else (value,))]
+
+
+def _valued(spec: Spec, value: object) -> list[str]:
     words: list[str] = []
-    for text in texts:
+    for text in _texts(spec, value):
         # One word, so that a value that begins with a dash stays a value.
         words += [f"{spec.flag}={text}"] if text.startswith("-") else [spec.flag, text]
     return words

@@ -114,7 +114,7 @@ def test_samples_of_a_larger_batch(model: Path) -> None:
     net = cannery.load(model, batch=2)
     images = tiny_image(3, 6)
     assert np.array_equal(net(images), one_by_one(cannery.load(model), images))
-    with pytest.raises(OptionError, match=r"shape \(5, 8, 8, 1\), \(2, 8, 8, 1\), or any"):
+    with pytest.raises(OptionError, match=r"shape \(5, 8, 8, 1\); \(2, 8, 8, 1\) is needed, or"):
         net(images[:5])
 
 

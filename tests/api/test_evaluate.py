@@ -11,7 +11,7 @@ import pytest
 import cannery
 from cannery.api.evaluate import EvaluateResult, Precision
 from cannery.cli import invoke
-from cannery.errors import OptionError
+from cannery.errors import CanneryWarning, OptionError
 from cannery.execution.accuracy import Score
 from cannery.resources import ball_example_dir
 from needs import need_program, need_toolchain
@@ -65,6 +65,28 @@ def test_some_samples_calibrate_where_no_others_do(files: tuple[Path, Path, Path
     assert found.calibration.startswith("24 samples of the data")
     floats = cannery.evaluate(BALL, data, labels, precisions=["float"])
     assert (floats.samples, floats.calibration) == (96, "none")
+
+
+def test_a_single_array_needs_no_name(files: tuple[Path, Path, Path]) -> None:
+    x, y = np.load(files[0])["image"], np.load(files[1])
+    named = cannery.evaluate(BALL, {"image": x}, {"scores": y}, precisions=["float"])
+    plain = cannery.evaluate(BALL, x, y, precisions=["float"])
+    assert plain.precisions[0].scores == named.precisions[0].scores
+    with pytest.raises(OptionError, match="data: NoneType is neither a file nor arrays by name"):
+        cannery.evaluate(BALL, None, y)  # type: ignore[arg-type]
+
+
+def test_commands_in_warnings_can_be_given(files: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    """Nothing in them is of evaluation alone: neither its bound nor its temporary file."""
+    data, labels, _ = files
+    with pytest.warns(CanneryWarning, match="there is no tuning record") as caught:
+        cannery.evaluate(BALL, data, labels, precisions=["float", "int8"], tuning=tmp_path)
+    assert {w.filename for w in caught} == {__file__}
+    texts = [str(w.message) for w in caught]
+    assert any(
+        text.endswith(f"(run cannery autotune {BALL} --tuning {tmp_path})") for text in texts
+    )
+    assert any("--quantize int8 and your samples)" in text for text in texts)
 
 
 def test_a_bound_that_integers_miss(files: tuple[Path, Path, Path]) -> None:

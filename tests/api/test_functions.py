@@ -75,12 +75,14 @@ def test_verifies_against_arrays(own: Path) -> None:
     assert right.samples == 3
     wrong = cannery.verify(own, inputs={"image": images}, against={"scores": scores + 1})
     assert not wrong.passed
-    with pytest.raises(OptionError, match=r"against: 2 samples, --inputs has 3"):
+    with pytest.raises(OptionError, match=r"against: it has 2 samples, the inputs have 3"):
         cannery.verify(own, inputs={"image": images}, against={"scores": scores[:2]})
     with pytest.raises(OptionError, match="no inputs that belong to these outputs"):
         cannery.verify(own, against={"scores": scores})
     with pytest.raises(OptionError, match=r"samples: .*unknown array 'picture'"):
         cannery.verify(own, inputs={"picture": images})
+    with pytest.raises(OptionError, match=r"inputs: ndarray is neither .*inputs=\{name: array\}"):
+        cannery.verify(own, inputs=images)  # type: ignore[arg-type]
 
 
 def test_tunes(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,6 +106,7 @@ def test_tunes(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("given", "message"),
     [
         ({"budget": -1}, "budget: -1 is not a number of seconds"),
+        ({"budget": "60"}, "budget: '60' is not a number of seconds"),
         ({"budget": float("inf")}, "budget: inf is not"),
         ({"context": "hot"}, "context: 'hot' is neither 'warm' nor 'cold'"),
         ({"tuning": "/nowhere"}, "there is no folder /nowhere"),

@@ -80,3 +80,5 @@ def test_what_is_not_supported() -> None:
     assert not backend.supports_device("CUDA")
     with pytest.raises(CanneryError, match="Strange"):
         backend.prepare(strange)
+    with pytest.raises(CanneryError, match=r"str is not a model of the onnx package .*onnx\.load"):
+        backend.prepare("net.onnx")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cannery
-from cannery.errors import ModelError, ToolchainError
+from cannery.errors import ModelError, OptionError, ToolchainError
 from needs import need_toolchain
 
 pytestmark = pytest.mark.usefixtures("cache")
@@ -63,3 +63,11 @@ def test_what_cannot_be_exported(torch: Any) -> None:
 
     with pytest.raises(ModelError, match=r"Wrong: PyTorch cannot export it.*not today"):
         cannery.from_torch(Wrong(), torch.zeros(1))
+
+
+def test_what_is_neither_a_module_nor_an_example(torch: Any) -> None:
+    with pytest.raises(OptionError, match=r"str is not a torch.nn.Module .*load the model"):
+        cannery.from_torch("net.pt", torch.zeros(1))
+    for example in (None, "x", (torch.zeros(1), "x")):
+        with pytest.raises(OptionError, match=r"example: \w+ is not a tensor"):
+            cannery.from_torch(torch.nn.ReLU(), example)

@@ -89,7 +89,10 @@ def test_verify_passes_and_fails(model: Path, tmp_path: Path) -> None:
     ("words", "message"),
     [
         (["verify", "--against", "out.npz"], "no inputs that belong to these outputs"),
-        (["verify", "--inputs", "in.npz", "--against", "out.npz"], "2 samples, --inputs has 3"),
+        (
+            ["verify", "--inputs", "in.npz", "--against", "out.npz"],
+            "out.npz: it has 2 samples, the inputs have 3",
+        ),
         (["bench", "--seconds", "nan"], "not a finite number"),
         (["compile", "-o", ""], "the path is empty"),
         (["compile", "-o", "out", "--input-dtype", "image=uint8", "--scale", "1e300"], "float32"),

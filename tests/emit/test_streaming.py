@@ -367,6 +367,8 @@ def test_inspect_shows_the_call(tmp_path: Path) -> None:
     assert "net_step(state, x, scores);" in done.output
     done = CliRunner().invoke(cli, ["inspect", str(file), "--variable-length", "--dim", "x.1=9"])
     assert "net_run(x, length, scores);" in done.output
+    assert "add_nn_model(net MODEL net.h5 DIM x.1=9 VARIABLE_LENGTH)" in done.output
+    assert "net.h5: x float32[1x9x" in done.output.splitlines()[0]
 
 
 @pytest.mark.parametrize(
@@ -454,3 +456,19 @@ def test_pasts_stay_in_place_where_there_is_one_instruction_set(tmp_path: Path) 
     for isa, name in ((("sse2",), "net.c"), (("sse2", "avx2"), "net_sse2.c")):
         files = compile_model(make_options(file, {"streaming": True, "isa": isa})).files
         assert (b"in a ring" in files[name]) == (len(isa) == 1)
+
+
+def test_verify_takes_a_whole_sequence(tmp_path: Path) -> None:
+    """What another framework computed of it is compared with the steps."""
+    file = write_h5(tmp_path / "net.h5", camera(T))
+    whole = cannery.load(file, isa="sse2")
+    x = np.random.default_rng(1).random((1, *whole.inputs[0].shape[1:]), np.float32)
+    inputs, y = {whole.inputs[0].name: x}, whole(x)
+    name = whole.outputs[0].name
+    found = cannery.verify(file, inputs=inputs, against={name: y}, streaming=True, isa="sse2")
+    assert found.passed
+    assert (found.errors.keys(), found.samples) == ({name}, T)
+    wrong = cannery.verify(
+        file, inputs=inputs, against={name: y[:, ::-1].copy()}, streaming=True, isa="sse2"
+    )
+    assert not wrong.passed

@@ -204,7 +204,7 @@ def test_the_layer_that_is_to_blame_is_named() -> None:
 
 def test_a_note_says_which_axis_is_time() -> None:
     notes = to_streaming(network(conv(2, 0))).notes
-    assert notes == (f"Time is the axis of {STEPS} steps of 'x'.",)
+    assert notes == (f"time is the axis of {STEPS} steps of 'x'",)
 
 
 def test_the_past_of_integers_is_bytes() -> None:

@@ -63,7 +63,10 @@ def to_array(given: Any, argument: Argument) -> Array:
             given = given.detach()
         if hasattr(given, "__dlpack__") and not hasattr(given, "__array__"):
             return np.from_dlpack(given)
-        return np.asarray(given)
+        array = np.asarray(given)
+        if array.dtype.kind in "OUSmM":
+            raise TypeError("it holds no numbers")
+        return array
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
         raise OptionError(
             f"{type(given).__name__} is not an array: {error}", where=f"input {argument.source!r}",
@@ -79,8 +82,9 @@ def as_read(array: Array, argument: Argument) -> Array:
     dtype = argument.dtype
     if array.dtype != dtype and not (dtype.kind == "f" and array.dtype.kind == "f"):
         raise OptionError(
-            f"element type {array.dtype}, {dtype} is needed", where=f"input {argument.source!r}"
-        )
+            f"element type {array.dtype}; {dtype} is needed", where=f"input {argument.source!r}",
+            cure=f"convert it: array.astype(numpy.{dtype})",
+        )  # fmt: skip
     return np.ascontiguousarray(array, dtype)
 
 

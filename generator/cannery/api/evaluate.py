@@ -16,7 +16,7 @@ import numpy as np
 
 from cannery.api.interface import interface_of
 from cannery.api.library import make_library, needed_flags
-from cannery.api.model import given_model
+from cannery.api.model import given_arrays, given_model
 from cannery.api.net import Net
 from cannery.api.store import platform_name
 from cannery.atomic import temporary_folder
@@ -102,8 +102,8 @@ class EvaluateResult:
 
 def evaluate(
     model: str | os.PathLike[str] | bytes,
-    data: str | os.PathLike[str] | Mapping[str, ArrayLike],
-    labels: str | os.PathLike[str] | Mapping[str, ArrayLike],
+    data: str | os.PathLike[str] | ArrayLike | Mapping[str, ArrayLike],
+    labels: str | os.PathLike[str] | ArrayLike | Mapping[str, ArrayLike],
     *,
     precisions: Sequence[str] = PRECISIONS,
     **options: Any,
@@ -112,8 +112,9 @@ def evaluate(
 
     `data` has an array for each input by its name, or is a .npz file of them; the first axis counts
     samples. `labels` are whole numbers (classes) or floats (values to be met), by name of the
-    output. Of several samples some calibrate the integers, and are not evaluated, unless
-    `calibration` names a file of others. Other options are those of `load`. Raises CanneryError.
+    output. Where there is one input, or one output, an array needs no name. Of several samples some
+    calibrate the integers, and are not evaluated, unless `calibration` names a file of others.
+    Other options are those of `load`. Raises CanneryError.
     """
     known: ModelOptions = {"target": NATIVE, **options}  # type: ignore[typeddict-item]
     limit = known.pop("max_loss", None)
@@ -123,13 +124,15 @@ def evaluate(
     most = math.inf if limit is None else float(limit)
     with given.as_file() as chosen:
         chosen = replace(chosen, calibration=calibration, max_loss=most)
-        return evaluate_network(chosen, _arrays(data), _arrays(labels), precisions)
+        known_labels = _arrays(labels, "labels")
+        return evaluate_network(chosen, _arrays(data, "data"), known_labels, precisions)
 
 
-def _arrays(given: Any) -> Given:
-    if isinstance(given, Mapping):
-        return {name: np.asarray(array) for name, array in given.items()}
-    return Path(os.fsdecode(given))
+def _arrays(given: Any, option: str) -> Given:
+    """A single array needs no name where there is a single tensor: like a .npy file."""
+    if hasattr(given, "__array__") or isinstance(given, list | tuple):
+        return {"": np.asarray(given)}
+    return given_arrays(given, option, f"give a file, an array, or {option}={{name: array}}")
 
 
 def evaluate_network(
@@ -138,7 +141,7 @@ def evaluate_network(
 ) -> EvaluateResult:  # fmt: skip
     """The same for options that are checked; their calibration and bound are for the integers."""
     _check(options, precisions)
-    plain = replace(options, quantize=None, calibration=None)
+    plain = replace(options, quantize=None, calibration=None, max_loss=Options.max_loss)
     graph = import_graph(plain)
     types = {name: model_type(graph, name) for name in graph.inputs}
     read = read_labelled(data, labels, types, graph.outputs)
@@ -151,7 +154,7 @@ def evaluate_network(
             tell(f"evaluating {options.name} with {name}")
             chosen = plain
             if name != FLOAT:
-                chosen = replace(plain, quantize=DType(name), calibration=file)
+                chosen = _quantized(options, DType(name), file)
             try:
                 each, outputs, judged = _evaluated(chosen, name, samples, first)
             except CanneryError as problem:
@@ -167,6 +170,14 @@ def evaluate_network(
         find_toolchain(plain).target.name, samples.count, about, read.count - samples.count,
         error, part.count if FLOAT in precisions else 0, tuple(found),
     )  # fmt: skip
+
+
+def _quantized(options: Options, dtype: DType, calibration: Path | None) -> Options:
+    """Options for integers. No command repeats a temporary file of samples."""
+    advice = options.tuned_by
+    if calibration != options.calibration:
+        advice = f"run cannery autotune with --quantize {dtype.value} and your samples"
+    return replace(options, quantize=dtype, calibration=calibration, tuned_by=advice)
 
 
 def _check(options: Options, precisions: Sequence[str]) -> None:

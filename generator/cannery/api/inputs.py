@@ -93,9 +93,9 @@ def _count(net: Interface, array: Array, argument: Argument) -> tuple[int | None
         return shape[0] // batch, batch
     if shape[1:] == dims and len(shape) == len(dims) + 1 and not net.states:
         return shape[0], 0
-    samples = f", or any number of samples, {('n', *dims[1:])}".replace("'", "") if batch else ""
+    samples = f", or {('n', *dims[1:])} for n samples".replace("'", "") if batch else ""
     raise OptionError(
-        f"shape {shape}, {dims}{samples} is needed", where=f"input {argument.source!r}"
+        f"shape {shape}; {dims} is needed{samples}", where=f"input {argument.source!r}"
     )
 
 
@@ -114,7 +114,7 @@ def _steps(net: Interface, inputs: Sequence[Argument], arrays: Sequence[Array]) 
         steps = array.shape[axis] if 0 <= axis < array.ndim else -1
         if not 0 <= steps <= net.max_length:
             raise OptionError(
-                f"shape {array.shape}, up to {argument.dims} is possible",
+                f"shape {array.shape}; up to {argument.dims} is possible",
                 where=f"input {argument.source!r}",
             )
         lengths.add(steps)

@@ -9,8 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from cannery.atomic import temporary_folder
 from cannery.errors import CanneryError, OptionError, one_of
+from cannery.ir.registry import RefArray
 from cannery.options import SPECS, Options, make_options
 
 #: The name of a model without a file.
@@ -61,6 +64,21 @@ def given_model(model: Any, options: Mapping[str, Any], caller: str) -> GivenMod
     if not isinstance(model, str | os.PathLike):
         raise OptionError(f"{model!r:.60} is neither a path nor the bytes of a model", where=caller)
     return GivenModel(make_options(Path(os.fsdecode(model)), raw))
+
+
+def is_seconds(value: Any) -> bool:
+    """Whether a value is a number of seconds, 0 included."""
+    return isinstance(value, int | float) and 0 <= value < float("inf")
+
+
+def given_arrays(given: Any, option: str, cure: str) -> Path | dict[str, RefArray]:
+    """Arrays by name, or the path of a file of them. Raises OptionError."""
+    if isinstance(given, Mapping):
+        return {name: np.asarray(array) for name, array in given.items()}
+    if isinstance(given, str | bytes | os.PathLike):
+        return Path(os.fsdecode(given))
+    what = f"{type(given).__name__} is neither a file nor arrays by name"
+    raise OptionError(what, where=option, cure=cure)
 
 
 def _field(name: str, caller: str) -> str:

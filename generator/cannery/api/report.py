@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from cannery.api.model import given_model
+from cannery.api.model import given_model, is_seconds
 from cannery.errors import OptionError
 from cannery.measure.measure import Context, refuse_emulated
 from cannery.options import Options
@@ -41,7 +41,7 @@ def report(
     metadata. `seconds` is how long to time the network, `context` what a call finds in the caches.
     Other options are those of `load`. Needs the plotly package. Raises CanneryError.
     """
-    if not 0 < seconds < float("inf"):
+    if not is_seconds(seconds) or not seconds:
         raise OptionError(f"{seconds!r:.20} is not a number of seconds", where="seconds")
     if context not in ("warm", "cold"):
         raise OptionError(f"{context!r:.20} is neither 'warm' nor 'cold'", where="context")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cannery.api.load import load
 from cannery.api.net import Net
-from cannery.errors import ModelError, ToolchainError
+from cannery.errors import ModelError, OptionError, ToolchainError
 from cannery.names import make_identifier
 
 if TYPE_CHECKING:
@@ -37,12 +37,30 @@ def from_torch(
         raise ToolchainError(
             f"PyTorch cannot be imported: {error}", where="from_torch", cure="pip install torch"
         ) from None
+    if not isinstance(module, torch.nn.Module):
+        raise OptionError(
+            f"{type(module).__name__} is not a torch.nn.Module", where="from_torch",
+            cure="load the model in PyTorch first, and give the module",
+        )  # fmt: skip
     given = example if isinstance(example, tuple) else (example,)
-    examples = tuple(x if isinstance(x, torch.Tensor) else torch.as_tensor(x) for x in given)
+    examples = tuple(_tensor(torch, x) for x in given)
     with _predicting(module), torch.no_grad():
         data = _exported(torch, module, examples)
     options.setdefault("name", make_identifier(type(module).__name__).lower())
     return load(data, threads=threads, **options)
+
+
+def _tensor(torch: Any, given: Any) -> Any:
+    """An example of an input. Raises OptionError for what is not a tensor."""
+    if isinstance(given, torch.Tensor):
+        return given
+    try:
+        return torch.as_tensor(given)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise OptionError(
+            f"example: {type(given).__name__} is not a tensor: {error}", where="from_torch",
+            cure="give an input such as torch.zeros(1, 3, 64, 64), or a tuple of inputs",
+        ) from None  # fmt: skip
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from cannery.api.model import GivenModel, given_model
+from cannery.api.model import GivenModel, given_model, is_seconds
 from cannery.errors import OptionError
 from cannery.measure.measure import Context
 from cannery.tuning.outcome import LayerOutcome, Outcome, Settings
@@ -71,7 +71,7 @@ def tune(
     `budget` is how many seconds it may take, `exhaustive` measures every candidate, `context` says
     what a call finds in the caches. Other options are those of `load`. Raises CanneryError.
     """
-    if budget is not None and not 0 <= budget < float("inf"):
+    if budget is not None and not is_seconds(budget):
         raise OptionError(f"{budget!r:.20} is not a number of seconds", where="budget")
     if context not in (None, "warm", "cold"):
         raise OptionError(f"{context!r:.20} is neither 'warm' nor 'cold'", where="context")

@@ -8,19 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from cannery.api.model import given_model
+from cannery.api.model import given_arrays, given_model
 from cannery.errors import OptionError
 from cannery.execution.layers import LayerCheck, check_layers
 from cannery.execution.program import Sample, network_program
 from cannery.execution.samples import (
     Samples,
     errors_by_output,
-    model_samples,
     reference_outputs,
     seeded_samples,
 )
+from cannery.execution.sequences import input_samples, output_samples
 from cannery.ir.graph import Graph
 from cannery.measure.identify import ask
 from cannery.options import Options
@@ -62,21 +60,20 @@ def verify(
     """Compare what a model's generated code computes with the reference.
 
     `inputs` has an array for each input by its name in the model, or is a .npz file of them; the
-    first axis counts samples (default: 16 random samples). `against` are the expected outputs
+    first axis counts samples (default: 16 random samples). Without arrays for the states of a
+    network that runs step by step, they hold one sequence. `against` are the expected outputs
     (default: computed in float64). `layers`: also check every step on its own. Options are those of
     `load`; `target` and `runner` verify for another machine. Raises CanneryError.
     """
     given = given_model(model, options, "verify")
     with given.as_file() as chosen:
-        return verify_network(chosen, _arrays(inputs), _arrays(against), layers=layers, device=True)
+        samples, expected = _arrays(inputs, "inputs"), _arrays(against, "against")
+        return verify_network(chosen, samples, expected, layers=layers, device=True)
 
 
-def _arrays(given: Any) -> Samples | None:
-    if given is None:
-        return None
-    if isinstance(given, Mapping):
-        return {name: np.asarray(array) for name, array in given.items()}
-    return Path(os.fsdecode(given))
+def _arrays(given: Any, option: str) -> Samples | None:
+    cure = f"give a .npz file, or {option}={{name: array}}"
+    return None if given is None else given_arrays(given, option, cure)
 
 
 def verify_network(
@@ -86,7 +83,7 @@ def verify_network(
     """The same for checked options; `device`: the program reports what it runs on."""
     if against is not None and inputs is None:
         raise OptionError(
-            "no inputs that belong to these outputs", where=f"--against {_where(against)}",
+            "no inputs that belong to these outputs", where=_where(against),
             cure="name them with --inputs",
         )  # fmt: skip
     toolchain = find_toolchain(options)
@@ -114,16 +111,26 @@ def _samples(
     graph: Graph, inputs: Samples | None, against: Samples | None
 ) -> tuple[Sequence[Sample], Sequence[Sample]]:
     """The inputs, and the expected outputs given for them, if any."""
-    read = None if inputs is None else model_samples(graph, inputs, graph.inputs)
-    samples = seeded_samples(graph) if read is None else read
-    given = [] if against is None else model_samples(graph, against, graph.outputs)
-    if against is not None and len(given) != len(samples):
+    samples = seeded_samples(graph) if inputs is None else input_samples(graph, inputs)
+    if against is None:
+        return samples, []
+    if graph.calls is not None and graph.calls.latency:
         raise OptionError(
-            f"{len(given)} samples, --inputs has {len(samples)}", where=_where(against),
-            cure="both need the same number",
+            f"outputs are {graph.calls.latency} steps late", where=_where(against),
+            cure="compare them in a program of yours: cannery.load(...).step computes them",
+        )  # fmt: skip
+    given = output_samples(graph, against)
+    if len(given) != len(samples):
+        raise OptionError(
+            f"it has {_counted(len(given))}, the inputs have {_counted(len(samples))}",
+            where=_where(against), cure="both need the same number",
         )  # fmt: skip
     return samples, given
 
 
+def _counted(number: int) -> str:
+    return f"{number} sample{'' if number == 1 else 's'}"
+
+
 def _where(against: Samples) -> str:
-    return str(against) if isinstance(against, Path) else "against"
+    return f"--against {against}" if isinstance(against, Path) else "against"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from cannery.choose.owner import check_used, owner_text
 from cannery.choose.plan import Segment
 from cannery.choose.record import Found, Record, find_choices, read_record, record_path
 from cannery.choose.stacks import Known, record_stacks
-from cannery.errors import CanneryWarning, RecordError
+from cannery.errors import RecordError, warn
 from cannery.ir.graph import Graph
 from cannery.options import Options
 from cannery.options_text import option_words
@@ -149,7 +148,7 @@ def _tell(problem: str, options: Options, target: Target) -> None:
         where, _, what = problem.partition(": ")
         raise RecordError(what, where=where, cure=cure)
     text = f"{problem}; the cost model chooses instead ({cure})"
-    warnings.warn(text, CanneryWarning, stacklevel=2)
+    warn(text)
 
 
 #: Options without influence on a plan and on the place of its record.

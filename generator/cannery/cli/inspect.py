@@ -17,6 +17,7 @@ from cannery.ir.orders import model_type
 from cannery.names import make_identifier
 from cannery.ops.movement.op import Transpose
 from cannery.options import Options
+from cannery.options_text import cmake_words
 from cannery.pipeline import import_graph
 from cannery.target.toolchain import check_processor
 
@@ -56,7 +57,12 @@ class Summary:
     @property
     def line(self) -> str:
         """The model on one line."""
-        ends = " -> ".join(", ".join(tensors.values()) for tensors in (self.inputs, self.outputs))
+        sides = [
+            [f"{name} {type_}" for name, type_ in tensors.items()][: len(tensors) - self.states]
+            for tensors in (self.inputs, self.outputs)
+        ]
+        ends = " -> ".join(map(", ".join, sides))
+        ends += f", {self.states} state{'s' * (self.states > 1)}" if self.states else ""
         return (
             f"{self.model}: {ends}, {len(self.layers)} layers, {self.macs:,} MACs, "
             f"{self.parameters:,} parameters ({_size(self.parameter_bytes)}), "
@@ -111,16 +117,17 @@ def summarise(graph: Graph, model: str) -> Summary:
     )
 
 
+#: Options that CMake has by other means, or that only say how this command runs.
+_NOT_SHOWN = ("name", "target", "isa", "cc", "cflags", "ldflags", "runner", "device", "macros")
+
+
 def _print(summary: Summary, options: Options) -> None:
     click.echo(f"{summary.line}\n")
     print_table(
         ["layer", "operator", "output", "MACs", "parameters"],
         [list(vars(layer).values()) for layer in summary.layers],
     )
-    words = [options.name, "MODEL", options.model.name]
-    words += ["STREAMING"] if options.streaming else []
-    words += ["VARIABLE_LENGTH"] if options.variable_length else []
-    words += ["STATE", *(f"{i}={o}" for i, o in options.state.items())] if options.state else []
+    words = [options.name, "MODEL", options.model.name, *cmake_words(options, _NOT_SHOWN)]
     for text in summary.notes:
         click.echo(f"\nNote: {text}.")
     if options.project:

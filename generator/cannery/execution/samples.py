@@ -40,13 +40,16 @@ def seeded_samples(graph: Graph, count: int = SEEDED_SAMPLES) -> list[Sample]:
 Samples = Path | Mapping[str, RefArray]
 
 
-def read_samples(given: Samples, types: Mapping[str, TensorType]) -> list[dict[str, RefArray]]:
+def read_samples(
+    given: Samples, types: Mapping[str, TensorType], where: str = "samples"
+) -> list[dict[str, RefArray]]:
     """Samples from a .npz file with an array for each of `types`, or from such arrays.
 
-    An array has the shape of its tensor, or k times as long a first axis: k samples. Raises
-    OptionError for names, shapes or element types that do not fit.
+    `where` is what errors call arrays without a file. An array has the shape of its tensor, or k
+    times as long a first axis: k samples. Raises OptionError for names, shapes or element types
+    that do not fit.
     """
-    where = str(given) if isinstance(given, Path) else "samples"
+    where = str(given) if isinstance(given, Path) else where
     arrays = read_arrays(given) if isinstance(given, Path) else given
     _check_names(arrays, types, where)
     split = {name: _split(arrays[name], types[name], f"{where}, {name!r}") for name in types}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import inf, isfinite
@@ -10,15 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from cannery.errors import CanneryWarning, OptionError
-from cannery.execution.samples import read_samples
+from cannery.errors import OptionError, warn
+from cannery.execution.sequences import first_state, input_steps
 from cannery.ir.evaluate import evaluate_all
 from cannery.ir.graph import Graph
 from cannery.ir.numeric import f32
-from cannery.ir.orders import from_model, model_type
 from cannery.ir.registry import RefArray
-from cannery.ir.tensor import TensorType
-from cannery.npz import read_arrays
 
 #: The option that names the file.
 OPTION = "--calibration"
@@ -56,13 +52,13 @@ def observe(graph: Graph, file: Path) -> Observed:
     """Runs the references on the samples of a .npz file: an array for each input, by its name.
 
     Arrays have the model's order; one may hold k samples, one after the other along its first axis.
-    States may be omitted: samples are then the steps of one sequence. Raises OptionError for files
-    that do not fit, for samples of zeros, and if the network computes NaN; numbers that float32
-    cannot hold are infinite. Warns (CanneryWarning) about inputs that are the same everywhere, and
-    about layers whose results are 0: their ranges are unknown.
+    States may be omitted: samples are then the steps of one sequence (`input_steps`). Raises
+    OptionError for files that do not fit, for samples of zeros, and if the network computes NaN;
+    numbers that float32 cannot hold are infinite. Warns (CanneryWarning) about inputs that are the
+    same everywhere, and about layers whose results are 0: their ranges are unknown.
     """
     where = f"{OPTION} {file}"
-    given = [from_model(graph, sample) for sample in read_samples(file, _types(graph, file))]
+    given = input_steps(graph, file)
     for sample in given:
         for name, array in sample.items():
             if not np.isfinite(array).all():
@@ -74,7 +70,7 @@ def observe(graph: Graph, file: Path) -> Observed:
     largest: dict[str, float] = {}
     squares: dict[str, list[float]] = {}
     samples, outputs = [], []
-    state = _first_state(graph)
+    state = first_state(graph)
     for step in given:
         sample = {**state, **step}
         samples.append(sample)
@@ -120,7 +116,7 @@ def _check_variety(samples: Sequence[Mapping[str, RefArray]], states: Set[str], 
         )  # fmt: skip
     for name in sorted(same):
         text = f"{where}: {name!r} is {same[name]:g} in all samples, so its range is not known"
-        warnings.warn(f"{text} (use typical inputs)", CanneryWarning, stacklevel=3)
+        warn(f"{text} (use typical inputs)")
 
 
 def _tell_silent(graph: Graph, spreads: Mapping[str, Spread], where: str) -> None:
@@ -138,24 +134,4 @@ def _tell_silent(graph: Graph, spreads: Mapping[str, Spread], where: str) -> Non
         more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
         names = ", ".join(map(repr, found[:_NAMED])) + more
         text = f"{where}: results of {names} are 0 in all samples, so their ranges are not known"
-        warnings.warn(f"{text} (use typical inputs)", CanneryWarning, stacklevel=3)
-
-
-def _types(graph: Graph, file: Path) -> dict[str, TensorType]:
-    """What the file holds: all inputs, or all except the states if it has none of them."""
-    states = {state.input for state in graph.states}
-    if states & read_arrays(file).keys():
-        states = set()
-    return {name: model_type(graph, name) for name in graph.inputs if name not in states}
-
-
-def _first_state(graph: Graph) -> dict[str, RefArray]:
-    """The states for the first step."""
-    found = {}
-    for state in graph.states:
-        type_ = graph.types[state.input]
-        initial = np.array(state.initial or 0, type_.dtype.numpy)
-        found[state.input] = np.broadcast_to(
-            initial.reshape(type_.shape) if state.initial else initial, type_.shape
-        )
-    return found
+        warn(f"{text} (use typical inputs)")

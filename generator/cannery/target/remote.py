@@ -10,14 +10,13 @@ import subprocess
 import tempfile
 import threading
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from cannery.deadline import check_time, time_left
 from cannery.devices import Place
-from cannery.errors import CanneryWarning, ToolchainError
+from cannery.errors import ToolchainError, warn
 from cannery.target.adb import Adb
 from cannery.target.device import printable
 from cannery.target.link import ConnectError, Greeting, Link
@@ -103,7 +102,7 @@ class Remote:
             again = self._repeats < MAX_REPEATS
             self._repeats += 1
             told = "it is measured again" if again else "its times may be too long"
-            warnings.warn(f"{self.place.name}: {reason}; {told}", CanneryWarning, stacklevel=2)
+            warn(f"{self.place.name}: {reason}; {told}")
             if again:
                 return self._with_link(once)
         return done

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 
 from cannery.deadline import check_time
-from cannery.errors import CanneryWarning
+from cannery.errors import warn
 from cannery.measure.build import Built
 from cannery.measure.measure import Protocol, alone, measure
 from cannery.target.runner import Runner
@@ -44,5 +43,5 @@ def time_scales(
                 f"{runner.name} takes {1 / scale:.2f} times as long as {runners[0].name}; "
                 "its times are scaled"
             )
-            warnings.warn(text, CanneryWarning, stacklevel=2)
+            warn(text)
     return scales

@@ -127,7 +127,7 @@ class _Stepper:
             for value, time in self.times.items():
                 if time is not None:
                     steps = self.graph.types[value].shape[time]
-                    yield f"Time is the axis of {steps} steps of {value!r}."
+                    yield f"time is the axis of {steps} steps of {value!r}"
 
     def _node(self, node: Node) -> None:
         b = self.builder

@@ -1,0 +1,87 @@
+"""Samples for networks that keep states: without arrays for the states, the steps of a sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from pathlib import Path
+
+import numpy as np
+
+from cannery.execution.program import Sample
+from cannery.execution.samples import Samples, read_samples
+from cannery.ir.evaluate import evaluate
+from cannery.ir.graph import Graph
+from cannery.ir.orders import from_model, model_type
+from cannery.ir.registry import RefArray
+from cannery.npz import read_arrays
+
+
+def input_steps(graph: Graph, given: Samples) -> list[dict[str, RefArray]]:
+    """The inputs of each sample, in the graph's order of axes; all except states if none is given.
+
+    Samples without states are the steps of one sequence, which an array may also hold along its
+    axis of time. Raises OptionError like `read_samples`.
+    """
+    return _steps(graph, given, graph.inputs, {state.input for state in graph.states})
+
+
+def input_samples(graph: Graph, given: Samples) -> list[Sample]:
+    """The same with all inputs: the references compute the states that are not given."""
+    steps = input_steps(graph, given)
+    left_out = bool(steps) and steps[0].keys() != set(graph.inputs)
+    return list(_with_states(graph, steps)) if left_out else [*steps]
+
+
+def output_samples(graph: Graph, given: Samples) -> list[Sample]:
+    """Expected outputs of each sample, in the graph's order of axes; all except states if none is
+    given. Raises OptionError like `read_samples`.
+    """
+    return [*_steps(graph, given, graph.outputs, {state.output for state in graph.states})]
+
+
+def first_state(graph: Graph) -> dict[str, RefArray]:
+    """The states before the first step."""
+    found = {}
+    for state in graph.states:
+        type_ = graph.types[state.input]
+        initial = np.array(state.initial or 0, type_.dtype.numpy)
+        found[state.input] = np.broadcast_to(
+            initial.reshape(type_.shape) if state.initial else initial, type_.shape
+        )
+    return found
+
+
+def _with_states(graph: Graph, steps: Sequence[Sample]) -> Iterator[Sample]:
+    state = first_state(graph)
+    for step in steps:
+        sample = {**state, **step}
+        yield sample
+        with np.errstate(all="ignore"):
+            found = evaluate(graph, sample)
+        state = {s.input: found[s.output].astype(state[s.input].dtype) for s in graph.states}
+
+
+def _steps(
+    graph: Graph, given: Samples, names: Sequence[str], states: Set[str]
+) -> list[dict[str, RefArray]]:
+    arrays = read_arrays(given) if isinstance(given, Path) else given
+    where = str(given) if isinstance(given, Path) else "samples"
+    left_out = bool(states) and not states & arrays.keys()
+    types = {n: model_type(graph, n) for n in names if not (left_out and n in states)}
+    if left_out:
+        arrays = {n: _cut(a, types[n].shape) if n in types else a for n, a in arrays.items()}
+    return [from_model(graph, sample) for sample in read_samples(arrays, types, where)]
+
+
+def _cut(array: RefArray, shape: tuple[int, ...]) -> RefArray:
+    """The steps of a sequence one after the other along the first axis.
+
+    Time is the axis that is longer than in a call of this shape, if only one is.
+    """
+    if array.ndim != len(shape):
+        return array
+    other = [k for k in range(array.ndim) if array.shape[k] != shape[k]]
+    if len(other) != 1 or not shape[other[0]] or array.shape[other[0]] % shape[other[0]]:
+        return array
+    parts = array.shape[other[0]] // shape[other[0]]
+    return np.concatenate(np.split(array, parts, other[0])) if parts else array

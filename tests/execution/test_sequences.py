@@ -1,0 +1,66 @@
+"""Samples of networks that run step by step: a sequence in place of steps with their states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cannery.errors import OptionError
+from cannery.execution.sequences import input_samples, input_steps, output_samples
+from cannery.ir.graph import Calls, Graph, Node, State
+from cannery.ir.tensor import TensorType
+from cannery.ops.elementwise import Add
+
+STEPS = 6
+X = np.arange(2 * STEPS, dtype=np.float32).reshape(1, STEPS, 2)
+
+
+def running_sum() -> Graph:
+    """What a step returns is added to the next input; it begins with (1, 1)."""
+    type_ = TensorType((1, 1, 2))
+    return Graph(
+        name="sum", constants={}, nodes=(Node(Add(), "y", ("x", "h"), ("y",)),),
+        inputs=("x", "h"), outputs=("y",),
+        types={"x": type_, "h": type_, "y": type_},
+        states=(State("h", "y", (1.0, 1.0)),), calls=Calls(),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("x", [X, X.reshape(STEPS, 1, 2)], ids=["sequence", "steps"])
+def test_the_references_compute_states_that_are_not_given(x: NDArray[np.float32]) -> None:
+    samples = input_samples(running_sum(), {"x": x})
+    assert [sample["x"].tolist() for sample in samples] == [[[row]] for row in X[0].tolist()]
+    before = [1 + X[0, :k].sum(axis=0) for k in range(STEPS)]
+    assert np.array_equal(np.concatenate([s["h"][0] for s in samples]), before)
+    assert [s.keys() for s in input_steps(running_sum(), {"x": x})] == [{"x"}] * STEPS
+
+
+def test_states_that_are_given_stay() -> None:
+    given = {"x": X.reshape(STEPS, 1, 2), "h": np.zeros((STEPS, 1, 2), np.float32)}
+    assert not any(sample["h"].any() for sample in input_samples(running_sum(), given))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"x": X[:, :, :1]}, {"x": X[0]}, {"x": X, "h": X[:, :1]}, {"x": X[:, :0]}, {}],
+    ids=["width", "rank", "one state", "no steps", "nothing"],
+)
+def test_what_is_no_sequence(given: Mapping[str, NDArray[np.float32]]) -> None:
+    with pytest.raises(OptionError, match=r"is needed|no array"):
+        input_samples(running_sum(), given)
+
+
+def test_expected_outputs_need_no_states() -> None:
+    graph = Graph(
+        name="both", constants={},
+        nodes=(Node(Add(), "z", ("x", "x"), ("z",)), *running_sum().nodes),
+        inputs=("x", "h"), outputs=("z", "y"),
+        types={name: TensorType((1, 1, 2)) for name in "xhyz"},
+        states=running_sum().states, calls=Calls(),
+    )  # fmt: skip
+    assert [y.keys() for y in output_samples(graph, {"z": X})] == [{"z"}] * STEPS
+    with pytest.raises(OptionError, match="no array 'z'"):
+        output_samples(graph, {"y": X})
