@@ -19,15 +19,16 @@ from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
 from cannery.ops.conv_transpose.op import ConvTranspose
-from cannery.ops.elementwise import Add, Mul, Relu, Tanh
+from cannery.ops.elementwise import Add, Div, Mul, Relu, Sigmoid, Tanh
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
-from cannery.ops.movement.op import Pad, Slice, Transpose
+from cannery.ops.movement.op import Pad, Reshape, Slice, Transpose
 from cannery.ops.normalization.op import LayerNormalization
 from cannery.ops.ordering.cumulative import CumSum
-from cannery.ops.recurrent.op import Rnn
-from cannery.ops.reduce.op import ReduceMax, ReduceMean
+from cannery.ops.recurrent.op import Gru, Lstm, Rnn
+from cannery.ops.reduce.op import ReduceMax, ReduceMean, ReduceSum
 from cannery.ops.resize.op import Resize
+from cannery.ops.softmax.op import Softmax
 from ops.cases import Net
 
 Array = NDArray[Any]
@@ -63,14 +64,31 @@ class Maker:
             if self.random.random() < 0.2:
                 self.b.output(self.b.node(Tanh(), [value]))
         if self.ends:
-            value = self.b.node(self.random.choice((ReduceMean, ReduceMax))((1,)), [value])
+            value = self.random.choice((self.mean, self.maximum, self.pooled))(value)
         self.b.output(self.b.node(Tanh(), [value]))
         return self.b.build()
 
     def layers(self) -> list[Callable[[str], str]]:
         steady = [self.conv, self.grouped, self.pool, self.branches, self.pointwise, self.joined,
-                  self.recurrent, self.padded, self.cut, self.cumulative]  # fmt: skip
-        return [*steady, self.strided, self.widened, self.repeated] if self.rates else steady
+                  self.recurrent, self.padded, self.cut, self.cumulative, self.mean_so_far,
+                  self.attention]  # fmt: skip
+        rates = [self.strided, self.widened, self.repeated, *([self.between] * self.ahead)]
+        return [*steady, *rates] if self.rates else steady
+
+    def mean(self, value: str) -> str:
+        return self.b.node(ReduceMean((1,)), [value])
+
+    def maximum(self, value: str) -> str:
+        return self.b.node(ReduceMax((1,)), [value])
+
+    def pooled(self, value: str) -> str:
+        """A mean with weights that come from the values themselves."""
+        _, channels = self.size(value)
+        scores = self.b.node(MatMul(), [value, self.b.weight(channels, 1)])
+        shares = self.b.node(Softmax(1), [scores])
+        if self.random.random() < 0.5:
+            return self.b.node(ReduceSum((1,)), [self.b.node(Mul(), [value, shares])])
+        return self.b.node(MatMul(transpose_a=True), [shares, value])
 
     def size(self, value: str) -> tuple[int, int]:
         """Elements along time, and channels."""
@@ -160,10 +178,12 @@ class Maker:
 
     def recurrent(self, value: str) -> str:
         _, channels = self.size(value)
-        p = self.b.node(MatMul(), [value, self.b.weight(channels, 3)])
-        layer = Rnn(3, ((Tanh(),),), (False,), returns=("sequence",))
-        name = self.b.unique("rnn")
-        (found,) = self.b.nodes(layer, [p, self.b.weight(1, 3, 3), ""], name=name)
+        kind = self.random.choice((Rnn, Gru, Lstm))
+        functions = [(Sigmoid(),)] * (kind is not Rnn) + [(Tanh(),)] * (1 + (kind is Lstm))
+        p = self.b.node(MatMul(), [value, self.b.weight(channels, 3 * kind.gates)])
+        layer = kind(3, tuple(functions), (False,), returns=("sequence",))
+        weights = [self.b.weight(1, 3, 3 * kind.gates), *[""] * (layer.states + layer.others)]
+        (found,) = self.b.nodes(layer, [p, *weights], name=self.b.unique("recurrent"))
         return found
 
     def padded(self, value: str) -> str:
@@ -186,6 +206,44 @@ class Maker:
 
     def cumulative(self, value: str) -> str:
         return self.b.node(Tanh(), [self.b.node(CumSum(1), [value])])
+
+    def mean_so_far(self, value: str) -> str:
+        """The sum of all elements up to each, divided by how many they are."""
+        length, _ = self.size(value)
+        sums = self.b.node(CumSum(1), [value])
+        count = np.arange(1, length + 1, dtype=np.float32).reshape(length, 1)
+        if self.random.random() < 0.5:
+            return self.b.node(Div(), [sums, self.b.constant("count", count)])
+        return self.b.node(Mul(), [sums, self.b.constant("share", 1 / count)])
+
+    def attention(self, value: str) -> str:
+        """Of two heads, to a few elements before each one, weighted by their distance."""
+        length, channels = self.size(value)
+        behind = self.random.choice((0, 1, 5, length - 1))
+        ahead = self.random.choice((0, 2)) if self.ahead else 0
+        q, k, v = (
+            self.b.node(Transpose(perm), [self.b.node(Reshape((1, length, 2, 2)), [
+                self.b.node(MatMul(), [value, self.b.weight(channels, 4)])
+            ])]) for perm in ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3))
+        )  # fmt: skip
+        d = np.arange(length)[:, None] - np.arange(length)[None]
+        mask = np.where((d <= behind) & (d >= -ahead), -0.1 * np.abs(d), -np.inf)
+        scores = self.b.node(MatMul(), [q, k])
+        if self.random.random() < 0.5:
+            scores = self.b.node(Mul(), [scores, self.b.constant("scale", np.float32([0.7]))])
+        scores = self.b.node(Add(), [scores, self.b.constant("mask", mask)])
+        mixed = self.b.node(MatMul(), [self.b.node(Softmax(3), [scores]), v])
+        mixed = self.b.node(Transpose((0, 2, 1, 3)), [mixed])
+        return self.b.node(Reshape((1, length, 4)), [mixed])
+
+    def between(self, value: str) -> str:
+        """Twice or three times as many elements, on lines between neighbours."""
+        length, _ = self.size(value)
+        if length > STEPS:
+            return self.conv(value)
+        places = self.random.choice(("half_pixel", "asymmetric"))
+        op = Resize("linear", (self.random.choice((2, 3)) * length,), places)
+        return self.b.node(op, [value])
 
     def widened(self, value: str) -> str:
         length, channels = self.size(value)

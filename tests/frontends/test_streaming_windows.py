@@ -21,11 +21,11 @@ from cannery.ops.elementwise import Add, Tanh
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Pad, Reshape, Slice, Transpose
-from cannery.ops.ordering.cumulative import CumSum
+from cannery.ops.normalization.op import GroupNormalization, LayerNormalization
+from cannery.ops.ordering.cumulative import CumProd, CumSum
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.reduce.op import ReduceMean
 from cannery.ops.resize.op import Resize
-from cannery.ops.softmax.op import Softmax
 from frontends.causal_nets import STEPS, Maker, call_by_call, compare
 from ops.cases import Net
 
@@ -179,12 +179,16 @@ def test_what_takes_all_steps_slides(build: Build) -> None:
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (node(Softmax(1)), "works along time"),
+        (node(LayerNormalization((1,), 1e-3)), "mean and variance are those of all steps"),
+        (node(LayerNormalization((1, 2), 1e-3)), "mean and variance are those of all"),
+        (node(GroupNormalization(3, 2, 1e-3)), "mean and variance are those of all steps"),
+        (node(CumProd(1)), "works along time"),
         (node(Slice((0, STEPS - 1, 0), (1, -1, 3), (1, -1, 1))), "turns time around"),
         (node(Slice((0, 4, 0), (1, 9, 3), (1, 1, 1))), "some of the steps"),
         (node(Pad(((0, 0), (2, 0), (0, 0)), mode="edge")), "values of other steps"),
         (node(CumSum(1, reverse=True)), "sums from the end"),
-        (node(Resize("linear", (2 * STEPS,), "half_pixel")), "between steps"),
+        (node(Resize("linear", (2 * STEPS,), "align_corners")), "between steps"),
+        (node(Resize("linear", (STEPS // 2,), "half_pixel")), "between steps"),
     ],
 )
 def test_what_needs_the_whole_sequence(build: Build, message: str) -> None:
@@ -197,7 +201,7 @@ def test_the_layer_that_is_to_blame_is_named() -> None:
     """Where channels could be time as well, but for the first layer."""
     b = Net()
     x = b.node(Transpose((0, 2, 1)), [b.input("x", (1, 3, STEPS))])
-    y = b.node(Softmax(1), [conv(2, 0)(b, x)], name="mixes")
+    y = b.node(CumProd(1), [conv(2, 0)(b, x)], name="mixes")
     with pytest.raises(UnsupportedError, match="layer 'mixes'"):
         to_streaming(b.graph(y))
 

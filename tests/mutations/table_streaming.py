@@ -10,6 +10,9 @@ _STREAMS = "tests/frontends/test_streaming_windows.py"
 
 _stepper = rows(f"{_F}/streaming/stepper.py", _STREAMS)
 _past = rows(f"{_F}/streaming/past.py", _STREAMS)
+_attention = rows(f"{_F}/streaming/attention.py", "tests/frontends/test_streaming_attention.py")
+_counting = rows(f"{_F}/streaming/counting.py", "tests/frontends/test_streaming_attention.py")
+_resizing = rows(f"{_F}/streaming/resizing.py", "tests/frontends/test_streaming_attention.py")
 _windows = rows(f"{_F}/streaming/windows.py", _STREAMS)
 _stream = rows(f"{_F}/streaming/stream.py", _STREAMS)
 _streaming = rows(f"{_F}/streaming/stepper.py", "tests/emit/test_streaming.py")
@@ -54,6 +57,36 @@ CHANGES: tuple[Change, ...] = (
         "zero is the integer 0 in the past of bytes",
         "return (node, float(zero.reshape(-1)[0])) if fill == 0 else None",
         "return (node, 0.0) if fill == 0 else None",
+    ),
+    _attention(
+        "queries attend to keys from before the first step",
+        "early = b.early(band.late + band.behind + band.ahead, band.count, (band.keys,))",
+        "early = b.early(0, band.count, (band.keys,))",
+    ),
+    _attention(
+        "queries of a block see further than alone",
+        "seen = (self.distances >= -self.ahead) & (self.distances <= self.behind)",
+        "seen = self.distances >= -self.ahead",
+    ),
+    _attention(
+        "a mask that differs from step to step is accepted",
+        "if _by_steps(array) and not _by_distance(array, steps):",
+        "if _by_steps(array) and array.ndim > 9:",
+    ),
+    _counting(
+        "constants that stay as they are grow on",
+        "if found.last < len(rows) - 1:",
+        "if found.last < 0:",
+    ),
+    _counting(
+        "constants that are not on a line are accepted",
+        "if off <= _ROUNDING * np.abs(rows).max() else None",
+        "if off <= np.abs(rows).max() else None",
+    ),
+    _resizing(
+        "before the first element there are zeros",
+        "if reach.back:  # the element",
+        "if not reach.back:  # the element",
     ),
     _windows(
         "means at the start count padding",

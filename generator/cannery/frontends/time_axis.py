@@ -18,10 +18,18 @@ from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
 from cannery.ops.conv_transpose.op import ConvTranspose
+from cannery.ops.indexing.gather import Gather
+from cannery.ops.indexing.masks import ReverseSequence
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Slice, Transpose
-from cannery.ops.normalization.op import BatchNormalization, LayerNormalization
+from cannery.ops.normalization.op import (
+    BatchNormalization,
+    GroupNormalization,
+    LayerNormalization,
+)
+from cannery.ops.ordering.cumulative import CumProd, CumSum
+from cannery.ops.ordering.extremes import ArgMax, ArgMin, Hardmax, TopK
 from cannery.ops.recurrent.base import Recurrent
 from cannery.ops.reduce.op import Reduction
 from cannery.ops.resize.op import Resize
@@ -142,6 +150,35 @@ def _conv(use: Use) -> tuple[int, Op]:
     return use.axis, use.op
 
 
+def _normalisation(use: Use) -> tuple[int, Op]:
+    """Over some axes, or over all but that of samples."""
+    normalised = use.op.axes if isinstance(use.op, LayerNormalization) else range(1, 9)
+    if use.axis in normalised:
+        raise UnsupportedError("its mean and variance are those of all steps, later ones, too")
+    return use.axis, use.op
+
+
+def _place(use: Use) -> tuple[int, Op]:
+    """Places along one axis, which may be gone afterwards."""
+    axis, op = _off(use, use.op.axis)
+    return axis - (not use.op.keepdims and use.op.axis < axis), op
+
+
+def _gather(use: Use) -> tuple[int, Op]:
+    """Rows of a table for each step, or the same channels of each."""
+    data, index = use.times[:2]
+    assert use.inputs[1] is not None
+    if data is None and index is not None:
+        return use.op.axis + index, use.op
+    if index is not None or data == use.op.axis:
+        raise UnsupportedError("it takes some of the steps")
+    return use.axis + (use.inputs[1].rank - 1 if use.op.axis < use.axis else 0), use.op
+
+
+def _reversed(use: Use) -> tuple[int, Op]:
+    raise UnsupportedError("it turns time around")
+
+
 def _expand(use: Use) -> tuple[int, Op]:
     axis = use.aligned()
     shape = use.op.shape
@@ -187,7 +224,16 @@ _RULES: Mapping[Any, Callable[[Use], tuple[int, Op]]] = {
     Softmax: lambda u: _off(u, u.op.axis),
     LogSoftmax: lambda u: _off(u, u.op.axis),
     BatchNormalization: lambda u: _off(u, u.op.axis),
-    LayerNormalization: lambda u: _off(u, *u.op.axes),
+    LayerNormalization: _normalisation,
+    GroupNormalization: _normalisation,
+    CumSum: lambda u: _off(u, u.op.axis),
+    CumProd: lambda u: _off(u, u.op.axis),
+    Hardmax: lambda u: _off(u, u.op.axis),
+    TopK: lambda u: _off(u, u.op.axis),
+    ArgMax: _place,
+    ArgMin: _place,
+    Gather: _gather,
+    ReverseSequence: _reversed,
     Reduction: _reduction,
     Recurrent: _recurrent,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 
@@ -85,6 +86,11 @@ class Builder:
             return value
         op = self._slice(shape, axis, start, end)
         return self._once((value, axis, start, end), lambda: self.op(op, f"{value}/part", value))
+
+    def cut_for(self, node: Node, value: str, axis: int, start: int, end: int) -> None:
+        """The same as the output of a node of the network for the sequence."""
+        op = self._slice(self.types[value].shape, axis, start, end)
+        self.add(Node(op, f"{node.name}/now", (value,), node.outputs))
 
     def rename(self, value: str) -> str:
         """Another name for a value that is computed already; its own becomes free."""
@@ -187,15 +193,27 @@ class Builder:
         return self._once(key, lambda: self.op(Where(), f"{value}/begun", early, number, value))
 
     def early(self, delay: int, count: int, shape: tuple[int, ...]) -> str:
-        """bool[shape]: which of the `count` elements of this call are before the first one."""
+        """bool[shape]: which elements are before the first one; a call brings `count` of them.
+
+        The shape has one axis of elements, of which the call's own come first.
+        """
 
         def make() -> str:
-            steps = np.arange(count, dtype=np.float32).reshape(shape)
+            steps = np.arange(prod(shape), dtype=np.float32).reshape(shape)
             known = self.constant("early/steps", steps)
             index = self.op(Add(), "early/index", self._first(count), known)
             return self.op(Less(), "early", index, self.scalar(float(delay)))
 
         return self._once(("early", delay, count, shape), make)
+
+    def index(self, delay: int, count: int, shape: tuple[int, ...]) -> str:
+        """float32[shape]: the numbers of the `count` elements of this call; below 0: none yet."""
+
+        def make() -> str:
+            steps = np.arange(prod(shape), dtype=np.float32).reshape(shape) - np.float32(delay)
+            return self.op(Add(), "index", self._first(count), self.constant("index/steps", steps))
+
+        return self._once(("index", delay, count, shape), make)
 
     def before(self, delay: int, count: int) -> str:
         """bool[1]: whether all `count` elements of this call are before the first one, or none."""

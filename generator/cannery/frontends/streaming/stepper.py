@@ -11,6 +11,8 @@ import numpy as np
 
 from cannery.errors import CanneryError, OptionError, UnsupportedError
 from cannery.frontends.lengths import StuckError, first_that_works, guesses
+from cannery.frontends.streaming.attention import Attention, attend, attentions, of_steps
+from cannery.frontends.streaming.counting import by_step
 from cannery.frontends.streaming.past import Builder, Key
 from cannery.frontends.streaming.stream import Stream
 from cannery.frontends.streaming.windows import along_time
@@ -20,6 +22,8 @@ from cannery.ir.registry import Elementwise
 from cannery.ops.logic.compare import Where
 from cannery.ops.movement.op import Identity, Reshape, Transpose
 from cannery.ops.recurrent.base import SEQUENCE, Recurrent
+from cannery.ops.scalar.base import Pointwise
+from cannery.ops.softmax.op import LogSoftmax, Softmax
 
 #: The least latency that the network allows.
 AUTO = "auto"
@@ -75,7 +79,9 @@ def _run(graph: Graph, times: dict[str, Time], block: int, latency: int | str) -
 class _Stepper:
     """Rewrites the nodes in order; `streams` grows with the values.
 
-    `ahead` is the first layer whose output is late, by how many steps of the input.
+    `ahead` is the first layer whose output is late, by how many steps of the input. `attending` has
+    the scores and shares of attentions among steps, which are no values of the network for a call;
+    `lasting`, of values that are known when the sequence ends, which axis is that of its steps.
     """
 
     graph: Graph
@@ -85,9 +91,13 @@ class _Stepper:
     streams: dict[str, Stream] = field(default_factory=dict)
     ahead: tuple[str, Fraction] | None = None
     builder: Builder = field(init=False)
+    attentions: dict[str, Attention] = field(init=False)
+    attending: dict[str, Attention] = field(default_factory=dict)
+    lasting: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.builder = Builder(self.graph, self.block, self.reaches)
+        self.attentions = {a.product.output: a for a in attentions(self.graph)}
 
     def run(self, latency: int | str) -> Graph:
         """The network for a call."""
@@ -131,12 +141,18 @@ class _Stepper:
 
     def _node(self, node: Node) -> None:
         b = self.builder
-        streams = [self.streams.get(v) if v else None for v in node.inputs]
-        windowed = along_time(b, node, streams)
+        if self._attends(node):
+            return
+        found = [self.streams.get(v) if v else None for v in node.inputs]
+        windowed = along_time(b, node, found)
         if windowed:
             self._note(node, node.output, windowed)
+            if isinstance(node.op, Softmax | LogSoftmax) and windowed.final:
+                self.lasting[node.output] = node.op.axis
             return
-        inputs, stream = self._padded(node, streams) or self._aligned(node, streams)
+        given, streams = self._of_the_end(node, found)
+        inputs, stream = self._padded(given, streams) or self._aligned(given, streams)
+        inputs, streams = self._counted(node, inputs, streams, stream)
         time, op = one_step(self._use(node, streams))
         now = replace(node, op=op, inputs=inputs)
         if isinstance(op, Recurrent):
@@ -149,6 +165,70 @@ class _Stepper:
         if time is not None and stream:
             for value in node.outputs:
                 self._note(node, value, replace(stream, time=time))
+
+    def _of_the_end(
+        self, node: Node, streams: Sequence[Stream | None]
+    ) -> tuple[Node, Sequence[Stream | None]]:
+        """What meets shares of the last steps becomes its last steps, as many."""
+        times = [self.lasting.get(v) for v in node.inputs]
+        if all(time is None for time in times) or isinstance(node.op, Recurrent):
+            return node, streams
+        inputs, found = list(node.inputs), list(streams)
+        late = max(s.delay for s in streams if s and s.final)
+        for k, stream in enumerate(streams):
+            if stream and not stream.final and stream.time is not None:
+                value, begun = self.builder.begun(inputs[k], stream)
+                length = self.graph.types[inputs[k]].shape[stream.time]
+                reach = length - stream.count + late - stream.delay
+                value = self.builder.past(value, begun, reach, 0.0)
+                inputs[k] = self.builder.cut(value, stream.time, 0, length)
+                times[k], found[k] = stream.time, Stream(FINAL, stream.count, late)
+        self._keep_steps(node, times)
+        return replace(node, inputs=tuple(inputs)), found
+
+    def _keep_steps(self, node: Node, times: Sequence[int | None]) -> None:
+        """Note where steps are in the output of a node that has the last ones, if it keeps them."""
+        types = [self.graph.types[v] if v else None for v in node.inputs]
+        steps = next(t.shape[a] for t, a in zip(types, times, strict=True) if t and a is not None)
+        output = self.graph.types[node.outputs[0]]
+        try:
+            time, _ = one_step(Use(node.op, times, types, output, steps, count=steps))
+        except UnsupportedError:  # a sum of all of them
+            return
+        if time is not None:
+            self.lasting |= dict.fromkeys(node.outputs, time)
+
+    def _counted(
+        self, node: Node, inputs: Sequence[str], streams: Sequence[Stream | None],
+        stream: Stream | None,
+    ) -> tuple[tuple[str, ...], Sequence[Stream | None]]:  # fmt: skip
+        """Inputs and streams where constants for each step are computed from its number."""
+        kinds = (Elementwise, Pointwise)
+        if not stream or stream.time is None or stream.final or not isinstance(node.op, kinds):
+            return tuple(inputs), streams
+        ranks = [self.graph.types[v].rank for v in node.inputs]
+        first, source = next((k, s) for k, s in enumerate(streams) if s and not s.final)
+        assert source.time is not None
+        time = source.time - ranks[first]  # from the end
+        steps = self.graph.types[node.inputs[first]].shape[time]
+        found, times = list(inputs), list(streams)
+        for k, value in enumerate(node.inputs):
+            array, axis = self.graph.constants.get(value), ranks[k] + time
+            if array is not None and axis >= 0 and array.shape[axis] == steps > 1:
+                found[k] = by_step(self.builder, value, array, axis, stream)
+                times[k] = Stream(axis, stream.count, stream.delay)
+        return tuple(found), times
+
+    def _attends(self, node: Node) -> bool:
+        """Whether a node is part of an attention among steps, which its last node computes."""
+        value = node.outputs[0]
+        started = self.attentions.get(value)
+        if started and of_steps(self.graph, started, self.streams):
+            self.attending |= dict.fromkeys(started.scores, started)
+        found = self.attending.get(value) or self.attending.get(node.inputs[0])
+        if found and node is found.result:
+            self._note(node, value, attend(self.builder, found, self.streams))
+        return found is not None
 
     def _note(self, node: Node, value: str, stream: Stream) -> None:
         self.streams[value] = stream

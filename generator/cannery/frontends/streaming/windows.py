@@ -15,6 +15,7 @@ import numpy as np
 
 from cannery.errors import OptionError, UnsupportedError
 from cannery.frontends.streaming.past import Builder
+from cannery.frontends.streaming.resizing import resize
 from cannery.frontends.streaming.stream import Stream, Window
 from cannery.frontends.time_axis import FINAL
 from cannery.ir.graph import Node
@@ -27,6 +28,7 @@ from cannery.ops.movement.op import Identity, Pad, Reshape, Slice
 from cannery.ops.ordering.cumulative import CumSum
 from cannery.ops.reduce.op import Reduction
 from cannery.ops.resize.op import Resize
+from cannery.ops.softmax.op import LogSoftmax, Softmax
 from cannery.ops.window import WindowOp
 
 #: Appends the nodes of a call for one whose first input is that stream.
@@ -166,35 +168,8 @@ def _conv_transpose(b: Builder, node: Node, source: Stream) -> Stream | None:
     inner = replace(_without_pads(op, k), output_padding=extra)
     count = source.count * s
     whole = b.op(inner, f"{node.name}/whole", found, *node.inputs[1:])
-    shape = b.types[whole].shape
-    starts, ends = [0] * len(shape), list(shape)
-    starts[axis], ends[axis] = reach * s, reach * s + count
-    cut = Slice(tuple(starts), tuple(ends), (1,) * len(shape))
-    b.add(Node(cut, f"{node.name}/now", (whole,), node.outputs))
+    b.cut_for(node, whole, axis, reach * s, reach * s + count)
     return Stream(axis, count, source.delay * s + before)
-
-
-def _resize(b: Builder, node: Node, source: Stream) -> Stream | None:
-    """Elements repeated a whole number of times; nothing between elements."""
-    op: Any = node.op
-    assert source.time is not None
-    k = source.time - 1
-    if not 0 <= k < len(op.sizes):
-        return None
-    size = b.graph.types[node.inputs[0]].shape[source.time]
-    value, source = b.begun(node.inputs[0], source)
-    if op.sizes[k] != size:
-        times = op.sizes[k] // size
-        table = [(at.low, at.weight) for at in op.samples(k, size)]
-        if table != [(j // times, 0) for j in range(size * times)]:
-            raise UnsupportedError("it takes values between steps")
-        source = replace(source, count=source.count * times, delay=source.delay * times)
-    scales = op.scales
-    if scales:
-        scales = (*scales[:k], float(op.sizes[k] // size), *scales[k + 1 :])
-    sizes = _put(list(op.sizes), k, source.count)
-    b.add(replace(node, op=replace(op, sizes=sizes, scales=scales), inputs=(value,)))
-    return source
 
 
 def _pad(b: Builder, node: Node, source: Stream) -> Stream | None:
@@ -265,6 +240,12 @@ def _last_steps(b: Builder, node: Node, source: Stream, length: int, kept: int) 
     return Stream(FINAL, source.count, source.delay)
 
 
+def _softmax(b: Builder, node: Node, source: Stream) -> Stream | None:
+    """Shares of steps: of the last ones, whose sum is 1."""
+    op: Any = node.op
+    return _of_last(b, node, source) if source.time == op.axis else None
+
+
 def _reduction(b: Builder, node: Node, source: Stream) -> Stream | None:
     op: Any = node.op
     return _of_last(b, node, source) if source.time in op.axes else None
@@ -314,10 +295,12 @@ _RULES: Mapping[type, Rule] = {
     Conv: _sliding(_conv),
     ConvTranspose: _conv_transpose,
     WindowOp: _sliding(_pool),
-    Resize: _resize,
+    Resize: resize,
     Pad: _pad,
     Slice: _slice,
     Reduction: _reduction,
+    Softmax: _softmax,
+    LogSoftmax: _softmax,
     Reshape: _reshape,
     CumSum: _cumulative,
 }

@@ -1,0 +1,99 @@
+"""Resampling along time by a whole number: what it becomes for a call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cannery.errors import UnsupportedError
+from cannery.frontends.streaming.past import Builder
+from cannery.frontends.streaming.stream import Stream
+from cannery.ir.graph import Node
+from cannery.ops.concat.op import Concat
+from cannery.ops.logic.compare import Where
+from cannery.ops.resize.op import Resize
+
+
+def resize(b: Builder, node: Node, source: Stream) -> Stream | None:
+    """Elements repeated, or those between neighbours, in the same way after each element."""
+    op = node.op
+    assert isinstance(op, Resize) and source.time is not None
+    k = source.time - 1
+    if not 0 <= k < len(op.sizes):
+        return None
+    value, source = b.begun(node.inputs[0], source)
+    size = b.graph.types[node.inputs[0]].shape[source.time or 0]
+    if op.sizes[k] == size:
+        b.add(replace(node, op=_sized(op, k, source.count, 1), inputs=(value,)))
+        return source
+    times = op.sizes[k] // size
+    reach = _neighbours(op, k, size, source.count)
+    if reach.back + reach.front == 0:
+        b.add(replace(node, op=_sized(op, k, source.count, times), inputs=(value,)))
+        return replace(source, count=source.count * times, delay=source.delay * times)
+    return _between(b, node, value, source, reach)
+
+
+@dataclass(frozen=True)
+class _Reach:
+    """Whether what comes after an element reads the one before it, and the next one."""
+
+    back: int
+    front: int
+
+
+def _sized(op: Resize, k: int, count: int, times: int) -> Resize:
+    """The same for `count` elements along axis `k`."""
+    sizes = (*op.sizes[:k], count * times, *op.sizes[k + 1 :])
+    scales = op.scales
+    if scales:
+        scales = (*scales[:k], float(times), *scales[k + 1 :])
+    return replace(op, sizes=sizes, scales=scales)
+
+
+def _neighbours(op: Resize, k: int, size: int, count: int) -> _Reach:
+    """What elements read, those at the ends apart, where all of them have the same neighbours.
+
+    Raises UnsupportedError where they do not, in the sequence or in a call.
+    """
+    times = op.sizes[k] // size
+    if op.sizes[k] % size or size < 3:
+        raise UnsupportedError("it takes values between steps, which differ from step to step")
+    found = [_offsets(op, k, size, i) for i in range(1, size - 1)]
+    short = _sized(op, k, count + 2, times)
+    found += [_offsets(short, k, count + 2, i) for i in range(1, count + 1)]
+    if any(other != found[0] for other in found):
+        raise UnsupportedError("it takes values between steps, which differ from step to step")
+    read = {d for low, high, weight in found[0] for d in ((low, high) if weight else (low,))}
+    if not read <= {-1, 0, 1}:
+        raise UnsupportedError("it takes values of steps further away")
+    return _Reach(int(-1 in read), int(1 in read))
+
+
+def _offsets(op: Resize, k: int, size: int, i: int) -> list[tuple[int, int, float]]:
+    """What the results after element `i` read, by their distance to it."""
+    times = op.sizes[k] // size
+    table = op.samples(k, size)[i * times : (i + 1) * times]
+    return [(at.low - i, at.high - i, round(at.weight, 12)) for at in table]
+
+
+def _between(b: Builder, node: Node, value: str, source: Stream, reach: _Reach) -> Stream:
+    """The elements of a call with their neighbours, resampled; the ends are left out."""
+    op: Any = node.op
+    axis = source.time
+    assert axis is not None
+    k, count = axis - 1, source.count
+    times = op.sizes[k] // b.graph.types[node.inputs[0]].shape[axis]
+    late = source.delay + reach.front
+    length = reach.back + count + reach.front
+    found = b.past(value, source, reach.back + reach.front, 0.0)
+    if reach.back:  # the element before the first one counts as the first
+        shape = (length, *[1] * (b.types[found].rank - axis - 1))
+        early = b.early(late + reach.back, count, shape)
+        rest, last = b.cut(found, axis, 1, length), b.cut(found, axis, length - 1, length)
+        after = b.op(Concat(axis), f"{node.name}/after", rest, last)
+        found = b.op(Where(), f"{node.name}/begun", early, after, found)
+    wide = b.op(_sized(op, k, length, times), f"{node.name}/wide", found)
+    first = reach.back * times
+    b.cut_for(node, wide, axis, first, first + count * times)
+    return Stream(axis, count * times, late * times)
