@@ -472,3 +472,15 @@ def test_verify_takes_a_whole_sequence(tmp_path: Path) -> None:
         file, inputs=inputs, against={name: y[:, ::-1].copy()}, streaming=True, isa="sse2"
     )
     assert not wrong.passed
+
+
+def test_outputs_that_are_late(tmp_path: Path) -> None:
+    """They cannot be compared step by step with what a whole sequence gives."""
+    file = write_h5(tmp_path / "net.h5", convolved())
+    net = cannery.load(file, streaming=True, latency="auto", isa="sse2")
+    assert (net.latency, cannery.load(file, isa="sse2").latency) == (1, 0)
+    x = {"x": sequence(3)}
+    late = {"streaming": True, "latency": "auto", "isa": "sse2"}
+    assert cannery.verify(file, inputs=x, **late).passed  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"^against: outputs are late by 1 step "):
+        cannery.verify(file, inputs=x, against=x, **late)  # type: ignore[arg-type]

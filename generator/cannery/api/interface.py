@@ -75,6 +75,7 @@ class Interface(NamedTuple):
 
     `batch` is the size of the first axis of the inputs if that counts samples, else 0. `needs` are
     the words of /proc/cpuinfo that its processor must list, `machine` the processor's family.
+    `latency` is by how many steps outputs are late.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Interface(NamedTuple):
     machine: str = ""
     needs: tuple[str, ...] = ()
     threads: ThreadMemory | None = None
+    latency: int = 0
 
     @property
     def step_inputs(self) -> tuple[Argument, ...]:
@@ -126,7 +128,7 @@ def interface_of(source: Source, batch: int, machine: str, needs: tuple[str, ...
     return Interface(
         source.name, inputs, outputs, source.many_bytes, len(source.states.slots),
         source.states.bytes, source.max_length, batch if plain else 0, machine, needs,
-        _threads(source),
+        _threads(source), source.graph.calls.latency if source.graph.calls else 0,
     )  # fmt: skip
 
 

@@ -77,6 +77,11 @@ class Net:
         return tuple(argument.port for argument in self._interface.step_outputs)
 
     @property
+    def latency(self) -> int:
+        """By how many steps the outputs of `step` are late; 0 unless `latency` allows more."""
+        return self._interface.latency
+
+    @property
     def threads(self) -> int:
         """How many threads a call may take."""
         return self._threads.count if self._threads else 1

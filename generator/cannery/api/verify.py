@@ -116,8 +116,8 @@ def _samples(
         return samples, []
     if graph.calls is not None and graph.calls.latency:
         raise OptionError(
-            f"outputs are {graph.calls.latency} steps late", where=_where(against),
-            cure="compare them in a program of yours: cannery.load(...).step computes them",
+            f"outputs are late by {_counted(graph.calls.latency, 'step')}", where=_where(against),
+            cure="leave it out, or compare in Python with what cannery.load(...).step returns",
         )  # fmt: skip
     given = output_samples(graph, against)
     if len(given) != len(samples):
@@ -128,8 +128,8 @@ def _samples(
     return samples, given
 
 
-def _counted(number: int) -> str:
-    return f"{number} sample{'' if number == 1 else 's'}"
+def _counted(number: int, what: str = "sample") -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _where(against: Samples) -> str:

@@ -21,6 +21,8 @@ Figure = dict[str, Any]
 
 _BLUE, _ORANGE, _GREEN, _GREY = "#3b6ea8", "#d9822b", "#4c956c", "#8a8f98"
 _FONT = {"family": "system-ui, sans-serif", "size": 12}
+#: Most layers that are numbered on an axis.
+_TICKS = 30
 #: Pixels of a bar, and of the space around all of them.
 _BAR, _AROUND = 24, 110
 _LONGEST = 40
@@ -208,7 +210,10 @@ def memory_figure(facts: Facts) -> Figure | None:
     layout = {
         "font": _FONT, "height": 460, "barmode": "overlay", "hovermode": "closest",
         "margin": {"l": 20, "r": 20, "t": 40, "b": 50}, "hoverlabel": {"align": "left"},
-        "xaxis": {"title": {"text": "layer"}, "range": [-0.6, len(steps) - 0.4]},
+        "xaxis": {
+            "title": {"text": "layer"}, "range": [-0.6, len(steps) - 0.4], "tick0": 0,
+            "dtick": -(-len(steps) // _TICKS),
+        },
         "yaxis": {"title": {"text": "bytes of the workspace"}, "automargin": True},
         "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom"},
         "shapes": [{

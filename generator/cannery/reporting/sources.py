@@ -26,8 +26,8 @@ def told(facts: Facts, measured: Measured, tried: TriedByLayer) -> tuple[Told, .
         _times(measured), _roofs(measured), _choices(facts), _tried(tried),
         Told(
             "errors", "measured",
-            f"of {SAMPLES} samples against the references in float64; those of layers alone, on "
-            "what the references give them, of one sample",
+            f"compared with the float64 references on {SAMPLES} samples; single layers on one, with "
+            "the inputs that the references compute",
         ),
         Told("workspace, what lies where", "exact", "from the plan of the code"),
         Told("weights", "exact", "bytes of the constants, as packed"),
@@ -46,9 +46,9 @@ def _times(measured: Measured) -> Told:
     )
     return Told(
         "times", "measured",
-        f"{where}, caches {measured.context}: medians of {ROUNDS} rounds, each a program that is "
-        f"started again and reports the lower quartile of its runs; the true median lies in the "
-        f"interval with {CONFIDENCE:.0%}. Times of layers are taken within runs of the network.",
+        f"{where}, caches {measured.context}: medians of {ROUNDS} rounds. Each round starts a "
+        f"program anew and takes the lower quartile of its runs. With {CONFIDENCE:.0%} confidence, "
+        "the interval contains the true median. Layers are timed within runs of the network.",
     )  # fmt: skip
 
 
@@ -57,9 +57,9 @@ def _roofs(measured: Measured) -> Told:
         return Told("roofline", "unknown", "the processor was not measured")
     return Told(
         "roofline", "estimated",
-        f"from measured figures: {measured.peak_gflops:.3g} GFLOP/s, and the bytes per second that "
-        "one core reads of memory of each size. It is for the direct form. Winograd's algorithm "
-        "multiplies less, and caches keep some data that does not fit, so both may be faster.",
+        f"from a measured peak of {measured.peak_gflops:.3g} GFLOP/s, and measured bandwidths of "
+        "memory of each size. It assumes the direct form. A layer may be faster, because Winograd's "
+        "algorithm multiplies less, or because caches keep some data that does not fit.",
     )  # fmt: skip
 
 
@@ -68,7 +68,7 @@ def _choices(facts: Facts) -> Told:
     if "record" in origins and len(origins) == 1:
         return Told("choices", "measured", "all come from the tuning record")
     if "record" in origins:
-        why = "most come from the tuning record; changes of order and the like from the cost model"
+        why = "most come from the tuning record, changes of order and the like from the cost model"
         return Told("choices", "measured", why)
     return Told("choices", "estimated", "the network was never tuned: the cost model chose")
 
@@ -76,7 +76,7 @@ def _choices(facts: Facts) -> Told:
 def _tried(tried: TriedByLayer) -> Told:
     every = [one for found in tried.values() for one in found]
     if not every:
-        return Told("candidates", "unknown", "there is no tuning record, nor --candidates")
+        return Told("candidates", "unknown", "there is no tuning record, and no --candidates")
     how = "estimated" if any(one.estimated for one in every) else "measured"
     return Told("candidates", how, "when the network was tuned, each layer on its own")
 
@@ -85,7 +85,7 @@ def _code(measured: Measured) -> Told:
     if measured.code is None:
         return Told("code", "unknown", "the object file does not say")
     why = (
-        "bytes of functions in the object file; every kernel is one of its own here, while a "
-        "library's compiler may put several into one"
+        "bytes of functions in the object file. Here every kernel is a function of its own; in a "
+        "library, the compiler may put several into one."
     )
     return Told("code", "exact", why)
