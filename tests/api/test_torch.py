@@ -38,6 +38,7 @@ def test_a_module(torch: Any) -> None:
     net = cannery.from_torch(module, torch.zeros(1, 3, 6, 5), isa="generic")
     assert [part.training for part in module] == [True, False, True, True, True, True]
     assert net.name == "sequential"
+    assert [port.name for port in net.outputs] == ["output"]
     x = torch.randn(4, 3, 6, 5, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         expected = module.eval()(x).numpy()
@@ -51,6 +52,7 @@ def test_names_and_several_inputs(torch: Any) -> None:
 
     net = cannery.from_torch(Two(), (np.zeros((1, 3), np.float32), torch.zeros(1, 3)), name="two")
     assert [port.name for port in net.inputs] == ["left", "right"]
+    assert [port.name for port in net.outputs] == ["output_0", "output_1"]
     both, total = net(right=np.ones((1, 3)), left=np.full((1, 3), 2.0))
     assert both.tolist() == [[5.0] * 3]
     assert total.tolist() == [6.0]
@@ -59,10 +61,17 @@ def test_names_and_several_inputs(torch: Any) -> None:
 def test_what_cannot_be_exported(torch: Any) -> None:
     class Wrong(torch.nn.Module):  # type: ignore[misc]
         def forward(self, x: Any) -> Any:
-            raise ValueError("not today")
+            if torch.onnx.is_in_onnx_export():
+                raise ValueError("not today")
+            return x
 
     with pytest.raises(ModelError, match=r"Wrong: PyTorch cannot export it.*not today"):
         cannery.from_torch(Wrong(), torch.zeros(1))
+
+
+def test_an_example_of_another_shape(torch: Any) -> None:
+    with pytest.raises(ModelError, match=r"Linear: it cannot compute with this example: .*shape"):
+        cannery.from_torch(torch.nn.Linear(3, 2), torch.zeros(1, 4))
 
 
 def test_what_is_neither_a_module_nor_an_example(torch: Any) -> None:

@@ -82,8 +82,17 @@ def _exported(torch: Any, module: Any, examples: Sequence[Any]) -> bytes:
     if "dynamo" in inspect.signature(torch.onnx.export).parameters:
         settings["dynamo"] = False  # the newer exporter needs one more package
     try:
+        result = module(*examples)
+    except Exception as error:
+        raise ModelError(
+            f"it cannot compute with this example: {error}", where=type(module).__name__,
+            cure="give an input of the right shape and type, or a tuple of all inputs",
+        ) from error  # fmt: skip
+    settings["output_names"] = _output_names(torch, result)
+    try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.filterwarnings("ignore", "Exporting a model to ONNX with a batch_size")
             torch.onnx.export(module, tuple(examples), file, **settings)
     except Exception as error:
         raise ModelError(
@@ -99,3 +108,12 @@ def _names(module: Any, count: int) -> list[str]:
     found = inspect.signature(module.forward).parameters.values()
     names = [parameter.name for parameter in found if parameter.kind in kinds][:count]
     return names if len(names) == count else []
+
+
+def _output_names(torch: Any, found: Any) -> list[str]:
+    """Names for a module's result, if that is a tensor or several in a row."""
+    if isinstance(found, torch.Tensor):
+        return ["output"]
+    if isinstance(found, list | tuple) and all(isinstance(y, torch.Tensor) for y in found):
+        return [f"output_{k}" for k in range(len(found))]
+    return []

@@ -26,8 +26,8 @@ def told(facts: Facts, measured: Measured, tried: TriedByLayer) -> tuple[Told, .
         _times(measured), _roofs(measured), _choices(facts), _tried(tried),
         Told(
             "errors", "measured",
-            f"compared with the float64 references on {SAMPLES} samples; single layers on one, with "
-            "the inputs that the references compute",
+            f"compared with the float64 references on {SAMPLES} samples; single layers on one, "
+            "with the inputs that the references compute",
         ),
         Told("workspace, what lies where", "exact", "from the plan of the code"),
         Told("weights", "exact", "bytes of the constants, as packed"),
@@ -58,8 +58,8 @@ def _roofs(measured: Measured) -> Told:
     return Told(
         "roofline", "estimated",
         f"from a measured peak of {measured.peak_gflops:.3g} GFLOP/s, and measured bandwidths of "
-        "memory of each size. It assumes the direct form. A layer may be faster, because Winograd's "
-        "algorithm multiplies less, or because caches keep some data that does not fit.",
+        "memory of each size. It assumes the direct form. A layer may be faster, because "
+        "Winograd's algorithm multiplies less, or because caches keep some data that does not fit.",
     )  # fmt: skip
 
 
