@@ -9,14 +9,17 @@ import pytest
 
 from cannery.errors import CanneryError
 from cannery.measure.build import with_flags
+from frontends.causal_images import FrameMaker, RowMaker
 from frontends.causal_nets import Maker
 from needs import need_program, need_runner, need_toolchain
 from nets.net_bench import MAX_ERROR, build_files, failures, run_nets
 from nets.stream_bench import Stream, make_stream, stream_files
 from ops.kernel_bench import QUICKLY, TARGETS
 
-#: Each target takes its share.
-SEEDS = range(3000, 3000 + 4 * len(TARGETS))
+#: Each target takes its share: of networks over sequences, over rows of an image, over frames.
+KINDS: dict[str, tuple[type[Maker], int]] = {
+    "sequence": (Maker, 4), "rows": (RowMaker, 2), "frames": (FrameMaker, 1),
+}  # fmt: skip
 
 #: How many the slow tests take on each.
 MANY = range(300)
@@ -32,12 +35,12 @@ def run(streams: Sequence[Stream], target: str, folder: Path) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def causal(seeds: Sequence[int]) -> list[Stream]:
+def random_streams(maker: type[Maker], seeds: Sequence[int]) -> list[Stream]:
     """Random networks; some seeds grow branches that do not fit."""
     found = []
     for seed in seeds:
         try:
-            graph = Maker(seed, ahead=seed % 3 == 1, rates=seed % 4 > 1).graph()
+            graph = maker(seed, ahead=seed % 3 == 1, rates=seed % 4 > 1).graph()
         except CanneryError:
             continue
         found.append(make_stream(f"seed {seed}", graph, seed))
@@ -47,10 +50,15 @@ def causal(seeds: Sequence[int]) -> list[Stream]:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_calls_give_the_whole_sequence(target: str, tmp_path: Path) -> None:
-    run(causal(SEEDS[TARGETS.index(target) :: len(TARGETS)]), target, tmp_path)
+    streams = []
+    for maker, count in KINDS.values():
+        first = 3000 + count * TARGETS.index(target)
+        streams += random_streams(maker, range(first, first + count))
+    run(streams, target, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
-def test_many_networks(target: str, tmp_path: Path) -> None:
-    run(causal(MANY), target, tmp_path)
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_networks(kind: str, target: str, tmp_path: Path) -> None:
+    run(random_streams(KINDS[kind][0], MANY), target, tmp_path)
