@@ -152,7 +152,7 @@ def test_all_unsupported_layers_at_once(tmp_path: Path) -> None:
     ]  # fmt: skip
     text = str(error)
     assert "4 layers are not supported" in text
-    assert text.count("use built-in layers") == 1
+    assert text.count("use layers that `cannery list` names") == 1
     assert "never executed" in text
     assert "'my_function'" in text
     assert "area" in text

@@ -366,7 +366,10 @@ def _beside(folder: Path, location: str, where: str) -> Path:
         )  # fmt: skip
     check_file(path, error=ModelError, where=f"{where}, {location!r:.80}")
     if not _is_there(path):
-        raise ModelError(f"the file with its data is missing: {location!r:.80}", where=where)
+        raise ModelError(
+            f"the file with its data is missing: {location!r:.80}", where=where,
+            cure="keep it next to the model, or export with external_data=False",
+        )  # fmt: skip
     return path
 
 

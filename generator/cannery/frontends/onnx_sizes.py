@@ -55,7 +55,7 @@ class Sizes:
         d = given.dims[axis]
         if isinstance(d, int):
             if axis == 0 and len(given.dims) > 1 and self._options.batch not in (1, d):
-                cure = "export the model with an open batch"
+                cure = "export the model with an open batch, or leave this out and call run_many"
                 what = f"the batch of {where} is fixed at {d}"
                 raise OptionError(what, where="--batch", cure=cure)
             return d

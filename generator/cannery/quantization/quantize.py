@@ -43,7 +43,7 @@ def quantize(
     for name, loss in losses.items():
         if not loss <= max_loss:
             raise OptionError(
-                f"output {name!r} loses {loss:.3g} by {dtype.value}, more than --max-loss "
+                f"output {name!r} loses {loss:.3g} as {dtype.value}, more than --max-loss "
                 f"{max_loss:g}", where="--quantize",
                 cure=f"allow more, or take {better}samples like those in training",
             )  # fmt: skip

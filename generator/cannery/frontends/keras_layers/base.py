@@ -274,7 +274,7 @@ def held_layer(config: LayerConfig) -> KerasLayer:
 def _unsupported(class_name: str) -> UnsupportedError:
     """The error for a class without a reader; the same cure for several layers is given once."""
     what = "this class is not supported"
-    cure = "use built-in layers; `cannery list` names them"
+    cure = "use layers that `cannery list` names"
     if class_name == "Lambda":
         what = "it holds Python code, which is never executed"
     elif class_name in ("TFOpLambda", "TensorFlowOpLayer", "SlicingOpLambda"):
