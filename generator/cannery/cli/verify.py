@@ -27,7 +27,8 @@ from cannery.cli.output import json_option, note, print_json, print_table
     "--inputs",
     type=FILE,
     metavar="IN.npz",
-    help="One array per input, by its name in the model (default: 16 random samples).",
+    help="One array per input, by its name in the model (default: 16 random samples). Of a network "
+    "that runs step by step: one sequence.",
 )
 @click.option(
     "--against",
