@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shlex
 from collections.abc import Collection, Mapping
 from enum import Enum
@@ -29,14 +30,24 @@ def option_words(options: Options, leave_out: Collection[str] = ()) -> list[str]
 
 
 def cmake_words(options: Options, leave_out: Collection[str] = ()) -> list[str]:
-    """Words of `add_nn_model` for every option that is not at its default; see `option_words`."""
+    """Words of `add_nn_model` for every option that is not at its default; see `option_words`.
+
+    They are quoted where CMake needs it.
+    """
     words: list[str] = []
     for spec in SPECS:
         value = getattr(options, spec.name)
         if not spec.cmake or spec.name in leave_out or value == _DEFAULTS.get(spec.name):
             continue
-        words += [spec.cmake_keyword, *([] if value is True else _texts(spec, value))]
+        texts = [] if value is True else _texts(spec, value)
+        words += [spec.cmake_keyword, *map(_cmake_argument, texts)]
     return words
+
+
+def _cmake_argument(text: str) -> str:
+    if re.fullmatch(r"[\w./:=,+@-]+", text):
+        return text
+    return '"' + re.sub(r'([\\"$])', r"\\\1", text) + '"'
 
 
 def _default(item: dataclasses.Field[Any]) -> object:

@@ -11,10 +11,10 @@ import click
 from cannery.cli.arguments import generating_options, options_of
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, print_error, print_json, print_table
+from cannery.emit.interface import check_views, interface, parameters
 from cannery.errors import CanneryError
 from cannery.ir.graph import Graph, Node
 from cannery.ir.orders import model_type
-from cannery.names import make_identifier
 from cannery.ops.movement.op import Transpose
 from cannery.options import Options
 from cannery.options_text import cmake_words
@@ -121,7 +121,8 @@ def summarise(graph: Graph, model: str) -> Summary:
 _NOT_SHOWN = ("name", "target", "isa", "cc", "cflags", "ldflags", "runner", "device", "macros")
 
 
-def _print(summary: Summary, options: Options) -> None:
+def _print(graph: Graph, summary: Summary, options: Options) -> None:
+    call = _call(graph, options)
     click.echo(f"{summary.line}\n")
     print_table(
         ["layer", "operator", "output", "MACs", "parameters"],
@@ -133,17 +134,19 @@ def _print(summary: Summary, options: Options) -> None:
     if options.project:
         click.echo(f"\nOptions from {options.project} apply (cannery --no-project ignores them).")
     click.echo(f"\nCMake:  add_nn_model({' '.join(words)})")
-    click.echo(f'C:      #include "{options.name}.h"\n        {_call(summary, options)}')
+    click.echo(f'C:      #include "{options.name}.h"\n        {call}')
 
 
-def _call(summary: Summary, options: Options) -> str:
+def _call(graph: Graph, options: Options) -> str:
     """The call in C; a state replaces the tensors that it holds."""
-    inputs, outputs = ([*map(make_identifier, t)] for t in (summary.inputs, summary.outputs))
-    if summary.states:
-        inputs, outputs = inputs[: -summary.states], outputs[: -summary.states]
-    arguments = [*(["state"] if summary.states else []), *inputs]
-    arguments += [*(["length"] if options.variable_length else []), *outputs]
-    return f"{options.name}_{'step' if summary.states else 'run'}({', '.join(arguments)});"
+    check_views(graph, options.input_view, options.io_layout)
+    inputs, outputs = interface(graph, options.rename, options.io_layout, options.input_view)
+    states = len(graph.states)
+    if states:
+        inputs, outputs = inputs[:-states], outputs[:-states]
+    arguments = parameters(inputs, outputs, length=options.variable_length)
+    names = [*(["state"] if states else []), *(name for _, name in arguments)]
+    return f"{options.name}_{'step' if states else 'run'}({', '.join(names)});"
 
 
 @click.command(
@@ -162,22 +165,23 @@ def command(models: tuple[Path, ...], as_json: bool, **raw: Any) -> int:
 
     It lists all unsupported layers at once. Exit code 2 if a model cannot be used.
     """
-    found: list[tuple[Summary, Options]] = []
+    found: list[tuple[Graph, Summary, Options]] = []
     code = 0
     for model in models:
         try:
             options = options_of(model, raw)
             check_processor(options)
-            found.append((summarise(import_graph(options), str(model)), options))
+            graph = import_graph(options)
+            found.append((graph, summarise(graph, str(model)), options))
         except CanneryError as error:
             code = print_error(str(error))
     if as_json:
-        print_json([_as_json(summary, options) for summary, options in found])
+        print_json([_as_json(summary, options) for _, summary, options in found])
     elif len(models) == 1:
-        for summary, options in found:
-            _print(summary, options)
+        for graph, summary, options in found:
+            _print(graph, summary, options)
     else:
-        for summary, _ in found:
+        for _, summary, _ in found:
             click.echo(summary.line)
     return code
 
