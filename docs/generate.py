@@ -91,7 +91,11 @@ def targets() -> str:
     """A row for each target."""
     rows = [f"| `{t.name}` | {t.cpu} | `{t.isa.name}` | {t.isa.bits} |" for t in TARGETS.values()]
     lines = ["", "| target | processor | instruction set | bits |", "|---|---|---|---|"]
-    return "\n".join([*lines, "| `native` | this machine | what it has | |", *rows]) + "\n\n"
+    lines += [
+        "| `native` | this machine | what it has | |",
+        "| `any` | [what your compiler allows](#any-other-processor) | | |",
+    ]
+    return "\n".join([*lines, *rows]) + "\n\n"
 
 
 def record_schema() -> str:

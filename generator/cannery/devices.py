@@ -59,6 +59,14 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ssh: tuple[Name, ...] = ()
 
 
+#: A value of each key, for messages.
+_EXAMPLES = {
+    "address": '"ssh:nao@10.0.0.5"', "command": '"./on-robot"', "devices": '["nao1", "nao2"]',
+    "target": '"silvermont"', "cores": "[2, 3]", "environment": '{ OMP_NUM_THREADS = "1" }',
+    "folder": '"/data"', "ssh": '["-i", "key"]',
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Place:
     """A device by its `name` for people, and how it is reached: its row, and what its address says.
@@ -123,7 +131,11 @@ def _by_address(name: str, address: str, row: Row) -> Place:
     found = _SSH.fullmatch(address)
     port = int(found["port"] or 0) if found else 0
     if found is None or port >= 2**16 or (found["port"] and not port):
-        raise _error("is not an address", address, "such as ssh:nao@10.0.0.5, or ssh:nao@nao1:2222")
+        raise OptionError(
+            f"{address!r} is not an address",
+            where="--device" if name == address else f"--device {name}",
+            cure="such as ssh:nao@10.0.0.5, or ssh:nao@nao1:2222",
+        )
     return Place(name, row, found["login"].translate({ord("["): None, ord("]"): None}), port)
 
 
@@ -172,28 +184,38 @@ def _read(path: Path) -> dict[str, Row]:
     try:
         text = read_file(path, _MAX_BYTES).decode()
         content = tomllib.loads(text)
-        _check_keys(content, path, text)
-        return msgspec.convert(content, dict[str, Row])
+        return {name: _row(name, table, path, text) for name, table in content.items()}
     except OSError as error:
         raise OptionError(f"{error.strerror}", where=str(path)) from None
     except UnicodeDecodeError:
         raise OptionError("not UTF-8", where=str(path)) from None
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         cure = 'a table for each device: [nao], address = "ssh:nao@10.0.0.5"'
         raise OptionError(str(error), where=str(path), cure=cure) from None
 
 
-def _check_keys(content: Mapping[str, object], path: Path, text: str) -> None:
-    """Raise OptionError for a key that no table has, with its line."""
-    known = Row.__struct_fields__
-    for name, table in content.items():
-        for key in table if isinstance(table, dict) else ():
-            if key not in known:
-                line = _line_of(text, name, key)
-                raise OptionError(
-                    f"{name}: unknown key {key!r}", where=f"{path}:{line}" if line else str(path),
-                    cure=one_of(key, known, "keys"),
-                )  # fmt: skip
+def _row(name: str, table: object, path: Path, text: str) -> Row:
+    """One table, checked. Raises OptionError, with the line of the key that is wrong."""
+    if not isinstance(table, dict):
+        cure = f"a table for each device: [{name}], address = {_EXAMPLES['address']}"
+        raise OptionError(f"{name!r} is not a table", where=str(path), cure=cure)
+    for key in table:
+        if key not in _EXAMPLES:
+            cure = one_of(key, _EXAMPLES, "keys")
+            where = _place(text, name, key, path)
+            raise OptionError(f"{name}: unknown key {key!r}", where=where, cure=cure)
+    try:
+        return msgspec.convert(table, Row)
+    except msgspec.ValidationError as error:
+        what, _, at = str(error).partition(" - at ")
+        key = next(key for key in _EXAMPLES if at.startswith((f"`$.{key}", f"`key` in `$.{key}")))
+        where, cure = _place(text, name, key, path), f"{key} = {_EXAMPLES[key]}"
+        raise OptionError(f"{name}: {key}: {what}", where=where, cure=cure) from None
+
+
+def _place(text: str, table: str, key: str, path: Path) -> str:
+    line = _line_of(text, table, key)
+    return f"{path}:{line}" if line else str(path)
 
 
 def _line_of(text: str, table: str, key: str) -> int:

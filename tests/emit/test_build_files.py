@@ -119,7 +119,19 @@ def test_another_processor_has_a_compiler_of_its_own(tmp_path: Path) -> None:
     folder = compiled(tmp_path, "make", "--target", "aarch64-a72")
     told = run("make", cwd=folder)
     assert "aarch64-linux-gnu-gcc" in told and "-mcpu=cortex-a72" in told
+    assert "aarch64-linux-gnu-ar" in told
     assert "AArch64" in run("readelf", "-h", "ball.o", cwd=folder)
+
+
+def test_a_compiler_that_was_given_is_that_of_the_makefile(tmp_path: Path) -> None:
+    need_program("make")
+    gcc = need_toolchain("cortex-m7").compiler.command[0]
+    folder = compiled(tmp_path, "make", "--target", "any", "--cc", f"{gcc} -mcpu=cortex-m0plus")
+    told = run("make", cwd=folder)
+    assert f"{gcc} -mcpu=cortex-m0plus" in told and f"{gcc.removesuffix('gcc')}ar rcs" in told
+    assert "v6S-M" in run("readelf", "-A", "ball.o", cwd=folder)
+    assert "\nar rcs" in run("make", "-B", "-n", "CC=cc", cwd=folder)
+    assert "\nmy-ar rcs" in run("make", "-B", "-n", "CC=cc", "AR=my-ar", cwd=folder)
 
 
 def test_shared_libraries_need_none(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

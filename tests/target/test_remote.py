@@ -187,12 +187,13 @@ def test_a_device_that_is_gone_is_one_error(
     runner.run(program)
     server.line.refuses = True
     server.line.cut()
-    with pytest.raises(ToolchainError) as caught:
-        runner.run(program)
-    assert "--device nao: the connection was lost, and 3 attempts to continue failed" in str(
-        caught.value
-    )
-    assert "the same command continues" in caught.value.cure
+    for _ in range(2):  # the second finds no connection, as other threads may
+        with pytest.raises(ToolchainError) as caught:
+            runner.run(program)
+        assert "--device nao: the connection was lost, and 3 attempts to continue failed" in str(
+            caught.value
+        )
+        assert "the same command continues" in caught.value.cure
     server.line.refuses = False
     runner.run(program)
     assert server.line.connections == 2

@@ -102,9 +102,10 @@ def test_32_bit_x86_has_8_registers() -> None:
     [
         ("AVX2", "did you mean 'avx2'"), ("a72", "did you mean 'aarch64-a72'"),
         ("cortex-a53", "take aarch64-a53"),
-        ("esp32", "take generic"), ("STM32F4", "take generic"), ("stm32h743", "take cortex-m7"),
+        ("esp32", "take any"), ("STM32F4", "take any"), ("stm32h743", "take cortex-m7"),
         ("nao", "take silvermont"), ("Raspberry-Pi-4", "aarch64-a72 for a 4"),
-        ("rv64gc", "take riscv64, or riscv64v128"), ("riscv32", "take generic"),
+        ("rv64gc", "take riscv64, or riscv64v128"), ("riscv32", "take any"),
+        ("i686", "take atom32, or sse2-32"),
         ("VisionFive2", "take riscv64, or"), ("spacemit-k1", "take riscv64v256"),
         ("raspi4", "aarch64-a72 for a 4"), ("rasberry-pi4", "aarch64-a72 for a 4"),
         ("raspi5", "aarch64-a76 for a 5"), ("rk3588", "take aarch64-a76"),
@@ -121,6 +122,23 @@ def test_what_an_unknown_target_may_mean(name: str, meant: str) -> None:
 def test_processors_are_no_instruction_sets(name: str) -> None:
     with pytest.raises(OptionError, match=f"{name}' .name a processor with --target: "):
         parse_isa(name)
+
+
+def test_any_is_what_a_named_compiler_allows() -> None:
+    gcc = need_toolchain("cortex-m7").compiler.command[0]
+    model = Path("model.h5")
+    for flags, bits in (("-mcpu=cortex-m4", 32), ("-mcpu=cortex-m0plus", 32)):
+        target = resolve_target(make_options(model, {"target": "any", "cc": f"{gcc} {flags}"}))
+        assert (target.isa.name, target.isa.bits) == ("generic", bits)
+        assert not target.isa.joins_scalars
+    avx2 = {
+        "target": "any",
+        "cc": need_toolchain("avx2").compiler.command[0],
+        "cflags": "-mavx2 -mfma",
+    }
+    assert resolve_target(make_options(model, avx2)).isa.name == "avx2"
+    with pytest.raises(OptionError, match=r"any means what a compiler allows \(give it with"):
+        resolve_target(make_options(model, {"target": "any"}))
 
 
 def test_unknown_names() -> None:

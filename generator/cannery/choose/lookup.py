@@ -161,7 +161,8 @@ _NO_MATTER = (
 
 def autotune_command(options: Options, target: Target) -> str:
     """The command that makes the record that `options` look for, for one of their targets."""
-    if len(options.isa) > 1 or (options.target == ANY and not options.isa):
+    listed = options.target == ANY and options.macros is not None
+    if len(options.isa) > 1 or (listed and not options.isa):
         isa = plain_target(target.isa).name
         options = replace(options, isa=(isa,), target=NATIVE, macros=None)
     words = ["cannery", "autotune", str(options.model), *option_words(options, _NO_MATTER)]

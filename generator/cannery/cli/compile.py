@@ -107,7 +107,7 @@ def command(
             "makes a static library", where=f"--emit {emit[0]}", cure="leave out --shared"
         )
     compiled = compile_model(options, keep if dump is not None else None)
-    built = dict(build_file(kind, options.name, compiled.files) for kind in emit)
+    built = dict(build_file(kind, options.name, compiled.files, options.cc or "") for kind in emit)
     compiled = replace(compiled, files={**compiled.files, **built})
     if not sources_only:
         compiled = with_library(options, compiled)

@@ -41,8 +41,11 @@ class Weights:
     file: str
 
 
-def build_file(kind: str, name: str, files: Mapping[str, bytes]) -> tuple[str, bytes]:
-    """Name and content of the file that builds the generated `files` of a network."""
+def build_file(kind: str, name: str, files: Mapping[str, bytes], cc: str = "") -> tuple[str, bytes]:
+    """Name and content of the file that builds the generated `files` of a network.
+
+    `cc` is the compiler for a Makefile that is used without naming one, if the user gave it.
+    """
     manifest = json.loads(files[f"{name}.json"])
     parts = [manifest] if "sources" in manifest else [*manifest.values()]
     units = [Unit(f"{name}_{k}", tuple(p["sources"]), _flags(p)) for k, p in enumerate(parts)]
@@ -56,7 +59,8 @@ def build_file(kind: str, name: str, files: Mapping[str, bytes]) -> tuple[str, b
     path, weights = BUILD_FILES[kind], _weights(units, files)
     text = render(
         f"emit/{path}.j2", name=name, version=__version__, units=units,
-        cc=_compiler(parts), weights=weights, apart={weight.source for weight in weights},
+        cc=cc.replace("$", "$$") or _compiler(parts),
+        weights=weights, apart={weight.source for weight in weights},
         headers=_headers(name, files),
         openmp=OPENMP_FLAG if openmp in files else "", compilers=_COMPILERS,
         hash=parts[0]["model_hash"],

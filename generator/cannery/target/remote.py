@@ -66,6 +66,7 @@ class Remote:
         self._way = Adb() if place.is_android else Ssh()
         self._link: Link | None = None
         self._sent: dict[str, Path] = {}
+        self._reached = False
         self._repeats = 0
         self._lock = threading.RLock()
 
@@ -177,7 +178,8 @@ class Remote:
             try:
                 link = self._connected()
             except ConnectError as error:
-                if not lost:
+                # Where it was reached before, another thread or run met the end of the connection.
+                if not self._reached:
                     raise
                 lost = error.what
                 continue
@@ -197,6 +199,7 @@ class Remote:
         with self._lock:
             if self._link is None:
                 self._link, self._sent = Link(self.place, self._way), {}
+                self._reached = True
             return self._link
 
     def _drop(self, link: Link) -> None:

@@ -102,8 +102,9 @@ def _plain(isa: Isa) -> Target:
         flags = (*flags, _FPMATH)
         emulator = _EMULATOR_32 if isa.name in ("sse2", "ssse3") else ""
     name = f"{isa.name}-32" if x86_32 else isa.name
+    cpu = "any, in plain C" if isa.family == "any" else f"any with {isa.name}"
     return Target(
-        name, f"any with {isa.name}", isa, _triple(isa), flags,
+        name, cpu, isa, _triple(isa), flags,
         emulator=tuple(emulator.split()), cpu_flags=tuple(_CPU_FLAGS[isa.name].split()),
         clang=19 if isa.family == "riscv" else 0,
     )  # fmt: skip
@@ -180,6 +181,7 @@ BOARDS = (
     (r"jetson|orin|booster", "aarch64-a78"),
     (r"rk3588|orange-?pi-?5|rock-?5", "aarch64-a76"),
     (r"(aarch64|arm64|armv8)(-?a)?$", "neon64, which every Arm v8-A runs"),
+    (r"bonnell|atom|i[3-6]86", "atom32, or sse2-32, which every 32-bit PC runs"),
     (r"(x86|amd64|x64)([-_]64)?$", "sse2, which every PC runs, or native for this one"),
     (r"stm32[fh]7|cortex-?m7", "cortex-m7"),
     (r"spacemit|banana-?pi-?f3", "riscv64v256"),
@@ -187,7 +189,7 @@ BOARDS = (
      "riscv64, or riscv64v128 or riscv64v256 if it has the V extension, by the width of its "
      "registers"),
     (r"esp|rp2|stm32|nrf|avr|arduino|teensy|xtensa|risc|rv(32|64)|cortex-?m|mips|power|wasm",
-     "generic, plain C for every processor, with its compiler by --cc or CMake's toolchain file"),
+     "any, with the chip's compiler and flags by --cc, or in CMake by your toolchain file"),
 )  # fmt: skip
 
 

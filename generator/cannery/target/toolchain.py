@@ -59,8 +59,9 @@ def resolve_target(options: Options) -> Target:
     """The target to generate for. Only `native` without an ISA and a listing must ask a compiler.
 
     With `options.macros` the ISA is what the listing proves (targets `native` and `any`), or it is
-    checked against the listing. Raises OptionError for unknown names, ToolchainError if the
-    compiler is missing, fails, or does not provide what the target needs.
+    checked against the listing; `any` without it takes the macros of `options.cc`. Raises
+    OptionError for unknown names, ToolchainError if the compiler is missing, fails, or does not
+    provide what the target needs.
     """
     if len(options.isa) > 1:
         raise OptionError(
@@ -102,9 +103,12 @@ def resolve_targets(options: Options) -> tuple[Target, ...]:
 
 def _listing(options: Options) -> dict[str, str]:
     if options.macros is None:
-        if options.target == ANY and not options.isa:
-            raise OptionError("target 'any' needs --macros", where="--target")
-        return {}
+        if options.target != ANY or options.isa:
+            return {}
+        if not options.cc:
+            cure = "give it with its flags: --cc 'arm-none-eabi-gcc -mcpu=cortex-m4'"
+            raise OptionError("any means what a compiler allows", where="--target", cure=cure)
+        return _compiler(options, "").macros(options.cflags)
     try:
         text = read_file(options.macros, where=f"--macros {options.macros}").decode(
             errors="replace"
