@@ -202,18 +202,18 @@ def _row(name: str, table: object, path: Path, text: str) -> Row:
     for key in table:
         if key not in _EXAMPLES:
             cure = one_of(key, _EXAMPLES, "keys")
-            where = _place(text, name, key, path)
+            where = _where(text, name, key, path)
             raise OptionError(f"{name}: unknown key {key!r}", where=where, cure=cure)
     try:
         return msgspec.convert(table, Row)
     except msgspec.ValidationError as error:
         what, _, at = str(error).partition(" - at ")
         key = next(key for key in _EXAMPLES if at.startswith((f"`$.{key}", f"`key` in `$.{key}")))
-        where, cure = _place(text, name, key, path), f"{key} = {_EXAMPLES[key]}"
+        where, cure = _where(text, name, key, path), f"{key} = {_EXAMPLES[key]}"
         raise OptionError(f"{name}: {key}: {what}", where=where, cure=cure) from None
 
 
-def _place(text: str, table: str, key: str, path: Path) -> str:
+def _where(text: str, table: str, key: str, path: Path) -> str:
     line = _line_of(text, table, key)
     return f"{path}:{line}" if line else str(path)
 
