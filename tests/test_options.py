@@ -47,13 +47,18 @@ def test_texts_become_values() -> None:
 def test_one_text_is_a_list_of_one() -> None:
     lists = {s.name: s for s in SPECS if s.kind is Kind.MANY}
     for name, spec in lists.items():
-        text = {"isa": "avx2", "dims": "n=3", "input_dtype": "x=uint8", "device": "ssh:nao"}.get(
-            name, "a=b" if "=" in spec.metavar else "image"
-        )
-        single = make_options(Path("m.h5"), {name: text})
-        assert single == make_options(Path("m.h5"), {name: (text,)}), name
+        text = {
+            "isa": "avx2",
+            "dims": "n=3",
+            "block": "4",
+            "input_dtype": "x=uint8",
+            "device": "ssh:nao",
+        }.get(name, "a=b" if "=" in spec.metavar else "image")
+        needed = {"streaming": True} if name == "block" else {}
+        single = make_options(Path("m.h5"), {**needed, name: text})
+        assert single == make_options(Path("m.h5"), {**needed, name: (text,)}), name
         for value in ([text], (t for t in [text]), {text}, text.encode(), Path(text)):
-            assert make_options(Path("m.h5"), {name: value}) == single, (name, value)
+            assert make_options(Path("m.h5"), {**needed, name: value}) == single, (name, value)
 
 
 def test_values_of_python_are_texts() -> None:

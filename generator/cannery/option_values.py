@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from cannery.errors import OptionError, one_of
@@ -22,7 +23,7 @@ _INPUT_DTYPES = (DType.FLOAT32, DType.UINT8)
 #: Most C files of steps: more than a machine has cores is useless.
 MAX_FILES = 64
 #: Most steps of a call, and most steps by which outputs are late: far beyond what is useful.
-MAX_BLOCK, MAX_LATENCY = 2**16, 2**20
+MAX_BLOCK, MAX_BLOCKS, MAX_LATENCY = 2**16, 8, 2**20
 #: Types to which layers may be quantised.
 QUANTIZED = (DType.INT16, DType.INT8)
 
@@ -66,8 +67,17 @@ def chunk(text: str) -> int:
     return int(text)
 
 
-def steps(text: str) -> int:
-    return count(text, MAX_BLOCK)
+def blocks(texts: Sequence[str]) -> tuple[int, ...]:
+    """Steps of calls, in their order; several in one text, too, as CMake's lists have them."""
+    found = sorted(count(word, MAX_BLOCK) for text in texts for word in text.split() or [text])
+    for size, following in pairwise(found):
+        if size == following:
+            raise OptionError(f"{size} is given twice", cure="leave out one of them")
+    if len(found) > MAX_BLOCKS:
+        raise OptionError(
+            f"{len(found)} sizes of calls are more than {MAX_BLOCKS}", cure="leave some out"
+        )
+    return tuple(found)
 
 
 def latency(text: str) -> int | str:

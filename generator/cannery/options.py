@@ -43,10 +43,11 @@ class Options:
     cores, `openmp` these and a pool of OpenMP's threads. `shared` marks the functions that a shared
     library exports, `weights` is the file of all weights, where the code has none, `compiled_nn`
     adds the interface of CompiledNN, `class_names` and `metadata`
-    texts. `streaming` asks for the network of the next `block` steps, whose outputs are `latency`
-    steps late, `state` pairs inputs with the outputs that they are in the next run. `rename` maps
-    tensor names of the model to names in C. `outputs` cuts the network there. `quantize` asks for
-    integer layers, scaled by what `calibration` shows, where no output loses more than `max_loss`.
+    texts. `streaming` asks for the network of the next steps, as many as the first `block` says,
+    and functions for the others; its outputs are `latency` steps late. `state` pairs inputs with
+    the outputs that they are in the next run. `rename` maps tensor names of the model to names in
+    C. `outputs` cuts the network there. `quantize` asks for integer layers, scaled by what
+    `calibration` shows, where no output loses more than `max_loss`.
     `same_everywhere` makes layers an error about whose bits processors may disagree. `macros` is
     what the compiler prints for `-dM -E` under the flags in use: the code keeps to what it proves.
     `trace_steps` makes the library count the time of its steps, `dump_values` show the values of
@@ -81,7 +82,7 @@ class Options:
     shared: bool = False
     weights: Path | None = None
     streaming: bool = False
-    block: int = 1
+    block: tuple[int, ...] = (1,)
     latency: int | str = 0
     variable_length: bool = False
     quantize: DType | None = None
@@ -116,7 +117,15 @@ class Options:
         float form.
         """
         words = [self.quantize.value] if self.quantize else []
-        return "-".join([*words, *(["raw"] if self.io_type == "raw" else [])])
+        words += ["raw"] if self.io_type == "raw" else []
+        words += [f"block{self.block[0]}"] if self.block[0] > min(self.block) else []
+        return "-".join(words)
+
+    @property
+    def each_block(self) -> tuple[Options, ...]:
+        """The same options for each block, whose network comes first."""
+        rest = tuple(self.block)
+        return tuple(replace(self, block=(size, *(n for n in rest if n != size))) for size in rest)
 
 
 class Group(Enum):
@@ -247,8 +256,9 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
              Path, "FILE", is_path=True, example="ball.weights"),
         Spec("streaming", _FLAG,
              "Run a network over time step by step; the caller keeps the state."),
-        Spec("block", _ONE, "Steps of a call with STREAMING (default: 1).", parse.steps, "N",
-             example="64"),
+        Spec("block", _MANY,
+             "Steps of a call with STREAMING (default: 1); several: a function for each.",
+             parse.blocks, "N", example="64"),
         Spec("latency", _ONE,
              "Steps by which outputs may be late with STREAMING, or auto: as few as the network "
              "needs.",
@@ -386,6 +396,17 @@ def _check_streaming(options: Options, given: Collection[str]) -> None:
             raise OptionError(
                 "the network computes whole sequences", where=f"--{name}", cure="add --streaming"
             )
+    if len(options.block) > 1 and options.tuning and options.tuning.suffix == ".json":
+        raise OptionError(
+            "calls of each size have a record of their own", where="--tuning",
+            cure="name a folder",
+        )  # fmt: skip
+    for name in ("trace_steps", "dump_values"):
+        if getattr(options, name) and len(options.block) > 1:
+            raise OptionError(
+                "it shows the steps of one function, and each --block has its own",
+                where="--" + name.replace("_", "-"), cure="give one --block",
+            )  # fmt: skip
 
 
 def _check_variable_length(options: Options) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from cannery.layouts import nhwc, planar
 from cannery.lowering.assign import MODEL_ORDER, assign
 from cannery.lowering.cores import Cores
 from cannery.lowering.printer import format_program, format_steps, format_workspace
+from cannery.lowering.rings import Ring, share_rings
 from cannery.lowering.stack import Stack
 from cannery.ops.quantize.linear import DequantizeLinear
 from cannery.options import SPECS, Group, Options
@@ -37,7 +38,7 @@ from cannery.passes.fold_constants import fold_constants
 from cannery.passes.place_constants import place_constants
 from cannery.quantization.raw import raw_interface
 from cannery.quantization.scales import with_scales
-from cannery.schedule.program import Choice, Step
+from cannery.schedule.program import Choice, Program, Step
 from cannery.target.isa import Isa
 from cannery.target.targets import Target, plain_target
 from cannery.target.toolchain import resolve_target, resolve_targets
@@ -66,7 +67,7 @@ def load_model(options: Options) -> Graph:
         graph = fold_constants(graph, keep=(DequantizeLinear,))
         verify(graph, after="fold_constants")
     if options.streaming:
-        graph = to_streaming(graph, options.block, options.latency)
+        graph = to_streaming(graph, options.block[0], options.latency, options.block)
         verify(graph, after="streaming")
     if options.variable_length:
         graph = to_variable_length(graph)
@@ -183,22 +184,50 @@ def generate(
     graph: Graph, isa: Isa, chosen: Chosen, options: Options, dump: Dump | None = None
 ) -> Source:
     """Layouts, kernels and memory plan for an imported graph."""
+    planned = Planned(isa, (make_program(graph, isa, chosen, options, dump),), chosen)
+    (rings,) = share_rings(planned.programs)
+    return source_of(planned, (rings,), options, dump)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One instruction set: the programs for calls of each size, and what was chosen for the
+    first.
+    """
+
+    isa: Isa
+    programs: tuple[Program, ...]
+    chosen: Chosen
+    target: str = ""
+
+
+def make_program(
+    graph: Graph, isa: Isa, chosen: Chosen, options: Options, dump: Dump | None = None
+) -> Program:
+    """Layouts and buffers for an imported graph."""
     if dump:
         dump("steps", format_steps(graph, chosen.steps, chosen.choices))
     order = io_order(options)
     check_views(graph, options.input_view, order)
-    program = assign(graph, chosen.steps, chosen.choices, isa, order, options.input_view)
+    return assign(graph, chosen.steps, chosen.choices, isa, order, options.input_view)
+
+
+def source_of(
+    planned: Planned, rings: Sequence[Sequence[Ring]], options: Options, dump: Dump | None = None
+) -> Source:
+    """Kernels and memory plan; `rings` are the states that stay in place, for each program."""
+    program, graph = planned.programs[0], planned.programs[0].graph
     cores = Cores(options.openmp) if options.parallel or options.openmp else None
     source = make_source(
-        program, isa, options.name, options.rename, chosen.stacks, cores, options.max_lines,
-        rings=len(options.isa) < 2,
+        program, planned.isa, options.name, options.rename, planned.chosen.stacks, cores,
+        options.max_lines, rings[0], list(zip(planned.programs[1:], rings[1:], strict=True)),
     )  # fmt: skip
     source = replace(
         source, max_error=graph.error_bound(options.max_error), split=options.split,
         shared=options.shared,
         trace=options.trace_steps, dump=options.dump_values, compiled_nn=options.compiled_nn,
         class_names=_class_names(source, options), metadata=options.metadata,
-        part=len(options.isa) > 1,
+        part=len(options.isa) > 1, target=planned.target,
         options=_regenerating(options) if graph.weights_vary else (),
     )  # fmt: skip
     if dump:
@@ -223,14 +252,25 @@ def compile_model(options: Options, dump: Dump | None = None) -> Compiled:
 
 def compile_graph(graph: Graph, options: Options, dump: Dump | None = None) -> Compiled:
     """The same for a graph that `import_graph` read with these options."""
+    further = [(import_graph(each), replace(each, many=1)) for each in options.each_block[1:]]
+    return compile_graphs([(graph, options), *further], dump)
+
+
+def compile_graphs(blocks: Sequence[tuple[Graph, Options]], dump: Dump | None = None) -> Compiled:
+    """The same for the graphs of all blocks, with the options of each."""
+    graph, options = blocks[0]
     targets = _targets(options)
-    parts, records = [], []
+    planned, records = [], []
     for target in targets:
-        chosen = choose(graph, target, options)
-        name = part_name(options.name, target.isa) if len(targets) > 1 else options.name
-        part = generate(graph, target.isa, chosen, replace(options, name=name), dump)
-        parts.append(replace(part, target=target.name))
-        records += [chosen.record] if chosen.record else []
+        each, found = _plan(blocks, target, dump)
+        planned.append(each)
+        records += found
+    rings = iter(share_rings([program for each in planned for program in each.programs]))
+    parts = []
+    for each in planned:
+        name = part_name(options.name, each.isa) if len(targets) > 1 else options.name
+        own = [next(rings) for _ in each.programs]
+        parts.append(source_of(each, own, replace(options, name=name), dump))
     isas = " ".join(f"--isa {plain_target(target.isa).name}" for target in targets)
     model = "" if graph.weights_vary else f" {options.model.name}"
     command = f"cannery {__version__} compile{model} {isas}"
@@ -242,6 +282,19 @@ def compile_graph(graph: Graph, options: Options, dump: Dump | None = None) -> C
     )
     named = [options.class_names] if options.class_names else []
     return Compiled(files, (options.model, *graph.files, *records, *named), parts[0])
+
+
+def _plan(
+    blocks: Sequence[tuple[Graph, Options]], target: Target, dump: Dump | None
+) -> tuple[Planned, list[Path]]:
+    """The programs for a target, and the records that they come from."""
+    programs, chosen = [], []
+    for k, (graph, options) in enumerate(blocks):
+        chosen.append(choose(graph, target, options))
+        shown = None if k else dump
+        programs.append(make_program(graph, target.isa, chosen[-1], options, shown))
+    records = [each.record for each in chosen if each.record]
+    return Planned(target.isa, tuple(programs), chosen[0], target.name), records
 
 
 def _targets(options: Options) -> tuple[Target, ...]:

@@ -19,7 +19,7 @@ CONDITION = re.compile(r"\((\w+) < (\d+) \? (.+?) : (\w+)\)")
 @pytest.mark.parametrize("rows", [1, 2, 7, 8, 12, 13])
 def test_pieces_are_all_rows(rows: int, band: int) -> None:
     kernel = Kernel("", band=band)
-    call = Call(None, "kernel", kernel, (), "", rows, 1, ())  # type: ignore[arg-type]
+    call = Call(0, None, "kernel", kernel, (), "", rows, 1, ())  # type: ignore[arg-type]
     bands = -(-rows // band)
     (line,) = piece_calls(call, CutStep(0, ROWS, bands, bands), "")
     begin, end = line.removeprefix("kernel(").removesuffix(");").split(", ")

@@ -4,7 +4,7 @@ sequence.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from math import prod, sqrt
 from random import Random
 from typing import Any
@@ -264,13 +264,20 @@ class Maker:
 
 def call_by_call(graph: Graph, x: Array, block: int) -> list[list[Array]]:
     """The outputs of all calls, from the states' first values on."""
-    state = {}
-    for s in graph.states:
+    return in_calls({block: graph}, x, [block] * (x.shape[1] // block))
+
+
+def in_calls(graphs: Mapping[int, Graph], x: Array, cuts: Sequence[int]) -> list[list[Array]]:
+    """The same for calls of several sizes."""
+    state, start = {}, 0
+    for s in (graph := graphs[cuts[0]]).states:
         first = np.array(s.initial) if s.initial else np.zeros(graph.types[s.input].elements)
         state[s.input] = first.reshape(graph.types[s.input].shape)
     found: list[list[Array]] = [[] for _ in graph.outputs]
-    for start in range(0, x.shape[1], block):
+    for block in cuts:
+        graph = graphs[block]
         values = evaluate(graph, {**state, "x": x[:, start : start + block]})
+        start += block
         state = {s.input: np.asarray(values[s.output]) for s in graph.states}
         for results, name in zip(found, graph.outputs, strict=True):
             results.append(np.asarray(values[name]))
@@ -317,4 +324,33 @@ def compare(graph: Graph, block: int, latency: int | str) -> int:
         made, used = np.array(results), ~np.isnan(right)
         np.testing.assert_allclose(made[used], right[used], atol=1e-6, rtol=1e-6)
         compared += int(used.sum()) // prod(right.shape[3:])
+    return compared
+
+
+def compare_mixed(graph: Graph, blocks: Sequence[int], latency: int | str, seed: int) -> int:
+    """Check that calls of these sizes in a random order give what those of the first one give;
+    returns how many elements were compared.
+    """
+    graphs = {block: to_streaming(graph, block, latency, blocks) for block in blocks}
+    assert len({graph.states for graph in graphs.values()}) == 1
+    first = graphs[blocks[0]]
+    late, random = first.calls.latency if first.calls else 0, Random(seed)
+    x = np.random.default_rng(5).standard_normal((1, 4 * STEPS, 3)).astype(np.float32)
+    cuts: list[int] = []
+    while sum(cuts) <= x.shape[1] - max(blocks):
+        cuts.append(random.choice(blocks))
+    alike, compared = call_by_call(first, x[:, : x.shape[1] // blocks[0] * blocks[0]], blocks[0]), 0
+    ends = np.cumsum(cuts)
+    for name, one, mixed in zip(graph.outputs, alike, in_calls(graphs, x, cuts), strict=False):
+        if graph.types[name].rank < 3:
+            for end, value in zip(ends, mixed, strict=True):
+                if end % blocks[0] == 0 and end > late:
+                    np.testing.assert_allclose(value, one[end // blocks[0] - 1], atol=1e-6)
+                    compared += 1
+            continue
+        skipped = late * one[0].shape[1] // blocks[0]
+        right, made = np.concatenate(one, 1), np.concatenate(mixed, 1)
+        length = min(right.shape[1], made.shape[1])
+        np.testing.assert_allclose(made[:, skipped:length], right[:, skipped:length], atol=1e-6)
+        compared += length - skipped
     return compared

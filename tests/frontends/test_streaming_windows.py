@@ -26,7 +26,7 @@ from cannery.ops.ordering.cumulative import CumProd, CumSum
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.reduce.op import ReduceMean
 from cannery.ops.resize.op import Resize
-from frontends.causal_nets import STEPS, Maker, call_by_call, compare
+from frontends.causal_nets import STEPS, Maker, call_by_call, compare, compare_mixed
 from ops.cases import Net
 
 BLOCKS = (1, 2, 12)
@@ -79,6 +79,27 @@ def test_random_networks(block: int) -> None:
             outcomes["right"] += 1
             assert compared > 0
     assert outcomes["right"] > 0.75 * len(SEEDS), outcomes
+
+
+@pytest.mark.parametrize("blocks", [(1, 3, 4), (1, 2), (4, 12), (12, 24, 48), (2, 6, 48)])
+def test_calls_of_several_sizes(blocks: tuple[int, ...]) -> None:
+    """In any order, with one state: also where a call brings more than readers look back."""
+    outcomes: Counter[str] = Counter()
+    for seed in range(60):
+        ahead = seed % 2 == 1
+        try:
+            graph = Maker(seed, ahead=ahead, rates=seed % 4 > 1).graph()
+        except CanneryError:
+            continue  # branches of different lengths
+        try:
+            compared = compare_mixed(graph, blocks, AUTO if ahead else 0, seed)
+        except OptionError as error:
+            assert "--block" in str(error), error
+            outcomes["another block"] += 1
+        else:
+            outcomes["right"] += 1
+            assert compared > 0
+    assert outcomes["right"] > 30, outcomes
 
 
 @pytest.mark.parametrize(

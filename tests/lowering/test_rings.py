@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from cannery.frontends.streaming import to_streaming
 from cannery.ir.graph import Graph, State
 from cannery.layouts import Halo, nhwc
 from cannery.lowering.assign import assign
-from cannery.lowering.rings import Ring, find_rings
+from cannery.lowering.rings import Ring, find_rings, share_rings
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Add, Tanh
@@ -40,27 +42,28 @@ def rings(graph: Graph, name: str = "generic") -> tuple[Ring, ...]:
     return find_rings(program(graph, name))
 
 
-def moved(ring: Ring, calls: int) -> list[Array]:
+def moved(calls: Sequence[Ring]) -> list[Array]:
     """What the windows of successive calls hold where rows are numbered from 0; past rows are -1.
 
     As `emit/step.c.j2` moves them, row by row.
     """
-    rows = ring.bytes // ring.pitch_bytes
+    (rows,) = {ring.bytes // ring.pitch_bytes for ring in calls}
     memory = np.full(rows, -9)
-    memory[ring.first : ring.first + ring.reach] = -1
+    memory[calls[0].first : calls[0].first + calls[0].reach] = -1
     found, at, number = [], 0, 0
-    for _ in range(calls):
+    for ring in calls:
         first = ring.first + at
         assert first + ring.reach + ring.count <= rows
         window = memory[first : first + ring.reach + ring.count]
         window[ring.reach :] = range(number, number + ring.count)
         number += ring.count
         found.append(window.copy())
-        if ring.moves:
+        if not ring.begins_anew:
             memory[at : at + ring.count] = window[ring.reach :]
-            at = 0 if at == ring.back - ring.count else at + ring.count
+            at = (at + ring.count) % ring.back
         else:
-            memory[: ring.reach] = memory[ring.count : ring.count + ring.reach].copy()
+            memory[ring.first : ring.first + ring.reach] = window[-ring.reach :].copy()
+            at = 0
     return found
 
 
@@ -70,10 +73,45 @@ def test_windows_hold_the_last_rows(reach: int, count: int) -> None:
     layout = nhwc.make((1, reach + count, 4))
     ring = Ring(0, "w", reach, count, 4, layout, frozenset(), frozenset())
     assert ring.bytes <= 4 * ring.pitch * (2 * reach + 2 * count)
-    for call, window in enumerate(moved(ring, 40)):
-        last = (call + 1) * count
-        right = [max(row, -1) for row in range(last - count - reach, last)]
+    check_windows([ring] * 40)
+
+
+def check_windows(calls: Sequence[Ring]) -> None:
+    last = 0
+    for ring, window in zip(calls, moved(calls), strict=True):
+        last += ring.count
+        right = [max(row, -1) for row in range(last - ring.count - ring.reach, last)]
         assert window.tolist() == right
+
+
+@pytest.mark.parametrize("reach", [1, 2, 3, 5, 8, 13, 40])
+@pytest.mark.parametrize("counts", [(1, 2), (1, 64), (2, 3), (4, 6, 16), (3, 7, 8), (1, 12, 13)])
+def test_calls_of_several_sizes_share_a_ring(reach: int, counts: tuple[int, ...]) -> None:
+    """Whatever their order; no call writes where its window is not."""
+    layouts = [nhwc.make((1, reach + count, 4)) for count in counts]
+    room = max(layout.elements for layout in layouts)
+    rings = [
+        Ring(0, "w", reach, count, 4, layout, frozenset(), frozenset(), counts, room)
+        for count, layout in zip(counts, layouts, strict=True)
+    ]
+    assert rings[0].bytes <= 16 * (2 * reach + 5 * max(counts))
+    for seed in range(20):
+        check_windows(Random(seed).choices(rings, k=60))
+
+
+def test_programs_that_disagree_share_no_ring() -> None:
+    b = Net()
+    x = convolution(b, b.input("x", (1, 32, 4)))
+    graph = b.graph(b.node(Tanh(), [convolution(b, x)]))
+    programs = [program(to_streaming(graph, block, 0, (1, 4))) for block in (1, 4)]
+    both = share_rings(programs)
+    assert [[ring.counts for ring in rings] for rings in both] == [[(1, 4)] * 2] * 2
+    assert both[0][0].bytes == both[1][0].bytes
+    first = find_rings(programs[0])[0]
+    wider = replace(first, pitch=first.pitch + 4)
+    assert first.alike != wider.alike
+    assert first.alike != replace(first, reach=first.reach + 1).alike
+    assert share_rings([programs[0], program(cached(read_again=True))]) == [(), ()]
 
 
 def convolution(b: Net, x: str, dilation: int = 2) -> str:

@@ -23,6 +23,10 @@ _window = rows(f"{_C}/ops/concat/past.py", "tests/lowering/test_rings.py")
 _step = rows(f"{_C}/emit/step.c.j2", "tests/emit/test_streaming.py")
 _subnormals = rows("runtime/include/cannery/subnormals.h", "tests/runtime/test_subnormals.py",
                    "tests/emit/test_real_time.py")  # fmt: skip
+_blocks = rows(f"{_C}/emit/step.c.j2", "tests/emit/test_blocks.py")
+_clock = rows(f"{_F}/streaming/past.py",
+              "tests/frontends/test_streaming_windows.py::test_calls_of_several_sizes")  # fmt: skip
+_shared = _clock
 _states = rows(f"{_C}/emit/states.py", "tests/emit/test_streaming.py")
 
 CHANGES: tuple[Change, ...] = (
@@ -156,8 +160,8 @@ CHANGES: tuple[Change, ...] = (
     ),
     _step(
         "new rows of a ring are not copied to where its window returns to",
-        "{{ ring.count * ring.pitch_bytes }}u);\n    at[",
-        "0u);\n    at[",
+        "{{ ring.count * ring.pitch_bytes }}u);\n%%     if ring.alone",
+        "0u);\n%%     if ring.alone",
     ),
     _subnormals(
         "operands that are subnormal are not taken for zero",
@@ -171,13 +175,39 @@ CHANGES: tuple[Change, ...] = (
     ),
     _rings(
         "rings are a call too short",
-        "last = self.first + max(0, self.back - self.count)",
-        "last = self.first + max(0, self.back - 2 * self.count)",
+        "(self.back - gcd(*self._moving) if self.moves else 0)",
+        "(self.back - 2 * gcd(*self._moving) if self.moves else 0)",
     ),
     _rings(
         "rings turn around too early",
-        "return -(-self.reach // self.count) * self.count if self.moves else 0",
-        "return self.reach // self.count * self.count if self.moves else 0",
+        "return -(-(self.reach + max(self._moving) - grain) // grain) * grain",
+        "return (self.reach + max(self._moving) - grain) // grain * grain",
+    ),
+    _rings(
+        "large calls in a ring of small ones cross its end too far",
+        "return -(-(self.reach + max(self._moving) - grain) // grain) * grain",
+        "return -(-self.reach // grain) * grain",
+    ),
+    _rings(
+        "programs that disagree on rows share a ring",
+        "return None not in known and len(known) == 1",
+        "return None not in known",
+    ),
+    _blocks(
+        "the window of a large call is copied to where it was",
+        "memcpy((char *)state{{ offset(slot.window_at) }}, {{ b }} + {{ ring.count * ring.pitch }}",
+        "memcpy((char *)state{{ offset(slot.window_at) }}, {{ b }}",
+    ),
+    _blocks("loops over calls count too few steps", "done += {{ size }};", "done += 1;"),
+    _clock(
+        "clocks count calls, whatever their size",
+        "units = float(self.block // self.unit)",
+        "units = 1.0",
+    ),
+    _shared(
+        "pasts that one size does not need are left out",
+        "most = max(self.reaches.get(key, 0), reach)",
+        "most = reach",
     ),
     _rings(
         "a copy that also writes new rows is spared",

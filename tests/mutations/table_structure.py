@@ -233,12 +233,17 @@ CHANGES: tuple[Change, ...] = (
         "stride = image_dims(buffer.type)[0] * buffer.layout.elements",
         "stride = buffer.layout.elements",
     ),
-    _many(
+    Change(
         "constants of other values are shared",
-        "first = self.known.setdefault(_digest(as_bytes(constant.values)), first)\n"
+        f"{_C}/ctext/known.py",
+        "first = self._names.setdefault(_digest(as_bytes(constant.values)), first)\n"
         "            if first == constant.name:",
-        "first = self.known.setdefault(_digest(as_bytes(constant.values)[:4]), first)\n"
+        "first = self._names.setdefault(_digest(as_bytes(constant.values)[:4]), first)\n"
         "            if first == constant.name:",
+        (
+            "tests/emit/test_many.py::test_weights_of_the_same_packing_are_stored_once",
+            "tests/emit/test_many.py::test_the_same_bits_as_single_calls",
+        ),
     ),
     _many(
         "workspace of run_many too small",
@@ -315,7 +320,7 @@ CHANGES: tuple[Change, ...] = (
     ),
     _dispatch(
         "the workspace is that of the plainest",
-        "bytes_ = max(part.workspace.bytes for part in parts)",
+        "bytes_ = max(each.base + each.workspace.bytes for part in parts for each in part.by_size)",
         "bytes_ = parts[-1].workspace.bytes",
     ),
     _source(

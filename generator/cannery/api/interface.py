@@ -5,6 +5,7 @@ These are named tuples because dataclasses take longer to define than a network 
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -70,8 +71,30 @@ class ThreadMemory(NamedTuple):
     steps: int
 
 
+class StepCall(NamedTuple):
+    """The function for calls of this many steps, without the network's name: `_step_in`.
+
+    Where there are several, `time` of an argument is the axis of its steps. One that is `looped`
+    takes the number of steps.
+    """
+
+    steps: int
+    function: str
+    inputs: tuple[Argument, ...]
+    outputs: tuple[Argument, ...]
+    looped: bool = False
+
+    @property
+    def leading(self) -> tuple[ctypes.c_int32, ...]:
+        """What comes before the tensors: the number of steps, if the function takes it."""
+        return (ctypes.c_int32(self.steps),) if self.looped else ()
+
+
 class Interface(NamedTuple):
     """A network as in its library; the last `states` inputs and outputs belong to the state.
+
+    `calls` are those of a network that runs step by step, by size; `loops` says that there is a
+    function for any number of them.
 
     `batch` is the size of the first axis of the inputs if that counts samples, else 0. `needs` are
     the words of /proc/cpuinfo that its processor must list, `machine` the processor's family.
@@ -90,6 +113,8 @@ class Interface(NamedTuple):
     needs: tuple[str, ...] = ()
     threads: ThreadMemory | None = None
     latency: int = 0
+    calls: tuple[StepCall, ...] = ()
+    loops: bool = False
 
     @property
     def step_inputs(self) -> tuple[Argument, ...]:
@@ -110,6 +135,15 @@ def interface_from(stored: Sequence[Any]) -> Interface:
         outputs=tuple(map(_argument_from, found.outputs)),
         needs=tuple(found.needs),
         threads=found.threads and ThreadMemory._make(found.threads),
+        calls=tuple(map(_call_from, found.calls)),
+    )
+
+
+def _call_from(stored: Sequence[Any]) -> StepCall:
+    found = StepCall._make(stored)
+    return found._replace(
+        inputs=tuple(map(_argument_from, found.inputs)),
+        outputs=tuple(map(_argument_from, found.outputs)),
     )
 
 
@@ -128,8 +162,31 @@ def interface_of(source: Source, batch: int, machine: str, needs: tuple[str, ...
     return Interface(
         source.name, inputs, outputs, source.many_bytes, len(source.states.slots),
         source.states.bytes, source.max_length, batch if plain else 0, machine, needs,
-        _threads(source), source.graph.calls.latency if source.graph.calls else 0,
+        _threads(source), source.graph.calls.latency if source.graph.calls else 0, _calls(source),
+        bool(source.advances),
     )  # fmt: skip
+
+
+def _calls(source: Source) -> tuple[StepCall, ...]:
+    """The calls for steps, if there are any, smallest first."""
+    if not source.states.slots:
+        return ()
+    sizes = source.by_size[::-1]
+    return tuple(_call(call, sizes[-1 if call is source else 0], call is source) for call in sizes)
+
+
+def _call(call: Source, other: Source, first: bool) -> StepCall:
+    """A call; `other` is one of another size, if there is one."""
+    from cannery.emit.interface import differing_axis  # libraries that are kept do without
+
+    inputs, outputs = (
+        tuple(_argument(t, differing_axis(t, o)) for t, o in zip(own, others, strict=True))
+        for own, others in (
+            (call.step_inputs, other.step_inputs), (call.step_outputs, other.step_outputs),
+        )
+    )  # fmt: skip
+    steps = call.graph.steps_of_call
+    return StepCall(steps, "_step_in" if first else f"_step_{steps}_in", inputs, outputs)
 
 
 def _threads(source: Source) -> ThreadMemory | None:

@@ -12,7 +12,8 @@ import numpy as np
 from cannery.api.arrays import Array, pointer, refuse_overlap, to_result
 from cannery.api.direct import make_direct, make_direct_many, no_direct
 from cannery.api.inputs import Inputs, cut_steps, read_inputs
-from cannery.api.interface import Argument, Interface, Port
+from cannery.api.interface import Argument, Interface, Port, StepCall
+from cannery.api.steps import call_for
 from cannery.api.threads import Threads, aligned
 from cannery.errors import OptionError
 
@@ -45,10 +46,11 @@ class Net:
             self._run_shared = _function(functions, f"{interface.name}_run_many_parallel")
         if interface.state_bytes:
             self._reset = _function(functions, f"{interface.name}_reset")
-            self._step = _function(functions, f"{interface.name}_step_in")
-            self._direct_step = make_direct(
-                self._step, interface.step_inputs, interface.step_outputs, self._workspace
-            )
+            self._functions = functions
+            self._direct_steps = [
+                make_direct(self._step_function(call), call.inputs, call.outputs, self._workspace)
+                for call in interface.calls
+            ]
         self._cut = self._threads is not None and memory is not None and memory.steps > 0
         self._direct = make_direct(self._run, interface.inputs, interface.outputs, self._workspace)
         self._direct_many = make_direct_many(self._run_many, interface, self._workspace)
@@ -149,9 +151,11 @@ class Net:
         return state
 
     def step(self, state: Array, *arrays: Any, out: Any = None, **named: Any) -> Any:
-        """One step: replaces `state`; inputs and outputs are as for a call, without the state's.
+        """The next steps: replaces `state`; inputs and outputs are as for a call, without the
+        state's.
 
-        Raises OptionError for anything that does not fit.
+        A network that was made for calls of several sizes takes any number of steps that these add
+        up to. Raises OptionError for anything that does not fit.
         """
         net = self._interface
         fits = (
@@ -163,15 +167,20 @@ class Net:
             raise OptionError(
                 "this is not a state", where=self.name, cure="make one with new_state()"
             )
-        if not named:
-            found = self._direct_step(arrays, out, pointer(state))
+        for direct in () if named else self._direct_steps:
+            found = direct(arrays, out, pointer(state))
             if found is not None:
                 return found
-        inputs = read_inputs(net, net.step_inputs, arrays, named)
-        results = self._results(net.step_outputs, inputs, out)
-        arguments = _arguments(net.step_inputs, inputs)
-        self._step(self._workspace(), pointer(state), *arguments, *map(pointer, results))
-        return self._returned(net.step_outputs, inputs, results, out)
+        call = call_for(net, arrays, named)
+        inputs = read_inputs(net, call.inputs, arrays, named)
+        results = self._results(call.outputs, inputs, out)
+        first = (*call.leading, *_arguments(call.inputs, inputs))
+        function = self._step_function(call)
+        function(self._workspace(), pointer(state), *first, *map(pointer, results))
+        return self._returned(call.outputs, inputs, results, out)
+
+    def _step_function(self, call: StepCall) -> Any:
+        return _function(self._functions, f"{self.name}{call.function}")
 
     def _results(self, outputs: Sequence[Argument], inputs: Inputs, out: Any) -> list[Array]:
         """The memory of the outputs, new where `out` has none."""

@@ -44,7 +44,7 @@ class ModelOptions(TypedDict, total=False):
     weights: StrPath
     peepholes: StrPath
     streaming: bool
-    block: int
+    block: int | str | Sequence[int | str]
     latency: int | str
     variable_length: bool
     quantize: Element

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -80,7 +81,22 @@ def tune(
     with given.as_file() as chosen:
         check_place(chosen)
         settings = Settings(budget, exhaustive, Context(context) if context else None)
-        return _result(tune_network(chosen, settings))
+        several = chosen.each_block
+        share = budget and budget / len(several)
+        first, *others = (
+            _result(tune_network(each, replace(settings, budget=share))) for each in several
+        )
+        return reduce(_together, others, first)
+
+
+def _together(first: TuneResult, other: TuneResult) -> TuneResult:
+    """What tuning for calls of two sizes found; times, error and record are those of the first."""
+    return replace(
+        first, passed=first.passed and other.passed, changed=first.changed or other.changed,
+        seconds=first.seconds + other.seconds, measured=first.measured + other.measured,
+        steps=(*first.steps, *other.steps), not_measured=(*first.not_measured, *other.not_measured),
+        not_done=(*first.not_done, *other.not_done), notes=(*first.notes, *other.notes),
+    )  # fmt: skip
 
 
 def _check_record(given: GivenModel) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,12 +80,31 @@ def verify_network(
     options: Options, inputs: Samples | None = None, against: Samples | None = None,
     *, layers: bool = False, device: bool = False, tell: Callable[[str], object] = str,
 ) -> VerifyResult:  # fmt: skip
-    """The same for checked options; `device`: the program reports what it runs on."""
+    """The same for checked options; `device`: the program reports what it runs on.
+
+    Calls of further sizes are verified with samples of their own.
+    """
     if against is not None and inputs is None:
         raise OptionError(
             "no inputs that belong to these outputs", where=_where(against),
             cure="name them with --inputs",
         )  # fmt: skip
+    first, *others = options.each_block
+    found = _verified(first, inputs, against, layers=layers, device=device, tell=tell)
+    for options in others:
+        more = _verified(options, layers=layers, device=device, tell=tell)
+        errors = {f"{name}, {options.block[0]} steps": e for name, e in more.errors.items()}
+        found = replace(
+            found, passed=found.passed and more.passed, errors={**found.errors, **errors},
+            layers=(*found.layers, *more.layers),
+        )  # fmt: skip
+    return found
+
+
+def _verified(
+    options: Options, inputs: Samples | None = None, against: Samples | None = None,
+    *, layers: bool, device: bool, tell: Callable[[str], object],
+) -> VerifyResult:  # fmt: skip
     toolchain = find_toolchain(options)
     runner = toolchain.runner()
     graph = import_graph(options)

@@ -45,7 +45,8 @@ def _places(options: Options, target: Target) -> list[Path]:
 
 def record_places(options: Options) -> list[Path]:
     """All files that may be the network's records, whether or not they exist."""
-    return [path for target in record_targets(options) for path in _places(options, target)]
+    targets = record_targets(options)
+    return [p for each in options.each_block for t in targets for p in _places(each, t)]
 
 
 def record_targets(options: Options) -> tuple[Target, ...]:

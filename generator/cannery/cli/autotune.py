@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cannery.cli.arguments import FILE, budget_option, generating_options, options_of
+from cannery.cli.blocks import print_block, with_blocks
 from cannery.cli.files import depfile_text, own_files
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, remark
@@ -19,6 +21,9 @@ from cannery.options import Options
 from cannery.output_files import check_output_file, write_files
 from cannery.target.runner import Origin
 from cannery.target.toolchain import find_toolchain
+
+if TYPE_CHECKING:
+    from cannery.tuning.outcome import Outcome
 
 
 @click.command(
@@ -80,25 +85,39 @@ def command(
     wanted = Context(context) if context else None
     if depfile is not None:
         check_output_file(depfile, "--depfile")
-    record = usable_record(options, wanted) if if_needed else None
-    if record is not None or (if_needed and _is_emulated(options)):
-        _write_depfile(depfile, options, record)
+    known = [usable_record(each, wanted) if if_needed else None for each in options.each_block]
+    if all(known) or (if_needed and _is_emulated(options)):
+        _write_depfile(depfile, options, known)
         if as_json:
-            print_json({"record": str(record) if record else None, "changed": False})
+            records = [{"record": str(r) if r else None, "changed": False} for r in known]
+            print_json(with_blocks(options.each_block, records))
         return 0
     check_place(options)
-    with live_progress() as progress:
-        started = click.get_current_context().find_root().obj
-        outcome = tune(options, Settings(budget, exhaustive, wanted, started), progress)
-    _write_depfile(depfile, options, outcome.path if outcome.path.exists() else None)
+    started = click.get_current_context().find_root().obj
+    outcomes, missing = (
+        [],
+        [each for each, r in zip(options.each_block, known, strict=True) if not r],
+    )
+    for k, each in enumerate(missing):
+        share = budget and budget / len(missing)
+        settings = Settings(share, exhaustive, wanted, None if k else started)
+        with live_progress() as progress:
+            outcomes.append(tune(each, settings, progress))
+        if not as_json:
+            print_block(each)
+            _print(outcomes[-1], all_layers=all_layers)
+    places = [*known, *(o.path if o.path.exists() else None for o in outcomes)]
+    _write_depfile(depfile, options, places)
     if as_json:
-        print_json(as_dict(outcome))
-    else:
-        print_report(outcome, all_layers=all_layers)
-        if not outcome.broken and not outcome.idle:
-            state = "written" if outcome.changed else "confirmed, not a byte changed"
-            note(f"{outcome.path}: {state}")
-    return int(not outcome.served)
+        print_json(with_blocks(missing, list(map(as_dict, outcomes))))
+    return int(not all(outcome.served for outcome in outcomes))
+
+
+def _print(outcome: Outcome, *, all_layers: bool) -> None:
+    print_report(outcome, all_layers=all_layers)
+    if not outcome.broken and not outcome.idle:
+        state = "written" if outcome.changed else "confirmed, not a byte changed"
+        note(f"{outcome.path}: {state}")
 
 
 def _is_emulated(options: Options) -> bool:
@@ -115,7 +134,7 @@ def _is_emulated(options: Options) -> bool:
     return emulated
 
 
-def _write_depfile(depfile: Path | None, options: Options, record: Path | None) -> None:
+def _write_depfile(depfile: Path | None, options: Options, records: Iterable[Path | None]) -> None:
     if depfile is not None:
-        read = [options.model, *([record] if record else []), *own_files()]
+        read = [options.model, *filter(None, records), *own_files()]
         write_files({depfile: depfile_text(depfile.with_suffix(""), read).encode()})

@@ -11,6 +11,7 @@ import click
 
 from cannery.choose.lookup import find_record, untuned, untuned_note
 from cannery.cli.arguments import FILE, Seconds, generating_options, options_of
+from cannery.cli.blocks import print_block, with_blocks
 from cannery.cli.counted import show_counted
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, print_table, remark, warn
@@ -117,41 +118,63 @@ def command(
     pace = _pace(rate, deadline, seconds, caches)
     limit = seconds or DEFAULT_SECONDS
     options = options_of(model, {**raw, **({"parallel": True} if threads else {})})
-    compiled = compile_model(options)
-    source = compiled.source
     toolchain = find_toolchain(options)
     runner = identify(toolchain, [toolchain.runner()])[0]
     if runner.state:
         remark(runner.state)
     _check_can_tell(toolchain, runner, pace, threads)
-    samples = seeded_samples(source.graph)
     refuse_emulated(caches, runner)
     _compare_context(options, toolchain.target, caches)
     note(f"building {options.name} for {toolchain.target.name}")
-    with network_program(
-        source, compiled.files, toolchain, samples, threads=threads is not None
-    ) as program:
-        latency = program.time(runner, limit, caches)
-        paced = program.keep_pace(runner, pace) if pace else None
-        shared = (
-            _time_threads(program, runner, limit, threads, latency, caches) if threads else None
-        )
-    layers = time_layers(
-        source, compiled.files, toolchain, runner, samples, limit, caches,
-        traced=TRACED_RUNS if trace is not None else 0,
-    )  # fmt: skip
-    found = _Times(source, toolchain, runner, caches, latency, layers, paced, shared)
-    if trace is not None:
-        write_files({trace: found.trace()})
-        note(f"{trace}: open it in https://ui.perfetto.dev")
+    measured = _Measured(toolchain, runner, caches, limit, pace, threads, trace)
+    found = [measured.times(each) for each in options.each_block]
     never = untuned_note(options)
     if never:
         remark(never)
     if as_json:
         tuned = {"tuned": not untuned(options), "notes": [never] if never else []}
-        print_json({**found.as_dict(), **tuned})
-    else:
-        found.print()
+        print_json({**with_blocks(options.each_block, [each.as_dict() for each in found]), **tuned})
+        return
+    for each, times in zip(options.each_block, found, strict=True):
+        print_block(each)
+        times.print()
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """What is measured, and on what; the first network is traced into a file, if that is given."""
+
+    toolchain: Toolchain
+    runner: Runner
+    caches: Context
+    limit: float
+    pace: Pace | None
+    threads: int | None
+    trace: Path | None
+
+    def times(self, options: Options) -> _Times:
+        """The times of a network."""
+        toolchain, runner, caches, limit = self.toolchain, self.runner, self.caches, self.limit
+        compiled, threads = compile_model(options), self.threads
+        source, samples = compiled.source, seeded_samples(compiled.source.graph)
+        trace = self.trace if options.block[0] == min(options.block) else None
+        with network_program(
+            source, compiled.files, toolchain, samples, threads=threads is not None
+        ) as program:
+            latency = program.time(runner, limit, caches)
+            paced = program.keep_pace(runner, self.pace) if self.pace else None
+            shared = (
+                _time_threads(program, runner, limit, threads, latency, caches) if threads else None
+            )
+        layers = time_layers(
+            source, compiled.files, toolchain, runner, samples, limit, caches,
+            traced=TRACED_RUNS if trace is not None else 0,
+        )  # fmt: skip
+        found = _Times(source, toolchain, runner, caches, latency, layers, paced, shared)
+        if trace is not None:
+            write_files({trace: found.trace()})
+            note(f"{trace}: open it in https://ui.perfetto.dev")
+        return found
 
 
 def _check_can_tell(

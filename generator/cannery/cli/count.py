@@ -10,14 +10,17 @@ import click
 
 from cannery.analysis.mix import Mix
 from cannery.cli.arguments import generating_options, options_of
+from cannery.cli.blocks import print_block, with_blocks
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, print_table
+from cannery.emit.source import Source
 from cannery.errors import OptionError
 from cannery.execution.counts import NetworkCount, count_network
 from cannery.execution.samples import seeded_samples
+from cannery.options import Options
 from cannery.pipeline import compile_graph, import_graph
-from cannery.target.runner import is_qemu
-from cannery.target.toolchain import find_toolchain
+from cannery.target.runner import Runner, is_qemu
+from cannery.target.toolchain import Toolchain, find_toolchain
 
 #: The columns shown of a mix; --json has all of it.
 _SHOWN = ("multiplies", "adds", "loads", "stores", "shuffles", "moves", "spills", "branches")
@@ -49,26 +52,37 @@ def command(model: Path, as_json: bool, **raw: Any) -> None:
             where="--device" if options.device else "--runner",
             cure="leave it out",
         )
+    note(f"building {options.name} for {toolchain.target.name}")
+    counts = [_counted(each, toolchain, runner) for each in options.each_block]
+    if as_json:
+        print_json(with_blocks(options.each_block, [_as_dict(*each, toolchain) for each in counts]))
+        return
+    for each, (source, count) in zip(options.each_block, counts, strict=True):
+        print_block(each)
+        _print(count, source.macs)
+    isa = counts[0][0].isa.name
+    click.echo(f"\n{toolchain.target.name} ({isa}), {toolchain.compiler.version}")
+
+
+def _counted(options: Options, toolchain: Toolchain, runner: Runner) -> tuple[Source, NetworkCount]:
     graph = import_graph(options)
     compiled = compile_graph(graph, options)
-    source = compiled.source
-    note(f"building {options.name} for {toolchain.target.name}")
     (sample,) = seeded_samples(graph, 1)
-    count = count_network(source, compiled.files, toolchain, runner, sample)
-    if as_json:
-        print_json({
-            "target": toolchain.target.name, "isa": source.isa.name,
-            "compiler": toolchain.compiler.version, "macs": source.macs,
-            "instructions": count.instructions, "outside_steps": count.rest,
-            "mix": vars(count.mix),
-            "steps": [
-                {"step": s.name, "schedule": s.schedule, "macs": s.macs, "mix": vars(s.mix)}
-                for s in count.steps
-            ],
-        })  # fmt: skip
-        return
-    _print(count, source.macs)
-    click.echo(f"\n{toolchain.target.name} ({source.isa.name}), {toolchain.compiler.version}")
+    count = count_network(compiled.source, compiled.files, toolchain, runner, sample)
+    return compiled.source, count
+
+
+def _as_dict(source: Source, count: NetworkCount, toolchain: Toolchain) -> dict[str, Any]:
+    return {
+        "target": toolchain.target.name, "isa": source.isa.name,
+        "compiler": toolchain.compiler.version, "macs": source.macs,
+        "instructions": count.instructions, "outside_steps": count.rest,
+        "mix": vars(count.mix),
+        "steps": [
+            {"step": s.name, "schedule": s.schedule, "macs": s.macs, "mix": vars(s.mix)}
+            for s in count.steps
+        ],
+    }  # fmt: skip
 
 
 def _print(count: NetworkCount, macs: int) -> None:

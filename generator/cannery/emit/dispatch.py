@@ -32,7 +32,7 @@ def dispatching_files(name: str, parts: Sequence[Source], command: str) -> dict[
 
     Each part has its own name (`part_name`).
     """
-    bytes_ = max(part.workspace.bytes for part in parts)
+    bytes_ = max(each.base + each.workspace.bytes for part in parts for each in part.by_size)
     plainest = parts[-1]
     whole = replace(plainest, name=name, workspace=replace(plainest.workspace, bytes=bytes_))
     spare = max(part.many_bytes for part in parts) - whole.many_bytes

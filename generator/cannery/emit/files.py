@@ -176,7 +176,8 @@ def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]
         },
         "workspace_bytes": source.workspace.bytes,
         "max_length": source.max_length,
-        "block_steps": source.graph.calls.steps if source.graph.calls else 0,
+        "block_steps": source.graph.steps_of_call,
+        **_blocks(source),
         "latency_steps": source.graph.calls.latency if source.graph.calls else 0,
         "state_bytes": source.states.bytes,
         "states": [
@@ -197,6 +198,22 @@ def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]
         "copies": [call.symbol for call in source.calls if _is_copy(call)],
         "steps": [_step(source, call) for call in source.calls],
     }
+
+
+def _blocks(source: Source) -> dict[str, Any]:
+    """The functions for calls of further sizes."""
+    if not source.blocks:
+        return {}
+    blocks = [
+        {
+            "block_steps": block.graph.steps_of_call,
+            "inputs": [_tensor(t) for t in block.step_inputs],
+            "outputs": [_tensor(t) for t in block.step_outputs],
+            "steps": [_step(block, call) for call in block.calls],
+        }
+        for block in source.blocks
+    ]
+    return {"blocks": blocks}
 
 
 def _more_sources(source: Source) -> tuple[str, ...]:

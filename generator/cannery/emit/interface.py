@@ -207,3 +207,29 @@ def parameters(
 def joined(found: Sequence[tuple[str, str]]) -> str:
     """Parameters in C's form."""
     return ", ".join(type_ + name for type_, name in found)
+
+
+def differing_axis(first: Tensor, other: Tensor) -> int:
+    """The axis along which the same tensor of another call is longer or shorter; -1: none."""
+    sizes = zip(first.dims, other.dims, strict=True)
+    return next((axis for axis, (a, b) in enumerate(sizes) if a != b), -1)
+
+
+def timed_tensors(calls: Sequence[Sequence[Tensor]]) -> frozenset[str]:
+    """The tensors of calls of several sizes that have as many more elements as these have steps.
+
+    None if those of one step do not lie together in each of them, so that no loop over calls
+    serves.
+    """
+    if len(calls) < 2:
+        return frozenset()
+    found = set()
+    for same in zip(*calls, strict=True):
+        first, *others = same
+        if any(t.view for t in same):
+            return frozenset()
+        axes = {differing_axis(first, other) for other in others} - {-1}
+        if any(size != 1 for axis in axes for size in first.dims[:axis]):
+            return frozenset()
+        found |= {first.source} if axes else set()
+    return frozenset(found)

@@ -7,13 +7,12 @@ Values that pass from one phase to the next have memory for every image, after t
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from cannery.ctext.arrays import as_bytes
+from cannery.ctext.known import KnownConstants
 from cannery.ctext.tidy import tidy
 from cannery.emit.halo import clear_lines
 from cannery.emit.hooks import Hooks
@@ -88,27 +87,14 @@ class Many:
 
 @dataclass
 class ManyMaker:
-    """Makes the kernels of stacked steps, after those of the single network were recorded."""
+    """Makes the kernels of stacked steps; `known` are the constants that exist already."""
 
     program: Program
     isa: Isa
     name: str
     stacks: Sequence[Stack]
-    known: dict[bytes, str] = field(default_factory=dict)
+    known: KnownConstants
     steps: list[StackedStep] = field(default_factory=list)
-
-    @property
-    def aliases(self) -> bool:
-        """Whether arrays that are equal are stored once: not where other numbers may come."""
-        return bool(self.stacks) and not self.program.graph.weights_vary
-
-    def noting(self, kernels: Iterable[Kernel]) -> Iterator[Kernel]:
-        """The same kernels; remembers their constants."""
-        for kernel in kernels:
-            if self.aliases:
-                for constant in kernel.constants:
-                    self.known.setdefault(_digest(as_bytes(constant.values)), constant.name)
-            yield kernel
 
     def kernels(self) -> Iterator[Kernel]:
         """The kernels of all chunks, without constants that exist already."""
@@ -129,17 +115,8 @@ class ManyMaker:
         kernel = choice.schedule.kernel(replace(job, graph=graph))
         if not kernel.whole or kernel.band or kernel.scratch_bytes:
             raise AssertionError(f"{choice.schedule.id} cannot be stacked")
-        kept, aliases = [], []
-        for constant in kernel.constants:
-            first = constant.name
-            if self.aliases:
-                first = self.known.setdefault(_digest(as_bytes(constant.values)), first)
-            if first == constant.name:
-                kept.append(constant)
-            else:
-                aliases.append((constant.name, first))
-        kernel = replace(kernel, code=tidy(kernel.code), constants=tuple(kept))
-        return StackedStep(index, symbol, choice, kernel, tuple(aliases))
+        kernel, aliases = self.known.taken_from(replace(kernel, code=tidy(kernel.code)))
+        return StackedStep(index, symbol, choice, kernel, aliases)
 
     def finish(self, kernels: Sequence[Kernel]) -> Many:
         """The chunks; `kernels` are those that were made, perhaps with fewer constants."""
@@ -154,10 +131,6 @@ class ManyMaker:
             if count:
                 chunks.append(Chunk(stack.images, parts, by_index, offsets, size))
         return Many(tuple(chunks))
-
-
-def _digest(content: memoryview) -> bytes:
-    return hashlib.sha256(content).digest()
 
 
 def _place(

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from functools import cached_property
+from itertools import chain, islice
 
 from cannery import __version__
 from cannery.ctext.apart import pull_apart
 from cannery.ctext.arrays import WeightBlob, all_apart, as_bytes, format_array, split_constants
 from cannery.ctext.base_pointer import VARIABLE, with_base_pointer
 from cannery.ctext.environment import render
+from cannery.ctext.known import Aliases, KnownConstants
 from cannery.ctext.tidy import tidy
+from cannery.emit.body import make_body
 from cannery.emit.halo import clear_lines
-from cannery.emit.hooks import Hooks, hooks_text
-from cannery.emit.interface import Tensor, interface, joined, parameters
-from cannery.emit.many import Many, ManyMaker, chunk_lines
+from cannery.emit.hooks import hooks_text
+from cannery.emit.interface import Tensor, interface, joined, parameters, timed_tensors
+from cannery.emit.many import Many, ManyMaker, StackedStep, chunk_lines
 from cannery.emit.parallel import Parallel, make_parallel, parallel_text
 from cannery.emit.split import step_files
 from cannery.emit.states import States, make_states
@@ -26,7 +29,6 @@ from cannery.emit.steps import (
     make_job,
     root_variables,
     step_symbol,
-    unused_roots,
 )
 from cannery.ir.graph import Graph
 from cannery.ir.printer import format_graph
@@ -34,7 +36,7 @@ from cannery.layouts import image_dims
 from cannery.lowering.cores import Cores
 from cannery.lowering.lifetimes import Workspace, plan_workspace
 from cannery.lowering.memory_plan import align
-from cannery.lowering.rings import find_rings
+from cannery.lowering.rings import Ring, find_rings
 from cannery.lowering.stack import Stack
 from cannery.ops.shared.function import kernel_of_nothing
 from cannery.options import MAX_LINES
@@ -54,6 +56,8 @@ class Source:
     returns. A `part` is one instruction set of several.
     `test`, of a network whose weights are apart, is all of them with what the self-test reads;
     `options` are the words of the command line that make the same code again.
+    `blocks` are the same network for calls of further sizes, whose code and constants lie with
+    these, and whose memory begins `base` bytes after that of the workspace.
     """
 
     name: str
@@ -82,6 +86,8 @@ class Source:
     part: bool = False
     test: WeightBlob | None = None
     options: tuple[str, ...] = ()
+    blocks: tuple[Source, ...] = ()
+    base: int = 0
 
     @property
     def apart(self) -> bool:
@@ -101,12 +107,21 @@ class Source:
     @property
     def next_states_at(self) -> int:
         """Where a step writes the next states in the workspace."""
-        return self.states.next_at(max(self.workspace.bytes, 64))
+        return self.states.next_at(self._end)
+
+    @property
+    def _end(self) -> int:
+        return self.base + max(self.workspace.bytes, 64)
+
+    @property
+    def own_bytes(self) -> int:
+        """Memory for one run or one step, without that of other blocks after it."""
+        return self.states.workspace_bytes(self._end)
 
     @property
     def single_bytes(self) -> int:
-        """Memory for one run or one step."""
-        return self.states.workspace_bytes(max(self.workspace.bytes, 64))
+        """Memory for one run, or one step of any size."""
+        return max(source.own_bytes for source in (self, *self.blocks))
 
     @property
     def many_bytes(self) -> int:
@@ -126,14 +141,42 @@ class Source:
     @property
     def step_parameters(self) -> str:
         """Those of `step` for its tensors, with their types; a comma before each."""
-        text = joined(parameters(self.step_inputs, self.step_outputs))
-        return f", {text}" if text else ""
+        return self.step_parameters_as("")
 
     @property
     def step_arguments(self) -> str:
         """The names of these parameters; a comma before each."""
+        return self.step_arguments_as("")
+
+    def step_parameters_as(self, end: str) -> str:
+        """The same parameters, with `end` after their names."""
+        found = parameters(self.step_inputs, self.step_outputs)
+        text = joined([(type_, f"{name}{end}") for type_, name in found])
+        return f", {text}" if text else ""
+
+    def step_arguments_as(self, end: str) -> str:
+        """The names of these."""
+        found = parameters(self.step_inputs, self.step_outputs)
+        return "".join(f", {name}{end}" for _, name in found)
+
+    @property
+    def by_size(self) -> list[Source]:
+        """The network for calls of each size, largest first."""
+        sizes = {b.graph.steps_of_call: b for b in (self, *self.blocks)}
+        return [sizes[size] for size in sorted(sizes, reverse=True)]
+
+    @property
+    def advances(self) -> frozenset[str]:
+        """The tensors whose steps follow each other in memory, and whose pointer a loop over calls
+        moves on; none if there is no such loop.
+        """
+        return timed_tensors([(*b.step_inputs, *b.step_outputs) for b in self.by_size])
+
+    @property
+    def advances_text(self) -> str:
+        """Their names in C."""
         tensors = (*self.step_inputs, *self.step_outputs)
-        return "".join(f", {name}" for t in tensors for name in (t.name, *t.strides))
+        return ", ".join(t.name for t in tensors if t.source in self.advances)
 
     @property
     def parallel_base_bytes(self) -> int:
@@ -200,22 +243,29 @@ class Source:
         return found
 
     @property
+    def more_steps(self) -> list[StackedStep | Call]:
+        """Steps besides the `calls`, some of whose constants are among theirs."""
+        return [*self.many.steps, *(call for block in self.blocks for call in block.calls)]
+
+    @property
+    def _kernels(self) -> list[Kernel]:
+        return [step.kernel for step in (*self.calls, *self.more_steps)]
+
+    @property
     def macs(self) -> int:
         return sum(call.planned.step.macs(self.graph) for call in self.calls)
 
     @property
     def needs_math(self) -> bool:
-        kernels = (*(c.kernel for c in self.calls), *self.many.kernels)
-        return any(kernel.needs_math for kernel in kernels)
+        return any(kernel.needs_math for kernel in self._kernels)
 
     @property
     def needs_table(self) -> bool:
-        kernels = (*(c.kernel for c in self.calls), *self.many.kernels)
-        return any(kernel.needs_table for kernel in kernels)
+        return any(kernel.needs_table for kernel in self._kernels)
 
     @property
     def scalar_math(self) -> bool:
-        return any(c.kernel.scalar_math for c in self.calls)
+        return any(kernel.scalar_math for kernel in self._kernels)
 
 
 def model_hash(graph: Graph) -> str:
@@ -252,54 +302,134 @@ def make_source(
     stacks: Sequence[Stack] = (),
     cores: Cores | None = None,
     max_lines: int = MAX_LINES,
-    *,
-    rings: bool = True,
+    rings: Sequence[Ring] | None = None,
+    blocks: Sequence[tuple[Program, Sequence[Ring]]] = (),
 ) -> Source:
     """Generate all kernels, in functions of `max_lines`, and lay out the workspace.
 
     `stacks` are what `run_many` computes at once, largest first. With `cores`, the network may run
-    on several cores. `rings`: whether states may be kept in place.
+    on several cores. `rings` are the states that are kept in place (None: all that can be),
+    `blocks` the programs for calls of further sizes, with their rings.
     """
-    symbols = [step_symbol(name, k, p) for k, p in enumerate(program.steps)]
-    jobs = (
-        make_job(program, p, isa, s, cut=cores is not None, ahead=ahead)
-        for p, s, ahead in zip(program.steps, symbols, weights_ahead(program, isa), strict=True)
-    )
-    made = (_kernel(p.choice.schedule, job) for p, job in zip(program.steps, jobs, strict=True))
-    maker = ManyMaker(program, isa, name, stacks)
     apart = program.graph.weights_vary
-    all_kernels = chain(maker.noting(made), maker.kernels())
+    known = KnownConstants(vary=apart)
+    single = _Making(program, isa, name, name, max_lines)
+    further = [
+        _Making(p, isa, name, f"{name}_B{p.graph.steps_of_call}", max_lines, own)
+        for p, own in blocks
+    ]
+    maker = ManyMaker(program, isa, name, stacks, known)
+    made = single.kernels(cut=cores is not None)
+    all_kernels = chain(
+        known.noting(made) if stacks or blocks else made, maker.kernels(),
+        *(each.without(known) for each in further),
+    )  # fmt: skip
     kernels, blob = (all_apart if apart else split_constants)(name, all_kernels)
-    kernels, stacked = kernels[: len(symbols)], kernels[len(symbols) :]
-    workspace = plan_workspace(program, [k.scratch_bytes for k in kernels])
-    views = [b.value for b in program.buffers.values() if b.storage == VIEW]
-    inputs, outputs = interface(program.graph, rename, program.io_order, views)
-    variables = root_variables(program)
-    ports = {t.source: t for t in inputs}
-    calls = []
-    for k, (planned, symbol, kernel) in enumerate(
-        zip(program.steps, symbols, kernels, strict=True)
-    ):
+    left = iter(kernels)
+    if rings is None:
+        rings = find_rings(program)
+    source = single.source(rename, islice(left, len(single.symbols)), blob, rings)
+    stacked = list(islice(left, len(maker.steps)))
+    placed = [
+        each.source(rename, islice(left, len(each.symbols)), blob, each.rings) for each in further
+    ]
+    if apart:
+        stacked = [replace(k, code=_reading(k.code, name, blob)) for k in stacked]
+        constants = (s.constant for s in source.states.slots if s.constant)
+        initial = blob.followed_by(constants)
+        blob = replace(initial, offsets=(*blob.offsets, *initial.offsets))
+    return replace(
+        source, blob=blob, many=maker.finish(stacked), blocks=_in_one_memory(source, placed),
+        parallel=make_parallel(program, isa, source.calls, cores) if cores else None,
+    )  # fmt: skip
+
+
+def _in_one_memory(first: Source, others: Sequence[Source]) -> tuple[Source, ...]:
+    """The sources with their places in one workspace: apart if a halo there must stay zero."""
+    apart = any(source.workspace.pinned for source in (first, *others))
+    base, found = align(first.own_bytes) if apart else 0, []
+    for source in others:
+        found.append(replace(source, base=base))
+        base = align(found[-1].own_bytes) if apart else 0
+    return tuple(found)
+
+
+@dataclass
+class _Making:
+    """The functions of one program; their names begin with `prefix`.
+
+    With `rings`, it only runs with these in place, and there are no functions for steps that the
+    rings spare.
+    """
+
+    program: Program
+    isa: Isa
+    name: str
+    prefix: str
+    max_lines: int
+    rings: Sequence[Ring] = ()
+    aliases: dict[int, Aliases] = field(default_factory=dict)
+
+    @cached_property
+    def symbols(self) -> dict[int, str]:
+        """The functions' names, by the number of the step."""
+        spared = frozenset().union(*(ring.spared for ring in self.rings))
+        steps = enumerate(self.program.steps)
+        return {k: step_symbol(self.prefix, k, p) for k, p in steps if k not in spared}
+
+    def kernels(self, *, cut: bool = False) -> Iterator[Kernel]:
+        """Of each step; `cut` is as in `Job`."""
+        ahead = weights_ahead(self.program, self.isa)
+        for k, symbol in self.symbols.items():
+            planned = self.program.steps[k]
+            job = make_job(self.program, planned, self.isa, symbol, cut=cut, ahead=ahead[k])
+            yield _kernel(planned.choice.schedule, job)
+
+    def without(self, known: KnownConstants) -> Iterator[Kernel]:
+        """The same without constants that exist already, which become `aliases`."""
+        for k, kernel in zip(self.symbols, self.kernels(), strict=True):
+            kept, self.aliases[k] = known.taken_from(kernel)
+            yield kept
+
+    def source(
+        self, rename: Mapping[str, str], made: Iterable[Kernel], blob: WeightBlob,
+        rings: Sequence[Ring],
+    ) -> Source:  # fmt: skip
+        """All of it; `made` are the kernels, perhaps with fewer constants."""
+        program, graph = self.program, self.program.graph
+        kernels = dict(zip(self.symbols, made, strict=True))
+        scratch = [
+            kernels[k].scratch_bytes if k in kernels else 0 for k in range(len(program.steps))
+        ]
+        workspace = plan_workspace(program, scratch, self.rings)
+        views = [b.value for b in program.buffers.values() if b.storage == VIEW]
+        inputs, outputs = interface(graph, rename, program.io_order, views)
+        ports = {t.source: t for t in inputs}
+        calls = tuple(
+            self._call(k, kernel, workspace, ports, blob) for k, kernel in kernels.items()
+        )
+        states = make_states(graph, inputs, outputs, rings)
+        hash_ = LAYOUT_HASH if graph.weights_vary else model_hash(graph)
+        return Source(
+            self.name, graph, self.isa, program, workspace, calls, inputs, outputs, hash_, blob,
+            states=states,
+        )  # fmt: skip
+
+    def _call(
+        self, k: int, kernel: Kernel, workspace: Workspace, ports: Mapping[str, Tensor],
+        blob: WeightBlob,
+    ) -> Call:  # fmt: skip
+        program, planned, symbol = self.program, self.program.steps[k], self.symbols[k]
         clears = tuple(n for n, first in workspace.zeroed.items() if first == k)
-        pointers = _pointers(program, planned, kernel, variables, ports)
+        pointers = _pointers(program, planned, kernel, root_variables(program), ports)
         scratch = f"(float *)(void *)(ws + {workspace.scratch[k]})" if kernel.scratch_bytes else ""
         written = program.buffers[planned.writes[0]]
         images = 1 if kernel.whole else image_dims(written.type)[0]
-        code = pull_apart(tidy(kernel.code), symbol, max_lines)
-        kernel = replace(kernel, code=_reading(code, name, blob) if apart else code)
-        rows = written.layout.shape[0]
-        calls.append(Call(planned, symbol, kernel, pointers, scratch, rows, images, clears))
-    if apart:
-        stacked = [replace(k, code=_reading(k.code, name, blob)) for k in stacked]
-    states = make_states(program.graph, inputs, outputs, find_rings(program) if rings else ())
-    if apart:
-        initial = blob.followed_by(s.constant for s in states.slots if s.constant)
-        blob = replace(initial, offsets=(*blob.offsets, *initial.offsets))
-    return Source(
-        name, program.graph, isa, program, workspace, tuple(calls), inputs, outputs,
-        LAYOUT_HASH if apart else model_hash(program.graph), blob, many=maker.finish(stacked),
-        parallel=make_parallel(program, isa, calls, cores) if cores else None, states=states,
-    )  # fmt: skip
+        code = pull_apart(tidy(kernel.code), symbol, self.max_lines)
+        apart = program.graph.weights_vary
+        kernel = replace(kernel, code=_reading(code, self.name, blob) if apart else code)
+        rows, aliases = written.layout.shape[0], self.aliases.get(k, ())
+        return Call(k, planned, symbol, kernel, pointers, scratch, rows, images, clears, aliases)
 
 
 def _pointers(
@@ -319,23 +449,12 @@ def _pointers(
 
 def render_model(source: Source, command: str, *, lap: str = "") -> str:
     """The text of `<name>.c`. With `lap`, a C function, it calls that with each step's number."""
-    program = source.program
-    variables = root_variables(program)
-    roots = []
-    skip = unused_roots(program)
-    ports = source.ports
-    for root, variable in variables.items():
-        if root not in skip:
-            port = ports[root].name if root in ports else ""
-            at = source.workspace.offsets.get(root, 0)
-            roots.append((variable, program.buffers[root], port, at))
-    used = {tensor.source for root, tensor in ports.items() if root not in skip}
+    body = make_body(source, lap)
     text = render(
-        "emit/model.c.j2", s=source, roots=roots, command=command, variables=variables, lap=lap,
-        hooks=Hooks(source, lap), hook_functions=hooks_text(source),
-        used_inputs=used, format_array=format_array, call_text=call_text, clear_lines=clear_lines,
-        no_states=States(), numbers={call.symbol: k for k, call in enumerate(source.calls)},
-        files=step_files(source), calls=source.calls, stacked=source.many.steps,
+        "emit/model.c.j2", s=source, body=body, command=command,
+        hook_functions=hooks_text(source), block_bodies=[make_body(b) for b in source.blocks],
+        format_array=format_array, call_text=call_text, clear_lines=clear_lines, lap=lap,
+        no_states=States(), files=step_files(source), calls=source.calls, stacked=source.more_steps,
         code=lambda step: step.kernel.code,
         chunks=[chunk_lines(source, chunk) for chunk in source.many.chunks],
         parallel=parallel_text(source) if source.parallel else "",

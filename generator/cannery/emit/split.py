@@ -28,7 +28,7 @@ class StepFile:
 
     number: int
     calls: tuple[Call, ...] = ()
-    stacked: tuple[StackedStep, ...] = ()
+    stacked: tuple[StackedStep | Call, ...] = ()
 
     @property
     def prototypes(self) -> list[str]:
@@ -45,14 +45,14 @@ class StepFile:
 def step_files(source: Source) -> tuple[StepFile, ...]:
     """The files, with about equal amounts of code; none if the steps are in `<name>.c`.
 
-    Stacked steps use constants of single ones, so if there are any, everything is in the first
-    file.
+    Stacked steps, and those of further blocks, use constants of single ones, so if there are any,
+    everything is in the first file.
     """
     if source.split < 2:
         return ()
-    if source.many.steps:
+    if source.more_steps:
         rest = (StepFile(number) for number in range(2, source.split + 1))
-        return (StepFile(1, source.calls, tuple(source.many.steps)), *rest)
+        return (StepFile(1, source.calls, tuple(source.more_steps)), *rest)
     sizes = [len(call.kernel.code) for call in source.calls]
     found, at = [], 0
     for number, count in enumerate(even_parts(sizes, source.split), 1):

@@ -13,12 +13,14 @@ from cannery.target.isa import Isa
 
 @dataclass(frozen=True)
 class Call:
-    """One step as the run function sees it.
+    """Step `number` of a program as the run function sees it.
 
     `pointers` are the arguments for its inputs and outputs, `scratch` is the one for its scratch
-    memory, if any; `rows` the rows of an image that a band function computes.
+    memory, if any; `rows` the rows of an image that a band function computes. `aliases` are
+    constants (name, same as) that other steps have.
     """
 
+    number: int
     planned: PlannedStep
     symbol: str
     kernel: Kernel
@@ -27,6 +29,7 @@ class Call:
     rows: int
     images: int
     clears: tuple[str, ...]
+    aliases: tuple[tuple[str, str], ...] = ()
 
     @property
     def arguments(self) -> tuple[str, ...]:

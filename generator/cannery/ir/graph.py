@@ -203,6 +203,11 @@ class Graph:
         """By key; the objects are kept, so that no other object gets their identity."""
         return {}
 
+    @property
+    def steps_of_call(self) -> int:
+        """Steps of a call of a network that runs step by step; else 0."""
+        return self.calls.steps if self.calls else 0
+
     @cached_property
     def constant_bytes(self) -> int:
         """Bytes of all constants."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cannery.layouts import image_dims
 from cannery.lowering.memory_plan import Allocation, align, plan_memory
+from cannery.lowering.rings import Ring
 from cannery.schedule.program import Program
 
 #: Halos are pinned (in their own memory, zero forever) while all of them fit into this.
@@ -28,9 +29,15 @@ class Workspace:
     pinned: frozenset[str] = frozenset()
 
 
-def plan_workspace(program: Program, scratch_bytes: Sequence[int]) -> Workspace:
-    """Offsets of all arena buffers, and of the scratch memory of each step."""
-    first, last = lifetimes(program)
+def plan_workspace(
+    program: Program, scratch_bytes: Sequence[int], rings: Sequence[Ring] = ()
+) -> Workspace:
+    """Offsets of all arena buffers, and of the scratch memory of each step; without what a program
+    that only runs with its windows in `rings` does without.
+    """
+    first, last = lifetimes(program, frozenset().union(*(ring.spared for ring in rings)))
+    for ring in rings:
+        first.pop(ring.window, None)
     halos = [n for n in first if program.buffers[n].layout.halo]
     pinned = _pinned(program, halos)
     end = len(program.steps)
@@ -65,11 +72,15 @@ def _pinned(program: Program, halos: Sequence[str]) -> set[str]:
     return pinned
 
 
-def lifetimes(program: Program) -> tuple[dict[str, int], dict[str, int]]:
-    """First and last step of every arena root."""
+def lifetimes(
+    program: Program, spared: frozenset[int] = frozenset()
+) -> tuple[dict[str, int], dict[str, int]]:
+    """First and last step of every arena root, of the steps that are not `spared`."""
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for index, step in enumerate(program.steps):
+        if index in spared:
+            continue
         for name in (*step.reads, *step.writes):
             root = program.buffers[name].root
             if program.buffers[root].storage == "arena":

@@ -5,13 +5,18 @@ its last rows as the next past. In a ring the window moves instead. The memory h
 rows; a call whose window's new rows begin at `at + back` copies these to `at`, so that the rows
 before any window are in order, and goes on `count` rows further, after `back` rows from 0.
 
-Where a call brings more rows than the past has, the window stays, and its last rows are moved to
-its beginning.
+A call that brings at least as many rows as the past has moves its window's last rows to where the
+first window was, and the next window is there.
+
+Programs for calls of several sizes share a ring, as do programs for several instruction sets: those
+that agree on what a row is.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import gcd
 
 from cannery.ir.graph import Graph, State
 from cannery.layouts import Layout, image_dims
@@ -23,8 +28,10 @@ from cannery.schedule.program import Program
 class Ring:
     """The past of the state `state`, of `reach` rows, each `pitch` elements after the last one.
 
-    A call brings `count` rows. `window` is the root buffer of past and new rows; the steps `spared`
-    only copy the past into it and out of it, by way of `values`, the state's included.
+    A call brings `count` rows; calls of programs that share the ring bring as many as `counts`
+    lists. `window` is the root buffer of past and new rows; the steps `spared` only copy the past
+    into it and out of it, by way of `values`, the state's included. `room` is the elements of the
+    largest window, what a kernel may read after it included.
     """
 
     state: int
@@ -35,6 +42,8 @@ class Ring:
     layout: Layout
     spared: frozenset[int]
     values: frozenset[str]
+    counts: tuple[int, ...] = ()
+    room: int = 0
 
     @property
     def pitch_bytes(self) -> int:
@@ -52,14 +61,36 @@ class Ring:
         return self.row_bytes != self.pitch_bytes
 
     @property
+    def _moving(self) -> list[int]:
+        """The rows of calls after which the window moves."""
+        return [count for count in self.counts or (self.count,) if count < self.reach]
+
+    @property
     def moves(self) -> bool:
-        """Whether the window moves, rather than its rows."""
-        return self.reach > self.count
+        """Whether the window moves, after this program's calls or others."""
+        return bool(self._moving)
+
+    @property
+    def alone(self) -> bool:
+        """Whether all calls that move the window are of the same size."""
+        return len(self._moving) == 1
+
+    @property
+    def begins_anew(self) -> bool:
+        """Whether after a call of this program the window is where it was at first."""
+        return self.count >= self.reach
 
     @property
     def back(self) -> int:
-        """Rows that the window moves through before it begins anew."""
-        return -(-self.reach // self.count) * self.count if self.moves else 0
+        """Rows that the window moves through before it begins anew.
+
+        A call that crosses their end leaves the next window up to max(moving) - grain rows after
+        the beginning. The rows before these were copied in the round before: not needed again.
+        """
+        if not self.moves:
+            return 0
+        grain = gcd(*self._moving)
+        return -(-(self.reach + max(self._moving) - grain) // grain) * grain
 
     @property
     def first(self) -> int:
@@ -69,8 +100,40 @@ class Ring:
     @property
     def bytes(self) -> int:
         """Memory of the ring: up to the end of the last window."""
-        last = self.first + max(0, self.back - self.count)
-        return (last * self.pitch + self.layout.elements) * self.layout.dtype.bytes
+        last = self.first + (self.back - gcd(*self._moving) if self.moves else 0)
+        elements = last * self.pitch + max(self.room, self.layout.elements)
+        return elements * self.layout.dtype.bytes
+
+    @property
+    def alike(self) -> tuple[object, ...]:
+        """What programs must agree on to share the ring."""
+        h, w, _ = self.layout.shape
+        across = (w, self.layout.col, self.layout.halo) if h > 1 else (self.layout.halo,)
+        return (self.reach, self.pitch, self.row_bytes, self.layout.origin, self.layout.dtype,
+                across)  # fmt: skip
+
+
+def share_rings(programs: Sequence[Program]) -> list[tuple[Ring, ...]]:
+    """For each program the states that can be rings in all of them, in the order of the states.
+
+    The states of all programs are the same ones, in the same order.
+    """
+    found = [{ring.state: ring for ring in find_rings(program)} for program in programs]
+    shared = [k for k in found[0] if _agree(rings.get(k) for rings in found)]
+    result = []
+    for rings in found:
+        result.append(tuple(_shared(rings[k], [others[k] for others in found]) for k in shared))
+    return result
+
+
+def _agree(rings: Iterable[Ring | None]) -> bool:
+    known = {ring.alike if ring else None for ring in rings}
+    return None not in known and len(known) == 1
+
+
+def _shared(ring: Ring, others: Sequence[Ring]) -> Ring:
+    counts = tuple(sorted({other.count for other in others}))
+    return replace(ring, counts=counts, room=max(other.layout.elements for other in others))
 
 
 def find_rings(program: Program) -> tuple[Ring, ...]:

@@ -19,8 +19,8 @@ from cannery.ops.logic.compare import Less, Where
 from cannery.ops.movement.op import Slice
 from cannery.ops.quantize.linear import DequantizeLinear
 
-#: Where the count of calls stops: no delay is as long.
-MOST_CALLS = 2.0**20
+#: Where the clock stops: no delay is as long.
+LATEST = 2.0**20
 
 #: Whose elements of the past, and what lies before the first one.
 Key = tuple[str, float]
@@ -30,13 +30,15 @@ Key = tuple[str, float]
 class Builder:
     """Nodes, types and states of the network for a call; `graph` is that for the sequence.
 
-    A call has `block` steps of the input. `reaches` is how far readers look back, as a run before
-    this one has found, which leaves it in `asked`: all readers of a value share one past.
+    A call has `block` steps of the input, a multiple of `unit`. `reaches` is how far readers look
+    back, as a run before this one has found, which leaves it in `asked`: all readers of a value
+    share one past, in calls of any size.
     """
 
     graph: Graph
     block: int
     reaches: dict[Key, int]
+    unit: int
     asked: dict[Key, int] = field(default_factory=dict)
     types: dict[str, TensorType] = field(default_factory=dict)
     constants: dict[str, Array] = field(default_factory=dict)
@@ -106,10 +108,8 @@ class Builder:
         A negative reach leaves out as many of the call's own.
         """
         assert stream.time is not None
-        if reach <= 0:
-            return self.cut(value, stream.time, -reach, stream.count)
         stored = self._stored(value, stream, fill)
-        if stored:
+        if stored and max(self.reaches.get((stored[0].inputs[0], stored[1]), 0), reach) > 0:
             node, integers = stored
             found = self.past(node.inputs[0], stream, reach, integers)
             key_ = ("floats", found, value)
@@ -118,6 +118,8 @@ class Builder:
             )
         key = (value, fill)
         most = max(self.reaches.get(key, 0), reach)
+        if most <= 0:
+            return self.cut(value, stream.time, -reach, stream.count)
         self.asked[key] = max(self.asked.get(key, 0), reach)
         there = self._windows.get(key, "")
         if not there or self.types[there].shape[stream.time] < reach + stream.count:
@@ -224,18 +226,20 @@ class Builder:
 
     def _first(self, count: int) -> str:
         """float32[1]: the number of the first element of this call, counted without delay."""
+        each = float(count * self.unit // self.block)
         return self._once(
             ("first", count),
-            lambda: self.op(Mul(), "early/first", self.clock(), self.scalar(float(count))),
+            lambda: self.op(Mul(), "early/first", self.clock(), self.scalar(each)),
         )
 
     def clock(self) -> str:
-        """float32[1]: how many calls there were before this one; it stops at a large number."""
+        """float32[1]: how many units were before this call; it stops at a large number."""
 
         def make() -> str:
             clock, following = self.state("clock", (1,))
-            more = self.op(Add(), "clock/more", clock, self.scalar(1.0))
-            node = Node(Min(), following, (more, self.scalar(MOST_CALLS)), (following,))
+            units = float(self.block // self.unit)
+            more = self.op(Add(), "clock/more", clock, self.scalar(units))
+            node = Node(Min(), following, (more, self.scalar(LATEST)), (following,))
             self.add(node)
             return clock
 

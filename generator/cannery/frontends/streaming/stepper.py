@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import lcm
+from math import gcd, lcm
 
 import numpy as np
 
@@ -17,8 +17,9 @@ from cannery.frontends.streaming.past import Builder, Key
 from cannery.frontends.streaming.stream import Stream
 from cannery.frontends.streaming.windows import along_time
 from cannery.frontends.time_axis import FINAL, Time, Use, one_step, shrunk
-from cannery.ir.graph import Array, Calls, Graph, Node
+from cannery.ir.graph import Array, Calls, Graph, Node, State
 from cannery.ir.registry import Elementwise
+from cannery.ir.tensor import TensorType
 from cannery.ops.logic.compare import Where
 from cannery.ops.movement.op import Identity, Reshape, Transpose
 from cannery.ops.recurrent.base import SEQUENCE, Recurrent
@@ -29,8 +30,13 @@ from cannery.ops.softmax.op import LogSoftmax, Softmax
 AUTO = "auto"
 
 
-def to_streaming(graph: Graph, block: int = 1, latency: int | str = 0) -> Graph:
+def to_streaming(
+    graph: Graph, block: int = 1, latency: int | str = 0, blocks: Sequence[int] = ()
+) -> Graph:
     """The network for the next `block` steps, which reads and returns what it needs of the past.
+
+    Networks for the other `blocks` of a library have the same state: the steps may come in calls of
+    any of them.
 
     Inputs have `block` steps along their axis of time. What follows from a whole sequence, as the
     last output of a recurrent layer, becomes what it would be if the sequence ended there; means
@@ -40,8 +46,9 @@ def to_streaming(graph: Graph, block: int = 1, latency: int | str = 0) -> Graph:
     Raises UnsupportedError for what cannot be computed step by step, with the layer's name, and
     OptionError where `block` or `latency` do not fit.
     """
+    blocks = (block, *(size for size in blocks if size != block))
     return first_that_works(
-        guesses(graph, _axes(graph)), lambda times: _run(graph, times, block, latency),
+        guesses(graph, _axes(graph)), lambda times: _run(graph, times, blocks, latency),
         "without --streaming it runs on whole sequences; --state names inputs and outputs that are "
         "its state",
     )  # fmt: skip
@@ -58,15 +65,23 @@ def _axes(graph: Graph) -> Callable[[tuple[int, ...]], list[int]]:
     return lambda shape: [a for a, size in enumerate(shape) if a > 0 and size > 1]
 
 
-def _run(graph: Graph, times: dict[str, Time], block: int, latency: int | str) -> Graph:
-    """Twice: first to see how far readers of one value look back."""
+def _run(graph: Graph, times: dict[str, Time], blocks: Sequence[int], latency: int | str) -> Graph:
+    """Twice: first to see how far readers of one value look back, in calls of any block."""
     if not any(isinstance(node.op, Recurrent) for node in graph.nodes) and not any(
         time is not None for time in times.values()
     ):
         raise UnsupportedError("no axis of its inputs is time", where="--streaming")
-    first = _Stepper(graph, times, block, {})
-    first.run(latency)
-    found = _Stepper(graph, times, block, first.builder.asked).run(latency)
+    reaches: dict[Key, int] = {}
+    for block in blocks:
+        first = _Stepper(graph, times, block, {}, blocks)
+        first.run(latency)
+        reaches = {key: max(reaches.get(key, 0), first.builder.asked.get(key, 0))
+                   for key in {**reaches, **first.builder.asked}}  # fmt: skip
+    found, *others = (_Stepper(graph, times, n, reaches, blocks).run(latency) for n in blocks)
+    if any(_state_types(other) != _state_types(found) for other in others):
+        raise OptionError(
+            "calls of these sizes need different states", where="--block", cure="give one size"
+        )
     if not found.states:
         raise UnsupportedError(
             "none of its layers looks back: there is no state", where="--streaming",
@@ -75,9 +90,15 @@ def _run(graph: Graph, times: dict[str, Time], block: int, latency: int | str) -
     return found
 
 
+def _state_types(graph: Graph) -> list[tuple[State, TensorType]]:
+    return [(state, graph.types[state.input]) for state in graph.states]
+
+
 @dataclass
 class _Stepper:
     """Rewrites the nodes in order; `streams` grows with the values.
+
+    `blocks` are the steps of calls that have the same state, its own `block` among them.
 
     `ahead` is the first layer whose output is late, by how many steps of the input. `attending` has
     the scores and shares of attentions among steps, which are no values of the network for a call;
@@ -88,6 +109,7 @@ class _Stepper:
     times: dict[str, Time]
     block: int
     reaches: dict[Key, int]
+    blocks: Sequence[int]
     streams: dict[str, Stream] = field(default_factory=dict)
     ahead: tuple[str, Fraction] | None = None
     builder: Builder = field(init=False)
@@ -96,7 +118,8 @@ class _Stepper:
     lasting: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.builder = Builder(self.graph, self.block, self.reaches)
+        unit = gcd(*self.blocks)
+        self.builder = Builder(self.graph, self.block, self.reaches, unit)
         self.attentions = {a.product.output: a for a in attentions(self.graph)}
 
     def run(self, latency: int | str) -> Graph:
@@ -276,6 +299,11 @@ class _Stepper:
         late = max(self._late(latest), Fraction(0))
         if isinstance(node.op, Recurrent):  # whose first step must be the first one of a call
             late = Fraction(-(-late // self.block) * self.block)
+            if late and len(self.blocks) > 1:
+                raise OptionError(
+                    f"its sequence begins {late} steps late, and must begin with a call",
+                    where="--block", cure="give one size",
+                )  # fmt: skip
         if len({s.count for s in known if not s.final}) > 1:
             raise UnsupportedError("it joins values that come at different rates")
         inputs = []

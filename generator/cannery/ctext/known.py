@@ -1,0 +1,48 @@
+"""Constants that several functions of one file read, and the file has once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from cannery.ctext.arrays import as_bytes
+from cannery.schedule.schedule import Kernel
+
+#: Names of constants that are others: (name, same as).
+Aliases = tuple[tuple[str, str], ...]
+
+
+@dataclass
+class KnownConstants:
+    """The names of constants by their content.
+
+    With `vary`, other numbers may come: then none are the same.
+    """
+
+    vary: bool
+    _names: dict[bytes, str] = field(default_factory=dict)
+
+    def noting(self, kernels: Iterable[Kernel]) -> Iterator[Kernel]:
+        """The same kernels; remembers their constants."""
+        for kernel in kernels:
+            for constant in () if self.vary else kernel.constants:
+                self._names.setdefault(_digest(as_bytes(constant.values)), constant.name)
+            yield kernel
+
+    def taken_from(self, kernel: Kernel) -> tuple[Kernel, Aliases]:
+        """The kernel with the constants that are new, and what the others are."""
+        kept, aliases = [], []
+        for constant in kernel.constants:
+            first = constant.name
+            if not self.vary:
+                first = self._names.setdefault(_digest(as_bytes(constant.values)), first)
+            if first == constant.name:
+                kept.append(constant)
+            else:
+                aliases.append((constant.name, first))
+        return replace(kernel, constants=tuple(kept)), tuple(aliases)
+
+
+def _digest(content: memoryview) -> bytes:
+    return hashlib.sha256(content).digest()

@@ -1,0 +1,43 @@
+"""The body of a function that runs a program: its pointers, and what happens around its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cannery.emit.hooks import Hooks
+from cannery.emit.steps import root_variables, unused_roots
+from cannery.schedule.program import Buffer
+
+if TYPE_CHECKING:
+    from cannery.emit.source import Source
+
+
+@dataclass(frozen=True)
+class Body:
+    """What the template of a run function reads.
+
+    `roots` are the pointers that it declares: variable, buffer, name of the parameter or "", offset
+    in the workspace. `used_inputs` are those that a step reads.
+    """
+
+    source: Source
+    roots: Sequence[tuple[str, Buffer, str, int]]
+    variables: Mapping[str, str]
+    used_inputs: frozenset[str]
+    hooks: Hooks
+
+
+def make_body(source: Source, lap: str = "") -> Body:
+    """The body of `source`; with `lap`, a C function, it calls that with each step's number."""
+    program = source.program
+    variables, skip = root_variables(program), unused_roots(program)
+    ports, roots = source.ports, []
+    for root, variable in variables.items():
+        if root not in skip:
+            port = ports[root].name if root in ports else ""
+            at = source.workspace.offsets.get(root, 0)
+            roots.append((variable, program.buffers[root], port, at))
+    used = frozenset(tensor.source for root, tensor in ports.items() if root not in skip)
+    return Body(source, roots, variables, used, Hooks(source, lap))

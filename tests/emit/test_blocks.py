@@ -1,0 +1,344 @@
+"""Libraries whose calls bring different numbers of steps: on one state, in any order."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from numpy.typing import NDArray
+
+import cannery
+from cannery.api.net import Net as Network
+from cannery.cli import cli
+from cannery.errors import CanneryError, OptionError
+from cannery.frontends.streaming import AUTO, to_streaming
+from cannery.ir.evaluate import evaluate
+from cannery.ir.graph import Graph
+from cannery.ops.conv.op import Conv
+from cannery.ops.elementwise import Tanh
+from cannery.ops.max_pool.op import MaxPool
+from cannery.ops.recurrent.op import Rnn
+from cannery.options import Options, make_options
+from cannery.passes import run_passes
+from cannery.pipeline import Compiled, compile_graphs, compile_model
+from emit.c_programs import LANGUAGES, compile_file, write_all
+from emit.test_streaming import F, causal
+from frontends.causal_nets import Maker
+from frontends.keras_files import write_h5
+from needs import need_program, need_runner, need_toolchain
+from ops.cases import Net
+
+Array = NDArray[Any]
+
+STEPS, BLOCKS = 200, (1, 3, 8)
+
+#: Calls of the sizes in `cuts`, on inputs and outputs that lie one after the other.
+MAIN = """
+#include "net.h"
+#include "cannery/vec_scalar.h"
+#include <stdio.h>
+static double state[(NET_STATE_BYTES + 7) / 8];
+static unsigned char memory[NET_WORKSPACE_BYTES] CANNERY_ALIGN(64);
+static const float x[] = {{ {x} }};
+static const int cuts[] = {{ {cuts} }};
+static float y[{outputs}];
+int main(void)
+{{
+    const float *in = x;
+    float *out = y;
+    net_reset(state);
+    for (size_t k = 0; k < sizeof(cuts) / sizeof(cuts[0]); ++k) {{
+        switch (cuts[k]) {{
+        {cases}
+        default:
+            if (net_steps_in(memory, state, cuts[k], in, out) != cuts[k]) {{
+                return 1;
+            }}
+        }}
+        in += cuts[k] * {per_in};
+        out += cuts[k] * {per_out};
+    }}
+    for (int k = 0; k < {outputs}; ++k) {{
+        printf("%.9g\\n", (double)y[k]);
+    }}
+    return 0;
+}}
+"""
+
+
+def compiled(graph: Graph, options: Options) -> Compiled:
+    """The library of a network over a whole sequence, for calls of these sizes."""
+    each = [
+        (run_passes(to_streaming(graph, own.block[0], AUTO, own.block)), own)
+        for own in options.each_block
+    ]
+    return compile_graphs(each)
+
+
+def options_for(target: str, blocks: Sequence[int], **given: object) -> Options:
+    raw = {"target": target, "name": "net", "block": blocks, "streaming": True, **given}
+    return make_options(Path("net.h5"), raw)
+
+
+def random_cuts(seed: int, sizes: Sequence[int], steps: int) -> list[int]:
+    random, cuts = Random(seed), []
+    while left := steps - sum(cuts):
+        cuts.append(min(random.choice(sizes), left))
+    return cuts
+
+
+def chain(dilations: Sequence[int] = (1, 2, 4, 9, 27), channels: int = 6) -> Graph:
+    """Dilated convolutions, one after the other, and a pool."""
+    b = Net(3)
+    x = b.input("x", (1, STEPS, 3))
+    for dilation in dilations:
+        op = Conv((1,), ((2 * dilation, 0),), (dilation,))
+        taken = b.types[x].shape[-1]
+        x = b.node(Tanh(), [b.node(op, [x, b.weight(3, taken, channels), b.weight(channels)])])
+    return b.graph(b.node(MaxPool((5,), (1,), ((4, 0),), (1,)), [x]))
+
+
+def sequence(graph: Graph) -> Array:
+    (name,) = graph.inputs
+    shape = graph.types[name].shape
+    return np.random.default_rng(4).standard_normal(shape).astype(np.float32)
+
+
+def c_program(graph: Graph, cuts: Sequence[int], blocks: Sequence[int] = BLOCKS) -> str:
+    (output,) = graph.outputs
+    elements, steps = graph.types[output].elements, graph.types["x"].shape[1]
+    cases = [
+        f"case {n}: net_step_{n}_in(memory, state, in, out); break;" for n in sorted(blocks)[1:]
+    ]
+    cases += [f"case {min(blocks)}: net_step_in(memory, state, in, out); break;"]
+    return MAIN.format(
+        x=", ".join(map(str, sequence(graph).ravel().tolist())), cuts=", ".join(map(str, cuts)),
+        outputs=elements, per_in=3, per_out=elements // steps, cases="\n        ".join(cases),
+    )  # fmt: skip
+
+
+def expected(graph: Graph) -> Array:
+    (found,) = evaluate(graph, {graph.inputs[0]: sequence(graph)}).values()
+    return np.asarray(found)
+
+
+def run_on(target: str, folder: Path, graph: Graph, made: Compiled, cuts: Sequence[int]) -> Array:
+    """What a program with these calls computes."""
+    toolchain = need_toolchain(target)
+    write_all(folder, {**made.files, "main.c": c_program(graph, cuts)})
+    toolchain.build(sorted(folder.glob("*.c")), folder / "program", [folder])
+    text = need_runner(toolchain).run_text(folder / "program", ())
+    return np.array(text.split(), np.float32).reshape(expected(graph).shape)
+
+
+@pytest.mark.parametrize("target", ["generic", "sse2", "avx2", "avx512", "aarch64-a53", "armv7-a9"])
+def test_any_order_of_calls_is_the_whole_sequence(tmp_path: Path, target: str) -> None:
+    graph = chain()
+    made = compiled(graph, options_for(target, BLOCKS))
+    assert len(made.source.states.rings) == len(made.source.states.slots) == 6
+    found = run_on(target, tmp_path, graph, made, random_cuts(1, (*BLOCKS, 2, 17), STEPS))
+    np.testing.assert_allclose(found, expected(graph), atol=1e-5)
+
+
+def random_network(seed: int) -> Graph:
+    """One with a single output, which is a sequence."""
+    for number in range(50 * seed, 50 * seed + 50):
+        try:
+            graph = Maker(number, ahead=False, rates=False).graph()
+        except CanneryError:
+            continue  # branches of different lengths
+        shapes = [graph.types[v].shape for v in (*graph.inputs, *graph.outputs)]
+        if len(shapes) == 2 and len(shapes[1]) == 3 and shapes[0][1] == shapes[1][1]:
+            return graph
+    raise AssertionError(seed)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_networks(tmp_path: Path, seed: int) -> None:
+    graph = random_network(seed)
+    made = compiled(graph, options_for("native", BLOCKS))
+    cuts = random_cuts(seed, (*BLOCKS, 5), graph.types["x"].shape[1])
+    found = run_on("native", tmp_path, graph, made, cuts)
+    np.testing.assert_allclose(found, expected(graph), atol=1e-5)
+
+
+def test_constants_that_blocks_share_are_there_once(tmp_path: Path) -> None:
+    """The code for more blocks has no weights of its own where they are packed alike."""
+    graph = chain()
+    one = compiled(graph, options_for("generic", (4,))).source
+    several = compiled(graph, options_for("generic", (4, 8))).source
+    assert one.graph.calls and several.blocks[0].graph.calls
+    own = [c for call in several.blocks[0].calls for c in call.kernel.constants]
+    assert not own and any(call.aliases for call in several.blocks[0].calls)
+
+
+def test_state_is_that_of_the_smallest_block() -> None:
+    """A ring serves all sizes: it has room for the largest call, and for what crosses its end."""
+    graph = chain((1, 50))
+    small, both = (compiled(graph, options_for("generic", b)).source for b in ((1,), (1, 64)))
+    for one, more in zip(small.states.slots, both.states.slots, strict=True):
+        row = one.input.type.dtype.bytes * one.input.type.shape[-1]
+        assert more.bytes <= one.bytes + 3 * 64 * row
+
+
+def keras(folder: Path, **given: Any) -> Network:
+    return cannery.load(write_h5(folder / "net.h5", causal(STEPS)), isa="sse2", **given)
+
+
+def test_python_takes_as_many_steps_as_there_are(tmp_path: Path) -> None:
+    need_program("gcc")
+    x = np.random.default_rng(2).standard_normal((1, STEPS, F)).astype(np.float32)
+    whole = keras(tmp_path)(x)
+    net = keras(tmp_path, streaming=True, block=[1, 16])
+    for cuts in ([16] * 12 + [1] * 8, random_cuts(5, (1, 16, 40), STEPS)):
+        state, found, at = net.new_state(), [], 0
+        for size in cuts:
+            found.append(net.step(state, x[:, at : at + size]))
+            assert found[-1].shape[1] == size
+            at += size
+        assert np.abs(np.concatenate(found, 1) - whole).max() < 1e-5
+    state, out = net.new_state(), np.empty_like(whole[:, :20])
+    assert net.step(state, x=x[0, :20], out=out) is out
+    assert np.abs(out - whole[:, :20]).max() < 1e-5
+
+
+def test_python_says_which_steps_there_are(tmp_path: Path) -> None:
+    need_program("gcc")
+    net = keras(tmp_path, streaming=True, block="4 16")
+    state = net.new_state()
+    for size in (3, 6, 0):
+        with pytest.raises(OptionError, match=rf"{size} steps; calls bring 4, 16 or sums of these"):
+            net.step(state, np.zeros((1, size, F), np.float32))
+    assert net.step(state, np.zeros((1, 24, F), np.float32)).shape[1] == 24
+
+
+CALLER = """
+#include "{header}"
+#include <string.h>
+int main(void)
+{{
+    {body}
+    return 0;
+}}
+"""
+
+C_BODY = """static double one[(NET_STATE_BYTES + 7) / 8], two[(NET_STATE_BYTES + 7) / 8];
+    float x[NET_STEP_4_X_LEN], y[NET_STEP_4_SCORES_LEN], z[NET_STEP_4_SCORES_LEN];
+    for (int k = 0; k < NET_STEP_4_X_LEN; ++k) {
+        x[k] = (float)k - 5.0f;
+    }
+    net_reset(one);
+    net_reset(two);
+    net_step_4(one, x, y);
+    for (int k = 0; k < 4; ++k) {
+        net_step(two, x + k * NET_X_LEN, z + k * NET_SCORES_LEN);
+    }
+    for (int k = 0; k < NET_STEP_4_SCORES_LEN; ++k) {
+        if (!(y[k] - z[k] < 1e-5f && z[k] - y[k] < 1e-5f)) {
+            return 1;
+        }
+    }
+    if (net_steps(two, 3, x, y) != 3 || NET_LARGEST_BLOCK_STEPS != 4) {
+        return 2;
+    }"""
+
+CPP_BODY = """net::Net one, two;
+    float x[NET_STEP_4_X_LEN] = { 1.0f, 2.0f }, y[NET_STEP_4_SCORES_LEN], z[NET_STEP_4_SCORES_LEN];
+    one.step_4(x, y);
+    if (two.steps(4, x, z) != 4 || memcmp(y, z, sizeof(y)) != 0) {
+        return 1;
+    }"""
+
+
+@pytest.mark.parametrize("language", ["c99 gcc", "c++11 clang"])
+@pytest.mark.parametrize("isas", [("sse2",), ("avx2", "sse2")], ids=["one", "several"])
+def test_programs(tmp_path: Path, language: str, isas: tuple[str, ...]) -> None:
+    """C and C++ callers, without a warning; with a choice of instruction sets, too."""
+    file = write_h5(tmp_path / "net.h5", causal(STEPS))
+    given = {"streaming": True, "isa": isas, "block": (1, 4)}
+    made = compile_model(make_options(file, given))
+    cpp = "++" in language
+    main = CALLER.format(header="net.hpp" if cpp else "net.h", body=CPP_BODY if cpp else C_BODY)
+    folder = tmp_path / "out"
+    files = {**made.files, "main.c": main}
+    write_all(folder, files)
+    objects = []
+    for name in sorted(n for n in files if n.endswith(".c")):
+        flags = ["-O1", "-mavx2", "-mfma"] if "avx2" in name else ["-O1", "-msse2"]
+        objects.append(str(compile_file(folder, name, language, flags)))
+    program = folder / "program"
+    subprocess.run([LANGUAGES["c++11 g++"][0], *objects, "-o", program, "-lm"], check=True)
+    assert subprocess.run([program], check=False).returncode == 0
+
+
+def test_instruction_sets_share_rings(tmp_path: Path) -> None:
+    """A state that one instruction set has made is good for the others, and nothing is copied."""
+    need_program("gcc")
+    file = write_h5(tmp_path / "net.h5", causal(STEPS))
+    given = {"streaming": True, "isa": ("avx2", "sse2"), "block": (1, 4)}
+    made = compile_model(make_options(file, given))
+    assert len(made.source.states.rings) == 2
+    sizes = {
+        line for path, text in made.files.items() if path.endswith(".h")
+        for line in text.decode().splitlines() if "_STATE_BYTES " in line
+    }  # fmt: skip
+    assert len({line.split()[-1] for line in sizes}) == 1 and len(sizes) == 3
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        (["3", "3"], "3 is given twice"), ("0", "not a whole number"), ("1 x", "'x' is not"),
+        ([str(n) for n in range(1, 12)], "more than 8"),
+    ],
+)  # fmt: skip
+def test_wrong_blocks(block: object, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        make_options(Path("net.h5"), {"streaming": True, "block": block})
+
+
+@pytest.mark.parametrize("name", ["trace_steps", "dump_values"])
+def test_what_is_shown_is_of_one_block(name: str) -> None:
+    with pytest.raises(OptionError, match="give one --block"):
+        make_options(Path("net.h5"), {"streaming": True, "block": ("1", "2"), name: True})
+
+
+def test_a_sequence_that_begins_late_begins_with_a_call() -> None:
+    b = Net()
+    x = b.node(Conv((1,), ((1, 1),), (1,)), [b.input("x", (1, STEPS, 3)), b.weight(3, 3, 3)])
+    layer = Rnn(3, ((Tanh(),),), (False,), returns=("sequence",))
+    (y,) = b.nodes(layer, [x, b.weight(1, 3, 3), ""], name="rnn")
+    with pytest.raises(OptionError, match=r"--block, layer 'rnn'.*4 steps late"):
+        to_streaming(b.graph(y), 4, AUTO, (1, 4))
+
+
+def test_commands_show_each_block(tmp_path: Path) -> None:
+    file = write_h5(tmp_path / "net.h5", causal(STEPS))
+    words = [str(file), "--streaming", "--block", "1", "--block", "8", "--isa", "generic"]
+    done = CliRunner().invoke(cli, ["verify", *words])
+    assert done.exit_code == 0, done.output
+    assert "scores, 8 steps" in done.output
+    done = CliRunner().invoke(cli, ["verify", *words, "--json"])
+    assert len(json.loads(done.stdout)["errors"]) == 2 * (1 + 4)  # and the next states
+
+
+def test_each_block_is_tuned(tmp_path: Path) -> None:
+    """Into records of their own, which the library takes."""
+    need_program("gcc")
+    file = write_h5(tmp_path / "net.h5", causal(STEPS))
+    words = ["--streaming", "--block", "1", "--block", "8", "--isa", "sse2"]
+    done = CliRunner().invoke(cli, ["autotune", str(file), *words, "--budget", "8", "--json"])
+    assert done.exit_code == 0, done.output
+    blocks = json.loads(done.stdout)["blocks"]
+    assert [each["block_steps"] for each in blocks] == [1, 8]
+    records = sorted(path.name for path in tmp_path.glob("*.json"))
+    assert len(records) == 2 and sum("block8" in name for name in records) == 1
+    made = compile_model(make_options(file, {"streaming": True, "block": (1, 8), "isa": ("sse2",)}))
+    assert {tmp_path / name for name in records} <= set(made.dependencies)
