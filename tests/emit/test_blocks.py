@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 import cannery
 from cannery.api.net import Net as Network
+from cannery.choose.lookup import find_record
 from cannery.cli import cli
 from cannery.errors import CanneryError, OptionError
 from cannery.frontends.streaming import AUTO, to_streaming
@@ -28,6 +29,7 @@ from cannery.ops.recurrent.op import Rnn
 from cannery.options import Options, make_options
 from cannery.passes import run_passes
 from cannery.pipeline import Compiled, compile_graphs, compile_model
+from cannery.target.toolchain import resolve_target
 from emit.c_programs import LANGUAGES, compile_file, write_all
 from emit.test_streaming import F, causal
 from frontends.causal_nets import Maker
@@ -329,16 +331,14 @@ def test_commands_show_each_block(tmp_path: Path) -> None:
     assert len(json.loads(done.stdout)["errors"]) == 2 * (1 + 4)  # and the next states
 
 
-def test_each_block_is_tuned(tmp_path: Path) -> None:
-    """Into records of their own, which the library takes."""
-    need_program("gcc")
+def test_each_block_has_a_record(tmp_path: Path) -> None:
+    """The smallest one that of a network for it alone; others have their own."""
     file = write_h5(tmp_path / "net.h5", causal(STEPS))
-    words = ["--streaming", "--block", "1", "--block", "8", "--isa", "sse2"]
-    done = CliRunner().invoke(cli, ["autotune", str(file), *words, "--budget", "8", "--json"])
-    assert done.exit_code == 0, done.output
-    blocks = json.loads(done.stdout)["blocks"]
-    assert [each["block_steps"] for each in blocks] == [1, 8]
-    records = sorted(path.name for path in tmp_path.glob("*.json"))
-    assert len(records) == 2 and sum("block8" in name for name in records) == 1
-    made = compile_model(make_options(file, {"streaming": True, "block": (1, 8), "isa": ("sse2",)}))
-    assert {tmp_path / name for name in records} <= set(made.dependencies)
+    given = {"streaming": True, "block": (8, 1), "isa": ("sse2",)}
+    options = make_options(file, given)
+    names = [find_record(each, resolve_target(each))[0].name for each in options.each_block]
+    alone = make_options(file, {**given, "block": 1})
+    assert names[0] == find_record(alone, resolve_target(alone))[0].name
+    assert "block8" in names[1] and names[0] != names[1]
+    with pytest.raises(OptionError, match="have a record of their own.*name a folder"):
+        make_options(file, {**given, "tuning": "one.json"})

@@ -13,7 +13,6 @@ from cannery.api.arrays import Array, pointer, refuse_overlap, to_result
 from cannery.api.direct import make_direct, make_direct_many, no_direct
 from cannery.api.inputs import Inputs, cut_steps, read_inputs
 from cannery.api.interface import Argument, Interface, Port, StepCall
-from cannery.api.steps import call_for
 from cannery.api.threads import Threads, aligned
 from cannery.errors import OptionError
 
@@ -171,6 +170,8 @@ class Net:
             found = direct(arrays, out, pointer(state))
             if found is not None:
                 return found
+        from cannery.api.steps import call_for  # seldom needed
+
         call = call_for(net, arrays, named)
         inputs = read_inputs(net, call.inputs, arrays, named)
         results = self._results(call.outputs, inputs, out)
