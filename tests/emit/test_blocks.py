@@ -340,5 +340,5 @@ def test_each_block_has_a_record(tmp_path: Path) -> None:
     alone = make_options(file, {**given, "block": 1})
     assert names[0] == find_record(alone, resolve_target(alone))[0].name
     assert "block8" in names[1] and names[0] != names[1]
-    with pytest.raises(OptionError, match="have a record of their own.*name a folder"):
+    with pytest.raises(OptionError, match=r"have a record of their own.*name a folder"):
         make_options(file, {**given, "tuning": "one.json"})
