@@ -53,7 +53,8 @@ class Options:
     `trace_steps` makes the library count the time of its steps, `dump_values` show the values of
     its runs. `cc` to `device` say how to build and run what is measured, `stand_in` that this may
     be on another processor than the target's. `tuned_by` is what messages advise to make a tuning
-    record, `project` the file that some of all this was read from.
+    record, `project` the file that some of all this was read from. `ranges` are those of a library
+    whose weights are apart, see `Quantization`.
     """
 
     model: Path
@@ -106,6 +107,7 @@ class Options:
     stand_in: bool = False
     tuned_by: str | None = None
     project: Path | None = None
+    ranges: tuple[tuple[int, float], ...] | None = None
 
     def __post_init__(self) -> None:
         for name in ("dims", "input_dtype", "rename", "state"):
@@ -351,11 +353,6 @@ def _check_weights(options: Options) -> None:
         raise OptionError(
             "the order of weights depends on the instruction set, and there are several",
             where="--weights", cure="give one --isa",
-        )  # fmt: skip
-    if options.weights and options.quantize:
-        raise OptionError(
-            "scales of integers are part of the code, and change with the weights",
-            where="--weights", cure="leave out --quantize, or --weights",
         )  # fmt: skip
 
 

@@ -16,7 +16,6 @@ from cannery.emit.dispatch import dispatching_files, part_name
 from cannery.emit.files import output_files
 from cannery.emit.interface import check_views
 from cannery.emit.source import Source, make_source
-from cannery.errors import OptionError
 from cannery.frontends import ImportOptions, load_graph
 from cannery.frontends.lengths import to_variable_length, with_times
 from cannery.frontends.peepholes import add_peepholes
@@ -85,32 +84,22 @@ def import_graph(options: Options, dump: Dump | None = None) -> Graph:
     if options.quantize and options.calibration:
         from cannery.quantization.quantize import quantize
 
-        raw = options.io_type == "raw"
-        graph = quantize(graph, options.quantize, options.calibration, options.max_loss, raw=raw)
+        graph = quantize(
+            graph, options.quantize, options.calibration, options.max_loss,
+            raw=options.io_type == "raw", ranges=options.ranges,
+        )  # fmt: skip
         if dump:
             dump("quantize", format_graph(graph, weights=True))
     if options.io_type == "raw":
         graph = raw_interface(graph)
         verify(graph, after="raw")
     graph = place_constants(graph)
-    if vary:
-        graph = _with_other_weights(graph)
+    graph = replace(graph, weights_vary=vary)
     if options.same_everywhere:
         from cannery.quantization.everywhere import require_same_everywhere
 
         require_same_everywhere(graph)
     return graph
-
-
-def _with_other_weights(graph: Graph) -> Graph:
-    """The same for code that serves other weights, too. Raises OptionError for integers."""
-    if graph.integer_layers:
-        layer = graph.integer_layers[0]
-        raise OptionError(
-            f"layer {layer!r} computes with integers, whose scales are in the code",
-            where="--weights", cure="leave it out, or give the float model",
-        )  # fmt: skip
-    return replace(graph, weights_vary=True)
 
 
 def judge_graph(options: Options) -> Graph:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import cannery
 from cannery.cli import invoke
 from frontends.keras_files import LayerSpec, chain, image, write_h5
 from needs import need_program
+from quantization import networks
 from tiny_models import write_tiny_dense, write_tiny_model
 
 
@@ -126,21 +128,93 @@ def test_what_is_no_manifest(
     assert "name the JSON file that `cannery compile --weights` wrote" in told
 
 
-def test_integers_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def stored(path: Path, seed: int, scale: float = 0.5) -> Path:
+    """A dense layer of stored integers, and the scale of its input."""
     m = pytest.importorskip("frontends.onnx_models")
-    one = {"s": np.float32(0.5).reshape(()), "z": np.int8(0).reshape(())}
-    w = np.arange(-8, 8, dtype=np.int8).reshape(4, 4)
+    rng = np.random.default_rng(seed)
+    weights = {
+        "s": np.float32(scale), "z": np.int8(0), "t": np.float32(rng.uniform(0.01, 0.02)),
+        "w": rng.integers(-128, 127, (4, 4), np.int8),
+    }  # fmt: skip
     nodes = [
         m.node("QuantizeLinear", ["x", "s", "z"], ["q"]),
         m.node("DequantizeLinear", ["q", "s", "z"], ["d"]),
-        m.node("DequantizeLinear", ["w", "s", "z"], ["e"]),
+        m.node("DequantizeLinear", ["w", "t", "z"], ["e"]),
         m.node("MatMul", ["d", "e"], ["m"]),
         m.node("QuantizeLinear", ["m", "s", "z"], ["p"]),
         m.node("DequantizeLinear", ["p", "s", "z"], ["y"]),
     ]
-    path = m.write(tmp_path / "q.onnx", m.model(nodes, {"x": [1, 4]}, weights={**one, "w": w}))
-    told = error_of(capsys, "compile", path, "-o", tmp_path / "out", "--weights", "x")
-    assert "computes with integers, whose scales are in the code" in told
+    found = m.write(path, m.model(nodes, {"x": [1, 4]}, weights=weights))
+    assert isinstance(found, Path)
+    return found
+
+
+def test_stored_integers_get_other_weights(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    given = ["--isa", "sse2", "--name", "net", "--weights", str(tmp_path / "w")]
+    assert invoke(["compile", str(stored(tmp_path / "a.onnx", 1)), "-o", str(out), *given]) == 0
+    wanted = ("--for", out / "net.json", "-o", tmp_path / "new.weights")
+    second = stored(tmp_path / "b.onnx", 2)
+    assert invoke(["weights", str(second), *map(str, wanted)]) == 0
+    assert (tmp_path / "new.weights").stat().st_size == (tmp_path / "w").stat().st_size
+    assert (tmp_path / "new.weights").read_bytes() != (tmp_path / "w").read_bytes()
+    told = error_of(capsys, "weights", stored(tmp_path / "c.onnx", 2, scale=0.25), *wanted)
+    assert "has numbers in its code that are others in the library" in told
+    assert "scales of values" in told
+
+
+def quantised(folder: Path) -> tuple[Path, list[str]]:
+    """A quantised library with weights apart: its manifest, and words that name the samples."""
+    model, samples = networks.write(folder, networks.layers())
+    words = ["--calibration", str(samples)]
+    given = ["--isa", "sse2", "--quantize", "int8", "--weights", str(folder / "net.weights")]
+    assert invoke(["compile", str(model), "-o", str(folder / "out"), *given, *words]) == 0
+    return folder / "out" / "net.json", words
+
+
+def test_quantised_networks_keep_the_scales_of_the_library(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest, words = quantised(tmp_path)
+    (tmp_path / "other").mkdir()
+    other, _ = networks.write(tmp_path / "other", networks.retrained(networks.layers()))
+    wanted = ("--for", manifest, "-o", tmp_path / "new.weights")
+    assert invoke(["weights", str(other), *map(str, wanted), *words]) == 0
+    own = tmp_path / "own.weights"
+    given = ["--isa", "sse2", "--quantize", "int8", "--weights", str(own), *words]
+    assert invoke(["compile", str(other), "-o", str(tmp_path / "own"), *given]) == 0
+    made = (tmp_path / "new.weights").read_bytes()
+    assert made[:64] != own.read_bytes()[:64], "scales of its own, and so other code"
+    assert made != (tmp_path / "net.weights").read_bytes()
+    assert made[32:48] == (tmp_path / "net.weights").read_bytes()[32:48], "the hash of the code"
+    capsys.readouterr()
+    told = error_of(capsys, "weights", other, *wanted)
+    assert "name typical inputs with --calibration" in told
+    told = error_of(capsys, "weights", other, *wanted, *words, "--max-loss", "1e-6")
+    assert "more than --max-loss 1e-06" in told
+    shorter = replace(networks.layers(), layers=networks.layers().layers[:-1])
+    shorter = replace(shorter, outputs=[shorter.layers[-1].name])
+    less, _ = networks.write(tmp_path / "other", shorter)
+    assert "those of other layers" in error_of(capsys, "weights", less, *wanted, *words)
+
+
+@pytest.mark.parametrize(
+    "ranges", [None, 3, [[1]], [[1, -1.0]], [[0, 1.0]], [[True, 1.0]], [["a", 1.0]], [[1e9, 1.0]]]
+)
+def test_scales_that_are_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], ranges: object
+) -> None:
+    manifest, words = quantised(tmp_path)
+    content = json.loads(manifest.read_text())
+    content["weights"]["ranges"] = ranges
+    manifest.write_text(json.dumps(content))
+    told = error_of(
+        capsys, "weights", tmp_path / "net.h5", "--for", manifest, "-o", tmp_path / "x", *words
+    )
+    assert "not a library that --quantize made" in told
+    assert not (tmp_path / "x").exists()
 
 
 def test_python_has_the_weights_in_its_library(tmp_path: Path) -> None:

@@ -192,6 +192,24 @@ def unet() -> Model:
     return Model("unet", layers, ["x"], ["classes"])
 
 
+def retrained(model: Model, *, zeros: bool = False) -> Model:
+    """Other weights of similar size: scales of values, were they asked for, would be others.
+
+    With `zeros`, all biases are 0.
+    """
+    rng = np.random.default_rng(7)
+    layers = []
+    for each in model.layers:
+        weights = {
+            name: (array * rng.uniform(0.7, 1.2, array.shape)).astype(np.float32)
+            for name, array in each.weights.items()
+        }
+        if zeros:
+            weights |= {name: 0 * a for name, a in weights.items() if name.endswith("bias")}
+        layers.append(replace(each, weights=weights))
+    return replace(model, layers=layers)
+
+
 def write(folder: Path, model: Model, samples: int = 6, scale: float = 1.0) -> tuple[Path, Path]:
     """The model and samples for it."""
     file = write_h5(folder / "net.h5", model)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
+import msgspec
+from msgspec import Meta
 
 from cannery.cli.arguments import FILE, generating_options
 from cannery.cli.help import Command
@@ -19,6 +22,10 @@ from cannery.output_files import check_output_file, write_files
 from cannery.pipeline import compile_model
 from cannery.target.targets import ANY, NATIVE
 from cannery.user_files import read_file
+
+#: The largest magnitude of a value's integers, and what one of them means.
+_Bound = Annotated[int, Meta(ge=1, lt=2**15)]
+_Unit = Annotated[float, Meta(gt=0, lt=2.0**128)]
 
 _CURE = "name the JSON file that `cannery compile --weights` wrote next to the C files"
 
@@ -50,6 +57,8 @@ def command(model: Path, manifest: Path, output: Path, as_json: bool, **raw: Any
     check_output_file(output, "-o")
     expected = _read(manifest)
     options = make_options(model, {**_as_compiled(expected, raw), "weights": str(output)})
+    if options.quantize:
+        options = replace(options, ranges=_ranges(expected, manifest))
     files = compile_model(options).files
     found = json.loads(files[f"{options.name}.json"])
     if found["model_hash"] != expected["model_hash"]:
@@ -79,6 +88,16 @@ def _read(manifest: Path) -> Mapping[str, Any]:
     if not isinstance(parts, dict) or not {"options", "code"} <= set(parts):
         raise OptionError("not a library whose weights are apart", where=where, cure=_CURE)
     return dict(content)
+
+
+def _ranges(content: Mapping[str, Any], manifest: Path) -> tuple[tuple[int, float], ...]:
+    """The scales of a library's values. Raises OptionError where it has none."""
+    try:
+        return msgspec.convert(content["weights"]["ranges"], tuple[tuple[_Bound, _Unit], ...])
+    except (KeyError, msgspec.ValidationError):
+        raise OptionError(
+            "not a library that --quantize made", where=f"--for {manifest}", cure=_CURE
+        ) from None
 
 
 def _as_compiled(manifest: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

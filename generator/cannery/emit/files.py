@@ -224,11 +224,13 @@ def _weights(source: Source) -> dict[str, Any]:
     """What `cannery weights` needs to make other weights for the same code, and to compare."""
     if not source.apart:
         return {}
+    facts = source.graph.quantization
     return {
         "weights": {
             "bytes": source.weights_bytes,
             "options": list(source.options),
             "code": {call.symbol: code_hash(call.kernel.code) for call in source.calls},
+            **({"ranges": [list(each) for each in facts.ranges]} if facts else {}),
         }
     }
 

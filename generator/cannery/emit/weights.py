@@ -60,10 +60,17 @@ def why_other_code(expected: Mapping[str, Any], found: Mapping[str, Any]) -> str
             return _other_shape(step)
         codes = (each["weights"]["code"].get(step["symbol"]) for each in (found, expected))
         if len({*codes}) > 1:
-            return f"{_layer(step)} has numbers in its code that are others in the library"
+            scales = ", such as scales of values" if _is_integer(found, step) else ""
+            return f"{_layer(step)} has numbers in its code that are others in the library{scales}"
     if expected["cannery"] != found["cannery"]:
         return f"the library was made by Cannery {expected['cannery']}"
     return "its interface or its memory differs"
+
+
+def _is_integer(manifest: Mapping[str, Any], step: Mapping[str, Any]) -> bool:
+    """Whether a step may read or write integers with a scale."""
+    whole = "integer_layers" in manifest or "quantization" in manifest
+    return whole and step["schedule"].startswith("quant")
 
 
 def _working(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -109,7 +109,8 @@ class Quantization:
 
     `losses`: max|y - f| / max|f| of each output against the float network on the `samples` of
     calibration. `layers` are the integer ones, `floats` those that compute with floats (layers that
-    only move numbers are neither). The bytes are those of all weights.
+    only move numbers are neither). The bytes are those of all weights. `ranges` are bound and unit
+    of each value that became integers, in the order in which they were asked for.
     """
 
     dtype: DType
@@ -119,6 +120,7 @@ class Quantization:
     float_bytes: int
     bytes: int
     floats: tuple[FloatLayer, ...] = ()
+    ranges: tuple[tuple[int, float], ...] = ()
 
     @property
     def differs(self) -> bool:

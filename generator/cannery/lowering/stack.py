@@ -59,7 +59,8 @@ def stacked_graph(graph: Graph, step: Step, images: int) -> Graph:
     name = f"{step.name} x {images}"
     vary = graph.weights_vary
     return Graph(
-        name, step.nodes, step.inputs, step.outputs, types, constants, weights_vary=vary
+        name, step.nodes, step.inputs, step.outputs, types, constants, weights_vary=vary,
+        quantization=graph.quantization if vary else None,
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from cannery.ops.quantized.arithmetic import LARGEST_SUM
 from cannery.ops.quantized.scale import Quantize
 from cannery.quantization.calibration import NOTHING, Observed, Spread
 from cannery.quantization.flow import Flow, on_integers
+from cannery.quantization.ranges import Ranges
 from cannery.quantization.steps import choose_bound
 
 
@@ -36,7 +37,8 @@ class Draft:
 
     By the first output of a node: `factors` are the weights of a layer, `limits` the bounds of
     other nodes' inputs, `fused` the activation that a node takes in, and `gates` the factors that
-    turn arguments of recurrent layers into steps of their tables.
+    turn arguments of recurrent layers into steps of their tables. `ranges` has what was chosen so
+    far.
     """
 
     graph: Graph
@@ -46,6 +48,7 @@ class Draft:
     factors: Mapping[str, Numeric]
     limits: Mapping[str, int]
     fused: Mapping[str, tuple[Node, ...]]
+    ranges: Ranges
     rewriter: Rewriter = field(init=False)
     integers: dict[str, Integers] = field(default_factory=dict)
     layers: list[str] = field(default_factory=list)
@@ -77,6 +80,9 @@ class Draft:
 
     def bound_of(self, value: str) -> tuple[int, float]:
         """The bound of a value, by the layers that read it, and its unit."""
+        return self.ranges.next(lambda: self._bound_of(value))
+
+    def _bound_of(self, value: str) -> tuple[int, float]:
         spread, readers = self.spread(value), self._readers(value)
         limit = min((self.limits[r] for r in readers if r in self.limits), default=LARGEST_SUM)
         bound = choose_bound(self.products(value), spread, self.dtype, limit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,21 +15,24 @@ from cannery.ir.graph import Graph, Quantization
 from cannery.ir.tensor import DType
 from cannery.ir.verify import verify
 from cannery.quantization.calibration import observe
+from cannery.quantization.ranges import Ranges
 from cannery.quantization.rewrite import rewrite
 
 
 def quantize(
-    graph: Graph, dtype: DType, calibration: Path, max_loss: float, *, raw: bool = False
-) -> Graph:
+    graph: Graph, dtype: DType, calibration: Path, max_loss: float, *, raw: bool = False,
+    ranges: Sequence[tuple[int, float]] | None = None,
+) -> Graph:  # fmt: skip
     """The graph with integer layers; `Graph.quantization` says what that costs and saves.
 
     `raw`: inputs are quantised before they are moved, and outputs are floats made of integers.
+    `ranges` are those of an earlier network with the same layers, whose scales are kept.
 
     Raises OptionError for samples that do not fit, if no layer can be quantised, and if an output
     of any sample is off by more than `max_loss`, relative to the largest of all samples.
     """
     seen = observe(graph, calibration)
-    rewritten = rewrite(graph, seen, dtype, raw=raw)
+    rewritten = rewrite(graph, seen, dtype, Ranges(ranges), raw=raw)
     made = rewritten.graph
     verify(made, after="quantize")
     if not rewritten.layers:
@@ -50,6 +54,7 @@ def quantize(
     facts = Quantization(
         dtype, len(seen.samples), tuple(losses.items()), rewritten.layers,
         _weight_bytes(graph), _weight_bytes(made), rewritten.floats,
+        rewritten.ranges,
     )  # fmt: skip
     return replace(made, quantization=facts, files=(*made.files, calibration))
 

@@ -75,7 +75,12 @@ def rewrite_recurrent(draft: Draft, node: Node) -> None:
     sequence = node.outputs[op.returns.index(SEQUENCE)] if SEQUENCE in op.returns else ""
     rms = draft.spread(node.outputs[0]).rms if op.returns[0] in (SEQUENCE, HIDDEN) else 0.5
     after = draft.products(sequence) if sequence else []
-    bound = choose_state_bound([*recurrent, *after], rms, draft.dtype)
+
+    def find() -> tuple[int, float]:
+        found = choose_state_bound([*recurrent, *after], rms, draft.dtype)
+        return found, 1.0 / found
+
+    bound, _ = draft.ranges.next(find)
     rounded = [round_weights(w, bound, draft.dtype) for w in recurrent]
     scale = np.stack([w.steps for w in rounded]) / bound * steps
     inputs = [

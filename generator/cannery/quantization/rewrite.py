@@ -26,24 +26,28 @@ from cannery.quantization.draft import Draft
 from cannery.quantization.floats import float_layers
 from cannery.quantization.flow import Flow
 from cannery.quantization.means import is_sum, mean_limit, rewrite_mean, rewrite_sum
+from cannery.quantization.ranges import Ranges
 from cannery.quantization.recurrent import is_recurrent, rewrite_recurrent
 
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The graph, the names of the integer layers, and those that compute with floats."""
+    """The graph, the names of the integer layers, those that compute with floats, and the ranges of
+    values.
+    """
 
     graph: Graph
     layers: tuple[str, ...]
     floats: tuple[FloatLayer, ...]
+    ranges: tuple[tuple[int, float], ...]
 
 
-def rewrite(graph: Graph, seen: Observed, dtype: DType, *, raw: bool) -> Rewritten:
-    """Rewrites all layers that can be integers.
+def rewrite(graph: Graph, seen: Observed, dtype: DType, ranges: Ranges, *, raw: bool) -> Rewritten:
+    """Rewrites all layers that can be integers; `ranges` says how fine their values are.
 
     `raw`: inputs are quantised before they are moved, and outputs are floats made of integers.
     """
-    draft = _draft(graph, seen, dtype, raw)
+    draft = _draft(graph, seen, dtype, ranges, raw=raw)
     for node in graph.nodes:
         name = node.outputs[0]
         if is_recurrent(graph, node):
@@ -59,10 +63,11 @@ def rewrite(graph: Graph, seen: Observed, dtype: DType, *, raw: bool) -> Rewritt
     if raw:
         _round_outputs(draft)
     made = draft.rewriter.finish()
-    return Rewritten(made, tuple(draft.layers), float_layers(graph, made, seen, dtype))
+    floats = float_layers(graph, made, seen, dtype)
+    return Rewritten(made, tuple(draft.layers), floats, ranges.finish())
 
 
-def _draft(graph: Graph, seen: Observed, dtype: DType, raw: bool) -> Draft:
+def _draft(graph: Graph, seen: Observed, dtype: DType, ranges: Ranges, *, raw: bool) -> Draft:
     """Everything that can be integers, before anything is."""
     factors, limits, sums = {}, {}, {}
     fused: dict[str, tuple[Node, ...]] = {}
@@ -77,7 +82,7 @@ def _draft(graph: Graph, seen: Observed, dtype: DType, raw: bool) -> Draft:
             fused[name] = tuple(n for n in behind if isinstance(n.op, EXACT))
             sums[name] = (node, *fused[name])[-1].output
     flow = Flow(graph, {*factors, *limits}, sums, raw)
-    return Draft(graph, seen, dtype, flow, factors, limits, fused)
+    return Draft(graph, seen, dtype, flow, factors, limits, fused, ranges)
 
 
 def _is_softmax(graph: Graph, node: Node) -> bool:

@@ -114,11 +114,14 @@ def make_finish(
         constants.append(table_array(f"{job.symbol}_table", table))
     first = job.graph.constants[given].astype(np.int64) if given else np.zeros_like(start)
     start = start + first
-    if start.any():
+    # Code for other weights, too, has whatever any of them may need.
+    vary = job.graph.weights_vary
+    starts = bool(start.any()) or (vary and job.graph.quantization is None)
+    if starts:
         constants.append(_padded(job, start.astype(np.int32), "start"))
     return Finish(
         op, job.symbol, bool(bias), table, float(job.constant(gain)) if gain else None,
-        f"{job.symbol}_start" if start.any() else "", op.zero is not None and _is_small(
+        f"{job.symbol}_start" if starts else "", op.zero is not None and not vary and _is_small(
             op, np.abs(first) + largest_sums(w, largest_of(x)), job.constant(scale),
             job.constant(bias) if bias else np.zeros(1, np.float32),
         ), tuple(constants),

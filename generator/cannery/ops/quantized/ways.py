@@ -42,6 +42,8 @@ def choose_way(graph: Graph, value: str, w: NDArray[Any], isa: Isa) -> Way:
     x86, wide_arm = isa.family == "x86", isa.family == "arm" and isa.bits == 64
     if dtype not in BYTES:
         return Way("dot", reload=x86 or wide_arm)
+    if graph.weights_vary:  # any that there may be; those that `quantize` makes are symmetric
+        w = np.full_like(w, -127 if graph.quantization else -128)
     signed = dtype is DType.INT8
     if x86:
         low, high = value_range(graph, value)
