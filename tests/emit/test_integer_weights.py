@@ -74,7 +74,7 @@ def test_scales_of_its_own_are_others(tmp_path: Path) -> None:
     """So is the code then."""
     one, other = (
         compiled(tmp_path, model, isa="generic")
-        for model in (networks.camera(), networks.retrained(networks.camera()))
+        for model in (networks.layers(), networks.retrained(networks.layers()))
     )
     assert ranges_of(one) != ranges_of(other)
     assert "net.c" in different(one, other)
