@@ -85,7 +85,7 @@ def test_random_networks(block: int) -> None:
 def test_calls_of_several_sizes(blocks: tuple[int, ...]) -> None:
     """In any order, with one state: also where a call brings more than readers look back."""
     outcomes: Counter[str] = Counter()
-    for seed in range(60):
+    for seed in range(24):
         ahead = seed % 2 == 1
         try:
             graph = Maker(seed, ahead=ahead, rates=seed % 4 > 1).graph()
@@ -99,7 +99,7 @@ def test_calls_of_several_sizes(blocks: tuple[int, ...]) -> None:
         else:
             outcomes["right"] += 1
             assert compared > 0
-    assert outcomes["right"] > 30, outcomes
+    assert outcomes["right"] > 12, outcomes
 
 
 @pytest.mark.parametrize(
