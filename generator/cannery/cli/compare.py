@@ -229,7 +229,7 @@ def _print(compared: Compared) -> None:
          "DEVIATES" if row.deviates else ""]
         for row in compared.rows
     ]  # fmt: skip
-    print_table(["value", "layer", "beside", "error", ""], rows)
+    print_table(["value", "layer", "compared with", "error", ""], rows)
     if compared.unseen:
         click.echo("\nnot stored:")
         print_table(["why", "values"], _by_reason(compared.unseen))

@@ -185,8 +185,8 @@ def _totals(outcome: Outcome) -> list[str]:
         found = outcome.estimated
         lines.append(f"{where}: {found.by}, and the cost model")
         lines.append(
-            f"about {found.after_us:.3g} us by that, {found.before_us:.3g} us without tuning; "
-            "an emulator's times decide nothing"
+            f"by this estimate {found.before_us:.3g} us before, {found.after_us:.3g} us after "
+            "tuning; an emulator's times are ignored (--device measures on the device)"
         )
     elif outcome.origin is Origin.EMULATED:
         lines.append(f"{where}: times under an emulator are ignored; the cost model chose")
