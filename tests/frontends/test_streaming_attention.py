@@ -96,13 +96,14 @@ def test_attention_to_a_few_later_steps(block: int) -> None:
     assert compare(graph, block, AUTO) == STEPS - 3
 
 
-def test_after_many_steps_attention_is_to_the_last_ones() -> None:
+@pytest.mark.parametrize("block", [1, 4])
+def test_after_many_steps_attention_is_to_the_last_ones(block: int) -> None:
     """As many as the model has, if its mask takes all that are before."""
     graph = attending(where(band(STEPS)), taps=1)
     x = np.random.default_rng(2).standard_normal((1, 2 * STEPS, 3))
-    *_, last = call_by_call(to_streaming(graph), x, 1)[0]
+    *_, last = call_by_call(to_streaming(graph, block), x, block)[0]
     whole = np.asarray(evaluate(graph, {"x": x[:, STEPS:]})[graph.outputs[0]])
-    np.testing.assert_allclose(last, whole[:, -1:], atol=1e-6)
+    np.testing.assert_allclose(last[:, -1:], whole[:, -1:], atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@
 #include "cannery/subnormals.h"
 
 /* The smallest normal number, and one that is smaller. */
-static volatile float smallest = 1.17549435e-38f, subnormal = 1e-40f, half = 0.5f, one = 1.0f;
+static volatile float smallest = 1.17549435e-38f, subnormal = 1e-40f, half = 0.5f, large = 1e20f;
 
 typedef struct products {
     int result, operand; /* whether they are zero */
@@ -26,7 +26,7 @@ static products multiply(void)
 {
     products p;
     p.result = is_zero(smallest * half);
-    p.operand = is_zero(subnormal * one * 1e20f);
+    p.operand = is_zero(subnormal * large);
     return p;
 }
 
