@@ -271,8 +271,9 @@ def in_calls(graphs: Mapping[int, Graph], x: Array, cuts: Sequence[int]) -> list
     """The same for calls of several sizes."""
     state, start = {}, 0
     for s in (graph := graphs[cuts[0]]).states:
-        first = np.array(s.initial) if s.initial else np.zeros(graph.types[s.input].elements)
-        state[s.input] = first.reshape(graph.types[s.input].shape)
+        type_ = graph.types[s.input]
+        first = np.array(s.initial) if s.initial else np.zeros(type_.elements)
+        state[s.input] = first.reshape(type_.shape).astype(type_.dtype.numpy)
     found: list[list[Array]] = [[] for _ in graph.outputs]
     for block in cuts:
         graph = graphs[block]

@@ -44,7 +44,10 @@ class Stream:
 
 
 def make_stream(name: str, whole: Graph, seed: int) -> Stream:
-    """A network for sequences of `x`, cut into calls of as many steps as the seed says."""
+    """A network for sequences of `x`, cut into calls of as many steps as the seed says.
+
+    What integer layers give is expected to the bit.
+    """
     random = Random(seed)
     calls = None
     for block in random.sample(BLOCKS, len(BLOCKS)):
@@ -56,7 +59,9 @@ def make_stream(name: str, whole: Graph, seed: int) -> Stream:
     assert calls is not None and calls.calls is not None
     x, steps = sequence(whole, seed), calls.calls.steps
     cut = np.stack([x[:, at : at + steps] for at in range(0, x.shape[1], steps)])
-    expected = dict(zip(whole.outputs, wanted(whole, calls, x), strict=True))
+    passed = run_passes(whole)
+    judge = passed if passed.integer_layers else whole
+    expected = dict(zip(whole.outputs, wanted(judge, calls, x), strict=True))
     prefer = PREFER[seed % len(PREFER)]
     return Stream(f"{name}, {steps} a call", calls, {"x": cut}, expected, prefer)
 
