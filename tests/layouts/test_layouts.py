@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cannery.ir.tensor import TensorType
+from cannery.ir.tensor import DType, TensorType
 from cannery.layouts import (
     Halo,
     Layout,
@@ -78,6 +78,15 @@ def test_dense_means_no_gap_at_all() -> None:
     # The halo of a line buffer takes no room of its own.
     assert not replace(nhwc.make((3, 4, 5)), halo=Halo(bottom=1)).dense
     assert not replace(planar.make((3, 4, 5)), halo=Halo(bottom=1)).compact
+
+
+@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT8])
+def test_neighbouring_pixels_apart_are_in_different_cache_sets(dtype: DType) -> None:
+    for size in range(256, 9000, 64):
+        pitch = nhwc.pitch_apart(size // dtype.bytes, dtype) * dtype.bytes
+        assert size <= pitch <= size + 64
+        sets = {pixel * pitch // 64 % 64 for pixel in range(16)}  # of 4 KiB, one way
+        assert len(sets) == 16, size
 
 
 def test_want_is_met_by_more_than_was_asked_for() -> None:

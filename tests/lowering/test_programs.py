@@ -171,6 +171,28 @@ def test_squeezed_and_excited_channels_stay_where_they_are() -> None:
     assert scaled.root == conv.root
 
 
+WINDOWS = """graph net
+input x: float32[1x6x5x9]
+const w: float32[1x1x9x128]
+const d: float32[3x3x1x128]
+wide = Conv(x, w) strides=(1, 1) pads=((0, 0), (0, 0)) dilations=(1, 1)
+y = Conv(wide, d) strides=(1, 1) pads=((0, 0), (0, 0)) dilations=(1, 1) group=128
+output y
+"""
+FLAT = "flat = Reshape(wide) shape=(1, 3840)\noutput flat\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "pitch"), [("avx2", "", 144), ("avx2", FLAT, 128), ("generic", "", 128)]
+)
+def test_pixels_that_windows_read_do_not_share_cache_sets(name: str, more: str, pitch: int) -> None:
+    target, graph = isa(name), parse_graph(WINDOWS + more)
+    steps, choices = _with(graph, target, ["conv.depthwise_c"], lambda low, high: low)
+    check(graph, steps, choices, target, lambda low, high: low)
+    program = assign(graph, steps, choices, target)
+    assert program.buffers["wide"].layout.col == pitch
+
+
 def builder() -> tuple[GraphBuilder, str]:
     """A network with one input, an image."""
     made = GraphBuilder("net")

@@ -39,6 +39,7 @@ CASES = {
     "multiplier": Separable((1, 5, 5, 3), 7, (2, 2), ONE, NONE, 3, middle="add", tail="scale"),
     "one_row": Separable((1, 1, 8, 5), 6, (1, 3), ONE, ((0, 0), (1, 1)), middle="relu"),
     "residual_of_input": Separable((1, 6, 5, 8), 8, tail="input relu"),
+    "apart": Separable((1, 5, 4, 128), 8, middle="relu"),
 }
 
 

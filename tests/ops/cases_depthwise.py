@@ -42,6 +42,7 @@ CASES = {
     "depthwise_long_row": Grouped((1, 3, 45, 2), 2, 2, (3, 3), ONE, SAME3, tail="relu add"),
     "depthwise_stride_2_row": Grouped((1, 3, 75, 2), 2, 2, (3, 3), (1, 2), SAME3, tail="scale"),
     "depthwise_fours": Grouped((1, 7, 9, 12), 12, 12, (3, 3), ONE, SAME3, tail="scale add relu"),
+    "depthwise_apart": Grouped((1, 4, 5, 128), 128, 128, (3, 3), (2, 1), SAME3, tail="add"),
     "depthwise_times_2": Grouped((1, 5, 7, 6), 12, 6, (3, 3), ONE, SAME3, tail="scale add"),
     "depthwise_times_3": Grouped((1, 5, 7, 7), 21, 7, (3, 3), (2, 2), SAME3, tail="relu"),
     "depthwise_times_8": Grouped((1, 4, 6, 3), 24, 3, (2, 2), tail="scale"),

@@ -107,7 +107,9 @@ class Want:
     `halo`: cells around the image that it reads, which must hold zeros (inputs), or overwrites with
     zeros (outputs). `slack`: elements after the last one that it may read (inputs) or overwrite
     (outputs). `dense`: no gaps at all. `shared_pitch`: planar values of the same height and width
-    get the same row pitch; an output's pad columns may be overwritten with zeros.
+    get the same row pitch; an output's pad columns may be overwritten with zeros. `apart`:
+    neighbouring pixels, channels last, should not share cache sets; a wish, whose refusal only
+    costs time.
     """
 
     order: str = "nhwc"
@@ -115,6 +117,7 @@ class Want:
     slack: int = 0
     dense: bool = False
     shared_pitch: bool = False
+    apart: bool = False
 
     def met_by(self, layout: Layout) -> bool:
         """Whether a value in this layout can be read as it is."""

@@ -10,6 +10,12 @@ from cannery.layouts.layout import Halo, Layout
 
 ORDER = "nhwc"
 
+#: Bytes of a cache line.
+LINE = 64
+
+#: Bytes; an eighth of one way of the first-level cache of most processors, see `pitch_apart`.
+SHARED_SETS = 512
+
 
 def make(
     shape: tuple[int, int, int],
@@ -30,6 +36,16 @@ def make(
     tail = min(halo.left, halo.right) * col
     elements = rows * row + tail + slack
     return Layout(ORDER, shape, row, col, 1, origin, elements, halo, slack, 0, dtype)
+
+
+def pitch_apart(channels: int, dtype: DType) -> int:
+    """The smallest pitch that keeps neighbouring pixels from sharing cache sets.
+
+    At multiples of `SHARED_SETS` bytes, the same channels of all pixels lie in at most 8 sets, so
+    that windows of several rows evict what they read.
+    """
+    shared = channels * dtype.bytes % SHARED_SETS == 0
+    return channels + (LINE // dtype.bytes if shared else 0)
 
 
 def pack(image: NDArray[np.generic], layout: Layout) -> NDArray[np.generic]:

@@ -20,6 +20,7 @@ from cannery.layouts import (
     image_dims,
     nhwc,
     phase_split,
+    plainest,
     planar,
     reinterpret,
 )
@@ -40,12 +41,7 @@ MODEL_ORDER = "model"
 def make_layout(type_: TensorType, want: Want) -> Layout:
     """The plainest layout of a value that meets `want`."""
     _, h, w, c = image_dims(type_)
-    shape = (h, w, c)
-    if want.order == planar.ORDER:
-        return planar.make(shape, want.halo, slack=want.slack, dtype=type_.dtype)
-    if want.order == phase_split.ORDER:
-        return phase_split.make(shape, slack=want.slack, dtype=type_.dtype)
-    return nhwc.make(shape, want.halo, slack=want.slack, dtype=type_.dtype)
+    return plainest((h, w, c), want, type_.dtype)
 
 
 @dataclass
@@ -308,7 +304,9 @@ def merge_wants(wants: Sequence[Want], order: str) -> Want:
     matching = [w for w in wants if w.order == order and not w.dense]
     for want in matching:
         halo = halo.union(want.halo)
-    return Want(order, halo, max((w.slack for w in matching), default=0))
+    slack = max((w.slack for w in matching), default=0)
+    copied = not halo and any(w.dense for w in wants)  # dense readers would need one
+    return Want(order, halo, slack, apart=not copied and any(w.apart for w in matching))
 
 
 def interface_order(graph: Graph, value: str, io_order: str) -> str:

@@ -165,13 +165,13 @@ def _ring(program: Program, number: int, state: State) -> Ring | None:
 def _pitch(graph: Graph, value: str, axis: int, layout: Layout) -> int:
     """From one row of a window to the next, if rows lie one after the other; else 0."""
     shape = graph.types[value].shape
-    images, h, w, _c = image_dims(graph.types[value])
+    images, h, w, c = image_dims(graph.types[value])
     dense_before = all(size == 1 for size in shape[:axis])
     if layout.order != "nhwc" or images != 1 or not dense_before or axis == len(shape) - 1:
         return 0
     if layout.halo.top or layout.halo.bottom:
         return 0
-    if h == shape[axis]:
+    if h == shape[axis] and (layout.col == c or w == 1):
         return layout.row
     if h == 1 and w == shape[axis] and not (layout.halo.left or layout.halo.right):
         return layout.col

@@ -206,12 +206,17 @@ class Schedule(ABC):
         """What it requires of the layout of each input: `want`, for the first one with the
         `halo`.
         """
-        first = replace(self.want, halo=self.halo(graph, step))
+        apart = self.apart(graph, step, isa)
+        first = replace(self.want, halo=self.halo(graph, step), apart=apart)
         return tuple(self.want if k else first for k in range(len(step.inputs)))
 
     def halo(self, graph: Graph, step: Step) -> Halo:
         """The cells around the first input that it reads."""
         return Halo()
+
+    def apart(self, graph: Graph, step: Step, isa: Isa) -> bool:
+        """Whether pixels of the first input should not share cache sets."""
+        return False
 
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         """The order in which it writes each output, and the slack that it overwrites: `want`."""

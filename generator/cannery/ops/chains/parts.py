@@ -160,7 +160,8 @@ def chain_reads(graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Wan
         for value, want in zip(part.step.inputs, reads, strict=True):
             known = wants.get(value, want)
             halo, slack = known.halo.union(want.halo), max(known.slack, want.slack)
-            wants[value] = replace(want, halo=halo, slack=slack)
+            apart = known.apart or want.apart
+            wants[value] = replace(want, halo=halo, slack=slack, apart=apart)
     return tuple(wants[value] for value in step.inputs)
 
 

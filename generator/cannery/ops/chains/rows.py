@@ -18,7 +18,7 @@ from typing import ClassVar
 
 from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
-from cannery.layouts import Halo, Layout, Want, image_dims, nhwc, planar
+from cannery.layouts import Halo, Layout, Want, image_dims, nhwc, plainest, planar
 from cannery.ops.chains.parts import (
     LETTERS,
     ChainPart,
@@ -194,8 +194,7 @@ class _ChainJob:
         for before, after, count in pairs:
             _, height, width, channels = image_dims(self.job.type(before.step.output))
             columns = self.columns(before, after)
-            make = planar.make if after.want.order == planar.ORDER else nhwc.make
-            layout = make((count, width, channels), columns, slack=after.want.slack)
+            layout = plainest((count, width, channels), replace(after.want, halo=columns))
             links.append(Link(layout, after.window, height, at))
             at += links[-1].room
         return links[::-1]

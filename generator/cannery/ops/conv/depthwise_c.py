@@ -82,6 +82,10 @@ class ConvDepthwiseC(DepthwiseSchedule):
                 found += [Tunables(*tile, inner) for inner in ("c", "px")]
         return [as_params(p) for p in dict.fromkeys(found)]
 
+    def apart(self, graph: Graph, step: Step, isa: Isa) -> bool:
+        # Processors without vectors have little memory to spare.
+        return isa.widest > 1 and sizes(graph, step).kh > 1
+
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         p, shape = typed(Tunables, params), sizes(graph, step)
         mh = p.mh
