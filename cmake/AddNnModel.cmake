@@ -730,7 +730,9 @@ function(install_nn_model)
     endif()
     install(TARGETS ${target} ${export} INCLUDES DESTINATION "${ARG_INCLUDES}")
     install(DIRECTORY "${folder}/" DESTINATION "${ARG_INCLUDES}"
-      FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+      FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp"
+      # Sources alone include these.
+      PATTERN "vec_*.h" EXCLUDE PATTERN "scalar_math.h" EXCLUDE PATTERN "trace_clock.h" EXCLUDE)
     get_target_property(weights ${target} CANNERY_WEIGHTS)
     if(ARG_WEIGHTS AND weights)
       install(FILES "${weights}" DESTINATION "${ARG_WEIGHTS}")

@@ -130,6 +130,7 @@ def test_an_installed_library_is_found_by_others(project: Project) -> None:
     project.build()
     prefix = project.folder / "prefix"
     project.run("cmake", "--install", project.tree, "--prefix", prefix)
+    assert [path.name for path in prefix.glob("include/cannery/*")] == ["cannery.h"]
 
     user = Project(project.folder / "user")
     user.write("main.cpp", MAIN_CPP)

@@ -72,6 +72,15 @@ def test_configurations_may_differ(project: Project) -> None:
 
 
 @x86_only
+def test_any_is_what_the_flags_allow(project: Project) -> None:
+    project.lists("add_nn_model(ball MODEL ball.h5 TARGET any)\n")
+    for flags, isa in (("-mssse3", "ssse3"), ("-mavx2 -mfma", "avx2")):
+        project.configure(f"-DCMAKE_C_FLAGS={flags}", "-DCANNERY_TARGET=sse42")
+        project.build()
+        assert project.isa() == isa
+
+
+@x86_only
 def test_a_target_that_the_compiler_contradicts(project: Project) -> None:
     project.lists("add_nn_model(ball MODEL ball.h5 TARGET neon64)\n")
     project.configure()

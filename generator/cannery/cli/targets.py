@@ -55,3 +55,7 @@ def command(as_json: bool) -> None:
             ["target", "isa", "bits", "processor", "compiler", "runs"],
             [list(vars(row).values()) for row in rows],
         )
+        click.echo(
+            "\nFor any other processor, name a compiler with its flags: "
+            "--target any --cc 'arm-none-eabi-gcc -mcpu=cortex-m4'"
+        )
