@@ -90,6 +90,12 @@ def test_what_is_no_text_is_one_error(spec: Spec) -> None:
             make_options(Path("m.h5"), {spec.name: value})
 
 
+def test_a_large_value_is_named_by_its_type() -> None:
+    for given, shown in (({"x": np.zeros(99)}, "this dict"), (np.zeros((2, 2)), "this ndarray")):
+        with pytest.raises(OptionError, match=f"^--calibration: {shown} is neither .*path"):
+            make_options(Path("m.h5"), {"quantize": "int8", "calibration": given})
+
+
 def test_nothing_given_means_the_defaults() -> None:
     raw = dict.fromkeys((spec.name for spec in SPECS), None)
     assert make_options(Path("my net.h5"), raw) == Options(model=Path("my net.h5"), name="my_net")

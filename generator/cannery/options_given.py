@@ -10,6 +10,9 @@ import numpy as np
 
 from cannery.errors import OptionError
 
+#: Longest value that an error shows.
+_SHOWN = 60
+
 
 def flag_of(value: object) -> bool:
     """A flag. Raises OptionError for anything but True and False."""
@@ -30,7 +33,10 @@ def text_of(value: object) -> str:
         return str(np.dtype(value).name)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
-    raise OptionError(f"{value!r:.60} is neither text nor a number")
+    shown = repr(value)
+    if len(shown) > _SHOWN or "\n" in shown:
+        shown = f"this {type(value).__name__}"
+    raise OptionError(f"{shown} is neither text nor a number", cure="give a path, text or number")
 
 
 def texts_of(value: object, *, pairs: bool = False) -> tuple[str, ...]:
