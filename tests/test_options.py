@@ -53,8 +53,9 @@ def test_one_text_is_a_list_of_one() -> None:
             "block": "4",
             "input_dtype": "x=uint8",
             "device": "ssh:nao",
+            "time_axis": "x=1",
         }.get(name, "a=b" if "=" in spec.metavar else "image")
-        needed = {"streaming": True} if name == "block" else {}
+        needed = {"streaming": True} if name in ("block", "time_axis") else {}
         single = make_options(Path("m.h5"), {**needed, name: text})
         assert single == make_options(Path("m.h5"), {**needed, name: (text,)}), name
         for value in ([text], (t for t in [text]), {text}, text.encode(), Path(text)):
@@ -109,6 +110,11 @@ def test_every_option_has_a_field_and_every_field_an_option() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "what"),
     [
+        ("time_axis", ("x",), "not of the form name=value"),
+        ("time_axis", ("x=-1",), "'-1' is not an axis"),
+        ("time_axis", ("x=first",), "axes count from 0, or none"),
+        ("time_axis", ("x=1", "x=2"), "given twice"),
+        ("time_axis", ("x=1",), "add --streaming"),
         ("name", "2nd", "identifier"),
         ("name", "a b", "identifier"),
         ("name", "x; int main(void) {}", "identifier"),

@@ -68,6 +68,7 @@ EFFECTS: list[tuple[str, Given, Given, str, str]] = [
     ("steps", {}, {"streaming": True}, "steps.h", "void steps_step("),
     ("steps", {"streaming": True}, {"block": "3"}, "steps.h", "STEPS_BLOCK_STEPS 3"),
     ("steps", {"streaming": True}, {"latency": "2"}, "steps.h", "STEPS_LATENCY_STEPS 2"),
+    ("lines", {"streaming": True}, {"time_axis": "image=2"}, "lines.h", "axis of 7 steps"),
     ("steps", {}, {"variable_length": True}, "steps.h", "int32_t length"),
     ("open", {"dims": "x.1=3"}, {"dims": "x.1=4"}, "open.h", "float32[1x4x3]"),
 ]
@@ -92,6 +93,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     arrays = {"kernel": np.arange(6, dtype=np.float32).reshape(1, 1, 3, 2), "bias": np.zeros(2)}
     conv = LayerSpec("Conv2D", "conv", (), {"filters": 2, "kernel_size": [1, 1]}, arrays)
     write_h5(folder / "colours.h5", chain(image("image", 4, 4, 3), conv, layer("ReLU", "relu")))
+    arrays = {"kernel": np.ones((2, 2, 1, 1), np.float32), "bias": np.zeros(1)}
+    conv = LayerSpec("Conv2D", "conv", (), {"filters": 1, "kernel_size": [2, 2]}, arrays)
+    pad = layer("ZeroPadding2D", "pad", padding=[[1, 0], [1, 0]])
+    write_h5(folder / "lines.h5", chain(image("image", 5, 7, 1), pad, conv))
     arrays = {"kernel": rng.standard_normal((3, 3, 24, 24)).astype(np.float32)}
     config = {"filters": 24, "kernel_size": [3, 3], "padding": "same", "use_bias": False}
     wide = LayerSpec("Conv2D", "conv", (), config, arrays)

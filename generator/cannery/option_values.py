@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from cannery.errors import OptionError, one_of
-from cannery.ir.tensor import MAX_ELEMENTS, DType
+from cannery.ir.tensor import MAX_ELEMENTS, MAX_RANK, DType
 from cannery.names import check_tensor_name
 from cannery.user_files import read_file
 
@@ -24,6 +24,8 @@ _INPUT_DTYPES = (DType.FLOAT32, DType.UINT8)
 MAX_FILES = 64
 #: Most steps of a call, and most steps by which outputs are late: far beyond what is useful.
 MAX_BLOCK, MAX_BLOCKS, MAX_LATENCY = 2**16, 8, 2**20
+#: In place of the axis of time: the tensor has none.
+NO_TIME = "none"
 #: Types to which layers may be quantised.
 QUANTIZED = (DType.INT16, DType.INT8)
 
@@ -88,6 +90,19 @@ def latency(text: str) -> int | str:
     except OptionError as error:
         error.what += ", nor auto"
         raise
+
+
+def time_axes(texts: Sequence[str]) -> dict[str, int | str]:
+    """The axis of each tensor, from 0; or NO_TIME."""
+    found: dict[str, int | str] = {}
+    for name, axis in pairs(texts).items():
+        known = axis == NO_TIME or (axis.isascii() and axis.isdigit() and int(axis) < MAX_RANK)
+        if not known:
+            raise OptionError(
+                f"{axis!r} is not an axis", cure=f"such as 1; axes count from 0, or {NO_TIME}"
+            )
+        found[name] = axis if axis == NO_TIME else int(axis)
+    return found
 
 
 def files(text: str) -> int:

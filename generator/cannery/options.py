@@ -44,9 +44,10 @@ class Options:
     library exports, `weights` is the file of all weights, where the code has none, `compiled_nn`
     adds the interface of CompiledNN, `class_names` and `metadata`
     texts. `streaming` asks for the network of the next steps, as many as the first `block` says,
-    and functions for the others; its outputs are `latency` steps late. `state` pairs inputs with
-    the outputs that they are in the next run. `rename` maps tensor names of the model to names in
-    C. `outputs` cuts the network there. `quantize` asks for integer layers, scaled by what
+    and functions for the others; its outputs are `latency` steps late. `time_axis` says which axes
+    of inputs are steps, in the model's order. `state` pairs inputs with the outputs that they are
+    in the next run. `rename` maps tensor names of the model to names in C. `outputs` cuts the
+    network there. `quantize` asks for integer layers, scaled by what
     `calibration` shows, where no output loses more than `max_loss`.
     `same_everywhere` makes layers an error about whose bits processors may disagree. `macros` is
     what the compiler prints for `-dM -E` under the flags in use: the code keeps to what it proves.
@@ -85,6 +86,7 @@ class Options:
     streaming: bool = False
     block: tuple[int, ...] = (1,)
     latency: int | str = 0
+    time_axis: Mapping[str, int | str] = field(default_factory=dict)
     variable_length: bool = False
     quantize: DType | None = None
     calibration: Path | None = None
@@ -110,7 +112,7 @@ class Options:
     ranges: tuple[tuple[int, float], ...] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("dims", "input_dtype", "rename", "state"):
+        for name in ("dims", "input_dtype", "rename", "state", "time_axis"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     @property
@@ -265,6 +267,9 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
              "Steps by which outputs may be late with STREAMING, or auto: as few as the network "
              "needs.",
              parse.latency, "N", example="auto"),
+        Spec("time_axis", _MANY,
+             "Axis of an input that is time with STREAMING, from 0; or none (default: found).",
+             parse.time_axes, "TENSOR=AXIS", example="image=2"),
         Spec("variable_length", _FLAG,
              "Accept sequences up to the model's number of steps."),
     ),
@@ -388,11 +393,12 @@ def _check_quantize(options: Options, given: Collection[str]) -> None:
 
 def _check_streaming(options: Options, given: Collection[str]) -> None:
     """Raise OptionError for options that only networks that run step by step have."""
-    for name in ("block", "latency"):
+    for name in ("block", "latency", "time_axis"):
         if name in given and not options.streaming:
             raise OptionError(
-                "the network computes whole sequences", where=f"--{name}", cure="add --streaming"
-            )
+                "the network computes whole sequences",
+                where="--" + name.replace("_", "-"), cure="add --streaming",
+            )  # fmt: skip
     if len(options.block) > 1 and options.tuning and options.tuning.suffix == ".json":
         raise OptionError(
             "calls of each size have a record of their own", where="--tuning",

@@ -66,7 +66,9 @@ def load_model(options: Options) -> Graph:
         graph = fold_constants(graph, keep=(DequantizeLinear,))
         verify(graph, after="fold_constants")
     if options.streaming:
-        graph = to_streaming(graph, options.block[0], options.latency, options.block)
+        graph = to_streaming(
+            graph, options.block[0], options.latency, options.block, options.time_axis
+        )
         verify(graph, after="streaming")
     if options.variable_length:
         graph = to_variable_length(graph)

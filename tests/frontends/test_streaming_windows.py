@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -225,6 +226,47 @@ def test_the_layer_that_is_to_blame_is_named() -> None:
     y = b.node(CumProd(1), [conv(2, 0)(b, x)], name="mixes")
     with pytest.raises(UnsupportedError, match="layer 'mixes'"):
         to_streaming(b.graph(y))
+
+
+def image(*, first: bool = False) -> Graph:
+    """A window over rows and columns, either of which could be time; and numbers without steps."""
+    b = Net()
+    x, scale = b.input("x", (1, 4, 6, 3)), b.input("scale", (1, 4, 6, 3))
+    x = b.node(Pad(((0, 0), (1, 0), (2, 0), (0, 0)), 0.0), [x])
+    x = b.node(Conv((1, 1), ((0, 0), (0, 0)), (1, 1)), [x, b.weight(2, 3, 3, 2)])
+    graph = b.graph(x, b.node(Tanh(), [scale]))
+    return replace(graph, channels_first=frozenset(("x", "scale"))) if first else graph
+
+
+@pytest.mark.parametrize(("first", "axes"), [(False, (1, 2)), (True, (2, 3))])
+def test_the_axis_of_time_may_be_named(first: bool, axes: tuple[int, int]) -> None:
+    """In the order of the model."""
+    graph = image(first=first)
+    rows, columns = (to_streaming(graph, time_axis={"x": axis, "scale": axis}) for axis in axes)
+    assert rows.types["x"].shape == (1, 1, 6, 3) and columns.types["x"].shape == (1, 4, 1, 3)
+    assert to_streaming(graph).types["x"].shape == (1, 1, 6, 3), "what is found alone"
+    alone = to_streaming(graph, time_axis={"x": axes[1], "scale": "none"})
+    assert alone.types["scale"].shape == (1, 4, 6, 3)
+    assert alone.types["x"].shape == (1, 4, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("time_axis", "message"),
+    [
+        ({"y": 1}, "--time-axis: 'y' is not an input .*x, scale"),
+        ({"x": 4}, "--time-axis: 'x' has the shape 1x4x6x3: no axis 4"),
+        ({"x": 0}, "axis 0 has one step"),
+    ],
+)
+def test_what_is_no_axis_of_time(time_axis: dict[str, int | str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        to_streaming(image(), time_axis=time_axis)
+
+
+def test_an_axis_that_cannot_be_time_is_an_error_of_the_layer() -> None:
+    """No other axis is tried."""
+    with pytest.raises(UnsupportedError, match="layer "):
+        to_streaming(image(), time_axis={"x": 3})
 
 
 def test_a_note_says_which_axis_is_time() -> None:

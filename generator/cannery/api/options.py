@@ -46,6 +46,7 @@ class ModelOptions(TypedDict, total=False):
     streaming: bool
     block: int | str | Sequence[int | str]
     latency: int | str
+    time_axis: Texts | Mapping[str, int | str]
     variable_length: bool
     quantize: Element
     calibration: StrPath

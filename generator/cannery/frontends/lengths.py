@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice, product
 from typing import TypeVar
@@ -60,11 +60,17 @@ def first_that_works(
 
 
 def guesses(
-    graph: Graph, axes: Callable[[tuple[int, ...]], list[int]]
+    graph: Graph, axes: Callable[[tuple[int, ...]], list[int]], known: Mapping[str, Time] = {}
 ) -> Iterator[dict[str, Time]]:
-    """Where time may be in the inputs, each of which may have none; `axes` are those of a shape."""
+    """Where time may be in the inputs, each of which may have none; `axes` are those of a shape.
+
+    Of `known` inputs it is known.
+    """
     choices: list[list[Time]] = []
     for value in graph.inputs:
+        if value in known:
+            choices.append([known[value]])
+            continue
         shape = graph.types[value].shape
         found: list[Time] = [*sorted(axes(shape), key=lambda a: (a != 1, a))]
         choices.append([*found, None] if len(shape) > 2 else [None, *found])

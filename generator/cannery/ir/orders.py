@@ -18,6 +18,13 @@ def model_type(graph: Graph, value: str) -> TensorType:
     return TensorType((type_.shape[0], type_.shape[-1], *type_.shape[1:-1]), type_.dtype)
 
 
+def graph_axis(graph: Graph, value: str, axis: int) -> int:
+    """An axis of an input or output in the graph, by that in the model."""
+    if value not in graph.channels_first or axis == 0:
+        return axis
+    return len(graph.types[value].shape) - 1 if axis == 1 else axis - 1
+
+
 def from_model(graph: Graph, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """Arrays of inputs or outputs by name, from the order of the model to that of the graph."""
     first = graph.channels_first

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import gcd, lcm
 
 import numpy as np
 
-from cannery.errors import CanneryError, OptionError, UnsupportedError
+from cannery.errors import CanneryError, OptionError, UnsupportedError, one_of
 from cannery.frontends.lengths import StuckError, first_that_works, guesses
 from cannery.frontends.streaming.attention import Attention, attend, attentions, of_steps
 from cannery.frontends.streaming.counting import by_step
@@ -18,6 +18,7 @@ from cannery.frontends.streaming.stream import Stream
 from cannery.frontends.streaming.windows import along_time
 from cannery.frontends.time_axis import FINAL, Time, Use, one_step, shrunk
 from cannery.ir.graph import Array, Calls, Graph, Node, State
+from cannery.ir.orders import graph_axis, model_type
 from cannery.ir.registry import Elementwise
 from cannery.ir.tensor import TensorType
 from cannery.ops.logic.compare import Where
@@ -31,8 +32,9 @@ AUTO = "auto"
 
 
 def to_streaming(
-    graph: Graph, block: int = 1, latency: int | str = 0, blocks: Sequence[int] = ()
-) -> Graph:
+    graph: Graph, block: int = 1, latency: int | str = 0, blocks: Sequence[int] = (),
+    time_axis: Mapping[str, int | str] = {},
+) -> Graph:  # fmt: skip
     """The network for the next `block` steps, which reads and returns what it needs of the past.
 
     Networks for the other `blocks` of a library have the same state: the steps may come in calls of
@@ -41,17 +43,41 @@ def to_streaming(
     Inputs have `block` steps along their axis of time. What follows from a whole sequence, as the
     last output of a recurrent layer, becomes what it would be if the sequence ended there; means
     over all steps, and what mixes steps with features, are those of the last steps, as many as the
-    sequence has. Outputs are `latency` steps late, see `Calls`.
+    sequence has. Outputs are `latency` steps late, see `Calls`. `time_axis` are the axes of inputs
+    that are time, in the model's order, or NO_TIME; those of others are found.
 
     Raises UnsupportedError for what cannot be computed step by step, with the layer's name, and
-    OptionError where `block` or `latency` do not fit.
+    OptionError where `block`, `latency` or `time_axis` do not fit.
     """
     blocks = (block, *(size for size in blocks if size != block))
+    known = _known_times(graph, time_axis)
     return first_that_works(
-        guesses(graph, _axes(graph)), lambda times: _run(graph, times, blocks, latency),
+        guesses(graph, _axes(graph), known), lambda times: _run(graph, times, blocks, latency),
         "without --streaming it runs on whole sequences; --state names inputs and outputs that are "
-        "its state",
+        "its state, --time-axis the axis of an input that is time",
     )  # fmt: skip
+
+
+def _known_times(graph: Graph, time_axis: Mapping[str, int | str]) -> dict[str, Time]:
+    """The axes as the graph counts them. Raises OptionError."""
+    found: dict[str, Time] = {}
+    for value, axis in time_axis.items():
+        if value not in graph.inputs:
+            raise OptionError(
+                f"{value!r} is not an input", where="--time-axis", cure=one_of(value, graph.inputs)
+            )
+        shape = model_type(graph, value).shape
+        if not isinstance(axis, int):
+            found[value] = None
+        elif axis < len(shape) and shape[axis] > 1:
+            found[value] = graph_axis(graph, value, axis)
+        else:
+            steps = f"axis {axis} has one step" if axis < len(shape) else f"no axis {axis}"
+            raise OptionError(
+                f"{value!r} has the shape {'x'.join(map(str, shape))}: {steps}",
+                where="--time-axis", cure="axes count from 0, in the model's order",
+            )  # fmt: skip
+    return found
 
 
 def _axes(graph: Graph) -> Callable[[tuple[int, ...]], list[int]]:
