@@ -93,7 +93,7 @@ typedef struct {
     X(L, expm1, expm1, 2.0, 0.0, 0.0)                                                              \
     X(L, log, log, 1.5, 0.0, 0.0)                                                                  \
     X(L, log1p, log1p, 2.0, 0.0, 0.0)                                                              \
-    X(L, tanh, tanh, 3.0, 0.0, 0.0)                                                                \
+    X(L, tanh, tanh, 6.0, 0.0, 0.0)                                                                \
     X(L, sigmoid, ref_sigmoid, 3.0, 0.0, 0.0)                                                      \
     X(L, erf, erf, 2.0, 0.0, 0.0)                                                                  \
     X(L, softplus, ref_softplus, 0.0, 5e-38, 2.5e-7)                                               \

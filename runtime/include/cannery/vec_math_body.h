@@ -11,6 +11,12 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(horner)(CANNERY_FT sum, CANNERY_FT x, float 
     return CANNERY_F(fma)(sum, x, CANNERY_F(set1)(c));
 }
 
+/* a*x + b for numbers a and b. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(linear)(CANNERY_FT x, float a, float b)
+{
+    return CANNERY_F(horner)(CANNERY_F(set1)(a), x, b);
+}
+
 /* ---- exp, expm1 -------------------------------------------------------- */
 
 /* e^r - 1, |r| <= ln2/2 (a hair more): relative error of the polynomial 1.4e-8. */
@@ -158,17 +164,25 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(log1p)(CANNERY_FT x)
 
 /* ---- tanh, erf --------------------------------------------------------- */
 
-/* t / (t + 2), t = e^(2|x|) - 1; from 9.05 on tanh is 1 in float. */
+/* x P(x^2) / Q(x^2), both of degree 4 in x^2: off by 4e-8, with their coefficients rounded; from 9
+ * on tanh is 1 in float. Even and odd terms apart (Estrin's scheme), as layers often wait for
+ * this. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(tanh)(CANNERY_FT x)
 {
-    const CANNERY_FT a = CANNERY_F(min)(CANNERY_F(set1)(9.05f), CANNERY_F(abs)(x));
-    CANNERY_IT k;
-    CANNERY_FT kf, scale, t;
-    const CANNERY_FT em1 = CANNERY_F(exp_reduced)(CANNERY_F(add)(a, a), &k, &kf);
-    scale = CANNERY_F(pow2i)(k);
-    t = CANNERY_F(fma)(scale, em1, CANNERY_F(sub)(scale, CANNERY_F(set1)(1.0f)));
-    t = CANNERY_F(div)(t, CANNERY_F(add)(t, CANNERY_F(set1)(2.0f)));
-    return CANNERY_F(copysign)(t, x);
+    const CANNERY_FT one = CANNERY_F(set1)(1.0f), minus_one = CANNERY_F(set1)(-1.0f);
+    const CANNERY_FT a =
+        CANNERY_F(max)(CANNERY_F(set1)(-9.0f), CANNERY_F(min)(CANNERY_F(set1)(9.0f), x));
+    const CANNERY_FT s = CANNERY_F(mul)(a, a);
+    const CANNERY_FT s2 = CANNERY_F(mul)(s, s);
+    CANNERY_FT p = CANNERY_F(linear)(s, 2.06483874e-5f, 3.49821732e-3f);
+    CANNERY_FT q = CANNERY_F(linear)(s, 3.28976224e-4f, 2.58872472e-2f);
+    const CANNERY_FT p0 = CANNERY_F(linear)(s, 1.33833244e-1f, 1.0f);
+    const CANNERY_FT q0 = CANNERY_F(linear)(s, 4.67166424e-1f, 1.0f);
+    p = CANNERY_F(fma)(s2, CANNERY_F(set1)(1.34020306e-8f), p);
+    q = CANNERY_F(fma)(s2, CANNERY_F(set1)(7.79741413e-7f), q);
+    p = CANNERY_F(mul)(CANNERY_F(fma)(p, s2, p0), a);
+    q = CANNERY_F(fma)(q, s2, q0);
+    return CANNERY_F(max)(minus_one, CANNERY_F(min)(one, CANNERY_F(div)(p, q)));
 }
 
 /* |x| < 1: |x| + |x| P(x^2), relative error of the polynomial 4.1e-8. Beyond:
@@ -252,12 +266,6 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(exp2_reduced)(CANNERY_FT y, CANNERY_FT *scal
     p = CANNERY_F(horner)(p, r, 6.93147e-1f);
     *scale = CANNERY_F(pow2i)(CANNERY_F(as_i32)(shifted));
     return CANNERY_F(mul)(r, p);
-}
-
-/* a*x + b for numbers a and b. */
-CANNERY_INLINE CANNERY_FT CANNERY_F(linear)(CANNERY_FT x, float a, float b)
-{
-    return CANNERY_F(horner)(CANNERY_F(set1)(a), x, b);
 }
 
 /* erfc(a / sqrt(2)) / 2, 0 <= a <= 8: the probability of more than a. Its base-2 logarithm is a
