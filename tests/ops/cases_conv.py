@@ -233,3 +233,30 @@ def conv_plane_dilated() -> Graph:
     x = net.input("x", (1, 11, 9, 2))
     conv = Conv((3, 2), ((2, 3), (1, 0)), (3, 2))
     return net.graph(net.node(conv, [x, net.weight(2, 3, 2, 9)]))
+
+
+@case
+def conv_single_dilated() -> Graph:
+    """One window of a past, as in a network that runs step by step."""
+    net = Net()
+    x = net.input("x", (1, 1, 9, 16))
+    r = net.input("r", (1, 1, 1, 20))
+    y = net.node(Conv(ONE, NONE, (1, 4)), [x, net.weight(1, 3, 16, 20), net.weight(20)])
+    return net.graph(net.node(Relu(), [net.node(Add(), [y, r])]))
+
+
+@case
+def conv_single_square() -> Graph:
+    """Two images; the sums are long, and inputs are no multiple of any vector."""
+    net = Net()
+    x = net.input("x", (2, 5, 4, 45))
+    y = net.node(Conv(ONE, NONE, (2, 3)), [x, net.weight(3, 2, 45, 7), net.weight(7)])
+    return net.graph(net.node(Sigmoid(), [y]))
+
+
+@case
+def conv_single_deep() -> Graph:
+    """Each tap is a long sum."""
+    net = Net()
+    x = net.input("x", (1, 5, 1, 270))
+    return net.graph(net.node(Conv(ONE, NONE, (4, 1)), [x, net.weight(2, 1, 270, 33)]))

@@ -19,6 +19,10 @@ STATE_ALIGN = 8
 #: Where rings begin in a state: if that is aligned as well, their rows cross no lines of caches.
 RING_ALIGN = 64
 
+#: Large rings move by pages, so rows that are read together would share a set of the cache: after
+#: each one some cache lines are left out, a number that runs through all sets.
+_PAGE, _APART = 4096, 7 * 64
+
 _NEXT_ALIGN = 64
 
 
@@ -133,6 +137,6 @@ def make_states(
         at = _up(at, RING_ALIGN if ring else STATE_ALIGN)
         slot = Slot(input_, output, at, name, text, constant, next_, ring, positions.get(k, 0))
         found.append(slot)
-        at += slot.bytes
+        at += slot.bytes + (_APART if ring and ring.bytes >= _PAGE else 0)
         next_ += 0 if ring else _up(slot.bytes, STATE_ALIGN)
     return States(tuple(found))

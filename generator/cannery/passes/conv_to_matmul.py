@@ -1,7 +1,6 @@
 """A convolution with one window, as large as its input, is a matrix product.
 
-With dilation that is one of the elements that it reads: few, of a long past in a network that runs
-step by step.
+With dilation, it is not: `conv.single` reads the few elements of a long past where they are.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from cannery.ir.rewrite import Rewriter
 from cannery.ir.tensor import TensorType
 from cannery.ops.conv.op import Conv
 from cannery.ops.matmul.op import MatMul
-from cannery.ops.movement.op import Reshape, Slice
+from cannery.ops.movement.op import Reshape
 
 
 def conv_to_matmul(graph: Graph) -> Graph:
@@ -30,18 +29,10 @@ def _convert(rewriter: Rewriter, node: Node) -> bool:
     w = rewriter.constants.get(weight)
     if w is None or w.shape[-2] != x.shape[-1]:
         return False
-    taps = w.shape[:-2]
-    spans = tuple((k - 1) * d + 1 for k, d in zip(taps, op.dilations, strict=True))
-    if spans != x.shape[1:-1]:
+    if w.shape[:-2] != x.shape[1:-1]:
         return False
     flat = TensorType((x.shape[0], *(1 for _ in op.strides), w[..., 0].size), x.dtype)
     before: list[Node] = []
-    if spans != taps:
-        apart = Slice((0,) * x.rank, x.shape, (1, *op.dilations, 1))
-        x = TensorType((x.shape[0], *taps, x.shape[-1]), x.dtype)
-        value = rewriter.value(f"{node.name}/taps", x)
-        before.append(Node(apart, f"{node.name}/taps", (source,), (value,)))
-        source = value
     if flat != x:
         value = rewriter.value(f"{node.name}/flat", flat)
         before.append(Node(Reshape(flat.shape), f"{node.name}/flat", (source,), (value,)))

@@ -10,10 +10,11 @@ from cannery.ir.registry import Elementwise, Op
 from cannery.ir.rewrite import Rewriter
 from cannery.ir.tensor import TensorType
 from cannery.ops.average_pool.op import AveragePool
+from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
 from cannery.ops.conv_transpose.op import ConvTranspose
 from cannery.ops.max_pool.op import MaxPool
-from cannery.ops.movement.op import Reshape
+from cannery.ops.movement.op import Reshape, Slice
 from cannery.ops.resize.op import Resize
 
 
@@ -45,7 +46,8 @@ def _insert_one(type_: TensorType, at: int) -> tuple[int, ...]:
 def lift_1d(graph: Graph) -> Graph:
     """[N,L,C] -> [N,1,L,C] around such operators; kernels [K,I,O] become [1,K,I,O].
 
-    Elementwise operators after them are lifted too, so that they remain neighbours.
+    Elementwise operators after them are lifted too, so that they remain neighbours; so are
+    concatenations and slices, so that parts of images stay in place.
     """
     lift = _Lift(Rewriter(graph))
     for node in lift.rewriter.nodes:
@@ -54,15 +56,18 @@ def lift_1d(graph: Graph) -> Graph:
             lift.window(node, op)
         elif lift.follows(node):
             lift.elementwise(node)
+        elif lift.moves(node):
+            lift.movement(node)
     return lift.rewriter.finish()
 
 
 @dataclass(frozen=True)
 class _Lift:
-    """The pass; `wide` maps values to their lifted forms."""
+    """The pass; `wide` maps values to their lifted forms, `made` are those computed as such."""
 
     rewriter: Rewriter
     wide: dict[str, str] = field(default_factory=dict)
+    made: set[str] = field(default_factory=set)
 
     def window(self, node: Node, op: Op) -> None:
         """Lift a node with windows."""
@@ -104,6 +109,27 @@ class _Lift:
         """Lift an elementwise node."""
         self.put(node, node.op, [self.wide.get(v, v) for v in node.inputs], [])
 
+    def moves(self, node: Node) -> bool:
+        """Whether a node joins images of which some are lifted, or takes a part of a lifted one."""
+        if isinstance(node.op, Concat):
+            constant = any(v in self.rewriter.constants for v in node.inputs)
+            return node.op.axis > 0 and not constant and not self.made.isdisjoint(node.inputs)
+        return isinstance(node.op, Slice) and node.inputs[0] in self.made
+
+    def movement(self, node: Node) -> None:
+        """Lift a concatenation or a slice."""
+        flat = [v for v in dict.fromkeys(node.inputs) if v not in self.wide]
+        before = [self.reshape(node, v) for v in flat]
+        op = node.op
+        if isinstance(op, Slice):
+            cuts = [(*part[:1], one, *part[1:]) for part, one in
+                    ((op.starts, 0), (op.ends, 1), (op.steps, 1))]  # fmt: skip
+            op = Slice(*cuts)
+        else:
+            assert isinstance(op, Concat)
+            op = Concat(op.axis + 1)
+        self.put(node, op, [self.wide[v] for v in node.inputs], before)
+
     def put(self, node: Node, op: Op, inputs: Sequence[str], before: Sequence[Node]) -> None:
         """Replace a node by its lifted form and a view of the result."""
         result = self.rewriter.types[node.output]
@@ -111,4 +137,5 @@ class _Lift:
         flat = self.wide[node.output] = self.rewriter.value(f"{node.name}/result", type_)
         lifted = Node(op, node.name, tuple(inputs), (flat,))
         after = Node(Reshape(result.shape), f"{node.name}/1d", (flat,), node.outputs)
+        self.made.add(node.output)
         self.rewriter.replace_node(node, [*before, lifted, after])

@@ -57,8 +57,8 @@ def past_window(graph: Graph, state: State) -> PastWindow | None:
         return None
     if not _only_next(graph, after) or joins.inputs[1] in before:
         return None
-    if len(before) + len(after) > 2 and state.initial:
-        return None  # in another order
+    if state.initial and any(_reorders(graph, value) for value in before + after):
+        return None
     axis = joins.op.axis
     reach = graph.types[past].shape[axis]
     count = graph.types[joins.output].shape[axis] - reach
@@ -68,6 +68,12 @@ def past_window(graph: Graph, state: State) -> PastWindow | None:
         if fits
         else None
     )
+
+
+def _reorders(graph: Graph, value: str) -> bool:
+    """Whether a value has elements in another order than what it is made of."""
+    maker = graph.producer(value)
+    return maker is not None and isinstance(maker.op, Transpose)
 
 
 def _only_next(graph: Graph, after: list[str]) -> bool:

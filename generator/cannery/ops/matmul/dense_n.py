@@ -29,12 +29,6 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
 
-#: Tiles of a single row: (NR vectors, sets of accumulators).
-SINGLE_ROW = (
-    (1, 8), (1, 4), (2, 2), (2, 4), (3, 1), (3, 4), (4, 1), (4, 2), (4, 4), (6, 1), (6, 2), (8, 1),
-    (8, 2), (12, 1),
-)  # fmt: skip
-
 #: Preferred number of terms in one part of a long sum.
 DEPTH = 256
 
@@ -43,9 +37,6 @@ CUT = 1.06
 
 #: Cycles of a mispredicted end of a tile.
 TILE_END = 15.0
-
-#: What each set of accumulators beyond the first costs a single row, as a fraction of the whole.
-TURNS = 0.03
 
 
 @schedule
@@ -95,8 +86,7 @@ class MatMulDenseN(Schedule):
         count = joined.cycles if t.joined else gemm.product_cycles
         cycles = count(isa, g, tiles, blocks)
         if rows == 1:
-            # Sets of accumulators share broadcasts less well than vectors of one set.
-            cycles *= 1.0 + TURNS * (t.split - 1)
+            cycles *= gemm.turns_factor(t.split)
         cycles += gemm.weight_traffic(isa, g, rows, t.mr, blocks, outside=t.outside)
         if not p.transpose_a:
             lines = g.k / gemm.LINE * sum(block.count for block in blocks)
@@ -195,7 +185,7 @@ def _with_sets(split: int, isa: Isa) -> list[tuple[int, int]]:
 def _tiles(rows: int, isa: Isa) -> list[tuple[int, int, int]]:
     """(MR, NR, sets of accumulators): split if a tile has too few to hide the latency."""
     if rows == 1:
-        fits = [(nr, split) for nr, split in SINGLE_ROW if nr * split < isa.registers]
+        fits = [(nr, split) for nr, split in gemm.SINGLE_ROW if nr * split < isa.registers]
         return [(1, nr, split) for nr, split in fits]
     found = []
     for mr, nr in gemm.TILES.get(isa.registers, gemm.TILES[16]):

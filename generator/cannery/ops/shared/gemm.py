@@ -38,6 +38,15 @@ TILES = {
 }  # fmt: skip
 
 
+#: Tiles of a single row: (NR vectors, sets of accumulators).
+SINGLE_ROW = (
+    (1, 8), (1, 4), (2, 2), (2, 4), (3, 1), (3, 4), (4, 1), (4, 2), (4, 4), (6, 1), (6, 2), (8, 1),
+    (8, 2), (12, 1),
+)  # fmt: skip
+
+#: What each set of accumulators beyond the first costs a single row, as a fraction of the whole.
+TURNS = 0.03
+
 #: Floats of a cache line.
 LINE = 16
 
@@ -253,6 +262,13 @@ def product_cycles(
             finish = mr * n * (1.0 + 0.5 * s) + 8.0
             cycles += tiles * block.count * (update + loop + finish)
     return cycles
+
+
+def turns_factor(split: int) -> float:
+    """By how much longer a single row takes with this many sets of accumulators: they share
+    broadcasts less well than vectors of one set.
+    """
+    return 1.0 + TURNS * (split - 1)
 
 
 def weight_traffic(
