@@ -165,11 +165,10 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(log1p)(CANNERY_FT x)
 /* ---- tanh, erf --------------------------------------------------------- */
 
 /* x P(x^2) / Q(x^2), both of degree 4 in x^2: off by 4e-8, with their coefficients rounded; from 9
- * on tanh is 1 in float. Even and odd terms apart (Estrin's scheme), as layers often wait for
- * this. */
-CANNERY_INLINE CANNERY_FT CANNERY_F(tanh)(CANNERY_FT x)
+ * on tanh is 1 in float. Returns x P and sets Q. Even and odd terms apart (Estrin's scheme), as
+ * layers often wait for this. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(tanh_quotient)(CANNERY_FT x, CANNERY_FT *below)
 {
-    const CANNERY_FT one = CANNERY_F(set1)(1.0f), minus_one = CANNERY_F(set1)(-1.0f);
     const CANNERY_FT a =
         CANNERY_F(max)(CANNERY_F(set1)(-9.0f), CANNERY_F(min)(CANNERY_F(set1)(9.0f), x));
     const CANNERY_FT s = CANNERY_F(mul)(a, a);
@@ -180,8 +179,15 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(tanh)(CANNERY_FT x)
     const CANNERY_FT q0 = CANNERY_F(linear)(s, 4.67166424e-1f, 1.0f);
     p = CANNERY_F(fma)(s2, CANNERY_F(set1)(1.34020306e-8f), p);
     q = CANNERY_F(fma)(s2, CANNERY_F(set1)(7.79741413e-7f), q);
-    p = CANNERY_F(mul)(CANNERY_F(fma)(p, s2, p0), a);
-    q = CANNERY_F(fma)(q, s2, q0);
+    *below = CANNERY_F(fma)(q, s2, q0);
+    return CANNERY_F(mul)(CANNERY_F(fma)(p, s2, p0), a);
+}
+
+CANNERY_INLINE CANNERY_FT CANNERY_F(tanh)(CANNERY_FT x)
+{
+    const CANNERY_FT one = CANNERY_F(set1)(1.0f), minus_one = CANNERY_F(set1)(-1.0f);
+    CANNERY_FT q;
+    const CANNERY_FT p = CANNERY_F(tanh_quotient)(x, &q);
     return CANNERY_F(max)(minus_one, CANNERY_F(min)(one, CANNERY_F(div)(p, q)));
 }
 
@@ -352,39 +358,45 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(sigmoid_inverse)(CANNERY_FT x)
     return CANNERY_F(exp2_plus)(CANNERY_F(mul)(bounded, CANNERY_F(set1)(-1.44269504f)), 1.0f);
 }
 
-/* e^2x - 1: with t as the result tanh(x) = t / (t + 2). */
-CANNERY_INLINE CANNERY_FT CANNERY_F(tanh_terms)(CANNERY_FT x)
+/* sigmoid(x) = 1/2 + tanh(x / 2) / 2: returns the quotient's upper part, and sets half of its lower
+ * one. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(sigmoid_quotient)(CANNERY_FT x, CANNERY_FT *half)
 {
-    const CANNERY_FT bounded =
-        CANNERY_F(min)(CANNERY_F(set1)(9.05f), CANNERY_F(max)(CANNERY_F(set1)(-9.05f), x));
-    return CANNERY_F(exp2_plus)(CANNERY_F(mul)(bounded, CANNERY_F(set1)(2.88539008f)), -1.0f);
+    const CANNERY_FT p = CANNERY_F(tanh_quotient)(CANNERY_F(mul)(CANNERY_F(set1)(0.5f), x), half);
+    return CANNERY_F(add)(*half, p);
 }
 
 /* Over a common denominator: division costs more than all products. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(sigmoid_tanh)(CANNERY_FT a, CANNERY_FT x)
 {
-    const CANNERY_FT t = CANNERY_F(tanh_terms)(x);
-    const CANNERY_FT rest = CANNERY_F(add)(t, CANNERY_F(set1)(2.0f));
-    return CANNERY_F(div)(t, CANNERY_F(mul)(CANNERY_F(sigmoid_inverse)(a), rest));
+    CANNERY_FT half, q;
+    const CANNERY_FT n = CANNERY_F(sigmoid_quotient)(a, &half);
+    const CANNERY_FT p = CANNERY_F(tanh_quotient)(x, &q);
+    return CANNERY_F(div)(CANNERY_F(mul)(n, p), CANNERY_F(mul)(CANNERY_F(add)(half, half), q));
 }
 
 CANNERY_INLINE CANNERY_FT CANNERY_F(lstm_cell)(CANNERY_FT i, CANNERY_FT f, CANNERY_FT g,
                                                CANNERY_FT c)
 {
-    const CANNERY_FT by_i = CANNERY_F(sigmoid_inverse)(i), by_f = CANNERY_F(sigmoid_inverse)(f);
-    const CANNERY_FT t = CANNERY_F(tanh_terms)(g);
-    const CANNERY_FT both = CANNERY_F(mul)(by_i, CANNERY_F(add)(t, CANNERY_F(set1)(2.0f)));
-    return CANNERY_F(div)(CANNERY_F(fma)(c, both, CANNERY_F(mul)(t, by_f)),
-                          CANNERY_F(mul)(both, by_f));
+    CANNERY_FT half_i, half_f, q;
+    const CANNERY_FT n_i = CANNERY_F(sigmoid_quotient)(i, &half_i);
+    const CANNERY_FT n_f = CANNERY_F(sigmoid_quotient)(f, &half_f);
+    const CANNERY_FT p = CANNERY_F(tanh_quotient)(g, &q);
+    const CANNERY_FT both = CANNERY_F(mul)(half_i, q);
+    const CANNERY_FT fresh = CANNERY_F(mul)(CANNERY_F(mul)(n_i, p), half_f);
+    return CANNERY_F(div)(CANNERY_F(fma)(CANNERY_F(mul)(c, n_f), both, fresh),
+                          CANNERY_F(mul)(both, CANNERY_F(add)(half_f, half_f)));
 }
 
 CANNERY_INLINE CANNERY_FT CANNERY_F(gru_output)(CANNERY_FT z, CANNERY_FT g, CANNERY_FT h)
 {
-    const CANNERY_FT by_z = CANNERY_F(sigmoid_inverse)(z), t = CANNERY_F(tanh_terms)(g);
-    const CANNERY_FT rest = CANNERY_F(add)(t, CANNERY_F(set1)(2.0f));
-    const CANNERY_FT other = CANNERY_F(sub)(by_z, CANNERY_F(set1)(1.0f));
-    return CANNERY_F(div)(CANNERY_F(fma)(other, t, CANNERY_F(mul)(h, rest)),
-                          CANNERY_F(mul)(by_z, rest));
+    CANNERY_FT half, q;
+    const CANNERY_FT n = CANNERY_F(sigmoid_quotient)(z, &half);
+    const CANNERY_FT p = CANNERY_F(tanh_quotient)(g, &q);
+    const CANNERY_FT below = CANNERY_F(add)(half, half);
+    const CANNERY_FT kept = CANNERY_F(mul)(CANNERY_F(mul)(h, n), q);
+    return CANNERY_F(div)(CANNERY_F(fma)(CANNERY_F(sub)(below, n), p, kept),
+                          CANNERY_F(mul)(below, q));
 }
 
 /* ---- approximations ---------------------------------------------------- */
