@@ -7,7 +7,7 @@
 
     cannery.tune("ball.h5", budget=60)      # measure what is fastest on this machine
     cannery.verify("ball.h5").passed        # compare with the reference
-    cannery.evaluate("ball.h5", x, y)       # how right it is with floats and with integers
+    cannery.evaluate("ball.h5", x, y)       # how accurate it is with floats and with integers
     cannery.compile("ball.h5", "out")       # C files for a project
     cannery.report("ball.h5", "ball.html")  # what was chosen, and how fast it is, as a page
 

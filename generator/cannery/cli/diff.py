@@ -75,7 +75,7 @@ _SLOWER = 3.0
     metavar="PERCENT",
     default=0.0,
     show_default=True,
-    help="How much more weights, code and workspace B may have.",
+    help="How much larger B's weights, code and workspace may be.",
 )
 @click.option(
     "--max-difference",

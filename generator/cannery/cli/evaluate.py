@@ -59,11 +59,11 @@ def command(
     model: Path, data: Path, labels: Path, precisions: tuple[str, ...], max_drop: float | None,
     as_json: bool, **raw: Any,
 ) -> int:  # fmt: skip
-    """Compute labelled samples with floats, int16 and int8, and say how right each is.
+    """Run labelled samples with floats, int16 and int8, and show how accurate each is.
 
-    The generated code computes them here. Some of the samples calibrate the integers, and are
-    not evaluated, unless --calibration names others. Times are one sample's part of a call with
-    many, constants and workspace are bytes.
+    The generated code runs on this machine. Some of the samples calibrate the integers and are not
+    evaluated, unless --calibration names others. Times are per sample, in a call with many.
+    Constants and workspace are in bytes.
     """
     options = _options(model, raw)
     found = evaluate_network(options, data, labels, precisions or PRECISIONS, tell=note)

@@ -30,8 +30,8 @@ def command(model: Path, as_json: bool, **raw: Any) -> None:
     """Show how much flash, RAM and stack MODEL's generated code takes, by step.
 
     The code is compiled for the target, not run. The stack is the most that a run needs, without
-    its caller's. In a library, compilers may put several steps into one function; the row "all
-    else" is what the library has beyond its steps; a minus means less.
+    its caller's. The row "all else" is what the library has beyond its steps. It can be negative,
+    because compilers may put several steps of a library into one function.
     """
     options = replace(options_of(model, raw), split=1)  # the code is the same, in one file
     toolchain = find_toolchain(options)

@@ -49,10 +49,10 @@ _CURE = "name the JSON file that `cannery compile --weights` wrote next to the C
 )
 @json_option
 def command(model: Path, manifest: Path, output: Path, as_json: bool, **raw: Any) -> None:
-    """Write MODEL's weights for a library that is there already.
+    """Write MODEL's weights for an existing library.
 
-    The library may be of another model with the same layers: an earlier training, say. Options are
-    those that the library was compiled with; of these, files have to be named again (--tuning).
+    The library may come from another model with the same layers, such as an earlier training. Its
+    options apply here, too; name only the files among them again (--tuning, --calibration).
     """
     check_output_file(output, "-o")
     expected = _read(manifest)
