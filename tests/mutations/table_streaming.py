@@ -28,6 +28,7 @@ _clock = rows(f"{_F}/streaming/past.py",
               "tests/frontends/test_streaming_windows.py::test_calls_of_several_sizes")  # fmt: skip
 _shared = _clock
 _states = rows(f"{_C}/emit/states.py", "tests/emit/test_streaming.py")
+_sequences = rows(f"{_C}/execution/sequences.py", "tests/execution/test_sequences.py")
 
 CHANGES: tuple[Change, ...] = (
     _stream(
@@ -233,5 +234,20 @@ CHANGES: tuple[Change, ...] = (
         "the first part of a state is copied alone",
         "{{ slot.output.name }}, {{ slot.input.type.bytes }}u);",
         "{{ slot.output.name }}, 4u);",
+    ),
+    _sequences(
+        "every step of a sequence begins with the first state",
+        "state = {s.input: found[s.output].astype(state[s.input].dtype) for s in graph.states}",
+        "state = first_state(graph)",
+    ),
+    _sequences(
+        "a sequence is cut across time",
+        "np.split(array, parts, other[0])",
+        "np.split(array, parts, array.ndim - 1)",
+    ),
+    _sequences(
+        "states that are given are computed instead",
+        "left_out = bool(states) and not states & arrays.keys()",
+        "left_out = bool(states)",
     ),
 )
