@@ -87,6 +87,34 @@ def test_what_a_file_says_of_itself() -> None:
     assert len(load(FOLDER / "lstm.nam", streaming=True).notes) == 1
 
 
+def test_the_last_weight_is_the_scale(tmp_path: Path) -> None:
+    """It counts where it is another number than that of the configuration."""
+    model = json.loads((FOLDER / "wavenet.nam").read_text())
+    model["weights"][-1] = 0.75  # not 0.5
+    graph = load(write(tmp_path, model), dims={"input.1": SILENCE + EXPECTED["input"].size})
+    y = run_whole(graph, np.pad(EXPECTED["input"], (SILENCE, 0)))[SILENCE:]
+    np.testing.assert_allclose(y, 1.5 * EXPECTED["wavenet"], atol=2e-6)
+
+
+def test_fields_that_are_off(tmp_path: Path) -> None:
+    model = json.loads((FOLDER / "wavenet.nam").read_text())
+    model["config"] |= {"in_channels": 1, "condition_dsp": None}
+    for layer in model["config"]["layers"]:
+        layer |= {"conv_pre_film": False, "head1x1": None, "slimmable": None}
+        del layer["gating_mode"], layer["secondary_activation"], layer["bottleneck"]
+    graph = load(write(tmp_path, model), dims={"input.1": SILENCE + EXPECTED["input"].size})
+    y = run_whole(graph, np.pad(EXPECTED["input"], (SILENCE, 0)))[SILENCE:]
+    np.testing.assert_allclose(y, EXPECTED["wavenet"], atol=2e-6)
+
+
+def test_metadata_may_be_long(tmp_path: Path) -> None:
+    """Longer than what is looked at to recognise a file."""
+    model = json.loads((FOLDER / "linear.nam").read_text())
+    first = {"version": model["version"], "metadata": {"name": "x" * 10_000}}
+    graph = load(write(tmp_path, {**first, **model, **first}), streaming=True)
+    assert graph.metadata["nam.name"].startswith("xxx")
+
+
 def test_outputs_may_be_layers() -> None:
     graph = load(FOLDER / "wavenet.nam", streaming=True, outputs=("array0/layer1",))
     assert graph.outputs == ("array0/layer1",)
@@ -187,6 +215,8 @@ REFUSED: list[tuple[str, Change, str]] = [
     ("wavenet", set_weight(10**400), "not a regular array"),
     ("wavenet", set_weight("0.5"), "'0.5' is not a number"),
     ("wavenet", set_weight(True), "True is not a number"),
+    ("linear", lambda m: m.update(weights=[m["weights"]]), "not a flat list of numbers"),
+    ("conv_net", lambda m: m["config"].update(groups=2), "config: field groups=2 is unknown"),
     ("wavenet", set_weight([0.5]), "not a regular array"),
     ("wavenet", lambda m: m.update(version="0.8.0"), "version '0.8.0' .*0.5, 0.6, 0.7"),
     ("wavenet", lambda m: m.update(version=7), "version is 7, expected a name"),
@@ -250,7 +280,7 @@ def test_what_is_refused(name: str, change: Change, message: str, tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"version": "0.7.0", ' + '"a": {' * 100_000, "nested too deeply"),
+        ('{"version": "0.7.0", ' + '"config": {' * 100_000, "nested too deeply"),
         ('{"architecture": "WaveNet", "config": ', "damaged"),
         ('{"architecture": "WaveNet"} {}', "damaged"),
         ('{"architecture": "WaveNet", "weights": ' + "9" * 5000 + "}", "damaged"),

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
+from pathlib import Path
 from typing import TypeVar
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.ir.tensor import MAX_ELEMENTS
+from cannery.user_files import read_file
 
 T = TypeVar("T")
 
@@ -28,6 +30,12 @@ def parse_json(text: str | bytes, what: str, hook: Hook | None = None) -> object
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise ModelError(f"{what} is damaged: {reason}", cure="save the model again") from None
     return value
+
+
+def read_object(path: Path) -> Mapping[str, object]:
+    """The JSON object in a file; ModelError if it is damaged or huge."""
+    whole = read_file(path, error=ModelError)
+    return mapping(parse_json(whole, "the file"), "the file")
 
 
 def mapping(value: object, what: str) -> Mapping[str, object]:

@@ -17,7 +17,12 @@ from cannery.frontends.keras_inline import (
 )
 from cannery.frontends.keras_layers.base import KerasLayer, LayerPath, Scope, WeightStore
 from cannery.frontends.keras_model import AS_ONNX, InputSpec, ModelConfig
-from cannery.frontends.open_dimensions import OpenDimensionError, check_dims, with_time
+from cannery.frontends.open_dimensions import (
+    ANY_STEPS,
+    OpenDimensionError,
+    check_dims,
+    with_time,
+)
 from cannery.frontends.options import ImportOptions
 from cannery.frontends.unsupported import Problem, UnsupportedLayersError
 from cannery.ir.graph import Graph, GraphBuilder
@@ -26,9 +31,6 @@ from cannery.ir.graph import Graph, GraphBuilder
 _CURE = "check the layer and the size of its input in Keras, and save the model again"
 
 _STATEFUL = "--streaming runs it step by step; or save it with stateful=False"
-
-#: Steps of a sequence whose length is open and does not matter.
-_ANY_STEPS = 2
 
 
 def build_graph(model: ModelConfig, store: WeightStore, options: ImportOptions) -> Graph:
@@ -166,7 +168,7 @@ class _Importer:
         for axis, size in enumerate(spec.shape[1:], start=1):
             size = self._options.dims.get(f"{name}.{axis}") if size is None else size
             if size is None and axis == 1 and self._options.streaming:
-                size = _ANY_STEPS
+                size = ANY_STEPS
             if size is None:
                 raise OpenDimensionError(self._left(name, spec, axis), where)
             dims.append(size)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cannery.errors import ModelError, UnsupportedError, one_of
-from cannery.frontends.json_values import Fields, mapping, parse_json, shown
+from cannery.frontends.json_values import Fields, mapping, read_object, shown
 from cannery.frontends.metadata import make_metadata
 from cannery.frontends.nam_models import SMALL
 from cannery.frontends.nam_wavenet import build_wavenet, input_channels
@@ -27,19 +27,23 @@ _VERSIONS = ((0, 5), (0, 6), (0, 7))
 #: Networks within networks, at most this deep.
 _MOST_NESTED = 8
 
-_START = re.compile(rb'^(\xef\xbb\xbf)?\s*\{\s*"')
-_KEYS = re.compile(rb'"architecture"\s*:\s*"|"version"\s*:\s*"0\.\d+\.\d+"')
+_START = rb'^(\xef\xbb\xbf)?\s*\{\s*"'
+#: How the trainer begins, and an architecture at any place.
+_BEGINNING = re.compile(
+    _START + rb'version"\s*:\s*"\d+\.\d+\.\d+"\s*,\s*"(metadata|architecture|config)"\s*:'
+)
+_ANYWHERE = re.compile(rb'"architecture"\s*:\s*"(%s)"' % "|".join(ARCHITECTURES).encode())
 
 
 def recognises(head: bytes) -> bool:
-    """Whether a file that begins with `head` is JSON with an architecture or a version."""
-    return bool(_START.match(head) and _KEYS.search(head))
+    """Whether a file that begins with `head` is JSON of the trainer, or has an architecture."""
+    named = re.match(_START, head) and _ANYWHERE.search(head)
+    return bool(_BEGINNING.match(head) or named)
 
 
 def load(path: Path, options: ImportOptions) -> Graph:
     """The graph of a model; see `cannery.frontends.load_graph`."""
-    found = parse_json(path.read_bytes(), "the file")
-    model = _Model(Fields(mapping(found, "the file"), ""), depth=0)
+    model = _Model(Fields(read_object(path), ""), depth=0)
     net = SampleNet(model.architecture, options, (model.inputs(),), steps=None)
     y = model.build(net, net.x, "")
     rates = set(model.rates())
@@ -100,8 +104,9 @@ class _Model:
             return self._inner[0].inputs()
         if self.architecture == _WAVENET:
             return input_channels(self.config)
-        key = "input_size" if self.architecture == "LSTM" else "in_channels"
-        return self.config.integer(key, 1)
+        keys = {"LSTM": "input_size", "Linear": "in_channels"}
+        key = keys.get(self.architecture)
+        return self.config.integer(key, 1) if key else 1
 
     def build(self, net: SampleNet, x: str, prefix: str) -> str:
         """Add the network; the value of its output."""

@@ -43,16 +43,13 @@ def build_conv_net(net: SampleNet, x: str, fields: Fields, weights: Weights, pre
     channels, dilations = fields.integer("channels"), fields.shape("dilations", minimum=1)
     normalised = fields.flag("batchnorm")
     activation = read_activation(fields.raw("activation"), fields.where)
-    groups = fields.integer("groups", 1)
     for k, dilation in enumerate(dilations):
         name = f"{prefix}block{k}"
-        given = net.channels(x)
-        conv = read_product(weights, given, channels, 2, groups, bias=not normalised)
+        conv = read_product(weights, net.channels(x), channels, 2, bias=not normalised)
         x = conv.build(net, x, f"{name}/conv", dilation)
         x = _normalised(net, x, weights, f"{name}/batchnorm") if normalised else x
         x = activation(net, x, f"{name}/activation")
-    head = read_product(weights, net.channels(x), fields.integer("out_channels", 1))
-    return head.build(net, x, f"{prefix}head")
+    return read_product(weights, net.channels(x), 1).build(net, x, f"{prefix}head")
 
 
 def _normalised(net: SampleNet, x: str, weights: Weights, name: str) -> str:
@@ -73,9 +70,8 @@ def build_lstm(net: SampleNet, x: str, fields: Fields, weights: Weights, prefix:
         raise ModelError(f"input_size is {size}, not {net.channels(x)}", where=fields.where)
     for k in range(layers):
         x = _lstm_layer(net, x, cells, weights, f"{prefix}lstm{k}")
-    weight, bias = weights.take(fields.integer("out_channels", 1), cells), None
-    bias = weights.take(weight.shape[0])
-    return net.dense(x, np.ascontiguousarray(weight.T), bias, f"{prefix}head")
+    weight, bias = weights.take(cells, 1), weights.take(1)
+    return net.dense(x, weight, bias, f"{prefix}head")
 
 
 def _lstm_layer(net: SampleNet, x: str, cells: int, weights: Weights, name: str) -> str:

@@ -14,6 +14,9 @@ from cannery.ops.recurrent.base import Recurrent
 #: Reads the model with other options.
 Build: TypeAlias = Callable[[ImportOptions], Graph]
 
+#: Steps of a network that runs step by step, where their number does not matter.
+ANY_STEPS = 2
+
 #: Two sizes that reveal what a dimension is; size 1 has shortcuts.
 TRIED = (2, 3)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from cannery.errors import ModelError
-from cannery.frontends.json_values import Fields, finite_number, mapping, parse_json, shown
+from cannery.frontends.json_values import Fields, finite_number, mapping, read_object, shown
 from cannery.frontends.metadata import make_metadata
 from cannery.frontends.options import ImportOptions
 from cannery.frontends.rtneural_layers import add_layer, needs_time
@@ -41,7 +41,7 @@ def recognises(head: bytes) -> bool:
 
 def load(path: Path, options: ImportOptions) -> Graph:
     """The graph of a model; see `cannery.frontends.load_graph`."""
-    fields = Fields(mapping(parse_json(path.read_bytes(), "the file"), "the file"), "")
+    fields = Fields(read_object(path), "")
     shape = _step_shape(fields)
     layers = [
         Fields(mapping(value, f"layer {k}"), f"layer {k}")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cannery.errors import ModelError, OptionError, closest
 from cannery.frontends.interface import check_input_names, declare_input, finish
-from cannery.frontends.open_dimensions import OpenDimensionError, check_dims
+from cannery.frontends.open_dimensions import ANY_STEPS, OpenDimensionError, check_dims
 from cannery.frontends.options import ImportOptions
 from cannery.ir.graph import Array, Graph, GraphBuilder
 from cannery.ir.numeric import F64
@@ -29,9 +29,6 @@ from cannery.ops.recurrent.base import SEQUENCE
 from cannery.ops.recurrent.op import Gru, Lstm
 
 INPUT, OUTPUT = "input", "output"
-
-#: Steps of a network that runs step by step.
-_ANY_STEPS = 2
 
 F32 = NDArray[np.float32]
 
@@ -52,7 +49,7 @@ class SampleNet:
         check_input_names(options, [INPUT])
         key = f"{INPUT}.1"
         check_dims(options, [] if steps else [key])
-        steps = steps or options.dims.get(key) or (_ANY_STEPS if options.streaming else 0)
+        steps = steps or options.dims.get(key) or (ANY_STEPS if options.streaming else 0)
         if not steps:
             error = OpenDimensionError([(1, key)], f"input {INPUT!r}")
             error.cure += "; or --streaming runs it step by step"
@@ -162,6 +159,8 @@ class Weights:
     def __init__(self, numbers: Sequence[object], where: str) -> None:
         self._where = where
         self._numbers = float_numbers(numbers, where)
+        if self._numbers.ndim != 1:
+            raise ModelError("it is not a flat list of numbers", where=where)
         self._at = self._empty = 0
 
     def take(self, *shape: int) -> F32:
