@@ -473,6 +473,18 @@ def test_verify_takes_a_whole_sequence(tmp_path: Path) -> None:
     assert not wrong.passed
 
 
+def test_run_takes_a_whole_sequence(tmp_path: Path) -> None:
+    file = write_h5(tmp_path / "net.h5", stack(T))
+    x = sequence(4)
+    np.savez(tmp_path / "in.npz", x=x)
+    words = ["run", str(file), "--streaming", "--isa", "sse2", "--inputs", str(tmp_path / "in.npz")]
+    done = CliRunner().invoke(cli, [*words, "-o", str(tmp_path / "out.npz")])
+    assert done.exit_code == 0, done.output
+    (whole,) = evaluate(load_model(make_options(file, {})), {"x": x}).values()
+    steps = np.load(tmp_path / "out.npz")["scores"]
+    assert np.abs(steps.reshape(whole.shape) - whole).max() <= TOLERANCE
+
+
 def test_outputs_that_are_late(tmp_path: Path) -> None:
     """They cannot be compared step by step with what a whole sequence gives."""
     file = write_h5(tmp_path / "net.h5", convolved())

@@ -20,6 +20,7 @@ from cannery.errors import OptionError
 from cannery.execution.dump import DUMP_CURE, Shown, read_dump
 from cannery.execution.program import Sample, network_program
 from cannery.execution.samples import join_samples, model_samples, seeded_samples
+from cannery.execution.sequences import input_samples
 from cannery.ir.graph import Graph
 from cannery.ir.registry import RefArray
 from cannery.ops.same_bits import differing_layers
@@ -141,7 +142,7 @@ def _from_program(options: Options, graph: Graph, inputs: Path | None) -> _Runs:
     samples: Sequence[Sample] = (
         seeded_samples(graph, _sample_count(graph))
         if inputs is None
-        else model_samples(graph, inputs, graph.inputs)
+        else input_samples(graph, inputs)
     )
     compiled = compile_graph(graph, options)
     note(f"building {options.name} for {toolchain.target.name}")

@@ -13,7 +13,8 @@ from cannery.cli.arguments import FILE, generating_options, options_of
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json
 from cannery.execution.program import network_program
-from cannery.execution.samples import join_samples, model_samples
+from cannery.execution.samples import join_samples
+from cannery.execution.sequences import input_samples
 from cannery.ir.orders import to_model
 from cannery.output_files import check_output_file, write_files
 from cannery.pipeline import compile_graph, import_graph
@@ -31,7 +32,8 @@ from cannery.target.toolchain import find_toolchain
     type=FILE,
     required=True,
     metavar="IN.npz",
-    help="One array per input, by its name in the model; a longer first axis counts samples.",
+    help="One array per input, by its name in the model; a longer first axis counts samples. Of a "
+    "network that runs step by step: one sequence.",
 )
 @click.option(
     "-o",
@@ -43,13 +45,16 @@ from cannery.target.toolchain import find_toolchain
 )
 @json_option
 def command(model: Path, inputs: Path, output: Path, as_json: bool, **raw: Any) -> None:
-    """Run MODEL's generated code on arrays from a file."""
+    """Run MODEL's generated code on arrays from a file.
+
+    The steps of a sequence begin with the states that the references compute.
+    """
     options = options_of(model, raw)
     check_output_file(output, "--output")
     toolchain = find_toolchain(options)
     runner = toolchain.runner()
     graph = import_graph(options)
-    samples = model_samples(graph, inputs, graph.inputs)
+    samples = input_samples(graph, inputs)
     compiled = compile_graph(graph, options)
     source = compiled.source
     note(f"building {options.name} for {toolchain.target.name}")
