@@ -292,26 +292,39 @@ def sequence(graph: Graph, seed: int = 5) -> Array:
 
 
 def wanted(graph: Graph, calls: Graph, x: Array) -> list[Array]:
-    """What each call has to give, one after the other along the first axis, by output.
+    """What each call has to give, one after the other along the first axis, by output."""
+    steps = calls.steps_of_call
+    cuts = [steps] * (x.shape[1] // steps)
+    return [np.stack(parts) for parts in wanted_in(graph, {steps: calls}, cuts, x)]
+
+
+def wanted_in(
+    graph: Graph, graphs: Mapping[int, Graph], cuts: Sequence[int], x: Array
+) -> list[list[Array]]:
+    """By output, what each call has to give where calls have these sizes.
 
     NaN is what nobody may use: elements before the first one, and what would be if the sequence
     ended before it does.
     """
-    assert calls.calls is not None
-    whole, late = evaluate(graph, {"x": x}), calls.calls.latency
-    number = x.shape[1] // calls.calls.steps
+    calls = graphs[cuts[0]].calls
+    assert calls is not None
+    whole, late = evaluate(graph, {"x": x}), calls.latency
     found = []
     for name in graph.outputs:
-        right, one = np.asarray(whole[name]), calls.types[name].shape
-        if len(one) < 3 or right.shape[1] == 1:  # of the whole sequence
-            made = np.full((number, *one), np.nan)
-            made[number - 1] = np.nan if late else right
+        right = np.asarray(whole[name])
+        shapes = [graphs[cut].types[name].shape for cut in cuts]
+        if len(shapes[0]) < 3 or right.shape[1] == 1:  # of the whole sequence
+            parts = [np.full(shape, np.nan) for shape in shapes]
+            if not late and sum(cuts) == x.shape[1]:
+                parts[-1] = right
         else:
-            made = np.full((number * one[1], *one[2:]), np.nan)
-            later = late * one[1] // calls.calls.steps
-            length = min(right.shape[1], len(made) - later)
-            made[later : later + length] = right[0, :length]
-        found.append(made.reshape(number, *one))
+            ends = np.cumsum([shape[1] for shape in shapes])
+            made = np.full((1, ends[-1], *right.shape[2:]), np.nan)
+            later = late * shapes[0][1] // cuts[0]
+            length = min(right.shape[1], made.shape[1] - later)
+            made[:, later : later + length] = right[:, :length]
+            parts = np.split(made, ends[:-1], 1)
+        found.append(parts)
     return found
 
 

@@ -89,14 +89,21 @@ def make_net_source(
 
     `prefer` as in `Net`.
     """
+    steps, choices = untuned(graph, isa, io_order, prefer)
+    viewed = [v for v in graph.inputs if views and may_be_view(graph, v)]
+    program = assign(graph, steps, choices, isa, io_order, viewed)
+    stacks = [all_stacked(graph, steps, choices, isa, n) for n in STACKED]
+    return make_source(program, isa, name, {}, stacks, cores)
+
+
+def untuned(
+    graph: Graph, isa: Isa, io_order: str, prefer: str
+) -> tuple[Sequence[Step], Sequence[Choice]]:
+    """The steps of a simplified graph, and what the cost model takes for them."""
     segments = make_segments(graph)
     known = preferred(graph, segments, isa, prefer) if prefer else {}
     best = Defaults(graph, segments, isa, io_order, MAX_ERROR).plan(known)
-    steps = best.steps(segments)
-    viewed = [v for v in graph.inputs if views and may_be_view(graph, v)]
-    program = assign(graph, steps, best.choices, isa, io_order, viewed)
-    stacks = [all_stacked(graph, steps, best.choices, isa, n) for n in STACKED]
-    return make_source(program, isa, name, {}, stacks, cores)
+    return best.steps(segments), best.choices
 
 
 def preferred(

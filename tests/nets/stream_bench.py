@@ -10,13 +10,17 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
+from cannery.emit.source import Source, make_source
 from cannery.errors import OptionError
 from cannery.frontends.streaming import AUTO, to_streaming
 from cannery.ir.graph import Graph
+from cannery.layouts import nhwc
+from cannery.lowering.assign import assign
+from cannery.lowering.rings import share_rings
 from cannery.passes import run_passes
 from cannery.target.isa import Isa
-from frontends.causal_nets import sequence, wanted
-from nets.net_bench import files_to_compile, make_net_source, table_file
+from frontends.causal_nets import sequence, wanted_in
+from nets.net_bench import files_to_compile, table_file, untuned
 
 MAIN = Path(__file__).with_name("stream_main.c")
 
@@ -34,59 +38,125 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Stream:
-    """A network for a call; along the first axis of its inputs and expected outputs are calls."""
+    """A network for calls of some sizes, smallest first, which come in the order of `cuts`.
+
+    Inputs and expected outputs are those of each call.
+    """
 
     name: str
-    graph: Graph
-    inputs: Mapping[str, Array]
-    expected: Mapping[str, Array]
+    graphs: Mapping[int, Graph]
+    cuts: Sequence[int]
+    inputs: Sequence[Mapping[str, Array]]
+    expected: Sequence[Mapping[str, Array]]
     prefer: str = ""
 
 
 def make_stream(name: str, whole: Graph, seed: int) -> Stream:
-    """A network for sequences of `x`, cut into calls of as many steps as the seed says.
+    """A network for sequences of `x`, cut at random into calls of the sizes that the seed says.
 
     What integer layers give is expected to the bit.
     """
     random = Random(seed)
-    calls = None
-    for block in random.sample(BLOCKS, len(BLOCKS)):
-        try:
-            calls = to_streaming(whole, block, AUTO)
-            break
-        except OptionError as error:
-            assert "--block" in str(error), error
-    assert calls is not None and calls.calls is not None
-    x, steps = sequence(whole, seed), calls.calls.steps
-    cut = np.stack([x[:, at : at + steps] for at in range(0, x.shape[1], steps)])
+    graphs = _in_sizes(whole, _sizes(whole, random))
+    x = sequence(whole, seed)
+    cuts = _cuts(x.shape[1], [*graphs], random)
     passed = run_passes(whole)
     judge = passed if passed.integer_layers else whole
-    expected = dict(zip(whole.outputs, wanted(judge, calls, x), strict=True))
+    inputs = [{"x": part} for part in np.split(x, np.cumsum(cuts), 1)[: len(cuts)]]
+    found = zip(*wanted_in(judge, graphs, cuts, x), strict=True)
+    expected = [dict(zip(whole.outputs, parts, strict=True)) for parts in found]
     prefer = PREFER[seed % len(PREFER)]
-    return Stream(f"{name}, {steps} a call", calls, {"x": cut}, expected, prefer)
+    told = ", ".join(map(str, graphs))
+    return Stream(f"{name}, {told} a call", graphs, cuts, inputs, expected, prefer)
+
+
+def _in_sizes(whole: Graph, blocks: Sequence[int]) -> dict[int, Graph]:
+    """Networks with one state for calls of these sizes, or of one if there are none."""
+    try:
+        return {block: to_streaming(whole, block, AUTO, blocks) for block in blocks}
+    except OptionError as error:
+        assert "give one size" in str(error), error
+        return {blocks[0]: to_streaming(whole, blocks[0], AUTO)}
+
+
+def _sizes(whole: Graph, random: Random) -> tuple[int, ...]:
+    """Some that the strides of the network allow, smallest first."""
+    found = []
+    for block in BLOCKS:
+        try:
+            to_streaming(whole, block, AUTO)
+        except OptionError as error:
+            assert "--block" in str(error), error
+        else:
+            found.append(block)
+    return tuple(sorted(random.sample(found, min(len(found), random.randint(1, 3)))))
+
+
+def _cuts(steps: int, blocks: Sequence[int], random: Random) -> list[int]:
+    """Calls that make up the sequence, or most of it."""
+    found: list[int] = []
+    while fits := [n for n in blocks if n <= steps - sum(found)]:
+        found.append(random.choice(fits))
+    return found
 
 
 def stream_files(streams: Sequence[Stream], isa: Isa) -> dict[str, bytes]:
     """All files of the program."""
     files: dict[str, bytes] = {"stream_main.c": MAIN.read_bytes()}
-    table, externs, blob = [], [], b""
+    table, before, blob = [], [], b""
     for number, stream in enumerate(streams):
         name = f"net{number}"
-        source = make_net_source(run_passes(stream.graph), isa, name, prefer=stream.prefer)
+        source = _source(stream, isa, name)
         made = files_to_compile(source, f"test {stream.name}")
         files |= {k: v for k, v in made.items() if not k.endswith(UNUSED)}
-        externs.append(f"extern const cannery_model {name}_model;")
-        inputs = _in_order(stream.inputs, [t.source for t in source.inputs], np.float32)
-        outputs = _in_order(stream.expected, [t.source for t in source.outputs], np.float32)
-        count = len(next(iter(stream.inputs.values())))
-        table.append(f"{{&{name}_model, {count}, {len(blob)}, {len(blob) + len(inputs)}}}")
+        sizes = [(source, ""), *((b, f"_{b.graph.steps_of_call}") for b in source.blocks)]
+        before += [f'#include "{name}.h"', *(_adapter(s, name, suffix) for s, suffix in sizes)]
+        rows = ", ".join(_row(s, f"{name}_call{suffix}") for s, suffix in sizes)
+        order = [s.graph.steps_of_call for s, _ in sizes]
+        cuts = ", ".join(str(order.index(cut)) for cut in stream.cuts)
+        before.append(f"static const call_size {name}_sizes[] = {{{rows}}};")
+        before.append(f"static const unsigned char {name}_cuts[] = {{{cuts}}};")
+        inputs = _in_order(stream.inputs, [t.source for t in source.step_inputs])
+        outputs = _in_order(stream.expected, [t.source for t in source.step_outputs])
+        at = f"{len(stream.cuts)}, {len(blob)}, {len(blob) + len(inputs)}"
+        table.append(f"{{&{name}_model, {name}_sizes, {name}_cuts, {at}}}")
         blob += inputs + outputs
-    files["net_table.c"] = table_file(MAIN, "stream", externs, table)
+    files["net_table.c"] = table_file(MAIN, "stream", before, table)
     files["net_data.bin"] = blob
     return files
 
 
-def _in_order(arrays: Mapping[str, Array], names: Sequence[str], dtype: type) -> bytes:
+def _source(stream: Stream, isa: Isa, name: str) -> Source:
+    """The network for all sizes, untuned, with states in place."""
+    programs = []
+    for graph in stream.graphs.values():
+        passed = run_passes(graph)
+        steps, choices = untuned(passed, isa, nhwc.ORDER, stream.prefer)
+        programs.append(assign(passed, steps, choices, isa, nhwc.ORDER))
+    rings = share_rings(programs)
+    blocks = list(zip(programs[1:], rings[1:], strict=True))
+    return make_source(programs[0], isa, name, {}, rings=rings[0], blocks=blocks)
+
+
+def _adapter(source: Source, name: str, suffix: str) -> str:
+    """A function that takes tensors of any kind for the calls of one size."""
+    given = [f"inputs[{k}]" for k in range(len(source.step_inputs))]
+    made = [f"outputs[{k}]" for k in range(len(source.step_outputs))]
+    words = ", ".join(["workspace", "state", *given, *made])
+    return (
+        f"static void {name}_call{suffix}(void *workspace, void *state, const void *const *inputs, "
+        f"void *const *outputs) {{ {name}_step{suffix}_in({words}); }}"
+    )
+
+
+def _row(source: Source, function: str) -> str:
+    sizes = [
+        [t.type.bytes for t in tensors] for tensors in (source.step_inputs, source.step_outputs)
+    ]
+    each = (f"{{{', '.join(map(str, found))}}}" for found in sizes)
+    return f"{{{function}, {', '.join(each)}}}"
+
+
+def _in_order(calls: Sequence[Mapping[str, Array]], names: Sequence[str]) -> bytes:
     """Call by call, the arrays in the order of the interface."""
-    found = [arrays[name].astype(dtype) for name in names if name in arrays]
-    return b"".join(a.tobytes() for call in zip(*found, strict=True) for a in call)
+    return b"".join(call[name].astype(np.float32).tobytes() for call in calls for name in names)

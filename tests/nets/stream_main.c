@@ -1,6 +1,6 @@
 /* Runs generated networks call by call and compares with stored outputs: a JSON line for each.
  *
- * Two sequences run by turns, the second some calls later, each with a state of its own; now and
+ * Calls have several sizes. Two sequences run by turns, the second some calls later, each with a state of its own; now and
  * then a state moves to other memory. Both have to give the same bits, and a sequence after another
  * reset as well. Outputs that are stored as NaN are those that nobody may use.
  */
@@ -11,8 +11,18 @@
 
 #include "cannery/cannery.h"
 
+enum { MAX_TENSORS = 64, GUARD = 64, VOICES = 2 };
+
+/* Calls of one size: the bytes of their inputs and outputs, without the state. */
+typedef struct call_size {
+    void (*step)(void *workspace, void *state, const void *const *inputs, void *const *outputs);
+    size_t inputs[MAX_TENSORS], outputs[MAX_TENSORS];
+} call_size;
+
 typedef struct stream {
     const cannery_model *model;
+    const call_size *sizes;
+    const unsigned char *cuts; /* the size of each call */
     int calls;
     size_t input, output; /* offsets of the stored tensors: those of the first call, of the second ... */
 } stream;
@@ -20,8 +30,6 @@ typedef struct stream {
 extern const unsigned char net_data[];
 extern const stream streams[];
 extern const int stream_count;
-
-enum { MAX_TENSORS = 64, GUARD = 64, VOICES = 2 };
 
 /* Memory with known bytes around it, `shift` bytes beyond a multiple of 64. */
 typedef struct memory {
@@ -59,41 +67,49 @@ typedef struct voice {
     memory state, outputs;
 } voice;
 
-static size_t output_bytes(const cannery_model *m)
+static size_t sum(const size_t *bytes)
 {
-    size_t bytes = 0;
-    for (int k = 0; k < m->output_count - m->state_count; ++k) {
-        bytes += m->outputs[k].bytes;
+    size_t all = 0;
+    for (int k = 0; k < MAX_TENSORS; ++k) {
+        all += bytes[k];
     }
-    return bytes;
+    return all;
 }
 
-static size_t input_bytes(const cannery_model *m)
+/* Bytes of the outputs of the calls before a call. */
+static size_t outputs_before(const stream *s, int number)
 {
-    size_t bytes = 0;
-    for (int k = 0; k < m->input_count - m->state_count; ++k) {
-        bytes += m->inputs[k].bytes;
+    size_t all = 0;
+    for (int c = 0; c < number; ++c) {
+        all += sum(s->sizes[s->cuts[c]].outputs);
     }
-    return bytes;
+    return all;
+}
+
+static size_t inputs_before(const stream *s, int number)
+{
+    size_t all = 0;
+    for (int c = 0; c < number; ++c) {
+        all += sum(s->sizes[s->cuts[c]].inputs);
+    }
+    return all;
 }
 
 /* One call. What the workspace holds is not relied on, except where the caller zeroed it. */
 static void call(const stream *s, voice *v, unsigned char *workspace, int number)
 {
-    const cannery_model *const m = s->model;
+    const call_size *const size = &s->sizes[s->cuts[number]];
     const void *inputs[MAX_TENSORS];
     void *outputs[MAX_TENSORS];
-    const unsigned char *x = net_data + s->input + (size_t)number * input_bytes(m);
-    unsigned char *y = v->outputs.at + (size_t)number * output_bytes(m);
-    for (int k = 0; k < m->input_count - m->state_count; ++k) {
+    const unsigned char *x = net_data + s->input + inputs_before(s, number);
+    unsigned char *y = v->outputs.at + outputs_before(s, number);
+    for (int k = 0; k < MAX_TENSORS; ++k) {
         inputs[k] = x;
-        x += m->inputs[k].bytes;
-    }
-    for (int k = 0; k < m->output_count - m->state_count; ++k) {
         outputs[k] = y;
-        y += m->outputs[k].bytes;
+        x += size->inputs[k];
+        y += size->outputs[k];
     }
-    m->step(workspace, v->state.at, inputs, outputs);
+    size->step(workspace, v->state.at, inputs, outputs);
 }
 
 /* The state in other memory, aligned otherwise; the old one becomes useless. Whether it was whole. */
@@ -110,28 +126,27 @@ static int move(voice *v, size_t shift)
 /* max|y - r| / max|r|, of the output that has the most of it. */
 static double error(const stream *s, const unsigned char *found)
 {
-    const cannery_model *const m = s->model;
     const unsigned char *const right = net_data + s->output;
-    double result = 0.0;
-    size_t begin = 0;
-    for (int k = 0; k < m->output_count - m->state_count; ++k) {
-        double largest = 0.0, worst = 0.0;
-        for (int c = 0; c < s->calls; ++c) {
-            for (size_t i = 0; i < m->outputs[k].bytes; i += sizeof(float)) {
-                const size_t at = (size_t)c * output_bytes(m) + begin + i;
+    double largest[MAX_TENSORS] = { 0.0 }, worst[MAX_TENSORS] = { 0.0 }, result = 0.0;
+    size_t at = 0;
+    for (int c = 0; c < s->calls; ++c) {
+        for (int k = 0; k < MAX_TENSORS; ++k) {
+            const size_t end = at + s->sizes[s->cuts[c]].outputs[k];
+            for (; at < end; at += sizeof(float)) {
                 float a, b;
                 memcpy(&a, found + at, sizeof a);
                 memcpy(&b, right + at, sizeof b);
                 if (b == b) {
                     const double difference = fabs((double)a - (double)b);
-                    largest = fabs((double)b) > largest ? fabs((double)b) : largest;
-                    worst = difference <= worst ? worst : difference;
+                    largest[k] = fabs((double)b) > largest[k] ? fabs((double)b) : largest[k];
+                    worst[k] = difference <= worst[k] ? worst[k] : difference;
                 }
             }
         }
-        worst /= largest > 0.0 ? largest : 1.0;
-        result = worst <= result ? result : worst;
-        begin += m->outputs[k].bytes;
+    }
+    for (int k = 0; k < MAX_TENSORS; ++k) {
+        const double e = worst[k] / (largest[k] > 0.0 ? largest[k] : 1.0);
+        result = e <= result ? result : e;
     }
     return result <= 1e30 ? result : 1e30;
 }
@@ -139,7 +154,7 @@ static double error(const stream *s, const unsigned char *found)
 static void run(const stream *s, int number)
 {
     const cannery_model *const m = s->model;
-    const size_t bytes = (size_t)s->calls * output_bytes(m);
+    const size_t bytes = outputs_before(s, s->calls);
     const memory workspace = take(m->workspace_bytes, 0);
     unsigned random = 12345u + (unsigned)number;
     const int lag = 1 + number % 3;

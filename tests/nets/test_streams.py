@@ -45,7 +45,7 @@ def random_streams(maker: type[Maker], seeds: Sequence[int]) -> list[Stream]:
             graph = maker(seed, ahead=seed % 3 == 1, rates=seed % 4 > 1).graph()
         except CanneryError:
             continue
-        found.append(make_stream(f"seed {seed}", graph, seed))
+        found.append(make_stream(f"{maker.__name__} {seed}", graph, seed))
     assert 2 * len(found) > len(seeds)
     return found
 
