@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import click.testing
 import numpy as np
@@ -373,3 +373,18 @@ def test_autotune_fails_if_the_network_is_wrong(
     monkeypatch.setattr("cannery.tuning.tuner.tune", lambda *given: outcome)
     monkeypatch.setattr(autotune, "print_report", lambda *given, **how: None)
     assert invoke(["autotune", str(model), "--target", "generic"]) == code
+
+
+def test_who_stops_a_tuning_learns_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    need_toolchain("generic")
+    model = write_tiny_classifier(tmp_path / "tiny.h5")
+
+    def stop(*given: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cannery.tuning.tuner.tune", stop)
+    assert invoke(["autotune", str(model), "--target", "generic"]) == 130
+    told = capsys.readouterr().err
+    assert "the same command continues" in told and "interrupted" in told

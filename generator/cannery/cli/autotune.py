@@ -94,15 +94,17 @@ def command(
         return 0
     check_place(options)
     started = click.get_current_context().find_root().obj
-    outcomes, missing = (
-        [],
-        [each for each, r in zip(options.each_block, known, strict=True) if not r],
-    )
+    outcomes = []
+    missing = [each for each, r in zip(options.each_block, known, strict=True) if not r]
     for k, each in enumerate(missing):
         share = budget and budget / len(missing)
         settings = Settings(share, exhaustive, wanted, None if k else started)
-        with live_progress() as progress:
-            outcomes.append(tune(each, settings, progress))
+        try:
+            with live_progress() as progress:
+                outcomes.append(tune(each, settings, progress))
+        except KeyboardInterrupt:
+            remark("what was measured is kept: the same command continues")
+            raise
         if not as_json:
             print_block(each)
             _print(outcomes[-1], all_layers=all_layers)
