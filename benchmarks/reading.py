@@ -19,17 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cannery.emit.source import Source
-from cannery.measure.build import build_error, ninja_file, run_ninja, write
-from cannery.measure.identify import device_sources
-from cannery.measure.measure import alone
 from cannery.options import make_options
 from cannery.pipeline import compile_model
-from cannery.target.toolchain import find_toolchain
+from drivers import run_driver
 from isas import isa_words
 from onnx_networks import write_onnx_network
 
 _DRIVER = Path(__file__).with_suffix(".c")
-_EXECUTABLE = "reading"
 
 
 @dataclass(frozen=True)
@@ -68,21 +64,8 @@ def measure(model: Path, isa: str, seconds: float) -> Reading:
     """Build and time; raises CanneryError."""
     options = make_options(model, {"isa": isa_words(isa), "name": "net"})
     compiled = compile_model(options)
-    toolchain = find_toolchain(options)
-    (runner, *_) = toolchain.runners()
     total = weight_bytes(compiled.source)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        driver = _macros(compiled.source, total).encode() + _DRIVER.read_bytes()
-        extra = {_DRIVER.name: driver, **device_sources()}
-        write(folder, {**compiled.files, **extra})
-        units = [file for file in compiled.files if file.endswith(".c")]
-        failures = run_ninja(folder, ninja_file(toolchain, [*units, _DRIVER.name],
-                                                executable=_EXECUTABLE))  # fmt: skip
-        if failures:
-            raise build_error(failures, toolchain)
-        with alone(runner):
-            (times,) = runner.run(folder / _EXECUTABLE, [f"{seconds:g}"])
+    times = run_driver(_DRIVER, _macros(compiled.source, total), compiled, options, seconds)
     loops = {int(key[4:]): float(us) for key, us in times.items() if key.startswith("read")}
     return Reading(total, float(times["network"]), loops)
 

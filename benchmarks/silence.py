@@ -22,17 +22,13 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from cannery.measure.build import build_error, ninja_file, run_ninja, write
-from cannery.measure.identify import device_sources
-from cannery.measure.measure import alone
 from cannery.options import make_options
 from cannery.pipeline import compile_model
-from cannery.target.toolchain import find_toolchain
+from drivers import run_driver
 from frontends.keras_files import LayerSpec, Model, chain, image, write_h5
 from isas import isa_words
 
 _DRIVER = Path(__file__).with_suffix(".c")
-_EXECUTABLE = "silence"
 
 CELLS = 16
 GATES = {"LSTM": 4, "GRU": 3, "SimpleRNN": 1}
@@ -69,19 +65,8 @@ def measure(model: Path, isa: str, seconds: float) -> dict[str, Silence]:
     """Build and time, `as_it_is` and `flushed`; raises CanneryError."""
     options = make_options(model, {"isa": isa_words(isa), "name": "net", "streaming": True})
     compiled = compile_model(options)
-    toolchain = find_toolchain(options)
-    (runner, *_) = toolchain.runners()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        driver = b"#define SILENCE_MODEL net_model\n" + _DRIVER.read_bytes()
-        write(folder, {**compiled.files, _DRIVER.name: driver, **device_sources()})
-        units = [file for file in compiled.files if file.endswith(".c")]
-        failures = run_ninja(folder, ninja_file(toolchain, [*units, _DRIVER.name],
-                                                executable=_EXECUTABLE))  # fmt: skip
-        if failures:
-            raise build_error(failures, toolchain)
-        with alone(runner):
-            (found,) = runner.run(folder / _EXECUTABLE, [f"{seconds:g}"])
+    macros = "#define SILENCE_MODEL net_model\n"
+    found = run_driver(_DRIVER, macros, compiled, options, seconds)
     return {key: summary(found["noise"], found[key]) for key in ("as_it_is", "flushed")}
 
 

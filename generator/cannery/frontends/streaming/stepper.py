@@ -227,8 +227,10 @@ class _Stepper:
         for k, stream in enumerate(streams):
             if stream and not stream.final and stream.time is not None:
                 value, begun = self.builder.begun(inputs[k], stream)
+                if begun.delay > late:
+                    raise UnsupportedError("it joins values of different steps")
                 length = self.graph.types[inputs[k]].shape[stream.time]
-                reach = length - stream.count + late - stream.delay
+                reach = length - stream.count + late - begun.delay
                 value = self.builder.past(value, begun, reach, 0.0)
                 inputs[k] = self.builder.cut(value, stream.time, 0, length)
                 times[k], found[k] = stream.time, Stream(FINAL, stream.count, late)
