@@ -116,13 +116,14 @@ def key_of(model: object, options: Mapping[str, object]) -> str:
     Options that mean the same in other words have another key. There is none where only files that
     parsing reads say what options mean.
     """
+    given = {name: value for name, value in sorted(options.items()) if value is not None}
     try:
-        words = [_option(name, options[name]) for name in sorted(options)]
-        compiler = text_of(options.get("cc", os.environ.get("CC", "")))
+        words = [_option(name, value) for name, value in given.items()]
+        compiler = text_of(given.get("cc", os.environ.get("CC", "")))
         where, digest = _model(model)
     except (OptionError, OSError, BufferError):  # parsing says what is wrong
         return ""
-    if digest is None or compiler.startswith("@") or "device" in options:
+    if digest is None or compiler.startswith("@") or "device" in given:
         return ""
     parts = [
         __version__, own_stamp(), processor_stamp(), where, digest, *words,
@@ -145,8 +146,6 @@ def _option(name: str, value: object) -> str:
     """An option as text: no two values that mean different things have the same."""
     if isinstance(value, bool | np.bool_):
         return f"{name} is {value}"
-    if value is None:
-        return ""
     try:
         text = text_of(value)
         return f"{name}={_absolute(text) if name in PATHS else text}"
