@@ -86,7 +86,6 @@ FILES = {
     "a.npy": (b"\x93NUMPY\x01\0v\0", "arrays of NumPy"),
     "m.mat": (b"MATLAB 5.0 MAT-file", "exportONNXNetwork"),
     "m.json": (b'{"class_name": "Sequential", "config"', 'model.save("m.keras")'),
-    "amp.json": (b'{"model_data": {"model": "SimpleRNN"}, "state_dict": {"rec.weight"', "GuitarML"),
     "package.json": (b'{"name": "amp", "version": "0.7.0", "metadata": {}}', "not a model file"),
     "model.json": (b'{"format": "layers-model", "modelTopology": {"class_name"', "TensorFlow.js"),
     "checkpoint": (b'model_checkpoint_path: "m.ckpt"', "TensorFlow checkpoint"),

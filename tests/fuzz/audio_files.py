@@ -1,4 +1,4 @@
-"""Files of Neural Amp Modeler and RTNeural, changed: JSON with other values, keys and weights."""
+"""Files of Neural Amp Modeler, GuitarML and RTNeural, with other values, keys and weights."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from frontends.rtneural_files import describe
 from fuzz.keras_networks import VALUES, holder_of, places
 from fuzz.onnx_changes import damaged_bytes
 
-_FILES = Path(__file__).parents[1] / "frontends" / "nam"
+_FOLDER = Path(__file__).parents[1] / "frontends"
 
 
 @cache
 def _texts() -> tuple[str, ...]:
-    return tuple(path.read_text() for path in sorted(_FILES.glob("*.nam")))
+    files = [*_FOLDER.glob("nam/*.nam"), *_FOLDER.glob("guitarml/*.json")]
+    return tuple(path.read_text() for path in sorted(files))
 
 
 def changed(random: Random) -> tuple[bytes, list[str]]:

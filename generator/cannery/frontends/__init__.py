@@ -29,6 +29,7 @@ _READERS = (
     "cannery.frontends.keras_hdf5",
     "cannery.frontends.keras_v3",
     "cannery.frontends.rtneural_file",
+    "cannery.frontends.guitarml_file",
     "cannery.frontends.nam_file",
     "cannery.frontends.onnx_file",
 )

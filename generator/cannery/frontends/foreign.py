@@ -116,10 +116,6 @@ _TEXTS: Sequence[tuple[bytes, Foreign]] = (
         "the configuration of a Keras model, without its weights",
         'save the whole model: model.save("m.keras")',
     )),
-    (rb"^\{.*\"(model_data|state_dict)\"", Foreign(
-        "weights of PyTorch as JSON (GuitarML), without layers that can be read",
-        f"in Python, load them into the model, then {_TORCH_TO_ONNX}",
-    )),
     (rb"^model_checkpoint_path:", Foreign(
         "a TensorFlow checkpoint", "in Python, load the weights and save the whole model as .keras"
     )),

@@ -22,6 +22,10 @@ T = TypeVar("T")
 Hook = Callable[[dict[str, object]], object]
 
 
+#: How a JSON object begins in a file, as a pattern.
+OBJECT_START = rb'^(\xef\xbb\xbf)?\s*\{\s*"'
+
+
 def parse_json(text: str | bytes, what: str, hook: Hook | None = None) -> object:
     """Decoded JSON; ModelError naming `what` if it is damaged or nested absurdly deep."""
     try:

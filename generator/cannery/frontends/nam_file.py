@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cannery.errors import ModelError, UnsupportedError, one_of
-from cannery.frontends.json_values import Fields, mapping, read_object, shown
+from cannery.frontends.json_values import OBJECT_START, Fields, mapping, read_object, shown
 from cannery.frontends.metadata import make_metadata
 from cannery.frontends.nam_models import SMALL
 from cannery.frontends.nam_wavenet import build_wavenet, input_channels
@@ -27,17 +27,16 @@ _VERSIONS = ((0, 5), (0, 6), (0, 7))
 #: Networks within networks, at most this deep.
 _MOST_NESTED = 8
 
-_START = rb'^(\xef\xbb\xbf)?\s*\{\s*"'
 #: How the trainer begins, and an architecture at any place.
 _BEGINNING = re.compile(
-    _START + rb'version"\s*:\s*"\d+\.\d+\.\d+"\s*,\s*"(metadata|architecture|config)"\s*:'
+    OBJECT_START + rb'version"\s*:\s*"\d+\.\d+\.\d+"\s*,\s*"(metadata|architecture|config)"\s*:'
 )
 _ANYWHERE = re.compile(rb'"architecture"\s*:\s*"(%s)"' % "|".join(ARCHITECTURES).encode())
 
 
 def recognises(head: bytes) -> bool:
     """Whether a file that begins with `head` is JSON of the trainer, or has an architecture."""
-    named = re.match(_START, head) and _ANYWHERE.search(head)
+    named = re.match(OBJECT_START, head) and _ANYWHERE.search(head)
     return bool(_BEGINNING.match(head) or named)
 
 

@@ -14,7 +14,14 @@ from pathlib import Path
 import numpy as np
 
 from cannery.errors import ModelError
-from cannery.frontends.json_values import Fields, finite_number, mapping, read_object, shown
+from cannery.frontends.json_values import (
+    OBJECT_START,
+    Fields,
+    finite_number,
+    mapping,
+    read_object,
+    shown,
+)
 from cannery.frontends.metadata import make_metadata
 from cannery.frontends.options import ImportOptions
 from cannery.frontends.rtneural_layers import add_layer, needs_time
@@ -24,7 +31,6 @@ from cannery.ops.elementwise.binary import Add, Mul
 
 FORMAT = "RTNeural (.json)"
 
-_START = re.compile(rb'^(\xef\xbb\xbf)?\s*\{\s*"')
 _KEY = re.compile(rb'"in_shape"\s*:\s*\[')
 
 #: Gains in dB: from where on players take one for silence, and the largest that is read.
@@ -36,7 +42,7 @@ _IGNORED = ("samplerate", "metadata", "input_batch", "output_batch")
 
 def recognises(head: bytes) -> bool:
     """Whether a file that begins with `head` is JSON with the shape of an input."""
-    return bool(_START.match(head) and _KEY.search(head))
+    return bool(re.match(OBJECT_START, head) and _KEY.search(head))
 
 
 def load(path: Path, options: ImportOptions) -> Graph:
