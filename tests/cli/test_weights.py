@@ -118,7 +118,11 @@ def test_a_number_in_the_code_is_named(tmp_path: Path, capsys: pytest.CaptureFix
     assert "has numbers in its code that are others in the library" in told
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1]", "{}", '{"weights": 3}', '{"weights": {}}'])
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[1]", "{}", '{"weights": 3}', '{"weights": {}}',
+     '{"weights": {"options": [], "code": {}}}'],
+)  # fmt: skip
 def test_what_is_no_manifest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str
 ) -> None:
@@ -126,6 +130,34 @@ def test_what_is_no_manifest(
     model = write_tiny_model(tmp_path / "ball.h5")
     told = error_of(capsys, "weights", model, "--for", tmp_path / "net.json", "-o", "x")
     assert "name the JSON file that `cannery compile --weights` wrote" in told
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("macs", "many"), ("nodes", []), ("nodes", [3]), ("reads", None), ("schedule", None)],
+)
+def test_damaged_steps_of_a_manifest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, value: object
+) -> None:
+    manifest = compiled(tmp_path, "--isa", "generic") / "ball.json"
+    content = json.loads(manifest.read_text())
+    content["steps"][0][name] = value
+    manifest.write_text(json.dumps(content))
+    told = error_of(
+        capsys, "weights", tmp_path / "ball.h5", "--for", manifest, "-o", tmp_path / "x"
+    )
+    assert "not a library whose weights are apart: Expected" in told
+
+
+def test_options_of_a_manifest_that_are_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = compiled(tmp_path, "--isa", "generic") / "ball.json"
+    content = json.loads(manifest.read_text())
+    content["weights"]["options"] = ["--nonsense"]
+    manifest.write_text(json.dumps(content))
+    told = error_of(capsys, "weights", tmp_path / "ball.h5", "--for", manifest, "-o", "x")
+    assert "--nonsense" in told
 
 
 def stored(path: Path, seed: int, scale: float = 0.5) -> Path:

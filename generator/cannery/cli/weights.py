@@ -27,6 +27,37 @@ from cannery.user_files import read_file
 _Bound = Annotated[int, Meta(ge=1, lt=2**15)]
 _Unit = Annotated[float, Meta(gt=0, lt=2.0**128)]
 
+
+class _Step(msgspec.Struct):
+    """What is compared of a step."""
+
+    nodes: Annotated[list[str], Meta(min_length=1)]
+    symbol: str
+    schedule: str
+    macs: int
+    constant_bytes: int
+    reads: list[str]
+    writes: list[str]
+
+
+class _Weights(msgspec.Struct):
+    """What a manifest has where weights are apart."""
+
+    options: list[str]
+    code: dict[str, str]
+
+
+class _Manifest(msgspec.Struct):
+    """What is read of a manifest."""
+
+    cannery: str
+    model_hash: str
+    target: str
+    isa: str
+    steps: list[_Step]
+    weights: _Weights
+
+
 _CURE = "name the JSON file that `cannery compile --weights` wrote next to the C files"
 
 
@@ -84,9 +115,12 @@ def _read(manifest: Path) -> Mapping[str, Any]:
         raise OptionError(error.strerror or "cannot be read", where=where, cure=_CURE) from None
     except ValueError:
         raise OptionError("not a manifest", where=where, cure=_CURE) from None
-    parts = content.get("weights") if isinstance(content, dict) else None
-    if not isinstance(parts, dict) or not {"options", "code"} <= set(parts):
-        raise OptionError("not a library whose weights are apart", where=where, cure=_CURE)
+    try:
+        msgspec.convert(content, _Manifest)
+    except msgspec.ValidationError as error:
+        raise OptionError(
+            f"not a library whose weights are apart: {error}", where=where, cure=_CURE
+        ) from None
     return dict(content)
 
 
