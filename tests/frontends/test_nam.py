@@ -6,6 +6,7 @@ import copy
 import json
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import cannery
 from cannery.errors import ModelError, OptionError, UnsupportedError
 from cannery.frontends import load_graph
 from cannery.frontends.options import ImportOptions
@@ -20,6 +22,7 @@ from cannery.frontends.streaming import to_streaming
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from frontends.causal_nets import call_by_call
+from needs import need_program, need_toolchain
 
 FOLDER = Path(__file__).with_name("nam")
 NAMES = sorted(path.stem for path in FOLDER.glob("*.nam"))
@@ -82,7 +85,7 @@ def test_what_a_file_says_of_itself() -> None:
     assert graph.metadata["nam.version"] == "0.7.0"
     assert load(FOLDER / "lstm.nam", streaming=True).metadata["nam.name"] == "a lstm"
     assert graph.notes == (
-        "Trained at 48000 samples per second.", "Each output depends on the last 19 samples."
+        "trained at 48000 samples per second", "each output depends on the last 19 samples"
     )  # fmt: skip
     assert len(load(FOLDER / "lstm.nam", streaming=True).notes) == 1
 
@@ -301,3 +304,19 @@ def test_cut_anywhere(tmp_path: Path) -> None:
         path.write_bytes(whole[: len(whole) * k // 24])
         with pytest.raises(ModelError):
             load(path, streaming=True)
+
+
+@pytest.mark.parametrize("isa", ["generic", "sse2"])
+@pytest.mark.parametrize("name", ["wavenet_gated", "wavenet_everything", "lstm", "conv_net"])
+def test_code_in_blocks_of_any_size(name: str, isa: str) -> None:
+    """As the page about amplifiers says: silence first, then what a host gives."""
+    need_program("gcc")
+    need_toolchain(isa)
+    net = cannery.load(FOLDER / f"{name}.nam", streaming=True, block=(1, 16), isa=isa)
+    state, x = net.new_state(), EXPECTED["input"].reshape(1, -1, 1)
+    if name != "lstm":
+        net.step(state, np.zeros((1, SILENCE, 1), np.float32))
+    cuts = [0, 1, 20, 21, 53, x.shape[1]]
+    parts = [np.ascontiguousarray(x[:, a:b]) for a, b in pairwise(cuts)]
+    made = np.concatenate([np.array(net.step(state, part)) for part in parts], 1).reshape(-1)
+    np.testing.assert_allclose(made, EXPECTED[name], atol=2e-6)

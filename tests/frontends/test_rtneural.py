@@ -169,7 +169,7 @@ def test_features_with_filters(padding: str, tmp_path: Path) -> None:
     compare(m, tmp_path, keras)
     model = {**m.describe(), "layers": m.describe()["layers"][:2]}
     graph = load_graph(write_json(tmp_path / "m.json", model), ImportOptions(streaming=True))
-    assert graph.notes == ("Each output depends on the last 5 samples.",)
+    assert graph.notes == ("each output depends on the last 5 samples",)
 
 
 def test_a_file_without_time(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_gains_and_the_input_beside_the_network(tmp_path: Path) -> None:
                    samplerate=48000, input_batch=[0.5], output_batch=[0.25])  # fmt: skip
     np.testing.assert_allclose(run(graph, x), expected, atol=1e-6)
     assert graph.metadata == {"format": "RTNeural", "rtneural.name": "a knob"}
-    assert graph.notes == ("Trained at 48000 samples per second.",)
+    assert graph.notes == ("trained at 48000 samples per second",)
     assert not run(loaded(out_gain=-100), x).any()
 
 
