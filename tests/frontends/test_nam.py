@@ -228,6 +228,7 @@ REFUSED: list[tuple[str, Change, str]] = [
     ("wavenet", lambda m: m["config"].update(more=1), "config: field more=1 is unknown"),
     ("wavenet", lambda m: m.update(config=[]), "config is \\[\\], expected an object"),
     ("wavenet", lambda m: m["config"].update(layers=[]), "it has no layers"),
+    ("wavenet_old", lambda m: m["config"]["layers"][0].update(dilations=[]), "0: it has no layers"),
     ("wavenet", lambda m: m["config"].update(layers=[3]), "layer array 0 is 3|its layers is 3"),
     ("wavenet", array(more={"a": 1}), "config, layer array 1: field more=.* is unknown"),
     ("wavenet", array(channels=3), "weights"),

@@ -187,6 +187,13 @@ def test_a_file_without_time(tmp_path: Path) -> None:
         load_graph(write_json(tmp_path / "m.json", model))
 
 
+def test_a_network_that_does_nothing(tmp_path: Path) -> None:
+    entry = {"type": "activation", "activation": "", "shape": [None, None, 2], "weights": []}
+    path = write_json(tmp_path / "m.json", {"in_shape": [None, None, 2], "layers": [entry]})
+    x = np.random.default_rng(5).standard_normal((1, 4, 2)).astype(np.float32)
+    np.testing.assert_array_equal(run(load_graph(path, ImportOptions(dims={"input.1": 4})), x), x)
+
+
 def test_gains_and_the_input_beside_the_network(tmp_path: Path) -> None:
     """The fields of AIDA-X: only the first input is sound, others are knobs."""
     m = Maker(2)

@@ -74,6 +74,8 @@ def _array(
     channels, given = fields.integer("channels"), fields.integer("input_size")
     plan = _plan(fields, channels)
     dilations = fields.shape("dilations", minimum=1)
+    if not dilations:
+        raise ModelError("it has no layers", where=fields.where)
     taps = _kernel_sizes(fields, len(dilations))
     activations = [read_activation(v, fields.where) for v in _each(fields, "activation", dilations)]
     gates = _gates(fields, dilations)

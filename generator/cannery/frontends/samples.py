@@ -136,7 +136,7 @@ class SampleNet:
         outputs = [(name, self._layer(name)) for name in self._options.outputs]
         graph = finish(self._builder, [INPUT], outputs or [(OUTPUT, value)], self._options)
         notes = [f"trained at {rate:g} samples per second" for rate in rates]
-        steps = max(self._looks_back[v] for _, v in outputs or [(OUTPUT, value)])
+        steps = max(self._looks_back.get(v, 0) for _, v in outputs or [(OUTPUT, value)])
         if steps < inf:
             notes.append(f"each output depends on the last {steps + 1} samples")
         return replace(graph, notes=(*graph.notes, *notes))
