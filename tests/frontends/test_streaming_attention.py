@@ -154,7 +154,11 @@ def test_constants_by_step_and_channel() -> None:
     assert compare(graph, 3, 0) == STEPS
 
 
-@pytest.mark.parametrize("values", [COUNT**2, np.sin(COUNT), np.maximum(COUNT, 7)])
+@pytest.mark.parametrize(
+    "values",
+    [COUNT**2, np.sin(COUNT), np.maximum(COUNT, 7), np.where(COUNT < 9, COUNT, np.nan),
+     np.where(COUNT < 9, COUNT, np.inf)],
+)  # fmt: skip
 def test_other_constants_for_each_step(values: NDArray[np.floating]) -> None:
     """Positions that are learned, for example."""
     with pytest.raises(UnsupportedError, match=r"mul.*constant for each step"):

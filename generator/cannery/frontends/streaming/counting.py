@@ -57,6 +57,8 @@ def by_step(b: Builder, name: str, array: Array, axis: int, stream: Stream) -> s
 
 def _line(rows: NDArray[np.float64]) -> _Line | None:
     """The line that the rows are on, if they are."""
+    if not np.isfinite(rows).all():
+        return None
     first = rows[0]
     same = (np.abs(rows - rows[-1]) <= _ROUNDING * np.abs(rows).max()).reshape(len(rows), -1).all(1)
     last = 0 if same.all() else len(rows) - int(np.argmin(same[::-1]))
