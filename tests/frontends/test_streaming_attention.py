@@ -154,6 +154,13 @@ def test_constants_by_step_and_channel() -> None:
     assert compare(graph, 3, 0) == STEPS
 
 
+def test_one_channel_does_not_hide_the_others() -> None:
+    """Large numbers on a line beside small ones that are on none."""
+    grid = np.stack([1e30 * COUNT, np.sin(COUNT), np.cos(COUNT)], 1)
+    with pytest.raises(UnsupportedError, match="constant for each step"):
+        to_streaming(along(lambda b, x: b.node(Add(), [x, b.constant("grid", grid)])))
+
+
 @pytest.mark.parametrize(
     "values",
     [COUNT**2, np.sin(COUNT), np.maximum(COUNT, 7), np.where(COUNT < 9, COUNT, np.nan),

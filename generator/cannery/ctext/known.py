@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from cannery.ctext.arrays import as_bytes
-from cannery.schedule.schedule import Kernel
+from cannery.schedule.schedule import ConstArray, Kernel
 
 #: Names of constants that are others: (name, same as).
 Aliases = tuple[tuple[str, str], ...]
@@ -21,13 +21,13 @@ class KnownConstants:
     """
 
     vary: bool
-    _names: dict[bytes, str] = field(default_factory=dict)
+    _names: dict[tuple[str, bytes], str] = field(default_factory=dict)
 
     def noting(self, kernels: Iterable[Kernel]) -> Iterator[Kernel]:
         """The same kernels; remembers their constants."""
         for kernel in kernels:
             for constant in () if self.vary else kernel.constants:
-                self._names.setdefault(_digest(as_bytes(constant.values)), constant.name)
+                self._names.setdefault(_key(constant), constant.name)
             yield kernel
 
     def taken_from(self, kernel: Kernel) -> tuple[Kernel, Aliases]:
@@ -36,7 +36,7 @@ class KnownConstants:
         for constant in kernel.constants:
             first = constant.name
             if not self.vary:
-                first = self._names.setdefault(_digest(as_bytes(constant.values)), first)
+                first = self._names.setdefault(_key(constant), first)
             if first == constant.name:
                 kept.append(constant)
             else:
@@ -44,5 +44,6 @@ class KnownConstants:
         return replace(kernel, constants=tuple(kept)), tuple(aliases)
 
 
-def _digest(content: memoryview) -> bytes:
-    return hashlib.sha256(content).digest()
+def _key(constant: ConstArray) -> tuple[str, bytes]:
+    """The type of its elements in C, and its content."""
+    return constant.values.dtype.name, hashlib.sha256(as_bytes(constant.values)).digest()

@@ -13,7 +13,7 @@ from cannery.frontends.streaming.stream import Stream
 from cannery.ir.graph import Array
 from cannery.ops.elementwise import Add, Min, Mul, Reciprocal
 
-#: What rounding may change, relative to the largest number.
+#: What rounding may change, relative to the largest number of a channel.
 _ROUNDING = 3e-7
 
 
@@ -24,6 +24,14 @@ class _Line:
     first: NDArray[np.float64]
     slope: NDArray[np.float64]
     last: int
+
+    def gives(self, rows: NDArray[np.float64], *, turned: bool) -> bool:
+        """Whether the rows are what comes out in float32, `turned` into reciprocals."""
+        steps = np.minimum(np.arange(len(rows)), self.last).reshape(-1, *[1] * self.first.ndim)
+        with np.errstate(all="ignore"):
+            made = self.first.astype(np.float32) + self.slope.astype(np.float32) * steps
+            off = np.abs((1.0 / made if turned else made) - rows)
+        return bool((off <= 4 * _ROUNDING * np.abs(rows).max(axis=0)).all())
 
 
 def by_step(b: Builder, name: str, array: Array, axis: int, stream: Stream) -> str:
@@ -39,8 +47,9 @@ def by_step(b: Builder, name: str, array: Array, axis: int, stream: Stream) -> s
         raise UnsupportedError("it has a constant for each step")
     found, turned = _line(rows), False
     if found is None and rows.all():
-        found, turned = _line(1.0 / rows), True
-    if found is None:
+        with np.errstate(over="ignore"):
+            found, turned = _line(1.0 / rows), True
+    if found is None or not found.gives(rows, turned=turned):
         raise UnsupportedError("it has a constant for each step, not evenly spaced ones")
 
     def of(values: NDArray[np.float64]) -> Array:
@@ -56,13 +65,13 @@ def by_step(b: Builder, name: str, array: Array, axis: int, stream: Stream) -> s
 
 
 def _line(rows: NDArray[np.float64]) -> _Line | None:
-    """The line that the rows are on, if they are."""
-    if not np.isfinite(rows).all():
+    """The line that the rows are on, if they are; any two would be."""
+    if len(rows) < 3 or not np.isfinite(rows).all():
         return None
-    first = rows[0]
-    same = (np.abs(rows - rows[-1]) <= _ROUNDING * np.abs(rows).max()).reshape(len(rows), -1).all(1)
+    first, allowed = rows[0], _ROUNDING * np.abs(rows).max(axis=0)
+    same = (np.abs(rows - rows[-1]) <= allowed).reshape(len(rows), -1).all(1)
     last = 0 if same.all() else len(rows) - int(np.argmin(same[::-1]))
     slope = (rows[last] - first) / max(last, 1)
     steps = np.minimum(np.arange(len(rows)), last).reshape(-1, *[1] * first.ndim)
-    off = np.abs(first + slope * steps - rows).max()
-    return _Line(first, slope, last) if off <= _ROUNDING * np.abs(rows).max() else None
+    off = np.abs(first + slope * steps - rows)
+    return _Line(first, slope, last) if (off <= allowed).all() else None
