@@ -122,7 +122,7 @@ def test_doctor_names_the_formats_that_can_be_read() -> None:
         (["tune", "{dir}/junk.h5"], "did you mean 'autotune'?"),
         (["compile", "{dir}/junk.h5", "--taget", "avx2"], "did you mean '--target'?"),
         (["compile", "{dir}/junk.h5", "-o", "{dir}/out", "--isa", "AVX2"], "did you mean 'avx2'?"),
-        (["compile", "{dir}/junk.h5", "-o", "{dir}/out", "--target", "esp32"], "take generic"),
+        (["compile", "{dir}/junk.h5", "-o", "{dir}/out", "--target", "esp32"], "take any"),
         (["compile"], "Missing argument 'MODEL'"),
         (["compile", "{dir}/none.h5", "-o", "{dir}/out"], "No such file"),
         (["compile", "{dir}/junk.h5", "-o", "{dir}/out"], "not a model file"),
