@@ -8,6 +8,7 @@ whether a test sees them.
 from __future__ import annotations
 
 from mutations import (
+    table_audio,
     table_devices,
     table_frontends,
     table_kernels,
@@ -25,6 +26,7 @@ CHANGES: tuple[Change, ...] = (
     *table_passes.CHANGES,
     *table_quantization.CHANGES,
     *table_frontends.CHANGES,
+    *table_audio.CHANGES,
     *table_kernels.CHANGES,
     *table_structure.CHANGES,
     *table_streaming.CHANGES,
