@@ -260,3 +260,22 @@ def conv_single_deep() -> Graph:
     net = Net()
     x = net.input("x", (1, 5, 1, 270))
     return net.graph(net.node(Conv(ONE, NONE, (4, 1)), [x, net.weight(2, 1, 270, 33)]))
+
+
+@case
+def conv_line_dilated_residual() -> Graph:
+    """Four interleaved rows of tiles, of which the last ones are cut off."""
+    net = Net()
+    x = net.input("x", (1, 1, 32, 10))
+    r = net.input("r", (1, 1, 24, 12))
+    y = net.node(Conv(ONE, NONE, (1, 4)), [x, net.weight(1, 3, 10, 12), net.weight(12)])
+    return net.graph(net.node(Relu(), [net.node(Add(), [y, r])]))
+
+
+@case
+def conv_dilated_padded() -> Graph:
+    """Windows with gaps along rows that read a halo, of two images."""
+    net = Net()
+    x = net.input("x", (2, 5, 12, 6))
+    y = net.node(Conv(ONE, ((1, 1), (3, 3)), (1, 3)), [x, net.weight(3, 3, 6, 9), net.weight(9)])
+    return net.graph(net.node(Sigmoid(), [y]))

@@ -111,6 +111,19 @@ def test_emulate_with_strides(
 
 
 @pytest.mark.parametrize("points", [4, 6])
+@pytest.mark.parametrize(("gap", "outputs", "pad"), [(2, 16, 0), (5, 35, 5), (3, 6, 4)])
+def test_emulate_with_gaps(points: int, gap: int, outputs: int, pad: int) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 7, outputs + 2 * gap - 2 * pad, 8)).astype(np.float32)
+    w = rng.standard_normal((3, 3, 8, 5)).astype(np.float32)
+    (expected,) = Conv((1, 1), ((1, 1), (pad, pad)), (1, gap)).reference(x, w)
+    tile = Tile(cheapest(points, 3, 7), cheapest(points, 3, outputs // gap))
+    y = tile.emulate(x, w, (1, pad), expected.shape[1:3], gap)
+    bound = 1e-6 if points == 4 else 5e-6
+    assert np.abs(np.subtract(y, expected)).max() <= bound * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("points", [4, 6])
 def test_cheapest_knows_what_fits(points: int) -> None:
     for taps in range(2, 9):
         for stride in range(1, 9):

@@ -198,14 +198,18 @@ class Tile:
         w: NDArray[np.float32],
         start: tuple[int, int] = (1, 1),
         size: tuple[int, int] | None = None,
+        gap: int = 1,
     ) -> NDArray[np.float32]:
         """x[N,H,W,IC] convolved with w[KH,KW,IC,OC], rounded to float32 at every step.
 
-        `start` are the pads above and left, `size` is [OH, OW] (default: as the input). Kernels add
-        in another order, or fuse multiply and add: the error is similar, the bits are not.
+        `start` are the pads above and left, `size` is [OH, OW] (default: as the input), and taps
+        along rows are `gap` apart. Kernels add in another order, or fuse multiply and add: the
+        error is similar, the bits are not.
         """
         n, h, width, channels = x.shape
         oh, ow = size or (h, width)
+        if gap > 1:
+            return self._emulate_apart(x, w, start, (oh, ow), gap)
         mh, mw = self.rows.m, self.columns.m
         rows, columns = -(-oh // mh), -(-ow // mw)
         needed = (
@@ -219,6 +223,21 @@ class Tile:
         y = np.moveaxis(tiles, (0, 1), (2, 4))  # [N, rows, m, columns, m, OC]
         whole = y.reshape(n, rows * mh, columns * mw, w.shape[3])
         return np.ascontiguousarray(whole[:, :oh, :ow])
+
+    def _emulate_apart(
+        self, x: NDArray[np.float32], w: NDArray[np.float32], start: tuple[int, int],
+        size: tuple[int, int], gap: int,
+    ) -> NDArray[np.float32]:  # fmt: skip
+        """Every `gap`-th column is an image of its own."""
+        n, h, width, channels = x.shape
+        (oh, ow), wide = size, size[1] + (w.shape[1] - 1) * gap
+        whole = np.zeros((n, h, max(wide, start[1] + width), channels), np.float32)
+        whole[:, :, start[1] : start[1] + width] = x
+        images = [
+            self.emulate(whole[:, :, phase:wide:gap], w, (start[0], 0), (oh, ow // gap))
+            for phase in range(gap)
+        ]
+        return np.stack(images, axis=3).reshape(n, oh, ow, w.shape[3])
 
     def _tiles(self, x: NDArray[np.float32], rows: int, columns: int) -> NDArray[np.float32]:
         """B^T d B of all tiles: [tile, tile, N, rows, columns, IC]."""

@@ -1,7 +1,7 @@
 """Winograd convolution, channels last in and out, with channels in the lanes.
 
 It takes windows of up to five taps per axis, including those of one row or column (1D networks).
-With strides, each phase may have that many.
+With strides, each phase may have that many. Taps along rows may have gaps, see `winograd_tiling`.
 
 It works on a batch of tiles at a time. Their inputs are transformed (positions x tiles x IC); then
 for each block of output channels the products of every position are summed over IC, in a register
@@ -40,9 +40,10 @@ from cannery.ops.conv.direct_oc import (
     vector_widths,
 )  # fmt: skip
 from cannery.ops.conv.geometry import ConvShape, padded_bias, sizes, why_not_dense
-from cannery.ops.conv.winograd import Tile, cheapest, fits
+from cannery.ops.conv.winograd import Tile, fits
 from cannery.ops.conv.winograd_planar import GROUPS, emulate
 from cannery.ops.conv.winograd_tiles import KEPT, TileCode, transform_cycles
+from cannery.ops.conv.winograd_tiling import Tiling, why_not_dilated
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.axes import even_size
 from cannery.ops.shared.cover import Span
@@ -156,10 +157,10 @@ class WinogradOc(Schedule):
         if reason := why_not_dense(graph, step):
             return reason
         shape = sizes(graph, step)
-        if (shape.dh, shape.dw) != (1, 1):
-            return "dilations"
         if shape.taps == 1:
             return "no window"
+        if reason := why_not_dilated(shape):
+            return reason
         if not fits(self.points, shape.kh, shape.sh) or not fits(self.points, shape.kw, shape.sw):
             return f"no windows of up to {self.points - 1} taps, or strides as long as these"
         if max(shape.sh, shape.sw) > 1 and self.weight_bytes(shape) > STRIDED_BYTES:
@@ -173,7 +174,7 @@ class WinogradOc(Schedule):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = sizes(graph, step)
         tile = self._tile(shape)
-        total = _count(shape, tile)
+        total = self._tiling(shape).count
         groups = OC_GROUPS.get(isa.registers, GROUPS[16]) if tile.rows.m > 1 else (1,)
         found: list[Tunables] = []
         # Transforms of few inputs use narrower vectors on their own.
@@ -185,7 +186,7 @@ class WinogradOc(Schedule):
                 Tunables(lanes, mr, nr, batch, group, unroll, broadcast, outside)
                 for mr, nr in dict.fromkeys(tiles)
                 for unroll in (0 if shape.ic * mr * nr <= MAX_UNROLLED else 4,)
-                for batch in _batches(shape, tile, mr)
+                for batch in self._batches(shape, mr)
                 for outside in self._orders(shape, batch, single=nr >= vectors)
                 for broadcast in broadcast_words(shape, isa, lanes)
                 for group in groups
@@ -193,11 +194,7 @@ class WinogradOc(Schedule):
         return list(map(as_params, found))
 
     def halo(self, graph: Graph, step: Step) -> Halo:
-        shape = sizes(graph, step)
-        tile = self._tile(shape)
-        bottom = tile.rows.reach(shape.oh) - shape.top - shape.ih
-        right = tile.columns.reach(shape.ow) - shape.left - shape.iw
-        return Halo(shape.top, max(bottom, 0), shape.left, max(right, 0))
+        return self._tiling(sizes(graph, step)).halo
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         """Like any schedule, but asks for slack to read three channels as four.
@@ -213,7 +210,7 @@ class WinogradOc(Schedule):
         p, shape = typed(Tunables, params), sizes(graph, step)
         tile = self._tile(shape)
         rows, columns = tile.rows, tile.columns
-        total = _count(shape, tile)
+        total = self._tiling(shape).count
         into = transform_cycles(rows.bt, p.group, 0, isa, across=columns.bt)
         applied = 1 + rows.m * columns.m * 2 * len(step.epilogue)
         back = transform_cycles(rows.at, p.group, applied, isa, across=columns.at)
@@ -237,7 +234,7 @@ class WinogradOc(Schedule):
         """Cycles of all products, with their operands at hand."""
         mr, batch, way = p.mr, p.batch, p.broadcast
         tile = self._tile(shape)
-        total = _count(shape, tile)
+        total = self._tiling(shape).count
         loads, work = broadcast_work(isa, way)
         early = early_inputs(isa, way, mr)
         tiles = sum(-(-min(batch, total - at) // mr) for at in range(0, total, batch))
@@ -255,7 +252,7 @@ class WinogradOc(Schedule):
         batches.
         """
         tile, batch = self._tile(shape), p.batch
-        total = _count(shape, tile)
+        total = self._tiling(shape).count
         batches, rows = -(-total // batch), min(batch, total)
         inputs, sums = (4.0 * tile.positions * c * rows for c in (shape.ic, shape.oc))
         blocks = sum(block.count for block in self._blocks(shape, p, isa))
@@ -272,7 +269,7 @@ class WinogradOc(Schedule):
         tile, blocks = self._tile(shape), self._blocks(shape, p, isa)
         widest = max(block.width for block in blocks)
         pitch, lines = 4.0 * p.batch * widest, -(-4.0 * widest // LINE)
-        passes = _count(shape, tile) * lines * sum(block.count for block in blocks)
+        passes = self._tiling(shape).count * lines * sum(block.count for block in blocks)
         return conflict_cycles(isa, tile.positions, pitch, passes)
 
     def kernel(self, job: Job) -> Kernel:
@@ -299,7 +296,7 @@ class WinogradOc(Schedule):
             image=job.inputs[0],
             x=SimpleNamespace(col=depth),
             y=job.output,
-            columns=-(-shape.ow // tile.columns.m),
+            across=self._tiling(shape).across,
             batch=p.batch,
             pitch=pitch,
             sums=sums,
@@ -334,7 +331,7 @@ class WinogradOc(Schedule):
 
     def tiles_per_row(self, shape: ConvShape) -> int:
         """Tiles side by side."""
-        return -(-shape.ow // self._tile(shape).columns.m)
+        return self._tiling(shape).across.tiles
 
     def weights(self, job: Job) -> ConstArray:
         p, shape = typed(Tunables, job.params), sizes(job.graph, job.step)
@@ -355,10 +352,19 @@ class WinogradOc(Schedule):
         return ("blocks", "positions") if far and not single else ("blocks",)
 
     def _tile(self, shape: ConvShape) -> Tile:
-        return Tile(
-            cheapest(self.points, shape.kh, shape.oh, shape.sh),
-            cheapest(self.points, shape.kw, shape.ow, shape.sw),
-        )
+        return self._tiling(shape).tile
+
+    def _tiling(self, shape: ConvShape) -> Tiling:
+        return Tiling(shape, self.points)
+
+    def _batches(self, shape: ConvShape, mr: int) -> list[int]:
+        """Sensible numbers of tiles at a time, multiples of `mr`."""
+        positions = self._tile(shape).positions
+        each = 4 * positions * shape.ic * mr
+        groups = -(-self._tiling(shape).count // mr)
+        far = 4 * positions * shape.ic * shape.oc > FAR_BYTES
+        limits = (*BATCH_BYTES, *FAR_BATCH_BYTES) if far else BATCH_BYTES
+        return sorted({mr * even_size(groups, max(limit // each, 1)) for limit in limits})
 
     def _blocks(self, shape: ConvShape, p: Tunables, isa: Isa) -> tuple[VectorBlock, ...]:
         per_lane = self._tile(shape).positions * shape.ic
@@ -397,14 +403,15 @@ class WinogradOc(Schedule):
     def _into(self, job: Job, p: Tunables, vectors: Sequence[Vec], pitch: int) -> list[Into]:
         """The input transforms by runs of equal vectors."""
         x = job.inputs[0]
-        tile = self._tile(sizes(job.graph, job.step))
+        shape = sizes(job.graph, job.step)
+        tile, gap = self._tile(shape), self._tiling(shape).across.gap
         found = []
         for loop in vector_loops(vectors):
             vec = loop.vec
 
             def load(i: int, j: int, vec: Vec = vec) -> str:
                 whole = vec.lanes - vec.valid <= x.slack
-                at = f"xp{offset(i * x.row + j * x.col)}"
+                at = f"xp{offset(i * x.row + j * gap * x.col)}"
                 return f"{vec.t}_load({at})" if whole else vec.load(at)
 
             def store(a: int, b: int, value: str, vec: Vec = vec) -> list[str]:
@@ -421,8 +428,8 @@ class WinogradOc(Schedule):
         self, job: Job, p: Tunables, shape: ConvShape, ep: epilogues.Epilogue, sums: Sums
     ) -> Callable[[VectorBlock, Vec], list[list[str]]]:
         """The output transform of one vector of a block, with the bias."""
-        y, tile = job.output, self._tile(shape)
-        mh, mw, middle = tile.rows.m, tile.columns.m, (tile.rows.ones, tile.columns.ones)
+        y, tile, across = job.output, self._tile(shape), self._tiling(shape).across
+        mh, middle = tile.rows.m, (tile.rows.ones, tile.columns.ones)
 
         def code(block: VectorBlock, vec: Vec) -> list[list[str]]:
             def load(a: int, b: int) -> str:
@@ -433,13 +440,16 @@ class WinogradOc(Schedule):
             def store(i: int, j: int, value: str) -> list[str]:
                 def residual(k: int) -> str:
                     layout = job.inputs[k]
-                    return f"r{k}{offset(i * layout.row + j * layout.col + vec.start)}"
+                    place = i * layout.row + j * across.gap * layout.col
+                    return f"r{k}{offset(place + vec.start)}"
 
                 lines = ep.apply(vec, "r", f"(oc{offset(vec.start)})", residual)
-                end = vec.store(f"yp{offset(i * y.row + j * y.col)}", "r" if lines else value)
+                end = vec.store(
+                    f"yp{offset(i * y.row + j * across.gap * y.col)}", "r" if lines else value
+                )
                 body = [f"{vec.t} r = {value};", *lines, end] if lines else [end]
                 guards = [f"{i} < rows"] if shape.oh % mh and i else []
-                guards += [f"{j} < width"] if shape.ow % mw and j else []
+                guards += [f"{j} < width"] if across.partial and j else []
                 if not guards:
                     return ["{ " + " ".join(body) + " }"] if lines else body
                 return [f"if ({' && '.join(guards)}) {{ {' '.join(body)} }}"]
@@ -474,20 +484,6 @@ class ConvWinogradOcF2(WinogradOc):
 
 def _transforms(job: Job, p: Tunables, tile: Tile, vec: Vec) -> TileCode:
     return TileCode(tile.rows, job, Span(1, vec.lanes), 1, p.group)
-
-
-def _count(shape: ConvShape, tile: Tile) -> int:
-    """Tiles of an image."""
-    return -(-shape.oh // tile.rows.m) * -(-shape.ow // tile.columns.m)
-
-
-def _batches(shape: ConvShape, tile: Tile, mr: int) -> list[int]:
-    """Sensible numbers of tiles at a time, multiples of `mr`."""
-    each = 4 * tile.positions * shape.ic * mr
-    groups = -(-_count(shape, tile) // mr)
-    far = 4 * tile.positions * shape.ic * shape.oc > FAR_BYTES
-    limits = (*BATCH_BYTES, *FAR_BATCH_BYTES) if far else BATCH_BYTES
-    return sorted({mr * even_size(groups, max(limit // each, 1)) for limit in limits})
 
 
 def _round_up(total: int, step: int) -> int:

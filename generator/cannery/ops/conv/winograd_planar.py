@@ -354,7 +354,9 @@ def emulate(tile: Tile, graph: Graph, step: Step, inputs: Sequence[RefArray]) ->
     values: dict[str, RefArray] = dict(zip(step.inputs, inputs, strict=True))
     x = values[node.inputs[0]].astype(np.float32)
     weights = np.asarray(graph.constants[shape.weight], np.float32)
-    y: NDArray[np.float32] = tile.emulate(x, weights, (shape.top, shape.left), (shape.oh, shape.ow))
+    start, size = (shape.top, shape.left), (shape.oh, shape.ow)
+    gap = shape.dw if shape.kw > 1 else 1
+    y: NDArray[np.float32] = tile.emulate(x, weights, start, size, gap)
     if shape.bias:
         y = y + np.asarray(graph.constants[shape.bias], np.float32)
     values[node.output] = y
