@@ -33,7 +33,8 @@ from cannery.target.toolchain import resolve_target
 from emit.c_programs import LANGUAGES, compile_file, write_all
 from emit.test_streaming import F, causal
 from frontends.causal_nets import Maker
-from frontends.keras_files import write_h5
+from frontends.keras_files import LayerSpec, Model, image, write_h5
+from frontends.keras_files import chain as chain_
 from needs import need_program, need_runner, need_toolchain
 from ops.cases import Net
 
@@ -268,7 +269,11 @@ def test_programs(tmp_path: Path, language: str, isas: tuple[str, ...]) -> None:
     made = compile_model(make_options(file, given))
     cpp = "++" in language
     main = CALLER.format(header="net.hpp" if cpp else "net.h", body=CPP_BODY if cpp else C_BODY)
-    folder = tmp_path / "out"
+    assert run_caller(tmp_path / "out", made, main, language) == 0
+
+
+def run_caller(folder: Path, made: Compiled, main: str, language: str) -> int:
+    """The exit code of a program around a library; no warnings."""
     files = {**made.files, "main.c": main}
     write_all(folder, files)
     objects = []
@@ -277,7 +282,7 @@ def test_programs(tmp_path: Path, language: str, isas: tuple[str, ...]) -> None:
         objects.append(str(compile_file(folder, name, language, flags)))
     program = folder / "program"
     subprocess.run([LANGUAGES["c++11 g++"][0], *objects, "-o", program, "-lm"], check=True)
-    assert subprocess.run([program], check=False).returncode == 0
+    return subprocess.run([program], check=False).returncode
 
 
 def test_instruction_sets_share_rings(tmp_path: Path) -> None:
@@ -342,3 +347,64 @@ def test_each_block_has_a_record(tmp_path: Path) -> None:
     assert "block8" in names[1] and names[0] != names[1]
     with pytest.raises(OptionError, match=r"have a record of their own.*name a folder"):
         make_options(file, {**given, "tuning": "one.json"})
+
+
+def strided() -> Model:
+    """Three layers, of which the last one runs in every sixth call of one step."""
+    rng = np.random.default_rng(6)
+
+    def conv(name: str, channels: int, taps: int, stride: int) -> LayerSpec:
+        values = {"kernel": rng.standard_normal((taps, channels, F)).astype(np.float32),
+                  "bias": rng.standard_normal(F).astype(np.float32)}  # fmt: skip
+        config = {"filters": F, "kernel_size": taps, "padding": "causal", "strides": stride,
+                  "activation": "tanh"}  # fmt: skip
+        return LayerSpec("Conv1D", name, (), config, values)
+
+    return chain_(image("x", 48, F), conv("a", F, 4, 2), conv("b", F, 3, 1), conv("c", F, 5, 3))
+
+
+@pytest.mark.parametrize("block", [1, 2, 4, 6])
+def test_calls_without_outputs(tmp_path: Path, block: int) -> None:
+    need_program("gcc")
+    file = write_h5(tmp_path / "net.h5", strided())
+    x = np.random.default_rng(7).standard_normal((1, 48, F)).astype(np.float32)
+    whole = cannery.load(file, isa="sse2")(x)
+    net = cannery.load(file, isa="sse2", streaming=True, block=block)
+    for _ in range(2):
+        state = net.new_state()
+        found = [net.step(state, x[:, t : t + block]) for t in range(0, 48, block)]
+        every = {1: 6, 2: 3, 4: 3, 6: 1}[block]
+        due = [k % every == every - 1 for k in range(len(found))]
+        assert [each is not None for each in found] == due
+        steps = np.concatenate([each for each in found if each is not None], 1)
+        np.testing.assert_allclose(steps, whole, atol=1e-5)
+
+
+RATES_C = """static double state[(NET_STATE_BYTES + 7) / 8];
+    float x[NET_X_LEN] = { 1.0f, -1.0f, 0.5f }, y[NET_C_LEN];
+    net_reset(state);
+    for (int k = 1; k <= 24; ++k) {
+        y[0] = 9.0f;
+        if (net_step(state, x, y) != (k % NET_CALLS_PER_OUTPUT == 0) || (y[0] < 9.0f) != (k % 6 == 0)) {
+            return k;
+        }
+    }"""
+
+RATES_CPP = """net::Net net;
+    for (int k = 1; k <= 24; ++k) {
+        if (net.step() != (k % NET_CALLS_PER_OUTPUT == 0)) {
+            return k;
+        }
+    }"""
+
+
+@pytest.mark.parametrize("language", ["c99 gcc", "c++11 clang"])
+@pytest.mark.parametrize("isas", [("sse2",), ("avx2", "sse2")], ids=["one", "several"])
+def test_programs_count_outputs(tmp_path: Path, language: str, isas: tuple[str, ...]) -> None:
+    """Outputs of other calls stay as they are."""
+    file = write_h5(tmp_path / "net.h5", strided())
+    made = compile_model(make_options(file, {"streaming": True, "isa": isas}))
+    assert "calls_per_output" in made.files["net.json"].decode()
+    cpp = "++" in language
+    main = CALLER.format(header="net.hpp" if cpp else "net.h", body=RATES_CPP if cpp else RATES_C)
+    assert run_caller(tmp_path / "out", made, main, language) == 0

@@ -275,11 +275,13 @@ def in_calls(graphs: Mapping[int, Graph], x: Array, cuts: Sequence[int]) -> list
         first = np.array(s.initial) if s.initial else np.zeros(type_.elements)
         state[s.input] = first.reshape(type_.shape).astype(type_.dtype.numpy)
     found: list[list[Array]] = [[] for _ in graph.outputs]
-    for block in cuts:
+    for done, block in enumerate(cuts, 1):
         graph = graphs[block]
         values = evaluate(graph, {**state, "x": x[:, start : start + block]})
         start += block
-        state = {s.input: np.asarray(values[s.output]) for s in graph.states}
+        assert graph.calls is not None
+        due = {s for s in graph.states if done % graph.calls.periods.get(s.output, 1) == 0}
+        state |= {s.input: np.asarray(values[s.output]) for s in due}
         for results, name in zip(found, graph.outputs, strict=True):
             results.append(np.asarray(values[name]))
     return found
@@ -303,27 +305,29 @@ def wanted_in(
 ) -> list[list[Array]]:
     """By output, what each call has to give where calls have these sizes.
 
-    NaN is what nobody may use: elements before the first one, and what would be if the sequence
-    ended before it does.
+    NaN is what nobody may use: elements before the first one, what would be if the sequence ended
+    before it does, and calls without outputs.
     """
     calls = graphs[cuts[0]].calls
     assert calls is not None
-    whole, late = evaluate(graph, {"x": x}), calls.latency
+    whole, late, every = evaluate(graph, {"x": x}), calls.latency, calls.every
+    due = range(every - 1, len(cuts), every)
     found = []
     for name in graph.outputs:
         right = np.asarray(whole[name])
         shapes = [graphs[cut].types[name].shape for cut in cuts]
+        parts = [np.full(shape, np.nan) for shape in shapes]
         if len(shapes[0]) < 3 or right.shape[1] == 1:  # of the whole sequence
-            parts = [np.full(shape, np.nan) for shape in shapes]
-            if not late and sum(cuts) == x.shape[1]:
+            if not late and sum(cuts) == x.shape[1] and len(cuts) % every == 0:
                 parts[-1] = right
-        else:
-            ends = np.cumsum([shape[1] for shape in shapes])
+        elif due:
+            ends = np.cumsum([shapes[k][1] for k in due])
             made = np.full((1, ends[-1], *right.shape[2:]), np.nan)
-            later = late * shapes[0][1] // cuts[0]
+            later = late * shapes[0][1] // (cuts[0] * every)
             length = min(right.shape[1], made.shape[1] - later)
             made[:, later : later + length] = right[:, :length]
-            parts = np.split(made, ends[:-1], 1)
+            for k, part in zip(due, np.split(made, ends[:-1], 1), strict=True):
+                parts[k] = part
         found.append(parts)
     return found
 

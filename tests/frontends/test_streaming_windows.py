@@ -63,23 +63,17 @@ def node(op: object) -> Build:
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_random_networks(block: int) -> None:
-    """Also those that look ahead; errors say which block would do."""
-    outcomes: Counter[str] = Counter()
+    """Also those that look ahead, and those whose strides take several calls."""
+    right = 0
     for seed in SEEDS:
         ahead = seed % 2 == 1
         try:
             graph = Maker(seed, ahead=ahead, rates=seed % 4 > 1).graph()
         except CanneryError:
             continue  # branches of different lengths
-        try:
-            compared = compare(graph, block, AUTO if ahead else 0)
-        except OptionError as error:
-            assert "--block" in str(error) and block < 12, error
-            outcomes["another block"] += 1
-        else:
-            outcomes["right"] += 1
-            assert compared > 0
-    assert outcomes["right"] > 0.75 * len(SEEDS), outcomes
+        assert compare(graph, block, AUTO if ahead else 0) > 0
+        right += 1
+    assert right > 0.9 * len(SEEDS)
 
 
 @pytest.mark.parametrize("blocks", [(1, 3, 4), (1, 2), (4, 12), (12, 24, 48), (2, 6, 48)])
@@ -161,10 +155,33 @@ def test_rates() -> None:
     calls = to_streaming(graph, 4)
     assert calls.types[calls.outputs[0]].shape == (1, 2, 3)
     assert compare(graph, 4, 0) == STEPS // 2
-    with pytest.raises(OptionError, match=r"conv.*2 elements at once.*a multiple of 2"):
-        to_streaming(graph, 1)
-    with pytest.raises(OptionError, match=r"maxpool.*a multiple of 4"):
-        to_streaming(graph, 2)
+    with pytest.raises(OptionError, match=r"conv.*2 calls of 1 steps make one.*multiples of 2"):
+        to_streaming(graph, 1, 0, (1, 4))
+
+
+def test_layers_with_strides_run_when_their_inputs_are_complete() -> None:
+    """And not before: the first in every other call, the others in each fourth one."""
+    widen = node(Resize("nearest", (STEPS // 2,), "asymmetric", "floor"))
+    graph = network(chain(conv(2, 0), conv(1, 0, 2, 2), conv(3, 0, 4, 2), widen, conv(1, 0, 2)))
+    calls = to_streaming(graph)
+    assert calls.calls and (calls.calls.every, calls.calls.round) == (4, 4)
+    periods = [calls.calls.periods.get(state.output, 1) for state in calls.states]
+    assert sorted(set(periods)) == [1, 2, 4]
+    assert compare(graph, 1, 0) == STEPS // 2
+    assert compare(graph, 2, 0) == STEPS // 2
+    assert parse_graph(write_graph(calls)).calls == calls.calls
+
+
+def test_outputs_of_different_rates_come_together() -> None:
+    """The one that has an element in each call waits for the other."""
+    b = Net()
+    x = b.input("x", (1, STEPS, 3))
+    fast = conv(2, 0)(b, x)
+    graph = b.graph(fast, conv(1, 0, 2, 2)(b, fast))
+    calls = to_streaming(graph)
+    assert calls.calls and calls.calls.every == 2
+    assert [calls.types[v].shape[1] for v in graph.outputs] == [2, 1]
+    assert compare(graph, 1, 0) == STEPS + STEPS // 2
 
 
 def test_means_over_all_are_those_of_the_last_steps() -> None:

@@ -94,7 +94,7 @@ class Interface(NamedTuple):
     """A network as in its library; the last `states` inputs and outputs belong to the state.
 
     `calls` are those of a network that runs step by step, by size; `loops` says that there is a
-    function for any number of them.
+    function for any number of them. There are outputs in one of `every` calls.
 
     `batch` is the size of the first axis of the inputs if that counts samples, else 0. `needs` are
     the words of /proc/cpuinfo that its processor must list, `machine` the processor's family.
@@ -115,6 +115,7 @@ class Interface(NamedTuple):
     latency: int = 0
     calls: tuple[StepCall, ...] = ()
     loops: bool = False
+    every: int = 1
 
     @property
     def step_inputs(self) -> tuple[Argument, ...]:
@@ -163,7 +164,7 @@ def interface_of(source: Source, batch: int, machine: str, needs: tuple[str, ...
         source.name, inputs, outputs, source.many_bytes, len(source.states.slots),
         source.states.bytes, source.max_length, batch if plain else 0, machine, needs,
         _threads(source), source.graph.calls.latency if source.graph.calls else 0, _calls(source),
-        bool(source.advances),
+        bool(source.advances), source.graph.calls.every if source.graph.calls else 1,
     )  # fmt: skip
 
 

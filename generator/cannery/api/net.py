@@ -48,7 +48,7 @@ class Net:
             self._functions = functions
             self._direct_steps = [
                 make_direct(self._step_function(call), call.inputs, call.outputs, self._workspace)
-                for call in interface.calls
+                for call in (interface.calls if interface.every == 1 else ())
             ]
         self._cut = self._threads is not None and memory is not None and memory.steps > 0
         self._direct = make_direct(self._run, interface.inputs, interface.outputs, self._workspace)
@@ -154,7 +154,8 @@ class Net:
         state's.
 
         A network that was made for calls of several sizes takes any number of steps that these add
-        up to. Raises OptionError for anything that does not fit.
+        up to. Where layers with strides wait for more steps, there is no output: None. Raises
+        OptionError for anything that does not fit.
         """
         net = self._interface
         fits = (
@@ -177,11 +178,15 @@ class Net:
         results = self._results(call.outputs, inputs, out)
         first = (*call.leading, *_arguments(call.inputs, inputs))
         function = self._step_function(call)
-        function(self._workspace(), pointer(state), *first, *map(pointer, results))
+        written = function(self._workspace(), pointer(state), *first, *map(pointer, results))
+        if net.every > 1 and not written:
+            return None
         return self._returned(call.outputs, inputs, results, out)
 
     def _step_function(self, call: StepCall) -> Any:
-        return _function(self._functions, f"{self.name}{call.function}")
+        found = _function(self._functions, f"{self.name}{call.function}")
+        found.restype = ctypes.c_int32 if self._interface.every > 1 else None
+        return found
 
     def _results(self, outputs: Sequence[Argument], inputs: Inputs, out: Any) -> list[Array]:
         """The memory of the outputs, new where `out` has none."""

@@ -138,6 +138,11 @@ def _samples(
             f"outputs are late by {_counted(graph.calls.latency, 'step')}", where=_where(against),
             cure="leave it out, or compare in Python with what cannery.load(...).step returns",
         )  # fmt: skip
+    if graph.calls is not None and graph.calls.every > 1:
+        raise OptionError(
+            f"there are outputs in one of {graph.calls.every} calls", where=_where(against),
+            cure=f"--block {graph.calls.steps * graph.calls.every} has outputs in each",
+        )  # fmt: skip
     given = output_samples(graph, against)
     if len(given) != len(samples):
         raise OptionError(

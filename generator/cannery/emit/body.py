@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from cannery.emit.hooks import Hooks
-from cannery.emit.steps import root_variables, unused_roots
+from cannery.emit.steps import Call, root_variables, unused_roots
+from cannery.lowering.periods import step_periods
 from cannery.schedule.program import Buffer
 
 if TYPE_CHECKING:
@@ -19,7 +21,8 @@ class Body:
     """What the template of a run function reads.
 
     `roots` are the pointers that it declares: variable, buffer, name of the parameter or "", offset
-    in the workspace. `used_inputs` are those that a step reads.
+    in the workspace. `used_inputs` are those that a step reads. `periods` says in how many calls
+    each step runs once.
     """
 
     source: Source
@@ -27,6 +30,15 @@ class Body:
     variables: Mapping[str, str]
     used_inputs: frozenset[str]
     hooks: Hooks
+    periods: Sequence[int]
+
+    def spans(self, spared: frozenset[int]) -> Iterator[tuple[int, list[Call]]]:
+        """The steps that a call does not spare, with their period: neighbours with the same one
+        together.
+        """
+        calls = (call for call in self.source.calls if call.number not in spared)
+        for period, group in groupby(calls, key=lambda call: self.periods[call.number]):
+            yield period, list(group)
 
 
 def make_body(source: Source, lap: str = "") -> Body:
@@ -40,4 +52,4 @@ def make_body(source: Source, lap: str = "") -> Body:
             at = source.workspace.offsets.get(root, 0)
             roots.append((variable, program.buffers[root], port, at))
     used = frozenset(tensor.source for root, tensor in ports.items() if root not in skip)
-    return Body(source, roots, variables, used, Hooks(source, lap))
+    return Body(source, roots, variables, used, Hooks(source, lap), step_periods(program))

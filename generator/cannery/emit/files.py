@@ -178,6 +178,11 @@ def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]
         "max_length": source.max_length,
         "block_steps": source.graph.steps_of_call,
         **_blocks(source),
+        **(
+            {"calls_per_output": source.graph.calls.every}
+            if source.graph.calls and source.graph.calls.every > 1
+            else {}
+        ),
         "latency_steps": source.graph.calls.latency if source.graph.calls else 0,
         "state_bytes": source.states.bytes,
         "states": [

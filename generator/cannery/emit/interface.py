@@ -97,7 +97,10 @@ class Tensor:
 
 
 #: The names of generated functions' other parameters and variables.
-_PARAMETERS = ("workspace", "state", "pool", "length", "lengths", "n", ITEM, LAST)
+_PARAMETERS = (
+    "workspace", "state", "pool", "length", "lengths", "n", "at", "next", "call", "counter", "done",
+    ITEM, LAST,
+)  # fmt: skip
 
 
 def interface(

@@ -139,6 +139,11 @@ class Source:
         return self.outputs[: len(self.outputs) - len(self.states.slots)]
 
     @property
+    def step_type(self) -> str:
+        """What `step` returns: whether there are outputs, if not in each call."""
+        return "int32_t" if self.graph.calls and self.graph.calls.every > 1 else "void"
+
+    @property
     def step_parameters(self) -> str:
         """Those of `step` for its tensors, with their types; a comma before each."""
         return self.step_parameters_as("")

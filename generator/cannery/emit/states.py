@@ -31,7 +31,7 @@ class Slot:
     """An input that the next step takes from an output, and its place; `initial`: a C array.
 
     `next` is where in the workspace a step writes the next one; a `ring` has none. Its position,
-    the elements that its window has moved, lies at `at`.
+    the elements that its window has moved, lies at `at`. It changes once in `period` calls.
     """
 
     input: Tensor
@@ -43,6 +43,7 @@ class Slot:
     next: int = 0
     ring: Ring | None = None
     at: int = 0
+    period: int = 1
 
     @property
     def bytes(self) -> int:
@@ -66,10 +67,13 @@ class Slot:
 @dataclass(frozen=True)
 class States:
     """All of them, in the order of the last inputs. A step writes the next ones into the workspace,
-    after the `before` bytes of the network, because outputs must not overlap inputs.
+    after the `before` bytes of the network, because outputs must not overlap inputs. Not all calls
+    are alike if `round` is more than 1: then so many are, and their number lies at `counter`.
     """
 
     slots: tuple[Slot, ...] = ()
+    round: int = 1
+    counter: int = 0
 
     @property
     def rings(self) -> tuple[Slot, ...]:
@@ -122,7 +126,9 @@ def make_states(
     by_state = {ring.state: ring for ring in rings}
     moving = [ring for ring in rings if ring.moves]
     positions = {ring.state: 4 * k for k, ring in enumerate(moving)}
-    found, at, next_ = [], _up(4 * len(moving), STATE_ALIGN), 0
+    periods, round_ = (graph.calls.periods, graph.calls.round) if graph.calls else ({}, 1)
+    counter = 4 * len(moving)
+    found, at, next_ = [], _up(counter + (4 if round_ > 1 else 0), STATE_ALIGN), 0
     count = len(graph.states)
     pairs = zip(graph.states, inputs[len(inputs) - count :], outputs[len(outputs) - count :],
                 strict=True)  # fmt: skip
@@ -135,8 +141,11 @@ def make_states(
             text = "" if graph.weights_vary else format_array(constant)
         ring = by_state.get(k)
         at = _up(at, RING_ALIGN if ring else STATE_ALIGN)
-        slot = Slot(input_, output, at, name, text, constant, next_, ring, positions.get(k, 0))
+        slot = Slot(
+            input_, output, at, name, text, constant, next_, ring, positions.get(k, 0),
+            periods.get(state.output, 1),
+        )  # fmt: skip
         found.append(slot)
         at += slot.bytes + (_APART if ring and ring.bytes >= _PAGE else 0)
         next_ += 0 if ring else _up(slot.bytes, STATE_ALIGN)
-    return States(tuple(found))
+    return States(tuple(found), round_, counter)

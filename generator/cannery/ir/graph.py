@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import lcm
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -66,10 +67,24 @@ class State:
 
 @dataclass(frozen=True)
 class Calls:
-    """A network that runs step by step: the steps of a call, and by how many outputs are late."""
+    """A network that runs step by step: the steps of a call, and by how many outputs are late.
+
+    Outputs come once in `every` calls: the network is what such a call computes. `periods` says of
+    outputs, states included, in how many calls they change once, if not in each.
+    """
 
     steps: int = 1
     latency: int = 0
+    every: int = 1
+    periods: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "periods", MappingProxyType(dict(self.periods)))
+
+    @property
+    def round(self) -> int:
+        """Calls after which all begins anew."""
+        return lcm(*self.periods.values())
 
 
 @dataclass(frozen=True)

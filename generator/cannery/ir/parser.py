@@ -70,6 +70,7 @@ class _Reader:
         self.ways: dict[str, Callable[[Line], None]] = {
             "input": self._input, "const": self._constant, "output": self._output,
             "channels": self._channels, "up": self._length, "calls": self._calls,
+            "every": self._every,
             "state": self._state, "scale": self._scale, "unit": self._unit,
             "integer": self._layer, "note": self._note,
         }  # fmt: skip
@@ -200,6 +201,16 @@ class _Reader:
         line.take("steps,")
         self.calls = Calls(steps, int(line.number()))
         line.take("late")
+
+    def _every(self, line: Line) -> None:
+        count = int(line.number())
+        line.take("calls")
+        calls = self.calls or Calls()
+        if line.took(":"):
+            periods = {**calls.periods, self._value(line): count}
+            self.calls = replace(calls, periods=periods)
+        else:
+            self.calls = replace(calls, every=count)
 
     def _state(self, line: Line) -> None:
         output = self._value(line)

@@ -56,7 +56,7 @@ def write_graph(graph: Graph, *, most: int | None = None) -> str:
         return _listed(array) if most is None or array.size <= most else _summary(array)
 
     form = _Form(_quoted, literal, constant, _layer)
-    lines = [*_lines(graph, form), *_length(graph), *_calls(graph), *_states(graph, form)]
+    lines = [*_lines(graph, form), *_length(graph), *_calls(graph, form), *_states(graph, form)]
     for name, scale in graph.scales.items():
         lines.append(f"scale {_quoted(name)}: {scale.scale!r}, {scale.zero_point}")
     if graph.unit_error:
@@ -90,9 +90,13 @@ def _states(graph: Graph, form: _Form) -> Iterator[str]:
         yield f"state {form.name(state.output)} -> {form.name(state.input)}{begins}"
 
 
-def _calls(graph: Graph) -> Iterator[str]:
+def _calls(graph: Graph, form: _Form) -> Iterator[str]:
     if graph.calls:
         yield f"calls of {graph.calls.steps} steps, {graph.calls.latency} late"
+        if graph.calls.every > 1:
+            yield f"every {graph.calls.every} calls"
+        for value, period in graph.calls.periods.items():
+            yield f"every {period} calls: {form.name(value)}"
 
 
 def _length(graph: Graph) -> Iterator[str]:

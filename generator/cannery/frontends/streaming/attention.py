@@ -105,7 +105,7 @@ def attend(b: Builder, a: Attention, streams: Mapping[str, Stream]) -> Stream:
     if not _along(b.graph, streams, v, 1 if op.transpose_b else 2):
         raise UnsupportedError("it multiplies steps with each other")
     count = streams[q].count
-    if {streams[k].count, streams[v].count} != {count}:
+    if len({(streams[each].count, streams[each].every) for each in (q, k, v)}) > 1:
         raise UnsupportedError("it joins values that come at different rates")
     behind, ahead = _sight(b.graph, a)
     late = max(0, streams[k].delay, streams[v].delay, streams[q].delay - ahead)
@@ -113,9 +113,10 @@ def attend(b: Builder, a: Attention, streams: Mapping[str, Stream]) -> Stream:
     query, _ = b.delayed(query, begun, late + ahead)
     keys, values = (_window(b, streams, value, late, behind + ahead) for value in (k, v))
     scores = b.op(a.product.op, a.product.name, query, keys)
-    shares = _shares(b, a, scores, _Band(count, behind, ahead, late))
+    shares = _shares(b, a, scores, _Band(count, behind, ahead, late), streams[q])
     b.add(replace(a.result, inputs=(shares, values)))
-    return Stream(b.graph.types[a.result.output].rank - 2, count, late + ahead)
+    time = b.graph.types[a.result.output].rank - 2
+    return Stream(time, count, late + ahead, every=streams[q].every)
 
 
 @dataclass(frozen=True)
@@ -153,9 +154,9 @@ class _Band:
         return array[..., d.clip(0), (-d).clip(0)]
 
 
-def _shares(b: Builder, a: Attention, scores: str, band: _Band) -> str:
+def _shares(b: Builder, a: Attention, scores: str, band: _Band, queries: Stream) -> str:
     """From scores to shares; keys from before the first step are masked."""
-    early = b.early(band.late + band.behind + band.ahead, band.count, (band.keys,))
+    early = b.early(band.late + band.behind + band.ahead, queries, (band.keys,))
     nothing = b.scalar(_NOTHING)
     *steps, softmax = a.between
     added = band.mask()

@@ -56,7 +56,7 @@ def by_step(b: Builder, name: str, array: Array, axis: int, stream: Stream) -> s
         return np.moveaxis(values[None], 0, axis).astype(np.float32)
 
     shape = (stream.count, *[1] * (array.ndim - axis - 1))
-    index = b.index(stream.delay, stream.count, shape)
+    index = b.index(stream, shape)
     if found.last < len(rows) - 1:
         index = b.op(Min(), f"{name}/index", index, b.scalar(float(found.last)))
     grown = b.op(Mul(), f"{name}/grown", index, b.constant(f"{name}/slope", of(found.slope)))

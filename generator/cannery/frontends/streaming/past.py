@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from math import prod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from math import gcd, prod
 
 import numpy as np
 
-from cannery.errors import UnsupportedError
+from cannery.errors import OptionError, UnsupportedError
 from cannery.frontends.streaming.stream import Stream
 from cannery.ir.graph import Array, Graph, Node, State, free_name
 from cannery.ir.registry import Op
@@ -30,20 +30,22 @@ Key = tuple[str, float]
 class Builder:
     """Nodes, types and states of the network for a call; `graph` is that for the sequence.
 
-    A call has `block` steps of the input, a multiple of `unit`. `reaches` is how far readers look
+    A call has `block` steps of the input, one of `blocks`. `reaches` is how far readers look
     back, as a run before this one has found, which leaves it in `asked`: all readers of a value
-    share one past, in calls of any size.
+    share one past, in calls of any size. `periods` has the outputs that change once in so many
+    calls.
     """
 
     graph: Graph
     block: int
     reaches: dict[Key, int]
-    unit: int
+    blocks: Sequence[int]
     asked: dict[Key, int] = field(default_factory=dict)
     types: dict[str, TensorType] = field(default_factory=dict)
     constants: dict[str, Array] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
+    periods: dict[str, int] = field(default_factory=dict)
     _windows: dict[Key, str] = field(default_factory=dict)
     _made: dict[tuple[object, ...], str] = field(default_factory=dict)
     _producers: dict[str, Node] = field(default_factory=dict)
@@ -73,9 +75,13 @@ class Builder:
         return value
 
     def state(self, name: str, shape: tuple[int, ...], initial: Array | None = None,
-              dtype: DType = DType.FLOAT32) -> tuple[str, str]:  # fmt: skip
-        """A new state: the input, and the name that the output must get."""
+              dtype: DType = DType.FLOAT32, every: int = 1) -> tuple[str, str]:  # fmt: skip
+        """A new state, which changes once in `every` calls: the input, and the name that the output
+        must get.
+        """
         value = self.fresh(name)
+        if every > 1:
+            self.periods[f"{value}/next"] = every
         self.types[value] = TensorType(shape, dtype)
         flat = () if initial is None or not initial.any() else tuple(map(float, initial.flat))
         self.states.append(State(value, f"{value}/next", flat))
@@ -101,6 +107,19 @@ class Builder:
         self.types[new] = self.types.pop(value)
         self._windows = {(new if v == value else v, f): w for (v, f), w in self._windows.items()}
         return new
+
+    def lifted(self, value: str, stream: Stream, times: int) -> tuple[str, Stream]:
+        """The elements of `times` calls together: a value that comes with the last of these."""
+        found = replace(stream, every=stream.every * times)
+        if times == 1 or stream.final:
+            return value, found
+        if len(self.blocks) > 1:
+            raise OptionError(
+                f"{times} calls of {self.block} steps make one of its elements", where="--block",
+                cure=f"give multiples of {times * self.block}, or one size",
+            )  # fmt: skip
+        more = stream.count * (times - 1)
+        return self.past(value, stream, more, 0.0), replace(found, count=stream.count + more)
 
     def past(self, value: str, stream: Stream, reach: int, fill: float) -> str:
         """The value with the `reach` elements before those of this call; `fill` before the first.
@@ -151,7 +170,7 @@ class Builder:
         ones = [1] * len(shape)
         ones[axis] = reach
         initial = np.broadcast_to(before.reshape(ones), shape)
-        past, following = self.state(f"{value}/past", shape, initial, dtype)
+        past, following = self.state(f"{value}/past", shape, initial, dtype, stream.every)
         window = self.op(Concat(axis), f"{value}/window", past, value)
         length = reach + stream.count
         op = self._slice(self.types[window].shape, axis, length - reach, length)
@@ -180,7 +199,7 @@ class Builder:
             raise UnsupportedError("it joins values of different steps")
         found = self.past(value, stream, reach, 0.0)
         found = self.cut(found, stream.time, 0, stream.count)
-        return found, Stream(stream.time, stream.count, delay)
+        return found, replace(stream, delay=delay, lead=())
 
     def masked(self, value: str, stream: Stream, fill: float) -> str:
         """The value with `fill` for elements before the first one, which do not exist."""
@@ -189,13 +208,13 @@ class Builder:
         assert stream.time is not None
         rank = self.types[value].rank
         shape = (stream.count, *[1] * (rank - stream.time - 1))
-        early = self.early(stream.delay, stream.count, shape)
+        early = self.early(stream.delay, stream, shape)
         number = self.scalar(fill)
         key = ("masked", value, fill)
         return self._once(key, lambda: self.op(Where(), f"{value}/begun", early, number, value))
 
-    def early(self, delay: int, count: int, shape: tuple[int, ...]) -> str:
-        """bool[shape]: which elements are before the first one; a call brings `count` of them.
+    def early(self, delay: int, stream: Stream, shape: tuple[int, ...]) -> str:
+        """bool[shape]: which elements are before the first one, which comes so late.
 
         The shape has one axis of elements, of which the call's own come first.
         """
@@ -203,47 +222,52 @@ class Builder:
         def make() -> str:
             steps = np.arange(prod(shape), dtype=np.float32).reshape(shape)
             known = self.constant("early/steps", steps)
-            index = self.op(Add(), "early/index", self._first(count), known)
+            index = self.op(Add(), "early/index", self._first(stream), known)
             return self.op(Less(), "early", index, self.scalar(float(delay)))
 
-        return self._once(("early", delay, count, shape), make)
+        return self._once(("early", delay, stream.count, stream.every, shape), make)
 
-    def index(self, delay: int, count: int, shape: tuple[int, ...]) -> str:
-        """float32[shape]: the numbers of the `count` elements of this call; below 0: none yet."""
+    def index(self, stream: Stream, shape: tuple[int, ...]) -> str:
+        """float32[shape]: the numbers of the elements of this call; below 0: none yet."""
 
         def make() -> str:
-            steps = np.arange(prod(shape), dtype=np.float32).reshape(shape) - np.float32(delay)
-            return self.op(Add(), "index", self._first(count), self.constant("index/steps", steps))
+            steps = np.arange(prod(shape), dtype=np.float32).reshape(shape)
+            known = self.constant("index/steps", steps - np.float32(stream.delay))
+            return self.op(Add(), "index", self._first(stream), known)
 
-        return self._once(("index", delay, count, shape), make)
+        return self._once(("index", stream.delay, stream.count, stream.every, shape), make)
 
-    def before(self, delay: int, count: int) -> str:
-        """bool[1]: whether all `count` elements of this call are before the first one, or none."""
-        return self._once(
-            ("before", delay, count),
-            lambda: self.op(Less(), "before", self._first(count), self.scalar(float(delay))),
-        )
+    def before(self, stream: Stream) -> str:
+        """bool[1]: whether all elements of this call are before the first one, or none."""
 
-    def _first(self, count: int) -> str:
+        def make() -> str:
+            return self.op(Less(), "before", self._first(stream), self.scalar(float(stream.delay)))
+
+        return self._once(("before", stream.delay, stream.count, stream.every), make)
+
+    def _first(self, stream: Stream) -> str:
         """float32[1]: the number of the first element of this call, counted without delay."""
-        each = float(count * self.unit // self.block)
+        each = float(stream.count * gcd(*self.blocks) // self.block)
         return self._once(
-            ("first", count),
-            lambda: self.op(Mul(), "early/first", self.clock(), self.scalar(each)),
+            ("first", stream.count, stream.every),
+            lambda: self.op(Mul(), "early/first", self.clock(stream.every), self.scalar(each)),
         )
 
-    def clock(self) -> str:
-        """float32[1]: how many units were before this call; it stops at a large number."""
+    def clock(self, every: int) -> str:
+        """float32[1]: how many units were before this call; it stops at a large number.
+
+        A unit is what the sizes of all calls are multiples of, or `every` calls.
+        """
 
         def make() -> str:
-            clock, following = self.state("clock", (1,))
-            units = float(self.block // self.unit)
+            clock, following = self.state("clock", (1,), every=every)
+            units = float(self.block // gcd(*self.blocks))
             more = self.op(Add(), "clock/more", clock, self.scalar(units))
             node = Node(Min(), following, (more, self.scalar(LATEST)), (following,))
             self.add(node)
             return clock
 
-        return self._once(("clock",), make)
+        return self._once(("clock", every), make)
 
     def scalar(self, number: float) -> str:
         """float32[1]."""

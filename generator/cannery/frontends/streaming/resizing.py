@@ -89,11 +89,11 @@ def _between(b: Builder, node: Node, value: str, source: Stream, reach: _Reach) 
     found = b.past(value, source, reach.back + reach.front, 0.0)
     if reach.back:  # the element before the first one counts as the first
         shape = (length, *[1] * (b.types[found].rank - axis - 1))
-        early = b.early(late + reach.back, count, shape)
+        early = b.early(late + reach.back, source, shape)
         rest, last = b.cut(found, axis, 1, length), b.cut(found, axis, length - 1, length)
         after = b.op(Concat(axis), f"{node.name}/after", rest, last)
         found = b.op(Where(), f"{node.name}/begun", early, after, found)
     wide = b.op(_sized(op, k, length, times), f"{node.name}/wide", found)
     first = reach.back * times
     b.cut_for(node, wide, axis, first, first + count * times)
-    return Stream(axis, count * times, late * times)
+    return replace(source, count=count * times, delay=late * times, lead=())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import gcd, lcm
+from math import lcm
 
 import numpy as np
 
@@ -144,8 +144,7 @@ class _Stepper:
     lasting: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        unit = gcd(*self.blocks)
-        self.builder = Builder(self.graph, self.block, self.reaches, unit)
+        self.builder = Builder(self.graph, self.block, self.reaches, self.blocks)
         self.attentions = {a.product.output: a for a in attentions(self.graph)}
 
     def run(self, latency: int | str) -> Graph:
@@ -166,8 +165,9 @@ class _Stepper:
                 error.where = _where(error, node)
                 raise
         late = self._latency(latency)
+        every = lcm(*(self.streams[v].every for v in graph.outputs if v in self.streams))
         for value in graph.outputs:
-            self._output(value, late)
+            self._output(value, late, every)
         return replace(
             graph,
             nodes=tuple(b.nodes),
@@ -176,7 +176,7 @@ class _Stepper:
             types=b.types,
             constants={**graph.constants, **b.constants},
             states=(*graph.states, *b.states),
-            calls=Calls(self.block, late),
+            calls=Calls(self.block, late, every, b.periods),
             notes=(*graph.notes, *self._notes()),
         )
 
@@ -233,7 +233,7 @@ class _Stepper:
                 reach = length - stream.count + late - begun.delay
                 value = self.builder.past(value, begun, reach, 0.0)
                 inputs[k] = self.builder.cut(value, stream.time, 0, length)
-                times[k], found[k] = stream.time, Stream(FINAL, stream.count, late)
+                times[k], found[k] = stream.time, replace(begun, time=FINAL, delay=late)
         self._keep_steps(node, times)
         return replace(node, inputs=tuple(inputs)), found
 
@@ -267,7 +267,7 @@ class _Stepper:
             array, axis = self.graph.constants.get(value), ranks[k] + time
             if array is not None and axis >= 0 and array.shape[axis] == steps > 1:
                 found[k] = by_step(self.builder, value, array, axis, stream)
-                times[k] = Stream(axis, stream.count, stream.delay)
+                times[k] = replace(stream, time=axis, lead=())
         return tuple(found), times
 
     def _attends(self, node: Node) -> bool:
@@ -289,7 +289,11 @@ class _Stepper:
 
     def _late(self, stream: Stream) -> Fraction:
         """The delay in steps of the input."""
-        return Fraction(stream.delay * self.block, stream.count)
+        return stream.delay * self._step(stream)
+
+    def _step(self, stream: Stream) -> Fraction:
+        """Steps of the input from one element to the next."""
+        return Fraction(self.block * stream.every, stream.count)
 
     def _use(self, node: Node, streams: Sequence[Stream | None]) -> Use:
         """The node as it is in the whole sequence, whose length may differ from value to value."""
@@ -323,10 +327,14 @@ class _Stepper:
         known = [s for s in streams if s]
         if not known:
             return node.inputs, None
+        every = lcm(*(s.every for s in known))
+        given, streams = self._together(node.inputs, streams, every)
+        known = [s for s in streams if s]
         latest = max(known, key=self._late)
         late = max(self._late(latest), Fraction(0))
         if isinstance(node.op, Recurrent):  # whose first step must be the first one of a call
-            late = Fraction(-(-late // self.block) * self.block)
+            whole = self.block * every
+            late = Fraction(-(-late // whole) * whole)
             if late and len(self.blocks) > 1:
                 raise OptionError(
                     f"its sequence begins {late} steps late, and must begin with a call",
@@ -335,14 +343,24 @@ class _Stepper:
         if len({s.count for s in known if not s.final}) > 1:
             raise UnsupportedError("it joins values that come at different rates")
         inputs = []
-        for value, stream in zip(node.inputs, streams, strict=True):
+        for value, stream in zip(given, streams, strict=True):
             delayed = value
             if stream and self._late(stream) != late:
-                delay = late * stream.count / self.block
+                delay = late / self._step(stream)
                 delayed, _ = self.builder.delayed(value, stream, int(delay))
             inputs.append(delayed)
         timed = next((s for s in known if not s.final), latest)
-        return tuple(inputs), replace(timed, delay=int(late * timed.count / self.block), lead=())
+        return tuple(inputs), replace(timed, delay=int(late / self._step(timed)), lead=())
+
+    def _together(
+        self, inputs: Sequence[str], streams: Sequence[Stream | None], every: int
+    ) -> tuple[Sequence[str], Sequence[Stream | None]]:
+        """Inputs that come once in `every` calls; those that come more often are collected."""
+        pairs = [
+            self.builder.lifted(v, s, every // s.every) if s else (v, None)
+            for v, s in zip(inputs, streams, strict=True)
+        ]
+        return [v for v, _ in pairs], [s for _, s in pairs]
 
     def _recurrent(self, node: Node, op: Recurrent, stream: Stream | None) -> None:
         """A layer that begins with its state, and returns the next one."""
@@ -360,7 +378,9 @@ class _Stepper:
         following = {}
         for k in owned:
             initial = self._initial(given[k], (n, d))
-            given[k], following[k] = b.state(f"{node.name}/{'hc'[k]}", (n, d), initial)
+            given[k], following[k] = b.state(
+                f"{node.name}/{'hc'[k]}", (n, d), initial, every=stream.every if stream else 1
+            )
         others = rest[op.states : op.states + op.others]
         inputs = (*node.inputs[:2], *given, *others)
         full = replace(op, returns=op.results)
@@ -374,7 +394,7 @@ class _Stepper:
     def _begun(self, stream: Stream, before: str, after: str) -> str:
         """A state that stays what it is until the first element of the sequence has come."""
         b = self.builder
-        early = b.before(stream.delay, stream.count)
+        early = b.before(stream)
         return b.op(Where(), f"{after}/begun", early, before, after)
 
     def _is_own(self, value: str) -> bool:
@@ -395,7 +415,7 @@ class _Stepper:
         """By how many steps all outputs are late. Raises OptionError if they would have to be."""
         flows = [self.streams[v] for v in self.graph.outputs if v in self.streams]
         least = max([Fraction(0), *map(self._late, flows)])
-        whole = lcm(*(Fraction(self.block, s.count).numerator for s in flows if not s.final), 1)
+        whole = lcm(*(self._step(s).numerator for s in flows if not s.final), 1)
         steps = int(-(-least // whole) * whole)
         if wanted == AUTO:
             return steps
@@ -415,16 +435,19 @@ class _Stepper:
             )  # fmt: skip
         return wanted
 
-    def _output(self, value: str, late: int) -> None:
-        """Give an output its latency, under its own name."""
+    def _output(self, value: str, late: int, every: int) -> None:
+        """Give an output its latency, under its own name; all come once in `every` calls."""
         b, stream = self.builder, self.streams.get(value)
+        if every > 1:
+            b.periods[value] = every
         if stream is None or stream.final:
             return
-        delay = late * stream.count // self.block
-        if delay == stream.delay:
+        delay = int(late / self._step(stream))
+        times = every // stream.every
+        if (delay, times) == (stream.delay, 1):
             return
-        inner = b.rename(value)
-        found, _ = b.delayed(inner, stream, delay)
+        inner, stream = b.lifted(b.rename(value), stream, times)
+        found, _ = b.delayed(inner, stream, int(late / self._step(stream)))
         b.add(Node(Identity(), value, (found,), (value,)))
 
 

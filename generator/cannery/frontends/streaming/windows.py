@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cannery.errors import OptionError, UnsupportedError
+from cannery.errors import UnsupportedError
 from cannery.frontends.streaming.past import Builder
 from cannery.frontends.streaming.resizing import resize
 from cannery.frontends.streaming.stream import Stream, Window
@@ -60,12 +60,7 @@ def _windowed(
     b: Builder, value: str, source: Stream, window: Window, fill: float
 ) -> tuple[str, Stream]:
     """The elements that the windows of a call read, and the stream of their results."""
-    if source.count % window.stride:
-        more = window.stride // gcd(window.stride, source.count)
-        raise OptionError(
-            f"it takes {window.stride} elements at once, but a call brings {source.count}",
-            where="--block", cure=f"give a multiple of {b.block * more}",
-        )  # fmt: skip
+    value, source = b.lifted(value, source, window.stride // gcd(window.stride, source.count))
     count = source.count // window.stride
     if window.before > 0:
         value = b.masked(value, source, fill)
@@ -73,7 +68,7 @@ def _windowed(
     found = b.past(value, source, reach, fill)
     assert source.time is not None
     found = b.cut(found, source.time, 0, min(window.length(count), reach + source.count))
-    return found, Stream(source.time, count, window.delay(source.delay))
+    return found, replace(source, count=count, delay=window.delay(source.delay), lead=())
 
 
 def _without_pads(op: Any, k: int) -> Any:
@@ -97,7 +92,7 @@ def _of_last(b: Builder, node: Node, source: Stream) -> Stream:
     value, source = b.begun(node.inputs[0], source)
     found = b.past(value, source, length - source.count, 0.0)
     b.add(replace(node, inputs=(found, *node.inputs[1:])))
-    return Stream(FINAL, source.count, source.delay)
+    return replace(source, time=FINAL, lead=())
 
 
 def _sliding(rule: Callable[[Builder, Node, Stream, int], Stream]) -> Rule:
@@ -169,7 +164,7 @@ def _conv_transpose(b: Builder, node: Node, source: Stream) -> Stream | None:
     count = source.count * s
     whole = b.op(inner, f"{node.name}/whole", found, *node.inputs[1:])
     b.cut_for(node, whole, axis, reach * s, reach * s + count)
-    return Stream(axis, count, source.delay * s + before)
+    return replace(source, count=count, delay=source.delay * s + before, lead=())
 
 
 def _pad(b: Builder, node: Node, source: Stream) -> Stream | None:
@@ -190,7 +185,7 @@ def _pad(b: Builder, node: Node, source: Stream) -> Stream | None:
     b.add(replace(node, op=inner if any(map(any, inner.pads)) else Identity(), inputs=(value,)))
     delay = source.delay - begin
     lead = (op.value,) * min(begin, -delay) + source.lead if delay < 0 else ()
-    return Stream(axis, source.count, delay, lead)
+    return replace(source, delay=delay, lead=lead)
 
 
 def _slice(b: Builder, node: Node, source: Stream) -> Stream | None:
@@ -237,7 +232,7 @@ def _last_steps(b: Builder, node: Node, source: Stream, length: int, kept: int) 
     cut = [list(v) for v in (op.starts, op.ends, op.steps)]
     cut[0][a], cut[1][a] = 0, kept
     b.add(replace(node, op=Slice(*(tuple(v) for v in cut)), inputs=(found,)))
-    return Stream(FINAL, source.count, source.delay)
+    return replace(source, time=FINAL, lead=())
 
 
 def _softmax(b: Builder, node: Node, source: Stream) -> Stream | None:
@@ -282,7 +277,7 @@ def _cumulative(b: Builder, node: Node, source: Stream) -> Stream | None:
     value = b.masked(value, source, 0.0)
     shape = b.types[value].shape
     one = (*shape[: source.time], 1, *shape[source.time + 1 :])
-    sums, following = b.state(f"{node.name}/sum", one, None, b.types[value].dtype)
+    sums, following = b.state(f"{node.name}/sum", one, None, b.types[value].dtype, source.every)
     own = b.op(replace(op), f"{node.name}/own", value)
     b.add(Node(Add(), node.name, (own, sums), node.outputs))
     last = b.cut(node.output, source.time, source.count - 1, source.count)
