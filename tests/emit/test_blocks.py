@@ -385,7 +385,8 @@ RATES_C = """static double state[(NET_STATE_BYTES + 7) / 8];
     net_reset(state);
     for (int k = 1; k <= 24; ++k) {
         y[0] = 9.0f;
-        if (net_step(state, x, y) != (k % NET_CALLS_PER_OUTPUT == 0) || (y[0] < 9.0f) != (k % 6 == 0)) {
+        const int due = k % NET_CALLS_PER_OUTPUT == 0;
+        if (net_step(state, x, y) != due || (y[0] < 9.0f) != due || NET_CALLS_PER_OUTPUT != 6) {
             return k;
         }
     }"""
@@ -408,3 +409,65 @@ def test_programs_count_outputs(tmp_path: Path, language: str, isas: tuple[str, 
     cpp = "++" in language
     main = CALLER.format(header="net.hpp" if cpp else "net.h", body=RATES_CPP if cpp else RATES_C)
     assert run_caller(tmp_path / "out", made, main, language) == 0
+
+
+def biased() -> Graph:
+    """Layers whose results of zeros are not what the next one pads with; strides, branches."""
+    b = Net(5)
+    x = b.input("x", (1, STEPS, 3))
+    for stride, dilation in ((1, 4), (2, 3), (1, 5)):
+        op = Conv((stride,), ((2 * dilation, 0),), (dilation,))
+        weights = [b.weight(3, b.types[x].shape[-1], 4), b.weight(4)]
+        x = b.node(Tanh(), [b.node(op, [x, *weights])])
+    return b.graph(x)
+
+
+@pytest.mark.parametrize("target", ["generic", "avx2", "aarch64-a53"])
+@pytest.mark.parametrize("blocks", [(1,), (4, 8)])
+def test_state_after_silence(tmp_path: Path, target: str, blocks: tuple[int, ...]) -> None:
+    """As many zeros give just that, and more of them leave it as it is, bit by bit."""
+    toolchain = need_toolchain(target)
+    made = compiled(biased(), options_for(target, blocks))
+    write_all(tmp_path, {**made.files, "main.c": SILENCE})
+    toolchain.build(sorted(tmp_path.glob("*.c")), tmp_path / "program", [tmp_path])
+    assert need_runner(toolchain).run_text(tmp_path / "program", ()).split() == ["1", "1", "1"]
+
+
+SILENCE = """
+#include "net.h"
+#include "cannery/vec_scalar.h"
+#include <stdio.h>
+#include <string.h>
+static double one[(NET_STATE_BYTES + 7) / 8], two[(NET_STATE_BYTES + 7) / 8];
+static unsigned char memory[NET_WORKSPACE_BYTES] CANNERY_ALIGN(64);
+static float x[NET_X_LEN], y[NET_OUT0_LEN], z[NET_OUT0_LEN];
+int main(void)
+{
+    net_prewarm(memory, one, NET_PREWARM_CALLS);
+    net_reset(two);
+    for (int k = 0; k < NET_PREWARM_CALLS; ++k) {
+        net_step_in(memory, two, x, y);
+    }
+    printf("%d\\n", memcmp(one, two, sizeof(one)) == 0);
+    for (int k = 0; k < 24; ++k) {
+        net_step_in(memory, one, x, z);
+    }
+    printf("%d\\n", memcmp(y, z, sizeof(y)) == 0);
+    net_reset(two);
+    for (int k = 0; k < 4; ++k) {
+        net_step_in(memory, two, x, z);
+    }
+    printf("%d\\n", memcmp(y, z, sizeof(y)) != 0); /* it takes more than a few */
+    return 0;
+}
+"""
+
+
+def test_python_begins_after_silence(tmp_path: Path) -> None:
+    need_program("gcc")
+    net = keras(tmp_path, streaming=True)
+    zeros = np.zeros((1, 1, F), np.float32)
+    state, after = net.new_state(), net.new_state(prewarm=True)
+    for _ in range(5000):
+        y = net.step(state, zeros)
+    assert np.abs(net.step(after, zeros) - y).max() < 1e-6

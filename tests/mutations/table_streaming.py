@@ -27,6 +27,10 @@ _blocks = rows(f"{_C}/emit/step.c.j2", "tests/emit/test_blocks.py")
 _clock = rows(f"{_F}/streaming/past.py",
               "tests/frontends/test_streaming_windows.py::test_calls_of_several_sizes")  # fmt: skip
 _shared = _clock
+_rates = rows(f"{_F}/streaming/past.py",
+              "tests/frontends/test_streaming_windows.py::test_random_networks")  # fmt: skip
+_settled = rows(f"{_F}/streaming/past.py", "tests/emit/test_blocks.py::test_state_after_silence")
+_periods = rows(f"{_C}/lowering/periods.py", "tests/lowering/test_periods.py")
 _states = rows(f"{_C}/emit/states.py", "tests/emit/test_streaming.py")
 _sequences = rows(f"{_C}/execution/sequences.py", "tests/execution/test_sequences.py")
 
@@ -65,8 +69,8 @@ CHANGES: tuple[Change, ...] = (
     ),
     _attention(
         "queries attend to keys from before the first step",
-        "early = b.early(band.late + band.behind + band.ahead, band.count, (band.keys,))",
-        "early = b.early(0, band.count, (band.keys,))",
+        "early = b.early(band.late + band.behind + band.ahead, queries, (band.keys,))",
+        "early = b.early(0, queries, (band.keys,))",
     ),
     _attention(
         "queries of a block see further than alone",
@@ -202,8 +206,38 @@ CHANGES: tuple[Change, ...] = (
     _blocks("loops over calls count too few steps", "done += {{ size }};", "done += 1;"),
     _clock(
         "clocks count calls, whatever their size",
-        "units = float(self.block // self.unit)",
+        "units = float(self.block // gcd(*self.blocks))",
         "units = 1.0",
+    ),
+    _rates(
+        "clocks of layers that run seldom count all calls",
+        'clock, following = self.state("clock", (1,), every=every)',
+        'clock, following = self.state("clock", (1,))',
+    ),
+    _rates(
+        "layers with strides read what came in their last call alone",
+        "more = stream.count * (times - 1)",
+        "more = 0 * stream.count * (times - 1)",
+    ),
+    _periods(
+        "layers run in calls in which nothing needs them",
+        "own = gcd(*(found.get(value, 0) for value in node.outputs))",
+        "own = 1",
+    ),
+    _blocks(
+        "windows of layers that run seldom move in each call",
+        "%%       if slot.period > 1\n    if (call % {{ slot.period }}u == 0u) {",
+        "%%       if slot.period > 1\n    if (call > 0u) {",
+    ),
+    _blocks(
+        "steps always tell of outputs",
+        "return call % {{ s.graph.calls.every }}u == 0u;",
+        "return 1;",
+    ),
+    _settled(
+        "branches and strides do not count for the silence before",
+        "self.settled[past] = -(-reach // stream.count) * self.block * stream.every",
+        "self.settled[past] = 1",
     ),
     _shared(
         "pasts that one size does not need are left out",

@@ -135,8 +135,10 @@ class Net:
             return None
         return (*arrays, *map(named.__getitem__, rest))
 
-    def new_state(self) -> Array:
+    def new_state(self, *, prewarm: bool = False) -> Array:
         """The state before the first step, for `step`; `copy()` saves one.
+
+        With `prewarm`, it is the state after silence: `<NAME>_PREWARM_CALLS` calls with zeros.
 
         Raises OptionError if the network does not run step by step.
         """
@@ -147,6 +149,10 @@ class Net:
             )
         state = np.zeros(-(-size // 8), np.uint64).view(np.uint8)[:size]
         self._reset(pointer(state))
+        calls = self._interface.prewarm_calls
+        if prewarm and calls:
+            function = _function(self._functions, f"{self.name}_prewarm")
+            function(self._workspace(), pointer(state), ctypes.c_int32(calls))
         return state
 
     def step(self, state: Array, *arrays: Any, out: Any = None, **named: Any) -> Any:

@@ -116,7 +116,13 @@ class Source:
     @property
     def own_bytes(self) -> int:
         """Memory for one run or one step, without that of other blocks after it."""
-        return self.states.workspace_bytes(self._end)
+        return self.prewarm_at + (self.step_bytes if self.graph.calls else 0)
+
+    @property
+    def prewarm_at(self) -> int:
+        """Where the inputs and outputs of steps without a caller are in the workspace."""
+        end = self.states.workspace_bytes(self._end)
+        return align(end) if self.graph.calls else end
 
     @property
     def single_bytes(self) -> int:
@@ -137,6 +143,26 @@ class Source:
     def step_outputs(self) -> tuple[Tensor, ...]:
         """The outputs without the next states."""
         return self.outputs[: len(self.outputs) - len(self.states.slots)]
+
+    @property
+    def prewarm_calls(self) -> int:
+        """Calls after which silence changes nothing; of recurrent layers that is never certain."""
+        calls = self.graph.calls
+        if calls is None:
+            return 0
+        steps = calls.settled + (RECURRENT_STEPS if calls.lasting else 0)
+        whole = calls.steps * calls.round
+        return -(-steps // whole) * calls.round
+
+    @staticmethod
+    def aligned(size: int) -> int:
+        """Bytes that a tensor of this size takes in the workspace."""
+        return align(size)
+
+    @property
+    def step_bytes(self) -> int:
+        """Memory for the inputs and outputs of a step, each aligned."""
+        return sum(align(t.type.bytes) for t in (*self.step_inputs, *self.step_outputs))
 
     @property
     def step_type(self) -> str:
@@ -284,6 +310,10 @@ def model_hash(graph: Graph) -> str:
 
 #: Stands in generated text for the hash of all of it, where weights are apart.
 LAYOUT_HASH = "<layout-of-code>"
+
+
+#: Steps of silence for networks with recurrent layers, after those for their other states.
+RECURRENT_STEPS = 4096
 
 
 def _reading(code: str, name: str, blob: WeightBlob) -> str:

@@ -70,13 +70,17 @@ class Calls:
     """A network that runs step by step: the steps of a call, and by how many outputs are late.
 
     Outputs come once in `every` calls: the network is what such a call computes. `periods` says of
-    outputs, states included, in how many calls they change once, if not in each.
+    outputs, states included, in how many calls they change once, if not in each. After `settled`
+    steps without a change of the inputs, states that are pasts do not change any more; `lasting`:
+    there are others, as those of recurrent layers, which may.
     """
 
     steps: int = 1
     latency: int = 0
     every: int = 1
     periods: Mapping[str, int] = field(default_factory=dict)
+    settled: int = 0
+    lasting: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "periods", MappingProxyType(dict(self.periods)))

@@ -70,7 +70,7 @@ class _Reader:
         self.ways: dict[str, Callable[[Line], None]] = {
             "input": self._input, "const": self._constant, "output": self._output,
             "channels": self._channels, "up": self._length, "calls": self._calls,
-            "every": self._every,
+            "every": self._every, "settled": self._settled,
             "state": self._state, "scale": self._scale, "unit": self._unit,
             "integer": self._layer, "note": self._note,
         }  # fmt: skip
@@ -201,6 +201,12 @@ class _Reader:
         line.take("steps,")
         self.calls = Calls(steps, int(line.number()))
         line.take("late")
+
+    def _settled(self, line: Line) -> None:
+        line.take("after")
+        settled = int(line.number())
+        lasting = line.took(", or later")
+        self.calls = replace(self.calls or Calls(), settled=settled, lasting=lasting)
 
     def _every(self, line: Line) -> None:
         count = int(line.number())

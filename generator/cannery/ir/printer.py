@@ -93,6 +93,8 @@ def _states(graph: Graph, form: _Form) -> Iterator[str]:
 def _calls(graph: Graph, form: _Form) -> Iterator[str]:
     if graph.calls:
         yield f"calls of {graph.calls.steps} steps, {graph.calls.latency} late"
+        if graph.calls.settled or graph.calls.lasting:
+            yield f"settled after {graph.calls.settled}{', or later' * graph.calls.lasting}"
         if graph.calls.every > 1:
             yield f"every {graph.calls.every} calls"
         for value, period in graph.calls.periods.items():

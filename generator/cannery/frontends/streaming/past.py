@@ -33,7 +33,7 @@ class Builder:
     A call has `block` steps of the input, one of `blocks`. `reaches` is how far readers look
     back, as a run before this one has found, which leaves it in `asked`: all readers of a value
     share one past, in calls of any size. `periods` has the outputs that change once in so many
-    calls.
+    calls, `settled` the states that hold what was computed in the steps before, this many.
     """
 
     graph: Graph
@@ -46,6 +46,7 @@ class Builder:
     nodes: list[Node] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
     periods: dict[str, int] = field(default_factory=dict)
+    settled: dict[str, int] = field(default_factory=dict)
     _windows: dict[Key, str] = field(default_factory=dict)
     _made: dict[tuple[object, ...], str] = field(default_factory=dict)
     _producers: dict[str, Node] = field(default_factory=dict)
@@ -171,6 +172,7 @@ class Builder:
         ones[axis] = reach
         initial = np.broadcast_to(before.reshape(ones), shape)
         past, following = self.state(f"{value}/past", shape, initial, dtype, stream.every)
+        self.settled[past] = -(-reach // stream.count) * self.block * stream.every
         window = self.op(Concat(axis), f"{value}/window", past, value)
         length = reach + stream.count
         op = self._slice(self.types[window].shape, axis, length - reach, length)
@@ -261,6 +263,7 @@ class Builder:
 
         def make() -> str:
             clock, following = self.state("clock", (1,), every=every)
+            self.settled[clock] = 0
             units = float(self.block // gcd(*self.blocks))
             more = self.op(Add(), "clock/more", clock, self.scalar(units))
             node = Node(Min(), following, (more, self.scalar(LATEST)), (following,))

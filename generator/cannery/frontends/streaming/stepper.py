@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import lcm
+from math import ceil, lcm
 
 import numpy as np
 
@@ -176,7 +176,14 @@ class _Stepper:
             types=b.types,
             constants={**graph.constants, **b.constants},
             states=(*graph.states, *b.states),
-            calls=Calls(self.block, late, every, b.periods),
+            calls=Calls(
+                self.block,
+                late,
+                every,
+                b.periods,
+                sum(b.settled.values()) + self._latest(),
+                any(state.input not in b.settled for state in b.states),
+            ),
             notes=(*graph.notes, *self._notes()),
         )
 
@@ -290,6 +297,10 @@ class _Stepper:
     def _late(self, stream: Stream) -> Fraction:
         """The delay in steps of the input."""
         return stream.delay * self._step(stream)
+
+    def _latest(self) -> int:
+        """Steps after which no value is from before the first one."""
+        return ceil(max([Fraction(0), *map(self._late, self.streams.values())]))
 
     def _step(self, stream: Stream) -> Fraction:
         """Steps of the input from one element to the next."""
