@@ -388,15 +388,15 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(lstm_cell)(CANNERY_FT i, CANNERY_FT f, CANNE
                           CANNERY_F(mul)(both, CANNERY_F(add)(half_f, half_f)));
 }
 
+/* z is there long before g: its exponential is not waited for, and takes fewer products. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(gru_output)(CANNERY_FT z, CANNERY_FT g, CANNERY_FT h)
 {
-    CANNERY_FT half, q;
-    const CANNERY_FT n = CANNERY_F(sigmoid_quotient)(z, &half);
+    CANNERY_FT q;
+    const CANNERY_FT by_z = CANNERY_F(sigmoid_inverse)(z);
     const CANNERY_FT p = CANNERY_F(tanh_quotient)(g, &q);
-    const CANNERY_FT below = CANNERY_F(add)(half, half);
-    const CANNERY_FT kept = CANNERY_F(mul)(CANNERY_F(mul)(h, n), q);
-    return CANNERY_F(div)(CANNERY_F(fma)(CANNERY_F(sub)(below, n), p, kept),
-                          CANNERY_F(mul)(below, q));
+    const CANNERY_FT other = CANNERY_F(sub)(by_z, CANNERY_F(set1)(1.0f));
+    return CANNERY_F(div)(CANNERY_F(fma)(other, p, CANNERY_F(mul)(h, q)),
+                          CANNERY_F(mul)(by_z, q));
 }
 
 /* ---- approximations ---------------------------------------------------- */
