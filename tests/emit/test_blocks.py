@@ -317,6 +317,24 @@ def test_what_is_shown_is_of_one_block(name: str) -> None:
         make_options(Path("net.h5"), {"streaming": True, "block": ("1", "2"), name: True})
 
 
+def test_scales_are_of_one_block() -> None:
+    given = {"streaming": True, "block": ("1", "2"), "quantize": "int8", "calibration": "c.npz"}
+    with pytest.raises(OptionError, match=r"--quantize: .*give one --block"):
+        make_options(Path("net.h5"), given)
+
+
+def test_blocks_read_the_same_file_of_weights(tmp_path: Path) -> None:
+    file = write_h5(tmp_path / "net.h5", causal(STEPS))
+    weights = tmp_path / "net.weights"
+    given = {"streaming": True, "isa": ("sse2",), "block": (1, 4), "weights": str(weights)}
+    made = compile_model(make_options(file, given))
+    folder = tmp_path / "out"
+    opened = f'if (net_weights_open("{folder}/net.weights", 0, 0) != 0) {{ return 9; }}'
+    body = C_BODY.replace("net_reset(one);", f"{opened}\n    net_reset(one);", 1)
+    main = CALLER.format(header="net.h", body=body)
+    assert run_caller(folder, made, main, "c99 gcc") == 0
+
+
 def test_a_sequence_that_begins_late_begins_with_a_call() -> None:
     b = Net()
     x = b.node(Conv((1,), ((1, 1),), (1,)), [b.input("x", (1, STEPS, 3)), b.weight(3, 3, 3)])
