@@ -169,12 +169,15 @@ class Stored(Tame):
 
 
 class IntegerRowMaker(RowMaker):
-    """Grows a network whose values are stored as integers between layers."""
+    """Grows a network whose values are stored as integers between layers.
+
+    None looks ahead: what is before the first step would be left out by floats.
+    """
 
     counts_pads = True
 
     def __init__(self, seed: int, *, ahead: bool, rates: bool = True) -> None:
-        super().__init__(seed, ahead=ahead, rates=rates)
+        super().__init__(seed, ahead=False, rates=rates)
         self.b = Stored(seed)
 
     def graph(self) -> Graph:

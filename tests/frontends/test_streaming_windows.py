@@ -18,6 +18,7 @@ from cannery.ir.printer import write_graph
 from cannery.ir.tensor import DType
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.conv.op import Conv
+from cannery.ops.conv_transpose.op import ConvTranspose
 from cannery.ops.elementwise import Add, Tanh
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
@@ -192,6 +193,32 @@ def test_means_over_all_are_those_of_the_last_steps() -> None:
     padded = np.concatenate([np.zeros((1, 3, 3)), x], 1)[0]
     right = [padded[t : t + 4].mean(0) for t in range(10)]
     np.testing.assert_allclose(found, right, atol=1e-6)
+
+
+def test_what_takes_all_steps_takes_padding_before_them() -> None:
+    """The padding is known from the first call on."""
+    pad = node(Pad(((0, 0), (2, 0), (0, 0)), 0.5))
+    for end in (
+        node(ReduceMean((1,))),
+        node(Slice((0, STEPS + 1, 0), (1, STEPS + 2, 3), (1, 1, 1))),
+    ):
+        for block in (1, 4):
+            assert compare(network(chain(conv(2, 0), pad, node(Tanh()), end)), block, 0) > 0
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (node(Pad(((0, 0), (0, 2), (0, 0)))), "has 2 more after the last input"),
+        (lambda b, x: b.node(ConvTranspose((2,), ((0, 0),), (1,), (0,)), [x, b.weight(3, 3, 3)]),
+         "has 1 more after the last input"),
+        (node(Slice((0, 0, 0), (1, STEPS - 3, 3), (1, 1, 1))), "without the last 3"),
+    ],
+)  # fmt: skip
+def test_sequences_that_do_not_end_with_the_input(build: Build, message: str) -> None:
+    """A mean of them is not known when the last input comes, or was known before."""
+    with pytest.raises(UnsupportedError, match=message):
+        to_streaming(network(chain(conv(2, 0), build, node(ReduceMean((1,))))))
 
 
 @pytest.mark.parametrize(

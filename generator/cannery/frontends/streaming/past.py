@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from math import gcd, prod
 
 import numpy as np
@@ -30,16 +31,18 @@ Key = tuple[str, float]
 class Builder:
     """Nodes, types and states of the network for a call; `graph` is that for the sequence.
 
-    A call has `block` steps of the input, one of `blocks`. `reaches` is how far readers look
-    back, as a run before this one has found, which leaves it in `asked`: all readers of a value
-    share one past, in calls of any size. `periods` has the outputs that change once in so many
-    calls, `settled` the states that hold what was computed in the steps before, this many.
+    A call has `block` steps of the input, one of `blocks`; the sequence has `steps`. `reaches` is
+    how far readers look back, as a run before this one has found, which leaves it in `asked`: all
+    readers of a value share one past, in calls of any size. `periods` has the outputs that change
+    once in so many calls, `settled` the states that hold what was computed in the steps before,
+    this many.
     """
 
     graph: Graph
     block: int
     reaches: dict[Key, int]
     blocks: Sequence[int]
+    steps: int
     asked: dict[Key, int] = field(default_factory=dict)
     types: dict[str, TensorType] = field(default_factory=dict)
     constants: dict[str, Array] = field(default_factory=dict)
@@ -184,6 +187,25 @@ class Builder:
         starts, ends = [0] * len(shape), list(shape)
         starts[axis], ends[axis] = start, end
         return Slice(tuple(starts), tuple(ends), (1,) * len(shape))
+
+    def last(self, value: str, stream: Stream, kept: int, late: int = 0) -> str:
+        """The last elements of a sequence that ended `late` elements ago.
+
+        Raises UnsupportedError unless the value ends with the last input; where it has a delay, it
+        ends later by as much.
+        """
+        assert stream.time is not None
+        length = self.graph.types[value].shape[stream.time]
+        known = Fraction(self.steps * stream.count, self.block * stream.every) - stream.delay
+        if stream.delay <= 0 and abs(length - known) >= 1:
+            raise UnsupportedError(
+                f"it takes all elements of a value that has {length - known} more after the last "
+                "input"
+                if length > known
+                else f"it takes all elements of a value without the last {known - length}"
+            )
+        found = self.past(value, stream, kept - stream.count + late - max(stream.delay, 0), 0.0)
+        return self.cut(found, stream.time, 0, kept)
 
     def begun(self, value: str, stream: Stream) -> tuple[str, Stream]:
         """The value with its padding, if any, element by element: with a delay of 0 at least."""

@@ -144,7 +144,9 @@ class _Stepper:
     lasting: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.builder = Builder(self.graph, self.block, self.reaches, self.blocks)
+        axes = [(v, time) for v, time in self.times.items() if time is not None]
+        steps = max((self.graph.types[v].shape[time] for v, time in axes), default=1)
+        self.builder = Builder(self.graph, self.block, self.reaches, self.blocks, steps)
         self.attentions = {a.product.output: a for a in attentions(self.graph)}
 
     def run(self, latency: int | str) -> Graph:
@@ -233,14 +235,12 @@ class _Stepper:
         late = max(s.delay for s in streams if s and s.final)
         for k, stream in enumerate(streams):
             if stream and not stream.final and stream.time is not None:
-                value, begun = self.builder.begun(inputs[k], stream)
-                if begun.delay > late:
+                if stream.delay > late:
                     raise UnsupportedError("it joins values of different steps")
                 length = self.graph.types[inputs[k]].shape[stream.time]
-                reach = length - stream.count + late - begun.delay
-                value = self.builder.past(value, begun, reach, 0.0)
-                inputs[k] = self.builder.cut(value, stream.time, 0, length)
-                times[k], found[k] = stream.time, replace(begun, time=FINAL, delay=late)
+                inputs[k] = self.builder.last(inputs[k], stream, length, late)
+                times[k] = stream.time
+                found[k] = replace(stream, time=FINAL, delay=late, lead=())
         self._keep_steps(node, times)
         return replace(node, inputs=tuple(inputs)), found
 

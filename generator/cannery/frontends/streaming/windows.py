@@ -88,11 +88,10 @@ def _ends(b: Builder, node: Node, source: Stream) -> bool:
 def _of_last(b: Builder, node: Node, source: Stream) -> Stream:
     """`node` itself, for as many of the last elements as the sequence has."""
     assert source.time is not None
-    length = b.graph.types[node.inputs[0]].shape[source.time]
-    value, source = b.begun(node.inputs[0], source)
-    found = b.past(value, source, length - source.count, 0.0)
+    length, late = b.graph.types[node.inputs[0]].shape[source.time], max(source.delay, 0)
+    found = b.last(node.inputs[0], source, length, late)
     b.add(replace(node, inputs=(found, *node.inputs[1:])))
-    return replace(source, time=FINAL, lead=())
+    return replace(source, time=FINAL, delay=late, lead=())
 
 
 def _sliding(rule: Callable[[Builder, Node, Stream, int], Stream]) -> Rule:
@@ -196,12 +195,14 @@ def _slice(b: Builder, node: Node, source: Stream) -> Stream | None:
     length = b.graph.types[node.inputs[0]].shape[a]
     start, end, step = op.starts[a], op.ends[a], op.steps[a]
     kept = len(range(start, end, step))
-    if (start, end, step) == (0, length, 1) or (kept == 1 and start == length - 1):
+    if (start, end, step) == (0, length, 1):
         return None
+    if kept == 1 and start == length - 1:
+        return _last_steps(b, node, source, kept) if source.delay < 0 else None
     if step < 0:
         raise UnsupportedError("it turns time around")
     if end == length and step == 1 and 2 * kept <= length:
-        return _last_steps(b, node, source, length, kept)
+        return _last_steps(b, node, source, kept)
     if 2 * kept * step < length:
         raise UnsupportedError("it takes some of the steps")
     if step == 1 and source.delay < 0:
@@ -222,17 +223,16 @@ def _slice(b: Builder, node: Node, source: Stream) -> Stream | None:
     return result
 
 
-def _last_steps(b: Builder, node: Node, source: Stream, length: int, kept: int) -> Stream:
+def _last_steps(b: Builder, node: Node, source: Stream, kept: int) -> Stream:
     """The last steps of a sequence that ends with this call."""
     op: Any = node.op
-    a = source.time
+    a, late = source.time, max(source.delay, 0)
     assert a is not None
-    value, source = b.begun(node.inputs[0], source)
-    found = b.past(value, source, kept - source.count, 0.0)
+    found = b.last(node.inputs[0], source, kept, late)
     cut = [list(v) for v in (op.starts, op.ends, op.steps)]
     cut[0][a], cut[1][a] = 0, kept
     b.add(replace(node, op=Slice(*(tuple(v) for v in cut)), inputs=(found,)))
-    return replace(source, time=FINAL, lead=())
+    return replace(source, time=FINAL, delay=late, lead=())
 
 
 def _softmax(b: Builder, node: Node, source: Stream) -> Stream | None:
