@@ -260,6 +260,8 @@ def streams(make: Make) -> bool:
     except (UnsupportedError, OptionError):
         return False
     assert one.calls
+    if one.calls.every > 1:  # steps without outputs are tried in test_streaming_windows.py
+        return False
     given = inputs(T)
     whole = evaluate(graph, given)
     for name, steps in zip(graph.outputs, step_by_step(one, given), strict=False):
