@@ -13,8 +13,6 @@
 #define URI "https://example.org/cannery/effect"
 #define RATE 48000.0
 
-/* Samples on which an output depends, as wavenet.h says. */
-enum { PAST = 2047 };
 enum { IN, OUT, PORTS };
 
 typedef struct instance {
@@ -51,11 +49,8 @@ static void connect_port(LV2_Handle handle, uint32_t port, void *data)
 /* The past begins with silence, which is not zero within the network. */
 static void activate(LV2_Handle handle)
 {
-    static const float silence[PAST];
-    static float unheard[PAST];
     instance *const self = (instance *)handle;
-    wavenet_reset(self->state);
-    wavenet_steps_in(workspace_of(self), self->state, PAST, silence, unheard);
+    wavenet_prewarm(workspace_of(self), self->state, WAVENET_PREWARM_CALLS);
 }
 
 /* Hosts call this with a deadline. In and out may be the same memory, the network's must not. */
