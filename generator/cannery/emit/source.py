@@ -412,6 +412,11 @@ class _Making:
         steps = enumerate(self.program.steps)
         return {k: step_symbol(self.prefix, k, p) for k, p in steps if k not in spared}
 
+    @cached_property
+    def variables(self) -> dict[str, str]:
+        """C variable of every root buffer."""
+        return root_variables(self.program)
+
     def kernels(self, *, cut: bool = False) -> Iterator[Kernel]:
         """Of each step; `cut` is as in `Job`."""
         ahead = weights_ahead(self.program, self.isa)
@@ -456,7 +461,7 @@ class _Making:
     ) -> Call:  # fmt: skip
         program, planned, symbol = self.program, self.program.steps[k], self.symbols[k]
         clears = tuple(n for n, first in workspace.zeroed.items() if first == k)
-        pointers = _pointers(program, planned, kernel, root_variables(program), ports)
+        pointers = _pointers(program, planned, kernel, self.variables, ports)
         scratch = f"(float *)(void *)(ws + {workspace.scratch[k]})" if kernel.scratch_bytes else ""
         written = program.buffers[planned.writes[0]]
         images = 1 if kernel.whole else image_dims(written.type)[0]
