@@ -54,6 +54,8 @@ def read_array_or_arrays(path: Path) -> dict[str, RefArray]:
     try:
         with path.open("rb") as file:
             if file.read(len(npy.MAGIC_PREFIX)) != npy.MAGIC_PREFIX:
+                if not zipfile.is_zipfile(path):
+                    raise OptionError("not a valid .npy or .npz file", where=where, cure=cure)
                 return read_arrays(path)
             file.seek(0)
             _check_array(file, path.name, path.stat().st_size)

@@ -13,9 +13,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import helper
-from onnx.backend.base import Backend, BackendRep
+
+try:
+    import onnx
+    from onnx import helper
+    from onnx.backend.base import Backend, BackendRep
+except ImportError as error:
+    raise ImportError(
+        f"cannery.onnx_backend needs the Python package onnx ({error}): pip install 'cannery[onnx]'"
+    ) from error
 
 from cannery.api.load import load
 from cannery.api.model import given_model

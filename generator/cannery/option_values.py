@@ -49,7 +49,7 @@ def by_channel(text: str) -> float | tuple[float, ...]:
 def positive(text: str) -> float:
     value = number(text)
     if value <= 0:
-        raise OptionError(f"{text!r} must be greater than 0", cure="such as 1e-3")
+        raise OptionError(f"{text!r} must be greater than 0")
     return value
 
 

@@ -75,6 +75,7 @@ def test_options_have_the_names_of_the_command_line(model: Path) -> None:
     [
         ({}, "input 'image' is missing"),
         ({"picture": image()}, "'picture' is not an input .*image"),
+        ({"image": image(), "threads": 4}, "'threads' is not an input .*option of load"),
         ({"image": image()[:, :4]}, r"shape \(1, 4, 8, 1\)"),
         ({"image": image().astype(np.int32)}, "element type int32.*astype"),
         ({"image": None}, "NoneType is not an array"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import unittest
 from typing import Any
 
@@ -70,6 +72,15 @@ def test_run_node() -> None:
         m.node("Abs", ["a"], ["y"]), [np.array([-2.0], np.float16)], opset_version=13
     )
     assert (y.tolist(), y.dtype) == ([2.0], np.float16)
+
+
+def test_without_the_onnx_package() -> None:
+    program = "import sys; sys.modules['onnx'] = None; import cannery.onnx_backend"
+    done = subprocess.run(
+        [sys.executable, "-c", program], text=True, capture_output=True, check=False
+    )
+    assert done.returncode == 1
+    assert "needs the Python package onnx" in done.stderr.splitlines()[-1]
 
 
 def test_what_is_not_supported() -> None:

@@ -159,6 +159,8 @@ def test_files(tmp_path: Path) -> None:
         ({"x": samples(3)}, {"y": np.arange(3), "q": np.arange(3)}, "unknown array 'q'"),
         ({"x": np.float32(1)}, {"y": np.arange(3)}, "no axis of samples"),
         ({"x": samples(3)}, {}, "no array 'y'"),
+        ({"x": samples(3) * np.float32(np.nan)}, {"y": np.arange(3)}, "'x' is not finite"),
+        ({"x": samples(3)}, {"y": np.array([0, 1, np.inf])}, "'y' is not finite"),
     ],
 )
 def test_what_does_not_fit(data: object, labels: object, message: str) -> None:

@@ -74,6 +74,8 @@ def _sorted(
         if name not in sources or sources[name] in found:
             what = "is given twice" if name in sources else "is not an input"
             cure = one_of(name, [i.source for i in inputs], "inputs")
+            if name == "threads":
+                cure = "it is an option of load and compile"
             raise OptionError(f"{name!r} {what}", where=net.name, cure=cure)
         found[sources[name]] = array
     missing = [i.source for i in inputs if i.source not in found]

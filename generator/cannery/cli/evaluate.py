@@ -113,8 +113,8 @@ def _print(found: EvaluateResult) -> None:
             click.echo(f"{p.name}: not possible: {p.why}")
         elif p.lost is not None and p.name != FLOAT and (drop := found.drop(p.name)) is not None:
             click.echo(
-                f"{p.name}: {-drop + 0.0:+.2f} points; only float has {p.lost} labels first, "
-                f"only {p.name} {p.gained}"
+                f"{p.name}: {-drop + 0.0:+.2f} points; {p.lost} samples are right in float alone, "
+                f"{p.gained} in {p.name} alone"
             )
     told = f"{found.samples} samples, calibrated with: {found.calibration}"
     if found.left_out and not found.calibration.endswith("not evaluated"):

@@ -69,8 +69,14 @@ def _named(given: Given, names: Sequence[str], option: str, *, every: bool) -> d
     missing = [name for name in names if name not in arrays] if every or not arrays else []
     for name, what in [(n, "unknown array") for n in unknown] + [(n, "no array") for n in missing]:
         raise OptionError(f"{what} {name!r}", where=where, cure=f"it needs: {', '.join(names)}")
-    if any(array.ndim == 0 for array in arrays.values()):
-        raise OptionError("an array has no axis of samples", where=where)
+    for name, array in arrays.items():
+        if array.ndim == 0:
+            raise OptionError(f"{name!r} has no axis of samples", where=where)
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise OptionError(
+                f"{name!r} is not finite everywhere", where=where,
+                cure="leave out samples with infinities or NaN",
+            )  # fmt: skip
     return arrays
 
 
