@@ -15,7 +15,8 @@ from cannery.class_names import read_class_names
 from cannery.emit.dispatch import dispatching_files, part_name
 from cannery.emit.files import output_files
 from cannery.emit.interface import check_views
-from cannery.emit.source import Source, make_source
+from cannery.emit.making import make_source
+from cannery.emit.source import Source
 from cannery.frontends import ImportOptions, load_graph
 from cannery.frontends.lengths import to_variable_length, with_times
 from cannery.frontends.peepholes import add_peepholes

@@ -11,7 +11,7 @@ import pytest
 from cannery.choose.defaults import Defaults
 from cannery.choose.plan import Option, Plan, Read, make_segments
 from cannery.choose.size import SizeBound
-from cannery.emit.source import make_source
+from cannery.emit.making import make_source
 from cannery.errors import OptionError
 from cannery.ir.graph import Graph
 from cannery.layouts import nhwc

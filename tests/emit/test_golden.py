@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cannery.emit.source import make_source, render_model
+from cannery.emit.making import make_source
+from cannery.emit.source import render_model
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.lowering.assign import assign
 from cannery.lowering.lower import cut

@@ -13,9 +13,10 @@ from cannery.choose.defaults import Defaults
 from cannery.choose.plan import make_segments
 from cannery.emit.dispatch import dispatching_files
 from cannery.emit.files import output_files
+from cannery.emit.making import make_source
 from cannery.emit.many import Many
 from cannery.emit.parallel import Parallel
-from cannery.emit.source import Source, make_source
+from cannery.emit.source import Source
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.layouts import nhwc
 from cannery.lowering.assign import assign

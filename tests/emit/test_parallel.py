@@ -10,7 +10,8 @@ import pytest
 
 from cannery.emit.dispatch import dispatching_files, part_name
 from cannery.emit.files import output_files
-from cannery.emit.source import Source, make_source
+from cannery.emit.making import make_source
+from cannery.emit.source import Source
 from cannery.lowering.cores import Cores
 from cannery.options import make_options
 from cannery.passes import run_passes

@@ -13,7 +13,8 @@ from cannery.choose.defaults import Defaults
 from cannery.choose.plan import make_segments
 from cannery.emit.files import output_files
 from cannery.emit.interface import check_views
-from cannery.emit.source import Source, make_source
+from cannery.emit.making import make_source
+from cannery.emit.source import Source
 from cannery.errors import OptionError
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.ir.tensor import DType

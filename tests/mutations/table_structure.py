@@ -53,6 +53,8 @@ _dispatch = rows(f"{_C}/emit/dispatch.py", _ROOM)
 _source = rows(f"{_C}/emit/source.py", "tests/emit/test_interface.py",
                "tests/emit/test_determinism.py",
                "tests/lowering/test_run_functions.py")  # fmt: skip
+_making = rows(f"{_C}/emit/making.py", "tests/emit/test_golden.py", "tests/emit/test_interface.py",
+                "tests/lowering/test_run_functions.py")  # fmt: skip
 _tidy = rows(f"{_C}/ctext/tidy.py", "tests/ctext/test_tidy.py")
 _verify = rows(f"{_C}/ir/verify.py", "tests/ir/test_graph.py")
 _rewrite = rows(f"{_C}/ir/rewrite.py", "tests/ir/test_graph.py", "tests/passes/test_passes.py")
@@ -333,7 +335,7 @@ CHANGES: tuple[Change, ...] = (
         "        digest.update(as_bytes(graph.constants[name]))\n",
         "",
     ),
-    _source(
+    _making(
         "kernels of one image run for each of a batch",
         "images = 1 if kernel.whole else image_dims(written.type)[0]",
         "images = image_dims(written.type)[0]",

@@ -6,7 +6,8 @@ import fnmatch
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
-from cannery.emit.source import Source, make_source
+from cannery.emit.making import make_source
+from cannery.emit.source import Source
 from cannery.ir.graph import Graph
 from cannery.lowering.assign import assign
 from cannery.lowering.cores import Cores

@@ -11,7 +11,8 @@ import numpy as np
 from cannery.choose.defaults import Defaults
 from cannery.choose.plan import Segment, make_segments, overlap
 from cannery.emit.files import output_files
-from cannery.emit.source import Source, make_source
+from cannery.emit.making import make_source
+from cannery.emit.source import Source
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from cannery.ir.registry import RefArray

@@ -10,7 +10,8 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.emit.source import Source, make_source
+from cannery.emit.making import make_source
+from cannery.emit.source import Source
 from cannery.errors import OptionError
 from cannery.frontends.streaming import AUTO, to_streaming
 from cannery.ir.graph import Graph

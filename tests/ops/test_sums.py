@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cannery.emit.files import output_files
-from cannery.emit.source import make_source
+from cannery.emit.making import make_source
 from cannery.execution.program import network_program
 from cannery.execution.samples import reference_outputs, relative_error
 from cannery.ir.graph import Graph, GraphBuilder

@@ -8,7 +8,8 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from cannery.ctext import arrays
-from cannery.emit.source import Source, make_source
+from cannery.emit.making import make_source
+from cannery.emit.source import Source
 from cannery.layouts import nhwc
 from cannery.lowering.assign import assign
 from cannery.lowering.memory_plan import align

@@ -8,7 +8,7 @@ import pytest
 from cannery.choose.defaults import estimated_options
 from cannery.choose.plan import make_segments
 from cannery.choose.record import resolve
-from cannery.emit.source import make_source
+from cannery.emit.making import make_source
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.lowering.assign import assign
 from cannery.ops.conv.op import Conv

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from cannery.choose.plan import Plan, Segment
 from cannery.deadline import now, time_left
 from cannery.emit.files import output_files
-from cannery.emit.source import Source, make_source
+from cannery.emit.making import make_source
+from cannery.emit.source import Source
 from cannery.execution.program import NetworkProgram, Sample, network_program
 from cannery.execution.samples import errors_by_output
 from cannery.ir.graph import Graph
