@@ -53,6 +53,7 @@ REFUSED: list[tuple[Change, str]] = [
     (sizes(model="RecNet"), "the model 'RecNet' is not supported"),
     (sizes(unit_type="RNN"), "unit_type 'RNN' is not supported .*LSTM, GRU"),
     (sizes(more=1), "model_data: field more=1 is unknown"),
+    (sizes(bidirectional=False), "model_data: field bidirectional=False is unknown"),
     (sizes(hidden_size=5), r"rec.weight_ih_l0 has the shape \[12, 2\], expected \[15, 2\]"),
     (sizes(hidden_size=2**31 - 1), "rec.weight_ih_l0 has the shape"),
     (sizes(num_layers=3), "rec.weight_ih_l2 is missing"),

@@ -249,6 +249,14 @@ REFUSED: list[tuple[Change, str]] = [
     (at(0, kernel_size="3"), "kernel_size is '3'"),
     (at(0, dilation=[0]), "dilation is 0, expected a whole number from 1"),
     (at(0, groups=3), "3 groups of 2 channels"),
+    (at(0, dilation=[2, 3]), r"dilation is .2, 3., expected one number"),
+    (at(0, kernel_size=[]), r"kernel_size is .., expected one number"),
+    (at(0, use_bias=False), "field use_bias=False is unknown"),
+    (at(0, more=[]), "field more=.. is unknown"),
+    (at(1, activation="tanh"), r"layer 1 .prelu.: activation 'tanh' .*of its own"),
+    (at(2, activation="relu"), r"layer 2 .batchnorm.: activation 'relu' .*of its own"),
+    (at(3, return_sequences=False), "field return_sequences=False is unknown"),
+    (lambda m: m.update(samplerate=-1), "its sample rate is -1"),
     (at(0, shape=[None, None, 5]), "shape is .*, but its weights make 4 numbers"),
     (at(0, shape=7), "shape is 7, expected a list"),
     (at(0, weights=[]), "weights has 0 arrays, expected 2"),
@@ -282,6 +290,28 @@ def test_what_is_refused(change: Change, message: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError) as caught:
         load_graph(write_json(tmp_path / "m.json", model), ImportOptions(streaming=True))
     assert re.search(message, str(caught.value)), caught.value
+
+
+@pytest.mark.parametrize("kind", ["prelu", "batchnorm"])
+def test_features_and_filters_as_one(kind: str, tmp_path: Path) -> None:
+    """Layers without filters take the numbers of a step as RTNeural does: in a row."""
+    rng = np.random.default_rng(6)
+    numbers = np.abs(rng.standard_normal((4, 6))).astype(np.float32) + 0.1
+    arrays = [numbers[:1].tolist()] if kind == "prelu" else numbers.tolist()
+    entry = {"type": kind, "activation": "", "shape": [None, None, 3, 2], "weights": arrays}
+    entry |= {"epsilon": 1e-3} if kind == "batchnorm" else {}
+    path = write_json(tmp_path / "m.json", {"in_shape": [None, None, 3, 2], "layers": [entry]})
+    x = rng.standard_normal((1, 4, 3, 2)).astype(np.float32)
+    made = run(load_graph(path, ImportOptions(dims={"input.1": 4})), x)
+    gamma, beta, mean, variance = numbers
+    row = x.reshape(1, 4, 6)
+    slopes = np.where(row < 0, row * numbers[0], row)
+    normed = (row - mean) / np.sqrt(variance + 1e-3) * gamma + beta
+    np.testing.assert_allclose(made, slopes if kind == "prelu" else normed, atol=1e-6)
+    entry["weights"] = [[[1.0, 2.0]]] if kind == "prelu" else numbers[:, :2].tolist()
+    with pytest.raises(ModelError, match=r"has the shape \[.*2\], expected \[.*6\]"):
+        load_graph(write_json(path, {"in_shape": [None, None, 3, 2], "layers": [entry]}),
+                   ImportOptions(dims={"input.1": 4}))  # fmt: skip
 
 
 def test_softmax_of_filters_is_refused(tmp_path: Path) -> None:

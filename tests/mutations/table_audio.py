@@ -88,6 +88,16 @@ CHANGES: tuple[Change, ...] = (
         "op = Conv((1, stride), ((before, 0), along), (dilation, 1))",
         "op = Conv((1, stride), ((before, 0), along), (1, dilation))",
     ),
+    _rtneural(
+        "the last number of a list counts",
+        "any(v != value[0] for v in value)",
+        "False",
+    ),
+    _rtneural(
+        "batchnorm normalises filters",
+        "return _normalised(net, _flat(net, x, name), fields, name)",
+        "return _normalised(net, x, fields, name)",
+    ),
     _players(
         "a gain of 0 dB is silence",
         "if decibels > _SILENT else 0.0",

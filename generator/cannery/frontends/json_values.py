@@ -132,10 +132,9 @@ class Fields:
         return Fields(found, f"{self.where}, {key}".removeprefix(", "))
 
     def unread(self) -> Iterator[tuple[str, object]]:
-        """The fields that are set, and that no getter asked for."""
+        """The fields that are not null, and that no getter asked for."""
         for key, value in self._values.items():
-            unset = value is None or value is False or value in ([], {})
-            if key not in self._read and not unset:
+            if key not in self._read and value is not None:
                 yield key, value
 
     def ignore(self, *keys: str) -> None:

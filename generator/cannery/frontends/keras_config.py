@@ -124,7 +124,8 @@ class LayerConfig(Fields):
     def check_all_read(self) -> None:
         """Raises UnsupportedError if an attribute is set that no reader asked for."""
         for key, value in self.unread():
-            if key not in _TRAINING_ONLY and not key.endswith(_TRAINING_SUFFIXES):
+            unset = value is False or value in ([], {})
+            if not unset and key not in _TRAINING_ONLY and not key.endswith(_TRAINING_SUFFIXES):
                 raise UnsupportedError(f"attribute {key}={shown(value)} is unknown")
 
     def ignore_all(self) -> None:

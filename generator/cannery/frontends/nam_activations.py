@@ -71,9 +71,9 @@ def _leaky_relu(fields: Fields) -> Activation:
 
 
 def _prelu(fields: Fields) -> Activation:
-    """One slope, or one for each channel."""
+    """One slope, or one for each channel: learned ones, which nothing stands for."""
     if not fields.has("negative_slopes"):
-        return _leaky_relu(fields)
+        return _one_node(act.LeakyRelu(fields.number("negative_slope")))
     slopes = float_numbers(fields.items("negative_slopes"), f"{fields.where}, negative_slopes")
 
     def apply(net: SampleNet, x: str, name: str) -> str:

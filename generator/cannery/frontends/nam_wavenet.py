@@ -102,7 +102,10 @@ def _added(net: SampleNet, head: str, own: str, name: str) -> str:
 
 def _plan(fields: Fields, channels: int) -> LayerPlan:
     bottleneck = fields.integer("bottleneck", channels)
-    layer1x1, _ = _one_by_one(fields, "layer1x1", bottleneck, active=True)
+    layer1x1, outputs = _one_by_one(fields, "layer1x1", channels, active=True)
+    if outputs != channels:
+        what = f"layer1x1 has {outputs} outputs, which are added to {channels} channels"
+        raise ModelError(what, where=fields.where)
     head1x1, to_head = _one_by_one(fields, "head1x1", bottleneck, active=False)
     films = {place: film for place in FILMS if (film := _film(fields, place))}
     return LayerPlan(
@@ -157,9 +160,13 @@ def _each(fields: Fields, key: str, layers: Sequence[object]) -> Sequence[object
 
 def _gates(fields: Fields, layers: Sequence[object]) -> list[Gate | None]:
     """By `gating_mode` and `secondary_activation`, or the older `gated`."""
-    modes: Sequence[object] = ["gated" if fields.flag("gated", False) else "none"] * len(layers)
+    gated = fields.flag("gated", False)
+    modes: Sequence[object] = ["gated" if gated else "none"] * len(layers)
     if fields.raw("gating_mode") is not None:
         modes = _each(fields, "gating_mode", layers)
+        if gated and set(map(str, modes)) != {"gated"}:
+            what = f"gated is true, but gating_mode is {shown(fields.raw('gating_mode'))}"
+            raise ModelError(what, where=fields.where)
     seconds = _each(fields, "secondary_activation", layers)
     found: list[Gate | None] = []
     for mode, second in zip(modes, seconds, strict=True):

@@ -78,12 +78,21 @@ def _require_rank(fields: Fields, what: str, array: F32, rank: int) -> None:
         raise ModelError(said, where=fields.where)
 
 
-def _last(fields: Fields, key: str) -> int:
-    """A number, or the last one of a list: time is the last axis that RTNeural looks at."""
+def _one(fields: Fields, key: str) -> int:
+    """A number, which may be in a list, also several times."""
     value = fields.raw(key)
-    if isinstance(value, list) and value:
-        value = value[-1]
-    return Fields({key: value}, fields.where).integer(key)
+    if not isinstance(value, list):
+        return fields.integer(key)
+    if not value or any(v != value[0] for v in value):
+        raise ModelError(f"{key} is {shown(value)}, expected one number", where=fields.where)
+    return Fields({key: value[0]}, fields.where).integer(key)
+
+
+def _no_activation(fields: Fields) -> None:
+    """Raises UnsupportedError for a function after a layer which RTNeural leaves out."""
+    if kind := fields.word("activation", ""):
+        cure = "make it a layer of its own, of the type activation"
+        raise UnsupportedError(f"activation {kind!r}", where=fields.where, cure=cure)
 
 
 def _activated(net: SampleNet, y: str, fields: Fields, name: str) -> str:
@@ -121,7 +130,7 @@ def conv1d(net: SampleNet, x: str, fields: Fields, name: str) -> str:
     """kernel[K,IC/groups,OC], bias[OC]."""
     x = _flat(net, x, name)
     kernel, bias = _arrays(fields, 2)
-    size, dilation = _last(fields, "kernel_size"), _last(fields, "dilation")
+    size, dilation = _one(fields, "kernel_size"), _one(fields, "dilation")
     groups = fields.integer("groups", 1)
     if net.channels(x) % groups:
         raise ModelError(f"{groups} groups of {net.channels(x)} channels", where=fields.where)
@@ -135,14 +144,14 @@ def conv2d(net: SampleNet, x: str, fields: Fields, name: str) -> str:
     """kernel[KT,KF,IC,OC], bias[OC]: dilated along time, with strides along features."""
     _require_features(net, x, fields)
     kernel, bias = _arrays(fields, 2)
-    sizes = _last(fields, "kernel_size_time"), _last(fields, "kernel_size_feature")
-    dilation, stride = _last(fields, "dilation"), _last(fields, "strides")
+    sizes = _one(fields, "kernel_size_time"), _one(fields, "kernel_size_feature")
+    dilation, stride = _one(fields, "dilation"), _one(fields, "strides")
     _, _, features, channels = net.shape(x)
     padding = fields.word("padding")
     if padding not in ("valid", "same"):
         cure = "one of: valid, same"
         raise UnsupportedError(f"padding {padding!r}", where=fields.where, cure=cure)
-    _require(fields, "kernel", kernel, (*sizes, channels, _last(fields, "num_filters_out")))
+    _require(fields, "kernel", kernel, (*sizes, channels, _one(fields, "num_filters_out")))
     _require(fields, "bias", bias, kernel.shape[3:])
     before = (sizes[0] - 1) * dilation
     (along,) = (
@@ -199,18 +208,30 @@ def _check_recurrent(
 
 
 def prelu(net: SampleNet, x: str, fields: Fields, name: str) -> str:
-    """Slopes [[C]], or [[1]] for all channels."""
+    """Slopes [[C]], or [[1]] for all channels; of features and filters, one for each of both."""
     (slopes,) = _arrays(fields, 1)
-    fields.ignore("activation")
-    if slopes.ndim != 2 or slopes.shape[0] != 1 or slopes.shape[1] not in (1, net.channels(x)):
+    _no_activation(fields)
+    if slopes.shape != (1, 1):
+        x = _flat(net, x, name)
         _require(fields, "slopes", slopes, (1, net.channels(x)))
     return net.node(PRelu(), [x, net.constant(f"{name}/slopes", slopes[0])], name)
 
 
 def batch_norm(net: SampleNet, x: str, fields: Fields, name: str) -> str:
     """gamma[C], beta[C], mean[C], variance[C]; or the last two."""
+    return _normalised(net, _flat(net, x, name), fields, name)
+
+
+def batch_norm2d(net: SampleNet, x: str, fields: Fields, name: str) -> str:
+    """The same for each filter."""
+    _require_features(net, x, fields)
+    return _normalised(net, x, fields, name)
+
+
+def _normalised(net: SampleNet, x: str, fields: Fields, name: str) -> str:
+    """By the numbers of each element of the last axis."""
     size, rank = net.channels(x), len(net.shape(x))
-    fields.ignore("activation")
+    _no_activation(fields)
     arrays = _arrays(fields, 2, 4)
     if len(arrays) == 2:
         arrays = [np.ones(size, np.float32), np.zeros(size, np.float32), *arrays]
@@ -221,18 +242,12 @@ def batch_norm(net: SampleNet, x: str, fields: Fields, name: str) -> str:
     return net.node(op, [x, *inputs], name)
 
 
-def batch_norm2d(net: SampleNet, x: str, fields: Fields, name: str) -> str:
-    """The same for each filter."""
-    _require_features(net, x, fields)
-    return batch_norm(net, x, fields, name)
-
-
 def _require_features(net: SampleNet, x: str, fields: Fields) -> None:
     """Raises ModelError if what is told of the input is not so."""
     if len(net.shape(x)) != 4:
         raise ModelError("its input has no axis of features", where=fields.where)
     for key, size in zip(("num_features_in", "num_filters_in"), net.shape(x)[2:], strict=True):
-        if _last(fields, key) != size:
+        if _one(fields, key) != size:
             what = f"{key} is {shown(fields.raw(key))}, but there are {size}"
             raise ModelError(what, where=fields.where)
 

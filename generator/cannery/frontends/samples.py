@@ -135,6 +135,8 @@ class SampleNet:
         """
         outputs = [(name, self._layer(name)) for name in self._options.outputs]
         graph = finish(self._builder, [INPUT], outputs or [(OUTPUT, value)], self._options)
+        if wrong := [rate for rate in rates if rate <= 0]:
+            raise ModelError(f"its sample rate is {wrong[0]:g}")
         notes = [f"trained at {rate:g} samples per second" for rate in rates]
         steps = max(self._looks_back.get(v, 0) for _, v in outputs or [(OUTPUT, value)])
         if steps < inf:
