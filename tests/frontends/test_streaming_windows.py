@@ -19,13 +19,14 @@ from cannery.ir.tensor import DType
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.conv.op import Conv
 from cannery.ops.conv_transpose.op import ConvTranspose
-from cannery.ops.elementwise import Add, Tanh
+from cannery.ops.elementwise import Add, Sigmoid, Tanh
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
-from cannery.ops.movement.op import Pad, Reshape, Slice, Transpose
+from cannery.ops.movement.op import Cast, Pad, Reshape, Slice, Transpose
 from cannery.ops.normalization.op import GroupNormalization, LayerNormalization
 from cannery.ops.ordering.cumulative import CumProd, CumSum
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
+from cannery.ops.recurrent.op import Gru
 from cannery.ops.reduce.op import ReduceMean
 from cannery.ops.resize.op import Resize
 from frontends.causal_nets import STEPS, Maker, call_by_call, compare, compare_mixed
@@ -206,19 +207,59 @@ def test_what_takes_all_steps_takes_padding_before_them() -> None:
             assert compare(network(chain(conv(2, 0), pad, node(Tanh()), end)), block, 0) > 0
 
 
+def last_state(b: Net, x: str) -> str:
+    """Of a GRU, after the whole sequence."""
+    p = b.node(MatMul(), [x, b.weight(3, 6)])
+    layer = Gru(2, ((Sigmoid(),), (Tanh(),)), (False,), returns=("hidden",))
+    return b.nodes(layer, [p, b.weight(1, 2, 6), "", ""], name="gru")[0]
+
+
+def last_step(b: Net, x: str) -> str:
+    length = b.types[x].shape[1]
+    return b.node(Slice((0, length - 1, 0), (1, length, 3), (1, 1, 1)), [x])
+
+
+ENDS = (node(ReduceMean((1,))), last_step, last_state)
+
+
+@pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (node(Pad(((0, 0), (0, 2), (0, 0)))), "has 2 more after the last input"),
+        (node(Pad(((0, 0), (0, 2), (0, 0)))), "ends 2 elements after the last input"),
         (lambda b, x: b.node(ConvTranspose((2,), ((0, 0),), (1,), (0,)), [x, b.weight(3, 3, 3)]),
-         "has 1 more after the last input"),
-        (node(Slice((0, 0, 0), (1, STEPS - 3, 3), (1, 1, 1))), "without the last 3"),
+         "ends 1 elements after the last input"),
+        (node(Slice((0, 0, 0), (1, STEPS - 3, 3), (1, 1, 1))), "ends 3 elements before the last"),
+        (chain(conv(1, 1), node(Slice((0, 0, 0), (1, STEPS - 3, 3), (1, 1, 1)))),
+         "ends 2 elements before the last"),
     ],
 )  # fmt: skip
-def test_sequences_that_do_not_end_with_the_input(build: Build, message: str) -> None:
-    """A mean of them is not known when the last input comes, or was known before."""
+def test_sequences_that_do_not_end_with_the_input(build: Build, message: str, end: Build) -> None:
+    """What is of all of them is not known when the last input comes, or was known before."""
     with pytest.raises(UnsupportedError, match=message):
-        to_streaming(network(chain(conv(2, 0), build, node(ReduceMean((1,))))))
+        to_streaming(network(chain(conv(2, 0), build, end)), latency=AUTO)
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(
+    "build", [conv(0, 0), node(Slice((0, 3, 0), (1, STEPS, 3), (1, 1, 1))), conv(0, 0, stride=2)]
+)
+def test_sequences_that_begin_later_end_with_the_input(build: Build, end: Build) -> None:
+    """What is of all of them is not late, though the first steps have no elements."""
+    assert compare(network(chain(conv(2, 0), build, end)), 1, 0) > 0
+
+
+def test_integers_that_begin_late() -> None:
+    """What stands for elements before the first one has their type."""
+
+    def whole_numbers(b: Net, x: str) -> str:
+        scale, zero = b.constant("s", np.float32([0.05])), b.constant("z", np.array([7], np.int8))
+        q = b.node(QuantizeLinear(), [conv(1, 1)(b, x), scale, zero])
+        q = b.node(Pad(((0, 0), (2, 0), (0, 0)), 3.0), [q])
+        sums = b.node(CumSum(1), [b.node(Cast(DType.INT32), [q])])
+        return b.node(Cast(DType.FLOAT32), [sums])
+
+    assert compare(network(whole_numbers), 2, AUTO) > 0
 
 
 @pytest.mark.parametrize(
@@ -249,6 +290,13 @@ def test_what_takes_all_steps_slides(build: Build) -> None:
         (node(LayerNormalization((1, 2), 1e-3)), "mean and variance are those of all"),
         (node(GroupNormalization(3, 2, 1e-3)), "mean and variance are those of all steps"),
         (node(CumProd(1)), "works along time"),
+        (
+            chain(
+                node(Reshape((STEPS, 1, 3))),
+                lambda b, x: b.node(MatMul(), [x, b.weight(STEPS, 3, 2)]),
+            ),
+            "each step with other weights",
+        ),
         (node(Slice((0, STEPS - 1, 0), (1, -1, 3), (1, -1, 1))), "turns time around"),
         (node(Slice((0, 4, 0), (1, 9, 3), (1, 1, 1))), "some of the steps"),
         (node(Pad(((0, 0), (2, 0), (0, 0)), mode="edge")), "values of other steps"),

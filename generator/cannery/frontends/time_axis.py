@@ -123,7 +123,13 @@ def _matmul(use: Use) -> tuple[int, Op]:
     if use.axis == (rank - 2 if op.transpose_a else rank - 1):
         raise _refuse()
     row = use.output.rank - 2
-    return (row if use.axis >= rank - 2 else use.axis + use.output.rank - rank), op
+    time = row if use.axis >= rank - 2 else use.axis + use.output.rank - rank
+    second = use.inputs[1]
+    assert second is not None
+    own = time - use.output.rank + second.rank
+    if time < row and own >= 0 and second.shape[own] != 1:
+        raise UnsupportedError("it multiplies each step with other weights")
+    return time, op
 
 
 def _reduction(use: Use) -> tuple[int, Op]:

@@ -188,23 +188,28 @@ class Builder:
         starts[axis], ends[axis] = start, end
         return Slice(tuple(starts), tuple(ends), (1,) * len(shape))
 
-    def last(self, value: str, stream: Stream, kept: int, late: int = 0) -> str:
-        """The last elements of a sequence that ended `late` elements ago.
+    def lateness(self, value: str, stream: Stream) -> int:
+        """How many elements before those that have come a sequence ends which this call completes.
 
         Raises UnsupportedError unless the value ends with the last input; where it has a delay, it
-        ends later by as much.
+        may end later by as much.
         """
         assert stream.time is not None
         length = self.graph.types[value].shape[stream.time]
         known = Fraction(self.steps * stream.count, self.block * stream.every) - stream.delay
-        if stream.delay <= 0 and abs(length - known) >= 1:
-            raise UnsupportedError(
-                f"it takes all elements of a value that has {length - known} more after the last "
-                "input"
-                if length > known
-                else f"it takes all elements of a value without the last {known - length}"
-            )
-        found = self.past(value, stream, kept - stream.count + late - max(stream.delay, 0), 0.0)
+        if length > known and length - known >= max(stream.delay, 0) + 1:
+            after = length - known - max(stream.delay, 0)
+            raise UnsupportedError(f"its sequence ends {after} elements after the last input")
+        if known - length >= 1:
+            before = known - length
+            raise UnsupportedError(f"its sequence ends {before} elements before the last input")
+        return max(0, int(length - known))
+
+    def last(self, value: str, stream: Stream, kept: int, late: int) -> str:
+        """The last elements of a sequence that ended `late` elements ago."""
+        assert stream.time is not None
+        reach = kept - stream.count + late - self.lateness(value, stream)
+        found = self.past(value, stream, reach, 0.0)
         return self.cut(found, stream.time, 0, kept)
 
     def begun(self, value: str, stream: Stream) -> tuple[str, Stream]:
@@ -233,7 +238,7 @@ class Builder:
         rank = self.types[value].rank
         shape = (stream.count, *[1] * (rank - stream.time - 1))
         early = self.early(stream.delay, stream, shape)
-        number = self.scalar(fill)
+        number = self.scalar(fill, self.types[value].dtype)
         key = ("masked", value, fill)
         return self._once(key, lambda: self.op(Where(), f"{value}/begun", early, number, value))
 
@@ -294,10 +299,11 @@ class Builder:
 
         return self._once(("clock", every), make)
 
-    def scalar(self, number: float) -> str:
-        """float32[1]."""
+    def scalar(self, number: float, dtype: DType = DType.FLOAT32) -> str:
+        """One element."""
         return self._once(
-            ("scalar", number), lambda: self.constant("number", np.array([number], np.float32))
+            ("scalar", number, dtype),
+            lambda: self.constant("number", np.array([number], dtype.numpy)),
         )
 
     def _once(self, key: tuple[object, ...], make: Callable[[], str]) -> str:

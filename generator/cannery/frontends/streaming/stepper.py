@@ -217,10 +217,12 @@ class _Stepper:
             several = self.graph.types[node.inputs[0]].shape[1] > 1
             if (stream or several) and time != 1:
                 raise UnsupportedError("its steps are not those of the input")
-            self._recurrent(now, op, stream)
+            self._recurrent(now, op, stream, node.inputs[0])
             return
         b.add(now)
         if time is not None and stream:
+            if time == FINAL and not stream.final:
+                stream = replace(stream, delay=b.lateness(node.inputs[0], stream))
             for value in node.outputs:
                 self._note(node, value, replace(stream, time=time))
 
@@ -235,7 +237,7 @@ class _Stepper:
         late = max(s.delay for s in streams if s and s.final)
         for k, stream in enumerate(streams):
             if stream and not stream.final and stream.time is not None:
-                if stream.delay > late:
+                if self.builder.lateness(inputs[k], stream) > late:
                     raise UnsupportedError("it joins values of different steps")
                 length = self.graph.types[inputs[k]].shape[stream.time]
                 inputs[k] = self.builder.last(inputs[k], stream, length, late)
@@ -373,15 +375,19 @@ class _Stepper:
         ]
         return [v for v, _ in pairs], [s for _, s in pairs]
 
-    def _recurrent(self, node: Node, op: Recurrent, stream: Stream | None) -> None:
-        """A layer that begins with its state, and returns the next one."""
+    def _recurrent(self, node: Node, op: Recurrent, stream: Stream | None, whole: str) -> None:
+        """A layer that begins with its state, and returns the next one; `whole` is its input in the
+        network for the sequence.
+        """
         b = self.builder
         known = dict(zip(op.returns, node.outputs, strict=True))
         outputs = {what: known.get(what) or b.fresh(f"{node.name}/{what}") for what in op.results}
         if stream:
-            final = replace(stream, time=FINAL)
-            for what, value in outputs.items():
-                self.streams[value] = stream if what == SEQUENCE else final
+            self.streams[outputs[SEQUENCE]] = stream
+            for what in op.results[1:]:
+                if what in known:
+                    late = b.lateness(whole, stream)
+                    self.streams[outputs[what]] = replace(stream, time=FINAL, delay=late)
         rest = (*node.inputs[2:], *[""] * (op.states + op.others))
         n, d = b.types[node.inputs[0]].shape[0], op.directions * op.cells
         given = list(rest[: op.states])

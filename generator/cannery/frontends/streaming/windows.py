@@ -88,7 +88,8 @@ def _ends(b: Builder, node: Node, source: Stream) -> bool:
 def _of_last(b: Builder, node: Node, source: Stream) -> Stream:
     """`node` itself, for as many of the last elements as the sequence has."""
     assert source.time is not None
-    length, late = b.graph.types[node.inputs[0]].shape[source.time], max(source.delay, 0)
+    length = b.graph.types[node.inputs[0]].shape[source.time]
+    late = b.lateness(node.inputs[0], source)
     found = b.last(node.inputs[0], source, length, late)
     b.add(replace(node, inputs=(found, *node.inputs[1:])))
     return replace(source, time=FINAL, delay=late, lead=())
@@ -226,7 +227,7 @@ def _slice(b: Builder, node: Node, source: Stream) -> Stream | None:
 def _last_steps(b: Builder, node: Node, source: Stream, kept: int) -> Stream:
     """The last steps of a sequence that ends with this call."""
     op: Any = node.op
-    a, late = source.time, max(source.delay, 0)
+    a, late = source.time, b.lateness(node.inputs[0], source)
     assert a is not None
     found = b.last(node.inputs[0], source, kept, late)
     cut = [list(v) for v in (op.starts, op.ends, op.steps)]
